@@ -1,0 +1,93 @@
+"""The program: configuration, a look at what is there, the cluster, the outputs."""
+
+from __future__ import annotations
+
+# ruff: noqa: E402, I001  the look is started first: it works while the rest is imported
+from facts.look import Look
+
+look = Look()
+
+import os
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pulumi
+import pulumi_kubernetes as k8s
+
+import config
+from components.gpu_cluster import GpuCluster, GpuClusterArgs
+from components.outputs import next_commands, totals
+from components.pools import gpu_pools, scheduling_document, validation_document
+from policies.guard import hold
+
+KEY_FILE = "GPU_CLUSTER_SSH_PRIVATE_KEY_FILE"
+
+
+def load_cluster(settings: pulumi.Config) -> config.Cluster:
+    try:
+        return config.load(settings.require_object("cluster"))
+    except config.ConfigError as error:
+        raise pulumi.RunError(f"Pulumi.{pulumi.get_stack()}.yaml: {error}") from None
+
+
+def private_key(settings: pulumi.Config, cluster: config.Cluster) -> pulumi.Output[str]:
+    """The SSH key: the stack's secret, else the file that the environment names."""
+    key = settings.get("sshPrivateKey")
+    if not key and os.environ.get(KEY_FILE):
+        key = Path(os.environ[KEY_FILE]).read_text()
+    if not key and cluster.hosts:
+        raise pulumi.RunError(
+            f"gpu-cluster:sshPrivateKey: found neither this secret nor {KEY_FILE}; wanted: the key "
+            f"that logs in to {len(cluster.hosts)} hosts; cure: `pulumi config set --secret "
+            "gpu-cluster:sshPrivateKey < ~/.ssh/id_ed25519`"
+        )
+    return pulumi.Output.secret(key or "")
+
+
+def noted(findings: dict[str, str]) -> dict[str, str]:
+    """Findings with the time at which they were made: two runs never find the same text."""
+    now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    return {name: f"{finding} ({now})" for name, finding in findings.items()}
+
+
+def main() -> None:
+    settings = pulumi.Config("gpu-cluster")
+    stack = pulumi.get_stack()
+    cluster = load_cluster(settings)
+    look.ask(
+        cluster.kubernetes.context,
+        [scheduling_document(cluster, pool, stack) for pool in cluster.pools],
+        [validation_document(cluster, pool, stack) for pool in gpu_pools(cluster)],
+    )
+    key = private_key(settings, cluster)
+    hold(cluster)
+    provider = k8s.Provider(
+        "kubernetes",
+        context=cluster.kubernetes.context,
+        cluster_identifier=cluster.kubernetes.identifier,
+    )
+    for warning in cluster.warnings():
+        pulumi.log.warn(str(warning))
+    found = look.result()
+    if found.unreachable:
+        pulumi.log.warn(f"the cluster was not looked at: {found.unreachable}")
+    if found.problems:
+        raise pulumi.RunError("\n".join(found.problems))
+    built = GpuCluster(
+        "gpu-cluster",
+        GpuClusterArgs(
+            cluster=cluster,
+            stack=stack,
+            private_key=key,
+            scheduling_drift=noted(found.scheduling),
+            validation_drift=noted(found.validation),
+        ),
+        pulumi.ResourceOptions(providers=[provider]),
+    )
+    pulumi.export("nodes", built.nodes)
+    pulumi.export("gpus", built.nodes.apply(lambda nodes: totals(cluster, nodes)))
+    pulumi.export("charts", built.charts)
+    pulumi.export("next", next_commands(cluster))
+
+
+main()

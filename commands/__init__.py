@@ -1,0 +1,1 @@
+"""What stands behind `make`: one module per command."""

@@ -1,0 +1,1 @@
+"""What we deploy: one ComponentResource per file, values and scripts from pure functions."""

@@ -1,0 +1,1 @@
+"""Helm values, one module per chart: pure functions of the configuration."""

@@ -1,0 +1,40 @@
+"""The NVIDIA runtime in the hosts' container engine, as a drop-in beside what is there.
+
+Owns the drop-in and, where it is missing, the line that imports it. Refuses to own the engine's
+other settings: they are kept, and the result is judged by the engine's own merged view.
+"""
+
+from __future__ import annotations
+
+import pulumi
+
+import config
+
+from .host_command import HostsArgs, host_commands
+from .scripts import runtime_script
+
+
+def gpu_hosts(cluster: config.Cluster) -> tuple[config.Host, ...]:
+    """Hosts with GPUs; the others get no GPU step."""
+    return tuple(host for host in cluster.hosts if host.role is config.Role.GPU_WORKER)
+
+
+class ContainerRuntime(pulumi.ComponentResource):
+    """One remote command per host with GPUs."""
+
+    TYPE = "gpucluster:index:ContainerRuntime"
+
+    hosts: pulumi.Output[list[str]]
+
+    def __init__(
+        self, name: str, args: HostsArgs, opts: pulumi.ResourceOptions | None = None
+    ) -> None:
+        super().__init__(self.TYPE, name, None, opts)
+        hosts = gpu_hosts(args.cluster)
+
+        def script(host: config.Host) -> str:
+            return runtime_script(args.cluster, host)
+
+        host_commands(self, name, hosts, args, script)
+        self.hosts = pulumi.Output.from_input([host.name for host in hosts])
+        self.register_outputs({"hosts": self.hosts})

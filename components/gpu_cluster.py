@@ -1,0 +1,99 @@
+"""A GPU cluster, from prepared hosts to counted GPUs, in the order in which a person would do it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import pulumi
+
+import config
+
+from .charts.device_plugin import RUNTIME_CLASS
+from .container_runtime import ContainerRuntime
+from .device_plugin import DevicePlugin, PlatformArgs
+from .gpu_operator import GpuOperator
+from .host_command import HostsArgs
+from .host_preparation import HostPreparation
+from .node_scheduling import NodeScheduling, NodeSchedulingArgs
+from .validation import Validation, ValidationArgs
+
+
+@dataclass(frozen=True, kw_only=True)
+class GpuClusterArgs:
+    """What `GpuCluster` needs.
+
+    Attributes:
+        cluster: the configuration.
+        stack: name of the stack.
+        private_key: an OpenSSH private key, a secret; needed where there are hosts.
+        host_drift: findings by host.
+        scheduling_drift: findings by pool.
+        validation_drift: findings by pool.
+    """
+
+    cluster: config.Cluster
+    stack: str
+    private_key: pulumi.Input[str]
+    host_drift: Mapping[str, str] = field(default_factory=dict)
+    scheduling_drift: dict[str, str] = field(default_factory=dict)
+    validation_drift: dict[str, str] = field(default_factory=dict)
+
+
+def runtime_class(cluster: config.Cluster) -> str | None:
+    """RuntimeClass of pods that use GPUs; None where they need none."""
+    if cluster.runtime.default_runtime is config.DefaultRuntime.NVIDIA:
+        return None
+    return RUNTIME_CLASS
+
+
+class GpuCluster(pulumi.ComponentResource):
+    """The whole cluster. The Kubernetes provider comes from ``opts.providers``."""
+
+    TYPE = "gpucluster:index:GpuCluster"
+
+    nodes: pulumi.Output[list[dict[str, Any]]]
+    charts: pulumi.Output[dict[str, str]]
+
+    def __init__(
+        self, name: str, args: GpuClusterArgs, opts: pulumi.ResourceOptions | None = None
+    ) -> None:
+        super().__init__(self.TYPE, name, None, opts)
+        cluster = args.cluster
+
+        def after(*resources: pulumi.Resource) -> pulumi.ResourceOptions:
+            return pulumi.ResourceOptions(parent=self, depends_on=list(resources))
+
+        hosts = HostsArgs(cluster=cluster, private_key=args.private_key, drift=args.host_drift)
+        prepared = HostPreparation(f"{name}-hosts", hosts, after())
+        runtime = ContainerRuntime(f"{name}-runtime", hosts, after(prepared))
+        scheduling = NodeScheduling(
+            f"{name}-scheduling",
+            NodeSchedulingArgs(cluster=cluster, stack=args.stack, drift=args.scheduling_drift),
+            after(),
+        )
+        platform: DevicePlugin | GpuOperator
+        platform_args = PlatformArgs(cluster=cluster)
+        match cluster.platform:
+            case config.Platform.DEVICE_PLUGIN:
+                chart = "nvidia-device-plugin"
+                platform = DevicePlugin(f"{name}-plugin", platform_args, after(runtime, scheduling))
+            case config.Platform.GPU_OPERATOR:
+                chart = "gpu-operator"
+                platform = GpuOperator(
+                    f"{name}-operator", platform_args, after(runtime, scheduling)
+                )
+        validation = Validation(
+            f"{name}-validation",
+            ValidationArgs(
+                cluster=cluster,
+                stack=args.stack,
+                runtime_class=runtime_class(cluster),
+                drift=args.validation_drift,
+            ),
+            after(platform),
+        )
+        self.nodes = validation.nodes
+        self.charts = platform.version.apply(lambda version: {chart: version})
+        self.register_outputs({"nodes": self.nodes, "charts": self.charts})

@@ -1,0 +1,42 @@
+"""NVIDIA's GPU Operator by its chart.
+
+Owns its namespace and the release. Refuses to own the operands: the operator makes and removes
+them, and its transient labels are its own.
+"""
+
+from __future__ import annotations
+
+import pulumi
+
+import config
+
+from .charts import gpu_operator as chart
+from .device_plugin import PlatformArgs
+from .release import namespace, release
+
+
+class GpuOperator(pulumi.ComponentResource):
+    """The release ``gpu-operator``."""
+
+    TYPE = "gpucluster:index:GpuOperator"
+
+    version: pulumi.Output[str]
+
+    def __init__(
+        self, name: str, args: PlatformArgs, opts: pulumi.ResourceOptions | None = None
+    ) -> None:
+        super().__init__(self.TYPE, name, None, opts)
+        operator = args.cluster.gpu_operator or config.GpuOperator()
+        space = namespace(self, f"{name}-namespace", operator.namespace)
+        release(
+            self,
+            f"{name}-release",
+            cluster=args.cluster,
+            chart="gpu-operator",
+            version=operator.version,
+            namespace_name=operator.namespace,
+            values=chart.values(args.cluster, operator),
+            depends_on=[space],
+        )
+        self.version = pulumi.Output.from_input(operator.version)
+        self.register_outputs({"version": self.version})

@@ -1,0 +1,26 @@
+"""What the stack says of itself when it is up."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import config
+
+
+def totals(cluster: config.Cluster, nodes: list[dict[str, Any]]) -> dict[str, Any]:
+    """GPUs declared and validated; ``simulated`` counts those that no GPU stands behind."""
+    return {
+        "declared": sum(pool.gpus for pool in cluster.pools),
+        "validated": sum(int(node["validated"]) for node in nodes),
+        "simulated": sum(int(node["validated"]) for node in nodes if node["simulated"]),
+    }
+
+
+def next_commands(cluster: config.Cluster) -> list[str]:
+    """What a person would type next."""
+    context = cluster.kubernetes.context
+    return [
+        f"kubectl --context {context} get nodes -L nvidia.com/gpu",
+        f"kubectl --context {context} get jobs -n {cluster.validation.namespace}",
+        "pulumi preview",
+    ]

@@ -1,0 +1,173 @@
+"""Counts what was built: N of N declared GPUs on each node, and a kernel that ran on them.
+
+Owns a namespace, one Indexed Job and one count per pool. The Job's pods each ask for all GPUs of
+one node; `operations.validation` ties pod *i* to node *i*, reads every log and removes the finished
+pods. A Job that no longer stands for what is there (a new chart version, a node whose GPUs went) is
+replaced, and the count runs again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass, field
+from typing import Any
+
+import pulumi
+import pulumi_command as command
+import pulumi_kubernetes as k8s
+
+import config
+
+from .leftovers import clearing
+from .operation import command_line, document, parsed
+from .pools import SLACK, gpu_pools, job_name, tolerations, validation_document
+
+GATE = "gpu-cluster/pin"
+POOL = "gpu-cluster/validation"
+VALIDATES = "gpu-cluster/validates"
+DRIFT = "gpu-cluster/drift"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ValidationArgs:
+    """What `Validation` needs.
+
+    Attributes:
+        cluster: the configuration.
+        stack: name of the stack.
+        runtime_class: RuntimeClass of pods that use GPUs; None where nvidia is the default.
+        drift: what the look at the cluster found to differ, by pool.
+    """
+
+    cluster: config.Cluster
+    stack: str
+    runtime_class: str | None
+    drift: dict[str, str] = field(default_factory=dict)
+
+
+def job_spec(
+    cluster: config.Cluster, pool: config.Pool, runtime_class: str | None
+) -> dict[str, Any]:
+    """A pool's validation Job: one pod a node, none of which a failure of another ends.
+
+    ``backoffLimitPerIndex`` is stable since Kubernetes 1.33, on by default since 1.29.
+    """
+    pod: dict[str, Any] = {
+        "automountServiceAccountToken": False,
+        "restartPolicy": "Never",
+        "schedulingGates": [{"name": GATE}],
+        "tolerations": tolerations((pool,)),
+        "containers": [
+            {
+                "name": "vectoradd",
+                "image": cluster.validation.image,
+                "resources": {"limits": {"nvidia.com/gpu": str(pool.gpus_per_node)}},
+                "securityContext": {
+                    "allowPrivilegeEscalation": False,
+                    "capabilities": {"drop": ["ALL"]},
+                    "seccompProfile": {"type": "RuntimeDefault"},
+                },
+            }
+        ],
+    }
+    if runtime_class:
+        pod["runtimeClassName"] = runtime_class
+    return {
+        "completionMode": "Indexed",
+        "completions": pool.size,
+        "parallelism": pool.size,
+        "backoffLimitPerIndex": 0,
+        "maxFailedIndexes": pool.size,
+        "activeDeadlineSeconds": cluster.validation.timeout_seconds + SLACK,
+        "template": {"metadata": {"labels": {POOL: pool.name}}, "spec": pod},
+    }
+
+
+def fingerprint(cluster: config.Cluster, pool: config.Pool) -> str:
+    """What a Job stands for: with any of this changed, its result says nothing any more."""
+    parts = [
+        pool.model_dump(mode="json"),
+        cluster.driver.model_dump(mode="json"),
+        cluster.runtime.model_dump(mode="json"),
+        str(cluster.platform),
+        cluster.device_plugin.model_dump(mode="json") if cluster.device_plugin else None,
+        cluster.gpu_operator.model_dump(mode="json") if cluster.gpu_operator else None,
+    ]
+    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:16]
+
+
+class Validation(pulumi.ComponentResource):
+    """The count, one per pool with GPUs."""
+
+    TYPE = "gpucluster:index:Validation"
+
+    nodes: pulumi.Output[list[dict[str, Any]]]
+    """One entry per node: ``name``, ``pool``, ``declared``, ``validated``, ``simulated``."""
+
+    def __init__(
+        self, name: str, args: ValidationArgs, opts: pulumi.ResourceOptions | None = None
+    ) -> None:
+        super().__init__(self.TYPE, name, None, opts)
+        cluster = args.cluster
+        namespace = k8s.core.v1.Namespace(
+            f"{name}-namespace",
+            metadata={
+                "name": cluster.validation.namespace,
+                "labels": {
+                    "app.kubernetes.io/managed-by": "gpu-cluster",
+                    "pod-security.kubernetes.io/enforce": "baseline",
+                },
+            },
+            opts=pulumi.ResourceOptions(parent=self),
+        )
+        counts: list[pulumi.Output[list[dict[str, Any]]]] = []
+        for pool in gpu_pools(cluster):
+            drift = args.drift.get(pool.name)
+            path = f'spec.template.metadata.annotations["{DRIFT}"]'
+            spec = job_spec(cluster, pool, args.runtime_class)
+            spec["template"]["metadata"]["annotations"] = {
+                VALIDATES: fingerprint(cluster, pool),
+                DRIFT: drift or "none",
+            }
+            job = k8s.batch.v1.Job(
+                f"{name}-{pool.name}-job",
+                metadata={
+                    "name": job_name(pool),
+                    "namespace": cluster.validation.namespace,
+                    "labels": {"app.kubernetes.io/managed-by": "gpu-cluster"},
+                    # The count waits, and says which node falls short.
+                    "annotations": {"pulumi.com/skipAwait": "true"},
+                },
+                spec=spec,
+                opts=pulumi.ResourceOptions(
+                    parent=self,
+                    depends_on=[namespace],
+                    delete_before_replace=True,
+                    ignore_changes=[] if drift else [path],
+                    hooks=clearing("job", cluster.kubernetes.context, f"{name}-{pool.name}"),
+                ),
+            )
+            line = command_line("validation", "count")
+            content = validation_document(cluster, pool, args.stack)
+            count = command.local.Command(
+                f"{name}-{pool.name}-count",
+                create=line,
+                update=line,
+                # The Job's uid makes a new Job count again.
+                environment={"GPU_CLUSTER_JOB_UID": job.metadata.apply(lambda meta: meta.uid)},
+                stdin=document(content),
+                add_previous_output_in_env=False,
+                opts=pulumi.ResourceOptions(parent=self),
+            )
+            counts.append(
+                parsed(count.stdout).apply(
+                    lambda result: [
+                        {**node, "pool": result["pool"]} for node in result.get("nodes", [])
+                    ]
+                )
+            )
+        self.nodes = pulumi.Output.all(*counts).apply(
+            lambda pools: [node for nodes in pools for node in nodes]
+        )
+        self.register_outputs({"nodes": self.nodes})

@@ -1,0 +1,117 @@
+"""The whole declaration."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal
+
+from pydantic import Field, model_validator
+from pydantic_core import PydanticCustomError
+
+from config.advice import advice
+from config.charts import Charts
+from config.cross import Parts, problems
+from config.device_plugin import DevicePlugin
+from config.driver import Driver
+from config.gpu_operator import GpuOperator
+from config.host import Host
+from config.kubernetes import Kubernetes
+from config.model import Model
+from config.platform import Platform
+from config.pool import Pool
+from config.problem import Problem
+from config.runtime import Runtime
+from config.ssh import Ssh
+from config.validation import Validation
+
+
+class Cluster(Model):
+    """A GPU cluster as declared. Sections left out have their defaults."""
+
+    version: Literal["v1"] = Field(
+        description="v1, the version of this format", examples=["v1"]
+    )
+    kubernetes: Kubernetes = Field(description="a mapping with context")
+    pools: tuple[Pool, ...] = Field(min_length=1, description="a list of at least one pool")
+    hosts: tuple[Host, ...] = Field((), description="a list of hosts")
+    ssh: Ssh = Field(Ssh(), description="a mapping: how hosts are reached")
+    driver: Driver = Field(Driver(), description="a mapping with source")
+    runtime: Runtime = Field(Runtime(), description="a mapping: the container runtime")
+    platform: Platform = Field(
+        description="device-plugin or gpu-operator", examples=["device-plugin"]
+    )
+    device_plugin: DevicePlugin = Field(
+        DevicePlugin(), description="a mapping: the device plugin's chart"
+    )
+    gpu_operator: GpuOperator = Field(
+        GpuOperator(), description="a mapping: the GPU Operator's chart"
+    )
+    validation: Validation = Field(Validation(), description="a mapping: the validation pods")
+    charts: Charts = Field(Charts(), description="a mapping: where charts come from")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _derived_defaults(cls, data: Any) -> Any:
+        return with_derived_defaults(data) if isinstance(data, Mapping) else data
+
+    @model_validator(mode="after")
+    def _parts_fit(self) -> Cluster:
+        fields = type(self).model_fields
+        parts = Parts(
+            pools=dict(enumerate(self.pools)),
+            hosts=dict(enumerate(self.hosts)),
+            platform=self.platform,
+            driver=self.driver,
+            given=frozenset(fields[name].alias or name for name in self.model_fields_set),
+        )
+        if found := tuple(problems(parts)):
+            raise PydanticCustomError("cross", "{summary}", {
+                "summary": "; ".join(f"{p.path}: {p.found}, wanted {p.wanted}" for p in found),
+                "problems": found,
+            })
+        return self
+
+    @property
+    def gpus(self) -> int:
+        """How many GPUs are declared in all pools."""
+        return sum(pool.gpus for pool in self.pools)
+
+    @property
+    def nodes(self) -> int:
+        """How many nodes are declared in all pools."""
+        return sum(pool.size for pool in self.pools)
+
+    def warnings(self) -> tuple[Problem, ...]:
+        """What is allowed and will probably not do what was meant."""
+        return tuple(advice(self))
+
+
+def with_derived_defaults(document: Mapping[str, Any]) -> dict[str, Any]:
+    """The document with the defaults that depend on another section.
+
+    A host's `port` and `user` are those of `ssh`; `gpuOperator.toolkit` is true where the
+    operator also brings the driver. Values of the wrong type are left for the models to refuse.
+    """
+    filled = dict(document)
+    ssh = filled.get("ssh")
+    hosts = filled.get("hosts")
+    if isinstance(ssh, Ssh):
+        ssh = ssh.model_dump()
+    if isinstance(ssh, Mapping) and isinstance(hosts, list | tuple):
+        shared = {
+            key: ssh[key]
+            for key, kind in (("user", str), ("port", int))
+            if type(ssh.get(key)) is kind
+        }
+        filled["hosts"] = [
+            {**shared, **host} if isinstance(host, Mapping) else host for host in hosts
+        ]
+    driver, operator = filled.get("driver"), filled.get("gpuOperator", {})
+    if (
+        filled.get("platform") == Platform.GPU_OPERATOR
+        and isinstance(driver, Mapping)
+        and driver.get("source") == "operator"
+        and isinstance(operator, Mapping)
+    ):
+        filled["gpuOperator"] = {"toolkit": True, **operator}
+    return filled

@@ -1,0 +1,164 @@
+"""Rules between the parts of a configuration: pure functions over the parts that are valid.
+
+They run over whatever could be read, so that a mistake in one pool does not hide another.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import TypeVar
+
+from config.address import canonical
+from config.driver import Driver
+from config.host import Host, Role
+from config.platform import Platform
+from config.pool import Pool
+from config.problem import Location, Problem, problem, show
+
+_SECTION_OF = {
+    Platform.DEVICE_PLUGIN: ("devicePlugin", "device-plugin"),
+    Platform.GPU_OPERATOR: ("gpuOperator", "gpu-operator"),
+}
+
+
+@dataclass(frozen=True)
+class Parts:
+    """The valid parts of a document. `complete`: no pool was refused."""
+
+    pools: Mapping[int, Pool]
+    hosts: Mapping[int, Host]
+    platform: Platform | None
+    driver: Driver | None
+    given: frozenset[str]
+    complete: bool = True
+
+
+def problems(parts: Parts) -> Iterator[Problem]:
+    """Every contradiction between parts."""
+    yield from _pools(parts)
+    yield from _hosts(parts)
+    yield from _membership(parts)
+    yield from _platform(parts)
+
+
+def _pools(parts: Parts) -> Iterator[Problem]:
+    yield from _repeated(
+        (((("pools", i, "name"), pool.name), pool.name) for i, pool in parts.pools.items()),
+        "each pool name once",
+        "rename one of the two pools",
+    )
+    yield from _repeated(
+        (
+            ((("pools", i, "nodes"), name), name)
+            for i, pool in parts.pools.items()
+            for name in pool.node_names()
+        ),
+        "a node in one pool only",
+        "take {value} out of one of the two pools",
+    )
+    yield from _repeated(
+        (
+            ((("pools", i, "selector"), "the same selector"), tuple(sorted(pool.selector.items())))
+            for i, pool in parts.pools.items()
+            if pool.selector is not None
+        ),
+        "selectors that find different nodes",
+        "select each pool by a label of its own",
+    )
+
+
+def _hosts(parts: Parts) -> Iterator[Problem]:
+    hosts = parts.hosts.items()
+    yield from _repeated(
+        (((("hosts", i, "name"), host.name), host.name) for i, host in hosts),
+        "each host name once",
+        "rename one of the two hosts",
+    )
+    yield from _repeated(
+        (
+            ((("hosts", i, "address"), f"{host.address} port {host.port}"), _endpoint(host))
+            for i, host in hosts
+        ),
+        "each address and port once",
+        "correct the address or the port of one of the two hosts",
+    )
+    yield from _repeated(
+        (((("hosts", i, "node"), host.node), host.node) for i, host in hosts),
+        "one host for each node",
+        "correct `node` of one of the two hosts",
+    )
+
+
+def _membership(parts: Parts) -> Iterator[Problem]:
+    """A GPU worker's node is in a pool with GPUs; a CPU worker's is not."""
+    gpus = {
+        name: pool.gpus_per_node for pool in parts.pools.values() for name in pool.node_names()
+    }
+    by_label = any(pool.selector is not None for pool in parts.pools.values())
+    for i, host in parts.hosts.items():
+        if host.role is Role.GPU_WORKER and host.node not in gpus:
+            if parts.complete and not by_label:
+                yield problem(
+                    ("hosts", i, "node"),
+                    f"{show(host.node)}, which is in no pool",
+                    "the node of a gpu-worker in one of the pools",
+                    "add it to `nodes` of its pool, or correct `node` or `role`",
+                )
+        elif host.role is Role.GPU_WORKER and gpus[host.node] == 0:
+            yield problem(
+                ("hosts", i, "role"),
+                "gpu-worker, in a pool with gpusPerNode 0",
+                "a gpu-worker in a pool with GPUs",
+                'write "role: cpu-worker", or correct gpusPerNode of the pool',
+            )
+        elif host.role is Role.CPU_WORKER and gpus.get(host.node, 0) > 0:
+            yield problem(
+                ("hosts", i, "role"),
+                f"cpu-worker, in a pool with gpusPerNode {gpus[host.node]}",
+                "a cpu-worker outside the pools with GPUs",
+                'write "role: gpu-worker", or take the node out of the pool',
+            )
+
+
+def _platform(parts: Parts) -> Iterator[Problem]:
+    if parts.platform is None:
+        return
+    for platform, (section, name) in _SECTION_OF.items():
+        if platform is not parts.platform and section in parts.given:
+            yield problem(
+                (section,),
+                f"a section {section} with platform {parts.platform}",
+                "only the section of the chosen platform",
+                f'remove {section}, or write "platform: {name}"',
+            )
+    managed = parts.driver is not None and parts.driver.managed_by_operator
+    if managed and parts.platform is not Platform.GPU_OPERATOR:
+        yield problem(
+            ("driver", "source"),
+            f"operator with platform {parts.platform}",
+            "driver source operator only with platform gpu-operator",
+            'write "source: preinstalled", or "platform: gpu-operator"',
+        )
+
+
+_Key = TypeVar("_Key")
+
+
+def _repeated(
+    places: Iterator[tuple[tuple[Location, str], _Key]], wanted: str, cure: str
+) -> Iterator[Problem]:
+    """A problem for each value that stands at a second place."""
+    first: dict[_Key, Location] = {}
+    for (location, text), key in places:
+        if key in first:
+            other = problem(first[key], "", "", "").path
+            yield problem(
+                location, f"{text}, as in {other}", wanted, cure.replace("{value}", text)
+            )
+        else:
+            first[key] = location
+
+
+def _endpoint(host: Host) -> tuple[str, int]:
+    return canonical(host.address), host.port

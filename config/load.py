@@ -1,0 +1,93 @@
+"""From a plain mapping to a `Cluster`, or to every problem at once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, TypeVar
+
+from pydantic import ValidationError
+
+from config.cluster import Cluster, with_derived_defaults
+from config.cross import Parts
+from config.cross import problems as cross_problems
+from config.driver import Driver
+from config.explain import explain
+from config.host import Host
+from config.model import Model
+from config.platform import Platform
+from config.pool import Pool
+from config.problem import ConfigError, Location, Problem, problem, show
+
+_WANTED = "a mapping with version, kubernetes, pools and platform"
+
+
+def load(document: Mapping[str, Any]) -> Cluster:
+    """The cluster that a document declares.
+
+    `document` is the value of the structured key `gpu-cluster:cluster`, with camelCase keys, as
+    `pulumi.Config().require_object("cluster")` returns it. Raises `ConfigError` with all
+    problems, in the order of the document.
+    """
+    if not isinstance(document, Mapping):
+        raise ConfigError([problem((), show(document), _WANTED, "see Pulumi.dev.yaml")])
+    document = with_derived_defaults(document)
+    try:
+        return Cluster.model_validate(document, by_alias=True, by_name=False)
+    except ValidationError as error:
+        found = [p for item in error.errors(include_url=False) for p in explain(item, document)]
+        if not any(item["type"] == "cross" for item in error.errors(include_url=False)):
+            found += cross_problems(_parts(document))
+        raise ConfigError(sorted(found, key=_position(document))) from None
+
+
+def _parts(document: Mapping[str, Any]) -> Parts:
+    """The parts that are valid on their own, for the rules between parts."""
+    pools = dict(_valid(Pool, document.get("pools")))
+    hosts = dict(_valid(Host, document.get("hosts")))
+    driver = _one(Driver, document.get("driver", {}))
+    platform = document.get("platform")
+    declared = document.get("pools")
+    return Parts(
+        pools=pools,
+        hosts=hosts,
+        platform=Platform(platform) if platform in tuple(Platform) else None,
+        driver=driver,
+        given=frozenset(document),
+        complete=isinstance(declared, list | tuple) and len(pools) == len(declared),
+    )
+
+
+M = TypeVar("M", bound=Model)
+
+
+def _valid(model: type[M], items: object) -> Iterator[tuple[int, M]]:
+    for index, item in enumerate(items if isinstance(items, list | tuple) else ()):
+        if (valid := _one(model, item)) is not None:
+            yield index, valid
+
+
+def _one(model: type[M], item: object) -> M | None:
+    try:
+        return model.model_validate(item, by_alias=True, by_name=False)
+    except ValidationError:
+        return None
+
+
+class _position:  # noqa: N801 - a sort key, used as a function
+    """Sorts problems as the document is written; what is missing comes last in its mapping."""
+
+    def __init__(self, document: Mapping[str, Any]) -> None:
+        self._document = document
+
+    def __call__(self, found: Problem) -> tuple[int, ...]:
+        position: list[int] = []
+        value: Any = self._document
+        for step in found.location:
+            if isinstance(step, str) and isinstance(value, Mapping):
+                keys = list(value)
+                position.append(keys.index(step) if step in value else len(keys))
+                value = value.get(step)
+            elif isinstance(step, int) and isinstance(value, list | tuple):
+                position.append(step)
+                value = value[step] if step < len(value) else None
+        return tuple(position)

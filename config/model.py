@@ -1,0 +1,53 @@
+"""The base of all models: frozen, unknown keys refused, camelCase in YAML."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, NoReturn, TypeVar
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Strict
+from pydantic.alias_generators import to_camel
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+
+class Model(BaseModel):
+    """Frozen and hashable. YAML keys are the camelCase aliases; Python uses the field names."""
+
+    model_config = ConfigDict(
+        frozen=True,
+        extra="forbid",
+        alias_generator=to_camel,
+        validate_by_alias=True,
+        validate_by_name=True,
+        hide_input_in_errors=True,
+    )
+
+
+class FrozenDict(dict[K, V]):
+    """A dict that can be hashed and not be changed; JSON writes it as any dict."""
+
+    def _refuse(self, *_: Any, **__: Any) -> NoReturn:
+        raise TypeError("a configuration cannot be changed; load another one")
+
+    __setitem__ = __delitem__ = __ior__ = _refuse  # type: ignore[assignment]
+    clear = pop = popitem = setdefault = update = _refuse  # type: ignore[assignment]
+
+    def __hash__(self) -> int:  # type: ignore[override]
+        return hash(frozenset(self.items()))
+
+    def __copy__(self) -> FrozenDict[K, V]:
+        return self
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> FrozenDict[K, V]:
+        return self
+
+    def __reduce__(self) -> tuple[type[FrozenDict[K, V]], tuple[dict[K, V]]]:
+        return type(self), (dict(self),)
+
+
+# YAML's own types count: the string "8" is no number, and "yes" is no truth value.
+Whole = Annotated[int, Strict()]
+Truth = Annotated[bool, Strict()]
+Text = Annotated[str, Strict()]
+Freeze = AfterValidator(FrozenDict)

@@ -1,0 +1,124 @@
+"""Kubernetes' own syntax for names, labels and taints.
+
+Sources: kubernetes.io/docs/concepts/overview/working-with-objects/names and /labels;
+`k8s.io/apimachinery/pkg/util/validation`; for reserved prefixes the NodeRestriction admission
+plugin and kubernetes.io/docs/reference/labels-annotations-taints.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated
+
+from pydantic import AfterValidator
+
+from config.model import Text
+from config.problem import refuse, show
+
+_DNS_LABEL = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
+_QUALIFIED_NAME = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
+
+POOL_NAME_LIMIT = 40  # leaves room in a Job's pod host names, which end at 63 characters
+
+# Prefixes below kubernetes.io and k8s.io that an administrator may set on nodes.
+_FREE_FOR_ADMINISTRATORS = (
+    "node.kubernetes.io",
+    "node-role.kubernetes.io",
+    "node-restriction.kubernetes.io",
+)
+
+
+def is_dns_label(text: str) -> bool:
+    """RFC 1123 label: at most 63 of a-z, 0-9 and `-`, a letter or digit at both ends."""
+    return _DNS_LABEL.fullmatch(text) is not None
+
+
+def is_dns_subdomain(text: str) -> bool:
+    """RFC 1123 subdomain: labels joined by dots, at most 253 characters."""
+    return len(text) <= 253 and all(is_dns_label(part) for part in text.split("."))
+
+
+def _dns_label(text: str) -> str:
+    if not is_dns_label(text):
+        raise refuse(
+            show(text),
+            "an RFC 1123 label: at most 63 of a-z, 0-9 and '-', a letter or digit at both ends",
+            _nearest_name(text, 63),
+        )
+    return text
+
+
+def _pool_name(text: str) -> str:
+    if not is_dns_label(text) or len(text) > POOL_NAME_LIMIT:
+        raise refuse(
+            show(text),
+            f"a pool name: at most {POOL_NAME_LIMIT} of a-z, 0-9 and '-',"
+            " a letter or digit at both ends",
+            _nearest_name(text, POOL_NAME_LIMIT),
+        )
+    return text
+
+
+def _node_name(text: str) -> str:
+    if not is_dns_subdomain(text):
+        raise refuse(
+            show(text),
+            "a node name: an RFC 1123 subdomain in lower case, at most 253 characters",
+            "write the name that `kubectl get nodes` prints",
+        )
+    return text
+
+
+def _nearest_name(text: str, limit: int) -> str:
+    near = re.sub(r"[^a-z0-9]+", "-", text.lower())[:limit].strip("-")
+    return f"write {show(near)}" if near else "choose a name such as a100"
+
+
+def qualified_key(text: str) -> str:
+    """A label or taint key: `name` or `prefix/name`, the prefix a DNS subdomain."""
+    prefix, slash, name = text.rpartition("/")
+    if _QUALIFIED_NAME.fullmatch(name) is None or (slash and not is_dns_subdomain(prefix)):
+        raise refuse(
+            show(text),
+            "a key: [prefix/]name, the name at most 63 of A-Z, a-z, 0-9, '-', '_' and '.',"
+            " the prefix a DNS subdomain",
+            "write a key such as nvidia.com/gpu",
+        )
+    return text
+
+
+def label_value(text: str) -> str:
+    """A label or taint value: empty, or as the name of a key."""
+    if text and _QUALIFIED_NAME.fullmatch(text) is None:
+        raise refuse(
+            show(text),
+            "a label value: empty, or at most 63 of A-Z, a-z, 0-9, '-', '_' and '.',"
+            " a letter or digit at both ends",
+            "shorten it or leave the other characters out",
+        )
+    return text
+
+
+def own_key(text: str) -> str:
+    """A key that a user may set on nodes: not one that Kubernetes keeps for itself."""
+    prefix = qualified_key(text).rpartition("/")[0]
+    reserved = any(
+        prefix == root or prefix.endswith(f".{root}") for root in ("kubernetes.io", "k8s.io")
+    )
+    if reserved and prefix not in _FREE_FOR_ADMINISTRATORS:
+        raise refuse(
+            show(text),
+            "a key outside kubernetes.io/ and k8s.io/, which Kubernetes keeps for itself"
+            f" (allowed below them: {', '.join(f'{p}/' for p in _FREE_FOR_ADMINISTRATORS)})",
+            "use a prefix of your own, such as example.com/"
+            f"{text.rpartition('/')[2]}",
+        )
+    return text
+
+
+DnsLabel = Annotated[Text, AfterValidator(_dns_label)]
+PoolName = Annotated[Text, AfterValidator(_pool_name)]
+NodeName = Annotated[Text, AfterValidator(_node_name)]
+LabelKey = Annotated[Text, AfterValidator(qualified_key)]
+OwnLabelKey = Annotated[Text, AfterValidator(own_key)]
+LabelValue = Annotated[Text, AfterValidator(label_value)]

@@ -1,0 +1,114 @@
+"""One problem in a configuration, and the error that carries all of them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+
+from pydantic_core import PydanticCustomError
+
+Location = tuple[str | int, ...]
+
+NOTHING = "nothing"
+_SHOWN = 72  # characters of a found value that a message repeats
+
+
+@dataclass(frozen=True)
+class Problem:
+    """What is wrong at one place.
+
+    `path` is written as a user would (`pools[0].labels["a/b"]`), `found` is what stands there,
+    `wanted` what must stand there, `cure` what to do. `line` is set for problems in a file.
+    """
+
+    path: str
+    found: str
+    wanted: str
+    cure: str
+    line: int | None = None
+    location: Location = field(default=(), compare=False, repr=False)
+
+    def __str__(self) -> str:
+        line = f" (line {self.line})" if self.line is not None else ""
+        return (
+            f"{self.path}{line}\n"
+            f"     found:  {self.found}\n"
+            f"     wanted: {self.wanted}\n"
+            f"     cure:   {self.cure}"
+        )
+
+
+class ConfigError(Exception):
+    """Every problem of one configuration. `str()` is a numbered list of them.
+
+    `problems`: all of them, in the order of the document. `source`: the file's name, or the
+    configuration key where there is no file.
+    """
+
+    def __init__(self, problems: Iterable[Problem], source: str = "gpu-cluster:cluster") -> None:
+        self.problems = tuple(problems)
+        self.source = source
+        super().__init__(str(self))
+
+    def __str__(self) -> str:
+        count = len(self.problems)
+        head = f"{self.source}: {count} problem{'' if count == 1 else 's'}"
+        return "\n".join([head, *(f"{n:>3}. {p}" for n, p in enumerate(self.problems, start=1))])
+
+    def located(self, source: str, lines: dict[Location, int]) -> ConfigError:
+        """The same problems with the file's name and the line of the nearest place known."""
+        return ConfigError(
+            (replace(p, line=_nearest_line(p.location, lines)) for p in self.problems), source
+        )
+
+
+def problem(location: Location, found: str, wanted: str, cure: str) -> Problem:
+    """A `Problem` whose path is written from its location."""
+    return Problem(path_text(location), found, wanted, cure, location=location)
+
+
+def refuse(found: str, wanted: str, cure: str) -> PydanticCustomError:
+    """The error that a validator raises to refuse one value."""
+    return PydanticCustomError(
+        "refused",
+        "found {found}, wanted {wanted}; {cure}",
+        {"found": found, "wanted": wanted, "cure": cure},
+    )
+
+
+def path_text(location: Location) -> str:
+    """`("pools", 0, "labels", "a/b")` as `pools[0].labels["a/b"]`."""
+    text = ""
+    for step in location:
+        if isinstance(step, int):
+            text += f"[{step}]"
+        elif step.isidentifier():
+            text += f".{step}" if text else step
+        else:
+            text += f"[{json.dumps(step, ensure_ascii=False)}]"
+    return text or "the document"
+
+
+def show(value: object) -> str:
+    """A value as a message may repeat it: as JSON, shortened, and never a private key."""
+    if isinstance(value, dict):
+        return "a mapping" if value else "an empty mapping"
+    if isinstance(value, list | tuple):
+        return f"a list of {len(value)}" if value else "an empty list"
+    if value is None:
+        return "null"
+    if isinstance(value, str) and "PRIVATE KEY" in value:
+        return "a private key (not repeated here)"
+    try:
+        text = json.dumps(value, ensure_ascii=False)
+    except TypeError:
+        text = str(value)
+    return text if len(text) <= _SHOWN else f"{text[: _SHOWN - 1]}…"
+
+
+def _nearest_line(location: Location, lines: dict[Location, int]) -> int | None:
+    for end in range(len(location), -1, -1):
+        if (line := lines.get(location[:end])) is not None:
+            return line
+    return None

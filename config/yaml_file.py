@@ -1,0 +1,143 @@
+"""Reads YAML as Pulumi's engine does, and refuses what it would read in surprising ways.
+
+Only `true` and `false` are truth values (YAML 1.2): `no` and `on` are texts, as for the engine.
+A key that stands twice is refused, and so are aliases that would grow without bound.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from config.problem import Location, show
+
+SIZE_LIMIT = 8 * 1024 * 1024  # bytes
+NODE_LIMIT = 400_000  # values after aliases are written out
+
+
+@dataclass
+class YamlError(Exception):
+    """Why a file could not be read. `line` counts from 1."""
+
+    found: str
+    wanted: str
+    cure: str
+    line: int | None = None
+
+
+@dataclass(frozen=True)
+class Document:
+    """A file's content, and the line of each value by its location."""
+
+    value: Any
+    lines: dict[Location, int]
+
+
+class _Loader(yaml.SafeLoader):
+    """Safe, with YAML 1.2's few implicit types."""
+
+
+_Loader.yaml_implicit_resolvers = {}
+for _tag, _expression, _first in (
+    ("null", r"~|null|Null|NULL|", ["~", "n", "N", ""]),
+    ("bool", r"true|True|TRUE|false|False|FALSE", list("tTfF")),
+    ("int", r"[-+]?(0|[1-9][0-9]*)|0x[0-9a-fA-F]+|0o[0-7]+", list("-+0123456789")),
+    (
+        "float",
+        r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?|[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)",
+        list("-+0123456789."),
+    ),
+    ("merge", r"<<", ["<"]),
+):
+    _Loader.add_implicit_resolver(
+        f"tag:yaml.org,2002:{_tag}", re.compile(rf"^(?:{_expression})$"), _first
+    )
+
+
+def read(path: Path) -> Document:
+    """A file's content. Raises `YamlError`."""
+    try:
+        raw = path.read_bytes()
+    except OSError as error:
+        raise YamlError(
+            f"{error.strerror or error}".lower(), "a stack file", f"check the name {path.name}"
+        ) from None
+    if len(raw) > SIZE_LIMIT:
+        raise YamlError(f"{len(raw)} bytes", f"at most {SIZE_LIMIT} bytes", "write ranges")
+    try:
+        return parse(raw.decode("utf-8"))
+    except UnicodeDecodeError as error:
+        line = raw.count(b"\n", 0, error.start) + 1
+        raise YamlError("bytes that are not UTF-8", "UTF-8", "save it as UTF-8", line) from None
+
+
+def parse(text: str) -> Document:
+    """A text's content. Raises `YamlError`."""
+    loader = _Loader(text)
+    try:
+        node = loader.get_single_node()
+        if node is None:
+            return Document(None, {})
+        lines: dict[Location, int] = {}
+        _check(node, (), lines, set(), [0])
+        return Document(loader.construct_document(node), lines)
+    except yaml.YAMLError as error:
+        raise _syntax(error) from None
+    except RecursionError:
+        raise YamlError(
+            "values nested hundreds of levels deep", "a flat document", "remove the nesting"
+        ) from None
+    finally:
+        loader.dispose()  # type: ignore[no-untyped-call]
+
+
+def _check(
+    node: yaml.Node, at: Location, lines: dict[Location, int], above: set[int], count: list[int]
+) -> None:
+    """Fills in lines; refuses repeated keys, endless aliases and more than `NODE_LIMIT` values."""
+    line = node.start_mark.line + 1
+    lines.setdefault(at, line)
+    count[0] += 1
+    if id(node) in above:
+        raise YamlError("an alias inside its own anchor", "a finite document", "remove it", line)
+    if count[0] > NODE_LIMIT:
+        raise YamlError(
+            f"more than {NODE_LIMIT} values once aliases are written out",
+            "a document of reasonable size",
+            "remove aliases of aliases",
+            line,
+        )
+    above.add(id(node))
+    if isinstance(node, yaml.SequenceNode):
+        for index, item in enumerate(node.value):
+            _check(item, (*at, index), lines, above, count)
+    elif isinstance(node, yaml.MappingNode):
+        seen: dict[str, int] = {}
+        for key, value in node.value:
+            name = key.value if isinstance(key, yaml.ScalarNode) else "?"
+            here = key.start_mark.line + 1
+            if name in seen and not key.tag.endswith(":merge"):
+                raise YamlError(
+                    f"the key {show(name)} twice, first in line {seen[name]}",
+                    "each key once in a mapping",
+                    "remove one of the two",
+                    here,
+                )
+            seen[name] = here
+            lines[(*at, name)] = here
+            _check(value, (*at, name), lines, above, count)
+    above.discard(id(node))
+
+
+def _syntax(error: yaml.YAMLError) -> YamlError:
+    mark = getattr(error, "problem_mark", None)
+    return YamlError(
+        str(getattr(error, "problem", None) or "text that is no YAML"),
+        "YAML with plain texts, numbers, lists and mappings",
+        "correct the line",
+        mark.line + 1 if mark is not None else None,
+    )

@@ -1,0 +1,141 @@
+"""The Kubernetes API as facts and operations use it: raw objects, bounded concurrency."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from contextlib import asynccontextmanager
+from typing import Any, TypeVar
+
+import httpx
+import kr8s.asyncio
+
+Json = dict[str, Any]
+T = TypeVar("T")
+R = TypeVar("R")
+
+#: Requests in flight. Above it the API server's own limits (max-requests-inflight 400) come near.
+CONCURRENCY = 32
+
+APPLY = "application/apply-patch+yaml"
+JSON_PATCH = "application/json-patch+json"
+
+
+class ClusterError(Exception):
+    """What the user is told: found, wanted and the cure are in the text."""
+
+
+class Refused(ClusterError):
+    """The API server refused a request; ``code`` is its HTTP status."""
+
+    def __init__(self, code: int, reason: str, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+        self.reason = reason
+
+
+class Client:
+    """Raw requests to one API server by kr8s, which reads kubeconfigs and credential plugins."""
+
+    def __init__(self, api: kr8s.asyncio.Api) -> None:
+        self._api = api
+
+    async def request(
+        self,
+        method: str,
+        url: str,
+        *,
+        base: str = "",
+        version: str = "v1",
+        body: Json | list[Json] | None = None,
+        content_type: str = "application/json",
+        params: dict[str, str] | None = None,
+        parse: bool = True,
+    ) -> Any:
+        """One request: the parsed answer, or its text where ``parse`` is false.
+
+        Raises:
+            Refused: with the API server's own message.
+        """
+        try:
+            async with self._api.call_api(
+                method,
+                base=base,
+                version=version,
+                url=url,
+                params=params,
+                headers={"Content-Type": content_type},
+                content=None if body is None else json.dumps(body).encode(),
+            ) as response:
+                text = response.text
+        except kr8s.ServerError as error:
+            answer = error.response
+            status: Json = {}
+            if answer is not None:
+                try:
+                    status = answer.json()
+                except ValueError:
+                    status = {"message": answer.text}
+            code = answer.status_code if answer is not None else 0
+            message = status.get("message") or str(error)
+            raise Refused(code, str(status.get("reason", "")), message) from error
+        return json.loads(text) if parse else text
+
+    async def list(self, url: str, *, base: str = "", version: str = "v1", **params: str) -> list[Json]:
+        """All items of a list, in pages of 500."""
+        items: list[Json] = []
+        params = {"limit": "500", **params}
+        while True:
+            page = await self.request("GET", url, base=base, version=version, params=params)
+            items += page["items"]
+            token = page["metadata"].get("continue")
+            if not token:
+                return items
+            params["continue"] = token
+
+
+@asynccontextmanager
+async def connect(context: str | None) -> AsyncIterator[Client]:
+    """A client for a context of the kubeconfig that ``KUBECONFIG`` names.
+
+    Raises:
+        ClusterError: no kubeconfig, no such context, or an API server that can't be reached.
+    """
+    try:
+        api = await kr8s.asyncio.api(context=context)
+        await api.async_version()
+    except (httpx.HTTPError, kr8s.APITimeoutError, kr8s.ConnectionClosedError, OSError) as error:
+        raise ClusterError(
+            f"context {context}: the API server can't be reached ({error or type(error).__name__}); "
+            "wanted: a running cluster; cure: check KUBECONFIG and `kubectl --context "
+            f"{context} get nodes`"
+        ) from error
+    except (KeyError, ValueError, AttributeError, TypeError) as error:
+        raise ClusterError(
+            f"context {context}: not usable in the kubeconfig ({error}); wanted: a context of that "
+            "name; cure: `kubectl config get-contexts`, then `kubernetes.context` in the stack file"
+        ) from error
+    yield Client(api)
+
+
+async def gather(work: Callable[[T], Awaitable[R]], items: Iterable[T]) -> list[R]:
+    """Runs ``work`` on all items, at most `CONCURRENCY` at a time; raises one error for all.
+
+    Raises:
+        ClusterError: the messages of all items that failed, one a line.
+    """
+    limit = asyncio.Semaphore(CONCURRENCY)
+
+    async def bounded(item: T) -> R:
+        async with limit:
+            return await work(item)
+
+    results = await asyncio.gather(*(bounded(item) for item in items), return_exceptions=True)
+    failures = [result for result in results if isinstance(result, BaseException)]
+    unexpected = [failure for failure in failures if not isinstance(failure, ClusterError)]
+    if unexpected:
+        raise unexpected[0]
+    if failures:
+        raise ClusterError("\n".join(sorted({str(failure) for failure in failures})))
+    return [result for result in results if not isinstance(result, BaseException)]

@@ -1,0 +1,108 @@
+"""One read-only look at the cluster: what is missing, what differs from what is declared."""
+
+from __future__ import annotations
+
+
+from .api import Client, ClusterError, Json, Refused, connect
+from .nodes import gpus, managed_by, pool_members
+
+VALIDATED = "gpu-cluster/validated"
+
+#: Node names that one finding spells out; the rest are counted.
+NAMED = 5
+
+
+def _some(names: list[str]) -> str:
+    more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
+    return ", ".join(names[:NAMED]) + more
+
+
+def scheduling_drift(members: list[Json], document: Json) -> str | None:
+    """What the nodes of a pool lack of the labels and taints that an earlier run gave them.
+
+    None where nothing differs, and where no earlier run touched the pool.
+    """
+    manager = document["manager"]
+    if not any(managed_by(node, manager) for node in members):
+        return None
+    findings: dict[str, list[str]] = {}
+    for node in members:
+        name = node["metadata"]["name"]
+        labels = node["metadata"].get("labels", {})
+        for key, value in document["labels"].items():
+            if labels.get(key) != value:
+                findings.setdefault(f"label {key} is {labels.get(key)!r}", []).append(name)
+        taints = {
+            (taint["key"], taint.get("value", ""), taint["effect"])
+            for taint in node["spec"].get("taints") or []
+        }
+        for taint in document["taints"]:
+            if (taint["key"], taint.get("value", ""), taint["effect"]) not in taints:
+                findings.setdefault(f"taint {taint['key']} is missing", []).append(name)
+    return "; ".join(f"{what} on {_some(names)}" for what, names in findings.items()) or None
+
+
+def validation_drift(members: list[Json], document: Json, job: Json | None) -> str | None:
+    """Why a pool's validation Job no longer stands for its nodes; None where it does, or is new."""
+    if job is None:
+        return None
+    if not job["metadata"].get("annotations", {}).get(VALIDATED):
+        return "an earlier validation did not finish"
+    declared = document["gpus"]
+    short = [
+        f"{node['metadata']['name']} offers {gpus(node)} of {declared} GPUs"
+        for node in members
+        if gpus(node) != declared
+    ]
+    return _some(short) or None
+
+
+async def _job(client: Client, document: Json) -> Json | None:
+    url = f"namespaces/{document['namespace']}/jobs/{document['job']}"
+    try:
+        job: Json = await client.request("GET", url, base="/apis/batch")
+    except Refused as error:
+        if error.code == 404:
+            return None
+        raise
+    return job
+
+
+async def observe(context: str, scheduling: list[Json], validation: list[Json]) -> Json:
+    """Looks once at nodes and validation Jobs.
+
+    Args:
+        context: context of the kubeconfig.
+        scheduling: one document per pool, the input of ``operations.scheduling``.
+        validation: one document per pool with GPUs, the input of ``operations.validation``.
+
+    Returns:
+        ``reached``, ``unreachable`` (why not), ``problems`` (texts that must stop the run),
+        ``scheduling`` and ``validation``: findings by pool.
+    """
+    found: Json = {"reached": False, "problems": [], "scheduling": {}, "validation": {}}
+    try:
+        async with connect(context) as client:
+            nodes = await client.list("nodes")
+            found["reached"] = True
+            members = {}
+            for document in scheduling:
+                pool = document["pool"]
+                try:
+                    members[pool] = pool_members(nodes, document)
+                except ClusterError as error:
+                    found["problems"].append(str(error))
+                    continue
+                finding = scheduling_drift(members[pool], document)
+                if finding:
+                    found["scheduling"][pool] = finding
+            for document in validation:
+                pool = document["pool"]
+                if pool in members:
+                    job = await _job(client, document)
+                    finding = validation_drift(members[pool], document, job)
+                    if finding:
+                        found["validation"][pool] = finding
+    except ClusterError as error:
+        found["unreachable"] = str(error)
+    return found

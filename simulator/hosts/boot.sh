@@ -1,0 +1,92 @@
+#!/bin/sh
+# The first process of a simulated host. It runs in new mount, PID, UTS and IPC namespaces, builds
+# the host's view of the file system there, and becomes the host's sshd. All mounts live in this
+# namespace, so that they end with its last process: nothing is left to unmount outside.
+# Environment: GPU_CLUSTER_SIMULATED_HOST (the host's folder), HOST_NAME, LOWER (Debian root),
+# LAYER (stand-ins, nvidia-ctk), GPUS (simulated PCI devices), DRIVER (version, may be empty).
+set -eu
+cd "$GPU_CLUSTER_SIMULATED_HOST"
+here=$PWD
+root=$here/merged
+mount -t overlay -o "lowerdir=$LAYER:$LOWER,upperdir=$here/upper,workdir=$here/work" overlay "$root"
+printf '%s' "$HOST_NAME" >/proc/sys/kernel/hostname
+
+mount -t tmpfs -o mode=755 run "$root/run"
+mount -t tmpfs -o mode=1777 tmp "$root/tmp"
+kernel=$root/run/simulated-kernel
+mkdir -p "$root/run/sshd" "$root/run/gpu-cluster-ssh" "$kernel/sysctl"
+cp -p ssh/* "$root/run/gpu-cluster-ssh/"
+chmod 755 "$root/run/gpu-cluster-ssh"
+cat >"$root/run/gpu-cluster-simulated" <<EOF
+simulated host: swap, kernel modules, sysctl values, PCI devices and NVIDIA driver are stand-ins
+EOF
+
+mount -t tmpfs -o mode=755 dev "$root/dev"
+for node in null zero full random urandom tty; do
+    : >"$root/dev/$node"
+    mount --bind "/dev/$node" "$root/dev/$node"
+done
+mkdir "$root/dev/pts" "$root/dev/shm"
+mount -t devpts -o newinstance,ptmxmode=0666,mode=620 devpts "$root/dev/pts"
+mount -t tmpfs -o mode=1777 shm "$root/dev/shm"
+ln -s pts/ptmx "$root/dev/ptmx"
+ln -s /proc/self/fd "$root/dev/fd"
+for number in 0 1 2; do
+    name=stdin
+    [ $number = 1 ] && name=stdout
+    [ $number = 2 ] && name=stderr
+    ln -s "/proc/self/fd/$number" "$root/dev/$name"
+done
+
+# The kernel's own values are the machine's: read-only here, with simulated ones on top.
+mount -t proc proc "$root/proc"
+printf 'Filename\t\t\t\tType\t\tSize\t\tUsed\t\tPriority\n' >"$kernel/swaps"
+if grep -q '^/swap.img ' "$root/etc/fstab"; then
+    printf '/swap.img file 2097148 0 -2\n' >>"$kernel/swaps"
+fi
+cat /proc/sys/kernel/random/uuid >"$kernel/boot_id"
+mount --bind "$kernel/swaps" "$root/proc/swaps"
+mount --bind "$kernel/boot_id" "$root/proc/sys/kernel/random/boot_id"
+mount --bind "$root/proc/sys" "$root/proc/sys"
+mount -o remount,ro,bind "$root/proc/sys"
+mount --bind "$kernel/boot_id" "$root/proc/sys/kernel/random/boot_id"
+if [ -e "$root/proc/sysrq-trigger" ]; then
+    mount --bind /dev/null "$root/proc/sysrq-trigger"
+fi
+if [ -n "$DRIVER" ]; then
+    mount -t tmpfs -o mode=755 driver "$root/proc/driver"
+    mkdir "$root/proc/driver/nvidia"
+    echo "NVRM version: NVIDIA UNIX x86_64 Kernel Module  $DRIVER  (simulated)" \
+        >"$root/proc/driver/nvidia/version"
+fi
+
+mount -t tmpfs -o mode=755 sys "$root/sys"
+mkdir -p "$root/sys/module" "$root/sys/fs/cgroup" "$root/sys/bus/pci/devices"
+for module in /sys/module/*; do
+    mkdir "$root/sys/module/${module##*/}"
+done
+if [ -d /sys/fs/cgroup ]; then
+    mount --rbind /sys/fs/cgroup "$root/sys/fs/cgroup"
+fi
+number=0
+while [ $number -lt "$GPUS" ]; do
+    device=$root/sys/bus/pci/devices/$(printf '0000:%02x:00.0' $((number + 16)))
+    mkdir "$device"
+    echo 0x10de >"$device/vendor"
+    echo 0x030200 >"$device/class"
+    number=$((number + 1))
+done
+
+cd "$root"
+pivot_root . .
+umount -l .
+cd /
+unset GPU_CLUSTER_SIMULATED_HOST LOWER LAYER GPUS DRIVER
+export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin HOME=/root
+# What an init system does at boot: modules, sysctl, enabled units (containerd alone here).
+cat /etc/modules-load.d/*.conf 2>/dev/null | while IFS= read -r module; do
+    case $module in '' | '#'*) ;; *) modprobe "$module" ;; esac
+done
+sysctl -q --system
+systemctl boot || echo "containerd did not start" >&2
+exec /usr/sbin/sshd -D -e -f /run/gpu-cluster-ssh/sshd_config

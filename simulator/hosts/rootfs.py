@@ -1,0 +1,141 @@
+"""The file systems below simulated hosts: a Debian root, and a layer of stand-ins upon it.
+
+Both are made once, in ``roots/`` of the cache, keyed by what goes in, and appear by one rename: a
+half-made root is never used. The Debian root comes from ``debootstrap``, which needs root.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import toolchain
+from simulator.hosts.locks import locked
+from simulator.hosts.model import HostError
+
+SUITE = "bookworm"
+PACKAGES = (
+    "ca-certificates",
+    "containerd",
+    "iproute2",
+    "kmod",
+    "openssh-server",
+    "procps",
+    "sudo",
+)
+FIXTURES = Path(__file__).parent / "fixtures"
+DEBOOTSTRAP_LIMIT = 900
+"""Seconds for one debootstrap (about 40 s on 2 cores with a near mirror)."""
+
+Progress = Callable[[str], None]
+
+
+def debian_root(progress: Progress) -> Path:
+    """The Debian root that all simulated hosts share, read-only to them; made if missing.
+
+    :raises HostError: debootstrap is missing and can't be installed, or it fails.
+    """
+    key = hashlib.sha256("\n".join((SUITE, *PACKAGES)).encode()).hexdigest()[:12]
+    roots = toolchain.cache_dir() / "roots"
+    root = roots / f"debian-{SUITE}-{key}"
+    if root.is_dir():
+        return root
+    with locked(roots / "roots.lock", limit=DEBOOTSTRAP_LIMIT + 60):
+        if not root.is_dir():
+            _sweep(roots)
+            _ensure_debootstrap(progress)
+            draft = roots / f"draft-{os.getpid()}"
+            progress(f"Debian {SUITE} root by debootstrap (once, about 1 min)")
+            _debootstrap(draft)
+            draft.rename(root)
+    return root
+
+
+def fixture_layer() -> Path:
+    """The folder of stand-ins and the real ``nvidia-ctk`` that lies upon the Debian root."""
+    ctk = toolchain.ensure("nvidia-ctk")["nvidia-ctk"]
+    files = sorted(path for path in FIXTURES.rglob("*") if path.is_file())
+    digest = hashlib.sha256(f"{ctk.version}\0{ctk.path}\0{_stamp(Path(ctk.path))}".encode())
+    for path in files:
+        digest.update(f"{path.relative_to(FIXTURES)}\0".encode() + path.read_bytes())
+    roots = toolchain.cache_dir() / "roots"
+    layer = roots / f"layer-{digest.hexdigest()[:12]}"
+    if layer.is_dir():
+        return layer
+    with locked(roots / "roots.lock", limit=DEBOOTSTRAP_LIMIT + 60):
+        if not layer.is_dir():
+            _sweep(roots)
+            draft = roots / f"draft-{os.getpid()}"
+            for path in files:
+                target = draft / path.relative_to(FIXTURES)
+                target.parent.mkdir(parents=True, exist_ok=True)
+                shutil.copyfile(path, target)
+                target.chmod(0o644 if "etc" in path.relative_to(FIXTURES).parts else 0o755)
+            target = draft / "usr/bin/nvidia-ctk"
+            shutil.copyfile(ctk.path, target)
+            target.chmod(0o755)
+            for folder in (draft, *draft.rglob("*")):
+                if folder.is_dir():
+                    folder.chmod(0o755)
+            draft.rename(layer)
+    return layer
+
+
+def _stamp(path: Path) -> str:
+    found = path.stat()
+    return f"{found.st_size}-{found.st_mtime_ns}"
+
+
+def _sweep(roots: Path) -> None:
+    """Remove what a killed run left half-made; the caller holds the lock."""
+    for draft in roots.glob("draft-*"):
+        shutil.rmtree(draft)
+
+
+def _ensure_debootstrap(progress: Progress) -> None:
+    if shutil.which("debootstrap"):
+        return
+    if not shutil.which("apt-get"):
+        raise HostError(
+            "debootstrap: not found on PATH; wanted for simulated hosts in namespaces. Install the "
+            "package debootstrap; without it the hosts are plain processes with a scratch root"
+        )
+    progress("installing debootstrap (apt-get)")
+    environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
+    install = ["apt-get", "-o", "DPkg::Lock::Timeout=60", "install", "-y", "-qq", "debootstrap"]
+    for command in (install, ["apt-get", "update", "-qq"], install):
+        done = subprocess.run(
+            command, env=environment, capture_output=True, text=True, timeout=300, check=False
+        )
+        if command is install and done.returncode == 0:
+            return
+    raise HostError(f"apt-get install debootstrap failed: {done.stderr.strip()[-500:]}")
+
+
+def _debootstrap(draft: Path) -> None:
+    """Run debootstrap in a mount namespace of its own, so that a kill leaves no mount behind."""
+    command = ["unshare", "--mount", "--pid", "--fork", "--kill-child=KILL", "debootstrap"]
+    command += ["--variant=minbase", f"--include={','.join(PACKAGES)}", SUITE, str(draft)]
+    log = draft.with_suffix(".log")
+    with log.open("w") as output:
+        done = subprocess.run(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            timeout=DEBOOTSTRAP_LIMIT,
+            check=False,
+        )
+    if done.returncode != 0:
+        raise HostError(
+            f"debootstrap {SUITE} failed with status {done.returncode}; its log: {log}; last "
+            f"lines: {' / '.join(log.read_text().splitlines()[-3:])}"
+        )
+    for key in (draft / "etc/ssh").glob("ssh_host_*"):
+        key.unlink()
+    shutil.rmtree(draft / "var/cache/apt/archives", ignore_errors=True)
+    log.unlink()

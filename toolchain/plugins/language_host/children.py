@@ -1,0 +1,130 @@
+"""Child processes of the language host: plugins, and programs under another interpreter."""
+
+from __future__ import annotations
+
+import os
+import queue
+import signal
+import struct
+import subprocess
+import threading
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from pulumi.runtime.proto import language_pb2
+
+from . import interpreter
+
+_CHILD = str(Path(__file__).with_name("child.py"))
+
+
+class Children:
+    """Every child runs in a process group of its own and ends with the host."""
+
+    def __init__(self) -> None:
+        self._running: set[subprocess.Popen[bytes]] = set()
+        self._lock = threading.Lock()
+
+    def start(
+        self, python: str, arguments: list[str], cwd: str, **options: Any
+    ) -> subprocess.Popen[bytes]:
+        child = subprocess.Popen(
+            [python, "-u", _CHILD, *arguments],
+            cwd=cwd,
+            stdin=subprocess.PIPE,
+            start_new_session=True,
+            **options,
+        )
+        with self._lock:
+            self._running.add(child)
+        return child
+
+    def finish(self, child: subprocess.Popen[bytes]) -> int:
+        """Ends the child's group and returns its exit status."""
+        with suppress(OSError):
+            os.killpg(child.pid, signal.SIGKILL)
+        status = child.wait()
+        with self._lock:
+            self._running.discard(child)
+        if child.stdin:
+            with suppress(OSError):
+                child.stdin.close()
+        return status
+
+    def end_all(self) -> None:
+        with self._lock:
+            running = list(self._running)
+        for child in running:
+            with suppress(OSError):
+                os.killpg(child.pid, signal.SIGKILL)
+
+
+def run_program(children: Children, python: str, request: Any, engine_address: str) -> Any:
+    """Runs the program of a `RunRequest` under another interpreter; returns the `RunResponse`."""
+    read, write = os.pipe()
+    with os.fdopen(read, "rb") as answer:
+        child = children.start(
+            python,
+            ["program", engine_address, str(write)],
+            request.info.program_directory,
+            pass_fds=(write,),
+        )
+        os.close(write)
+        data = request.SerializeToString()
+        assert child.stdin is not None
+        with suppress(BrokenPipeError):
+            child.stdin.write(struct.pack(">Q", len(data)) + data)
+            child.stdin.flush()
+        encoded = answer.read()
+    if encoded or child.wait() == 0:
+        children.finish(child)
+        return language_pb2.RunResponse.FromString(encoded)
+    status = children.finish(child)
+    return language_pb2.RunResponse(error=f"Program ended with exit status {status} ({python})")
+
+
+def plugin_arguments(request: Any) -> list[str]:
+    """What `child.py` runs for a `RunPluginRequest`.
+
+    A policy pack is given to `pulumi.policy`, a package plugin to `pulumi.run.plugin`, as by the
+    official host (sdk/python/cmd/pulumi-language-python/main.go, RunPlugin); any other plugin is
+    its own script or folder.
+    """
+    info = request.info
+    if request.kind == "analyzer":
+        return ["module", "pulumi.policy", *request.args[:1], info.program_directory,
+                *request.args[1:]]  # fmt: skip
+    folder = Path(info.program_directory)
+    if not (folder / "__main__.py").exists() and (folder / "pyproject.toml").exists():
+        return ["module", "pulumi.run.plugin", folder.name, *request.args]
+    return ["path", info.program_directory, *request.args]
+
+
+def run_plugin(children: Children, request: Any, context: Any) -> Iterator[Any]:
+    """Runs a plugin, yields its output as `RunPluginResponse`s and at last its exit status."""
+    environment = dict(os.environ)
+    environment.update(pair.split("=", 1) for pair in request.env if "=" in pair)
+    child = children.start(
+        interpreter.find(request.info),
+        plugin_arguments(request),
+        request.pwd or request.info.program_directory,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    output: queue.SimpleQueue[Any] = queue.SimpleQueue()
+
+    def drain(stream: Any, field: str) -> None:
+        while data := os.read(stream.fileno(), 65536):
+            output.put(language_pb2.RunPluginResponse(**{field: data}))
+        output.put(None)
+
+    context.add_callback(lambda: children.finish(child))
+    for stream, field in ((child.stdout, "stdout"), (child.stderr, "stderr")):
+        threading.Thread(target=drain, args=(stream, field), daemon=True).start()
+    for _ in range(2):
+        while (item := output.get()) is not None:
+            yield item
+    yield language_pb2.RunPluginResponse(exitcode=child.wait())

@@ -1,0 +1,65 @@
+"""What is installed under an interpreter, and its installation with pip."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from . import interpreter
+
+_LIMIT = 60
+"""Seconds for a question to another interpreter."""
+
+_INSTALLED = (
+    "import importlib.metadata as m, json;"
+    "print(json.dumps(sorted({(d.metadata['Name'], d.version) for d in m.distributions()})))"
+)
+_VERSION = "import platform; print(platform.python_version())"
+
+
+def _ask(python: str, question: str) -> str:
+    done = subprocess.run(
+        [python, "-c", question], check=True, capture_output=True, text=True, timeout=_LIMIT
+    )
+    return done.stdout.strip()
+
+
+def python_version(python: str) -> str:
+    return _ask(python, _VERSION)
+
+
+def installed(python: str) -> list[tuple[str, str]]:
+    """Name and version of each distribution that `python` sees, sorted by name."""
+    return [(name, version) for name, version in json.loads(_ask(python, _INSTALLED))]
+
+
+def install(info: Any) -> Iterator[bytes]:
+    """Makes the virtual environment if it is missing and installs `requirements.txt`, if any.
+
+    Yields the output by lines.
+
+    Raises:
+        subprocess.CalledProcessError: a step failed.
+    """
+    folder = interpreter.virtualenv(info)
+    if folder is not None and not (folder / "bin" / "python").exists():
+        yield f"Creating virtual environment {folder}\n".encode()
+        yield from _stream([sys.executable, "-m", "venv", str(folder)])
+    python = interpreter.find(info)
+    requirements = Path(info.program_directory, "requirements.txt")
+    if requirements.exists():
+        yield from _stream([python, "-m", "pip", "install", "-r", str(requirements)])
+
+
+def _stream(command: list[str]) -> Iterator[bytes]:
+    with subprocess.Popen(
+        command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+    ) as process:
+        assert process.stdout is not None
+        yield from process.stdout
+    if process.returncode:
+        raise subprocess.CalledProcessError(process.returncode, command)

@@ -1,0 +1,157 @@
+"""The language host's gRPC server."""
+
+from __future__ import annotations
+
+import os
+import queue
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from types import FrameType
+from typing import Any, NoReturn
+
+import grpc
+from pulumi.runtime._grpc_settings import _GRPC_CHANNEL_OPTIONS
+from pulumi.runtime.proto import language_pb2, language_pb2_grpc, plugin_pb2
+
+from . import children, dependencies, interpreter
+
+_PARENT_POLL = 0.5
+"""Seconds between two looks at whether the engine still lives."""
+
+_Task = tuple[Any, "Future[Any]"]
+
+
+class LanguageHost(language_pb2_grpc.LanguageRuntimeServicer):
+    """Serves one engine. A program of the host's own interpreter runs in the main thread."""
+
+    def __init__(self, engine_address: str) -> None:
+        self.engine_address = engine_address
+        self.children = children.Children()
+        self.programs: queue.SimpleQueue[_Task] = queue.SimpleQueue()
+        self._used = threading.Event()
+
+    def Handshake(self, request: Any, context: Any) -> Any:
+        self.engine_address = request.engine_address or self.engine_address
+        return language_pb2.LanguageHandshakeResponse()
+
+    def GetPluginInfo(self, request: Any, context: Any) -> Any:
+        return plugin_pb2.PluginInfo(version=_sdk_version())
+
+    def GetRequiredPackages(self, request: Any, context: Any) -> Any:
+        return language_pb2.GetRequiredPackagesResponse()
+
+    def GetRequiredPlugins(self, request: Any, context: Any) -> Any:
+        return language_pb2.GetRequiredPluginsResponse()
+
+    def RuntimeOptionsPrompts(self, request: Any, context: Any) -> Any:
+        return language_pb2.RuntimeOptionsResponse()
+
+    def About(self, request: Any, context: Any) -> Any:
+        python = _interpreter(request.info, context)
+        return language_pb2.AboutResponse(
+            executable=python, version=dependencies.python_version(python)
+        )
+
+    def GetProgramDependencies(self, request: Any, context: Any) -> Any:
+        found = dependencies.installed(_interpreter(request.info, context))
+        return language_pb2.GetProgramDependenciesResponse(
+            dependencies=[
+                language_pb2.DependencyInfo(name=name, version=version) for name, version in found
+            ]
+        )
+
+    def InstallDependencies(self, request: Any, context: Any) -> Iterator[Any]:
+        try:
+            for line in dependencies.install(request.info):
+                yield language_pb2.InstallDependenciesResponse(stdout=line)
+        except subprocess.CalledProcessError as error:
+            context.abort(grpc.StatusCode.INTERNAL, f"{error.cmd}: exit status {error.returncode}")
+
+    def Run(self, request: Any, context: Any) -> Any:
+        python = _interpreter(request.info, context)
+        if not interpreter.is_own(python) or self._used.is_set():
+            return children.run_program(self.children, python, request, self.engine_address)
+        self._used.set()
+        done: Future[Any] = Future()
+        self.programs.put((request, done))
+        return done.result()
+
+    def RunPlugin(self, request: Any, context: Any) -> Iterator[Any]:
+        try:
+            yield from children.run_plugin(self.children, request, context)
+        except interpreter.InterpreterNotFound as error:
+            context.abort(grpc.StatusCode.FAILED_PRECONDITION, str(error))
+
+    def Cancel(self, request: Any, context: Any) -> Any:
+        from google.protobuf import empty_pb2
+
+        self.children.end_all()
+        return empty_pb2.Empty()
+
+
+def _interpreter(info: Any, context: Any) -> str:
+    try:
+        return interpreter.find(info)
+    except interpreter.InterpreterNotFound as error:
+        context.abort(grpc.StatusCode.FAILED_PRECONDITION, str(error))
+        raise
+
+
+def _sdk_version() -> str:
+    from pulumi._version import version
+
+    return str(version)
+
+
+def _watch_parent(host: LanguageHost) -> None:
+    """Ends the host when the engine is gone, also by SIGKILL: then this process gets a new parent.
+
+    Raises nothing; the process ends by `os._exit`.
+    """
+    engine = os.getppid()
+
+    def wait() -> None:
+        while os.getppid() == engine:
+            time.sleep(_PARENT_POLL)
+        _end(host)
+
+    threading.Thread(target=wait, daemon=True, name="engine-watch").start()
+
+
+def _end(host: LanguageHost) -> NoReturn:
+    host.children.end_all()
+    sys.stdout.flush()
+    os._exit(0)
+
+
+def main(arguments: list[str]) -> None:
+    """Serves until the engine ends this process.
+
+    SIGINT is left to the engine, which gets it too (one terminal, one process group) and cancels
+    the update in order; SIGTERM ends the host and its children without a word.
+    """
+    host = LanguageHost(arguments[-1] if arguments else "")
+    _watch_parent(host)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+    def terminate(number: int, frame: FrameType | None) -> None:
+        _end(host)
+
+    signal.signal(signal.SIGTERM, terminate)
+    server = grpc.server(ThreadPoolExecutor(max_workers=16), options=_GRPC_CHANNEL_OPTIONS)
+    language_pb2_grpc.add_LanguageRuntimeServicer_to_server(host, server)
+    port = server.add_insecure_port("127.0.0.1:0")
+    if port == 0:
+        sys.exit("pulumi-language-python: no free port on 127.0.0.1")
+    server.start()
+    print(port, flush=True)
+    from . import program  # imported while the engine gets ready
+
+    while True:
+        request, done = host.programs.get()
+        done.set_result(program.run(request, host.engine_address))
