@@ -1,4 +1,4 @@
-"""A GPU cluster, from prepared hosts to counted GPUs, in the order in which a person would do it."""
+"""A GPU cluster from prepared hosts to counted GPUs, in the order in which a person does it."""
 
 from __future__ import annotations
 

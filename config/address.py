@@ -13,6 +13,7 @@ from config.problem import refuse, show
 
 _WANTED = "an IPv4 address, an IPv6 address or a host name"
 _HOST_LABEL = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9]{0,61}[A-Za-z0-9])?")
+_NUMBER = re.compile(r"\d+|0[xX][0-9a-fA-F]*")  # as resolvers read it: 1.2.3.0x4 is IPv4
 _WITH_PORT = re.compile(r"(?P<host>[^:\[\]]+|\[[^\[\]]+\]):(?P<port>\d+)")
 
 
@@ -34,7 +35,7 @@ def check_address(text: str) -> str:
         raise refuse(show(text), _WANTED, "write an IPv6 address without brackets")
     if ":" in text:
         return _usable(text, _ipv6(text))
-    if text.rpartition(".")[2].isdigit():
+    if _NUMBER.fullmatch(text.rpartition(".")[2]):
         return _usable(text, _ipv4(text))
     name = text.removesuffix(".")
     if len(name) > 253 or not all(_HOST_LABEL.fullmatch(part) for part in name.split(".")):
@@ -95,9 +96,7 @@ def _ipv6(text: str) -> ipaddress.IPv6Address:
 
 def _usable(text: str, address: ipaddress.IPv4Address | ipaddress.IPv6Address) -> str:
     if address.is_unspecified or address.is_multicast or text == "255.255.255.255":
-        raise refuse(
-            show(text), "the address of one machine", "no machine can have this address"
-        )
+        raise refuse(show(text), "the address of one machine", "no machine can have this address")
     return text
 
 

@@ -11,7 +11,7 @@ class Charts(Model):
     """`directory` holds the charts, each a folder or archive; None: their own repositories."""
 
     directory: Text | None = Field(
-        None,
+        default=None,
         min_length=1,
         description="the path of a directory that holds the charts",
         examples=["charts"],

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field, ValidationError, model_validator
 from pydantic_core import PydanticCustomError
 
 from config.advice import advice
@@ -28,26 +29,26 @@ from config.validation import Validation
 class Cluster(Model):
     """A GPU cluster as declared. Sections left out have their defaults."""
 
-    version: Literal["v1"] = Field(
-        description="v1, the version of this format", examples=["v1"]
-    )
+    version: Literal["v1"] = Field(description="v1, the version of this format", examples=["v1"])
     kubernetes: Kubernetes = Field(description="a mapping with context")
     pools: tuple[Pool, ...] = Field(min_length=1, description="a list of at least one pool")
-    hosts: tuple[Host, ...] = Field((), description="a list of hosts")
-    ssh: Ssh = Field(Ssh(), description="a mapping: how hosts are reached")
-    driver: Driver = Field(Driver(), description="a mapping with source")
-    runtime: Runtime = Field(Runtime(), description="a mapping: the container runtime")
+    hosts: tuple[Host, ...] = Field(default=(), description="a list of hosts")
+    ssh: Ssh = Field(default=Ssh(), description="a mapping: how hosts are reached")
+    driver: Driver = Field(default=Driver(), description="a mapping with source")
+    runtime: Runtime = Field(default=Runtime(), description="a mapping: the container runtime")
     platform: Platform = Field(
         description="device-plugin or gpu-operator", examples=["device-plugin"]
     )
     device_plugin: DevicePlugin = Field(
-        DevicePlugin(), description="a mapping: the device plugin's chart"
+        default=DevicePlugin(), description="a mapping: the device plugin's chart"
     )
     gpu_operator: GpuOperator = Field(
-        GpuOperator(), description="a mapping: the GPU Operator's chart"
+        default=GpuOperator(), description="a mapping: the GPU Operator's chart"
     )
-    validation: Validation = Field(Validation(), description="a mapping: the validation pods")
-    charts: Charts = Field(Charts(), description="a mapping: where charts come from")
+    validation: Validation = Field(
+        default=Validation(), description="a mapping: the validation pods"
+    )
+    charts: Charts = Field(default=Charts(), description="a mapping: where charts come from")
 
     @model_validator(mode="before")
     @classmethod
@@ -65,10 +66,14 @@ class Cluster(Model):
             given=frozenset(fields[name].alias or name for name in self.model_fields_set),
         )
         if found := tuple(problems(parts)):
-            raise PydanticCustomError("cross", "{summary}", {
-                "summary": "; ".join(f"{p.path}: {p.found}, wanted {p.wanted}" for p in found),
-                "problems": found,
-            })
+            raise PydanticCustomError(
+                "cross",
+                "{summary}",
+                {
+                    "summary": "; ".join(f"{p.path}: {p.found}, wanted {p.wanted}" for p in found),
+                    "problems": found,
+                },
+            )
         return self
 
     @property
@@ -90,19 +95,11 @@ def with_derived_defaults(document: Mapping[str, Any]) -> dict[str, Any]:
     """The document with the defaults that depend on another section.
 
     A host's `port` and `user` are those of `ssh`; `gpuOperator.toolkit` is true where the
-    operator also brings the driver. Values of the wrong type are left for the models to refuse.
+    operator also brings the driver. What is invalid is left for the models to refuse.
     """
     filled = dict(document)
-    ssh = filled.get("ssh")
     hosts = filled.get("hosts")
-    if isinstance(ssh, Ssh):
-        ssh = ssh.model_dump()
-    if isinstance(ssh, Mapping) and isinstance(hosts, list | tuple):
-        shared = {
-            key: ssh[key]
-            for key, kind in (("user", str), ("port", int))
-            if type(ssh.get(key)) is kind
-        }
+    if isinstance(hosts, list | tuple) and (shared := _shared(filled.get("ssh"))):
         filled["hosts"] = [
             {**shared, **host} if isinstance(host, Mapping) else host for host in hosts
         ]
@@ -115,3 +112,15 @@ def with_derived_defaults(document: Mapping[str, Any]) -> dict[str, Any]:
     ):
         filled["gpuOperator"] = {"toolkit": True, **operator}
     return filled
+
+
+def _shared(ssh: object) -> dict[str, Any]:
+    """`user` and `port` of the section `ssh`, each where it is given and valid."""
+    if isinstance(ssh, Ssh):
+        return {"user": ssh.user, "port": ssh.port}
+    shared = {}
+    for key in ("user", "port"):
+        if isinstance(ssh, Mapping) and key in ssh:
+            with suppress(ValidationError):
+                shared[key] = getattr(Ssh.model_validate({key: ssh[key]}), key)
+    return shared

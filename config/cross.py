@@ -92,9 +92,7 @@ def _hosts(parts: Parts) -> Iterator[Problem]:
 
 def _membership(parts: Parts) -> Iterator[Problem]:
     """A GPU worker's node is in a pool with GPUs; a CPU worker's is not."""
-    gpus = {
-        name: pool.gpus_per_node for pool in parts.pools.values() for name in pool.node_names()
-    }
+    gpus = {name: pool.gpus_per_node for pool in parts.pools.values() for name in pool.node_names()}
     by_label = any(pool.selector is not None for pool in parts.pools.values())
     for i, host in parts.hosts.items():
         if host.role is Role.GPU_WORKER and host.node not in gpus:
@@ -153,9 +151,7 @@ def _repeated(
     for (location, text), key in places:
         if key in first:
             other = problem(first[key], "", "", "").path
-            yield problem(
-                location, f"{text}, as in {other}", wanted, cure.replace("{value}", text)
-            )
+            yield problem(location, f"{text}, as in {other}", wanted, cure.replace("{value}", text))
         else:
             first[key] = location
 

@@ -54,17 +54,17 @@ def _as_list(value: Any) -> Any:
 class PluginFlags(Model):
     """`flags.plugin` of the file; the defaults are the plugin's own."""
 
-    pass_device_specs: Truth = Field(False, description="true or false", examples=["false"])
-    device_list_strategy: Annotated[
-        tuple[DeviceListStrategy, ...], BeforeValidator(_as_list)
-    ] = Field(
-        (DeviceListStrategy.ENVVAR,),
-        min_length=1,
-        description="envvar, volume-mounts, cdi-annotations or cdi-cri, or a list of them",
-        examples=["envvar"],
+    pass_device_specs: Truth = Field(default=False, description="true or false", examples=["false"])
+    device_list_strategy: Annotated[tuple[DeviceListStrategy, ...], BeforeValidator(_as_list)] = (
+        Field(
+            default=(DeviceListStrategy.ENVVAR,),
+            min_length=1,
+            description="envvar, volume-mounts, cdi-annotations or cdi-cri, or a list of them",
+            examples=["envvar"],
+        )
     )
     device_id_strategy: DeviceIdStrategy = Field(
-        DeviceIdStrategy.UUID,
+        default=DeviceIdStrategy.UUID,
         alias="deviceIDStrategy",
         description="uuid or index",
         examples=["uuid"],
@@ -75,13 +75,15 @@ class Flags(Model):
     """`flags` of the file; the defaults are the plugin's own."""
 
     mig_strategy: MigStrategy = Field(
-        MigStrategy.NONE, description="none, single or mixed", examples=["none"]
+        default=MigStrategy.NONE, description="none, single or mixed", examples=["none"]
     )
-    fail_on_init_error: Truth = Field(True, description="true or false", examples=["true"])
+    fail_on_init_error: Truth = Field(default=True, description="true or false", examples=["true"])
     nvidia_driver_root: Annotated[Text, AfterValidator(_absolute)] = Field(
-        "/", description="the driver's root directory on the node", examples=["/"]
+        default="/", description="the driver's root directory on the node", examples=["/"]
     )
-    plugin: PluginFlags = Field(PluginFlags(), description="a mapping of the plugin's own flags")
+    plugin: PluginFlags = Field(
+        default=PluginFlags(), description="a mapping of the plugin's own flags"
+    )
 
 
 class SharedResource(Model):
@@ -109,15 +111,15 @@ class TimeSlicing(Model):
 class Sharing(Model):
     """`sharing` of the file."""
 
-    time_slicing: TimeSlicing | None = Field(None, description="a mapping with resources")
+    time_slicing: TimeSlicing | None = Field(default=None, description="a mapping with resources")
 
 
 class DevicePluginConfig(Model):
     """The plugin's configuration file."""
 
-    version: Literal["v1"] = Field("v1", description="v1", examples=["v1"])
-    flags: Flags = Field(Flags(), description="a mapping of flags")
-    sharing: Sharing = Field(Sharing(), description="a mapping with timeSlicing")
+    version: Literal["v1"] = Field(default="v1", description="v1", examples=["v1"])
+    flags: Flags = Field(default=Flags(), description="a mapping of flags")
+    sharing: Sharing = Field(default=Sharing(), description="a mapping with timeSlicing")
 
     def document(self) -> dict[str, Any]:
         """The file's content under the plugin's own key names, for the ConfigMap."""
@@ -143,13 +145,14 @@ class DevicePlugin(Model):
         AfterValidator(
             pattern(r"\d+\.\d+\.\d+(-[a-z0-9.]+)?", "a chart version such as 0.20.0", "0.20.0")
         ),
-    ] = Field("0.20.0", description="a chart version such as 0.20.0", examples=["0.20.0"])
+    ] = Field(default="0.20.0", description="a chart version such as 0.20.0", examples=["0.20.0"])
     namespace: DnsLabel = Field(
-        "nvidia-device-plugin", description="a namespace", examples=["nvidia-device-plugin"]
+        default="nvidia-device-plugin", description="a namespace", examples=["nvidia-device-plugin"]
     )
     config: DevicePluginConfig = Field(
-        DevicePluginConfig(), description="a mapping: the plugin's configuration file, version v1"
+        default=DevicePluginConfig(),
+        description="a mapping: the plugin's configuration file, version v1",
     )
     gfd: Truth = Field(
-        False, description="true or false: GPU feature discovery", examples=["false"]
+        default=False, description="true or false: GPU feature discovery", examples=["false"]
     )

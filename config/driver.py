@@ -24,7 +24,7 @@ class Driver(Model):
     """`version` is what hosts must have (preinstalled) or get (operator); None takes any."""
 
     source: DriverSource = Field(
-        DriverSource.PREINSTALLED,
+        default=DriverSource.PREINSTALLED,
         description="preinstalled or operator",
         examples=["preinstalled"],
     )
@@ -34,7 +34,9 @@ class Driver(Model):
             AfterValidator(pattern(_VERSION, "a driver version such as 595.91.07", "595.91.07")),
         ]
         | None
-    ) = Field(None, description="a driver version such as 595.91.07", examples=["595.91.07"])
+    ) = Field(
+        default=None, description="a driver version such as 595.91.07", examples=["595.91.07"]
+    )
 
     @property
     def managed_by_operator(self) -> bool:

@@ -2,23 +2,47 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterable, Iterator
 
 from pydantic_core import ErrorDetails
 
 from config.keys import field_at, fields, model_at, nearest, places, plain, similarity
 from config.problem import NOTHING, Location, Problem, problem, show
 
-_SECRET = ("privatekey", "password", "passphrase", "token", "secret", "credential")
-_SECRET_CURE = (
+_CONFIDENTIAL = ("privatekey", "password", "passphrase", "token", "secret", "credential")
+_CONFIDENTIAL_CURE = (
     "remove it here (it is known to all who read this file), make a new one, and run"
     " `pulumi config set --secret gpu-cluster:sshPrivateKey < key`"
 )
 _LIKE_ENOUGH = 0.6
 
 
-def explain(error: ErrorDetails, document: Mapping[str, Any]) -> Iterator[Problem]:
+def explain_all(errors: Iterable[ErrorDetails]) -> list[Problem]:
+    """The problems behind pydantic's errors: none twice, and none that is only a consequence."""
+    errors = tuple(errors)
+    mistyped = {
+        (*at[:-1], near)
+        for at in (item["loc"] for item in errors if item["type"] == "extra_forbidden")
+        if (near := _meant(at)) is not None
+    }
+    return [
+        found
+        for item in errors
+        if not (item["type"] == "missing" and item["loc"] in mistyped)
+        for found in _explain(item)
+    ]
+
+
+def _meant(location: Location) -> str | None:
+    """The key that a wrong key was probably meant to be, or None where none is like it."""
+    model = model_at(location[:-1])
+    if model is None:
+        return None
+    near = nearest(str(location[-1]), fields(model))
+    return near if similarity(str(location[-1]), near) >= _LIKE_ENOUGH else None
+
+
+def _explain(error: ErrorDetails) -> Iterator[Problem]:
     """The problems that one error stands for: one, or all of the rules between parts."""
     location = tuple(step for step in error["loc"] if step != "[key]")
     context = error.get("ctx", {})
@@ -31,18 +55,20 @@ def explain(error: ErrorDetails, document: Mapping[str, Any]) -> Iterator[Proble
             yield _unknown_key(location, error["input"])
         case "missing":
             yield _missing(location)
+        case "too_short" if len(error["input"]) >= context["min_length"]:
+            return  # its items were refused, and say so themselves
         case _:
             yield _wrong_value(location, error)
 
 
 def _unknown_key(location: Location, value: object) -> Problem:
     key = str(location[-1])
-    if any(word in plain(key) for word in _SECRET) or plain(key) == "secure":
+    if any(word in plain(key) for word in _CONFIDENTIAL) or plain(key) == "secure":
         return problem(
             location,
             "a secret inside the structured key (not repeated here)",
             "secrets only under keys of their own, encrypted",
-            _SECRET_CURE,
+            _CONFIDENTIAL_CURE,
         )
     model = model_at(location[:-1])
     known = list(fields(model)) if model is not None else []
@@ -71,7 +97,7 @@ def _missing(location: Location) -> Problem:
 def _wrong_value(location: Location, error: ErrorDetails) -> Problem:
     field = field_at(location)
     value = error["input"]
-    wanted = (field.description if field is not None else None) or error["msg"].lower()
+    wanted = (field.description if field is not None else None) or _in_mapping(error)
     example = field.examples[0] if field is not None and field.examples else None
     if isinstance(location[-1], int) and wanted.startswith("a list of "):
         wanted = "one item of " + wanted.removeprefix("a ")
@@ -79,8 +105,6 @@ def _wrong_value(location: Location, error: ErrorDetails) -> Problem:
     if kind == "string_type" and isinstance(value, bool | int | float):
         text = str(value).lower() if isinstance(value, bool) else str(value)
         cure = f'put it in quotes: "{text}"'
-        if wanted.startswith("a mapping of "):
-            wanted = "a text, as every label value is"
     elif kind in ("int_type", "bool_type") and isinstance(value, str) and _is_plain(value, kind):
         cure = f"write {value} without quotes"
     elif kind in ("enum", "literal_error") and isinstance(value, str) and wanted != "v1":
@@ -89,10 +113,14 @@ def _wrong_value(location: Location, error: ErrorDetails) -> Problem:
     elif example is not None:
         cure = f"write {example}, for example"
     elif kind in ("too_short", "string_too_short"):
-        cure = "add one, or leave the key out where it may be left out"
+        cure = "add one" if field is None or field.is_required() else "add one, or leave it out"
     else:
         cure = f"write {wanted}"
     return problem(location, show(value), wanted, cure)
+
+
+def _in_mapping(error: ErrorDetails) -> str:
+    return "a text" if error["type"] == "string_type" else error["msg"].lower()
 
 
 def _expected(error: ErrorDetails) -> str:

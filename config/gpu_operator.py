@@ -22,12 +22,14 @@ class GpuOperator(Model):
     version: Annotated[
         Text,
         AfterValidator(pattern(r"v\d+\.\d+\.\d+", "a chart version such as v26.7.0", "v26.7.0")),
-    ] = Field("v26.7.0", description="a chart version such as v26.7.0", examples=["v26.7.0"])
+    ] = Field(
+        default="v26.7.0", description="a chart version such as v26.7.0", examples=["v26.7.0"]
+    )
     namespace: DnsLabel = Field(
-        "gpu-operator", description="a namespace", examples=["gpu-operator"]
+        default="gpu-operator", description="a namespace", examples=["gpu-operator"]
     )
     toolkit: Truth = Field(
-        False,
+        default=False,
         description="true or false: the operator configures the container runtime",
         examples=["false"],
     )

@@ -29,7 +29,7 @@ class Host(Model):
     name: DnsLabel = Field(description="the host's name, such as gpu-1", examples=["gpu-1"])
     node: NodeName = Field(description="the name of the host's node", examples=["gpu-1"])
     role: Role = Field(
-        Role.GPU_WORKER,
+        default=Role.GPU_WORKER,
         description="gpu-worker, cpu-worker or control-plane",
         examples=["gpu-worker"],
     )

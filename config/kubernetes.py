@@ -21,7 +21,7 @@ class Kubernetes(Model):
         examples=["gpu-cluster-dev"],
     )
     cluster_identifier: Text | None = Field(
-        None,
+        default=None,
         min_length=1,
         max_length=253,
         description="a text that stays the same as long as the cluster does",

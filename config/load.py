@@ -11,12 +11,11 @@ from config.cluster import Cluster, with_derived_defaults
 from config.cross import Parts
 from config.cross import problems as cross_problems
 from config.driver import Driver
-from config.explain import explain
 from config.host import Host
 from config.model import Model
 from config.platform import Platform
 from config.pool import Pool
-from config.problem import ConfigError, Location, Problem, problem, show
+from config.problem import ConfigError, Problem, problem, show
 
 _WANTED = "a mapping with version, kubernetes, pools and platform"
 
@@ -34,10 +33,13 @@ def load(document: Mapping[str, Any]) -> Cluster:
     try:
         return Cluster.model_validate(document, by_alias=True, by_name=False)
     except ValidationError as error:
-        found = [p for item in error.errors(include_url=False) for p in explain(item, document)]
-        if not any(item["type"] == "cross" for item in error.errors(include_url=False)):
+        from config.explain import explain_all  # needed for mistakes only
+
+        errors = error.errors(include_url=False)
+        found = explain_all(errors)
+        if not any(item["type"] == "cross" for item in errors):
             found += cross_problems(_parts(document))
-        raise ConfigError(sorted(found, key=_position(document))) from None
+        raise ConfigError(sorted(found, key=_DocumentOrder(document))) from None
 
 
 def _parts(document: Mapping[str, Any]) -> Parts:
@@ -73,8 +75,8 @@ def _one(model: type[M], item: object) -> M | None:
         return None
 
 
-class _position:  # noqa: N801 - a sort key, used as a function
-    """Sorts problems as the document is written; what is missing comes last in its mapping."""
+class _DocumentOrder:
+    """A sort key: as the document is written, what is missing last in its mapping."""
 
     def __init__(self, document: Mapping[str, Any]) -> None:
         self._document = document

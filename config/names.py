@@ -110,8 +110,7 @@ def own_key(text: str) -> str:
             show(text),
             "a key outside kubernetes.io/ and k8s.io/, which Kubernetes keeps for itself"
             f" (allowed below them: {', '.join(f'{p}/' for p in _FREE_FOR_ADMINISTRATORS)})",
-            "use a prefix of your own, such as example.com/"
-            f"{text.rpartition('/')[2]}",
+            f"use a prefix of your own, such as example.com/{text.rpartition('/')[2]}",
         )
     return text
 

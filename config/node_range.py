@@ -11,8 +11,8 @@ import re
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
 
-from config.problem import refuse, show
 from config.names import is_dns_subdomain
+from config.problem import refuse, show
 
 # Kubernetes supports clusters of at most 5,000 nodes (kubernetes.io, "Considerations for large
 # clusters"); the limit also stops a mistyped range from filling the memory.

@@ -63,21 +63,19 @@ class Pool(Model):
 
     name: PoolName = Field(description="the pool's name, such as a100", examples=["a100"])
     nodes: (
-        Annotated[
-            tuple[Annotated[Text, AfterValidator(_pattern)], ...], AfterValidator(_distinct)
-        ]
+        Annotated[tuple[Annotated[Text, AfterValidator(_pattern)], ...], AfterValidator(_distinct)]
         | None
     ) = Field(
-        None,
+        default=None,
         min_length=1,
         description="a list of node names or ranges, such as gpu-[1-4]",
         examples=["[gpu-1, gpu-2]"],
     )
     selector: Annotated[dict[LabelKey, LabelValue], Freeze] | None = Field(
-        None, min_length=1, description="a mapping of node labels to values"
+        default=None, min_length=1, description="a mapping of node labels to values"
     )
     count: Whole | None = Field(
-        None,
+        default=None,
         ge=1,
         le=NODE_LIMIT,
         description=f"a whole number from 1 to {NODE_LIMIT}, the nodes that the selector finds",
@@ -90,10 +88,11 @@ class Pool(Model):
         examples=[8],
     )
     labels: Annotated[dict[OwnLabelKey, LabelValue], Freeze] = Field(
-        GPU_LABELS, description="a mapping of label keys to values"
+        default=GPU_LABELS, description="a mapping of label keys to values"
     )
     taints: Annotated[tuple[Taint, ...], AfterValidator(_distinct_taints)] = Field(
-        (GPU_TAINT,), description="a list of taints, such as nvidia.com/gpu=present:NoSchedule"
+        default=(GPU_TAINT,),
+        description="a list of taints, such as nvidia.com/gpu=present:NoSchedule",
     )
 
     @model_validator(mode="before")

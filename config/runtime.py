@@ -25,15 +25,19 @@ class DefaultRuntime(StrEnum):
 class Runtime(Model):
     """`defaultRuntime: nvidia` lets every GPU pod run without a RuntimeClass."""
 
-    engine: Engine = Field(Engine.CONTAINERD, description="containerd", examples=["containerd"])
+    engine: Engine = Field(
+        default=Engine.CONTAINERD, description="containerd", examples=["containerd"]
+    )
     default_runtime: DefaultRuntime = Field(
-        DefaultRuntime.NVIDIA, description="nvidia or runc", examples=["nvidia"]
+        default=DefaultRuntime.NVIDIA, description="nvidia or runc", examples=["nvidia"]
     )
     cdi: Truth = Field(
-        False,
+        default=False,
         description="true or false: devices by the Container Device Interface",
         examples=["false"],
     )
     systemd_cgroup: Truth = Field(
-        True, description="true or false: cgroups by systemd, as kubelet's", examples=["true"]
+        default=True,
+        description="true or false: cgroups by systemd, as kubelet's",
+        examples=["true"],
     )

@@ -34,13 +34,23 @@ class Ssh(Model):
 
     user: User = "root"
     port: Port = 22
-    bastion: Bastion | None = Field(None, description="a mapping that describes the jump host")
+    bastion: Bastion | None = Field(
+        default=None, description="a mapping that describes the jump host"
+    )
     per_dial_timeout_seconds: Whole = Field(
-        15, ge=1, le=600, description="a whole number from 1 to 600, seconds", examples=[15]
+        default=15, ge=1, le=600, description="a whole number from 1 to 600, seconds", examples=[15]
     )
     dial_error_limit: Whole = Field(
-        10, ge=1, le=1000, description="a whole number from 1 to 1000, attempts", examples=[10]
+        default=10,
+        ge=1,
+        le=1000,
+        description="a whole number from 1 to 1000, attempts",
+        examples=[10],
     )
     command_timeout_seconds: Whole = Field(
-        600, ge=10, le=7200, description="a whole number from 10 to 7200, seconds", examples=[600]
+        default=600,
+        ge=10,
+        le=7200,
+        description="a whole number from 10 to 7200, seconds",
+        examples=[600],
     )

@@ -25,9 +25,9 @@ def load_stack_file(path: str | Path) -> Cluster:
     try:
         document = yaml_file.read(path)
     except yaml_file.YamlError as error:
-        raise ConfigError(
-            [problem((), error.found, error.wanted, error.cure)], path.name
-        ).located(path.name, {(): error.line} if error.line else {}) from None
+        raise ConfigError([problem((), error.found, error.wanted, error.cure)], path.name).located(
+            path.name, {(): error.line} if error.line else {}
+        ) from None
     section = _section(document.value, path)
     try:
         return load(section)

@@ -37,7 +37,9 @@ class Taint(Model):
     key: Annotated[Text, AfterValidator(_taint_key)] = Field(
         description="a taint key such as nvidia.com/gpu", examples=["nvidia.com/gpu"]
     )
-    value: LabelValue = Field("", description="a taint value, or nothing", examples=["present"])
+    value: LabelValue = Field(
+        default="", description="a taint value, or nothing", examples=["present"]
+    )
     effect: Effect = Field(
         description="NoSchedule, PreferNoSchedule or NoExecute", examples=["NoSchedule"]
     )

@@ -36,11 +36,15 @@ class Validation(Model):
     """A pod per node asks for all its GPUs and must print `Test PASSED`."""
 
     image: Annotated[Text, AfterValidator(_image)] = Field(
-        IMAGE, description="an image reference with a tag or a digest", examples=[IMAGE]
+        default=IMAGE, description="an image reference with a tag or a digest", examples=[IMAGE]
     )
     namespace: DnsLabel = Field(
-        "gpu-validation", description="a namespace", examples=["gpu-validation"]
+        default="gpu-validation", description="a namespace", examples=["gpu-validation"]
     )
     timeout_seconds: Whole = Field(
-        600, ge=1, le=86400, description="a whole number from 1 to 86400, seconds", examples=[600]
+        default=600,
+        ge=1,
+        le=86400,
+        description="a whole number from 1 to 86400, seconds",
+        examples=[600],
     )

@@ -1,6 +1,7 @@
 """Reads YAML as Pulumi's engine does, and refuses what it would read in surprising ways.
 
-Only `true` and `false` are truth values (YAML 1.2): `no` and `on` are texts, as for the engine.
+Only `true` and `false` are truth values, `no` and `on` are texts: the engine (3.250.0) reads its
+files with gopkg.in/yaml.v3, whose types these are. Dates stay texts.
 A key that stands twice is refused, and so are aliases that would grow without bound.
 """
 
@@ -38,14 +39,18 @@ class Document:
 
 
 class _Loader(yaml.SafeLoader):
-    """Safe, with YAML 1.2's few implicit types."""
+    """Safe, with the engine's implicit types in place of PyYAML's."""
 
 
 _Loader.yaml_implicit_resolvers = {}
 for _tag, _expression, _first in (
     ("null", r"~|null|Null|NULL|", ["~", "n", "N", ""]),
     ("bool", r"true|True|TRUE|false|False|FALSE", list("tTfF")),
-    ("int", r"[-+]?(0|[1-9][0-9]*)|0x[0-9a-fA-F]+|0o[0-7]+", list("-+0123456789")),
+    (
+        "int",
+        r"[-+]?(0|[1-9][0-9_]*)|0[0-7]+|0o[0-7]+|0x[0-9a-fA-F]+|0b[01]+",
+        list("-+0123456789"),
+    ),
     (
         "float",
         r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?|[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)",
@@ -92,7 +97,7 @@ def parse(text: str) -> Document:
             "values nested hundreds of levels deep", "a flat document", "remove the nesting"
         ) from None
     finally:
-        loader.dispose()  # type: ignore[no-untyped-call]
+        loader.dispose()
 
 
 def _check(

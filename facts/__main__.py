@@ -14,6 +14,10 @@ from .cluster import observe
 # Imported while the program is still reading its configuration.
 request = json.load(sys.stdin)
 json.dump(
-    {"cluster": asyncio.run(observe(request["context"], request["scheduling"], request["validation"]))},
+    {
+        "cluster": asyncio.run(
+            observe(request["context"], request["scheduling"], request["validation"])
+        )
+    },
     sys.stdout,
 )

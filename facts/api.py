@@ -82,7 +82,9 @@ class Client:
             raise Refused(code, str(status.get("reason", "")), message) from error
         return json.loads(text) if parse else text
 
-    async def list(self, url: str, *, base: str = "", version: str = "v1", **params: str) -> list[Json]:
+    async def list(
+        self, url: str, *, base: str = "", version: str = "v1", **params: str
+    ) -> list[Json]:
         """All items of a list, in pages of 500."""
         items: list[Json] = []
         params = {"limit": "500", **params}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-
 from .api import Client, ClusterError, Json, Refused, connect
 from .nodes import gpus, managed_by, pool_members
 

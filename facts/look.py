@@ -49,10 +49,12 @@ class Look:
 
     def ask(self, context: str, scheduling: list[Json], validation: list[Json]) -> None:
         """Tells the process what to look at; it has been importing meanwhile."""
-        assert self._process.stdin is not None
+        pipe = self._process.stdin
+        if pipe is None:
+            raise RuntimeError("a look is asked once")
         request = {"context": context, "scheduling": scheduling, "validation": validation}
-        json.dump(request, self._process.stdin)
-        self._process.stdin.close()
+        json.dump(request, pipe)
+        pipe.close()
         self._process.stdin = None
 
     def result(self) -> Found:

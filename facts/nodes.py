@@ -1,4 +1,4 @@
-"""What is known of nodes: which belong to a pool, what we hold on them, how many GPUs they offer."""
+"""What is known of nodes: their pool, what we hold on them, how many GPUs they offer."""
 
 from __future__ import annotations
 

@@ -5,15 +5,16 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Coroutine
+from typing import Any
 
 from facts.api import ClusterError, Json
 
 
-def main(actions: dict[str, Callable[[Json], Awaitable[Json]]]) -> None:
+def main(actions: dict[str, Callable[[Json], Coroutine[Any, Any, Json]]]) -> None:
     """Runs the action that the first argument names on the JSON of standard input.
 
-    The result goes to standard output as JSON; a `ClusterError` goes to standard error, exit code 1.
+    The result goes to standard output as JSON; a `ClusterError` to standard error, exit code 1.
     """
     action = actions[sys.argv[1]]
     document = json.load(sys.stdin)

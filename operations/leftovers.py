@@ -96,8 +96,8 @@ async def job(document: Json) -> Json:
         while await _get(client, url) is not None:
             if time.monotonic() > deadline:
                 raise ClusterError(
-                    f"job {namespace}/{name}: still there {GONE} s after its removal; wanted: gone; "
-                    "cure: look at its finalizers (`kubectl get job -o yaml`)"
+                    f"job {namespace}/{name}: still there {GONE} s after its removal; "
+                    "wanted: gone; cure: look at its finalizers (`kubectl get job -o yaml`)"
                 )
             await asyncio.sleep(0.2)
     return {"removed": [f"job {namespace}/{name}"]}
@@ -115,9 +115,7 @@ async def _get(client: Client, url: str) -> Json | None:
 
 async def _delete(client: Client, url: str, base: str = "") -> None:
     try:
-        await client.request(
-            "DELETE", url, base=base, body={"propagationPolicy": "Foreground"}
-        )
+        await client.request("DELETE", url, base=base, body={"propagationPolicy": "Foreground"})
     except Refused as error:
         if error.code != 404:
             raise

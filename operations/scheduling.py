@@ -4,12 +4,12 @@ One run acts on all nodes of a pool, so that a pool costs one resource however l
 
 Labels go on by server-side apply without force under a field manager of the pool's own: the API
 server remembers what is ours, refuses to overwrite what others hold, and takes exactly ours away
-on release. ``spec.taints`` is an atomic list (k8s.io/api core/v1 ``NodeSpec``, ``+listType=atomic``):
-applying it would drop the taints of others, so taints are added one by one under a resourceVersion
-test, as kubectl does, and remembered in the annotation `RECORD`.
+on release. ``spec.taints`` is an atomic list (k8s.io/api core/v1 ``NodeSpec``): applying it would
+drop the taints of others, so taints are added one by one under a resourceVersion test, as kubectl
+does, and remembered in the annotation `RECORD`.
 
-Input: ``context``, ``manager``, ``pool``, ``nodes`` (names) or ``selector`` (labels) with ``count``,
-``labels``, ``taints`` (``key``, ``value``, ``effect``).
+Input: ``context``, ``manager``, ``pool``, ``nodes`` (names) or ``selector`` (labels) with
+``count``, ``labels``, ``taints`` (``key``, ``value``, ``effect``).
 """
 
 from __future__ import annotations

@@ -185,17 +185,20 @@ class _Count:
         deadline = time.monotonic() + 60
         while time.monotonic() < deadline:
             status = (await self.job()).get("status", {})
-            if any(c["type"] == "Complete" and c["status"] == "True" for c in status.get("conditions", [])):
+            if any(
+                c["type"] == "Complete" and c["status"] == "True"
+                for c in status.get("conditions", [])
+            ):
                 return
             await asyncio.sleep(INTERVAL)
         raise ClusterError(
-            f"job {self.document['job']}: not complete 60 s after its pods; wanted: Complete; cure: "
-            "check the cluster's controller manager"
+            f"job {self.document['job']}: not complete 60 s after its pods; wanted: "
+            "Complete; cure: check the cluster's controller manager"
         )
 
 
 async def _explain(count: _Count, short: dict[str, str], declared: int) -> str:
-    lines = []
+    lines: list[str] = []
     for outcome in count.outcomes:
         node = outcome.node
         problem = short.get(node) or outcome.problem

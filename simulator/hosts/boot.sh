@@ -2,7 +2,7 @@
 # The first process of a simulated host. It runs in new mount, PID, UTS and IPC namespaces, builds
 # the host's view of the file system there, and becomes the host's sshd. All mounts live in this
 # namespace, so that they end with its last process: nothing is left to unmount outside.
-# Environment: GPU_CLUSTER_SIMULATED_HOST (the host's folder), HOST_NAME, LOWER (Debian root),
+# Environment: GPU_CLUSTER_SIMULATED_HOST (the host's folder), HOST_NAME, HOST_USER, LOWER (Debian root),
 # LAYER (stand-ins, nvidia-ctk), GPUS (simulated PCI devices), DRIVER (version, may be empty).
 set -eu
 cd "$GPU_CLUSTER_SIMULATED_HOST"
@@ -37,6 +37,16 @@ for number in 0 1 2; do
     [ $number = 2 ] && name=stderr
     ln -s "/proc/self/fd/$number" "$root/dev/$name"
 done
+
+# The declared user may become root without a password, as a cloud image's first user may.
+if [ "$HOST_USER" != root ] && ! grep -q "^$HOST_USER:" "$root/etc/passwd"; then
+    echo "$HOST_USER:x:1000:1000::/home/$HOST_USER:/bin/bash" >>"$root/etc/passwd"
+    echo "$HOST_USER:x:1000:" >>"$root/etc/group"
+    echo "$HOST_USER:*:19000:0:99999:7:::" >>"$root/etc/shadow"
+    mkdir -p "$root/home/$HOST_USER" "$root/etc/sudoers.d"
+    chown 1000:1000 "$root/home/$HOST_USER"
+    echo "$HOST_USER ALL=(ALL) NOPASSWD: ALL" >"$root/etc/sudoers.d/90-$HOST_USER"
+fi
 
 # The kernel's own values are the machine's: read-only here, with simulated ones on top.
 mount -t proc proc "$root/proc"

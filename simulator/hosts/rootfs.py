@@ -93,7 +93,10 @@ def _stamp(path: Path) -> str:
 def _sweep(roots: Path) -> None:
     """Remove what a killed run left half-made; the caller holds the lock."""
     for draft in roots.glob("draft-*"):
-        shutil.rmtree(draft)
+        if draft.is_dir():
+            shutil.rmtree(draft)
+        else:
+            draft.unlink()
 
 
 def _ensure_debootstrap(progress: Progress) -> None:

@@ -132,17 +132,18 @@ def _end(host: LanguageHost) -> NoReturn:
 def main(arguments: list[str]) -> None:
     """Serves until the engine ends this process.
 
-    SIGINT is left to the engine, which gets it too (one terminal, one process group) and cancels
-    the update in order; SIGTERM ends the host and its children without a word.
+    The engine starts plugins in process groups of their own, so a Ctrl-C does not come here; it
+    ends a plugin by SIGINT, waits 10 s for that, and then kills. Both SIGINT and SIGTERM end the
+    host and its children without a word.
     """
     host = LanguageHost(arguments[-1] if arguments else "")
     _watch_parent(host)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
 
     def terminate(number: int, frame: FrameType | None) -> None:
         _end(host)
 
     signal.signal(signal.SIGTERM, terminate)
+    signal.signal(signal.SIGINT, terminate)
     server = grpc.server(ThreadPoolExecutor(max_workers=16), options=_GRPC_CHANNEL_OPTIONS)
     language_pb2_grpc.add_LanguageRuntimeServicer_to_server(host, server)
     port = server.add_insecure_port("127.0.0.1:0")

@@ -1,0 +1,67 @@
+# Every command a person needs. `make` alone lists them. STACK=name chooses the stack (dev).
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+
+PYTHON ?= python3
+STACK ?= dev
+export STACK
+
+VENV := venv/.complete
+RUN := venv/bin/python -m
+
+$(VENV): requirements.lock
+	@echo "venv: installing requirements.lock" >&2
+	@$(PYTHON) -c 'import sys; sys.exit("Python %d.%d found; wanted >= 3.11; cure: make PYTHON=python3.12" % sys.version_info[:2] if sys.version_info < (3, 11) else 0)'
+	@$(PYTHON) -m venv venv
+	@venv/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
+	@touch $@
+
+.PHONY: help
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+.PHONY: up
+up: $(VENV) ## bring the stack up: toolchain, embedded cluster, hosts, GPUs counted
+	@$(RUN) commands.up
+
+.PHONY: preview
+preview: $(VENV) ## show what `make up` would change, judged by the policy pack
+	@$(RUN) commands.preview
+
+.PHONY: down
+down: $(VENV) ## destroy the stack, stop cluster and hosts
+	@$(RUN) commands.down
+
+.PHONY: env
+env: $(VENV) ## print the environment for plain pulumi: eval "$$(make env)"
+	@$(RUN) commands.environment
+
+.PHONY: tools
+tools: $(VENV) ## show the toolchain, build what is missing
+	@$(RUN) toolchain
+
+.PHONY: test
+test: $(VENV) ## run the whole bounded test suite
+	@venv/bin/python -m pytest
+
+.PHONY: check
+check: $(VENV) ## lint, types, layers
+	@venv/bin/ruff check .
+	@venv/bin/ruff format --check .
+	@venv/bin/mypy
+	@venv/bin/lint-imports
+	@$(RUN) commands.lint_shell
+
+.PHONY: bench
+bench: $(VENV) ## benchmarks, each a ratio: make bench ONLY=B4
+	@$(RUN) benchmarks $(ONLY)
+
+.PHONY: lock
+lock: $(VENV) ## write requirements.lock from requirements*.txt
+	@venv/bin/pip-compile --quiet --generate-hashes --strip-extras --allow-unsafe --no-emit-index-url --no-emit-find-links --output-file requirements.lock requirements-dev.txt
+
+.PHONY: clean
+clean: ## remove the virtual environment and what tools left in the tree
+	@rm -rf venv .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache benchmarks/results
+	@find . -name __pycache__ -type d -prune -exec rm -rf {} +

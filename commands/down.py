@@ -1,0 +1,33 @@
+"""`make down`: destroys the stack, then stops the embedded cluster and its hosts."""
+
+from __future__ import annotations
+
+import sys
+import time
+
+from pulumi import automation
+
+from .engine import color, say, select
+from .stack import Stack
+
+
+def main() -> None:
+    """Runs the command; exit code 1 when something of the stack is left."""
+    started = time.monotonic()
+    stack = Stack.current()
+    selected = select(stack)
+    deleted = 0
+    if selected.export_stack().deployment.get("resources"):
+        stack.start()
+        try:
+            result = selected.destroy(on_output=say, color=color())
+        except automation.CommandError:
+            print("down: failed, cluster and hosts still run; the cause stands above")
+            sys.exit(1)
+        deleted = (result.summary.resource_changes or {}).get("delete", 0)
+    stack.stop()
+    print(f"down: {deleted} resources removed, {time.monotonic() - started:.0f} s")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,67 @@
+"""The Pulumi engine by its automation API: one stack, its lock, its policy pack."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import sys
+from pathlib import Path
+
+from pulumi import automation
+
+from .environment import ROOT, variables
+from .stack import Stack
+
+POLICIES = str(ROOT / "policies")
+
+
+def select(stack: Stack) -> automation.Stack:
+    """The stack in its backend, made where it is missing, freed of a lock that nobody holds."""
+    environment = variables(stack)
+    os.environ.update(environment)
+    workspace = automation.LocalWorkspace(work_dir=str(ROOT), env_vars=environment)
+    selected = automation.Stack.create_or_select(stack.name, workspace)
+    if _abandoned(environment, stack):
+        print("A killed run left its lock; nobody holds it any more: it is removed.")
+        selected.cancel()
+    return selected
+
+
+def _abandoned(environment: dict[str, str], stack: Stack) -> bool:
+    """Whether the local backend's lock was left by a process of this machine that is gone.
+
+    Lock files hold pid, username and hostname (pulumi/pulumi v3.250.0, pkg/backend/diy/lock.go).
+    """
+    url = environment.get("PULUMI_BACKEND_URL") or os.environ.get("PULUMI_BACKEND_URL", "")
+    if not url.startswith("file://"):
+        return False
+    folder = Path(url.removeprefix("file://")).expanduser() / ".pulumi" / "locks"
+    locks = list(folder.glob(f"organization/gpu-cluster/{stack.name}/*.json"))
+    return bool(locks) and not any(_held(lock) for lock in locks)
+
+
+def _held(lock: Path) -> bool:
+    try:
+        content = json.loads(lock.read_text())
+    except (OSError, ValueError):
+        return True
+    if content.get("hostname") != socket.gethostname():
+        return True
+    try:
+        os.kill(int(content["pid"]), 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
+
+
+def color() -> str:
+    """The engine's colours: only for a person's terminal."""
+    return "always" if sys.stdout.isatty() else "never"
+
+
+def say(text: str) -> None:
+    """Passes one piece of the engine's output on as it comes."""
+    print(text, end="" if text.endswith("\n") else "\n", flush=True)

@@ -1,0 +1,75 @@
+"""The environment of every command: toolchain on PATH, state and passphrase in the cache.
+
+``eval "$(make env)"`` gives it to a shell, so that plain ``pulumi`` works there. What the user has
+set already (backend, passphrase, kubeconfig, key, charts) stays.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shlex
+import sys
+from pathlib import Path
+
+import toolchain
+
+from .stack import Stack
+
+ROOT = Path(__file__).resolve().parent.parent
+
+TOOLS = (
+    "pulumi",
+    "pulumi-language-python",
+    "pulumi-resource-kubernetes",
+    "pulumi-resource-command",
+)
+
+
+def _passphrase_file() -> Path:
+    """The passphrase of local stacks, made once, readable by its owner only."""
+    path = toolchain.cache_dir() / "passphrase"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    except FileExistsError:
+        return path
+    with os.fdopen(descriptor, "w") as file:
+        file.write(secrets.token_urlsafe(32))
+    return path
+
+
+def variables(stack: Stack) -> dict[str, str]:
+    """What a stack's commands need in their environment beyond what is set already.
+
+    The local backend and its passphrase serve where no other backend is named.
+    """
+    tools = toolchain.ensure(*TOOLS)
+    cache = toolchain.cache_dir()
+    folders = [str(Path(sys.prefix) / "bin")]
+    folders += dict.fromkeys(str(tool.path.parent) for tool in tools.values())
+    result = {
+        "PATH": os.pathsep.join([*folders, os.environ.get("PATH", "")]),
+        "GPU_CLUSTER_HOME": str(ROOT),
+        "PULUMI_HOME": str(cache / "pulumi"),
+        "PULUMI_SKIP_UPDATE_CHECK": "true",
+    }
+    if "PULUMI_BACKEND_URL" not in os.environ:
+        state = cache / "state"
+        state.mkdir(parents=True, exist_ok=True)
+        result["PULUMI_BACKEND_URL"] = f"file://{state}"
+    if not {"PULUMI_CONFIG_PASSPHRASE", "PULUMI_CONFIG_PASSPHRASE_FILE"} & os.environ.keys():
+        result["PULUMI_CONFIG_PASSPHRASE_FILE"] = str(_passphrase_file())
+    if stack.embedded:
+        result |= stack.embedded_variables()
+    return result
+
+
+def main() -> None:
+    """Prints the environment as shell exports."""
+    for name, value in variables(Stack.current()).items():
+        print(f"export {name}={shlex.quote(value)}")
+
+
+if __name__ == "__main__":
+    main()

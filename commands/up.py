@@ -1,0 +1,70 @@
+"""`make up`: brings the stack up, shows its nodes, and says what was validated."""
+
+from __future__ import annotations
+
+import sys
+import time
+from typing import Any
+
+from pulumi import automation
+from rich.console import Console
+from rich.table import Table
+
+from components.pools import labels, taints
+
+from .engine import POLICIES, color, say, select
+from .stack import Stack
+
+
+def node_table(stack: Stack, nodes: list[dict[str, Any]]) -> Table:
+    """One row per node; what is simulated says so."""
+    table = Table(title=f"stack {stack.name}")
+    for column in ("node", "pool", "GPUs declared", "GPUs validated", "labels", "taints"):
+        table.add_column(column)
+    pools = {pool.name: pool for pool in stack.cluster.pools}
+    for node in nodes:
+        pool = pools[node["pool"]]
+        table.add_row(
+            node["name"],
+            node["pool"],
+            str(node["declared"]),
+            f"{node['validated']}{' (simulated)' if node['simulated'] else ''}",
+            "\n".join(f"{key}={value}" for key, value in labels(stack.cluster, pool).items()),
+            "\n".join(
+                f"{taint['key']}={taint.get('value', '')}:{taint['effect']}"
+                for taint in taints(pool)
+            ),
+        )
+    return table
+
+
+def changed(summary: automation.UpdateSummary) -> int:
+    """Resources that the engine created, updated, replaced or deleted."""
+    changes = summary.resource_changes or {}
+    return sum(count for kind, count in changes.items() if kind != "same")
+
+
+def main() -> None:
+    """Runs the command; exit code 1 when the stack did not come up."""
+    started = time.monotonic()
+    stack = Stack.current()
+    selected = select(stack)
+    stack.start()
+    try:
+        result = selected.up(on_output=say, color=color(), policy_packs=[POLICIES])
+    except automation.CommandError:
+        print(f"up: failed after {time.monotonic() - started:.0f} s; the cause stands above")
+        sys.exit(1)
+    outputs = {name: output.value for name, output in result.outputs.items()}
+    Console(width=None if sys.stdout.isatty() else 140).print(node_table(stack, outputs["nodes"]))
+    gpus = outputs["gpus"]
+    if gpus["simulated"]:
+        print(f"{gpus['simulated']} of these GPUs are simulated: no kernel ran on a GPU.")
+    print(
+        f"up: {gpus['validated']} of {gpus['declared']} GPUs validated, "
+        f"{changed(result.summary)} resources changed, {time.monotonic() - started:.0f} s"
+    )
+
+
+if __name__ == "__main__":
+    main()

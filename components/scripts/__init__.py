@@ -1,0 +1,31 @@
+"""POSIX sh for hosts: pure functions from settings to the text that a host's ``sh`` reads.
+
+Each script is a header of assignments, every value quoted by :func:`shlex.quote`, then function
+definitions, then one line that runs them with standard input closed. A script that arrives cut off
+therefore does nothing. ``apply`` brings the host to what the header says, ``undo`` gives back what
+was there before; the last line of standard output is ``changed=N``.
+"""
+
+from __future__ import annotations
+
+import config
+
+from .render import prepare, runtime
+
+__all__ = ["prepare_script", "runtime_script"]
+
+
+def prepare_script(cluster: config.Cluster, host: config.Host) -> str:
+    """The script of phase ``prepare`` for ``host``: nouveau is kept out of GPU hosts only."""
+    gpu = host.role is config.Role.GPU_WORKER
+    return prepare(blacklist=("nouveau", "nova_core") if gpu else ())
+
+
+def runtime_script(cluster: config.Cluster, host: config.Host) -> str:
+    """The script of phase ``runtime`` for ``host``: the same for all hosts of a cluster."""
+    settings = cluster.runtime
+    return runtime(
+        default_runtime=settings.default_runtime.value,
+        cdi=settings.cdi,
+        systemd_cgroup=settings.systemd_cgroup,
+    )

@@ -1,0 +1,52 @@
+# What a host must be before anything is changed on it. Each finding is told, nothing is touched.
+
+require_root() {
+    [ -n "$root" ] || [ "$(id -u)" = 0 ] ||
+        problem "user $(id -un)" "root" "log in as root, or as a user with sudo -n"
+}
+
+require_commands() {
+    for name in "$@"; do
+        have "$name" || problem "no command $name on PATH" "$name" "install the package it is in"
+    done
+}
+
+require_system() {
+    os=$(sed -n 's/^ID=//p' "$root/etc/os-release" 2>/dev/null | tr -d \"\')
+    case " $GC_SYSTEMS " in
+        *" $os "*) ;;
+        *) problem "operating system '${os:-unknown}' (/etc/os-release)" "one of: $GC_SYSTEMS" \
+            "use a supported system, or add it to the list if you have tested it" ;;
+    esac
+    arch=$(uname -m)
+    case $arch in
+        x86_64 | aarch64) ;;
+        arm64) [ -n "$root" ] || problem "architecture arm64" "aarch64" "use Linux" ;;
+        *) problem "architecture $arch" "x86_64 or aarch64" "use a machine that NVIDIA supports" ;;
+    esac
+    kernel=$(uname -r)
+    awk -v have="$kernel" -v want="$GC_KERNEL" 'BEGIN {
+        split(have, h, /[^0-9]+/); split(want, w, ".")
+        exit !(h[1] > w[1] || (h[1] == w[1] && h[2] >= w[2]))
+    }' || [ -n "$root" ] || problem "kernel $kernel" "$GC_KERNEL or later" "upgrade the kernel"
+}
+
+require_disk() {
+    free=$(df -Pk "$root/var/lib" | awk 'NR == 2 { print int($4 / 1024) }')
+    [ "$free" -ge "$GC_DISK_MIB" ] ||
+        problem "$free MiB free in /var/lib" "$GC_DISK_MIB MiB" "free space or grow the disk"
+}
+
+# A package manager at work may be replacing the files that we are about to change. dpkg and apt
+# lock with fcntl, which /proc/locks shows by inode; rpm's lock is a file that its process holds.
+require_package_manager_idle() {
+    for file in /var/lib/dpkg/lock-frontend /var/lib/dpkg/lock /var/lib/rpm/.rpm.lock; do
+        [ -e "$root$file" ] && [ -r "$root/proc/locks" ] || continue
+        inode=$(stat -c %i "$root$file")
+        holder=$(awk -v inode=":$inode" '$2 != "->" && index($6, inode) &&
+            substr($6, length($6) - length(inode) + 1) == inode { print $5; exit }' "$root/proc/locks")
+        [ -z "$holder" ] ||
+            problem "$file held by process $holder" "no package manager at work" \
+                "wait until it ends (unattended upgrades take minutes), then run again"
+    done
+}

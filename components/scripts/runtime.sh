@@ -1,0 +1,320 @@
+# Adds the NVIDIA runtime to containerd as a drop-in, made by the host's own nvidia-ctk from the
+# root configuration. The result is judged by containerd's merged view, before and after.
+#
+# Facts behind the decisions (containerd 1.6.20 and nvidia-ctk 1.20.0, as run):
+# - containerd 1.x replaces a plugin's whole section by the drop-in's, 2.x merges them. nvidia-ctk
+#   therefore copies the section; what another drop-in adds to it would be lost on 1.x.
+# - a section that names any runtime loses the built-in runc, so runc is always written out.
+# - imports of the root file alone count, and a file without version is version 1.
+
+config=/etc/containerd/config.toml
+dropins=/etc/containerd/conf.d
+dropin=$dropins/99-nvidia.toml
+
+apply() {
+    require_root
+    require_commands awk cat cmp cp cut grep mkdir mv rm rmdir sed sha256sum sort systemctl tail \
+        timeout uname
+    require_containerd
+    require_toolkit
+    refuse_problems
+    make_wanted
+    check_wanted
+    refuse_problems
+    open_state
+    remember_service
+    if differs; then
+        put_in_place
+    fi
+    service_on
+    dump "$root$config" "$scratch/after" && judge "$scratch/after" ||
+        fail "containerd's merged configuration has no working nvidia runtime after the change"
+}
+
+undo() {
+    require_root
+    refuse_problems
+    restart=no
+    [ ! -f "$state/restart-pending" ] || restart=yes
+    have containerd && dump "$root$config" "$scratch/before" || restart=yes
+    : >"$state/restart-pending"
+    restore "$dropin"
+    restore "$config"
+    if have containerd; then
+        dump_or_default "$scratch/after" && same_dump || restart=yes
+        service_back
+    fi
+}
+
+require_containerd() {
+    if ! have containerd; then
+        problem "no containerd" "containerd 1.6 or later" "install containerd"
+        return 0
+    fi
+    version=$(timeout 20 containerd --version | awk '{ print $3 }' | sed 's/^v//')
+    major=${version%%.*}
+    minor=${version#*.}
+    minor=${minor%%[!0-9]*}
+    case $major.$minor in
+        1.[6-9] | [2-9].*) ;;
+        *) problem "containerd $version" "1.6 or later" "upgrade containerd" ;;
+    esac
+    format=3
+    [ "$major" != 1 ] || format=2
+    [ -f "$root$config" ] || return 0
+    if ! dump "$root$config" "$scratch/before"; then
+        problem "$config that containerd $version can't read: $(tail -n 1 "$scratch/dump-error")" \
+            "a configuration that loads" "mend it (containerd --config $config config dump)"
+    fi
+    if ! has_version "$root$config" && grep -q '^[[:space:]]*\[plugins' "$root$config"; then
+        problem "$config without a version, so version 1, with plugin sections" "version $format" \
+            "migrate it (containerd config migrate, or by hand) and run again"
+    fi
+}
+
+require_toolkit() {
+    for name in nvidia-ctk nvidia-container-runtime; do
+        have "$name" || problem "no $name on PATH" "the NVIDIA container toolkit, 1.18 or later" \
+            "install the package nvidia-container-toolkit"
+    done
+    have nvidia-ctk || return 0
+    toolkit=$(timeout 20 nvidia-ctk --version 2>/dev/null | sed -n 's/.*version //p' | head -n 1)
+    case $toolkit in
+        0.* | 1.[0-9].* | 1.1[0-7].*)
+            problem "nvidia-ctk $toolkit" "1.18 or later (drop-in files)" "upgrade the toolkit" ;;
+    esac
+}
+
+has_version() {
+    awk '/^[[:space:]]*\[/ { exit } /^[[:space:]]*version[[:space:]]*=/ { found = 1; exit }
+        END { exit !found }' "$1"
+}
+
+# dump FILE RESULT: containerd's merged view of a root file, one "table.key = value" a line.
+dump() {
+    timeout 30 containerd --config "$1" config dump >"$scratch/dump" 2>"$scratch/dump-error" ||
+        return 1
+    awk '
+        /^[[:space:]]*($|#)/ { next }
+        { gsub(/\047/, "\"") }
+        /^[[:space:]]*\[.*\][[:space:]]*$/ {
+            table = $0
+            gsub(/^[[:space:]]*\[|\][[:space:]]*$/, "", table)
+            next
+        }
+        { sub(/^[[:space:]]+/, ""); print (table == "" ? "" : table ".") $0 }
+    ' "$scratch/dump" | grep -v '^imports = ' >"$2"
+}
+
+dump_or_default() {
+    if [ -f "$root$config" ]; then
+        dump "$root$config" "$1"
+    else
+        return 1
+    fi
+}
+
+same_dump() {
+    cmp -s "$scratch/before" "$scratch/after"
+}
+
+# The root file as it must be: a version, our drop-ins imported, CRI not disabled. Nothing else.
+make_root() {
+    [ -f "$root$config" ] || {
+        printf 'version = %s\nimports = ["%s/*.toml"]\n' "$format" "$dropins" >"$1"
+        return 0
+    }
+    awk -v glob="$dropins/*.toml" -v format="$format" \
+        -v versioned="$(has_version "$root$config" && echo 1)" '
+        function bare(text) { gsub(/"[^"]*"|\047[^\047]*\047/, "", text); return text }
+        function open(text) { text = bare(text); return gsub(/\[/, "[", text) - gsub(/\]/, "]", text) }
+        function finish(line) {
+            if (key == "imports") {
+                imported = 1
+                if (!index(line, "\"" glob "\"") && !index(line, "\047" glob "\047")) {
+                    empty = line ~ /=[[:space:]]*\[[[:space:]]*\]/
+                    sub(/,?[[:space:]]*\][^]]*$/, (empty ? "" : ", ") "\"" glob "\"]", line)
+                }
+            } else {
+                list = line
+                gsub(/["\047](cri|io\.containerd\.grpc\.v1\.cri)["\047][[:space:]]*,?[[:space:]]*/, "", list)
+                if (list != line) { sub(/,[[:space:]]*\]/, "]", list); line = list }
+            }
+            text[++count] = line
+            key = ""
+        }
+        tables { text[++count] = $0; next }
+        key != "" {
+            pending = pending " " $0
+            if (open(pending) == 0) finish(pending)
+            next
+        }
+        /^[[:space:]]*\[/ { tables = 1; text[++count] = $0; next }
+        /^[[:space:]]*(imports|disabled_plugins)[[:space:]]*=/ {
+            key = /imports[[:space:]]*=/ ? "imports" : "disabled_plugins"
+            pending = $0
+            if (open(pending) == 0) finish(pending)
+            next
+        }
+        { text[++count] = $0 }
+        END {
+            if (!versioned) print "version = " format
+            if (!imported) print "imports = [\"" glob "\"]"
+            for (i = 1; i <= count; i++) print text[i]
+        }' "$root$config" >"$1"
+}
+
+make_wanted() {
+    mkdir "$scratch/etc" "$scratch/conf.d" || fail "can't make folders in $scratch"
+    make_root "$scratch/config.toml" || fail "can't read $config"
+    cp -- "$scratch/config.toml" "$scratch/etc/config.toml"
+    set -- --runtime=containerd --config-source=file --config="$scratch/etc/config.toml" \
+        --drop-in-config="$scratch/etc/99-nvidia.toml" --nvidia-runtime-path="$GC_RUNTIME_PATH"
+    [ "$GC_DEFAULT_RUNTIME" != nvidia ] || set -- "$@" --set-as-default
+    if [ "$GC_CDI" = true ]; then
+        case $major.$minor in
+            1.6) note "containerd 1.6 has no CDI: devices come by the nvidia runtime" ;;
+            *) set -- "$@" --cdi.enabled ;;
+        esac
+    fi
+    timeout 60 nvidia-ctk runtime configure "$@" >"$scratch/toolkit" 2>&1 </dev/null ||
+        fail "nvidia-ctk runtime configure failed: $(tail -n 1 "$scratch/toolkit")"
+    awk -v cgroup="$GC_SYSTEMD_CGROUP" '
+        /^[[:space:]]*\[/ {
+            table = $0
+            gsub(/^[[:space:]]+|[[:space:]]+$/, "", table)
+            seen[table] = 1
+            print
+            if (table ~ /\.containerd\.runtimes\.(runc|nvidia)\.options\]$/)
+                print "            SystemdCgroup = " cgroup
+            if (match(table, /\.containerd\.runtimes\.nvidia\]$/))
+                runtimes = substr(table, 1, RSTART) "containerd.runtimes"
+            next
+        }
+        table ~ /\.containerd\.runtimes\.(runc|nvidia)\.options\]$/ &&
+            /^[[:space:]]*SystemdCgroup[[:space:]]*=/ { next }
+        { print }
+        END {
+            if (runtimes == "") exit 1
+            if (!(runtimes ".runc]" in seen))
+                print "\n" runtimes ".runc]\n  runtime_type = \"io.containerd.runc.v2\""
+            for (i = 1; i <= 2; i++) {
+                name = runtimes (i == 1 ? ".runc" : ".nvidia") ".options]"
+                if (!(name in seen)) print "\n" name "\n  SystemdCgroup = " cgroup
+            }
+        }' "$scratch/etc/99-nvidia.toml" >"$scratch/99-nvidia.toml" ||
+        fail "nvidia-ctk wrote no nvidia runtime: $(tail -n 1 "$scratch/toolkit")"
+}
+
+differs() {
+    ! cmp -s "$scratch/config.toml" "$root$config" ||
+        ! cmp -s "$scratch/99-nvidia.toml" "$root$dropin"
+}
+
+# The wanted files in containerd's own eyes, before anything is touched: a trial root file that
+# imports copies of all drop-ins.
+check_wanted() {
+    differs || return 0
+    for file in "$root$dropins"/*.toml; do
+        [ ! -f "$file" ] || cp -- "$file" "$scratch/conf.d/"
+    done
+    cp -- "$scratch/99-nvidia.toml" "$scratch/conf.d/99-nvidia.toml"
+    awk -v from="$dropins/*.toml" -v to="$scratch/conf.d/*.toml" '
+        /^[[:space:]]*\[/ { tables = 1 }
+        !tables && /^[[:space:]]*imports[[:space:]]*=/ && (i = index($0, from)) {
+            $0 = substr($0, 1, i - 1) to substr($0, i + length(from))
+        }
+        { print }' "$scratch/config.toml" >"$scratch/trial.toml"
+    if ! dump "$scratch/trial.toml" "$scratch/after"; then
+        problem "that containerd $version refuses the new configuration: $(tail -n 1 "$scratch/dump-error")" \
+            "one that loads" "look for a drop-in in $dropins that does not fit this version"
+        return 0
+    fi
+    judge "$scratch/after" || problem "no nvidia runtime in the merged configuration" \
+        "runtimes.nvidia" "look at the other files that $config imports: one replaces the section"
+    [ -f "$scratch/before" ] || return 0
+    lost=$(grep -Fvx -f "$scratch/after" "$scratch/before" | sed 's/ = .*//' | grep -Ev \
+        '^(version|disabled_plugins)$|\.(default_runtime_name|SystemdCgroup|enable_cdi)$|\.runtimes\.nvidia\.' |
+        head -n 3 | paste -s -d ' ' -)
+    [ -z "$lost" ] || problem "settings that the new drop-in would hide: $lost" \
+        "all earlier settings kept" "move them from $dropins into $config and run again"
+}
+
+judge() {
+    grep -q '\.containerd\.runtimes\.nvidia\.runtime_type = "io\.containerd\.runc\.v2"$' "$1" &&
+        grep -q '\.containerd\.runtimes\.runc\.runtime_type = ' "$1" &&
+        grep -Fq ".containerd.runtimes.nvidia.options.BinaryName = \"$GC_RUNTIME_PATH\"" "$1" &&
+        { [ "$GC_DEFAULT_RUNTIME" != nvidia ] ||
+            grep -q '\.containerd\.default_runtime_name = "nvidia"$' "$1"; }
+}
+
+remember_service() {
+    [ ! -f "$state/service" ] || return 0
+    active=$(systemctl is-active containerd 2>/dev/null)
+    enabled=$(systemctl is-enabled containerd 2>/dev/null)
+    printf '%s\n' "${active:-unknown} ${enabled:-unknown}" >"$state/draft" &&
+        mv -- "$state/draft" "$state/service" || fail "can't write $state/service"
+}
+
+put_in_place() {
+    if [ -f "$state/restart-pending" ] || [ ! -f "$scratch/before" ] || ! same_dump; then
+        : >"$state/restart-pending"
+    fi
+    for file in "$config" "$dropin"; do
+        [ ! -f "$root$file" ] || cp -a -- "$root$file" "$scratch/old-${file##*/}"
+    done
+    place "$dropin" "$scratch/99-nvidia.toml"
+    place "$config" "$scratch/config.toml"
+}
+
+put_back() {
+    for file in "$config" "$dropin"; do
+        old=$scratch/old-${file##*/}
+        if [ -f "$old" ]; then
+            cp -a -- "$old" "$root$file.gpu-cluster-new" &&
+                mv -f -- "$root$file.gpu-cluster-new" "$root$file"
+        else
+            rm -f -- "$root$file"
+        fi
+    done
+}
+
+service_on() {
+    if ! systemctl is-enabled --quiet containerd; then
+        timeout 60 systemctl enable containerd >/dev/null 2>&1 || fail "containerd can't be enabled"
+        did "containerd enabled"
+    fi
+    if [ ! -f "$state/restart-pending" ] && systemctl is-active --quiet containerd; then
+        return 0
+    fi
+    if timeout 120 systemctl restart containerd >"$scratch/restart" 2>&1 &&
+        systemctl is-active --quiet containerd; then
+        rm -f -- "$state/restart-pending"
+        did "containerd restarted"
+        return 0
+    fi
+    if [ -f "$scratch/99-nvidia.toml" ] && [ -f "$scratch/old-config.toml" ]; then
+        put_back
+        timeout 120 systemctl restart containerd >/dev/null 2>&1
+        rm -f -- "$state/restart-pending"
+        fail "containerd did not start with the new configuration, so the old one is back: $(tail -n 1 "$scratch/restart"); look at journalctl -u containerd"
+    fi
+    fail "containerd does not start: $(tail -n 1 "$scratch/restart"); look at journalctl -u containerd"
+}
+
+service_back() {
+    read -r active enabled <"$state/service" || return 0
+    if [ "$active" != active ]; then
+        systemctl is-active --quiet containerd && timeout 120 systemctl stop containerd &&
+            undid "containerd stopped"
+    elif [ "$restart" = yes ]; then
+        timeout 120 systemctl restart containerd >"$scratch/restart" 2>&1 ||
+            fail "containerd does not start with its earlier configuration: $(tail -n 1 "$scratch/restart")"
+        undid "containerd restarted"
+    fi
+    if [ "$enabled" = disabled ] && systemctl is-enabled --quiet containerd; then
+        timeout 60 systemctl disable containerd >/dev/null 2>&1
+        undid "containerd disabled"
+    fi
+    return 0
+}

@@ -1,0 +1,66 @@
+"""What the rules need to know about the cluster that a manifest is meant for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+
+class Severity(StrEnum):
+    """What a violation does: `mandatory` stops a preview, `advisory` is printed, `off` is not."""
+
+    MANDATORY = "mandatory"
+    ADVISORY = "advisory"
+    OFF = "off"
+
+
+@dataclass(frozen=True, slots=True)
+class Taint:
+    """A node taint, `key=value:effect`; `value` may be empty."""
+
+    key: str
+    value: str = ""
+    effect: str = "NoSchedule"
+
+    def __str__(self) -> str:
+        return f"{self.key}={self.value}:{self.effect}" if self.value else f"{self.key}:{self.effect}"
+
+
+@dataclass(frozen=True, slots=True)
+class Pool:
+    """A pool of equal GPU nodes.
+
+    `gpus_per_node`: whole devices on each node. `labels`: those that the stack sets; nodes may
+    carry more. `taints`: those that the stack sets.
+    """
+
+    name: str
+    gpus_per_node: int
+    taints: tuple[Taint, ...] = ()
+    labels: Mapping[str, str] = field(default_factory=dict)
+
+
+INFRASTRUCTURE_NAMESPACES = frozenset(
+    {"kube-system", "gpu-operator", "nvidia-device-plugin", "nvidia-gpu-operator"}
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """The cluster, as far as it is known; rules that need more than is known judge nothing.
+
+    `pools`: empty where unknown. `platform`: what hands out the GPUs (`device-plugin`,
+    `gpu-operator`, `gpu-manager`), `None` where unknown. `resource_names`: GPU resources that
+    the nodes advertise besides the well-known ones. `extended_resource_toleration`: whether the
+    API server runs that admission plugin, off by default (kubernetes v1.34.4
+    pkg/kubeapiserver/options/plugins.go). `infrastructure_namespaces`: where the GPU stack's own
+    pods run. `severities`: by rule id, in place of the rule's own.
+    """
+
+    pools: tuple[Pool, ...] = ()
+    platform: str | None = None
+    resource_names: frozenset[str] = frozenset()
+    extended_resource_toleration: bool = False
+    infrastructure_namespaces: frozenset[str] = INFRASTRUCTURE_NAMESPACES
+    severities: Mapping[str, Severity] = field(default_factory=dict)

@@ -1,0 +1,50 @@
+"""What a pod as a whole asks a node for."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+from policies.rules.context import Context
+from policies.rules.pod_spec import Pod, Role, resource_list
+from policies.rules.resource_names import is_gpu
+
+
+def effective_request(pod: Pod, name: str) -> Fraction:
+    """The pod's request of a resource in units, as the scheduler counts it.
+
+    Source: k8s.io/component-helpers v0.34.4 resource/helpers.go AggregateContainerRequests and
+    PodRequests: app containers and sidecars together, or the largest init container with the
+    sidecars started before it, whichever is more; then the pod's overhead. What is not known or
+    not readable counts as 0, so the result is a lower bound.
+    """
+    running = Fraction(0)
+    sidecars = Fraction(0)
+    starting = Fraction(0)
+    for container in pod.containers:
+        resource = container.effective(name)
+        quantity = resource.quantity if resource else None
+        amount = quantity.units if quantity else Fraction(0)
+        if container.role is Role.APP:
+            running += amount
+        elif container.role is Role.SIDECAR:
+            running += amount
+            sidecars += amount
+            starting = max(starting, sidecars)
+        elif container.role is Role.INIT:
+            starting = max(starting, sidecars + amount)
+    overhead = resource_list(pod.spec.get("overhead"), "").get(name)
+    extra = overhead.quantity.units if overhead and overhead.quantity else Fraction(0)
+    return max(running, starting) + extra
+
+
+def gpu_requests(pod: Pod, context: Context) -> dict[str, Fraction]:
+    """The pod's effective request of each GPU resource that it asks for, those above 0."""
+    names = {
+        name
+        for container in pod.containers
+        if container.role is not Role.EPHEMERAL
+        for name in container.resource_names
+        if is_gpu(name, context)
+    }
+    requests = {name: effective_request(pod, name) for name in sorted(names)}
+    return {name: amount for name, amount in requests.items() if amount > 0}

@@ -1,0 +1,12 @@
+"""The embedded cluster: a real control plane, simulated GPU nodes, real SSH hosts.
+
+>>> cluster = up("dev", config.load_stack_file(path))       # doctest: +SKIP
+>>> cluster.kubeconfig, cluster.context                     # doctest: +SKIP
+
+Whatever is simulated is marked so: nodes by annotations, logs by their first line.
+"""
+
+from simulator.control_plane import SimulatorError
+from simulator.embedded import Embedded, Status, down, set_fault, status, up
+
+__all__ = ["Embedded", "SimulatorError", "Status", "down", "set_fault", "status", "up"]

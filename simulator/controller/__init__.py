@@ -1,0 +1,1 @@
+"""The process that stands for device plugin, GPU Operator and validation outcomes."""

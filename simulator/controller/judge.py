@@ -1,0 +1,137 @@
+"""What becomes of a node's pods and GPUs. Pure functions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from simulator import faults, logs, marks, stages
+from simulator.api import Json
+
+
+@dataclass
+class Node:
+    """A simulated node as the API server has it."""
+
+    name: str
+    gpus: int
+    host: str | None
+    faults: faults.Faults
+    capacity: int | None
+    allocatable: int | None
+    message: str
+
+
+@dataclass(frozen=True)
+class Pod:
+    """A pod that waits for a decision, or runs after one."""
+
+    uid: str
+    name: str
+    namespace: str
+    node: str
+    is_plugin: bool
+    is_validation: bool
+    is_toolkit: bool
+    phase: str
+    ready: bool
+    outcome: str
+    message: str
+    object: Json = field(repr=False)
+
+    @property
+    def path(self) -> str:
+        """Where the API server has it."""
+        return f"/api/v1/namespaces/{self.namespace}/pods/{self.name}"
+
+
+def read_node(item: Json) -> Node | None:
+    """A node, or ``None`` for one that is not simulated."""
+    notes = item["metadata"].get("annotations") or {}
+    if marks.FAKE_NODE not in notes:
+        return None
+    try:
+        found = faults.parse(notes.get(marks.FAULT, ""))
+    except faults.FaultError:
+        found = faults.Faults(driver_missing=True)  # never let a typing error pass as healthy
+    status = item.get("status") or {}
+    return Node(
+        name=item["metadata"]["name"],
+        gpus=int(notes.get(marks.GPUS, "0")),
+        host=notes.get(marks.HOST),
+        faults=found,
+        capacity=_quantity(status.get("capacity")),
+        allocatable=_quantity(status.get("allocatable")),
+        message=notes.get(marks.FAULT_MESSAGE, ""),
+    )
+
+
+def _quantity(resources: Json | None) -> int | None:
+    value = (resources or {}).get(marks.GPU)
+    return None if value is None else int(value)
+
+
+def read_pod(item: Json) -> Pod:
+    """A pod of the device plugin, of the toolkit, or of a validation."""
+    meta, spec, status = item["metadata"], item["spec"], item.get("status") or {}
+    labels, notes = meta.get("labels") or {}, meta.get("annotations") or {}
+    # Feature discovery and the MPS daemon share the chart's labels; the container tells.
+    containers = {container["name"] for container in spec["containers"]}
+    conditions = status.get("conditions") or []
+    return Pod(
+        uid=meta["uid"],
+        name=meta["name"],
+        namespace=meta["namespace"],
+        node=spec.get("nodeName", ""),
+        is_plugin=bool(containers & {"nvidia-device-plugin-ctr", "nvidia-device-plugin"}),
+        is_validation=marks.VALIDATION in labels,
+        is_toolkit=labels.get("app") == "nvidia-container-toolkit-daemonset",
+        phase=status.get("phase", ""),
+        ready=any(c["type"] == "Ready" and c["status"] == "True" for c in conditions)
+        and "deletionTimestamp" not in meta,
+        outcome=notes.get(marks.OUTCOME, ""),
+        message=notes.get(marks.MESSAGE, ""),
+        object=item,
+    )
+
+
+def plugin_message(node: Node, prepared: bool) -> str | None:
+    """Why device-plugin pods of the node cannot run; ``None`` where they can."""
+    if node.faults.plugin_message:
+        return node.faults.plugin_message
+    return None if prepared else faults.RUNTIME_NOT_CONFIGURED_MESSAGE
+
+
+def resources(node: Node, advertised: bool) -> tuple[int | None, int | None]:
+    """Capacity and allocatable that the node should have.
+
+    When the plugin goes, allocatable becomes 0 and capacity stays (kubernetes v1.34,
+    pkg/kubelet/cm/devicemanager, endpoints that stopped).
+    """
+    if not node.gpus:
+        return node.capacity, node.allocatable
+    if advertised:
+        return node.gpus, max(0, node.gpus - node.faults.unhealthy)
+    return (None, None) if node.capacity is None else (node.capacity, 0)
+
+
+def node_message(node: Node, problem: str | None) -> str:
+    """Why the node offers fewer GPUs than it has; empty where it offers all."""
+    if problem:
+        return problem
+    return faults.unhealthy_message(node.faults.unhealthy)
+
+
+def plugin_outcome(pod: Pod, problem: str | None) -> tuple[str, str]:
+    """Outcome and message of a pod with the plugin's labels."""
+    if problem and pod.is_plugin:
+        return stages.CRASHING, problem
+    return stages.RUNNING, ""
+
+
+def validation_outcome(node: Node, problem: str | None) -> tuple[str, str]:
+    """Outcome and log file of a validation pod that runs."""
+    if problem or node.faults.validation_fails:
+        return stages.FAILED, logs.FAILED
+    if node.faults.validation_silent:
+        return stages.PASSED, logs.SILENT
+    return stages.PASSED, logs.PASSED

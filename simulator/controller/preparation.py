@@ -1,0 +1,55 @@
+"""Whether an SSH host is prepared: its runtime drop-in, read from the host's own files."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+#: Where ``nvidia-ctk runtime configure`` writes (NVIDIA Container Toolkit 1.18.1 and later).
+DROP_IN = Path("etc/containerd/conf.d/99-nvidia.toml")
+
+Root = Callable[[str], Path | None]
+
+
+def names_nvidia_runtime(text: str) -> bool:
+    """Whether a containerd drop-in defines the runtime ``nvidia`` in its CRI plugin."""
+    try:
+        plugins: dict[str, Any] = tomllib.loads(text).get("plugins", {})
+        return any(
+            "nvidia" in plugin.get("containerd", {}).get("runtimes", {})
+            for plugin in plugins.values()
+        )
+    except (tomllib.TOMLDecodeError, AttributeError, TypeError):
+        return False
+
+
+class Preparation:
+    """What is known of each host; a file is read again only when it has changed."""
+
+    def __init__(self, root: Root) -> None:
+        self._root = root
+        self._known: dict[str, tuple[tuple[int, int, int] | None, bool]] = {}
+
+    def look(self, host: str) -> bool:
+        """Whether ``host`` is prepared now."""
+        root = self._root(host)
+        path = root / DROP_IN if root else None
+        try:
+            found = path.stat() if path else None
+        except OSError:
+            found = None
+        stamp = (found.st_ino, found.st_mtime_ns, found.st_size) if found else None
+        if host in self._known and self._known[host][0] == stamp:
+            return self._known[host][1]
+        prepared = bool(path and found) and self._read(path)
+        self._known[host] = (stamp, prepared)
+        return prepared
+
+    @staticmethod
+    def _read(path: Path | None) -> bool:
+        try:
+            return path is not None and names_nvidia_runtime(path.read_text())
+        except (OSError, UnicodeDecodeError):
+            return False

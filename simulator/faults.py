@@ -1,0 +1,99 @@
+"""Faults that a simulated node can have, with the messages of the components that would fail.
+
+Pure functions. A fault is set by the node annotation ``simulator.gpu-cluster/fault``; several are
+separated by commas.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+DRIVER_MISSING = "driver-missing"
+RUNTIME_NOT_CONFIGURED = "runtime-not-configured"
+UNHEALTHY_GPUS = "unhealthy-gpus"
+VALIDATION_FAILS = "validation-fails"
+VALIDATION_SILENT = "validation-silent"
+
+NAMES = (
+    DRIVER_MISSING,
+    RUNTIME_NOT_CONFIGURED,
+    f"{UNHEALTHY_GPUS}=K",
+    VALIDATION_FAILS,
+    VALIDATION_SILENT,
+)
+
+#: What the device plugin prints where libnvidia-ml is not found, as without a driver
+#: (NVIDIA/k8s-device-plugin v0.20.0, internal/plugin/factory.go, getResourceManagers; the name of
+#: the result is that of NVML's ERROR_LIBRARY_NOT_FOUND in NVIDIA/go-nvml).
+DRIVER_MISSING_MESSAGE = (
+    "Failed to initialize NVML: ERROR_LIBRARY_NOT_FOUND. "
+    "If this is a GPU node, did you set the docker default runtime to `nvidia`? "
+    "error starting plugins: nvml init failed: ERROR_LIBRARY_NOT_FOUND"
+)
+
+#: What the kubelet reports where containerd has no such runtime (containerd v2.1,
+#: internal/cri/server/podsandbox; NVIDIA/gpu-operator#413 and #730 quote the whole line).
+RUNTIME_NOT_CONFIGURED_MESSAGE = (
+    "Failed to create pod sandbox: rpc error: code = Unknown desc = "
+    'failed to get sandbox runtime: no runtime for "nvidia" is configured'
+)
+
+#: What the device plugin logs for a GPU that it withdraws (NVIDIA/k8s-device-plugin v0.20.0,
+#: internal/rm/health.go). Xid 79 is "GPU has fallen off the bus" (NVIDIA "XID Errors").
+UNHEALTHY_MESSAGE = (
+    "XidCriticalError: Xid=79 on Device={device}; marking device as unhealthy."
+)
+
+
+class FaultError(ValueError):
+    """A fault that the simulator does not know; the message names the known ones."""
+
+
+@dataclass(frozen=True)
+class Faults:
+    """The faults of one node. ``unhealthy``: GPUs withdrawn by the health check, 0 for none."""
+
+    driver_missing: bool = False
+    runtime_not_configured: bool = False
+    unhealthy: int = 0
+    validation_fails: bool = False
+    validation_silent: bool = False
+
+    @property
+    def plugin_message(self) -> str | None:
+        """Why the device plugin cannot start; ``None`` where it can."""
+        if self.driver_missing:
+            return DRIVER_MISSING_MESSAGE
+        if self.runtime_not_configured:
+            return RUNTIME_NOT_CONFIGURED_MESSAGE
+        return None
+
+
+def parse(text: str) -> Faults:
+    """Read the annotation's value; an empty text is no fault.
+
+    :raises FaultError: an unknown name, or ``unhealthy-gpus`` without a whole number from 1.
+    """
+    found: dict[str, bool | int] = {}
+    for word in (part.strip() for part in text.split(",")):
+        if not word:
+            continue
+        name, equals, value = word.partition("=")
+        if name == UNHEALTHY_GPUS:
+            if not value.isdecimal() or int(value) < 1:
+                raise FaultError(
+                    f"fault {word!r}: wanted {UNHEALTHY_GPUS}=K with K a whole number from 1"
+                )
+            found["unhealthy"] = int(value)
+        elif name in NAMES and not equals:
+            found[name.replace("-", "_")] = True
+        else:
+            raise FaultError(f"fault {word!r}: not known; wanted one of {', '.join(NAMES)}")
+    return Faults(**found)  # type: ignore[arg-type]
+
+
+def unhealthy_message(count: int) -> str:
+    """The device plugin's lines for ``count`` GPUs, the last of a node first withdrawn."""
+    return " ".join(
+        UNHEALTHY_MESSAGE.format(device=f"GPU-simulated-{index}") for index in range(count)
+    )

@@ -1,0 +1,41 @@
+"""Names by which the simulator marks what it makes, and knows what it must act on.
+
+They are part of the contract in ``docs/architecture.md``: tables, outputs and reports recognise
+what is simulated by them.
+"""
+
+from __future__ import annotations
+
+#: kwok manages a node that carries this annotation (kwok v0.8.0, "Manage Nodes and Pods").
+FAKE_NODE = "kwok.x-k8s.io/node"
+
+PREFIX = "simulator.gpu-cluster"
+
+#: On a node: how its preparation is judged, ``host`` (files of an SSH host) or ``assumed``.
+PREPARED = f"{PREFIX}/prepared"
+#: On a node: name of the SSH host that stands for it.
+HOST = f"{PREFIX}/host"
+#: On a node: GPUs that it would have, a whole number.
+GPUS = f"{PREFIX}/gpus"
+#: On a node: faults, one or several separated by commas.
+FAULT = f"{PREFIX}/fault"
+#: On a node: why it offers fewer GPUs than it has; set by the controller, never by a person.
+FAULT_MESSAGE = f"{PREFIX}/fault-message"
+#: On a node: labels that the simulator gave it, as JSON, so that stale ones can be taken back.
+DECLARED = f"{PREFIX}/declared"
+
+#: On a pod: what the controller decided, read by the kwok stages.
+OUTCOME = f"{PREFIX}/outcome"
+#: On a pod: the message of the component that fails.
+MESSAGE = f"{PREFIX}/message"
+
+#: The resource that the device plugin advertises.
+GPU = "nvidia.com/gpu"
+
+#: Label of validation pods; its value is the pool's name.
+VALIDATION = "gpu-cluster/validation"
+#: Namespaces whose pods may have simulated validation logs.
+VALIDATION_CONTAINER = "vectoradd"
+
+#: First line of each simulated log.
+SIMULATED = "[simulated: no GPU ran this]"

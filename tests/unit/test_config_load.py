@@ -1,0 +1,320 @@
+"""`config.load`: defaults, strictness, all problems at once, frozen results."""
+
+from __future__ import annotations
+
+import copy
+import json
+import pickle
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pydantic
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import config
+from config.keys import fields, similarity
+from config.model import Model
+from tests.unit.fixtures.documents import KEYS, RSA, document, refused
+
+ROOT = Path(__file__).resolve().parents[2]
+FULL = document(
+    kubernetes={"context": "c", "clusterIdentifier": "i"},
+    ssh={"user": "ubuntu", "bastion": {"address": "192.0.2.9", "hostKey": KEYS[0]}},
+    driver={"source": "preinstalled", "version": "595.91.07"},
+    runtime={"engine": "containerd"},
+    devicePlugin={
+        "config": {
+            "flags": {"plugin": {"deviceIDStrategy": "index"}},
+            "sharing": {"timeSlicing": {"resources": [{"name": "nvidia.com/gpu", "replicas": 4}]}},
+        }
+    },
+    validation={"timeoutSeconds": 60},
+    charts={"directory": "charts"},
+)
+
+
+def mappings(value: Any, path: tuple[str | int, ...] = ()) -> Iterator[tuple[str | int, ...]]:
+    """Where a mapping of the format stands (labels and selectors are the user's own)."""
+    if isinstance(value, dict) and (not path or path[-1] not in ("labels", "selector")):
+        yield path
+    for key, below in (
+        value.items()
+        if isinstance(value, dict)
+        else enumerate(value)
+        if isinstance(value, list)
+        else ()
+    ):
+        yield from mappings(below, (*path, key))
+
+
+def at(value: Any, path: tuple[str | int, ...]) -> Any:
+    for step in path:
+        value = value[step]
+    return value
+
+
+def model_of(path: tuple[str | int, ...]) -> type[Model]:
+    from config.keys import model_at
+
+    model = model_at(path)
+    assert model is not None
+    return model
+
+
+PLACES = sorted(mappings(FULL), key=str)
+
+
+def test_defaults_are_those_of_the_contract() -> None:
+    cluster = config.load(document())
+    pool, host = cluster.pools[0], cluster.hosts[0]
+    assert dict(pool.labels) == {"nvidia.com/gpu": "true"}
+    assert [str(taint) for taint in pool.taints] == ["nvidia.com/gpu=present:NoSchedule"]
+    assert (host.node, host.role, host.port, host.user) == ("gpu-1", "gpu-worker", 22, "root")
+    assert (cluster.device_plugin.version, cluster.device_plugin.namespace) == (
+        "0.20.0",
+        "nvidia-device-plugin",
+    )
+    assert (cluster.gpu_operator.version, cluster.gpu_operator.namespace) == (
+        "v26.7.0",
+        "gpu-operator",
+    )
+    assert cluster.validation.image == (
+        "nvcr.io/nvidia/k8s/cuda-sample:vectoradd-cuda12.5.0-ubuntu22.04"
+    )
+    assert (cluster.validation.namespace, cluster.validation.timeout_seconds) == (
+        "gpu-validation",
+        600,
+    )
+    assert cluster.kubernetes.identifier == "gpu-cluster-test"
+    assert (cluster.platform, cluster.charts.directory) == (config.Platform.DEVICE_PLUGIN, None)
+    assert (pool.size, pool.gpus, cluster.nodes, cluster.gpus) == (4, 32, 4, 32)
+
+
+def test_a_pool_without_gpus_has_no_gpu_label_and_no_taint() -> None:
+    pools = [{"name": "system", "nodes": ["system-1"], "gpusPerNode": 0}]
+    pool = config.load(document(pools=pools, hosts=[])).pools[0]
+    assert (dict(pool.labels), pool.taints, pool.gpus) == ({}, (), 0)
+
+
+def test_hosts_take_user_and_port_of_ssh_unless_they_have_their_own() -> None:
+    hosts = document()["hosts"]
+    hosts[1] |= {"user": "admin", "port": 2222}
+    first, second = config.load(document(hosts=hosts, ssh={"user": "ubuntu", "port": 2022})).hosts
+    assert (first.user, first.port) == ("ubuntu", 2022)
+    assert (second.user, second.port) == ("admin", 2222)
+
+
+@pytest.mark.parametrize(("source", "toolkit"), [("preinstalled", False), ("operator", True)])
+def test_the_operator_configures_the_runtime_where_it_brings_the_driver(
+    source: str, toolkit: bool
+) -> None:
+    cluster = config.load(document(platform="gpu-operator", driver={"source": source}))
+    assert cluster.gpu_operator.toolkit is toolkit
+    assert cluster.driver.managed_by_operator is toolkit
+
+
+def test_a_full_document_is_read_whole() -> None:
+    cluster = config.load(FULL)
+    assert cluster.kubernetes.identifier == "i"
+    assert cluster.ssh.bastion is not None
+    assert cluster.device_plugin.config.replicas() == 4
+    assert cluster.device_plugin.config.document() == {
+        "version": "v1",
+        "flags": {
+            "migStrategy": "none",
+            "failOnInitError": True,
+            "nvidiaDriverRoot": "/",
+            "plugin": {
+                "passDeviceSpecs": False,
+                "deviceListStrategy": ["envvar"],
+                "deviceIDStrategy": "index",
+            },
+        },
+        "sharing": {"timeSlicing": {"resources": [{"name": "nvidia.com/gpu", "replicas": 4}]}},
+    }
+
+
+def test_the_plugins_configuration_has_no_empty_sections() -> None:
+    assert "sharing" not in config.load(document()).device_plugin.config.document()
+
+
+@given(st.sampled_from(PLACES), st.text("abcdefghijklmnopqrstuvwxyzNPSI_-", min_size=1))
+def test_any_unknown_key_is_refused_with_the_nearest_one(
+    place: tuple[str | int, ...], key: str
+) -> None:
+    known = fields(model_of(place))
+    if key in known:
+        return
+    value = copy.deepcopy(FULL)
+    at(value, place)[key] = None
+    (problem,) = refused(value)
+    assert problem.location == (*place, key)
+    if "secret" in problem.found:
+        return
+    suggested = problem.cure.rpartition(' "')[2].rstrip('"')
+    best = max(similarity(key, other) for other in known)
+    assert similarity(key, suggested) == best
+    assert suggested in known
+
+
+@given(st.sampled_from(PLACES), st.data())
+def test_a_key_with_one_letter_too_many_is_answered_with_the_key(
+    place: tuple[str | int, ...], data: st.DataObject
+) -> None:
+    known = fields(model_of(place))
+    key = data.draw(st.sampled_from(sorted(known)))
+    position = data.draw(st.integers(0, len(key)))
+    mistyped = f"{key[:position]}x{key[position:]}"
+    value = copy.deepcopy(FULL)
+    at(value, place)[mistyped] = at(value, place).pop(key, None)
+    assert any(
+        problem.location == (*place, mistyped) and problem.cure == f'write "{key}"'
+        for problem in refused(value)
+    )
+
+
+def test_python_names_of_keys_are_refused_in_documents() -> None:
+    pools = [{"name": "a100", "nodes": ["gpu-[1-4]"], "gpus_per_node": 8}]
+    (problem,) = refused(document(pools=pools))
+    assert problem.cure == 'write "gpusPerNode"'
+
+
+MISTAKES: dict[str, Any] = {
+    "version": "v2",
+    "kubernetes": {"context": ""},
+    "platform": "device-plugins",
+    "driver": {"version": "newest"},
+    "runtime": {"cdi": "no"},
+    "validation": {"timeoutSeconds": 0},
+    "ssh": {"user": "not a user"},
+    "devicePlugin": {"namespace": "Not_A_Namespace"},
+    "charts": {"directory": 5},
+}
+
+
+@given(st.sets(st.sampled_from(sorted(MISTAKES)), min_size=1))
+def test_every_problem_is_reported_at_once(sections: set[str]) -> None:
+    problems = refused(document(**{section: MISTAKES[section] for section in sections}))
+    assert {problem.location[0] for problem in problems} == sections
+
+
+def test_a_mistake_in_one_part_does_not_hide_a_contradiction_between_others() -> None:
+    hosts = document()["hosts"]
+    hosts[1]["address"] = hosts[0]["address"]
+    hosts.append({"name": "gpu-3", "address": "912.168.0.105", "hostKey": KEYS[0]})
+    paths = [problem.path for problem in refused(document(hosts=hosts, gpuOperator={}))]
+    assert paths == ["hosts[1].address", "hosts[2].address", "gpuOperator"]
+
+
+def test_problems_stand_in_the_order_of_the_document() -> None:
+    value = {"platform": "x", **document(), "version": "v2"}
+    value = {"zebra": 1, **value, "platform": "x"}
+    assert [problem.path for problem in refused(value)] == ["zebra", "platform", "version"]
+
+
+@pytest.mark.parametrize("value", [None, [], "text", 5])
+def test_something_that_is_no_mapping_is_refused(value: Any) -> None:
+    with pytest.raises(config.ConfigError, match="a mapping with version"):
+        config.load(value)
+
+
+@given(
+    st.recursive(
+        st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8),
+        lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+        max_leaves=8,
+    ),
+    st.sampled_from(sorted(document() | FULL)),
+)
+def test_any_value_in_any_section_is_accepted_or_refused_with_problems(
+    value: Any, section: str
+) -> None:
+    problems: tuple[config.Problem, ...] | None = None
+    try:
+        config.load(document(**{section: value}))
+    except config.ConfigError as error:
+        problems = error.problems
+    if problems is not None:
+        assert problems
+        assert all((p.path, p.found, p.wanted, p.cure) for p in problems)
+
+
+def test_a_cluster_cannot_be_changed() -> None:
+    cluster = config.load(document())
+    with pytest.raises(pydantic.ValidationError, match="frozen"):
+        cluster.pools[0].gpus_per_node = 1
+    with pytest.raises(TypeError, match="cannot be changed"):
+        cluster.pools[0].labels["a"] = "b"
+    with pytest.raises(TypeError, match="cannot be changed"):
+        cluster.pools[0].labels.update(a="b")
+
+
+def test_a_cluster_can_be_hashed_copied_pickled_and_written_as_json() -> None:
+    cluster = config.load(FULL)
+    assert hash(cluster) == hash(config.load(FULL))
+    assert copy.deepcopy(cluster) == cluster
+    assert pickle.loads(pickle.dumps(cluster)) == cluster  # noqa: S301
+    assert json.loads(json.dumps(cluster.pools[0].labels)) == {"nvidia.com/gpu": "true"}
+
+
+def test_what_was_loaded_loads_again_as_the_same() -> None:
+    cluster = config.load(FULL)
+    written = cluster.model_dump(
+        mode="json", by_alias=True, exclude_none=True, exclude={"gpu_operator"}
+    )
+    assert config.load(written) == cluster.model_copy(update={"gpu_operator": config.GpuOperator()})
+
+
+def test_models_made_in_python_follow_the_rules_between_parts() -> None:
+    cluster = config.load(document())
+    with pytest.raises(pydantic.ValidationError, match="each pool name once"):
+        config.Cluster(
+            version="v1",
+            kubernetes=cluster.kubernetes,
+            platform=cluster.platform,
+            pools=(
+                cluster.pools[0],
+                config.Pool(name="a100", nodes=("gpu-9",), gpus_per_node=8),
+            ),
+        )
+
+
+def test_warnings_name_what_will_not_do_what_was_meant() -> None:
+    pools = document()["pools"]
+    pools[0]["taints"] = ["nvidia.com/gpu=true:NoSchedule"]
+    hosts = document()["hosts"]
+    hosts[0]["hostKey"] = RSA
+    hosts[1]["hostKey"] = RSA
+    flags = {"plugin": {"deviceListStrategy": "cdi-annotations"}}
+    cluster = config.load(
+        document(pools=pools, hosts=hosts, devicePlugin={"config": {"flags": flags}})
+    )
+    assert [warning.path for warning in cluster.warnings()] == [
+        "pools[0].taints[0]",
+        "hosts[0].hostKey",
+        "hosts[1].hostKey",
+        "hosts[1].hostKey",
+        "runtime.cdi",
+        "runtime.defaultRuntime",
+    ]
+
+
+def test_importing_config_takes_neither_pulumi_nor_yaml() -> None:
+    script = (
+        "import sys, config; print([m for m in ('pulumi', 'yaml', 'grpc', 'rich', 'asyncssh')"
+        " if m in sys.modules])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    assert done.stdout.strip() == "[]"

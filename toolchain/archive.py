@@ -1,0 +1,53 @@
+"""Takes a tool out of its release archive."""
+
+from __future__ import annotations
+
+import shutil
+import tarfile
+import zipfile
+from pathlib import Path
+from typing import IO
+
+from .releases import Asset, ReleaseError
+
+_CHUNK = 1 << 18
+
+
+def extract(archive: Path, item: Asset, folder: Path) -> None:
+    """Put the tool and its companions from ``archive`` into ``folder``.
+
+    Members are found by their last name and written under it: no path of the archive is used.
+    Raises :class:`ReleaseError` where one is missing or the archive cannot be read.
+    """
+    release = item.pin.release
+    if release is None or not release.archive:
+        archive.rename(folder / item.pin.name)
+        return
+    wanted = {item.pin.name, *release.companions}
+    try:
+        if item.file_name.endswith(".zip"):
+            with zipfile.ZipFile(archive) as packed:
+                for name in packed.namelist():
+                    if _last(name) in wanted:
+                        _write(packed.open(name), folder / _last(name))
+                        wanted.discard(_last(name))
+        else:
+            with tarfile.open(archive) as tarred:
+                for member in tarred:
+                    stream = tarred.extractfile(member) if member.isfile() else None
+                    if stream is not None and _last(member.name) in wanted:
+                        _write(stream, folder / _last(member.name))
+                        wanted.discard(_last(member.name))
+    except (tarfile.TarError, zipfile.BadZipFile, EOFError, OSError) as error:
+        raise ReleaseError(f"{item.url}: cannot be unpacked: {error}") from error
+    if wanted:
+        raise ReleaseError(f"{item.url}: holds no {', '.join(sorted(wanted))}")
+
+
+def _last(name: str) -> str:
+    return name.rpartition("/")[2]
+
+
+def _write(stream: IO[bytes], target: Path) -> None:
+    with stream, target.open("wb") as file:
+        shutil.copyfileobj(stream, file, _CHUNK)

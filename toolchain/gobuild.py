@@ -1,0 +1,112 @@
+"""Builds tools from their pinned Go modules."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from . import embeds, golang
+from .modules import BUILD_FLAGS, UNLISTED, Module
+from .pins import Pin
+from .progress import Steps
+from .tool import ToolchainError
+
+#: Seconds that one ``go`` command may take before it is ended: a cold build on one slow core.
+BUILD_LIMIT = 3600
+_TAIL = 12
+
+
+@dataclass(frozen=True)
+class Builder:
+    """``go``: the Go command. ``folder``: where executables and generated files are put."""
+
+    go: Path
+    folder: Path
+
+    def load(self, module: Module, wanted: Sequence[Pin]) -> int:
+        """Fetch the modules that ``wanted`` needs; returns the number of packages to compile."""
+        lines = self._run(module, ["list", "-deps", "-e", *_packages(wanted)])
+        return len(lines.splitlines())
+
+    def build(
+        self, module: Module, wanted: Sequence[Pin], total: int, steps: Steps
+    ) -> dict[str, Path]:
+        """Executables by tool name. One ``go build`` for all tools of a module, so that shared
+        packages compile once and links overlap with compiles.
+
+        Raises :class:`ToolchainError` with the compiler's last lines.
+        """
+        out = self.folder / f"bin-{module.name}"
+        out.mkdir()
+        arguments = ["build", "-v", *BUILD_FLAGS, f"-ldflags={module.link_flags}", "-o", f"{out}/"]
+        if module.embeds:
+            generated = self.folder / f"embeds-{module.name}"
+            generated.mkdir()
+            source = self._run(module, ["list", "-m", "-f", "{{.Dir}}", UNLISTED]).strip()
+            overlay = embeds.write_overlay(module, Path(source), generated)
+            arguments.append(f"-overlay={overlay}")
+        names = ", ".join(pin.name for pin in wanted)
+        seconds = module.seconds * 2.0 / (os.cpu_count() or 2)
+        with steps.step(f"building {names}", seconds, total, "packages") as advance:
+            self._stream(module, [*arguments, *_packages(wanted)], advance)
+        return {pin.name: out / pin.name for pin in wanted}
+
+    def _run(self, module: Module, arguments: list[str]) -> str:
+        command = [str(self.go), *arguments]
+        try:
+            done = subprocess.run(
+                command,
+                cwd=module.folder,
+                env=golang.environment(),
+                capture_output=True,
+                text=True,
+                timeout=BUILD_LIMIT,
+                check=False,
+            )
+        except (OSError, subprocess.TimeoutExpired) as error:
+            raise _failure(module, command, str(error)) from error
+        if done.returncode != 0:
+            raise _failure(module, command, done.stderr)
+        return done.stdout
+
+    def _stream(self, module: Module, arguments: list[str], advance: Callable[[int], None]) -> None:
+        command = [str(self.go), *arguments]
+        last: deque[str] = deque(maxlen=_TAIL)
+        process = subprocess.Popen(
+            command,
+            cwd=module.folder,
+            env=golang.environment(),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+            errors="replace",
+        )
+        try:
+            for done, line in enumerate(process.stderr or (), start=1):
+                last.append(line.rstrip())
+                advance(done)
+            code = process.wait(timeout=BUILD_LIMIT)
+        finally:
+            if process.poll() is None:
+                process.kill()
+                process.wait()
+        if code != 0:
+            raise _failure(module, command, "\n".join(last))
+
+
+def _packages(wanted: Sequence[Pin]) -> list[str]:
+    return [pin.go.package for pin in wanted if pin.go is not None]
+
+
+def _failure(module: Module, command: list[str], output: str) -> ToolchainError:
+    lines = "\n".join(output.strip().splitlines()[-_TAIL:])
+    return ToolchainError(
+        f"{module.folder}: `{' '.join(command[:2])}` failed:\n{lines}\n"
+        "cure: give access to a Go module proxy (GOPROXY) and 10 GB of free disk, or put the "
+        "tools on PATH, and run again: what is compiled stays compiled"
+    )

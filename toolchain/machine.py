@@ -1,0 +1,32 @@
+"""The machine that tools run on, in Go's names."""
+
+from __future__ import annotations
+
+import platform
+from dataclasses import dataclass
+
+from .tool import ToolchainError
+
+_MACHINES = {"x86_64": "amd64", "amd64": "amd64", "aarch64": "arm64", "arm64": "arm64"}
+
+
+@dataclass(frozen=True)
+class Platform:
+    """``system``: ``linux`` or ``darwin``; ``machine``: ``amd64`` or ``arm64``."""
+
+    system: str
+    machine: str
+
+    def __str__(self) -> str:
+        return f"{self.system}/{self.machine}"
+
+
+def here() -> Platform:
+    """This machine. Raises :class:`ToolchainError` where the tools do not run."""
+    system, machine = platform.system().lower(), platform.machine().lower()
+    if system not in ("linux", "darwin") or machine not in _MACHINES:
+        raise ToolchainError(
+            f"this machine is {system}/{machine}; wanted linux or darwin on amd64 or arm64; "
+            "cure: run in a virtual machine or container of one of these"
+        )
+    return Platform(system, _MACHINES[machine])

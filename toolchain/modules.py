@@ -1,0 +1,86 @@
+"""The Go modules that tools are built from: flags, versions stamped into them, typical times."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+
+from . import pins
+
+#: Folder of the go.mod files.
+ROOT = Path(__file__).resolve().parent / "go"
+
+#: No DWARF, no symbol table: a third less to compile and link, and nobody debugs these here.
+BUILD_FLAGS = ("-trimpath", "-mod=readonly", "-gcflags=all=-dwarf=false")
+
+#: Served by module proxies, but not in the checksum database; go.sum pins its content.
+UNLISTED = "github.com/pulumi/pulumi-kubernetes/provider/v4"
+
+
+@dataclass(frozen=True)
+class Module:
+    """One go.mod under ``toolchain/go``.
+
+    ``stamps``: variables set at link time. ``embeds``: files of a dependency's source that a main
+    of ours embeds (see :mod:`toolchain.embeds`). ``seconds``: a cold build on two cores, for
+    estimates.
+    """
+
+    name: str
+    stamps: Mapping[str, str]
+    seconds: int
+    embeds: bool = False
+
+    @property
+    def folder(self) -> Path:
+        """Where its go.mod lies."""
+        return ROOT / self.name
+
+    @property
+    def link_flags(self) -> str:
+        """The value of ``-ldflags``."""
+        stamped = (f"-X {variable}={value}" for variable, value in self.stamps.items())
+        return " ".join(("-s", "-w", *stamped))
+
+
+def _kubernetes_version() -> dict[str, str]:
+    major, minor, _ = pins.KUBERNETES.split(".")
+    values = {
+        "gitVersion": f"v{pins.KUBERNETES}",
+        "gitMajor": major,
+        "gitMinor": minor,
+        "gitTreeState": "clean",
+    }
+    packages = ("k8s.io/component-base/version", "k8s.io/client-go/pkg/version")
+    return {f"{package}.{key}": value for package in packages for key, value in values.items()}
+
+
+_MODULES = (
+    Module(
+        name="engine",
+        stamps={"github.com/pulumi/pulumi/sdk/v3/go/common/version.Version": f"v{pins.PULUMI}"},
+        seconds=220,
+    ),
+    Module(
+        name="cluster",
+        stamps={
+            **_kubernetes_version(),
+            "sigs.k8s.io/kwok/pkg/consts.Version": f"v{pins.KWOK}",
+            f"{UNLISTED}/pkg/version.Version": pins.KUBERNETES_PLUGIN,
+        },
+        seconds=600,
+        embeds=True,
+    ),
+    Module(
+        name="utilities",
+        stamps={
+            "github.com/NVIDIA/nvidia-container-toolkit/internal/info.version": pins.NVIDIA_CTK,
+            "github.com/rhysd/actionlint.version": pins.ACTIONLINT,
+        },
+        seconds=30,
+    ),
+)
+
+MODULES: Mapping[str, Module] = MappingProxyType({module.name: module for module in _MODULES})

@@ -1,0 +1,187 @@
+"""What is pinned: each tool's version, its official release, its Go package.
+
+Sources of the addresses: the projects' release pages. kwok publishes no checksums with its binaries
+(``hack/releases.sh`` of v0.8.0 uploads the binaries alone) and nvidia-ctk comes in distribution
+packages only, so both are built. Checksums of Pulumi's archives are read where the archives are:
+the copies on the two hosts have differed (pulumi/pulumi issue 9416).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+
+from .versions import Range
+
+PULUMI = "3.250.0"
+KUBERNETES = "1.34.4"
+ETCD = "3.6.5"
+KWOK = "0.8.0"
+KUBERNETES_PLUGIN = "4.25.0"
+COMMAND_PLUGIN = "1.2.1"
+NVIDIA_CTK = "1.20.0"
+ACTIONLINT = "1.7.12"
+
+#: Where releases are downloaded from; tests put their own server here.
+BASES: Mapping[str, str] = MappingProxyType(
+    {"github": "https://github.com", "kubernetes": "https://dl.k8s.io"}
+)
+
+
+@dataclass(frozen=True)
+class Release:
+    """One official download.
+
+    ``url`` and ``checksums`` are templates over ``{github}``, ``{kubernetes}``, ``{version}``,
+    ``{os}`` and ``{arch}``. ``archive``: whether ``url`` is an archive that holds the tool.
+    ``systems``: operating systems it is published for. ``arch``: architecture names that differ
+    from Go's. ``companions``: further executables of the archive that the tool needs beside it.
+    """
+
+    url: str
+    checksums: str
+    archive: bool = True
+    systems: tuple[str, ...] = ("linux", "darwin")
+    arch: Mapping[str, str] = field(default_factory=dict)
+    companions: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class GoPackage:
+    """A main package: the folder of its go.mod under ``toolchain/go`` and its import path."""
+
+    module: str
+    package: str
+
+
+@dataclass(frozen=True)
+class Pin:
+    """One tool: what is built or fetched (``version``), what is taken from PATH (``fits``).
+
+    ``version_arguments``: how it tells its version; ``plugin``: it is asked over gRPC instead
+    (``ResourceProvider`` or ``LanguageRuntime``). ``own``: the project has a stand-in for it.
+    ``systems``: operating systems that it runs on.
+    """
+
+    name: str
+    version: str
+    fits: Range
+    version_arguments: tuple[str, ...] = ("--version",)
+    plugin: str = ""
+    release: Release | None = None
+    go: GoPackage | None = None
+    own: bool = False
+    systems: tuple[str, ...] = ("linux", "darwin")
+
+
+_PULUMI_ROOT = "{github}/pulumi/pulumi/releases/download/v{version}"
+_PULUMI_ARCHIVE = f"{_PULUMI_ROOT}/pulumi-v{{version}}-{{os}}-{{arch}}.tar.gz"
+_PULUMI_SUMS = f"{_PULUMI_ROOT}/pulumi-{{version}}-checksums.txt"
+_ACTIONLINT_ROOT = "{github}/rhysd/actionlint/releases/download/v{version}"
+_PULUMI_ARCH = MappingProxyType({"amd64": "x64"})
+
+
+def _plugin_release(project: str) -> Release:
+    root = f"{{github}}/pulumi/pulumi-{project}/releases/download/v{{version}}"
+    return Release(
+        url=f"{root}/pulumi-resource-{project}-v{{version}}-{{os}}-{{arch}}.tar.gz",
+        checksums=f"{root}/pulumi-{project}_{{version}}_checksums.txt",
+    )
+
+
+def _control_plane(name: str) -> Pin:
+    url = f"{{kubernetes}}/release/v{{version}}/bin/{{os}}/{{arch}}/{name}"
+    return Pin(
+        name=name,
+        version=KUBERNETES,
+        fits=Range(KUBERNETES, "1.35.0"),
+        release=Release(url, url + ".sha256", archive=False, systems=("linux",)),
+        go=GoPackage("cluster", f"k8s.io/kubernetes/cmd/{name}"),
+    )
+
+
+def _kwok(name: str) -> Pin:
+    return Pin(
+        name=name,
+        version=KWOK,
+        fits=Range(KWOK, "0.9.0"),
+        go=GoPackage("cluster", f"sigs.k8s.io/kwok/cmd/{name}"),
+    )
+
+
+_PINS = (
+    Pin(
+        name="pulumi",
+        version=PULUMI,
+        fits=Range(PULUMI, "4.0.0"),
+        version_arguments=("version",),
+        release=Release(_PULUMI_ARCHIVE, _PULUMI_SUMS, arch=_PULUMI_ARCH),
+        go=GoPackage("engine", "github.com/pulumi/pulumi/pkg/v3/cmd/pulumi"),
+    ),
+    Pin(
+        name="pulumi-language-python",
+        version=PULUMI,
+        fits=Range(PULUMI, "4.0.0"),
+        plugin="LanguageRuntime",
+        release=Release(
+            _PULUMI_ARCHIVE,
+            _PULUMI_SUMS,
+            arch=_PULUMI_ARCH,
+            companions=("pulumi-language-python-exec", "pulumi-analyzer-policy-python"),
+        ),
+        own=True,
+    ),
+    Pin(
+        name="pulumi-resource-kubernetes",
+        version=KUBERNETES_PLUGIN,
+        fits=Range(KUBERNETES_PLUGIN, "4.26.0"),
+        plugin="ResourceProvider",
+        release=_plugin_release("kubernetes"),
+        go=GoPackage("cluster", "./pulumi-resource-kubernetes"),
+    ),
+    Pin(
+        name="pulumi-resource-command",
+        version=COMMAND_PLUGIN,
+        fits=Range(COMMAND_PLUGIN, "1.3.0"),
+        plugin="ResourceProvider",
+        release=_plugin_release("command"),
+        own=True,
+    ),
+    Pin(
+        name="etcd",
+        version=ETCD,
+        fits=Range(ETCD, "3.7.0"),
+        release=Release(
+            "{github}/etcd-io/etcd/releases/download/v{version}/etcd-v{version}-{os}-{arch}.tar.gz",
+            "{github}/etcd-io/etcd/releases/download/v{version}/SHA256SUMS",
+            systems=("linux",),
+        ),
+        go=GoPackage("cluster", "./etcd"),
+    ),
+    _control_plane("kube-apiserver"),
+    _control_plane("kube-controller-manager"),
+    _control_plane("kube-scheduler"),
+    _kwok("kwok"),
+    _kwok("kwokctl"),
+    Pin(
+        name="nvidia-ctk",
+        version=NVIDIA_CTK,
+        fits=Range(NVIDIA_CTK, "1.21.0"),
+        go=GoPackage("utilities", "github.com/NVIDIA/nvidia-container-toolkit/cmd/nvidia-ctk"),
+        systems=("linux",),
+    ),
+    Pin(
+        name="actionlint",
+        version=ACTIONLINT,
+        fits=Range(ACTIONLINT, "2.0.0"),
+        release=Release(
+            f"{_ACTIONLINT_ROOT}/actionlint_{{version}}_{{os}}_{{arch}}.tar.gz",
+            f"{_ACTIONLINT_ROOT}/actionlint_{{version}}_checksums.txt",
+        ),
+        go=GoPackage("utilities", "github.com/rhysd/actionlint/cmd/actionlint"),
+    ),
+)
+
+#: Every tool by name, in the order in which they are shown.
+PINS: Mapping[str, Pin] = MappingProxyType({pin.name: pin for pin in _PINS})

@@ -1,0 +1,74 @@
+"""Asks a Pulumi plugin or language host for its version, as the engine does: over gRPC.
+
+Neither has a flag for it. Both print the port of their server as the first line
+(``pulumi/sdk``, ``go/common/resource/plugin/plugin.go``).
+"""
+
+from __future__ import annotations
+
+import selectors
+import subprocess
+import time
+from pathlib import Path
+
+from . import versions
+
+
+def ask_plugin(executable: Path, service: str, limit: float) -> str | None:
+    """The version that the plugin answers within ``limit`` seconds, ``None`` where it does not.
+
+    ``service``: ``ResourceProvider`` or ``LanguageRuntime``.
+    """
+    end = time.monotonic() + limit
+    try:
+        # Port 1 stands for an engine: it is dialled only once the plugin has something to say.
+        process = subprocess.Popen(
+            [str(executable), "127.0.0.1:1"],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+        )
+    except OSError:
+        return None
+    try:
+        port = _first_line(process, end)
+        if not port.isdecimal():
+            return None
+        return _version(port, service, max(0.1, end - time.monotonic()))
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def _first_line(process: subprocess.Popen[bytes], end: float) -> str:
+    stream = process.stdout
+    if stream is None:
+        return ""
+    line = b""
+    with selectors.DefaultSelector() as selector:
+        selector.register(stream, selectors.EVENT_READ)
+        while not line.endswith(b"\n"):
+            if not selector.select(max(0.0, end - time.monotonic())):
+                return ""
+            byte = stream.read1(1)  # type: ignore[attr-defined]
+            if not byte:
+                return ""
+            line += byte
+    return line.decode(errors="replace").strip()
+
+
+def _version(port: str, service: str, limit: float) -> str | None:
+    import grpc  # type: ignore[import-untyped, unused-ignore]
+    from google.protobuf.empty_pb2 import Empty  # type: ignore[import-untyped, unused-ignore]
+    from pulumi.runtime.proto.plugin_pb2 import PluginInfo
+
+    with grpc.insecure_channel(f"127.0.0.1:{port}") as channel:
+        call = channel.unary_unary(
+            f"/pulumirpc.{service}/GetPluginInfo",
+            request_serializer=Empty.SerializeToString,
+            response_deserializer=PluginInfo.FromString,
+        )
+        try:
+            return versions.find(call(Empty(), timeout=limit, wait_for_ready=True).version)
+        except grpc.RpcError:
+            return None

@@ -1,0 +1,76 @@
+"""What differs between the old and the new inputs of a resource."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from . import values
+
+ADD, DELETE, UPDATE = "ADD", "DELETE", "UPDATE"
+
+_PLAIN_KEY = re.compile(r"[A-Za-z_$][A-Za-z0-9_$]*\Z")
+
+
+def compare(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, str]:
+    """Property path to `ADD`, `DELETE` or `UPDATE`; empty when nothing differs.
+
+    Paths are written as in the engine's detailed diff: `connection.host`, `triggers[0]`,
+    `environment["a.b"]`. A value that becomes a secret, or stops being one, counts as changed, so
+    that the state does not keep the old form. Assets are compared by their hash.
+    """
+    found: dict[str, str] = {}
+    _compare_maps("", old, new, found)
+    return found
+
+
+def _compare_maps(
+    path: str, old: Mapping[str, Any], new: Mapping[str, Any], found: dict[str, str]
+) -> None:
+    for key in sorted(old.keys() | new.keys()):
+        _compare(_below(path, key), old.get(key), new.get(key), found)
+
+
+def _below(path: str, key: str) -> str:
+    if not _PLAIN_KEY.match(key):
+        return path + '["' + key.replace("\\", "\\\\").replace('"', '\\"') + '"]'
+    return f"{path}.{key}" if path else key
+
+
+def _compare(path: str, old: Any, new: Any, found: dict[str, str]) -> None:
+    if values.is_secret(old) and values.is_secret(new):
+        old, new = values.reveal(old), values.reveal(new)
+    if _identity(old) == _identity(new):
+        return
+    if old is None:
+        found[path] = ADD
+    elif new is None:
+        found[path] = DELETE
+    elif _is_plain_map(old) and _is_plain_map(new):
+        _compare_maps(path, old, new, found)
+    elif isinstance(old, list) and isinstance(new, list):
+        for index in range(max(len(old), len(new))):
+            _compare(
+                f"{path}[{index}]",
+                old[index] if index < len(old) else None,
+                new[index] if index < len(new) else None,
+                found,
+            )
+    else:
+        found[path] = UPDATE
+
+
+def _is_plain_map(value: Any) -> bool:
+    return isinstance(value, dict) and values.SIGNATURE not in value
+
+
+def _identity(value: Any) -> Any:
+    """What makes a value what it is: for an asset or archive with a hash, that hash."""
+    if isinstance(value, dict):
+        if value.get(values.SIGNATURE) in (values.ASSET, values.ARCHIVE) and value.get("hash"):
+            return {values.SIGNATURE: value[values.SIGNATURE], "hash": value["hash"]}
+        return {key: _identity(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_identity(item) for item in value]
+    return value

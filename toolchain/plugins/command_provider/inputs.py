@@ -1,0 +1,195 @@
+"""The inputs of each resource type, their defaults and their checks.
+
+Names, types and defaults: schema.json of pulumi-command 1.2.1
+(provider/cmd/pulumi-resource-command).
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from . import values
+
+LOCAL_COMMAND = "command:local:Command"
+LOCAL_RUN = "command:local:run"
+REMOTE_COMMAND = "command:remote:Command"
+COPY_TO_REMOTE = "command:remote:CopyToRemote"
+COPY_FILE = "command:remote:CopyFile"
+
+LOGGING = ("stdout", "stderr", "stdoutAndStderr", "none")
+
+_LIFECYCLE = {"create": "string", "update": "string", "delete": "string", "triggers": "list"}
+_PROCESS = {
+    "stdin": "string",
+    "logging": "logging",
+    "environment": "map of strings",
+    "addPreviousOutputInEnv": "boolean",
+}
+_LOCAL = _PROCESS | {
+    "interpreter": "list of strings",
+    "dir": "string",
+    "assetPaths": "list of strings",
+    "archivePaths": "list of strings",
+}
+_COPY = {"connection": "connection", "triggers": "list", "remotePath": "string"}
+
+INPUTS: Mapping[str, Mapping[str, str]] = {
+    LOCAL_COMMAND: _LIFECYCLE | _LOCAL,
+    LOCAL_RUN: _LOCAL | {"command": "string"},
+    REMOTE_COMMAND: _LIFECYCLE | _PROCESS | {"connection": "connection"},
+    COPY_TO_REMOTE: _COPY | {"source": "asset or archive"},
+    COPY_FILE: _COPY | {"localPath": "string"},
+}
+_REQUIRED = {
+    LOCAL_RUN: ("command",),
+    REMOTE_COMMAND: ("connection",),
+    COPY_TO_REMOTE: ("connection", "remotePath", "source"),
+    COPY_FILE: ("connection", "localPath", "remotePath"),
+}
+
+_ENDPOINT = {
+    "host": "string",
+    "port": "number",
+    "user": "string",
+    "password": "string",
+    "privateKey": "string",
+    "privateKeyPassword": "string",
+    "agentSocketPath": "string",
+    "dialErrorLimit": "integer",
+    "perDialTimeout": "integer",
+    "hostKey": "string",
+}
+_ENDPOINT_DEFAULTS = {"port": 22, "user": "root", "dialErrorLimit": 10, "perDialTimeout": 15}
+
+Failures = list[tuple[str, str]]
+"""Property path and reason."""
+
+
+def _is_string(value: Any) -> bool:
+    return isinstance(value, str)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _is_asset(value: Any) -> bool:
+    return isinstance(value, dict) and value.get(values.SIGNATURE) in (
+        values.ASSET,
+        values.ARCHIVE,
+    )
+
+
+_TYPES: Mapping[str, Callable[[Any], bool]] = {
+    "string": _is_string,
+    "boolean": lambda value: isinstance(value, bool),
+    "number": _is_number,
+    "integer": lambda value: _is_number(value) and int(value) == value,
+    "list": lambda value: isinstance(value, list),
+    "list of strings": lambda value: isinstance(value, list) and all(map(_is_string, value)),
+    "map of strings": lambda value: (
+        isinstance(value, dict) and all(map(_is_string, value.values()))
+    ),
+    "logging": lambda value: value in LOGGING,
+    "connection": lambda value: isinstance(value, dict),
+    "asset or archive": _is_asset,
+}
+
+
+def check(token: str, news: Mapping[str, Any]) -> tuple[values.Properties, Failures]:
+    """The inputs of a resource with defaults filled in, and what is wrong with them.
+
+    Inputs that the type does not have are dropped, as by the official plugin. An unknown value
+    passes. No reason holds a value.
+    """
+    known = INPUTS[token]
+    inputs = {name: value for name, value in news.items() if name in known and value is not None}
+    failures: Failures = [
+        (name, f"required by {token}, but absent")
+        for name in _REQUIRED.get(token, ())
+        if name not in inputs
+    ]
+    for name, value in inputs.items():
+        failures += _check_type(name, values.reveal(value), known[name])
+    if "connection" in inputs:
+        connection = values.reveal(inputs["connection"])
+        if isinstance(connection, dict):
+            connection = _with_defaults(connection)
+            failures += _check_connection("connection", connection)
+            if isinstance(connection.get("proxy"), dict):
+                failures += _check_connection("connection.proxy", connection["proxy"])
+        inputs["connection"] = values.secret(connection)
+    if token == COPY_TO_REMOTE and not failures:
+        failures += _check_source(values.reveal(inputs["source"]))
+    return inputs, failures
+
+
+def _check_type(path: str, value: Any, wanted: str) -> Failures:
+    if value is None or values.has_unknown(value) or _TYPES[wanted](value):
+        return []
+    if wanted == "logging":
+        return [(path, f"wanted one of {', '.join(LOGGING)}")]
+    return [(path, f"wanted {wanted}, found {type(value).__name__}")]
+
+
+def _with_defaults(connection: Mapping[str, Any]) -> values.Properties:
+    filled = _ENDPOINT_DEFAULTS | {k: v for k, v in connection.items() if v is not None}
+    if isinstance(filled.get("proxy"), dict):
+        filled["proxy"] = _with_defaults(filled["proxy"])
+    return filled
+
+
+def _check_connection(path: str, endpoint: Mapping[str, Any]) -> Failures:
+    failures: Failures = []
+    for name, wanted in _ENDPOINT.items():
+        failures += _check_type(f"{path}.{name}", endpoint.get(name), wanted)
+    if not endpoint.get("host"):
+        failures.append((f"{path}.host", "required, but absent or empty"))
+    host_key = endpoint.get("hostKey")
+    if not host_key:
+        failures.append((f"{path}.hostKey", missing_host_key(endpoint)))
+    elif host_key != values.UNKNOWN and isinstance(host_key, str) and not _is_public_key(host_key):
+        failures.append(
+            (f"{path}.hostKey", f"not a public key line `<type> <base64>`. {_keyscan(endpoint)}")
+        )
+    return failures
+
+
+def missing_host_key(endpoint: Mapping[str, Any]) -> str:
+    return (
+        "required by this plugin, which the project uses where the official one cannot be had; "
+        f"the official one would take any key. {_keyscan(endpoint)}"
+    )
+
+
+def _keyscan(endpoint: Mapping[str, Any]) -> str:
+    host, port = endpoint.get("host"), endpoint.get("port", 22)
+    host = host if isinstance(host, str) and host != values.UNKNOWN else "HOST"
+    port = int(port) if _is_number(port) else 22
+    return f"`ssh-keyscan -t ed25519 -p {port} {host}` prints it; compare it with the host's own."
+
+
+def _is_public_key(line: str) -> bool:
+    """Whether the line is a key type and a base64 blob that begins with the same type."""
+    parts = line.split()
+    if len(parts) < 2:
+        return False
+    try:
+        blob = base64.b64decode(parts[1], validate=True)
+    except (binascii.Error, ValueError):
+        return False
+    return blob[4 : 4 + int.from_bytes(blob[:4], "big")] == parts[0].encode()
+
+
+def _check_source(source: Mapping[str, Any]) -> Failures:
+    if values.has_unknown(source):
+        return []
+    if source.get(values.SIGNATURE) == values.ASSET:
+        if "path" not in source and "text" not in source:
+            return [("source", "wanted a FileAsset or a StringAsset")]
+    elif "path" not in source:
+        return [("source", "wanted a FileArchive: the path of a file or a folder")]
+    return []

@@ -1,0 +1,115 @@
+"""What a command prints: kept, shown while it runs, and quoted when it fails."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+MAX_LINE = 4096
+"""Characters of one line that are shown while a command runs."""
+
+_BUFFER = 65536
+_TAIL_BYTES = 65536
+_TAIL_CHARACTERS = 4096
+_SHORTEST_SECRET = 4
+"""Characters. Shorter values are not blanked: they would blank ordinary words."""
+
+Show = Callable[[str], None]
+
+
+class CommandError(Exception):
+    """A command, copy or connection failed; the text is for the user and holds no secret."""
+
+
+class Redactor:
+    """Blanks known values in text. A value of several lines is blanked line by line."""
+
+    def __init__(self, hidden: Iterable[str]) -> None:
+        lines = {line.strip() for value in hidden for line in value.splitlines()}
+        self._hidden = sorted(
+            (line for line in lines if len(line) >= _SHORTEST_SECRET), key=len, reverse=True
+        )
+
+    def __call__(self, text: str) -> str:
+        for value in self._hidden:
+            text = text.replace(value, "[secret]")
+        return text
+
+
+class _Lines:
+    """Cuts a byte stream into lines; a line of any length takes bounded memory."""
+
+    def __init__(self, show: Show) -> None:
+        self._show = show
+        self._line = bytearray()
+        self._length = 0
+
+    def feed(self, data: bytes) -> None:
+        first, *rest = data.split(b"\n")
+        self._extend(first)
+        for piece in rest:
+            self._emit()
+            self._extend(piece)
+
+    def close(self) -> None:
+        if self._length:
+            self._emit()
+
+    def _extend(self, piece: bytes) -> None:
+        self._length += len(piece)
+        self._line += piece[: max(0, _BUFFER - len(self._line))]
+
+    def _emit(self) -> None:
+        text = self._line.decode("utf-8", "replace").rstrip("\r")
+        dropped = self._length - len(self._line)
+        self._show(text if not dropped else f"{text}… ({dropped} bytes more)")
+        self._line.clear()
+        self._length = 0
+
+
+class Output:
+    """Collects standard output and standard error of one command."""
+
+    def __init__(self, logging: str | None, show: Show, redact: Redactor) -> None:
+        def shown(line: str) -> None:
+            line = redact(line)
+            if len(line) > MAX_LINE:
+                line = f"{line[:MAX_LINE]}… ({len(line) - MAX_LINE} characters more)"
+            show(line)
+
+        logging = logging or "stdoutAndStderr"
+        self._kept = {"stdout": bytearray(), "stderr": bytearray()}
+        self._lines = {
+            stream: _Lines(shown)
+            for stream in self._kept
+            if logging in (stream, "stdoutAndStderr")
+        }
+        self._tail = bytearray()
+
+    def feed(self, stream: str, data: bytes) -> None:
+        self._kept[stream] += data
+        self._tail += data
+        if len(self._tail) > 2 * _TAIL_BYTES:
+            del self._tail[:-_TAIL_BYTES]
+        if stream in self._lines:
+            self._lines[stream].feed(data)
+
+    def close(self) -> None:
+        for lines in self._lines.values():
+            lines.close()
+
+    def properties(self) -> dict[str, Any]:
+        """Outputs `stdout` and `stderr`, each without one final newline, as UTF-8 text."""
+        return {
+            stream: data.decode("utf-8", "replace").removesuffix("\n")
+            for stream, data in self._kept.items()
+        }
+
+    def tail(self, redact: Redactor) -> str:
+        """The last output of both streams in the order it came, at most 4096 characters."""
+        text = redact(self._tail.decode("utf-8", "replace")).rstrip("\n")
+        if len(text) > _TAIL_CHARACTERS:
+            text = f"… ({len(text) - _TAIL_CHARACTERS} characters before)\n" + text[
+                -_TAIL_CHARACTERS:
+            ]
+        return text

@@ -1,0 +1,281 @@
+"""The plugin's gRPC server: one event loop, every resource a task of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import secrets
+import signal
+import sys
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
+from typing import Any, NoReturn, TypeVar
+
+import grpc
+from google.protobuf import empty_pb2
+from pulumi.runtime._grpc_settings import _GRPC_CHANNEL_OPTIONS
+from pulumi.runtime.proto import plugin_pb2, provider_pb2, provider_pb2_grpc
+
+from . import VERSION, difference, inputs, operations, values
+from .engine_log import EngineLog, ResourceLog
+from .output import CommandError
+
+_PARENT_POLL = 0.5
+"""Seconds between two looks at whether the engine still lives."""
+
+_SHUTDOWN_LIMIT = 8
+"""Seconds for running commands to end; the engine kills a plugin 10 s after SIGINT."""
+
+_COMMANDS = (inputs.LOCAL_COMMAND, inputs.REMOTE_COMMAND)
+
+T = TypeVar("T")
+
+
+def token_of(urn: str) -> str:
+    """The type of a resource, last of its types: `urn:pulumi:stack::project::A$command:…::name`."""
+    return urn.split("::")[2].rsplit("$", 1)[-1]
+
+
+class CommandProvider(provider_pb2_grpc.ResourceProviderServicer):
+    """Serves one engine."""
+
+    def __init__(self, engine_address: str) -> None:
+        self._engine_address = engine_address
+        self._log: EngineLog | None = None
+        self._running: set[asyncio.Future[Any]] = set()
+        self._cancelled = False
+
+    async def Handshake(self, request: Any, context: Any) -> Any:
+        self._engine_address = request.engine_address or self._engine_address
+        return provider_pb2.ProviderHandshakeResponse(
+            accept_secrets=True, accept_resources=True, accept_outputs=False
+        )
+
+    async def GetPluginInfo(self, request: Any, context: Any) -> Any:
+        return plugin_pb2.PluginInfo(version=VERSION)
+
+    async def GetSchema(self, request: Any, context: Any) -> Any:
+        """Names and types of inputs only: enough for tools that look a resource type up."""
+        resources: dict[str, Any] = {
+            token: {"inputProperties": {name: {"type": "object"} for name in names}}
+            for token, names in inputs.INPUTS.items()
+            if token != inputs.LOCAL_RUN
+        }
+        schema = {"name": "command", "version": VERSION, "resources": resources}
+        return provider_pb2.GetSchemaResponse(schema=json.dumps(schema))
+
+    async def CheckConfig(self, request: Any, context: Any) -> Any:
+        return provider_pb2.CheckResponse(inputs=request.news)
+
+    async def DiffConfig(self, request: Any, context: Any) -> Any:
+        return provider_pb2.DiffResponse(changes=provider_pb2.DiffResponse.DIFF_NONE)
+
+    async def Configure(self, request: Any, context: Any) -> Any:
+        return provider_pb2.ConfigureResponse(
+            acceptSecrets=True, acceptResources=True, acceptOutputs=False, supportsPreview=True
+        )
+
+    async def Check(self, request: Any, context: Any) -> Any:
+        token = token_of(request.urn)
+        if token not in inputs.INPUTS:
+            await context.abort(
+                grpc.StatusCode.NOT_FOUND, f"{token}: not a type of pulumi-command {VERSION}"
+            )
+        checked, failures = inputs.check(token, values.decode(request.news))
+        return provider_pb2.CheckResponse(
+            inputs=values.encode(checked),
+            failures=[provider_pb2.CheckFailure(property=p, reason=r) for p, r in failures],
+        )
+
+    async def Diff(self, request: Any, context: Any) -> Any:
+        token = token_of(request.urn)
+        old = values.decode(request.old_inputs)
+        if not old:  # an engine that sends no old inputs: they are among the outputs
+            known = inputs.INPUTS[token]
+            old = {k: v for k, v in values.decode(request.olds).items() if k in known}
+        new = values.decode(request.news)
+        for name in request.ignoreChanges:
+            if name in old:
+                new[name] = old[name]
+        paths = difference.compare(old, new)
+        kinds = {path: _kind(token, path, kind) for path, kind in paths.items()}
+        return provider_pb2.DiffResponse(
+            changes=(
+                provider_pb2.DiffResponse.DIFF_SOME
+                if paths
+                else provider_pb2.DiffResponse.DIFF_NONE
+            ),
+            replaces=[path for path, kind in kinds.items() if kind.endswith("_REPLACE")],
+            diffs=sorted({_top(path) for path in paths}),
+            detailedDiff={
+                path: provider_pb2.PropertyDiff(
+                    kind=provider_pb2.PropertyDiff.Kind.Value(kind), inputDiff=True
+                )
+                for path, kind in kinds.items()
+            },
+            hasDetailedDiff=True,
+        )
+
+    async def Create(self, request: Any, context: Any) -> Any:
+        token, new = token_of(request.urn), values.decode(request.properties)
+        if request.preview:
+            return provider_pb2.CreateResponse(
+                properties=values.encode(new | _unknown_outputs(token, new))
+            )
+        outputs = await self._apply(request, context, new, {}, "create")
+        name = request.urn.split("::", 3)[3] if token in _COMMANDS else ""
+        return provider_pb2.CreateResponse(
+            id=name + secrets.token_hex(4), properties=values.encode(new | outputs)
+        )
+
+    async def Update(self, request: Any, context: Any) -> Any:
+        token = token_of(request.urn)
+        new, old = values.decode(request.news), values.decode(request.olds)
+        for name in request.ignoreChanges:
+            if name in old:
+                new[name] = old[name]
+        if request.preview:
+            return provider_pb2.UpdateResponse(
+                properties=values.encode(new | _unknown_outputs(token, new))
+            )
+        outputs = await self._apply(request, context, new, old, "update")
+        return provider_pb2.UpdateResponse(properties=values.encode(new | outputs))
+
+    async def Delete(self, request: Any, context: Any) -> Any:
+        old = values.decode(request.properties)
+        if token_of(request.urn) in _COMMANDS and old.get("delete") is not None:
+            await self._apply(request, context, old, old, "delete")
+        return empty_pb2.Empty()
+
+    async def Read(self, request: Any, context: Any) -> Any:
+        return provider_pb2.ReadResponse(
+            id=request.id, properties=request.properties, inputs=request.inputs
+        )
+
+    async def Invoke(self, request: Any, context: Any) -> Any:
+        if request.tok != inputs.LOCAL_RUN:
+            await context.abort(grpc.StatusCode.NOT_FOUND, f"{request.tok}: not a function")
+        arguments, failures = inputs.check(request.tok, values.decode(request.args))
+        if failures:
+            return provider_pb2.InvokeResponse(
+                failures=[provider_pb2.CheckFailure(property=p, reason=r) for p, r in failures]
+            )
+        log = self._resource_log("")
+        job = operations.Job(request.tok, arguments, {}, log)
+        outputs = await self._guarded(operations.run_command(job, "create"), log, 0, context)
+        return provider_pb2.InvokeResponse(**{"return": values.encode(arguments | outputs)})
+
+    async def Cancel(self, request: Any, context: Any) -> Any:
+        self.cancel()
+        return empty_pb2.Empty()
+
+    def cancel(self) -> None:
+        """Ends every running command and refuses new ones."""
+        self._cancelled = True
+        for task in self._running:
+            task.cancel()
+
+    async def idle(self) -> None:
+        """Returns when no command runs any more."""
+        if self._running:
+            await asyncio.wait(self._running)
+
+    def _resource_log(self, urn: str) -> ResourceLog:
+        if self._log is None:
+            self._log = EngineLog(self._engine_address)
+        return ResourceLog(self._log, urn)
+
+    async def _apply(
+        self,
+        request: Any,
+        context: Any,
+        new: values.Properties,
+        old: values.Properties,
+        step: str,
+    ) -> values.Properties:
+        token = token_of(request.urn)
+        log = self._resource_log(request.urn)
+        job = operations.Job(token, new, old, log)
+
+        async def work() -> values.Properties:
+            if token in _COMMANDS:
+                return await operations.run_command(job, step)
+            if step == "create" or operations.copy_is_needed(new, old):
+                await operations.copy(job)
+            return {}
+
+        return await self._guarded(work(), log, request.timeout, context)
+
+    async def _guarded(
+        self, work: Awaitable[T], log: ResourceLog, limit: float, context: Any
+    ) -> T:
+        """Runs `work` as a task that `Cancel` and the resource's own timeout end."""
+        task = asyncio.ensure_future(work)
+        self._running.add(task)
+        if self._cancelled:
+            task.cancel()
+        message = "cancelled"
+        try:
+            async with asyncio.timeout(limit or None):
+                return await task
+        except TimeoutError:
+            message = f"not done within the resource's timeout of {limit:g} s; it was ended"
+        except CommandError as error:
+            message = str(error)
+        except asyncio.CancelledError:
+            if not self._cancelled:  # the engine dropped the call
+                raise
+        finally:
+            self._running.discard(task)
+            await log.flush()
+        await context.abort(grpc.StatusCode.UNKNOWN, message)
+        raise AssertionError("abort returned")
+
+
+def _top(path: str) -> str:
+    return path.split(".", 1)[0].split("[", 1)[0]
+
+
+def _kind(token: str, path: str, kind: str) -> str:
+    """`triggers` replaces; a CopyFile, which has no update, is replaced by any change."""
+    replaces = _top(path) == "triggers" or token == inputs.COPY_FILE
+    return f"{kind}_REPLACE" if replaces else kind
+
+
+def _unknown_outputs(token: str, properties: Mapping[str, Any]) -> values.Properties:
+    if token not in _COMMANDS:
+        return {}
+    names = ["stdout", "stderr"]
+    names += ["assets"] if "assetPaths" in properties else []
+    names += ["archive"] if "archivePaths" in properties else []
+    return dict.fromkeys(names, values.UNKNOWN)
+
+
+async def _serve(engine_address: str) -> None:
+    provider = CommandProvider(engine_address)
+    server = grpc.aio.server(options=_GRPC_CHANNEL_OPTIONS)
+    provider_pb2_grpc.add_ResourceProviderServicer_to_server(provider, server)
+    port = server.add_insecure_port("127.0.0.1:0")
+    if port == 0:
+        sys.exit("pulumi-resource-command: no free port on 127.0.0.1")
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, stop.set)
+    engine = os.getppid()
+    await server.start()
+    print(port, flush=True)
+    while not stop.is_set() and os.getppid() == engine:
+        with suppress(TimeoutError):
+            await asyncio.wait_for(stop.wait(), _PARENT_POLL)
+    provider.cancel()
+    with suppress(TimeoutError):
+        await asyncio.wait_for(provider.idle(), _SHUTDOWN_LIMIT)
+
+
+def main(arguments: list[str]) -> NoReturn:
+    """Serves until the engine ends this process or is gone; then ends what still runs."""
+    asyncio.run(_serve(arguments[-1] if arguments else ""))
+    sys.stdout.flush()
+    os._exit(0)  # gRPC's threads are not worth waiting for

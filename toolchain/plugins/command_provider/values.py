@@ -1,0 +1,86 @@
+"""Property values as they travel between engine and plugin.
+
+A value is plain Python data (what a protobuf `Struct` holds); secrets, assets and archives are
+dicts marked by a signature, unknowns are one reserved string (pulumi.runtime.rpc).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from google.protobuf import json_format, struct_pb2
+from pulumi.runtime import rpc
+
+UNKNOWN = rpc.UNKNOWN
+SIGNATURE = rpc._special_sig_key
+ASSET = rpc._special_asset_sig
+ARCHIVE = rpc._special_archive_sig
+_SECRET = rpc._special_secret_sig
+
+Properties = dict[str, Any]
+
+
+def decode(struct: struct_pb2.Struct) -> Properties:
+    """A `Struct` as a dict; whole numbers become int."""
+    decoded: Properties = json_format.MessageToDict(struct)
+    return decoded
+
+
+def encode(properties: Mapping[str, Any]) -> struct_pb2.Struct:
+    struct = struct_pb2.Struct()
+    struct.update(dict(properties))
+    return struct
+
+
+def is_secret(value: Any) -> bool:
+    return isinstance(value, dict) and value.get(SIGNATURE) == _SECRET
+
+
+def secret(value: Any) -> Any:
+    """`value` marked as a secret, once."""
+    return value if is_secret(value) else {SIGNATURE: _SECRET, "value": value}
+
+
+def reveal(value: Any) -> Any:
+    """`value` without its secret marks, at any depth."""
+    while is_secret(value):
+        value = value.get("value")
+    if isinstance(value, dict):
+        return {key: reveal(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [reveal(item) for item in value]
+    return value
+
+
+def has_unknown(value: Any) -> bool:
+    if isinstance(value, dict):
+        return any(has_unknown(item) for item in value.values())
+    if isinstance(value, list):
+        return any(has_unknown(item) for item in value)
+    return bool(value == UNKNOWN)
+
+
+def strings(value: Any) -> Iterator[str]:
+    """Every string leaf of `value`."""
+    value = reveal(value)
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict):
+        for item in value.values():
+            yield from strings(item)
+    elif isinstance(value, list):
+        for item in value:
+            yield from strings(item)
+
+
+def secret_strings(value: Any) -> Iterator[str]:
+    """Every string leaf inside a secret."""
+    if is_secret(value):
+        yield from strings(value)
+    elif isinstance(value, dict):
+        for item in value.values():
+            yield from secret_strings(item)
+    elif isinstance(value, list):
+        for item in value:
+            yield from secret_strings(item)

@@ -1,0 +1,110 @@
+"""What a long step shows: a bar on a terminal, a line now and then elsewhere."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+#: Seconds between two lines about one step where no terminal shows a bar.
+LINE_EVERY = 30.0
+
+
+def clock(seconds: float) -> str:
+    """``75`` as ``1 min 15 s``."""
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes} min {rest} s" if minutes else f"{rest} s"
+
+
+def left(elapsed: float, typical: float, fraction: float) -> float:
+    """Seconds that a step still takes: its typical time at first, more and more what it showed."""
+    fraction = min(max(fraction, 0.0), 1.0)
+    if fraction == 0.0:
+        return max(typical - elapsed, 0.0)
+    shown = elapsed * (1.0 - fraction) / fraction
+    planned = max(typical - elapsed, 0.0)
+    return fraction * shown + (1.0 - fraction) * planned
+
+
+def _console() -> Console:
+    from rich.console import Console
+
+    return Console(stderr=True, highlight=False, soft_wrap=True)
+
+
+@dataclass
+class Steps:
+    """Shows steps on ``console`` (standard error unless given): output stays for results."""
+
+    console: Console = field(default_factory=_console)
+    clock: Callable[[], float] = time.monotonic
+
+    def say(self, text: str) -> None:
+        """One line."""
+        self.console.print(f"toolchain: {text}", markup=False)
+
+    @contextlib.contextmanager
+    def step(
+        self, title: str, typical: float, total: int, unit: str
+    ) -> Iterator[Callable[[int], None]]:
+        """Show one step; yields what to call with the number of ``unit`` done so far.
+
+        ``typical``: seconds that it takes as a rule, 0 where unknown.
+        """
+        start = self.clock()
+        if self.console.is_terminal:
+            with self._bar(title, typical, total, unit) as advance:
+                yield advance
+        else:
+            self.say(f"{title}: about {clock(typical)}" if typical else title)
+            yield self._lines(title, typical, total, unit, start)
+        self.say(f"{title}: {clock(self.clock() - start)}")
+
+    def _lines(
+        self, title: str, typical: float, total: int, unit: str, start: float
+    ) -> Callable[[int], None]:
+        next_line = start + LINE_EVERY
+
+        def advance(done: int) -> None:
+            nonlocal next_line
+            now = self.clock()
+            if now < next_line:
+                return
+            next_line = now + LINE_EVERY
+            rest = left(now - start, typical, done / total if total else 0.0)
+            self.say(
+                f"{title}: {done:,} of {total:,} {unit}, {clock(now - start)}, "
+                f"about {clock(rest)} left"
+            )
+
+        return advance
+
+    @contextlib.contextmanager
+    def _bar(
+        self, title: str, typical: float, total: int, unit: str
+    ) -> Iterator[Callable[[int], None]]:
+        from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+        with Progress(
+            SpinnerColumn(),
+            TextColumn("{task.description}", markup=False),
+            BarColumn(),
+            TextColumn("{task.completed:,}/{task.total:,} {task.fields[unit]}"),
+            TimeElapsedColumn(),
+            TextColumn("{task.fields[rest]}"),
+            console=self.console,
+            transient=True,
+        ) as bar:
+            task = bar.add_task(title, total=total, unit=unit, rest=f"about {clock(typical)}")
+            start = self.clock()
+
+            def advance(done: int) -> None:
+                rest = left(self.clock() - start, typical, done / total if total else 0.0)
+                bar.update(task, completed=min(done, total), rest=f"about {clock(rest)} left")
+
+            yield advance

@@ -1,0 +1,198 @@
+"""Official releases: fetched with the checksum that the project publishes, or not used at all.
+
+A network that refuses or stays silent costs at most :data:`PATIENCE` seconds per run before the
+next way is taken: the checksum files of all wanted releases are asked for at once, and what does
+not answer in time is not asked again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import http.client
+import queue
+import re
+import threading
+import time
+import urllib.error
+import urllib.parse
+import urllib.request
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from .machine import Platform
+from .pins import BASES, Pin
+from .tool import ToolchainError
+
+#: Seconds a host has to answer, and that a download may stand still.
+PATIENCE = 3.0
+#: Seconds that one download may take.
+DOWNLOAD_LIMIT = 900.0
+_ALGORITHMS = {64: "sha256", 128: "sha512"}
+_CHUNK = 1 << 18
+
+
+class ReleaseError(ToolchainError):
+    """A release that cannot be used; the message says why."""
+
+
+@dataclass(frozen=True)
+class Asset:
+    """One release with its addresses filled in."""
+
+    pin: Pin
+    url: str
+    checksums: str
+
+    @property
+    def file_name(self) -> str:
+        """Name of the file in the checksum list."""
+        return self.url.rpartition("/")[2]
+
+
+def asset(pin: Pin, platform: Platform, bases: Mapping[str, str] = BASES) -> Asset | None:
+    """The release of a tool for a platform; ``None`` where none is published."""
+    release = pin.release
+    if release is None or platform.system not in release.systems:
+        return None
+    values = {
+        **bases,
+        "version": pin.version,
+        "os": platform.system,
+        "arch": release.arch.get(platform.machine, platform.machine),
+    }
+    return Asset(pin, release.url.format(**values), release.checksums.format(**values))
+
+
+def published(text: str, file_name: str) -> tuple[str, str]:
+    """Algorithm and checksum of a file from a list, or from a file that holds nothing else.
+
+    Raises :class:`ReleaseError` where it is missing, or neither SHA-256 nor SHA-512.
+    """
+    for line in text.splitlines():
+        words = line.split()
+        alone = len(words) == 1
+        named = len(words) == 2 and words[1].lstrip("*").removeprefix("./") == file_name
+        if not (alone or named) or not re.fullmatch(r"[0-9a-fA-F]+", words[0]):
+            continue
+        algorithm = _ALGORITHMS.get(len(words[0]))
+        if algorithm is None:
+            raise ReleaseError(
+                f"{file_name}: the published checksum has {len(words[0])} digits; "
+                "wanted SHA-256 (64) or SHA-512 (128)"
+            )
+        return algorithm, words[0].lower()
+    raise ReleaseError(f"{file_name}: not in the published list of checksums")
+
+
+@dataclass
+class Downloads:
+    """The downloads of one run; remembers which hosts do not answer."""
+
+    patience: float = PATIENCE
+    limit: float = DOWNLOAD_LIMIT
+    silent: dict[str, str] = field(default_factory=dict)
+
+    def checksums(self, assets: Iterable[Asset]) -> dict[str, str | ReleaseError]:
+        """The checksum files by address, all asked at once, waited for ``patience`` in all."""
+        wanted = {asset.checksums for asset in assets}
+        answers: queue.Queue[tuple[str, str | ReleaseError]] = queue.Queue()
+        for url in wanted:  # daemons: a name server that hangs must not hold the run
+            threading.Thread(
+                target=lambda url=url: answers.put((url, self._text(url))), daemon=True
+            ).start()
+        found: dict[str, str | ReleaseError] = {}
+        end = time.monotonic() + self.patience
+        while len(found) < len(wanted):
+            try:
+                url, answer = answers.get(timeout=max(0.0, end - time.monotonic()))
+            except queue.Empty:
+                break
+            found[url] = answer
+        for url in wanted - found.keys():
+            reason = f"no answer in {self.patience:.0f} s"
+            self.silent[_host(url)] = reason
+            found[url] = ReleaseError(f"{_host(url)}: {reason}")
+        return found
+
+    def fetch(
+        self,
+        item: Asset,
+        sums: str,
+        target: Path,
+        progress: Callable[[int, int], None] = lambda done, total: None,
+    ) -> None:
+        """Download ``item`` to ``target`` and check it; ``progress`` gets bytes done and in all.
+
+        Raises :class:`ReleaseError`, and leaves no file then.
+        """
+        host = _host(item.url)
+        if host in self.silent:
+            raise ReleaseError(f"{host}: {self.silent[host]}")
+        algorithm, wanted = published(sums, item.file_name)
+        try:
+            found = self._download(item, algorithm, target, progress)
+            if found != wanted:
+                raise ReleaseError(
+                    f"{item.url}: {algorithm} {found}, published {wanted}: refused and deleted"
+                )
+        except BaseException:
+            target.unlink(missing_ok=True)
+            raise
+
+    def _download(
+        self, item: Asset, algorithm: str, target: Path, progress: Callable[[int, int], None]
+    ) -> str:
+        total = hashlib.new(algorithm)
+        end = time.monotonic() + self.limit
+        try:
+            with _open(item.url, self.patience) as answer, target.open("wb") as file:
+                size = int(answer.headers.get("Content-Length") or 0)
+                done = 0
+                while chunk := answer.read1(_CHUNK):
+                    file.write(chunk)
+                    total.update(chunk)
+                    done += len(chunk)
+                    progress(done, size)
+                    if time.monotonic() > end:
+                        raise ReleaseError(f"{item.url}: not done in {self.limit:.0f} s")
+        except (OSError, http.client.HTTPException, ValueError) as error:
+            if isinstance(error, TimeoutError):
+                self.silent[_host(item.url)] = f"silent for {self.patience:.0f} s"
+            raise ReleaseError(f"{item.url}: {_reason(error)}") from error
+        if size and done != size:
+            raise ReleaseError(f"{item.url}: ended after {done} of {size} bytes")
+        return total.hexdigest()
+
+    def _text(self, url: str) -> str | ReleaseError:
+        try:
+            with _open(url, self.patience) as answer:
+                return str(answer.read(1 << 20).decode())
+        except (OSError, http.client.HTTPException, ValueError) as error:
+            return ReleaseError(f"{url}: {_reason(error)}")
+
+
+class _SameSecurity(urllib.request.HTTPRedirectHandler):
+    """Follows redirects, but never from https to http."""
+
+    def redirect_request(
+        self, req: urllib.request.Request, fp: Any, code: int, msg: str, headers: Any, newurl: str
+    ) -> urllib.request.Request | None:
+        if req.full_url.startswith("https:") and not newurl.startswith("https:"):
+            raise urllib.error.URLError(f"redirect from https to {newurl}")
+        return super().redirect_request(req, fp, code, msg, headers, newurl)
+
+
+def _open(url: str, patience: float) -> Any:
+    request = urllib.request.Request(url, headers={"User-Agent": "gpu-cluster-toolchain"})
+    return urllib.request.build_opener(_SameSecurity).open(request, timeout=patience)
+
+
+def _host(url: str) -> str:
+    return urllib.parse.urlsplit(url).netloc
+
+
+def _reason(error: Exception) -> str:
+    reason = getattr(error, "reason", None)
+    return str(reason or error or type(error).__name__)
