@@ -9,6 +9,7 @@ from pulumi import automation
 
 from .engine import color, say, select
 from .stack import Stack
+from .up import changed
 
 
 def main() -> None:
@@ -17,14 +18,14 @@ def main() -> None:
     stack = Stack.current()
     selected = select(stack)
     deleted = 0
-    if selected.export_stack().deployment.get("resources"):
+    if (selected.export_stack().deployment or {}).get("resources"):
         stack.start()
         try:
             result = selected.destroy(on_output=say, color=color())
         except automation.CommandError:
             print("down: failed, cluster and hosts still run; the cause stands above")
             sys.exit(1)
-        deleted = (result.summary.resource_changes or {}).get("delete", 0)
+        deleted = changed(result.summary)
     stack.stop()
     print(f"down: {deleted} resources removed, {time.monotonic() - started:.0f} s")
 

@@ -87,7 +87,7 @@ def job_spec(
 def fingerprint(cluster: config.Cluster, pool: config.Pool) -> str:
     """What a Job stands for: with any of this changed, its result says nothing any more."""
     parts = [
-        pool.model_dump(mode="json"),
+        pool.gpus_per_node,
         cluster.driver.model_dump(mode="json"),
         cluster.runtime.model_dump(mode="json"),
         str(cluster.platform),

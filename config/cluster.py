@@ -30,8 +30,14 @@ class Cluster(Model):
     """A GPU cluster as declared. Sections left out have their defaults."""
 
     version: Literal["v1"] = Field(description="v1, the version of this format", examples=["v1"])
-    kubernetes: Kubernetes = Field(description="a mapping with context")
-    pools: tuple[Pool, ...] = Field(min_length=1, description="a list of at least one pool")
+    kubernetes: Kubernetes = Field(
+        description="a mapping with context", examples=["{context: gpu-cluster-dev}"]
+    )
+    pools: tuple[Pool, ...] = Field(
+        min_length=1,
+        description="a list of at least one pool",
+        examples=['[{name: a100, nodes: ["gpu-[1-4]"], gpusPerNode: 8}]'],
+    )
     hosts: tuple[Host, ...] = Field(default=(), description="a list of hosts")
     ssh: Ssh = Field(default=Ssh(), description="a mapping: how hosts are reached")
     driver: Driver = Field(default=Driver(), description="a mapping with source")

@@ -6,14 +6,10 @@ from collections.abc import Iterable, Iterator
 
 from pydantic_core import ErrorDetails
 
+from config.confidential import is_confidential, refused
 from config.keys import field_at, fields, model_at, nearest, places, plain, similarity
 from config.problem import NOTHING, Location, Problem, problem, show
 
-_CONFIDENTIAL = ("privatekey", "password", "passphrase", "token", "secret", "credential")
-_CONFIDENTIAL_CURE = (
-    "remove it here (it is known to all who read this file), make a new one, and run"
-    " `pulumi config set --secret gpu-cluster:sshPrivateKey < key`"
-)
 _LIKE_ENOUGH = 0.6
 
 
@@ -51,7 +47,7 @@ def _explain(error: ErrorDetails) -> Iterator[Problem]:
             yield from context["problems"]
         case "refused":
             yield problem(location, context["found"], context["wanted"], context["cure"])
-        case "extra_forbidden":
+        case "extra_forbidden" | "invalid_key":
             yield _unknown_key(location, error["input"])
         case "missing":
             yield _missing(location)
@@ -63,13 +59,8 @@ def _explain(error: ErrorDetails) -> Iterator[Problem]:
 
 def _unknown_key(location: Location, value: object) -> Problem:
     key = str(location[-1])
-    if any(word in plain(key) for word in _CONFIDENTIAL) or plain(key) == "secure":
-        return problem(
-            location,
-            "a secret inside the structured key (not repeated here)",
-            "secrets only under keys of their own, encrypted",
-            _CONFIDENTIAL_CURE,
-        )
+    if is_confidential(key):
+        return refused(location, "inside the structured key")
     model = model_at(location[:-1])
     known = list(fields(model)) if model is not None else []
     near = nearest(key, known)
@@ -100,7 +91,7 @@ def _wrong_value(location: Location, error: ErrorDetails) -> Problem:
     wanted = (field.description if field is not None else None) or _in_mapping(error)
     example = field.examples[0] if field is not None and field.examples else None
     if isinstance(location[-1], int) and wanted.startswith("a list of "):
-        wanted = "one item of " + wanted.removeprefix("a ")
+        wanted = f"an item of {wanted}"
     kind = error["type"]
     if kind == "string_type" and isinstance(value, bool | int | float):
         text = str(value).lower() if isinstance(value, bool) else str(value)

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from config.cluster import Cluster
+from config.confidential import in_plain_text
 from config.load import load
 from config.problem import ConfigError, problem, show
 
@@ -17,7 +18,8 @@ def load_stack_file(path: str | Path) -> Cluster:
     """The cluster that `Pulumi.<stack>.yaml` declares, read without the engine.
 
     Raises `ConfigError`, with the file's name and the line of each problem, also where the file
-    is missing, is no YAML, repeats a key, or lacks `config: gpu-cluster:cluster`.
+    is missing, is no YAML, repeats a key, lacks `config: gpu-cluster:cluster`, or holds a secret of
+    the product in plain text.
     """
     from config import yaml_file  # the YAML library is needed for files only
 
@@ -28,20 +30,21 @@ def load_stack_file(path: str | Path) -> Cluster:
         raise ConfigError([problem((), error.found, error.wanted, error.cure)], path.name).located(
             path.name, {(): error.line} if error.line else {}
         ) from None
-    section = _section(document.value, path)
+    settings = _settings(document.value, path)
+    secrets = ConfigError(in_plain_text(settings)).located(path.name, document.lines).problems
+    prefix = ("config", KEY)
+    lines = {at[2:]: line for at, line in document.lines.items() if at[:2] == prefix}
     try:
-        return load(section)
+        cluster = load(settings[KEY])
     except ConfigError as error:
-        prefix = ("config", KEY)
-        lines = {
-            location[len(prefix) :]: line
-            for location, line in document.lines.items()
-            if location[: len(prefix)] == prefix
-        }
-        raise error.located(path.name, lines) from None
+        found = error.located(path.name, lines).problems
+        raise ConfigError((*secrets, *found), path.name) from None
+    if secrets:
+        raise ConfigError(secrets, path.name)
+    return cluster
 
 
-def _section(document: Any, path: Path) -> Any:
+def _settings(document: Any, path: Path) -> Mapping[str, Any]:
     settings = document.get("config") if isinstance(document, Mapping) else None
     if not isinstance(settings, Mapping):
         raise ConfigError(
@@ -67,4 +70,4 @@ def _section(document: Any, path: Path) -> Any:
             ],
             path.name,
         )
-    return settings[KEY]
+    return settings

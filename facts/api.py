@@ -109,7 +109,7 @@ async def connect(context: str | None) -> AsyncIterator[Client]:
         await api.async_version()
     except (httpx.HTTPError, kr8s.APITimeoutError, kr8s.ConnectionClosedError, OSError) as error:
         raise ClusterError(
-            f"context {context}: the API server can't be reached ({error or type(error).__name__}); "
+            f"context {context}: no answer from the API server ({error or type(error).__name__}); "
             "wanted: a running cluster; cure: check KUBECONFIG and `kubectl --context "
             f"{context} get nodes`"
         ) from error

@@ -1,0 +1,1 @@
+"""The GPU rules, and the Pulumi policy pack that enforces them."""

@@ -7,8 +7,11 @@ the cluster's folder in the cache; the user's ``~/.kube/config`` and ``~/.kwok``
 from __future__ import annotations
 
 import base64
+import contextlib
 import os
+import random
 import shutil
+import socket
 import ssl
 import subprocess
 import sys
@@ -36,15 +39,22 @@ TOOLS = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", 
 #: need over minutes. Large clusters raise them so (kube-controller-manager, --kube-api-qps).
 #: In the file, not by --extra-args: kwokctl 0.8.0 panics at the second one of a second component.
 RATES = [{"key": "kube-api-qps", "value": "500"}, {"key": "kube-api-burst", "value": "1000"}]
-SETTINGS = {
-    "apiVersion": "config.kwok.x-k8s.io/v1alpha1",
-    "kind": "KwokctlConfiguration",
-    "options": {"bindAddress": "127.0.0.1"},
-    "componentsPatches": [
-        {"name": "kube-controller-manager", "extraArgs": RATES},
-        {"name": "kube-scheduler", "extraArgs": RATES},
-    ],
-}
+PATCHES = [
+    {"name": "kube-controller-manager", "extraArgs": RATES},
+    {"name": "kube-scheduler", "extraArgs": RATES},
+]
+
+#: Ports of kwokctl's options. kwokctl alone takes the highest free ones, so that two clusters that
+#: start at once take the same; below 32768 no outgoing connection takes them meanwhile.
+PORTS = (
+    "etcdPort",
+    "etcdPeerPort",
+    "kubeApiserverPort",
+    "kubeControllerManagerPort",
+    "kubeSchedulerPort",
+    "kwokControllerPort",
+)
+PORT_RANGE = range(20_000, 32_000)
 
 
 class SimulatorError(RuntimeError):
@@ -76,6 +86,21 @@ class ControlPlane:
     def logs(self) -> Path:
         """Folder of the simulated container logs."""
         return self.directory / "container-logs"
+
+    @property
+    def controller_pid(self) -> Path:
+        """The controller's pid file, written by who starts it."""
+        return self.directory / "controller.pid"
+
+    @property
+    def controller_ready(self) -> Path:
+        """The pid again, written by the controller when it has seen all nodes."""
+        return self.directory / "controller.ready"
+
+    @property
+    def controller_log(self) -> Path:
+        """What the controller does and what goes wrong."""
+        return self.directory / "controller.log"
 
     @property
     def work(self) -> Path:
@@ -147,7 +172,13 @@ class ControlPlane:
         return True
 
     def _create(self, tools: dict[str, Tool]) -> None:
-        documents = [SETTINGS, *stages.stages(), *logs.cluster_logs(self.logs)]
+        settings = {
+            "apiVersion": "config.kwok.x-k8s.io/v1alpha1",
+            "kind": "KwokctlConfiguration",
+            "options": {"bindAddress": "127.0.0.1", **_free_ports()},
+            "componentsPatches": PATCHES,
+        }
+        documents = [settings, *stages.stages(), *logs.cluster_logs(self.logs)]
         config = self.directory / "kwok.yaml"
         config.write_text(yaml.safe_dump_all(documents, sort_keys=False))
         arguments = ["--runtime", "binary", "--kubeconfig", "", "--enable-crds", "Logs"]
@@ -156,6 +187,8 @@ class ControlPlane:
         arguments += ["--kwok-controller-binary", str(tools["kwok"].path)]
         arguments += ["--config", str(config), "--wait", f"{CREATE_SECONDS}s"]
         done = self._kwokctl(tools, "create", "cluster", *arguments)
+        if done.returncode == 0 and not self.is_ready():
+            done = self._kwokctl(tools, "start", "cluster")
         if done.returncode or not self.is_ready():
             tail = (done.stdout + done.stderr)[:2000]
             raise SimulatorError(
@@ -248,3 +281,19 @@ class ControlPlane:
             shutil.rmtree(path, ignore_errors=True)
         for path in (self.kubeconfig, self.directory / "kwok.yaml"):
             path.unlink(missing_ok=True)
+
+
+def _free_ports() -> dict[str, int]:
+    """One free loopback port for each of `PORTS`, chosen at random."""
+    chosen: dict[str, int] = {}
+    candidates = random.SystemRandom().sample(PORT_RANGE, 200)
+    for port in candidates:
+        with contextlib.suppress(OSError), socket.socket() as probe:
+            probe.bind(("127.0.0.1", port))
+            chosen[PORTS[len(chosen)]] = port
+        if len(chosen) == len(PORTS):
+            return chosen
+    raise SimulatorError(
+        f"ports: {len(chosen)} of {len(candidates)} tried between {PORT_RANGE.start} and "
+        f"{PORT_RANGE.stop} are free; wanted: {len(PORTS)}; cure: end what holds them"
+    )

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-import subprocess
 import sys
 import time
 from collections.abc import Iterator
@@ -21,6 +20,7 @@ from toolchain import cache_dir
 
 CONTROLLER = "simulator.controller"
 READY_SECONDS = 60
+CONTROLLER_SECONDS = 30
 LOCK_SECONDS = 120
 
 
@@ -67,6 +67,7 @@ def up(name: str, cluster: Cluster) -> Embedded:
         started = plane.start()
         started |= _start_controller(plane)
         changed, count = asyncio.run(_settle(plane, nodes.node_specs(cluster)))
+        _wait_controller(plane)
     return Embedded(
         name=name,
         directory=plane.directory,
@@ -85,10 +86,9 @@ def down(name: str) -> None:
     if not plane.directory.exists():
         return
     with _locked(name):
-        pid_file = plane.directory / "controller.pid"
-        processes.stop(processes.pid_in(pid_file), CONTROLLER)
+        processes.stop(processes.pid_in(plane.controller_pid), CONTROLLER)
         plane.stop()
-        for path in (pid_file, plane.directory / "controller.log"):
+        for path in (plane.controller_pid, plane.controller_ready, plane.controller_log):
             path.unlink(missing_ok=True)
         with contextlib.suppress(OSError):
             plane.directory.rmdir()
@@ -98,7 +98,7 @@ def status(name: str) -> Status:
     """What runs; never starts or changes anything."""
     plane = ControlPlane(name)
     running = plane.pids()
-    pid = processes.pid_in(plane.directory / "controller.pid")
+    pid = processes.pid_in(plane.controller_pid)
     if pid is not None and processes.is_running(pid, CONTROLLER):
         running["controller"] = pid
     missing = tuple(word for word in (*COMPONENTS, "controller") if word not in running)
@@ -138,23 +138,42 @@ def _locked(name: str) -> Iterator[None]:
 
 
 def _start_controller(plane: ControlPlane) -> bool:
-    pid_file = plane.directory / "controller.pid"
-    if processes.is_running(processes.pid_in(pid_file), CONTROLLER):
-        return False
+    pid = processes.pid_in(plane.controller_pid)
+    if processes.is_running(pid, CONTROLLER):
+        if processes.pid_in(plane.controller_ready) == pid:
+            return False
+        processes.stop(pid, CONTROLLER)  # it never came so far
     project = Path(__file__).parents[1]
     path = os.pathsep.join(filter(None, (str(project), os.environ.get("PYTHONPATH"))))
-    with (plane.directory / "controller.log").open("ab") as log:
-        process = subprocess.Popen(
-            [sys.executable, "-m", CONTROLLER, "--name", plane.name],
-            cwd=plane.directory,
-            env={**os.environ, "PYTHONPATH": path, "GPU_CLUSTER_CACHE": str(cache_dir())},
-            stdin=subprocess.DEVNULL,
-            stdout=log,
-            stderr=log,
-            start_new_session=True,
-        )
-    pid_file.write_text(str(process.pid))
+    append = os.O_WRONLY | os.O_CREAT | os.O_APPEND
+    child = os.posix_spawn(  # not Popen: the process outlives this one
+        sys.executable,
+        [sys.executable, "-P", "-m", CONTROLLER, "--name", plane.name],
+        {**os.environ, "PYTHONPATH": path, "GPU_CLUSTER_CACHE": str(cache_dir())},
+        file_actions=[
+            (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
+            (os.POSIX_SPAWN_OPEN, 1, str(plane.controller_log), append, 0o644),
+            (os.POSIX_SPAWN_DUP2, 1, 2),
+        ],
+        setsid=True,
+    )
+    plane.controller_pid.write_text(str(child))
     return True
+
+
+def _wait_controller(plane: ControlPlane) -> None:
+    deadline = time.monotonic() + CONTROLLER_SECONDS
+    pid = processes.pid_in(plane.controller_pid)
+    while processes.pid_in(plane.controller_ready) != pid:
+        ended = not processes.is_running(pid, CONTROLLER)
+        if ended or time.monotonic() > deadline:
+            tail = "\n".join(plane.controller_log.read_text().splitlines()[-8:])
+            found = "ended" if ended else f"not ready after {CONTROLLER_SECONDS} s"
+            raise SimulatorError(
+                f"controller of embedded cluster {plane.name}: {found}; wanted: it follows all "
+                f"nodes; cure: see {plane.controller_log}, then run again\n{tail}"
+            )
+        time.sleep(0.02)
 
 
 async def _count(plane: ControlPlane) -> int:

@@ -31,8 +31,9 @@ DRIVER_MISSING_MESSAGE = (
     "error starting plugins: nvml init failed: ERROR_LIBRARY_NOT_FOUND"
 )
 
-#: What the kubelet reports where containerd has no such runtime (containerd v2.1,
-#: internal/cri/server/podsandbox; NVIDIA/gpu-operator#413 and #730 quote the whole line).
+#: What the kubelet reports where containerd has no such runtime (containerd v1.7.29,
+#: pkg/cri/server/sandbox_run.go; NVIDIA/gpu-operator#413 and #549 quote the whole line; from 2.0 on
+#: it reads "unable to get OCI runtime for sandbox").
 RUNTIME_NOT_CONFIGURED_MESSAGE = (
     "Failed to create pod sandbox: rpc error: code = Unknown desc = "
     'failed to get sandbox runtime: no runtime for "nvidia" is configured'
@@ -51,13 +52,18 @@ class FaultError(ValueError):
 
 @dataclass(frozen=True)
 class Faults:
-    """The faults of one node. ``unhealthy``: GPUs withdrawn by the health check, 0 for none."""
+    """The faults of one node.
+
+    ``unhealthy``: GPUs withdrawn by the health check, 0 for none; ``unknown``: why the annotation
+    cannot be read, empty where it can.
+    """
 
     driver_missing: bool = False
     runtime_not_configured: bool = False
     unhealthy: int = 0
     validation_fails: bool = False
     validation_silent: bool = False
+    unknown: str = ""
 
     @property
     def plugin_message(self) -> str | None:
@@ -66,7 +72,7 @@ class Faults:
             return DRIVER_MISSING_MESSAGE
         if self.runtime_not_configured:
             return RUNTIME_NOT_CONFIGURED_MESSAGE
-        return None
+        return self.unknown or None
 
 
 def parse(text: str) -> Faults:
@@ -93,7 +99,7 @@ def parse(text: str) -> Faults:
 
 
 def unhealthy_message(count: int) -> str:
-    """The device plugin's lines for ``count`` GPUs, the last of a node first withdrawn."""
+    """What the device plugin logs for ``count`` withdrawn GPUs; empty for none."""
     return " ".join(
         UNHEALTHY_MESSAGE.format(device=f"GPU-simulated-{index}") for index in range(count)
     )

@@ -29,12 +29,15 @@ OUTCOME = f"{PREFIX}/outcome"
 #: On a pod: the message of the component that fails.
 MESSAGE = f"{PREFIX}/message"
 
+#: On a DaemonSet: made by the simulated operator.
+SIMULATED_OPERAND = f"{PREFIX}/simulated"
+
 #: The resource that the device plugin advertises.
 GPU = "nvidia.com/gpu"
 
 #: Label of validation pods; its value is the pool's name.
 VALIDATION = "gpu-cluster/validation"
-#: Namespaces whose pods may have simulated validation logs.
+#: Name of the container that a validation pod's log is of.
 VALIDATION_CONTAINER = "vectoradd"
 
 #: First line of each simulated log.

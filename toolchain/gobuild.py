@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -18,6 +19,21 @@ from .tool import ToolchainError
 #: Seconds that one ``go`` command may take before it is ended: a cold build on one slow core.
 BUILD_LIMIT = 3600
 _TAIL = 12
+_TYPICAL_CORES = 2
+_C_COMPILERS = ("cc", "gcc", "clang")
+
+
+@dataclass(frozen=True)
+class Load:
+    """How much a build compiles: ``stale`` of ``packages`` are not in Go's build cache."""
+
+    packages: int
+    stale: int
+
+    @property
+    def share(self) -> float:
+        """Part of a cold build that is to be done."""
+        return self.stale / self.packages if self.packages else 1.0
 
 
 @dataclass(frozen=True)
@@ -27,19 +43,25 @@ class Builder:
     go: Path
     folder: Path
 
-    def load(self, module: Module, wanted: Sequence[Pin]) -> int:
-        """Fetch the modules that ``wanted`` needs; returns the number of packages to compile."""
-        lines = self._run(module, ["list", "-deps", "-e", *_packages(wanted)])
-        return len(lines.splitlines())
+    def load(self, module: Module, wanted: Sequence[Pin]) -> Load:
+        """Fetch the modules that ``wanted`` needs, and count the packages to compile."""
+        arguments = ["list", "-deps", "-e", "-f", "{{.Stale}}", *BUILD_FLAGS, *_packages(wanted)]
+        answers = self._run(module, arguments).split()
+        return Load(len(answers), answers.count("true"))
 
     def build(
-        self, module: Module, wanted: Sequence[Pin], total: int, steps: Steps
+        self, module: Module, wanted: Sequence[Pin], load: Load, steps: Steps
     ) -> dict[str, Path]:
         """Executables by tool name. One ``go build`` for all tools of a module, so that shared
         packages compile once and links overlap with compiles.
 
         Raises :class:`ToolchainError` with the compiler's last lines.
         """
+        if module.cgo and not any(shutil.which(name) for name in _C_COMPILERS):
+            raise ToolchainError(
+                f"{module.folder}: found none of {', '.join(_C_COMPILERS)}, wanted a C compiler; "
+                "cure: install one (gcc)"
+            )
         out = self.folder / f"bin-{module.name}"
         out.mkdir()
         arguments = ["build", "-v", *BUILD_FLAGS, f"-ldflags={module.link_flags}", "-o", f"{out}/"]
@@ -50,8 +72,9 @@ class Builder:
             overlay = embeds.write_overlay(module, Path(source), generated)
             arguments.append(f"-overlay={overlay}")
         names = ", ".join(pin.name for pin in wanted)
-        seconds = module.seconds * 2.0 / (os.cpu_count() or 2)
-        with steps.step(f"building {names}", seconds, total, "packages") as advance:
+        cores = os.cpu_count() or _TYPICAL_CORES
+        seconds = module.seconds * load.share * _TYPICAL_CORES / cores
+        with steps.step(f"building {names}", seconds, load.stale, "packages") as advance:
             self._stream(module, [*arguments, *_packages(wanted)], advance)
         return {pin.name: out / pin.name for pin in wanted}
 
@@ -61,7 +84,7 @@ class Builder:
             done = subprocess.run(
                 command,
                 cwd=module.folder,
-                env=golang.environment(),
+                env=golang.environment(module.cgo),
                 capture_output=True,
                 text=True,
                 timeout=BUILD_LIMIT,
@@ -79,7 +102,7 @@ class Builder:
         process = subprocess.Popen(
             command,
             cwd=module.folder,
-            env=golang.environment(),
+            env=golang.environment(module.cgo),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,

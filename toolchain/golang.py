@@ -65,12 +65,12 @@ def find_go(say: Callable[[str], None]) -> Path:
     return installed
 
 
-def environment(base: dict[str, str] | None = None) -> dict[str, str]:
+def environment(cgo: bool = False) -> dict[str, str]:
     """The environment of a build: the user's proxies and caches, our rules."""
-    values = dict(os.environ if base is None else base)
+    values = dict(os.environ)
     unlisted = values.get("GONOSUMDB") or values.get("GOPRIVATE")
     values.update(
-        CGO_ENABLED="0",
+        CGO_ENABLED="1" if cgo else "0",
         GOFLAGS="-buildvcs=false",  # not empty: an empty one lets `go env -w` speak
         GOWORK="off",
         GOTOOLCHAIN="local",

@@ -24,14 +24,15 @@ class Module:
     """One go.mod under ``toolchain/go``.
 
     ``stamps``: variables set at link time. ``embeds``: files of a dependency's source that a main
-    of ours embeds (see :mod:`toolchain.embeds`). ``seconds``: a cold build on two cores, for
-    estimates.
+    of ours embeds (see :mod:`toolchain.embeds`). ``cgo``: whether a C compiler is
+    needed. ``seconds``: a cold build on two cores, for estimates.
     """
 
     name: str
     stamps: Mapping[str, str]
     seconds: int
     embeds: bool = False
+    cgo: bool = False
 
     @property
     def folder(self) -> Path:
@@ -74,12 +75,17 @@ _MODULES = (
         embeds=True,
     ),
     Module(
-        name="utilities",
+        name="nvidia",
         stamps={
-            "github.com/NVIDIA/nvidia-container-toolkit/internal/info.version": pins.NVIDIA_CTK,
-            "github.com/rhysd/actionlint.version": pins.ACTIONLINT,
+            "github.com/NVIDIA/nvidia-container-toolkit/internal/info.version": pins.NVIDIA_CTK
         },
-        seconds=30,
+        seconds=25,
+        cgo=True,
+    ),
+    Module(
+        name="actionlint",
+        stamps={"github.com/rhysd/actionlint.version": pins.ACTIONLINT},
+        seconds=10,
     ),
 )
 

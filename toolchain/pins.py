@@ -2,8 +2,9 @@
 
 Sources of the addresses: the projects' release pages. kwok publishes no checksums with its binaries
 (``hack/releases.sh`` of v0.8.0 uploads the binaries alone) and nvidia-ctk comes in distribution
-packages only, so both are built. Checksums of Pulumi's archives are read where the archives are:
-the copies on the two hosts have differed (pulumi/pulumi issue 9416).
+packages only, so these are built (nvidia-ctk needs a C compiler: its NVML binding is cgo).
+Checksums of Pulumi's archives are read where the archives are: the copies on the two hosts have
+differed (pulumi/pulumi issue 9416).
 """
 
 from __future__ import annotations
@@ -168,7 +169,7 @@ _PINS = (
         name="nvidia-ctk",
         version=NVIDIA_CTK,
         fits=Range(NVIDIA_CTK, "1.21.0"),
-        go=GoPackage("utilities", "github.com/NVIDIA/nvidia-container-toolkit/cmd/nvidia-ctk"),
+        go=GoPackage("nvidia", "github.com/NVIDIA/nvidia-container-toolkit/cmd/nvidia-ctk"),
         systems=("linux",),
     ),
     Pin(
@@ -179,7 +180,7 @@ _PINS = (
             f"{_ACTIONLINT_ROOT}/actionlint_{{version}}_{{os}}_{{arch}}.tar.gz",
             f"{_ACTIONLINT_ROOT}/actionlint_{{version}}_checksums.txt",
         ),
-        go=GoPackage("utilities", "github.com/rhysd/actionlint/cmd/actionlint"),
+        go=GoPackage("actionlint", "github.com/rhysd/actionlint/cmd/actionlint"),
     ),
 )
 

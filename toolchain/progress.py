@@ -5,7 +5,8 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -31,18 +32,20 @@ def left(elapsed: float, typical: float, fraction: float) -> float:
     return fraction * shown + (1.0 - fraction) * planned
 
 
-def _console() -> Console:
-    from rich.console import Console
-
-    return Console(stderr=True, highlight=False, soft_wrap=True)
-
-
 @dataclass
 class Steps:
-    """Shows steps on ``console`` (standard error unless given): output stays for results."""
+    """Shows steps on standard error, unless ``chosen`` names another console: standard output
+    stays for results. ``rich`` is loaded by the first step, so a warm run goes without."""
 
-    console: Console = field(default_factory=_console)
+    chosen: Console | None = None
     clock: Callable[[], float] = time.monotonic
+
+    @cached_property
+    def console(self) -> Console:
+        """Where steps are shown."""
+        from rich.console import Console
+
+        return self.chosen or Console(stderr=True, highlight=False, soft_wrap=True)
 
     def say(self, text: str) -> None:
         """One line."""

@@ -111,9 +111,7 @@ class Downloads:
                 break
             found[url] = answer
         for url in wanted - found.keys():
-            reason = f"no answer in {self.patience:.0f} s"
-            self.silent[_host(url)] = reason
-            found[url] = ReleaseError(f"{_host(url)}: {reason}")
+            found[url] = self._no_answer(url)
         return found
 
     def fetch(
@@ -158,19 +156,29 @@ class Downloads:
                     if time.monotonic() > end:
                         raise ReleaseError(f"{item.url}: not done in {self.limit:.0f} s")
         except (OSError, http.client.HTTPException, ValueError) as error:
-            if isinstance(error, TimeoutError):
-                self.silent[_host(item.url)] = f"silent for {self.patience:.0f} s"
+            if _timed_out(error):
+                raise self._no_answer(item.url) from error
             raise ReleaseError(f"{item.url}: {_reason(error)}") from error
         if size and done != size:
             raise ReleaseError(f"{item.url}: ended after {done} of {size} bytes")
         return total.hexdigest()
 
+    def _no_answer(self, url: str) -> ReleaseError:
+        self.silent[_host(url)] = f"no answer in {self.patience:g} s"
+        return ReleaseError(f"{_host(url)}: {self.silent[_host(url)]}")
+
     def _text(self, url: str) -> str | ReleaseError:
         try:
             with _open(url, self.patience) as answer:
                 return str(answer.read(1 << 20).decode())
+        except ReleaseError as error:
+            return error
         except (OSError, http.client.HTTPException, ValueError) as error:
-            return ReleaseError(f"{url}: {_reason(error)}")
+            if _timed_out(error):
+                return self._no_answer(url)
+            if isinstance(error, urllib.error.HTTPError):  # the host is there, the file is not
+                return ReleaseError(f"{url}: {_reason(error)}")
+            return ReleaseError(f"{_host(url)}: {_reason(error)}")
 
 
 class _SameSecurity(urllib.request.HTTPRedirectHandler):
@@ -185,14 +193,23 @@ class _SameSecurity(urllib.request.HTTPRedirectHandler):
 
 
 def _open(url: str, patience: float) -> Any:
-    request = urllib.request.Request(url, headers={"User-Agent": "gpu-cluster-toolchain"})
-    return urllib.request.build_opener(_SameSecurity).open(request, timeout=patience)
+    if not url.startswith(("https:", "http:")):
+        raise ReleaseError(f"{url}: wanted an https address")
+    opener = urllib.request.build_opener(_SameSecurity)
+    opener.addheaders = [("User-Agent", "gpu-cluster-toolchain")]
+    return opener.open(url, timeout=patience)
 
 
 def _host(url: str) -> str:
     return urllib.parse.urlsplit(url).netloc
 
 
+def _timed_out(error: Exception) -> bool:
+    return isinstance(error, TimeoutError) or isinstance(
+        getattr(error, "reason", None), TimeoutError
+    )
+
+
 def _reason(error: Exception) -> str:
     reason = getattr(error, "reason", None)
-    return str(reason or error or type(error).__name__)
+    return str(reason or error) or type(error).__name__

@@ -12,7 +12,7 @@ from pathlib import Path
 from . import launcher
 from .cache import Store, cache_dir, digest, link, point
 from .machine import Platform, here
-from .make import Maker
+from .maker import Maker
 from .modules import BUILD_FLAGS, MODULES
 from .pins import PINS, Pin
 from .progress import Steps

@@ -8,7 +8,7 @@ blacklist_file=/etc/modprobe.d/gpu-cluster-blacklist.conf
 
 apply() {
     require_root
-    require_commands awk cat chmod cmp cp cut df grep mkdir modprobe mv rm rmdir sed sha256sum \
+    require_commands awk cat chmod cmp cp cut df grep mkdir modprobe mv paste rm rmdir sed sha256sum \
         sort stat swapoff sysctl tail timeout uname
     require_system
     require_disk
@@ -62,7 +62,7 @@ swap_on() {
     fi
     [ -f "$state/swaps" ] || return 0
     while IFS= read -r name; do
-        grep -q "^$name[[:space:]]" "$root/proc/swaps" && continue
+        grep -q "^${name}[[:space:]]" "$root/proc/swaps" && continue
         if timeout 60 swapon "$name"; then
             undid "swap $name on"
         else
@@ -117,7 +117,7 @@ sysctl_on() {
 }
 
 sysctl_set() {
-    old=$(timeout 10 sysctl -n "$1") || fail "sysctl $1 is not there; is its module loaded?"
+    old=$(timeout 10 sysctl -n "$1" | tr "\t" " ") && [ -n "$old" ] || fail "sysctl $1 is not there; is its module loaded?"
     [ "$old" = "$2" ] && return 0
     if [ ! -f "$state/sysctl/$1" ]; then
         mkdir -p "$state/sysctl" && printf '%s\n' "$old" >"$state/draft" &&

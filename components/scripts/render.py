@@ -25,6 +25,8 @@ DISK_MIB = 1024
 LOCK_LIMIT = 300
 """Seconds to wait for another script on the same host."""
 
+LINT = "# shellcheck disable=SC2015 # a && b || fail: fail ends the script\n"
+
 _MODULE = re.compile(r"[A-Za-z0-9_-]+")
 _SYSCTL_KEY = re.compile(r"[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)+")
 
@@ -58,7 +60,7 @@ def part(name: str) -> str:
 
 def assemble(settings: Mapping[str, str], *texts: str) -> str:
     """Header, functions, and the call as the last line, so that a cut-off script does nothing."""
-    return "\n".join((header(settings), *texts, 'main "$@" </dev/null\n'))
+    return "\n".join((LINT + header(settings), *texts, 'main "$@" </dev/null\n'))
 
 
 def prepare(

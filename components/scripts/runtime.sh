@@ -13,7 +13,7 @@ dropin=$dropins/99-nvidia.toml
 
 apply() {
     require_root
-    require_commands awk cat cmp cp cut grep mkdir mv rm rmdir sed sha256sum sort systemctl tail \
+    require_commands awk cat cmp cp cut grep mkdir mv paste rm rmdir sed sha256sum sort systemctl tail \
         timeout uname
     require_containerd
     require_toolkit
@@ -120,20 +120,28 @@ same_dump() {
 
 # The root file as it must be: a version, our drop-ins imported, CRI not disabled. Nothing else.
 make_root() {
+    # A file in the folder that nothing imports yet must not come alive by our import.
+    import="$dropins/*.toml"
+    for file in "$root$dropins"/*.toml; do
+        [ ! -f "$file" ] || [ "$file" = "$root$dropin" ] || import=$dropin
+    done
     [ -f "$root$config" ] || {
-        printf 'version = %s\nimports = ["%s/*.toml"]\n' "$format" "$dropins" >"$1"
+        printf 'version = %s\nimports = ["%s"]\n' "$format" "$import" >"$1"
         return 0
     }
-    awk -v glob="$dropins/*.toml" -v format="$format" \
+    awk -v import="$import" -v glob="$dropins/*.toml" -v own="$dropin" -v format="$format" \
         -v versioned="$(has_version "$root$config" && echo 1)" '
         function bare(text) { gsub(/"[^"]*"|\047[^\047]*\047/, "", text); return text }
         function open(text) { text = bare(text); return gsub(/\[/, "[", text) - gsub(/\]/, "]", text) }
+        function has(text, path) {
+            return index(text, "\"" path "\"") || index(text, "\047" path "\047")
+        }
         function finish(line) {
             if (key == "imports") {
                 imported = 1
-                if (!index(line, "\"" glob "\"") && !index(line, "\047" glob "\047")) {
+                if (!has(line, glob) && !has(line, own)) {
                     empty = line ~ /=[[:space:]]*\[[[:space:]]*\]/
-                    sub(/,?[[:space:]]*\][^]]*$/, (empty ? "" : ", ") "\"" glob "\"]", line)
+                    sub(/,?[[:space:]]*\][^]]*$/, (empty ? "" : ", ") "\"" import "\"]", line)
                 }
             } else {
                 list = line
@@ -159,7 +167,7 @@ make_root() {
         { text[++count] = $0 }
         END {
             if (!versioned) print "version = " format
-            if (!imported) print "imports = [\"" glob "\"]"
+            if (!imported) print "imports = [\"" import "\"]"
             for (i = 1; i <= count; i++) print text[i]
         }' "$root$config" >"$1"
 }
@@ -211,31 +219,53 @@ differs() {
         ! cmp -s "$scratch/99-nvidia.toml" "$root$dropin"
 }
 
-# The wanted files in containerd's own eyes, before anything is touched: a trial root file that
-# imports copies of all drop-ins.
+# trial NAME DROPIN: the wanted root file as containerd sees it, importing the drop-ins in
+# $scratch/conf.d instead of the host's, and DROPIN instead of ours.
+trial() {
+    awk -v glob="$dropins/*.toml" -v own="$dropin" -v globs="$scratch/conf.d/*.toml" -v owns="$2" '
+        function swap(from, to,   i) {
+            if (i = index($0, "\"" from "\""))
+                $0 = substr($0, 1, i) to substr($0, i + 1 + length(from))
+        }
+        /^[[:space:]]*\[/ { tables = 1 }
+        !tables && /^[[:space:]]*imports[[:space:]]*=/ {
+            gsub(/\047/, "\"")
+            swap(glob, globs)
+            swap(own, owns)
+        }
+        { print }' "$scratch/config.toml" >"$scratch/trial.toml"
+    dump "$scratch/trial.toml" "$scratch/$1"
+}
+
+# The wanted files in containerd's own eyes, before anything is touched: with our drop-in the nvidia
+# runtime is there, and all that is there without it stays.
 check_wanted() {
     differs || return 0
     for file in "$root$dropins"/*.toml; do
-        [ ! -f "$file" ] || cp -- "$file" "$scratch/conf.d/"
+        [ ! -f "$file" ] || [ "$file" = "$root$dropin" ] || cp -- "$file" "$scratch/conf.d/"
     done
+    if ! trial without "$scratch/none/*.toml"; then
+        problem "drop-ins that containerd $version can't read: $(tail -n 1 "$scratch/dump-error")" \
+            "drop-ins that load" "look at the files in $dropins"
+        return 0
+    fi
     cp -- "$scratch/99-nvidia.toml" "$scratch/conf.d/99-nvidia.toml"
-    awk -v from="$dropins/*.toml" -v to="$scratch/conf.d/*.toml" '
-        /^[[:space:]]*\[/ { tables = 1 }
-        !tables && /^[[:space:]]*imports[[:space:]]*=/ && (i = index($0, from)) {
-            $0 = substr($0, 1, i - 1) to substr($0, i + length(from))
-        }
-        { print }' "$scratch/config.toml" >"$scratch/trial.toml"
-    if ! dump "$scratch/trial.toml" "$scratch/after"; then
+    if ! trial after "$scratch/conf.d/99-nvidia.toml"; then
         problem "that containerd $version refuses the new configuration: $(tail -n 1 "$scratch/dump-error")" \
-            "one that loads" "look for a drop-in in $dropins that does not fit this version"
+            "one that loads" "compare the versions of $config and of the files it imports"
         return 0
     fi
     judge "$scratch/after" || problem "no nvidia runtime in the merged configuration" \
         "runtimes.nvidia" "look at the other files that $config imports: one replaces the section"
-    [ -f "$scratch/before" ] || return 0
-    lost=$(grep -Fvx -f "$scratch/after" "$scratch/before" | sed 's/ = .*//' | grep -Ev \
-        '^(version|disabled_plugins)$|\.(default_runtime_name|SystemdCgroup|enable_cdi)$|\.runtimes\.nvidia\.' |
-        head -n 3 | paste -s -d ' ' -)
+    # A key that is gone with an empty value means what its absence means.
+    lost=$(awk '
+        { key = $0; sub(/ = .*/, "", key); value = substr($0, length(key) + 4) }
+        NR == FNR { after[key] = value; next }
+        key ~ /\.(default_runtime_name|SystemdCgroup|enable_cdi)$|\.runtimes\.nvidia\./ { next }
+        key in after && after[key] == value { next }
+        !(key in after) && value ~ /^(""|false|0|\[\])$/ { next }
+        ++count <= 3 { print key }
+    ' "$scratch/after" "$scratch/without" | paste -s -d ' ' -)
     [ -z "$lost" ] || problem "settings that the new drop-in would hide: $lost" \
         "all earlier settings kept" "move them from $dropins into $config and run again"
 }

@@ -34,6 +34,8 @@ _GROUPS: Final[Mapping[str, frozenset[str]]] = {
     "CronJob": frozenset({"batch"}),
 }
 
+_SHOWN: Final = 20  # characters of a value that is no quantity
+
 
 class Role(StrEnum):
     """What a container is in its pod."""
@@ -162,5 +164,11 @@ def resource_list(value: object, path: str) -> dict[str, Resource]:
         try:
             entries[name] = Resource(name, where, parse(raw))
         except QuantityError as error:
-            entries[name] = Resource(name, where, None, str(error)[:80])
+            entries[name] = Resource(name, where, None, _shown(raw, error))
     return entries
+
+
+def _shown(raw: object, error: QuantityError) -> str:
+    """The reason with the value, or without it where it is long: it may be a secret."""
+    length = len(str(raw))
+    return str(error) if length <= _SHOWN else f"{type(raw).__name__} of {length} characters"

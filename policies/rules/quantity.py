@@ -20,7 +20,7 @@ _BINARY = {"Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40, "Pi": 50, "Ei": 60}
 _NANO, _MILLI = -9, -3
 _INT64_MAX = 2**63 - 1
 _INT64_DIGITS = 18  # maxInt64Factors in math.go
-_EXPONENT_LIMIT = 1_000  # ours: upstream takes any, and needs minutes to print a large one
+_EXPONENT_LIMIT = 1_000  # ours: upstream takes any, and spends minutes on a large one
 _LENGTH_LIMIT = 1_000  # ours, likewise
 
 

@@ -67,12 +67,12 @@ def meant(name: str, context: Context) -> str | None:
     """The GPU resource that a wrong `name` was meant to be; `None` if nothing speaks for one.
 
     Wrong is what no device plugin advertises: the alpha name of Kubernetes 1.3 to 1.10, names
-    that differ from a known one in case only or by a known slip, and known names under a domain
-    one or two letters off.
+    that differ from a known one in case only or by a known slip, known names under a domain one
+    or two letters off, and the `requests.` or `limits.` of quotas used in a container.
     """
     if is_gpu(name, context):
         return None
-    lower = name.lower()
+    lower = name.lower().removeprefix("requests.").removeprefix("limits.")
     if lower in _WRONG:
         return _WRONG[lower]
     if is_gpu(lower, context):
@@ -80,6 +80,6 @@ def meant(name: str, context: Context) -> str | None:
     domain, _, local = lower.replace(".com.", ".com/", 1).rpartition("/")
     for right in difflib.get_close_matches(domain, ("nvidia.com", "tencent.com"), 1, 0.8):
         candidate = f"{right}/{local}"
-        if is_gpu(candidate, context) and candidate != lower:
+        if is_gpu(candidate, context):
             return candidate
     return None

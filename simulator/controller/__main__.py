@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import logging
+import os
 import signal
 import sys
 from pathlib import Path
@@ -12,6 +13,8 @@ from pathlib import Path
 from simulator import api
 from simulator.control_plane import ControlPlane
 from simulator.controller.device_plugin import DevicePlugins
+from simulator.controller.follow import follow
+from simulator.controller.operator import Operator
 from simulator.controller.preparation import Preparation
 
 #: Seconds between two looks whether the cluster's folder is still there.
@@ -36,8 +39,23 @@ async def run(plane: ControlPlane) -> None:
 
     async with api.connect(plane.access()) as client:
         plugins = DevicePlugins(client, Preparation(root), plane.logs)
+        operator = Operator(client)
+
+        def changed(node: api.Json) -> None:
+            plugins.node_changed(node)
+            operator.node_changed(node)
+
+        def gone(node: api.Json) -> None:
+            plugins.node_gone(node)
+            operator.node_gone(node)
+
+        def ready() -> None:
+            plane.controller_ready.write_text(str(os.getpid()))
+
         tasks = [
+            asyncio.create_task(follow(client, "/api/v1/nodes", changed, gone, ready)),
             asyncio.create_task(plugins.run()),
+            asyncio.create_task(operator.run()),
             asyncio.create_task(stop.wait()),
             asyncio.create_task(abandoned()),
         ]

@@ -48,8 +48,6 @@ class DevicePlugins:
         async with asyncio.TaskGroup() as group:
             group.create_task(self._queue.run(WORKERS))
             group.create_task(self._watch_hosts())
-            nodes = follow(self._api, "/api/v1/nodes", self._node_changed, self._node_gone)
-            group.create_task(nodes)
             for selector in SELECTORS:
                 pods = follow(
                     self._api,
@@ -60,13 +58,15 @@ class DevicePlugins:
                 )
                 group.create_task(pods)
 
-    def _node_changed(self, item: Json) -> None:
+    def node_changed(self, item: Json) -> None:
+        """A node is or became so."""
         node = judge.read_node(item)
         if node is not None and node != self._nodes.get(node.name):
             self._nodes[node.name] = node
             self._queue.add(node.name)
 
-    def _node_gone(self, item: Json) -> None:
+    def node_gone(self, item: Json) -> None:
+        """A node went."""
         self._nodes.pop(item["metadata"]["name"], None)
 
     def _pod_changed(self, item: Json) -> None:
@@ -105,12 +105,14 @@ class DevicePlugins:
         if node is None or (node.host is not None and node.name not in self._prepared):
             return  # gone, or its host is not looked at yet
         pods = list(self._pods[name].values())
+        # The operator's plugin waits in an init container until the toolkit has run.
+        waits = any(pod.is_toolkit and not pod.ready for pod in pods)
         problem = judge.plugin_message(node, self._is_prepared(node, pods))
         for pod in pods:
             if pod.is_validation:
                 if pod.phase == "Running" and not pod.outcome:
                     await self._end_validation(node, pod, problem)
-            elif not pod.is_toolkit:
+            elif not pod.is_toolkit and not waits:
                 wanted = judge.plugin_outcome(pod, problem)
                 if (pod.outcome, pod.message) != wanted:
                     await self._decide(pod, *wanted)
@@ -154,7 +156,7 @@ class DevicePlugins:
             notes = {marks.FAULT_MESSAGE: message or None}
             body = {"metadata": {"annotations": notes}}
             path = f"/api/v1/nodes/{node.name}"
-            self._node_changed(await self._api.request("PATCH", path, body, MERGE))
+            self.node_changed(await self._api.request("PATCH", path, body, MERGE))
 
     async def _set_resources(
         self, node: judge.Node, capacity: int | None, allocatable: int | None
@@ -166,5 +168,5 @@ class DevicePlugins:
             "allocatable": {marks.GPU: str(allocatable)},
         }
         path = f"/api/v1/nodes/{node.name}/status"
-        self._node_changed(await self._api.request("PATCH", path, {"status": status}, MERGE))
+        self.node_changed(await self._api.request("PATCH", path, {"status": status}, MERGE))
         log.info("node %s: %s of %s GPUs allocatable", node.name, allocatable, capacity)

@@ -18,10 +18,17 @@ RETRY = 0.5
 Seen = Callable[[Json], None]
 
 
-async def follow(api: Api, path: str, changed: Seen, gone: Seen, **params: str) -> None:
+async def follow(
+    api: Api,
+    path: str,
+    changed: Seen,
+    gone: Seen,
+    listed_once: Callable[[], None] = lambda: None,
+    **params: str,
+) -> None:
     """Call ``changed`` for each object that is or becomes, ``gone`` for each that went.
 
-    Runs until cancelled. A collection that is not served (a CRD that is not there yet) is empty.
+    Runs until cancelled; ``listed_once`` is called after each list. A collection that is not served (a CRD that is not there yet) is empty.
     """
     known: dict[str, Json] = {}
     while True:
@@ -33,6 +40,7 @@ async def follow(api: Api, path: str, changed: Seen, gone: Seen, **params: str) 
             for uid, item in fresh.items():
                 known[uid] = item
                 changed(item)
+            listed_once()
             while True:
                 async for event in api.watch(path, version, **params):
                     item = event["object"]

@@ -51,8 +51,8 @@ def read_node(item: Json) -> Node | None:
         return None
     try:
         found = faults.parse(notes.get(marks.FAULT, ""))
-    except faults.FaultError:
-        found = faults.Faults(driver_missing=True)  # never let a typing error pass as healthy
+    except faults.FaultError as error:
+        found = faults.Faults(unknown=str(error))  # a typing error must not pass as healthy
     status = item.get("status") or {}
     return Node(
         name=item["metadata"]["name"],

@@ -38,6 +38,9 @@ for number in 0 1 2; do
     ln -s "/proc/self/fd/$number" "$root/dev/$name"
 done
 
+[ -e "$root/etc/hosts" ] ||
+    printf '127.0.0.1 localhost %s\n::1 localhost\n' "$HOST_NAME" >"$root/etc/hosts"
+
 # The declared user may become root without a password, as a cloud image's first user may.
 if [ "$HOST_USER" != root ] && ! grep -q "^$HOST_USER:" "$root/etc/passwd"; then
     echo "$HOST_USER:x:1000:1000::/home/$HOST_USER:/bin/bash" >>"$root/etc/passwd"

@@ -15,6 +15,10 @@ from toolchain import cache_dir
 NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?")
 
 
+DRIVER = "595.91.07"
+"""The driver version that simulated GPU hosts show unless told otherwise."""
+
+
 class HostError(RuntimeError):
     """A simulated host can't be made, started or stopped; the message names host and cure."""
 
@@ -39,13 +43,13 @@ class HostSettings:
     """What the simulated hardware shows.
 
     ``gpus``: NVIDIA PCI devices on each host with the role ``gpu-worker`` (default 8), or by host
-    name. ``driver``: version of the NVIDIA kernel driver that is loaded on those hosts, ``None``
-    (the default) for no driver. ``mode``: ``namespaces`` or ``plain``; ``None`` takes namespaces
+    name. ``driver``: version of the NVIDIA kernel driver that those hosts show as loaded, ``None``
+    for no driver. ``mode``: ``namespaces`` or ``plain``; ``None`` takes namespaces
     where they work.
     """
 
     gpus: int | Mapping[str, int] = 8
-    driver: str | None = None
+    driver: str | None = DRIVER
     mode: str | None = None
 
     def gpus_of(self, host: Host) -> int:

@@ -16,13 +16,20 @@ from pathlib import Path
 import asyncssh
 
 from simulator.hosts import processes
-from simulator.hosts.model import Spec
+from simulator.hosts.model import HostError, Spec
 
 FIXTURES = Path(__file__).with_name("fixtures_plain")
+NEEDED = ("awk", "flock", "sha256sum", "timeout")
 
 
 def start(folder: Path, spec: Spec) -> None:
     """Make the scratch root if it is not there, and start the host's server."""
+    missing = [name for name in NEEDED if not shutil.which(name)]
+    if missing:
+        raise HostError(
+            f"host {spec.name}: found no {', '.join(missing)} on PATH; wanted GNU coreutils and "
+            "util-linux for the scripts of simulated hosts; install them"
+        )
     _make_root(folder / "root", spec)
     source = Path(__file__).resolve().parents[2]
     inherited = [os.environ["PYTHONPATH"]] if os.environ.get("PYTHONPATH") else []

@@ -34,9 +34,10 @@ def find(folder: Path) -> list[int]:
             continue
         try:
             environment = b"\0" + (entry / "environ").read_bytes() + b"\0"
-            if any(mark in environment for mark in marks) or overlay in (
-                entry / "mountinfo"
-            ).read_bytes():
+            if (
+                any(mark in environment for mark in marks)
+                or overlay in (entry / "mountinfo").read_bytes()
+            ):
                 found.append(int(entry.name))
         except OSError:
             continue

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import config
+import toolchain
 from config import yaml_file
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -36,15 +39,23 @@ def test_every_problem_names_path_found_wanted_and_cure(path: Path) -> None:
         assert all((problem.path, problem.found, problem.wanted, problem.cure))
 
 
-def test_a_plain_text_secret_is_not_repeated() -> None:
-    for path in BROKEN:
-        if "not-to-be-repeated" in path.read_text(encoding="utf-8"):
-            with pytest.raises(config.ConfigError) as raised:
-                config.load_stack_file(path)
-            assert "not-to-be-repeated" not in str(raised.value)
-            assert "pulumi config set --secret gpu-cluster:sshPrivateKey" in str(raised.value)
-            return
-    pytest.fail("no fixture holds a plain-text secret")
+@pytest.mark.parametrize(
+    "path",
+    [path for path in BROKEN if "not-to-be-repeated" in path.read_text(encoding="utf-8")],
+    ids=lambda path: path.stem,
+)
+def test_a_plain_text_secret_is_not_repeated(path: Path) -> None:
+    with pytest.raises(config.ConfigError) as raised:
+        config.load_stack_file(path)
+    assert "not-to-be-repeated" not in str(raised.value)
+    assert "pulumi config set --secret gpu-cluster:sshPrivateKey" in str(raised.value)
+
+
+def test_an_encrypted_secret_is_accepted(tmp_path: Path) -> None:
+    text = (ROOT / "Pulumi.dev.yaml").read_text(encoding="utf-8")
+    path = tmp_path / "Pulumi.dev.yaml"
+    path.write_text(f"{text}  gpu-cluster:sshPrivateKey:\n    secure: v1:AAAA\n")
+    assert config.load_stack_file(path) == config.load_stack_file(ROOT / "Pulumi.dev.yaml")
 
 
 @pytest.mark.parametrize("path", STACKS, ids=lambda path: path.name)
@@ -134,20 +145,16 @@ def test_scalars_have_the_types_that_the_engine_gives_them() -> None:
     }
 
 
-def test_pulumis_own_engine_reads_the_same(tmp_path: Path) -> None:
-    pulumi = shutil.which("pulumi")
-    if pulumi is None:
-        pytest.skip("pulumi is not on PATH; `make test` puts the toolchain there")
-    (tmp_path / "Pulumi.yaml").write_text("name: gpu-cluster\nruntime: python\n")
-    stack = tmp_path / "Pulumi.t.yaml"
-    stack.write_text(f"config:\n  gpu-cluster:cluster: {SCALARS}\n")
-    ours = yaml_file.read(stack).value["config"]["gpu-cluster:cluster"]
-    state = tmp_path / "state"
+def engines_reading(directory: Path, stack: str) -> Any:
+    """The structured key as the real engine reads it from `Pulumi.<stack>.yaml`."""
+    pulumi = str(toolchain.ensure("pulumi")["pulumi"].path)
+    (directory / "Pulumi.yaml").write_text("name: gpu-cluster\nruntime: python\n")
+    state = directory / "state"
     state.mkdir()
     environment = {
         **os.environ,
-        "HOME": str(tmp_path),
-        "PULUMI_HOME": str(tmp_path / "home"),
+        "HOME": str(directory),
+        "PULUMI_HOME": str(directory / "home"),
         "PULUMI_BACKEND_URL": f"file://{state}",
         "PULUMI_CONFIG_PASSPHRASE": "for this test only",
         "PULUMI_SKIP_UPDATE_CHECK": "true",
@@ -156,7 +163,7 @@ def test_pulumis_own_engine_reads_the_same(tmp_path: Path) -> None:
 
     def run(*arguments: str) -> str:
         done = subprocess.run(
-            [pulumi, *arguments, "--cwd", str(tmp_path), "--non-interactive"],
+            [pulumi, *arguments, "--cwd", str(directory), "--non-interactive"],
             env=environment,
             capture_output=True,
             text=True,
@@ -166,6 +173,19 @@ def test_pulumis_own_engine_reads_the_same(tmp_path: Path) -> None:
         assert done.returncode == 0, done.stderr
         return done.stdout
 
-    run("stack", "init", "t")
-    theirs = yaml_file.parse(run("config", "get", "gpu-cluster:cluster", "--stack", "t")).value
-    assert theirs == ours
+    run("stack", "init", stack)
+    return json.loads(run("config", "get", "gpu-cluster:cluster", "--stack", stack))
+
+
+def test_pulumis_own_engine_gives_scalars_the_same_types(tmp_path: Path) -> None:
+    stack = tmp_path / "Pulumi.t.yaml"
+    stack.write_text(f"config:\n  gpu-cluster:cluster: {SCALARS}\n")
+    ours = yaml_file.read(stack).value["config"]["gpu-cluster:cluster"]
+    assert engines_reading(tmp_path, "t") == ours
+
+
+@pytest.mark.parametrize("path", STACKS, ids=lambda path: path.name)
+def test_pulumis_own_engine_reads_the_same_cluster(path: Path, tmp_path: Path) -> None:
+    shutil.copy(path, tmp_path)
+    read = engines_reading(tmp_path, path.name.split(".")[1])
+    assert config.load(read) == config.load_stack_file(path)

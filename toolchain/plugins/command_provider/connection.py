@@ -106,9 +106,7 @@ async def connect(
                 jump = await stack.enter_async_context(_dial(proxy, None, note))
             except CommandError as error:
                 raise CommandError(f"proxy {error}") from None
-        yield await stack.enter_async_context(
-            _dial(endpoint(connection, environment), jump, note)
-        )
+        yield await stack.enter_async_context(_dial(endpoint(connection, environment), jump, note))
 
 
 @asynccontextmanager
@@ -211,9 +209,7 @@ async def _agent_keys(target: Endpoint, stack: AsyncExitStack, *, required: bool
         return []
 
 
-def _mismatch(
-    target: Endpoint, trusted: asyncssh.SSHKey, refused: asyncssh.SSHKey | None
-) -> str:
+def _mismatch(target: Endpoint, trusted: asyncssh.SSHKey, refused: asyncssh.SSHKey | None) -> str:
     found = f"{refused.get_algorithm()} {refused.get_fingerprint()}" if refused else "another key"
     return (
         f"{target}: host key mismatch: found {found}, wanted {trusted.get_algorithm()} "

@@ -66,9 +66,7 @@ class ResourceLog:
     async def _send(self) -> None:
         while self._lines or self._warnings:
             for text in self._take(self._warnings):
-                await self._engine.send(
-                    engine_pb2.WARNING, text, self._urn, ephemeral=False
-                )
+                await self._engine.send(engine_pb2.WARNING, text, self._urn, ephemeral=False)
             batch = self._batch()
             if batch:
                 await self._engine.send(engine_pb2.INFO, batch, self._urn, ephemeral=True)

@@ -115,7 +115,7 @@ def check(token: str, news: Mapping[str, Any]) -> tuple[values.Properties, Failu
     for name, value in inputs.items():
         failures += _check_type(name, values.reveal(value), known[name])
     if "connection" in inputs:
-        connection = values.reveal(inputs["connection"])
+        connection: Any = values.reveal(inputs["connection"])
         if isinstance(connection, dict):
             connection = _with_defaults(connection)
             failures += _check_connection("connection", connection)
@@ -136,7 +136,9 @@ def _check_type(path: str, value: Any, wanted: str) -> Failures:
 
 
 def _with_defaults(connection: Mapping[str, Any]) -> values.Properties:
-    filled = _ENDPOINT_DEFAULTS | {k: v for k, v in connection.items() if v is not None}
+    filled: values.Properties = _ENDPOINT_DEFAULTS | {
+        k: v for k, v in connection.items() if v is not None
+    }
     if isinstance(filled.get("proxy"), dict):
         filled["proxy"] = _with_defaults(filled["proxy"])
     return filled

@@ -53,9 +53,9 @@ async def run(
             start_new_session=True,
         )
     except (OSError, ValueError) as error:
-        raise CommandError(f"cannot start {words[0]!r} in {directory or os.getcwd()}: {error}") from None
-    assert process.stdout is not None
-    assert process.stderr is not None
+        raise CommandError(
+            f"cannot start {words[0]!r} in {directory or os.getcwd()}: {error}"
+        ) from None
     try:
         await asyncio.gather(
             _feed(process, stdin),
@@ -81,8 +81,8 @@ async def _feed(process: asyncio.subprocess.Process, text: str) -> None:
     process.stdin.close()
 
 
-async def _drain(reader: asyncio.StreamReader, stream: str, output: Output) -> None:
-    while data := await reader.read(_READ):
+async def _drain(reader: asyncio.StreamReader | None, stream: str, output: Output) -> None:
+    while reader is not None and (data := await reader.read(_READ)):
         output.feed(stream, data)
 
 

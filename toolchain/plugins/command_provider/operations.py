@@ -171,5 +171,3 @@ def copy_is_needed(new: Mapping[str, Any], old: Mapping[str, Any]) -> bool:
         return source.get("hash"), values.reveal(properties.get("remotePath"))
 
     return bool(identity(new) != identity(old))
-
-

@@ -80,9 +80,7 @@ class Output:
         logging = logging or "stdoutAndStderr"
         self._kept = {"stdout": bytearray(), "stderr": bytearray()}
         self._lines = {
-            stream: _Lines(shown)
-            for stream in self._kept
-            if logging in (stream, "stdoutAndStderr")
+            stream: _Lines(shown) for stream in self._kept if logging in (stream, "stdoutAndStderr")
         }
         self._tail = bytearray()
 
@@ -109,7 +107,7 @@ class Output:
         """The last output of both streams in the order it came, at most 4096 characters."""
         text = redact(self._tail.decode("utf-8", "replace")).rstrip("\n")
         if len(text) > _TAIL_CHARACTERS:
-            text = f"… ({len(text) - _TAIL_CHARACTERS} characters before)\n" + text[
-                -_TAIL_CHARACTERS:
-            ]
+            text = (
+                f"… ({len(text) - _TAIL_CHARACTERS} characters before)\n" + text[-_TAIL_CHARACTERS:]
+            )
         return text

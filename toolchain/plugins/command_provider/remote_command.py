@@ -20,6 +20,26 @@ _WINDOW = 2 * 1024 * 1024
 _PACKET = 32768
 
 
+_SWEEP = """
+each() {
+  for stat in /proc/[0-9]*/stat; do
+    { read -r line <"$stat"; } 2>/dev/null || continue
+    pid=${line%% *}
+    set -- ${line##*) }  # state, parent, group, session
+    visit "$2" "$4"
+  done
+}
+visit() { [ "$1" = "$PPID" ] && [ "$pid" != "$$" ] && leaders="$leaders$pid "; }
+leaders=" "
+each
+visit() { case "$leaders" in *" $2 "*) kill -SIGNAL "$pid" ;; esac; }
+each
+[ "$leaders" != " " ]
+"""
+"""The sessions of one SSH connection are children of one sshd process, and each is a session
+(setsid) of its own; so this finds all processes of the sessions beside it, and no others."""
+
+
 class VariableRefused(CommandError):
     """The SSH server does not accept an environment variable."""
 
@@ -85,7 +105,7 @@ async def _start(
     variables = {
         name.encode(): value.encode() for name, value in {**environment, **previous}.items()
     }
-    process = await channel.create(
+    process: Any = await channel.create(
         asyncssh.SSHClientProcess,
         command,
         None,
@@ -100,7 +120,6 @@ async def _start(
         False,
         False,
     )
-    assert isinstance(process, asyncssh.SSHClientProcess)
     return process, channel.refused
 
 
@@ -144,7 +163,7 @@ async def run(
     except (asyncssh.Error, OSError) as error:
         return f"connection lost ({error or type(error).__name__})", refused
     except asyncio.CancelledError:
-        await asyncio.shield(_end(process))
+        await asyncio.shield(_end(connection, process))
         raise
     if process.exit_signal:
         return f"signal {process.exit_signal[0]}", refused
@@ -167,15 +186,27 @@ async def _drain(reader: asyncssh.SSHReader[bytes], stream: str, output: Output)
         output.feed(stream, data)
 
 
-async def _end(process: asyncssh.SSHClientProcess[bytes]) -> None:
-    """Ends the remote process group: SIGTERM, and SIGKILL after `GRACE` seconds.
-
-    By the `signal` request of RFC 4254, section 6.9, which OpenSSH serves since 7.9.
-    """
+async def _end(
+    connection: asyncssh.SSHClientConnection, process: asyncssh.SSHClientProcess[bytes]
+) -> None:
+    """Ends every process of the remote session: SIGTERM, and SIGKILL after `GRACE` seconds."""
     for name in ("TERM", "KILL"):
-        with suppress(OSError, asyncssh.Error):
-            process.send_signal(name)
+        with suppress(OSError, asyncssh.Error, TimeoutError):
+            if not await asyncio.wait_for(_sweep(connection, name), GRACE):
+                process.send_signal(name)
         with suppress(TimeoutError):
             await asyncio.wait_for(process.wait_closed(), GRACE)
             return
     process.close()
+
+
+async def _sweep(connection: asyncssh.SSHClientConnection, name: str) -> bool:
+    """Signals the connection's other sessions from one more session; whether there were any.
+
+    OpenSSH does not serve the `signal` request of RFC 4254, section 6.9, when root is logged in
+    (session.c: it needs privilege separation), and a closed channel ends nothing by itself.
+    """
+    done = await connection.run(
+        "exec sh", input=_SWEEP.replace("SIGNAL", name), check=False, timeout=GRACE
+    )
+    return done.exit_status == 0

@@ -8,13 +8,12 @@ import os
 import secrets
 import signal
 import sys
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Mapping
 from contextlib import suppress
 from typing import Any, NoReturn, TypeVar
 
 import grpc
 from google.protobuf import empty_pb2
-from pulumi.runtime._grpc_settings import _GRPC_CHANNEL_OPTIONS
 from pulumi.runtime.proto import plugin_pb2, provider_pb2, provider_pb2_grpc
 
 from . import VERSION, difference, inputs, operations, values
@@ -26,6 +25,9 @@ _PARENT_POLL = 0.5
 
 _SHUTDOWN_LIMIT = 8
 """Seconds for running commands to end; the engine kills a plugin 10 s after SIGINT."""
+
+_OPTIONS = (("grpc.max_receive_message_length", 400 << 20),)
+"""The engine's own limit for a message (pulumi/pulumi, sdk/go/common/util/rpcutil)."""
 
 _COMMANDS = (inputs.LOCAL_COMMAND, inputs.REMOTE_COMMAND)
 
@@ -207,9 +209,7 @@ class CommandProvider(provider_pb2_grpc.ResourceProviderServicer):
 
         return await self._guarded(work(), log, request.timeout, context)
 
-    async def _guarded(
-        self, work: Awaitable[T], log: ResourceLog, limit: float, context: Any
-    ) -> T:
+    async def _guarded(self, work: Awaitable[T], log: ResourceLog, limit: float, context: Any) -> T:
         """Runs `work` as a task that `Cancel` and the resource's own timeout end."""
         task = asyncio.ensure_future(work)
         self._running.add(task)
@@ -254,7 +254,7 @@ def _unknown_outputs(token: str, properties: Mapping[str, Any]) -> values.Proper
 
 async def _serve(engine_address: str) -> None:
     provider = CommandProvider(engine_address)
-    server = grpc.aio.server(options=_GRPC_CHANNEL_OPTIONS)
+    server = grpc.aio.server(options=_OPTIONS)
     provider_pb2_grpc.add_ResourceProviderServicer_to_server(provider, server)
     port = server.add_insecure_port("127.0.0.1:0")
     if port == 0:

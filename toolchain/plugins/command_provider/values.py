@@ -1,7 +1,8 @@
 """Property values as they travel between engine and plugin.
 
 A value is plain Python data (what a protobuf `Struct` holds); secrets, assets and archives are
-dicts marked by a signature, unknowns are one reserved string (pulumi.runtime.rpc).
+dicts marked by a signature, unknowns are one reserved string. The constants are those of
+pulumi.runtime.rpc, which is not imported because it takes the whole SDK with it.
 """
 
 from __future__ import annotations
@@ -10,13 +11,12 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from google.protobuf import json_format, struct_pb2
-from pulumi.runtime import rpc
 
-UNKNOWN = rpc.UNKNOWN
-SIGNATURE = rpc._special_sig_key
-ASSET = rpc._special_asset_sig
-ARCHIVE = rpc._special_archive_sig
-_SECRET = rpc._special_secret_sig
+UNKNOWN = "04da6b54-80e4-46f7-96ec-b56ff0331ba9"
+SIGNATURE = "4dabf18193072939515e22adb298388d"
+ASSET = "c44067f5952c0a294b673a41bacd8c17"
+ARCHIVE = "0def7320c3a5731c473e5ecbe6d01bc7"
+SECRET = "1b47061264138c4ac30d75fd1eb44270"  # noqa: S105
 
 Properties = dict[str, Any]
 
@@ -34,12 +34,12 @@ def encode(properties: Mapping[str, Any]) -> struct_pb2.Struct:
 
 
 def is_secret(value: Any) -> bool:
-    return isinstance(value, dict) and value.get(SIGNATURE) == _SECRET
+    return isinstance(value, dict) and value.get(SIGNATURE) == SECRET
 
 
 def secret(value: Any) -> Any:
     """`value` marked as a secret, once."""
-    return value if is_secret(value) else {SIGNATURE: _SECRET, "value": value}
+    return value if is_secret(value) else {SIGNATURE: SECRET, "value": value}
 
 
 def reveal(value: Any) -> Any:

@@ -8,7 +8,7 @@ import signal
 import struct
 import subprocess
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -61,6 +61,12 @@ class Children:
                 os.killpg(child.pid, signal.SIGKILL)
 
 
+def _send(child: subprocess.Popen[bytes], data: bytes) -> None:
+    if child.stdin is not None:
+        child.stdin.write(data)
+        child.stdin.flush()
+
+
 def run_program(children: Children, python: str, request: Any, engine_address: str) -> Any:
     """Runs the program of a `RunRequest` under another interpreter; returns the `RunResponse`."""
     read, write = os.pipe()
@@ -73,10 +79,8 @@ def run_program(children: Children, python: str, request: Any, engine_address: s
         )
         os.close(write)
         data = request.SerializeToString()
-        assert child.stdin is not None
         with suppress(BrokenPipeError):
-            child.stdin.write(struct.pack(">Q", len(data)) + data)
-            child.stdin.flush()
+            _send(child, struct.pack(">Q", len(data)) + data)
         encoded = answer.read()
     if encoded or child.wait() == 0:
         children.finish(child)
@@ -116,14 +120,17 @@ def run_plugin(children: Children, request: Any, context: Any) -> Iterator[Any]:
     )
     output: queue.SimpleQueue[Any] = queue.SimpleQueue()
 
-    def drain(stream: Any, field: str) -> None:
+    def drain(stream: Any, message: Callable[[bytes], Any]) -> None:
         while data := os.read(stream.fileno(), 65536):
-            output.put(language_pb2.RunPluginResponse(**{field: data}))
+            output.put(message(data))
         output.put(None)
 
     context.add_callback(lambda: children.finish(child))
-    for stream, field in ((child.stdout, "stdout"), (child.stderr, "stderr")):
-        threading.Thread(target=drain, args=(stream, field), daemon=True).start()
+    for stream, message in (
+        (child.stdout, lambda data: language_pb2.RunPluginResponse(stdout=data)),
+        (child.stderr, lambda data: language_pb2.RunPluginResponse(stderr=data)),
+    ):
+        threading.Thread(target=drain, args=(stream, message), daemon=True).start()
     for _ in range(2):
         while (item := output.get()) is not None:
             yield item

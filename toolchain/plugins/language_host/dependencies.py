@@ -59,7 +59,6 @@ def _stream(command: list[str]) -> Iterator[bytes]:
     with subprocess.Popen(
         command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
     ) as process:
-        assert process.stdout is not None
-        yield from process.stdout
+        yield from process.stdout or ()
     if process.returncode:
         raise subprocess.CalledProcessError(process.returncode, command)

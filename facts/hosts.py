@@ -1,0 +1,248 @@
+"""A read-only look at hosts by SSH: one connection, one command each, all at once."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import dataclasses
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Protocol
+
+import asyncssh
+
+PROBE_LIMIT = 10.0
+"""Seconds for one host: connection, log-in and probe together."""
+AT_ONCE = 64
+"""Hosts that are looked at together."""
+
+
+class Endpoint(Protocol):
+    """What is read of ``config.Host`` and ``config.Bastion``."""
+
+    @property
+    def address(self) -> str: ...
+    @property
+    def port(self) -> int: ...
+    @property
+    def user(self) -> str: ...
+    @property
+    def host_key(self) -> str: ...
+
+
+class Host(Endpoint, Protocol):
+    """What is read of ``config.Host``."""
+
+    @property
+    def name(self) -> str: ...
+
+
+class Ssh(Protocol):
+    """What is read of ``config.Ssh``."""
+
+    @property
+    def bastion(self) -> Endpoint | None: ...
+
+
+@dataclasses.dataclass(frozen=True)
+class HostFacts:
+    """What the probe found on one host.
+
+    Attributes:
+        error: why nothing was found; empty when the host answered, and then the rest holds.
+        refused: the host was reached but not trusted: its key is another, or it lets us not in.
+        driver: version of the loaded NVIDIA kernel driver; None where none is loaded.
+        containerd: version of containerd on PATH; None where there is none.
+        toolkit: version of nvidia-ctk on PATH; None where there is none.
+        nvidia_runtime: whether containerd's merged configuration has the nvidia runtime.
+        loaded: those of nouveau and nova_core that are loaded.
+        swap: active swap devices.
+        package_lock: the package manager's lock file that is held; empty when none is.
+        digests: sha256 (or ``missing``) of every file that our scripts placed, by path.
+        applied: phases (``prepare``, ``runtime``) whose state is on the host.
+        drift: by phase, what differs from what was placed: file paths, ``swap``, ``containerd``.
+        now: the host's clock, UTC.
+        simulated: the host says that it is a simulated one.
+    """
+
+    error: str = ""
+    refused: bool = False
+    os: str = ""
+    os_version: str = ""
+    arch: str = ""
+    kernel: str = ""
+    nvidia_devices: int = 0
+    loaded: tuple[str, ...] = ()
+    driver: str | None = None
+    containerd: str | None = None
+    toolkit: str | None = None
+    nvidia_runtime: bool = False
+    swap: tuple[str, ...] = ()
+    cgroup: int = 0
+    disk_free_mib: int = 0
+    package_lock: str = ""
+    boot_id: str = ""
+    reboot_required: bool = False
+    simulated: bool = False
+    now: str = ""
+    applied: tuple[str, ...] = ()
+    digests: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    drift: Mapping[str, tuple[str, ...]] = dataclasses.field(default_factory=dict)
+
+
+async def observe(
+    hosts: Sequence[Host], ssh: Ssh, private_key: str, limit: float = PROBE_LIMIT
+) -> dict[str, HostFacts]:
+    """Look at every host, in parallel, each host's key checked against its ``host_key``.
+
+    Never raises for a host: what went wrong is the ``error`` of its facts. No user or system SSH
+    configuration, agent or known_hosts file is read.
+
+    Args:
+        ssh: gives the bastion, through which all connections go where there is one.
+        private_key: an OpenSSH private key.
+        limit: seconds for each host; also for the connection to the bastion.
+    """
+    if not hosts:
+        return {}
+    try:
+        key = asyncssh.import_private_key(private_key)
+    except (asyncssh.KeyImportError, ValueError) as error:
+        broken = HostFacts(error=f"the SSH private key can't be read: {error}", refused=True)
+        return {host.name: broken for host in hosts}
+    gate = asyncio.Semaphore(AT_ONCE)
+    async with contextlib.AsyncExitStack() as stack:
+        tunnel = None
+        if ssh.bastion is not None:
+            try:
+                async with asyncio.timeout(limit):
+                    tunnel = await stack.enter_async_context(_connect(ssh.bastion, key, None))
+            except (OSError, asyncssh.Error, TimeoutError) as error:
+                facts = _failure(error, limit, "bastion: ")
+                return {host.name: facts for host in hosts}
+
+        async def look(host: Host) -> HostFacts:
+            async with gate:
+                return await _probe(host, key, tunnel, limit)
+
+        found = await asyncio.gather(*(look(host) for host in hosts))
+    return {host.name: facts for host, facts in zip(hosts, found, strict=True)}
+
+
+@contextlib.asynccontextmanager
+async def _connect(
+    to: Endpoint, key: asyncssh.SSHKey, tunnel: asyncssh.SSHClientConnection | None
+) -> AsyncIterator[asyncssh.SSHClientConnection]:
+    trusted = asyncssh.import_public_key(to.host_key)
+    connection = await asyncssh.connect(
+        to.address,
+        to.port,
+        username=to.user,
+        client_keys=[key],
+        known_hosts=([trusted], [], []),
+        config=None,
+        agent_path=None,
+        tunnel=tunnel or (),
+    )
+    try:
+        yield connection
+    finally:
+        connection.abort()
+
+
+async def _probe(
+    host: Host,
+    key: asyncssh.SSHKey,
+    tunnel: asyncssh.SSHClientConnection | None,
+    limit: float,
+) -> HostFacts:
+    command = f"timeout -k 1 {limit:.0f} sh -s"
+    if host.user != "root":
+        command = f"sudo -n {command}"
+    try:
+        async with asyncio.timeout(limit), _connect(host, key, tunnel) as connection:
+            done = await connection.run(command, input=_PROBE, check=False, errors="replace")
+    except (OSError, asyncssh.Error, TimeoutError, ValueError) as error:
+        return _failure(error, limit)
+    output = str(done.stdout or "")
+    if "end=ok" not in output.splitlines():
+        last = str(done.stderr or "").strip().splitlines()[-1:] or ["no message"]
+        return HostFacts(error=f"the probe ended with status {done.exit_status}: {last[0]}")
+    return parse(output.splitlines())
+
+
+def _failure(error: BaseException, limit: float, where: str = "") -> HostFacts:
+    refused = (asyncssh.HostKeyNotVerifiable, asyncssh.PermissionDenied, asyncssh.KeyImportError)
+    if isinstance(error, asyncssh.HostKeyNotVerifiable):
+        text = f"the host shows another key than the declared one ({error.reason})"
+    elif isinstance(error, asyncssh.PermissionDenied):
+        text = f"the host does not let us log in ({error.reason})"
+    elif isinstance(error, TimeoutError):
+        text = f"no answer within {limit:.0f} s"
+    else:
+        text = str(error) or type(error).__name__
+    return HostFacts(error=where + text, refused=isinstance(error, refused))
+
+
+def parse(lines: Iterable[str]) -> HostFacts:
+    """The probe's lines as facts. Unknown keys are passed over."""
+    single: dict[str, str] = {}
+    repeated: dict[str, list[str]] = {"loaded": [], "applied": [], "digest": [], "drift": []}
+    for line in lines:
+        key, separator, value = line.partition("=")
+        if separator:
+            repeated.get(key, []).append(value)
+            single[key] = value
+    drift: dict[str, tuple[str, ...]] = {}
+    for phase, path in sorted(_split(value, 2) for value in repeated["drift"]):
+        drift[phase] = (*drift.get(phase, ()), path)
+    digests = [_split(value, 3) for value in repeated["digest"]]
+    return HostFacts(
+        os=single.get("os", ""),
+        os_version=single.get("os_version", ""),
+        arch=single.get("arch", ""),
+        kernel=single.get("kernel", ""),
+        nvidia_devices=_number(single.get("nvidia_devices")),
+        loaded=tuple(repeated["loaded"]),
+        driver=single.get("driver") or None,
+        containerd=single.get("containerd") or None,
+        toolkit=single.get("toolkit") or None,
+        nvidia_runtime=single.get("nvidia_runtime") == "yes",
+        swap=tuple(single.get("swap", "").split()),
+        cgroup=_number(single.get("cgroup")),
+        disk_free_mib=_number(single.get("disk_free_mib")),
+        package_lock=single.get("package_lock", ""),
+        boot_id=single.get("boot_id", ""),
+        reboot_required=single.get("reboot_required") == "yes",
+        simulated=single.get("simulated") == "yes",
+        now=single.get("now", ""),
+        applied=tuple(repeated["applied"]),
+        digests={path: digest for _, digest, path in sorted(digests)},
+        drift=drift,
+    )
+
+
+def drift(facts: HostFacts, phase: str) -> str | None:
+    """Why ``phase`` must be applied again on a host where it was applied: one line, else None.
+
+    The line ends with the host's time, so that the same drift found again reads differently. A
+    host that could not be looked at gives None: nothing is known.
+    """
+    if facts.error:
+        return None
+    if phase not in facts.applied:
+        return f"not applied on this host, {facts.now}"
+    found = facts.drift.get(phase)
+    return f"changed on the host: {', '.join(found)}, {facts.now}" if found else None
+
+
+def _split(text: str, parts: int) -> tuple[str, ...]:
+    words = text.split(" ", parts - 1)
+    return tuple(words + [""] * (parts - len(words)))
+
+
+def _number(text: str | None) -> int:
+    return int(text) if text and text.isdigit() else 0
+
+
+_PROBE = (Path(__file__).parent / "probe.sh").read_text()

@@ -1,0 +1,91 @@
+# shellcheck disable=SC2015 # a && b || continue: continue is meant for both
+# Tells what a host is, as key=value lines. Reads only; every path is prefixed by
+# GPU_CLUSTER_ROOT, which is empty on real hosts. Keys may repeat (drift, digest).
+root=${GPU_CLUSTER_ROOT-}
+
+say() {
+    printf '%s=%s\n' "$1" "$(printf %s "$2" | tr '\n' ' ')"
+}
+
+os_release() {
+    sed -n "s/^$1=//p" "$root/etc/os-release" 2>/dev/null | head -n 1 | tr -d \"\'
+}
+
+nvidia_devices() {
+    for device in "$root"/sys/bus/pci/devices/*; do
+        [ -r "$device/vendor" ] && [ -r "$device/class" ] || continue
+        read -r vendor <"$device/vendor"
+        read -r class <"$device/class"
+        case $vendor-$class in
+            0x10de-0x0300* | 0x10de-0x0302*) echo gpu ;;
+        esac
+    done | wc -l | tr -d ' '
+}
+
+# dpkg and apt lock with fcntl, which /proc/locks shows by inode.
+package_lock() {
+    for file in /var/lib/dpkg/lock-frontend /var/lib/dpkg/lock /var/lib/rpm/.rpm.lock; do
+        [ -e "$root$file" ] && [ -r "$root/proc/locks" ] || continue
+        awk -v inode=":$(stat -c %i "$root$file")" -v file="$file" '$2 != "->" &&
+            substr($6, length($6) - length(inode) + 1) == inode { print file; exit }' \
+            "$root/proc/locks"
+    done | head -n 1
+}
+
+nvidia_runtime() {
+    command -v containerd >/dev/null 2>&1 || return 0
+    [ -f "$root/etc/containerd/config.toml" ] || return 0
+    timeout 5 containerd --config "$root/etc/containerd/config.toml" config dump 2>/dev/null |
+        grep -q 'containerd\.runtimes\.nvidia\]' && echo yes || echo no
+}
+
+say os "$(os_release ID)"
+say os_version "$(os_release VERSION_ID)"
+say arch "$(uname -m)"
+say kernel "$(uname -r)"
+say nvidia_devices "$(nvidia_devices)"
+for module in nouveau nova_core; do
+    [ -d "$root/sys/module/$module" ] && say loaded "$module"
+done
+say driver "$(sed -n 's/^NVRM version:.*Module  *\([0-9][0-9.]*\).*/\1/p' \
+    "$root/proc/driver/nvidia/version" 2>/dev/null)"
+say containerd "$(timeout 5 containerd --version 2>/dev/null | awk '{ print $3 }' | sed 's/^v//')"
+say toolkit "$(timeout 5 nvidia-ctk --version 2>/dev/null | sed -n 's/.*version //p' | head -n 1)"
+nvidia_runtime=$(nvidia_runtime)
+say nvidia_runtime "$nvidia_runtime"
+swap=$(awk 'NR > 1 { print $1 }' "$root/proc/swaps" 2>/dev/null)
+say swap "$swap"
+case $(stat -f -c %T "$root/sys/fs/cgroup" 2>/dev/null) in
+    cgroup2fs) say cgroup 2 ;;
+    *) say cgroup 1 ;;
+esac
+say disk_free_mib "$(df -Pk "$root/var/lib" | awk 'NR == 2 { print int($4 / 1024) }')"
+say package_lock "$(package_lock)"
+say boot_id "$(cat "$root/proc/sys/kernel/random/boot_id" 2>/dev/null)"
+if [ -e "$root/run/reboot-required" ]; then say reboot_required yes; fi
+if [ -e "$root/run/gpu-cluster-simulated" ]; then say simulated yes; fi
+
+# What our scripts wrote (the last line of a path counts), and whether it is still so.
+for written in "$root"/var/lib/gpu-cluster/*/written; do
+    [ -r "$written" ] || continue
+    phase=${written%/written}
+    phase=${phase##*/}
+    awk '{ path = $0; sub(/^[0-9a-f]+  /, "", path); last[path] = $1 }
+        END { for (path in last) print last[path], path }' "$written" |
+        while read -r wanted path; do
+            found=$(sha256sum <"$root$path" 2>/dev/null | cut -d ' ' -f 1)
+            say digest "$phase ${found:-missing} $path"
+            [ "$found" = "$wanted" ] || say drift "$phase $path"
+        done
+done
+for phase in "$root"/var/lib/gpu-cluster/*/; do
+    [ -r "$phase/written" ] || continue
+    phase=${phase%/}
+    say applied "${phase##*/}"
+    case ${phase##*/} in
+        prepare) [ -z "$swap" ] || ! grep -q '^#gpu-cluster# ' "$root/etc/fstab" || say drift "prepare swap" ;;
+        runtime) [ "$nvidia_runtime" = yes ] || say drift "runtime containerd" ;;
+    esac
+done
+say now "$(date -u +%Y-%m-%dT%H:%M:%SZ)"
+say end ok

@@ -1,0 +1,85 @@
+"""The same rules inside the program, for runs that load no policy pack."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import pulumi
+
+from policies.declared import judge
+from policies.rules import UNKNOWN, Context, Severity
+from policies.stack import context_of
+
+if TYPE_CHECKING:
+    from config import Cluster
+
+# Below these keys the names are the user's own; elsewhere snake_case is Python's way of writing
+# Kubernetes' camelCase.
+_FREE = frozenset(
+    {"labels", "annotations", "limits", "requests", "nodeSelector", "matchLabels", "hard", "max"}
+    | {"min", "default", "defaultRequest", "overhead", "data", "stringData"}
+)
+
+
+class RuleBroken(pulumi.RunError):
+    """What a program declares breaks a mandatory rule."""
+
+
+def hold(cluster: Cluster) -> None:
+    """Hold every resource that the program registers from now on against the mandatory rules.
+
+    Registers a stack transformation, so it costs no call to the engine. A resource that breaks a
+    rule raises `RuleBroken` where it is made.
+    """
+    context = context_of(cluster)
+
+    def check(
+        args: pulumi.ResourceTransformationArgs,
+    ) -> pulumi.ResourceTransformationResult | None:
+        check_declared(args.type_, args.name, args.props, context)
+        return None
+
+    pulumi.runtime.register_stack_transformation(check)
+
+
+def check_declared(
+    type_: str, name: str, props: Mapping[str, object] | object, context: Context
+) -> None:
+    """Raise `RuleBroken` with the text of each mandatory rule that a resource breaks.
+
+    `type_`: the resource's type token; `name`: its Pulumi name; `props`: its arguments as the
+    program gave them. Outputs in them count as unknown: the policy pack sees more of them.
+    """
+    if not type_.startswith("kubernetes:"):
+        return
+    plain = _plain(props)
+    if not isinstance(plain, dict):
+        return
+    broken = [each for each in judge(type_, plain, context) if each.severity is Severity.MANDATORY]
+    if broken:
+        lines = "\n".join(f"  {each.message}" for each in broken)
+        raise RuleBroken(f"{type_} {name}: refused by the GPU rules\n{lines}")
+
+
+def _plain(value: object, free: bool = False) -> object:
+    """Arguments as plain data with Kubernetes' names; outputs and promises become `UNKNOWN`."""
+    if isinstance(value, pulumi.Output) or inspect.isawaitable(value):
+        return UNKNOWN
+    if isinstance(value, Mapping) or hasattr(type(value), "_pulumi_input_type"):
+        items = value if isinstance(value, Mapping) else vars(value)
+        result: dict[str, object] = {}
+        for key, item in items.items():
+            if item is not None and isinstance(key, str):
+                name = key if free else _camel(key)
+                result[name] = _plain(item, free=not free and name in _FREE)
+        return result
+    if isinstance(value, Sequence) and not isinstance(value, (str, bytes)):
+        return [_plain(item) for item in value]
+    return value
+
+
+def _camel(name: str) -> str:
+    head, *rest = name.split("_")
+    return head + "".join(part[:1].upper() + part[1:] for part in rest)

@@ -1,0 +1,209 @@
+"""Stands for the GPU Operator's program: from its running pod and its policy to operands.
+
+It cleans up more than the real one: when the policy goes, the node labels that it set go too. The
+real operator leaves them (NVIDIA/gpu-operator#1391).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from datetime import UTC, datetime
+
+from simulator import marks
+from simulator.api import MERGE, Api, ApiError, Json, gather
+from simulator.controller import operands
+from simulator.controller.follow import follow
+from simulator.controller.queue import Queue
+
+log = logging.getLogger(__name__)
+
+OPERATOR_POD = "app=gpu-operator,app.kubernetes.io/component=gpu-operator"
+MANAGED = ",".join(f"{key}={value}" for key, value in operands.MANAGED_BY.items())
+#: On a node: the labels that the simulated operator set, separated by commas.
+LABELLED = f"{marks.PREFIX}/operator-labels"
+PCI = "feature.node.kubernetes.io/pci-10de.present"
+
+
+class Operator:
+    """Keeps operands, runtime class, node labels and the policy's status in step."""
+
+    def __init__(self, api: Api) -> None:
+        self._api = api
+        self._policy: Json | None = None
+        self._pods: dict[str, str] = {}
+        self._daemon_sets: dict[str, Json] = {}
+        self._nodes: dict[str, tuple[dict[str, str], str]] = {}
+        self._applied: tuple[str, str] | None = None
+        self._queue = Queue(self._work)
+
+    async def run(self) -> None:
+        """Run until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._queue.run(1))
+            policies = follow(
+                self._api, operands.POLICIES, self._policy_changed, self._policy_gone
+            )
+            group.create_task(policies)
+            pods = follow(
+                self._api,
+                "/api/v1/pods",
+                self._pod_changed,
+                self._pod_gone,
+                labelSelector=OPERATOR_POD,
+            )
+            group.create_task(pods)
+            daemon_sets = follow(
+                self._api,
+                "/apis/apps/v1/daemonsets",
+                self._daemon_set_changed,
+                self._daemon_set_gone,
+                labelSelector=MANAGED,
+            )
+            group.create_task(daemon_sets)
+
+    def node_changed(self, item: Json) -> None:
+        """A node is or became so."""
+        meta = item["metadata"]
+        labels = meta.get("labels") or {}
+        if labels.get(PCI) != "true":
+            return
+        ours = {k: v for k, v in labels.items() if k in operands.NODE_LABELS}
+        found = (ours, (meta.get("annotations") or {}).get(LABELLED, ""))
+        if self._nodes.get(meta["name"]) != found:
+            self._nodes[meta["name"]] = found
+            self._queue.add(operands.POLICY)
+
+    def node_gone(self, item: Json) -> None:
+        """A node went."""
+        self._nodes.pop(item["metadata"]["name"], None)
+
+    def _policy_changed(self, item: Json) -> None:
+        if item["metadata"]["name"] == operands.POLICY:
+            gone = "deletionTimestamp" in item["metadata"]
+            self._policy = None if gone else item
+            self._queue.add(operands.POLICY)
+
+    def _policy_gone(self, item: Json) -> None:
+        if item["metadata"]["name"] == operands.POLICY:
+            self._policy = None
+            self._queue.add(operands.POLICY)
+
+    def _pod_changed(self, item: Json) -> None:
+        conditions = (item.get("status") or {}).get("conditions") or []
+        if any(c["type"] == "Ready" and c["status"] == "True" for c in conditions):
+            self._pods[item["metadata"]["uid"]] = item["metadata"]["namespace"]
+            self._queue.add(operands.POLICY)
+        else:
+            self._pod_gone(item)
+
+    def _pod_gone(self, item: Json) -> None:
+        self._pods.pop(item["metadata"]["uid"], None)
+
+    def _daemon_set_changed(self, item: Json) -> None:
+        if marks.SIMULATED_OPERAND in (item["metadata"].get("annotations") or {}):
+            self._daemon_sets[item["metadata"]["name"]] = item
+            self._queue.add(operands.POLICY)
+
+    def _daemon_set_gone(self, item: Json) -> None:
+        if self._daemon_sets.pop(item["metadata"]["name"], None):
+            self._queue.add(operands.POLICY)
+
+    async def _work(self, _: str) -> None:
+        if self._policy is None:
+            await self._clean()
+        elif self._pods:
+            namespace = next(iter(self._pods.values()))
+            await self._label()
+            await self._apply(self._policy, namespace)
+            await self._report(self._policy, namespace)
+
+    async def _label(self) -> None:
+        async def patch(name: str, found: dict[str, str]) -> None:
+            # A value that is there, such as "false", is a person's choice: it is honoured.
+            missing = {k: v for k, v in operands.NODE_LABELS.items() if k not in found}
+            body = {
+                "metadata": {
+                    "labels": missing,
+                    "annotations": {LABELLED: ",".join(sorted(missing))},
+                }
+            }
+            await self._api.request("PATCH", f"/api/v1/nodes/{name}", body, MERGE)
+
+        await gather(
+            *(
+                patch(name, found)
+                for name, (found, labelled) in self._nodes.items()
+                if not labelled and operands.NODE_LABELS.keys() - found.keys()
+            )
+        )
+
+    async def _apply(self, policy: Json, namespace: str) -> None:
+        wanted = {item.name: item for item in operands.enabled(policy)}
+        generation = (policy["metadata"]["uid"], str(policy["metadata"]["generation"]))
+        fresh = self._applied != generation
+        for name, operand in wanted.items():
+            body = operands.daemon_set(operand, policy, namespace)
+            path = f"/apis/apps/v1/namespaces/{namespace}/daemonsets"
+            if name not in self._daemon_sets:
+                await self._create(path, body)
+            elif fresh:
+                await self._api.request("PATCH", f"{path}/{name}", body, MERGE)
+        if fresh:
+            await self._create(
+                "/apis/node.k8s.io/v1/runtimeclasses", operands.runtime_class(policy)
+            )
+            for name in self._daemon_sets.keys() - wanted.keys():
+                await self._delete_daemon_set(self._daemon_sets[name])
+        self._applied = generation
+
+    async def _create(self, path: str, body: Json) -> None:
+        try:
+            await self._api.request("POST", path, body)
+            log.info("created %s %s", body["kind"], body["metadata"]["name"])
+        except ApiError as error:
+            if error.code != 409:
+                raise
+
+    async def _report(self, policy: Json, namespace: str) -> None:
+        items = [self._daemon_sets.get(item.name) for item in operands.enabled(policy)]
+        ready = None not in items and operands.is_ready([item for item in items if item])
+        before = policy.get("status") or {}
+        now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        status = operands.policy_status(ready, namespace, before, now)
+        if status != before:
+            path = f"{operands.POLICIES}/{operands.POLICY}/status"
+            await self._api.request("PATCH", path, {"status": status}, MERGE)
+            log.info("policy %s: %s", operands.POLICY, status["state"])
+
+    async def _clean(self) -> None:
+        """What goes with the policy; the garbage collector would take up to a minute."""
+        if self._applied or self._daemon_sets:
+            path = "/apis/node.k8s.io/v1/runtimeclasses"
+            classes, _ = await self._api.list(path, labelSelector=MANAGED)
+            for item in classes:
+                await self._delete(f"{path}/{item['metadata']['name']}")
+        for item in list(self._daemon_sets.values()):
+            await self._delete_daemon_set(item)
+        self._applied = None
+
+        async def unlabel(name: str, keys: str) -> None:
+            labels = dict.fromkeys(keys.split(","))
+            body = {"metadata": {"labels": labels, "annotations": {LABELLED: None}}}
+            await self._api.request("PATCH", f"/api/v1/nodes/{name}", body, MERGE)
+
+        await gather(
+            *(unlabel(name, keys) for name, (_, keys) in self._nodes.items() if keys)
+        )
+
+    async def _delete_daemon_set(self, item: Json) -> None:
+        meta = item["metadata"]
+        path = f"/apis/apps/v1/namespaces/{meta['namespace']}/daemonsets/{meta['name']}"
+        await self._delete(path)
+
+    async def _delete(self, path: str) -> None:
+        try:
+            await self._api.request("DELETE", path, propagationPolicy="Background")
+        except ApiError as error:
+            if error.code != 404:
+                raise

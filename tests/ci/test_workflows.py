@@ -1,0 +1,246 @@
+"""Workflows: pinned, least permissions, no secret for a fork, shell parts that run."""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import toolchain
+from config import yaml_file
+
+ROOT = Path(__file__).resolve().parents[2]
+FILES = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
+ENVIRONMENT = ".github/scripts/environment.sh"
+PINNED = re.compile(r"uses: [\w.-]+/[\w./-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+")
+
+
+def workflow(path: Path) -> dict[str, Any]:
+    return dict(yaml_file.read(path).value)
+
+
+def jobs() -> Iterator[tuple[str, dict[str, Any]]]:
+    for path in FILES:
+        for name, job in workflow(path)["jobs"].items():
+            yield f"{path.stem}.{name}", job
+
+
+def steps() -> Iterator[tuple[str, dict[str, Any]]]:
+    for name, job in jobs():
+        for number, step in enumerate(job["steps"], start=1):
+            yield f"{name}.{number}", step
+
+
+JOBS = dict(jobs())
+RUNS = {name: step for name, step in steps() if "run" in step}
+PREVIEW = workflow(ROOT / ".github" / "workflows" / "preview.yml")
+
+
+def by_name(value: str) -> str:
+    return value
+
+
+def test_the_three_workflows_are_there() -> None:
+    assert [path.stem for path in FILES] == ["check", "deploy", "preview"]
+
+
+def test_actionlint_has_nothing_to_say() -> None:
+    binary = toolchain.ensure("actionlint")["actionlint"].path
+    done = subprocess.run([str(binary), *map(str, FILES)], capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (0, "")
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_every_action_is_pinned_by_commit(path: Path) -> None:
+    lines = [line for line in path.read_text(encoding="utf-8").splitlines() if "uses:" in line]
+    assert lines
+    assert [line for line in lines if PINNED.search(line) is None] == []
+
+
+def test_one_action_has_one_commit_everywhere() -> None:
+    pins: dict[str, set[str]] = {}
+    for _, step in steps():
+        if "uses" in step:
+            action, _, commit = step["uses"].partition("@")
+            pins.setdefault(action, set()).add(commit)
+    assert {action: len(commits) for action, commits in pins.items()} == dict.fromkeys(pins, 1)
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_permissions_are_none_at_the_top_and_named_in_each_job(path: Path) -> None:
+    content = workflow(path)
+    assert content["permissions"] == {}
+    for job in content["jobs"].values():
+        assert job["permissions"]["contents"] == "read"
+        writes = {scope for scope, access in job["permissions"].items() if access == "write"}
+        assert writes <= {"pull-requests"}
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_no_workflow_runs_a_forks_code_with_our_rights(path: Path) -> None:
+    assert not {"pull_request_target", "workflow_run"} & set(workflow(path)["on"])
+
+
+@pytest.mark.parametrize("name", JOBS, ids=by_name)
+def test_every_job_ends_and_keeps_no_credentials_in_its_checkout(name: str) -> None:
+    job = JOBS[name]
+    assert job["timeout-minutes"] <= 120
+    for step in job["steps"]:
+        if step.get("uses", "").startswith("actions/checkout@"):
+            assert step["with"]["persist-credentials"] is False
+
+
+def test_a_fork_gets_no_secret_no_write_access_and_no_runner_of_ours() -> None:
+    fork, ours = PREVIEW["jobs"]["fork"], PREVIEW["jobs"]["preview"]
+    assert "secrets." not in str(fork)
+    assert "vars." not in str(fork)
+    assert "environment" not in fork
+    assert fork["permissions"] == {"contents": "read"}
+    assert fork["env"]["EMBEDDED"] == "1"
+    same = "github.event.pull_request.head.repo.full_name == github.repository"
+    assert same in ours["if"]
+    assert same.replace("==", "!=") in fork["if"]
+    check = (ROOT / ".github" / "workflows" / "check.yml").read_text(encoding="utf-8")
+    assert "secrets." not in check
+
+
+def test_every_stack_file_is_previewed() -> None:
+    stacks = {path.name.split(".")[1] for path in ROOT.glob("Pulumi.*.yaml")}
+    assert set(PREVIEW["jobs"]["fork"]["strategy"]["matrix"]["stack"]) == stacks
+    ours = PREVIEW["jobs"]["preview"]["strategy"]["matrix"]["stack"]
+    assert set(re.findall(r'"(\w+)"', ours)) == stacks
+
+
+def test_one_comment_for_each_stack_by_pulumis_action() -> None:
+    (step,) = [s for _, s in steps() if s.get("uses", "").startswith("pulumi/actions@")]
+    assert step["with"]["command"] == "preview"
+    assert (step["with"]["comment-on-pr"], step["with"]["edit-pr-comment"]) == (True, True)
+    assert step["with"]["policyPacks"] == "policies"
+
+
+@pytest.mark.parametrize("name", ["preview.preview", "preview.fork", "deploy.deploy"])
+def test_an_engine_at_work_is_not_cancelled_and_waits_for_its_stack(name: str) -> None:
+    concurrency = JOBS[name]["concurrency"]
+    assert concurrency["cancel-in-progress"] is False
+    assert "${{ matrix.stack }}" in concurrency["group"]
+
+
+def test_a_deployment_needs_its_stacks_environment_and_the_main_branch() -> None:
+    deploy = JOBS["deploy.deploy"]
+    assert deploy["environment"] == "${{ matrix.stack }}"
+    assert "github.ref == 'refs/heads/main'" in deploy["if"]
+    assert deploy["strategy"]["max-parallel"] == 1
+
+
+@pytest.mark.parametrize("name", RUNS, ids=by_name)
+def test_a_shell_part_is_short_and_has_no_expression_pasted_in(name: str) -> None:
+    text = RUNS[name]["run"]
+    assert "${{" not in text
+    assert len(text.splitlines()) <= 3
+
+
+@pytest.mark.parametrize("name", RUNS, ids=by_name)
+def test_shellcheck_has_nothing_to_say_about_a_shell_part(name: str, tmp_path: Path) -> None:
+    part = tmp_path / "part.sh"
+    part.write_text(f"#!/usr/bin/env bash\nset -eo pipefail\n{RUNS[name]['run']}\n")
+    done = subprocess.run(["shellcheck", str(part)], capture_output=True, text=True, cwd=ROOT)
+    assert (done.returncode, done.stdout) == (0, "")
+
+
+def test_shellcheck_has_nothing_to_say_about_the_scripts() -> None:
+    scripts = sorted(map(str, (ROOT / ".github" / "scripts").glob("*.sh")))
+    done = subprocess.run(["shellcheck", *scripts], capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (0, "")
+
+
+@pytest.mark.parametrize("name", RUNS, ids=by_name)
+def test_a_shell_part_is_a_make_target_with_a_recipe_or_a_script_of_ours(name: str) -> None:
+    """The targets themselves are run by hand, by this suite's caller and by the other tests."""
+    program, *arguments = RUNS[name]["run"].split()
+    if program == "make":
+        done = subprocess.run(
+            ["make", "--dry-run", "--always-make", *arguments],
+            cwd=ROOT,
+            capture_output=True,
+            text=True,
+        )
+        assert done.returncode == 0, done.stderr
+        assert done.stdout.strip()
+    else:
+        assert program == ENVIRONMENT
+        assert os.access(ROOT / program, os.X_OK)
+
+
+def run_environment(tmp_path: Path, **given: str) -> tuple[int, str, dict[str, str]]:
+    """Runs the script as a workflow's step does: exit status, all output, what it handed on."""
+    handed_on = tmp_path / "github_env"
+    handed_on.touch()
+    kept = {"PATH", "HOME", "LANG", "GPU_CLUSTER_CACHE"}
+    done = subprocess.run(
+        [f"./{ENVIRONMENT}"],
+        cwd=ROOT,
+        env={
+            **{name: value for name, value in os.environ.items() if name in kept},
+            "GITHUB_ENV": str(handed_on),
+            "RUNNER_TEMP": str(tmp_path),
+            **given,
+        },
+        capture_output=True,
+        text=True,
+        timeout=1800,
+    )
+    lines = handed_on.read_text().splitlines()
+    return done.returncode, done.stdout + done.stderr, dict(line.split("=", 1) for line in lines)
+
+
+@pytest.fixture
+def made_venv() -> None:
+    if not (ROOT / "venv" / ".complete").exists():
+        pytest.skip("venv/ was not made by `make`; the script would make it anew")
+
+
+@pytest.mark.usefixtures("made_venv")
+def test_the_environment_of_the_embedded_stack_has_the_toolchain(tmp_path: Path) -> None:
+    empty = dict.fromkeys(("BACKEND_URL", "PASSPHRASE", "KUBECONFIG_TEXT"), "")
+    status, output, handed_on = run_environment(tmp_path, STACK="dev", **empty)
+    assert status == 0, output
+    version = subprocess.run(
+        ["pulumi", "version"], env=handed_on, capture_output=True, text=True, timeout=60
+    )
+    assert version.stdout.strip() == f"v{toolchain.ensure('pulumi')['pulumi'].version}"
+    assert handed_on["PULUMI_BACKEND_URL"].startswith("file://")
+    assert Path(handed_on["PULUMI_CONFIG_PASSPHRASE_FILE"]).is_file()
+    assert handed_on["KUBECONFIG"].endswith("/embedded/dev/kubeconfig")
+
+
+@pytest.mark.usefixtures("made_venv")
+def test_secrets_go_to_files_that_nobody_else_reads(tmp_path: Path) -> None:
+    secrets = {"PASSPHRASE": "canary-passphrase", "KUBECONFIG_TEXT": "canary: kubeconfig\n"}
+    status, output, handed_on = run_environment(
+        tmp_path, STACK="staging", BACKEND_URL="https://api.example.com", **secrets
+    )
+    assert status == 0, output
+    assert "canary" not in output + (tmp_path / "github_env").read_text()
+    assert handed_on["PULUMI_BACKEND_URL"] == "https://api.example.com"
+    for name in ("PULUMI_CONFIG_PASSPHRASE_FILE", "KUBECONFIG"):
+        path = Path(handed_on[name])
+        assert "canary" in path.read_text()
+        assert stat.S_IMODE(path.stat().st_mode) == 0o600
+
+
+def test_a_real_stack_without_a_backend_is_refused(tmp_path: Path) -> None:
+    status, output, handed_on = run_environment(tmp_path, STACK="staging", BACKEND_URL="")
+    assert (status, handed_on) == (1, {})
+    assert "found no PULUMI_BACKEND_URL" in output
+
+
+def test_a_missing_stack_name_is_refused(tmp_path: Path) -> None:
+    status, output, _ = run_environment(tmp_path)
+    assert status != 0
+    assert "wanted the name of a stack" in output

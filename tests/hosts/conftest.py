@@ -1,0 +1,57 @@
+"""Real simulated hosts, fresh for each test that asks for one."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import shutil
+from collections.abc import Iterator
+
+import pytest
+
+from simulator import hosts as simulated
+from simulator.hosts import namespaced
+from simulator.hosts.model import cluster_dir
+
+from .machine import Declared, Running, free_port
+
+_numbers = itertools.count(1)
+
+
+@pytest.fixture
+def cluster() -> Iterator[str]:
+    """A name for hosts of this test alone; whatever is left of them goes away."""
+    name = f"test-{os.getpid()}-{next(_numbers)}"
+    try:
+        yield name
+    finally:
+        simulated.down(name)
+        shutil.rmtree(cluster_dir(name), ignore_errors=True)
+
+
+@pytest.fixture
+def namespaces(cluster: str) -> None:
+    """Skips, with the reason, where hosts can't have namespaces."""
+    reason = namespaced.reason_against(cluster)
+    if reason:
+        pytest.skip(f"hosts in namespaces: {reason}")
+
+
+def start(cluster: str, *names: str, mode: str, user: str = "root") -> list[Running]:
+    """Bring up hosts and give access to them."""
+    path, public = simulated.client_key(cluster)
+    declared = [Declared(name, free_port(), user=user) for name in names]
+    simulated.up(cluster, declared, public, simulated.HostSettings(mode=mode))
+    return [Running(cluster, host, path.read_text()) for host in declared]
+
+
+@pytest.fixture
+def host(cluster: str, namespaces: None) -> Running:
+    """One host in namespaces of its own."""
+    return start(cluster, "gpu-1", mode="namespaces")[0]
+
+
+@pytest.fixture
+def plain_host(cluster: str) -> Running:
+    """One host as a plain process with a scratch root."""
+    return start(cluster, "gpu-1", mode="plain")[0]

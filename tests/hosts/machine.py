@@ -1,0 +1,157 @@
+"""Helpers of these tests: declared hosts, runs over SSH, a host's files past SSH."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import hashlib
+import socket
+import stat
+from pathlib import Path
+
+import asyncssh
+
+from simulator import hosts as simulated
+
+VOLATILE = ("dev", "proc", "run", "sys", "tmp")
+VOLATILE += ("opt/containerd", "var/cache", "var/lib/containerd", "var/log")
+"""Folders that change by themselves on a running host."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Declared:
+    """A host as a stack file declares it."""
+
+    name: str
+    port: int
+    role: str = "gpu-worker"
+    address: str = "127.0.0.1"
+    user: str = "root"
+
+    @property
+    def node(self) -> str:
+        return self.name
+
+    @property
+    def host_key(self) -> str:
+        return simulated.host_public_key(self.name)
+
+
+@dataclasses.dataclass(frozen=True)
+class Result:
+    """What a command on a host left."""
+
+    status: int
+    output: str
+    errors: str
+
+    @property
+    def changed(self) -> int:
+        """The number in the last line of a script's output."""
+        last = self.output.splitlines()[-1]
+        assert last.startswith("changed="), self
+        return int(last.removeprefix("changed="))
+
+
+@dataclasses.dataclass(frozen=True)
+class Running:
+    """A running simulated host: SSH for commands, the overlay for what came of them."""
+
+    cluster: str
+    declared: Declared
+    key: str = dataclasses.field(repr=False)
+
+    def run(self, command: str, stdin: str = "", host_key: str | None = None) -> Result:
+        """Run one command as the declared user."""
+        return asyncio.run(self._run(command, stdin, host_key or self.declared.host_key))
+
+    async def _run(self, command: str, stdin: str, host_key: str) -> Result:
+        trusted = asyncssh.import_public_key(host_key)
+        async with (
+            asyncio.timeout(60),
+            asyncssh.connect(
+                self.declared.address,
+                self.declared.port,
+                username=self.declared.user,
+                client_keys=[asyncssh.import_private_key(self.key)],
+                known_hosts=([trusted], [], []),
+                config=None,
+                agent_path=None,
+            ) as connection,
+        ):
+            done = await connection.run(command, input=stdin, check=False)
+        status = done.exit_status if done.exit_status is not None else -1
+        return Result(status, str(done.stdout), str(done.stderr))
+
+    def apply(self, script: str, shell: str = "sh") -> Result:
+        """Run a script as the product does."""
+        return self.run(f"timeout -k 10 60 {shell} -s -- apply", script)
+
+    def undo(self, script: str, shell: str = "sh") -> Result:
+        """Take a script's changes back as the product does."""
+        return self.run(f"timeout -k 10 60 {shell} -s -- undo", script)
+
+    @property
+    def root(self) -> Path:
+        """The host's file system, past SSH."""
+        found = simulated.root_of(self.cluster, self.declared.name)
+        assert found is not None
+        return found
+
+    def read(self, path: str) -> str:
+        """A file of the host, past SSH."""
+        return (self.root / path.lstrip("/")).read_text()
+
+    def write(self, path: str, text: str) -> None:
+        """Put a file on the host, past SSH."""
+        target = self.root / path.lstrip("/")
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_text(text)
+
+    def exists(self, path: str) -> bool:
+        """Whether the host has that path."""
+        return (self.root / path.lstrip("/")).exists()
+
+    def tree(self, times: bool = False) -> dict[str, str]:
+        """Every lasting path of the host with type, mode, owner, size, time and content.
+
+        Folders' own times only with ``times``: making and removing a file changes them. Content of
+        what lies outside /etc and /var/lib/gpu-cluster is represented by size and time.
+        """
+        root = self.root
+        found: dict[str, str] = {}
+        waiting = [root]
+        while waiting:
+            for path in waiting.pop().iterdir():
+                relative = str(path.relative_to(root))
+                if relative in VOLATILE:
+                    continue
+                seen = path.lstat()
+                words = [oct(seen.st_mode), f"{seen.st_uid}:{seen.st_gid}"]
+                if stat.S_ISDIR(seen.st_mode):
+                    waiting.append(path)
+                    words += [str(seen.st_mtime_ns)] if times else []
+                else:
+                    words += [str(seen.st_size), str(seen.st_mtime_ns)]
+                if stat.S_ISLNK(seen.st_mode):
+                    words.append(str(path.readlink()))
+                elif stat.S_ISREG(seen.st_mode) and relative.startswith(("etc/", "var/lib/gpu")):
+                    words.append(hashlib.sha256(path.read_bytes()).hexdigest())
+                found[relative] = " ".join(words)
+        return found
+
+
+def differences(before: dict[str, str], after: dict[str, str]) -> dict[str, tuple[str, str]]:
+    """Paths that are not the same in two trees."""
+    return {
+        path: (before.get(path, "absent"), after.get(path, "absent"))
+        for path in before.keys() | after.keys()
+        if before.get(path) != after.get(path)
+    }
+
+
+def free_port() -> int:
+    """A port that nothing listens on now."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])

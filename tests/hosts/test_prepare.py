@@ -1,0 +1,170 @@
+"""The phase ``prepare`` on a real host: applied, found there, not repeated, taken back."""
+
+from __future__ import annotations
+
+import pytest
+
+from components.scripts.render import prepare
+
+from .machine import Running, differences
+
+SCRIPT = prepare()
+MODULES = "/etc/modules-load.d/gpu-cluster.conf"
+SYSCTL = "/etc/sysctl.d/99-gpu-cluster.conf"
+BLACKLIST = "/etc/modprobe.d/gpu-cluster-blacklist.conf"
+FORWARD = "sysctl -n net.ipv4.ip_forward"
+
+
+@pytest.mark.parametrize("shell", ["sh", "bash"])
+def test_apply_twice_then_undo(host: Running, shell: str) -> None:
+    before = host.tree()
+    forward = host.run(FORWARD).output
+    first = host.apply(SCRIPT, shell)
+    assert (first.status, first.errors) == (0, "")
+    assert first.changed == len([line for line in first.output.splitlines() if line[0] == "+"])
+    assert host.read(MODULES).splitlines()[1:] == ["overlay", "br_netfilter"]
+    assert "net.ipv4.ip_forward = 1" in host.read(SYSCTL)
+    assert "blacklist nouveau\nblacklist nova_core\n" in host.read(BLACKLIST)
+    assert "\n#gpu-cluster# /swap.img none swap sw 0 0\n" in host.read("/etc/fstab")
+    assert "/swap.img" not in host.run("cat /proc/swaps").output
+    assert host.run(FORWARD).output == "1\n"
+    assert host.run("test -d /sys/module/br_netfilter").status == 0
+    assert host.run("cat /run/simulated-kernel/initramfs").output.count("update-initramfs") == 1
+
+    applied = host.tree(times=True)
+    second = host.apply(SCRIPT, shell)
+    assert (second.output, second.errors) == ("changed=0\n", "")
+    assert differences(applied, host.tree(times=True)) == {}
+
+    undone = host.undo(SCRIPT, shell)
+    assert (undone.status, undone.errors) == (0, "")
+    assert undone.changed > 0
+    assert differences(before, host.tree()) == {}
+    assert "/swap.img" in host.run("cat /proc/swaps").output
+    assert host.run(FORWARD).output == forward
+    assert host.run("test -d /sys/module/br_netfilter").status == 1
+    assert host.undo(SCRIPT, shell).output == "changed=0\n"
+
+
+def test_a_reboot_keeps_what_was_applied(host: Running) -> None:
+    from .conftest import start
+
+    assert host.apply(SCRIPT).status == 0
+    (again,) = start(host.cluster, "gpu-1", mode="namespaces")
+    assert "/swap.img" not in again.run("cat /proc/swaps").output
+    assert again.run(FORWARD).output == "1\n"
+    assert again.apply(SCRIPT).output == "changed=0\n"
+
+
+def test_files_that_were_there_come_back_byte_for_byte(host: Running) -> None:
+    host.write(SYSCTL, "# mine, no newline at the end")
+    host.run(
+        f"chmod 640 {SYSCTL}; touch -d 2001-01-01 {SYSCTL}; rm -f /etc/fstab; "
+        "printf '/dev/sdb none swap sw 0 0' >/root/tab; ln -s /root/tab /etc/fstab; "
+        f"mkdir -p /etc/modprobe.d; ln -s /dev/null {BLACKLIST}"
+    )
+    before = host.tree()
+    assert host.apply(SCRIPT).status == 0
+    assert "#gpu-cluster# /dev/sdb" in host.read("/etc/fstab")
+    assert "ip_forward" in host.read(SYSCTL)
+    assert host.undo(SCRIPT).status == 0
+    assert differences(before, host.tree()) == {}
+
+
+def test_drift_is_repaired_and_nothing_else_is_touched(host: Running) -> None:
+    host.apply(SCRIPT)
+    before = host.tree(times=True)
+    host.write(SYSCTL, "net.ipv4.ip_forward = 0\n")
+    host.run("sysctl -w net.ipv4.ip_forward=0; swapon /swap.img")
+    repaired = host.apply(SCRIPT)
+    assert repaired.output.splitlines() == [
+        "+ swap off: /swap.img",
+        f"+ {SYSCTL}",
+        "+ sysctl net.ipv4.ip_forward: 0 -> 1",
+        "changed=3",
+    ]
+    assert differences(before, host.tree(times=True)).keys() == {SYSCTL[1:], "etc/sysctl.d"}
+
+
+def test_what_somebody_else_wrote_since_is_not_lost(host: Running) -> None:
+    host.apply(SCRIPT)
+    host.write(SYSCTL, "theirs\n")
+    host.write("/etc/fstab", host.read("/etc/fstab") + "/dev/sdz /data ext4 defaults 0 0\n")
+    undone = host.undo(SCRIPT)
+    assert undone.status == 0
+    assert not host.exists(SYSCTL)
+    assert host.read(f"/var/lib/gpu-cluster/replaced{SYSCTL}") == "theirs\n"
+    assert host.read("/etc/fstab").endswith(
+        "/swap.img none swap sw 0 0\n/dev/sdz /data ext4 defaults 0 0\n"
+    )
+    assert undone.output.count("changed by somebody else") == 2
+
+
+def test_a_setting_that_is_no_longer_declared_is_taken_back(host: Running) -> None:
+    before = host.tree()
+    host.apply(SCRIPT)
+    smaller = prepare(blacklist=(), sysctl={}, swap_off=True)
+    again = host.apply(smaller)
+    assert again.status == 0
+    assert not host.exists(BLACKLIST)
+    assert not host.exists(SYSCTL)
+    assert host.apply(smaller).output == "changed=0\n"
+    assert host.undo(smaller).status == 0
+    assert differences(before, host.tree()) == {}
+
+
+def test_preflight_tells_everything_and_touches_nothing(host: Running) -> None:
+    host.write("/etc/os-release", "ID=plan9\n")
+    holder = host.run(
+        'perl -MFcntl -e \'open F, ">>", "/var/lib/dpkg/lock-frontend"; fcntl(F, F_SETLK, '
+        'pack("s s l! l! i", F_WRLCK, 0, 0, 0, 0)) or die $!; exec "sleep", "120"\' '
+        "</dev/null >/dev/null 2>&1 & sleep 0.3; cat /proc/locks"
+    )
+    assert "POSIX" in holder.output
+    before = host.tree(times=True)
+    refused = host.apply(prepare(kernel="99.0", disk_mib=10**9))
+    assert refused.status == 1
+    assert "changed=" not in refused.output
+    for text in (
+        "error: host gpu-1: found operating system 'plan9'",
+        "; wanted 99.0 or later; upgrade the kernel",
+        "MiB free in /var/lib; wanted 1000000000 MiB",
+        "found /var/lib/dpkg/lock-frontend held by process",
+        "nothing was changed on this host",
+    ):
+        assert text in refused.errors
+    assert differences(before, host.tree(times=True)) == {}
+
+
+def test_nouveau_in_use_asks_for_a_reboot(host: Running) -> None:
+    host.run("modprobe nouveau")
+    assert "! reboot needed: nouveau is loaded" in host.apply(SCRIPT).output
+
+
+def test_a_cut_off_script_does_nothing(host: Running) -> None:
+    before = host.tree(times=True)
+    for size in (len(SCRIPT) // 3, len(SCRIPT) - len('main "$@" </dev/null\n')):
+        host.apply(SCRIPT[:size])
+        assert differences(before, host.tree(times=True)) == {}
+
+
+def test_two_runs_take_turns(host: Running) -> None:
+    host.write("/root/script", SCRIPT)
+    both = host.run("for i in 1 2; do sh -s -- apply </root/script & done; wait")
+    assert sorted(line for line in both.output.splitlines() if line.startswith("changed=")) == [
+        "changed=0",
+        "changed=7",
+    ]
+
+
+def test_a_lock_that_stays_held_is_named(host: Running) -> None:
+    host.run("flock /run/gpu-cluster.lock sleep 120 >/dev/null 2>&1 </dev/null & sleep 0.2")
+    refused = host.apply(prepare(lock_limit=1))
+    assert refused.status == 1
+    assert "another run held /run/gpu-cluster.lock for 1 s" in refused.errors
+
+
+def test_the_argument_is_checked(host: Running) -> None:
+    wrong = host.run("sh -s -- purge", SCRIPT)
+    assert wrong.status == 1
+    assert "wanted apply or undo" in wrong.errors

@@ -1,0 +1,249 @@
+"""The phase ``runtime`` on a real host: judged by the real containerd."""
+
+from __future__ import annotations
+
+import tomllib
+from typing import Any
+
+import pytest
+
+from components.scripts.render import runtime
+
+from .machine import Running, differences
+
+SCRIPT = runtime()
+ROOT = "/etc/containerd/config.toml"
+DROPIN = "/etc/containerd/conf.d/99-nvidia.toml"
+CRI = "io.containerd.grpc.v1.cri"
+GLOB = "/etc/containerd/conf.d/*.toml"
+
+
+def merged(host: Running) -> dict[str, Any]:
+    """containerd's own merged view."""
+    return tomllib.loads(host.run("containerd config dump 2>/dev/null").output)
+
+
+def cri(host: Running) -> dict[str, Any]:
+    section: dict[str, Any] = merged(host)["plugins"][CRI]
+    return section
+
+
+@pytest.mark.parametrize("shell", ["sh", "bash"])
+def test_apply_twice_then_undo(host: Running, shell: str) -> None:
+    before = host.tree()
+    view = merged(host)
+    first = host.apply(SCRIPT, shell)
+    assert (first.status, first.errors) == (0, "")
+    assert first.output.splitlines()[-2:] == ["+ containerd restarted", "changed=3"]
+    runtimes = cri(host)["containerd"]["runtimes"]
+    assert runtimes["nvidia"]["runtime_type"] == "io.containerd.runc.v2"
+    assert runtimes["nvidia"]["options"] == {
+        "BinaryName": "/usr/bin/nvidia-container-runtime",
+        "SystemdCgroup": True,
+    }
+    assert runtimes["runc"]["options"]["SystemdCgroup"] is True
+    assert cri(host)["containerd"]["default_runtime_name"] == "nvidia"
+    assert cri(host)["cni"] == view["plugins"][CRI]["cni"]
+    assert host.run("systemctl is-active containerd").output == "active\n"
+    assert "cri" in host.run("ctr plugins ls | grep ok").output
+
+    pid = host.read("/run/simulated-systemd/containerd.pid")
+    applied = host.tree(times=True)
+    second = host.apply(SCRIPT, shell)
+    assert (second.output, second.errors) == ("changed=0\n", "")
+    assert differences(applied, host.tree(times=True)) == {}
+    assert host.read("/run/simulated-systemd/containerd.pid") == pid
+
+    assert host.undo(SCRIPT, shell).status == 0
+    assert differences(before, host.tree()) == {}
+    assert merged(host) == view
+    assert host.run("systemctl is-active containerd").output == "active\n"
+    assert host.undo(SCRIPT, shell).output == "changed=0\n"
+
+
+EARLIER = {
+    "comments and own settings": """
+# the site's own
+version = 2
+oom_score = -999 # kept
+
+[plugins."io.containerd.grpc.v1.cri"]
+  sandbox_image = "registry.example.org/pause:3.9"
+  [plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc]
+    runtime_type = "io.containerd.runc.v2"
+    [plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc.options]
+      SystemdCgroup = false
+      NoPivotRoot = true
+  [plugins."io.containerd.grpc.v1.cri".registry]
+    config_path = "/etc/containerd/certs.d"
+""",
+    "single quotes": """version = 2
+[plugins.'io.containerd.grpc.v1.cri']
+sandbox_image = 'registry.example.org/pause:3.9'
+""",
+    "no newline at the end": "version = 2\n[debug]\n  level = 'debug'",
+    "imports of others": 'imports = ["/etc/containerd/other/*.toml"]\nversion = 2\n',
+    "imports over lines": (
+        'version = 2\nimports = [\n  "/etc/containerd/other/*.toml",\n  "/etc/x[1].toml",\n]\n'
+    ),
+    "empty imports": "version = 2\nimports = []\n",
+    "ours already imported": f'version = 2\nimports = ["{GLOB}"]\n',
+    "stub without version": 'disabled_plugins = ["cri"]\n',
+    "stub with another plugin": (
+        'version = 2\ndisabled_plugins = ["io.containerd.grpc.v1.cri", "restart"]\n'
+    ),
+    "unversioned, other tables": '[debug]\n  level = "debug"\n',
+    "empty": "",
+}
+
+
+@pytest.mark.parametrize("name", EARLIER)
+def test_earlier_settings_stay_and_come_back(host: Running, name: str) -> None:
+    host.write(ROOT, EARLIER[name])
+    host.write("/etc/containerd/other/10-site.toml", "version = 2\n[debug]\n  uid = 7\n")
+    before, view = host.tree(), merged(host)
+    applied = host.apply(SCRIPT)
+    assert (applied.status, applied.errors) == (0, "")
+    after = merged(host)
+    assert CRI not in after["disabled_plugins"]
+    assert "cri" not in after["disabled_plugins"]
+    if "another" in name:
+        assert after["disabled_plugins"] == ["restart"]
+    for key in ("oom_score", "debug", "grpc", "root"):
+        assert after[key] == view[key], key
+    for key in ("sandbox_image", "registry", "cni") if CRI in view["plugins"] else ():
+        assert after["plugins"][CRI][key] == view["plugins"][CRI][key], key
+    if name.startswith("comments"):
+        assert host.read(ROOT).startswith(f'imports = ["{GLOB}"]\n\n# the site\'s own\n')
+        options = after["plugins"][CRI]["containerd"]["runtimes"]["runc"]["options"]
+        assert (options["NoPivotRoot"], options["SystemdCgroup"]) == (True, True)
+    if name.startswith("imports"):
+        assert after["debug"]["uid"] == 7
+    assert host.apply(SCRIPT).output == "changed=0\n"
+    assert host.undo(SCRIPT).status == 0
+    assert differences(before, host.tree()) == {}
+
+
+def test_a_host_without_a_configuration_gets_one_and_loses_it(host: Running) -> None:
+    host.run("rm -r /etc/containerd; systemctl restart containerd")
+    before = host.tree()
+    assert host.apply(SCRIPT).status == 0
+    assert host.read(ROOT) == f'version = 2\nimports = ["{GLOB}"]\n'
+    assert host.undo(SCRIPT).status == 0
+    assert differences(before, host.tree()) == {}
+    assert host.run("systemctl is-active containerd").status == 0
+
+
+def test_later_edits_of_the_root_file_reach_the_drop_in(host: Running) -> None:
+    host.apply(SCRIPT)
+    host.write(ROOT, host.read(ROOT).replace("/usr/lib/cni", "/opt/cni/bin"))
+    assert host.apply(SCRIPT).output.splitlines()[0] == f"+ {DROPIN}"
+    assert cri(host)["cni"]["bin_dir"] == "/opt/cni/bin"
+
+
+def test_a_drop_in_that_nothing_imports_does_not_come_alive(host: Running) -> None:
+    host.write("/etc/containerd/conf.d/10-old.toml", "version = 2\noom_score = -999\n")
+    before = host.tree()
+    assert host.apply(SCRIPT).status == 0
+    assert f'imports = ["{DROPIN}"]' in host.read(ROOT)
+    assert merged(host)["oom_score"] == 0
+    assert "nvidia" in cri(host)["containerd"]["runtimes"]
+    assert host.apply(SCRIPT).output == "changed=0\n"
+    assert host.undo(SCRIPT).status == 0
+    assert differences(before, host.tree()) == {}
+
+
+def test_other_settings(host: Running) -> None:
+    script = runtime(default_runtime="runc", cdi=True, systemd_cgroup=False)
+    applied = host.apply(script)
+    assert applied.status == 0
+    assert "! containerd 1.6 has no CDI" in applied.output
+    assert cri(host)["containerd"]["default_runtime_name"] == "runc"
+    assert cri(host)["containerd"]["runtimes"]["nvidia"]["options"]["SystemdCgroup"] is False
+    assert host.apply(script).changed == 0
+    assert host.apply(SCRIPT).changed == 2
+    assert cri(host)["containerd"]["default_runtime_name"] == "nvidia"
+
+
+REFUSED = {
+    "hidden settings": (
+        f'version = 2\nimports = ["{GLOB}"]\n',
+        f'version = 2\n[plugins."{CRI}"]\n  sandbox_image = "registry.example.org/pause:3.9"\n',
+        "settings that the new drop-in would hide",
+    ),
+    "broken": ("version = = 2\n", None, "that containerd 1.6.20~ds1 can't read"),
+    "version 1 with plugins": (
+        '[plugins.cri]\n  sandbox_image = "x"\n', None, "without a version, so version 1"
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_would_do_harm_is_refused_and_nothing_is_touched(host: Running, name: str) -> None:
+    root, dropin, text = REFUSED[name]
+    host.write(ROOT, root)
+    if dropin is not None:
+        host.write("/etc/containerd/conf.d/10-site.toml", dropin)
+    before = host.tree(times=True)
+    refused = host.apply(SCRIPT)
+    assert refused.status == 1
+    assert text in refused.errors
+    assert "nothing was changed on this host" in refused.errors
+    assert differences(before, host.tree(times=True)) == {}
+    assert host.run("systemctl is-active containerd").status == 0
+
+
+def test_a_missing_toolkit_is_told(host: Running) -> None:
+    host.run("rm /usr/bin/nvidia-ctk /usr/bin/nvidia-container-runtime")
+    refused = host.apply(SCRIPT)
+    assert refused.status == 1
+    assert "found no nvidia-ctk on PATH" in refused.errors
+    assert "found no nvidia-container-runtime on PATH" in refused.errors
+    assert not host.exists("/var/lib/gpu-cluster")
+
+
+def test_a_daemon_that_does_not_start_gets_its_old_files_back(host: Running) -> None:
+    host.write(
+        "/usr/local/bin/guarded",
+        f"#!/bin/sh\n[ ! -e {DROPIN} ] || exit 1\nexec /usr/bin/containerd\n",
+    )
+    host.write(
+        "/etc/systemd/system/containerd.service", "[Service]\nExecStart=/usr/local/bin/guarded\n"
+    )
+    host.run("chmod 755 /usr/local/bin/guarded; systemctl restart containerd")
+    root, before = host.read(ROOT), merged(host)
+    failed = host.apply(SCRIPT)
+    assert failed.status == 1
+    assert "so the old one is back" in failed.errors
+    assert host.read(ROOT) == root
+    assert not host.exists(DROPIN)
+    assert merged(host) == before
+    assert host.run("systemctl is-active containerd").status == 0
+    host.write("/usr/local/bin/guarded", "#!/bin/sh\nexec /usr/bin/containerd\n")
+    assert host.apply(SCRIPT).status == 0
+
+
+def test_service_state_comes_back(host: Running) -> None:
+    host.run("systemctl disable --now containerd")
+    before = host.tree()
+    applied = host.apply(SCRIPT)
+    assert "+ containerd enabled" in applied.output
+    assert host.run("systemctl is-active containerd").status == 0
+    assert host.undo(SCRIPT).status == 0
+    assert host.run("systemctl is-active containerd").output == "inactive\n"
+    assert host.run("systemctl is-enabled containerd").output == "disabled\n"
+    assert differences(before, host.tree()) == {}
+
+
+def test_secrets_of_the_configuration_are_not_shown(host: Running) -> None:
+    canary = "canary-registry-password"
+    host.write(ROOT, f'version = 2\nimports = ["{GLOB}"]\n')
+    host.write(
+        "/etc/containerd/conf.d/10-site.toml",
+        f'version = 2\n[plugins."{CRI}".registry.configs."r.example.org".auth]\n'
+        f'  password = "{canary}"\n',
+    )
+    refused = host.apply(SCRIPT)
+    assert refused.status == 1
+    assert "auth.password" in refused.errors
+    assert canary not in refused.output + refused.errors

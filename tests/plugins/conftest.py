@@ -1,0 +1,118 @@
+"""A real sshd, the plugins' own processes, and the real engine."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import asyncssh
+import pytest
+
+from tests.plugins.rig import LIMIT, PLUGINS, ROOT, Host, Plugin, Project, free_port, until
+
+
+def _public(key: asyncssh.SSHKey) -> str:
+    return key.export_public_key().decode().strip()
+
+
+@pytest.fixture(scope="session")
+def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Host]:
+    sshd = shutil.which("sshd", path=os.environ["PATH"] + ":/usr/sbin")
+    if sshd is None:
+        pytest.skip("sshd is not installed (Debian: openssh-server)")
+    if os.geteuid() == 0:
+        Path("/run/sshd").mkdir(exist_ok=True)  # sshd's own privilege separation folder
+    folder = tmp_path_factory.mktemp("sshd")
+    host_key = asyncssh.generate_private_key("ssh-ed25519")
+    user_key = asyncssh.generate_private_key("ssh-ed25519")
+    host_key.write_private_key(folder / "host_key")
+    (folder / "host_key").chmod(0o600)
+    (folder / "authorized_keys").write_bytes(user_key.export_public_key())
+    port = free_port()
+    (folder / "sshd_config").write_text(
+        f"""ListenAddress 127.0.0.1
+Port {port}
+HostKey {folder}/host_key
+AuthorizedKeysFile {folder}/authorized_keys
+PidFile none
+StrictModes no
+UsePAM no
+PasswordAuthentication no
+PermitRootLogin prohibit-password
+MaxStartups 100
+AcceptEnv GREETING PULUMI_COMMAND_STDOUT
+Subsystem sftp internal-sftp
+"""
+    )
+    with (folder / "log").open("wb") as log:
+        server = subprocess.Popen(
+            [sshd, "-D", "-e", "-f", str(folder / "sshd_config")],
+            stdin=subprocess.DEVNULL,
+            stderr=log,
+        )
+    try:
+        until(lambda: b"listening" in (folder / "log").read_bytes(), "sshd listens")
+        yield Host(port, _public(host_key), user_key.export_private_key().decode(), folder)
+    finally:
+        server.terminate()
+        server.wait(LIMIT)
+
+
+@pytest.fixture
+def plugin() -> Iterator[Plugin]:
+    """A fresh plugin process."""
+    started = Plugin()
+    yield started
+    started.close()
+
+
+@pytest.fixture(scope="module")
+def shared_plugin() -> Iterator[Plugin]:
+    started = Plugin()
+    yield started
+    started.close()
+
+
+def _engine() -> Path:
+    found = shutil.which("pulumi")
+    if found:
+        return Path(found)
+    sys.path.insert(0, str(ROOT))
+    from toolchain import ensure
+
+    return Path(ensure("pulumi")["pulumi"].path)
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Project:
+    tools = tmp_path / "bin"
+    tools.mkdir()
+    (tools / "pulumi").symlink_to(_engine().resolve())
+    for name in ("pulumi-language-python", "pulumi-resource-command"):
+        (tools / name).symlink_to(PLUGINS / name)
+    folder, state = tmp_path / "project", tmp_path / "state"
+    folder.mkdir()
+    state.mkdir()
+    (folder / "Pulumi.yaml").write_text(
+        f"name: plugins\nruntime: {{name: python, options: {{virtualenv: {sys.prefix}}}}}\n"
+    )
+    environment = {k: v for k, v in os.environ.items() if k != "SSH_AUTH_SOCK"} | {
+        "PATH": f"{tools}:{os.environ['PATH']}",
+        "PULUMI_HOME": str(tmp_path / "home"),
+        "PULUMI_BACKEND_URL": f"file://{state}",
+        "PULUMI_CONFIG_PASSPHRASE": "test",
+        "PULUMI_SKIP_UPDATE_CHECK": "1",
+    }
+    subprocess.run(
+        ["pulumi", "stack", "init", "dev", "--non-interactive"],
+        cwd=folder,
+        env=environment,
+        check=True,
+        capture_output=True,
+        timeout=LIMIT,
+    )
+    return Project(folder, environment)

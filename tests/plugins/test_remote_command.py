@@ -1,0 +1,375 @@
+"""`command:remote:Command` and `CopyToRemote` over a real sshd."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import asyncssh
+import pytest
+from command_provider import values
+
+from tests.plugins.rig import LIMIT, Background, Failed, Host, Plugin, alive, free_port, until
+
+COMMAND = "command:remote:Command"
+COPY = "command:remote:CopyToRemote"
+CANARY = "canary-7f3a91c2"
+
+
+def test_outputs_are_stdout_and_stderr_without_the_last_newline(
+    shared_plugin: Plugin, host: Host
+) -> None:
+    state = shared_plugin.create(
+        COMMAND, connection=host.connection(), create="printf 'a\\n\\n'; echo b >&2"
+    )
+    assert (state["stdout"], state["stderr"]) == ("a\n", "b")
+
+
+def test_stdin_of_more_than_1_mb_with_every_class_of_character_arrives_unchanged(
+    shared_plugin: Plugin, host: Host
+) -> None:
+    planes = [*range(0x3000), *range(0xFFF0, 0x10010), *range(0x1F600, 0x1F650), 0x10FFFF]
+    text = "".join(map(chr, planes)) * 32
+    assert len(text.encode()) > 1 << 20
+    state = shared_plugin.create(
+        COMMAND,
+        connection=host.connection(),
+        create="cat; sha256sum >&2",
+        stdin=text,
+        logging="none",
+    )
+    assert state["stdout"] == text.removesuffix("\n")
+    state = shared_plugin.create(
+        COMMAND, connection=host.connection(), create="sha256sum", stdin=text
+    )
+    assert state["stdout"].split()[0] == hashlib.sha256(text.encode()).hexdigest()
+
+
+def test_a_command_that_reads_no_stdin_succeeds(shared_plugin: Plugin, host: Host) -> None:
+    state = shared_plugin.create(
+        COMMAND, connection=host.connection(), create="echo done", stdin="x" * (4 << 20)
+    )
+    assert state["stdout"] == "done"
+
+
+def test_an_accepted_environment_variable_arrives_unchanged(
+    shared_plugin: Plugin, host: Host
+) -> None:
+    value = 'it\'s "two" lines\nwith $HOME and ü'
+    state = shared_plugin.create(
+        COMMAND,
+        connection=host.connection(),
+        create='printf %s "$GREETING"',
+        environment={"GREETING": value},
+    )
+    assert state["stdout"] == value
+
+
+def test_a_refused_environment_variable_fails_before_anything_runs(
+    shared_plugin: Plugin, host: Host, tmp_path: Path
+) -> None:
+    mark = tmp_path / "ran"
+    with pytest.raises(Failed, match="refuses the environment variable 'OTHER'") as failure:
+        shared_plugin.create(
+            COMMAND,
+            connection=host.connection(),
+            create=f"touch {mark}",
+            environment={"GREETING": "hello", "OTHER": CANARY},
+        )
+    assert not mark.exists()
+    assert CANARY not in str(failure.value)
+
+
+def test_outputs_of_the_run_before_are_passed_on_and_a_refusal_only_warns(
+    plugin: Plugin, host: Host
+) -> None:
+    inputs: dict[str, Any] = {
+        "connection": host.connection(),
+        "create": "echo one; echo two >&2",
+        "update": 'echo "was $PULUMI_COMMAND_STDOUT"',
+    }
+    state = plugin.create(COMMAND, **inputs)
+    assert plugin.update(COMMAND, state, **inputs)["stdout"] == "was one"
+    assert "the SSH server refuses PULUMI_COMMAND_STDERR" in plugin.shown
+    inputs["addPreviousOutputInEnv"] = False
+    assert plugin.update(COMMAND, state, **inputs)["stdout"] == "was "
+
+
+def test_update_falls_back_to_create_and_delete_runs_only_if_given(
+    shared_plugin: Plugin, host: Host, tmp_path: Path
+) -> None:
+    log = tmp_path / "log"
+    inputs: dict[str, Any] = {"connection": host.connection(), "create": f"echo create >>{log}"}
+    state = shared_plugin.create(COMMAND, **inputs)
+    state = shared_plugin.update(COMMAND, state, **inputs)
+    shared_plugin.delete(COMMAND, state)
+    shared_plugin.delete(COMMAND, state | {"delete": f"echo delete >>{log}"})
+    assert log.read_text().split() == ["create", "create", "delete"]
+
+
+def test_a_failure_names_host_status_and_last_output_but_no_secret(
+    plugin: Plugin, host: Host
+) -> None:
+    with pytest.raises(Failed) as failure:
+        plugin.create(
+            COMMAND,
+            connection=values.secret(host.connection(password="pw-" + CANARY)),
+            create="cat; echo $GREETING; echo end >&2; exit 3",
+            stdin=values.secret(f"token={CANARY}\nsecond {CANARY} line\n"),
+            environment={"GREETING": "greeting-" + CANARY},
+        )
+    text = str(failure.value)
+    assert text.startswith(f"127.0.0.1:{host.port}: exit status 3\n")
+    assert "end" in text
+    assert "[secret]" in text
+    assert CANARY not in text
+    assert f"token={CANARY}" not in plugin.shown
+
+
+@pytest.mark.parametrize(
+    ("logging", "shown"),
+    [
+        (None, {"out-line", "err-line"}),
+        ("stdoutAndStderr", {"out-line", "err-line"}),
+        ("stdout", {"out-line"}),
+        ("stderr", {"err-line"}),
+        ("none", set()),
+    ],
+)
+def test_logging_says_what_is_shown_and_outputs_are_kept_all_the_same(
+    plugin: Plugin, host: Host, logging: str | None, shown: set[str]
+) -> None:
+    inputs: dict[str, Any] = {
+        "connection": host.connection(),
+        "create": "echo out-line; echo err-line >&2",
+    }
+    state = plugin.create(COMMAND, **inputs, logging=logging)
+    assert set(plugin.shown.split()) == shown
+    assert all(message.ephemeral for message in plugin.engine.messages)
+    assert (state["stdout"], state["stderr"]) == ("out-line", "err-line")
+
+
+def test_a_line_of_1_mb_is_kept_whole_and_shown_short(plugin: Plugin, host: Host) -> None:
+    state = plugin.create(
+        COMMAND, connection=host.connection(), create="head -c 1048576 /dev/zero | tr '\\0' x"
+    )
+    assert state["stdout"] == "x" * 1048576
+    assert 4096 <= len(plugin.shown) < 5000
+
+
+def test_100_000_lines_are_all_shown(plugin: Plugin, host: Host) -> None:
+    plugin.create(COMMAND, connection=host.connection(), create="seq 100000")
+    assert plugin.shown.split() == [str(number) for number in range(1, 100001)]
+
+
+def test_a_wrong_host_key_is_refused_at_once_and_nothing_runs(
+    shared_plugin: Plugin, host: Host, tmp_path: Path
+) -> None:
+    other = asyncssh.generate_private_key("ssh-ed25519")
+    mark = tmp_path / "ran"
+    with pytest.raises(Failed, match="host key mismatch: found ssh-ed25519 SHA256:") as failure:
+        shared_plugin.create(
+            COMMAND,
+            connection=host.connection(hostKey=other.export_public_key().decode()),
+            create=f"touch {mark}",
+        )
+    assert str(other.get_fingerprint()) in str(failure.value)
+    assert not mark.exists()
+
+
+def test_a_state_without_host_key_is_refused_at_delete(shared_plugin: Plugin, host: Host) -> None:
+    connection = {k: v for k, v in host.connection().items() if k != "hostKey"}
+    with pytest.raises(Failed, match=f"ssh-keyscan -t ed25519 -p {host.port} 127.0.0.1"):
+        shared_plugin.delete(COMMAND, {"connection": connection, "delete": "true"})
+
+
+def test_an_encrypted_key_opens_with_its_password_only(shared_plugin: Plugin, host: Host) -> None:
+    key = asyncssh.import_private_key(host.private_key)
+    encrypted = key.export_private_key(passphrase=CANARY, rounds=64).decode()
+    connection = host.connection(privateKey=encrypted, privateKeyPassword=CANARY)
+    assert shared_plugin.create(COMMAND, connection=connection, create="echo in")["stdout"] == "in"
+    for wrong in ({"privateKeyPassword": "not it"}, {"privateKeyPassword": None}):
+        with pytest.raises(Failed, match="privateKey cannot be read") as failure:
+            shared_plugin.create(COMMAND, connection=connection | wrong, create="true")
+        assert encrypted.splitlines()[1] not in str(failure.value)
+
+
+@pytest.fixture
+def agent(host: Host, tmp_path: Path) -> Iterator[str]:
+    if shutil.which("ssh-agent") is None:
+        pytest.skip("ssh-agent is not installed (Debian: openssh-client)")
+    path = tmp_path / "agent"
+    process = subprocess.Popen(["ssh-agent", "-D", "-a", str(path)], stdout=subprocess.DEVNULL)
+    try:
+        until(path.exists, "the agent's socket")
+        key = tmp_path / "key"
+        key.touch(0o600)
+        key.write_text(host.private_key)
+        environment = os.environ | {"SSH_AUTH_SOCK": str(path)}
+        subprocess.run(["ssh-add", "-q", str(key)], env=environment, check=True, timeout=LIMIT)
+        yield str(path)
+    finally:
+        process.terminate()
+        process.wait(LIMIT)
+
+
+def test_the_agent_logs_in_by_its_socket_or_by_ssh_auth_sock(
+    shared_plugin: Plugin, host: Host, agent: str
+) -> None:
+    connection = host.connection(privateKey=None, agentSocketPath=agent)
+    assert shared_plugin.create(COMMAND, connection=connection, create="echo in")["stdout"] == "in"
+    other = Plugin({"SSH_AUTH_SOCK": agent})
+    try:
+        connection = host.connection(privateKey=None)
+        assert other.create(COMMAND, connection=connection, create="echo in")["stdout"] == "in"
+    finally:
+        other.close()
+
+
+def test_a_dead_agent_fails_only_where_nothing_else_can_log_in(
+    shared_plugin: Plugin, host: Host, tmp_path: Path
+) -> None:
+    dead = host.connection(agentSocketPath=str(tmp_path / "none"))
+    assert shared_plugin.create(COMMAND, connection=dead, create="echo in")["stdout"] == "in"
+    with pytest.raises(Failed, match="SSH agent"):
+        shared_plugin.create(COMMAND, connection=dead | {"privateKey": None}, create="true")
+
+
+def test_dials_end_at_dial_error_limit(plugin: Plugin, host: Host) -> None:
+    port = free_port()
+    with pytest.raises(Failed, match=rf"^127\.0\.0\.1:{port}: no connection .* after 3 attempts"):
+        plugin.create(
+            COMMAND, connection=host.connection(port=port, dialErrorLimit=2), create="true"
+        )
+    assert f"Dial 127.0.0.1:{port} 2/2 failed" in plugin.shown
+
+
+def test_a_refused_key_counts_as_a_failed_dial(shared_plugin: Plugin, host: Host) -> None:
+    key = asyncssh.generate_private_key("ssh-ed25519").export_private_key().decode()
+    with pytest.raises(Failed, match="after 1 attempt: Permission denied"):
+        shared_plugin.create(
+            COMMAND, connection=host.connection(privateKey=key, dialErrorLimit=0), create="true"
+        )
+
+
+def test_a_silent_port_ends_at_per_dial_timeout(shared_plugin: Plugin, host: Host) -> None:
+    import socket
+
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        connection = host.connection(
+            port=silent.getsockname()[1], perDialTimeout=1, dialErrorLimit=0
+        )
+        with pytest.raises(Failed, match="after 1 attempt"):
+            shared_plugin.create(COMMAND, connection=connection, create="true")
+
+
+def test_a_proxy_is_used_and_its_host_key_is_held(shared_plugin: Plugin, host: Host) -> None:
+    connection = host.connection(proxy=host.connection())
+    assert shared_plugin.create(COMMAND, connection=connection, create="echo in")["stdout"] == "in"
+    other = asyncssh.generate_private_key("ssh-ed25519").export_public_key().decode()
+    for change, message in (
+        ({"hostKey": other}, "^proxy .*host key mismatch"),
+        ({"port": free_port(), "dialErrorLimit": 0}, "^proxy .*no connection"),
+    ):
+        connection = host.connection(proxy=host.connection(**change))
+        with pytest.raises(Failed, match=message):
+            shared_plugin.create(COMMAND, connection=connection, create="true")
+    behind = host.connection(proxy=host.connection(), hostKey=other)
+    with pytest.raises(Failed, match=r"^127\.0\.0\.1:\d+: host key mismatch"):
+        shared_plugin.create(COMMAND, connection=behind, create="true")
+
+
+def test_cancel_ends_the_remote_process_group(plugin: Plugin, host: Host, tmp_path: Path) -> None:
+    pids = tmp_path / "pids"
+    call = Background(
+        lambda: plugin.create(
+            COMMAND,
+            connection=host.connection(),
+            create=f"sleep 300 & echo $$ $! >{pids}.part; mv {pids}.part {pids}; wait",
+        )
+    )
+    until(pids.exists, "the remote command runs")
+    from google.protobuf import empty_pb2
+
+    plugin.stub.Cancel(empty_pb2.Empty(), timeout=LIMIT)
+    assert str(call.join()) == "cancelled"
+    for pid in map(int, pids.read_text().split()):
+        until(lambda pid=pid: not alive(pid), f"process {pid} ended")
+
+
+def test_the_resource_s_timeout_ends_the_command(
+    shared_plugin: Plugin, host: Host, tmp_path: Path
+) -> None:
+    pid = tmp_path / "pid"
+    with pytest.raises(Failed, match="not done within the resource's timeout of 1 s"):
+        shared_plugin.create(
+            COMMAND,
+            timeout=1,
+            connection=host.connection(),
+            create=f"echo $$ >{pid}; exec sleep 300",
+        )
+    assert not alive(int(pid.read_text()))
+
+
+def asset(path: Path) -> dict[str, Any]:
+    signature = values.ARCHIVE if path.is_dir() else values.ASSET
+    return {values.SIGNATURE: signature, "path": str(path), "hash": str(path)}
+
+
+def test_a_copy_lands_where_the_official_plugin_puts_it(
+    shared_plugin: Plugin, host: Host, tmp_path: Path
+) -> None:
+    source, target = tmp_path / "source", tmp_path / "target"
+    (source / "deep").mkdir(parents=True)
+    content = os.urandom(3 << 20)
+    (source / "deep" / "file").write_bytes(content)
+    text = {values.SIGNATURE: values.ASSET, "text": "grüße\n", "hash": "1"}
+
+    def copy(what: dict[str, Any], to: str) -> None:
+        shared_plugin.create(
+            COPY, connection=host.connection(), source=what, remotePath=str(target / to)
+        )
+
+    copy(asset(source / "deep" / "file"), "new/parents/name")
+    copy(asset(source / "deep" / "file"), "new/parents")
+    copy(asset(source), "folder")
+    copy(asset(source) | {"path": f"{source}/"}, "content")
+    copy(text, "new/text")
+    copy(text, "new/text")
+    found = {str(p.relative_to(target)) for p in target.rglob("*") if p.is_file()}
+    assert found == {
+        "new/parents/name",
+        "new/parents/file",
+        "folder/source/deep/file",
+        "content/deep/file",
+        "new/text",
+    }
+    assert (target / "content/deep/file").read_bytes() == content
+    assert (target / "new/text").read_text() == "grüße\n"
+    with pytest.raises(Failed, match="is a folder on the host"):
+        copy(text, "new")
+    with pytest.raises(Failed, match="is a file on the host; wanted a folder"):
+        copy(asset(source), "new/text")
+
+
+def test_a_copy_is_repeated_only_for_new_content_or_a_new_path(
+    shared_plugin: Plugin, host: Host, tmp_path: Path
+) -> None:
+    target = tmp_path / "target"
+    inputs: dict[str, Any] = {
+        "connection": host.connection(),
+        "source": {values.SIGNATURE: values.ASSET, "text": "one", "hash": "1"},
+        "remotePath": str(target),
+    }
+    state = shared_plugin.create(COPY, **inputs)
+    target.unlink()
+    shared_plugin.update(COPY, state, **inputs | {"connection": host.connection(perDialTimeout=9)})
+    assert not target.exists()
+    new = {values.SIGNATURE: values.ASSET, "text": "two", "hash": "2"}
+    shared_plugin.update(COPY, state, **inputs | {"source": new})
+    assert target.read_text() == "two"

@@ -1,0 +1,139 @@
+"""The real engine and small programs for it."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+import toolchain
+
+ROOT = Path(__file__).parents[2]
+TOOLS = (
+    "pulumi",
+    "pulumi-language-python",
+    "pulumi-resource-kubernetes",
+    "pulumi-resource-command",
+)
+FOREIGN = ("PULUMI_", "KUBECONFIG")
+LIMIT = 120
+"""Seconds for any one command."""
+
+PROGRAM = '''
+"""Declares manifests.json; each object carries a value that is not known at preview."""
+import json
+import pulumi
+import pulumi_command as command
+import pulumi_kubernetes as k8s
+
+MODULES = {"v1": k8s.core.v1, "apps/v1": k8s.apps.v1, "batch/v1": k8s.batch.v1}
+provider = k8s.Provider("files", render_yaml_to_directory="rendered")
+later = command.local.Command("later", create="echo later")
+for name, manifest in json.load(open("manifests.json")).items():
+    metadata = dict(manifest.get("metadata", {}))
+    metadata["labels"] = {"later": later.stdout}
+    kind = getattr(MODULES[manifest["apiVersion"]], manifest["kind"])
+    kind(name, metadata=metadata, spec=manifest["spec"],
+         opts=pulumi.ResourceOptions(provider=provider))
+'''
+
+
+@dataclass(frozen=True)
+class Preview:
+    """What a preview ended with: exit code, everything that it printed."""
+
+    code: int
+    output: str
+
+    def violations(self, level: str) -> dict[str, list[str]]:
+        """Rule ids by the name of the resource that broke them."""
+        found: dict[str, list[str]] = {}
+        resource = ""
+        for line in map(str.strip, self.output.splitlines()):
+            if line.startswith(("- [", "[")):
+                resource = ""
+                if f"[{level}]" in line:
+                    resource = line.rpartition(": ")[2].rstrip(")")
+            elif resource and line[:3] == "GPU" and line[3:6].isdigit():
+                found.setdefault(resource, []).append(line[:6])
+        return found
+
+
+Run = Callable[..., Preview]
+
+
+@pytest.fixture(scope="session")
+def pulumi_env(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """The environment of the real engine, with a state and a home of its own."""
+    folder = tmp_path_factory.mktemp("pulumi")
+    (folder / "state").mkdir()
+    tools = toolchain.ensure(*TOOLS)
+    path = [str(Path(sys.executable).parent)]
+    path += dict.fromkeys(str(tool.path.parent) for tool in tools.values())
+    return {
+        **{key: value for key, value in os.environ.items() if not key.startswith(FOREIGN)},
+        "PATH": os.pathsep.join([*path, os.environ["PATH"]]),
+        "GPU_CLUSTER_HOME": str(ROOT),
+        "PULUMI_BACKEND_URL": f"file://{folder}/state",
+        "PULUMI_CONFIG_PASSPHRASE": "for tests only",
+        "PULUMI_HOME": str(folder / "home"),
+        "PULUMI_SKIP_UPDATE_CHECK": "true",
+    }
+
+
+@pytest.fixture
+def preview(pulumi_env: dict[str, str], tmp_path: Path) -> Run:
+    """Previews a program that declares the given manifests, with the policy pack."""
+
+    def run(
+        manifests: Mapping[str, Any],
+        *,
+        cluster: Mapping[str, Any] | None = None,
+        settings: Mapping[str, Any] | None = None,
+    ) -> Preview:
+        project = {
+            "name": "rules",
+            "runtime": {"name": "python", "options": {"virtualenv": sys.prefix}},
+        }
+        (tmp_path / "Pulumi.yaml").write_text(yaml.safe_dump(project))
+        (tmp_path / "__main__.py").write_text(PROGRAM)
+        (tmp_path / "manifests.json").write_text(json.dumps(manifests))
+        stack = tmp_path.name.replace("_", "-")
+        _pulumi(["stack", "init", stack], tmp_path, pulumi_env)
+        if cluster is not None:
+            file = tmp_path / f"Pulumi.{stack}.yaml"
+            document = yaml.safe_load(file.read_text()) if file.exists() else {}
+            document["config"] = {"gpu-cluster:cluster": cluster}
+            file.write_text(yaml.safe_dump(document))
+        arguments = ["preview", "--policy-pack", str(ROOT / "policies")]
+        if settings is not None:
+            file = tmp_path / "pack.json"
+            file.write_text(json.dumps({"gpu-rules-mandatory": settings}))
+            arguments += ["--policy-pack-config", str(file)]
+        done = _pulumi(arguments, tmp_path, pulumi_env)
+        return Preview(done.returncode, done.stdout)
+
+    return run
+
+
+def _pulumi(
+    arguments: Sequence[str], folder: Path, env: Mapping[str, str]
+) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        ["pulumi", *arguments, "--non-interactive", "--color=never"],
+        cwd=folder,
+        env=dict(env),
+        text=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        timeout=LIMIT,
+        check=False,
+    )

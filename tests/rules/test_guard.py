@@ -1,0 +1,109 @@
+"""The program holds the same rules against what it declares, without the policy pack."""
+
+from __future__ import annotations
+
+import warnings
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore")
+    import pulumi
+    import pulumi_kubernetes as k8s
+
+from config import load_stack_file
+from policies.guard import RuleBroken, check_declared
+from policies.rules import Context, Pool, Taint
+from policies.stack import context_of
+
+GPU = "nvidia.com/gpu"
+CONTEXT = Context(pools=(Pool("a100", 8, (Taint(GPU, "present"),)),))
+ROOT = Path(__file__).parents[2]
+
+
+def limits(**kinds: Any) -> dict[str, Any]:
+    return {"resources": {"limits": {GPU: kinds["gpus"]}}, "name": "cuda", "image": "cuda"}
+
+
+def spec(gpus: Any, **fields: Any) -> dict[str, Any]:
+    tolerations = [{"key": GPU, "operator": "Exists"}]
+    return {"containers": [limits(gpus=gpus)], "tolerations": tolerations, **fields}
+
+
+def check(spec: Any, type_: str = "kubernetes:core/v1:Pod") -> None:
+    check_declared(type_, "train", {"metadata": {"name": "train"}, "spec": spec}, CONTEXT)
+
+
+def test_a_good_pod_passes() -> None:
+    check(spec("1"))
+
+
+def test_a_bad_pod_is_refused_with_the_rule_and_its_text() -> None:
+    with pytest.raises(RuleBroken) as error:
+        check(spec("500m"))
+    assert "kubernetes:core/v1:Pod train: refused by the GPU rules" in str(error.value)
+    assert "GPU001 GPUs come in whole numbers" in str(error.value)
+
+
+def test_python_names_count_as_kubernetes_names() -> None:
+    with pytest.raises(RuleBroken, match="GPU007"):
+        check(spec("1", init_containers=[limits(gpus="9")]))
+
+
+def test_typed_arguments_are_read() -> None:
+    container = k8s.core.v1.ContainerArgs(
+        name="cuda",
+        image="cuda",
+        resources=k8s.core.v1.ResourceRequirementsArgs(requests={GPU: "1"}),
+    )
+    toleration = k8s.core.v1.TolerationArgs(operator="Exists")
+    pod = k8s.core.v1.PodSpecArgs(containers=[container], tolerations=[toleration])
+    with pytest.raises(RuleBroken, match="GPU003"):
+        check(pod)
+
+
+@pytest.mark.parametrize("unknown", ["image", "limit", "tolerations"])
+def test_outputs_are_left_out_and_the_rest_is_judged(unknown: str) -> None:
+    output: Any = pulumi.Output.from_input("x")
+    given = spec("9")
+    if unknown == "image":
+        given["containers"][0]["image"] = output
+    if unknown == "tolerations":
+        given["tolerations"] = output
+    if unknown == "limit":
+        given["containers"].append(limits(gpus=output))
+    with pytest.raises(RuleBroken, match="GPU007"):
+        check(given)
+
+
+def test_advice_refuses_nothing() -> None:
+    privileged = spec("1")
+    privileged["containers"][0]["security_context"] = {"privileged": True}
+    check(privileged)
+
+
+@pytest.mark.parametrize(
+    "type_",
+    ["command:local:Command", "kubernetes:helm.sh/v3:Release", "kubernetes:yaml:ConfigFile"],
+)
+def test_what_is_no_manifest_passes(type_: str) -> None:
+    check(spec("500m"), type_)
+
+
+def test_a_patch_is_judged_by_what_it_says() -> None:
+    with pytest.raises(RuleBroken, match="GPU001"):
+        check(spec("500m", tolerations=[]), "kubernetes:core/v1:PodPatch")
+    check(spec("1", tolerations=[]), "kubernetes:core/v1:PodPatch")
+
+
+@pytest.fixture(params=["dev", "staging", "prod"])
+def stack_context(request: pytest.FixtureRequest) -> Context:
+    return context_of(load_stack_file(ROOT / f"Pulumi.{request.param}.yaml"))
+
+
+def test_a_stack_file_gives_the_rules_their_pools(stack_context: Context) -> None:
+    assert stack_context.platform in ("device-plugin", "gpu-operator")
+    assert any(pool.gpus_per_node for pool in stack_context.pools)
+    assert all(isinstance(taint, Taint) for pool in stack_context.pools for taint in pool.taints)

@@ -1,0 +1,88 @@
+"""The policy pack in a real `pulumi preview`: refuses what breaks a rule, lets the rest pass.
+
+Every object in these programs carries a label whose value is not known at preview.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import yaml
+
+from policies import reference
+from policies.rules import RULES, Severity
+from tests.rules.conftest import Run
+
+MANDATORY = [rule for rule in RULES.values() if rule.severity is Severity.MANDATORY]
+ADVISORY = [rule for rule in RULES.values() if rule.severity is Severity.ADVISORY]
+POOL = {"name": "a100", "nodes": ["gpu-[1-4]"], "gpusPerNode": 8}
+CLUSTER = {
+    "version": "v1",
+    "kubernetes": {"context": "none"},
+    "platform": "device-plugin",
+    "pools": [POOL],
+}
+PACK_POOL = {"name": "t4", "gpusPerNode": 2, "taints": ["example.com/gpu:NoSchedule"]}
+
+
+def failing(rule_id: str) -> Any:
+    return yaml.safe_load(reference.example(RULES[rule_id]).failing)
+
+
+def passing(rule_id: str) -> Any:
+    return yaml.safe_load(reference.example(RULES[rule_id]).passing)
+
+
+@pytest.mark.parametrize("rule_id", ["GPU001", "GPU004"])
+def test_one_bad_object_stops_the_preview(preview: Run, rule_id: str) -> None:
+    done = preview({"bad": failing(rule_id), "good": passing(rule_id)}, cluster=CLUSTER)
+    assert done.code != 0, done.output
+    assert done.violations("mandatory") == {"bad": [rule_id]}, done.output
+    assert RULES[rule_id].title in done.output
+
+
+def test_every_mandatory_rule_is_reported_for_the_object_that_breaks_it(preview: Run) -> None:
+    pool = {**PACK_POOL, "gpusPerNode": 8, "taints": ["nvidia.com/gpu=present:NoSchedule"]}
+    manifests = {rule.id.lower(): failing(rule.id) for rule in MANDATORY}
+    done = preview(manifests, settings={"pools": [pool]})
+    assert done.code != 0, done.output
+    assert done.violations("mandatory") == {rule.id.lower(): [rule.id] for rule in MANDATORY}
+
+
+def test_good_objects_pass_without_a_word(preview: Run) -> None:
+    done = preview(
+        {rule.id.lower(): passing(rule.id) for rule in RULES.values()}, settings={"pools": []}
+    )
+    assert done.code == 0, done.output
+    assert "GPU0" not in done.output
+
+
+def test_advice_is_printed_and_stops_nothing(preview: Run) -> None:
+    manifests = {rule.id.lower(): failing(rule.id) for rule in ADVISORY}
+    done = preview(manifests, settings={"platform": "device-plugin"})
+    assert done.code == 0, done.output
+    found = done.violations("advisory")
+    assert {name for name, ids in found.items() if name.upper() in ids} == set(manifests)
+
+
+def test_the_packs_own_settings_stand_before_the_stacks(preview: Run) -> None:
+    settings = {"pools": [PACK_POOL], "rules": {"GPU004": "off", "GPU007": "advisory"}}
+    done = preview({"bad": passing("GPU007")}, cluster=CLUSTER, settings=settings)
+    assert done.code == 0, done.output
+    assert done.violations("advisory") == {"bad": ["GPU007"]}, done.output
+    assert "at most 2, what a node of pool t4 has" in done.output
+
+
+def test_a_setting_for_a_rule_that_is_not_there_is_refused(preview: Run) -> None:
+    done = preview({}, settings={"rules": {"GPU999": "off"}})
+    assert done.code != 0
+    assert "GPU999" in done.output
+
+
+def test_a_broken_stack_file_stops_the_preview(preview: Run) -> None:
+    broken = {**CLUSTER, "pools": [{**POOL, "gpusPerNode": "eight"}]}
+    done = preview({"good": passing("GPU001")}, cluster=broken)
+    assert done.code != 0
+    assert "gpu-cluster:cluster cannot be used" in done.output
+    assert "gpusPerNode" in done.output

@@ -1,0 +1,83 @@
+"""Rules never raise, whatever a manifest holds, and judge what is known of it."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from policies.rules import UNKNOWN, Context, Pool, Taint, evaluate
+from policies.rules.pod_spec import template_path
+
+KINDS = st.sampled_from(
+    ["Pod", "Deployment", "DaemonSet", "CronJob", "LimitRange", "ResourceQuota", "List", "Other"]
+)
+KEYS = st.sampled_from(
+    [
+        "spec", "template", "jobTemplate", "metadata", "annotations", "containers", "name", "env",
+        "initContainers", "resources", "limits", "requests", "nvidia.com/gpu", "tolerations",
+        "tencent.com/vcuda-core", "hard", "type", "max", "items", "restartPolicy", "overhead",
+        "nodeSelector", "securityContext", "strategy", "value", "key", "operator",
+    ]
+)  # fmt: skip
+LEAVES = st.sampled_from([None, True, 0, 1, -1.5, "", "1", "x", "Always", "Exists", UNKNOWN])
+TREES = st.recursive(
+    LEAVES,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(KEYS, inner, max_size=4),
+    max_leaves=25,
+)
+CONTEXT = Context(pools=(Pool("a", 8, (Taint("nvidia.com/gpu"),)),), platform="device-plugin")
+
+
+@given(KINDS, st.dictionaries(KEYS, TREES, max_size=4))
+@settings(max_examples=300, suppress_health_check=[HealthCheck.too_slow], deadline=None)
+def test_no_manifest_makes_a_rule_raise(kind: str, body: dict[str, Any]) -> None:
+    for violation in evaluate({"kind": kind, **body}, CONTEXT):
+        assert violation.message.startswith("GPU")
+
+
+BAD = {
+    "apiVersion": "v1",
+    "kind": "Pod",
+    "metadata": {"name": "train", "annotations": {"note": "x"}, "labels": {"a": "b"}},
+    "spec": {
+        "nodeSelector": {"a": "b"},
+        "tolerations": [{"operator": "Exists"}],
+        "containers": [
+            {
+                "name": "cuda",
+                "image": "cuda",
+                "env": [{"name": "A", "value": "b"}],
+                "resources": {"limits": {"nvidia.com/gpu": "500m", "cpu": "1"}},
+            }
+        ],
+    },
+}
+
+
+def _leaves(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+    if isinstance(value, dict):
+        return [leaf for key in value for leaf in _leaves(value[key], (*path, key))]
+    if isinstance(value, list):
+        return [leaf for i, item in enumerate(value) for leaf in _leaves(item, (*path, i))]
+    return [path]
+
+
+@given(st.sets(st.sampled_from(_leaves(BAD)[2:])))
+def test_the_rest_is_judged_when_other_values_are_unknown(unknown: set[tuple[Any, ...]]) -> None:
+    manifest = copy.deepcopy(BAD)
+    for path in unknown:
+        target: Any = manifest
+        for key in path[:-1]:
+            target = target[key]
+        target[path[-1]] = UNKNOWN
+    quantity = ("spec", "containers", 0, "resources", "limits", "nvidia.com/gpu")
+    found = {violation.rule.id for violation in evaluate(manifest, CONTEXT)}
+    assert found == (set() if quantity in unknown else {"GPU001"})
+
+
+def test_kinds_with_pods_are_known_by_group() -> None:
+    assert template_path("apps/v1", "Deployment") == ("spec", "template")
+    assert template_path("example.com/v1", "Deployment") is None

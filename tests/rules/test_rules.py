@@ -1,0 +1,264 @@
+# ruff: noqa: E501  a table reads best one case a line
+"""Each rule by its examples, and by tables of what passes, what fails and what is unknown."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import yaml
+
+from policies import reference
+from policies.rules import RULES, UNKNOWN, Context, Pool, Rule, Severity, Taint, evaluate
+
+GPU = "nvidia.com/gpu"
+CORE, MEMORY = "tencent.com/vcuda-core", "tencent.com/vcuda-memory"
+TAINT = Taint(GPU, "present")
+POOLS = (Pool("a100", 8, (TAINT,), {"gpu": "a100"}), Pool("t4", 2, (TAINT,), {"gpu": "t4"}))
+CONTEXT = Context(pools=POOLS)
+TOLERATION = {"key": GPU, "operator": "Exists", "effect": "NoSchedule"}
+
+
+def container(limits: Any = None, requests: Any = None, **fields: Any) -> dict[str, Any]:
+    given = {"limits": limits, "requests": requests}
+    resources = {key: value for key, value in given.items() if value is not None}
+    return {"name": "cuda", "image": "cuda", "resources": resources, **fields}
+
+
+def pod(*containers: Any, **spec: Any) -> dict[str, Any]:
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "train"},
+        "spec": {"tolerations": [TOLERATION], "containers": list(containers), **spec},
+    }
+
+
+def ids(manifest: Any, context: Context = CONTEXT, **options: Any) -> list[str]:
+    return [violation.rule.id for violation in evaluate(manifest, context, **options)]
+
+
+@pytest.mark.parametrize("rule", RULES.values(), ids=lambda rule: rule.id)
+def test_passing_example_breaks_nothing(rule: Rule) -> None:
+    shown = reference.example(rule)
+    assert ids(yaml.safe_load(shown.passing), shown.context) == []
+
+
+@pytest.mark.parametrize("rule", RULES.values(), ids=lambda rule: rule.id)
+def test_failing_example_breaks_this_rule_and_no_other(rule: Rule) -> None:
+    shown = reference.example(rule)
+    violations = evaluate(yaml.safe_load(shown.failing), shown.context)
+    assert [violation.rule.id for violation in violations] == [rule.id]
+    assert violations[0].severity is rule.severity
+    for part in (rule.id, rule.title, violations[0].path, violations[0].found, violations[0].cure):
+        assert part in violations[0].message
+
+
+@pytest.mark.parametrize("name", reference.pages())
+def test_reference_page_is_what_the_rule_says(name: str) -> None:
+    written = (reference.PAGES / name).read_text()
+    assert written == reference.pages()[name], "run `python -m policies.reference`"
+
+
+def test_reference_has_no_page_without_a_rule() -> None:
+    assert {path.name for path in reference.PAGES.glob("*.md")} == set(reference.pages())
+    assert {path.stem for path in reference.EXAMPLES.glob("*.yaml")} == set(RULES)
+
+
+TABLE: list[tuple[str, dict[str, Any], list[str]]] = [
+    ("limit alone", pod(container({GPU: 1})), []),
+    ("no GPUs at all", pod(container()), []),
+    ("whole in milli", pod(container({GPU: "2000m"})), []),
+    ("rounded up to one", pod(container({GPU: "0.9999999"})), []),
+    ("octal look", pod(container({GPU: "08"})), []),
+    ("half in words", pod(container({GPU: 0.5})), ["GPU001"]),
+    ("float of one", pod(container({GPU: 1.0})), []),
+    ("request of another form, same value", pod(container({GPU: 1}, {GPU: "1000m"})), []),
+    ("negative half", pod(container({GPU: "-500m"})), ["GPU001", "GPU008"]),
+    ("a boolean", pod(container({GPU: True})), ["GPU009"]),
+    ("a list", pod(container({GPU: [1]})), ["GPU009"]),
+    ("null is zero", pod(container({GPU: None})), []),
+    ("unknown limit", pod(container({GPU: UNKNOWN})), []),
+    ("unknown limit, request given", pod(container({GPU: UNKNOWN}, {GPU: 1})), []),
+    ("unknown limits, request given", pod(container(UNKNOWN, {GPU: 1})), []),
+    ("unknown request without limit", pod(container({}, {GPU: UNKNOWN})), ["GPU003"]),
+    ("unknown image, bad limit", pod(container({GPU: "1500m"}, image=UNKNOWN)), ["GPU001"]),
+    ("cpu may be fractional and unequal", pod(container({"cpu": 2}, {"cpu": "1500m"})), []),
+    ("other devices too", pod(container(None, {"rdma/hca": 1})), ["GPU003"]),
+    ("request alone, half", pod(container(None, {GPU: "500m"})), ["GPU001", "GPU003"]),
+    ("alpha name", pod(container({"alpha.kubernetes.io/nvidia-gpu": 1})), ["GPU014"]),
+    ("upper case", pod(container({"nvidia.com/GPU": 1})), ["GPU014"]),
+    ("misspelt domain", pod(container({"nvida.com/gpu": 1})), ["GPU014"]),
+    ("quota name in a container", pod(container({"limits.nvidia.com/gpu": 1})), ["GPU014"]),
+    ("bare name", pod(container({"gpu": 1})), ["GPU014"]),
+    ("MIG is well known", pod(container({"nvidia.com/mig-1g.10gb": 1})), []),
+    ("another vendor's", pod(container({"example.com/gpu-mem": 1})), []),
+    ("toleration by value", pod(container({GPU: 1}), tolerations=[{"key": GPU, "value": "present"}]), []),
+    ("toleration of another value", pod(container({GPU: 1}), tolerations=[{"key": GPU}]), ["GPU004"]),
+    ("toleration of everything", pod(container({GPU: 1}), tolerations=[{"operator": "Exists"}]), []),
+    ("toleration of NoExecute only", pod(container({GPU: 1}), tolerations=[{**TOLERATION, "effect": "NoExecute"}]), ["GPU004"]),
+    ("unknown tolerations", pod(container({GPU: 1}), tolerations=UNKNOWN), []),
+    ("one unknown toleration", pod(container({GPU: 1}), tolerations=[UNKNOWN]), []),
+    ("toleration with unknown key", pod(container({GPU: 1}), tolerations=[{"key": UNKNOWN, "operator": "Exists"}]), []),
+    ("zero GPUs need no toleration", pod(container({GPU: 0}), tolerations=[]), []),
+    ("eight of eight", pod(container({GPU: 8})), []),
+    ("four and five", pod(container({GPU: 4}), container({GPU: 5})), ["GPU007"]),
+    ("small pool selected", pod(container({GPU: 3}), nodeSelector={"gpu": "t4"}), ["GPU007"]),
+    ("selector of an unknown label", pod(container({GPU: 8}), nodeSelector={"zone": "a"}), []),
+    ("selector of an unknown value", pod(container({GPU: 8}), nodeSelector={"gpu": UNKNOWN}), []),
+    ("known part too large", pod(container({GPU: 9}), container({GPU: UNKNOWN})), ["GPU007"]),
+    ("init beside", pod(container({GPU: 8}), initContainers=[container({GPU: 8})]), []),
+    (
+        "sidecar added",
+        pod(container({GPU: 8}), initContainers=[container({GPU: 1}, restartPolicy="Always")]),
+        ["GPU007"],
+    ),
+    (
+        "sidecar after a large init",
+        pod(
+            container({GPU: 1}),
+            initContainers=[container({GPU: 8}), container({GPU: 1}, restartPolicy="Always")],
+        ),
+        [],
+    ),
+    (
+        "sidecar before a large init",
+        pod(
+            container({GPU: 1}),
+            initContainers=[container({GPU: 1}, restartPolicy="Always"), container({GPU: 8})],
+        ),
+        ["GPU007"],
+    ),
+    ("overhead added", pod(container({GPU: 8}), overhead={GPU: 1}), ["GPU007"]),
+    ("99 with memory", pod(container({CORE: 99, MEMORY: 1})), []),
+    ("100 needs no memory", pod(container({CORE: 100})), []),
+    ("101", pod(container({CORE: 101})), ["GPU005"]),
+    ("199", pod(container({CORE: 199})), ["GPU005"]),
+    ("800 is eight GPUs", pod(container({CORE: 800})), []),
+    ("900 is nine", pod(container({CORE: 900})), ["GPU007"]),
+    ("no cores", pod(container({CORE: 0, MEMORY: 1})), ["GPU005"]),
+    ("no memory for a part", pod(container({CORE: 99, MEMORY: 0})), ["GPU006"]),
+    ("unknown memory", pod(container({CORE: 50, MEMORY: UNKNOWN})), []),
+    ("memory in another container", pod(container({CORE: 50}), container({CORE: 50, MEMORY: 1})), ["GPU006"]),
+    ("void", pod(container(env=[{"name": "NVIDIA_VISIBLE_DEVICES", "value": "void"}])), []),
+    ("from elsewhere", pod(container(env=[{"name": "NVIDIA_VISIBLE_DEVICES", "valueFrom": {}}])), ["GPU017"]),
+    ("unknown value", pod(container(env=[{"name": "NVIDIA_VISIBLE_DEVICES", "value": UNKNOWN}])), []),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("manifest", "wanted"), [row[1:] for row in TABLE], ids=[row[0] for row in TABLE]
+)
+def test_table(manifest: dict[str, Any], wanted: list[str]) -> None:
+    assert ids(manifest) == wanted
+
+
+BAD_TEMPLATE = {"spec": {"containers": [container({GPU: "500m"})], "tolerations": [TOLERATION]}}
+TEMPLATES: dict[str, dict[str, Any]] = {
+    "v1/PodTemplate": {"template": BAD_TEMPLATE},
+    "v1/ReplicationController": {"spec": {"template": BAD_TEMPLATE}},
+    "apps/v1/Deployment": {"spec": {"template": BAD_TEMPLATE, "strategy": {"type": "Recreate"}}},
+    "apps/v1/ReplicaSet": {"spec": {"template": BAD_TEMPLATE}},
+    "apps/v1/StatefulSet": {"spec": {"template": BAD_TEMPLATE}},
+    "batch/v1/Job": {"spec": {"template": BAD_TEMPLATE}},
+    "batch/v1/CronJob": {"spec": {"jobTemplate": {"spec": {"template": BAD_TEMPLATE}}}},
+}
+
+
+@pytest.mark.parametrize("kind", TEMPLATES)
+def test_a_bad_pod_is_found_in_every_kind_that_holds_one(kind: str) -> None:
+    api_version, _, name = kind.rpartition("/")
+    assert ids({"apiVersion": api_version, "kind": name, **TEMPLATES[kind]}) == ["GPU001"]
+
+
+def test_a_daemon_set_is_judged_too() -> None:
+    manifest = {"apiVersion": "apps/v1", "kind": "DaemonSet", "spec": {"template": BAD_TEMPLATE}}
+    assert ids(manifest) == ["GPU001", "GPU024"]
+
+
+def test_the_same_kind_of_another_group_passes_untouched() -> None:
+    manifest = {"apiVersion": "batch.example.com/v1", "kind": "Job", **TEMPLATES["batch/v1/Job"]}
+    assert ids(manifest) == []
+
+
+def test_each_item_of_a_list_is_judged_by_its_place() -> None:
+    good, bad = pod(container({GPU: 1})), pod(container({GPU: "500m"}))
+    (violation,) = evaluate({"apiVersion": "v1", "kind": "List", "items": [good, bad]}, CONTEXT)
+    assert violation.path.startswith("items[1].spec.containers[0].")
+
+
+def test_a_typed_list_gives_its_kind_to_its_items() -> None:
+    bad = {key: value for key, value in pod(container({GPU: "500m"})).items() if key != "kind"}
+    assert ids({"apiVersion": "v1", "kind": "PodList", "items": [bad]}) == ["GPU001"]
+
+
+def test_a_patch_is_not_blamed_for_what_it_leaves_out() -> None:
+    manifest = pod(container({CORE: 50}), tolerations=[])
+    assert ids(manifest) == ["GPU004", "GPU006"]
+    assert ids(manifest, partial=True) == []
+
+
+def test_without_pools_nothing_is_said_about_them() -> None:
+    assert ids(pod(container({GPU: 99}), tolerations=[]), Context()) == []
+
+
+def test_a_rule_can_be_turned_off_and_lowered() -> None:
+    manifest = pod(container({GPU: "500m"}, {GPU: 1}))
+    context = Context(severities={"GPU001": Severity.OFF, "GPU002": Severity.ADVISORY})
+    assert [(v.rule.id, v.severity) for v in evaluate(manifest, context)] == [
+        ("GPU002", Severity.ADVISORY)
+    ]
+
+
+def test_the_admission_plugin_adds_the_toleration_of_the_resource() -> None:
+    manifest = pod(container({GPU: 1}), tolerations=[])
+    assert ids(manifest, Context(pools=POOLS, extended_resource_toleration=True)) == []
+
+
+def test_a_renamed_resource_is_a_gpu_where_the_cluster_advertises_it() -> None:
+    manifest = pod(container({"nvidia.com/gpus": 1}), tolerations=[])
+    context = Context(pools=POOLS, resource_names=frozenset({"nvidia.com/gpus"}))
+    assert ids(manifest, context) == ["GPU004"]
+
+
+def test_the_gpu_stack_itself_may_see_all_devices() -> None:
+    manifest = pod(container(env=[{"name": "NVIDIA_VISIBLE_DEVICES", "value": "all"}]))
+    assert ids(manifest) == ["GPU017"]
+    manifest["metadata"]["namespace"] = "gpu-operator"
+    assert ids(manifest) == []
+    manifest["metadata"]["namespace"] = UNKNOWN
+    assert ids(manifest) == []
+
+
+LIMITS: list[tuple[dict[str, Any], list[str]]] = [
+    ({"type": "Container", "max": {GPU: 8}, "default": {GPU: "0"}}, []),
+    ({"type": "Container", "default": {GPU: 1}}, ["GPU012"]),
+    ({"type": "Container", "defaultRequest": {GPU: 1}}, ["GPU012"]),
+    ({"type": "Container", "min": {GPU: 1}}, ["GPU012"]),
+    ({"type": "Container", "max": UNKNOWN}, []),
+    ({"type": "Container", "max": {GPU: 8}, "default": UNKNOWN}, []),
+    ({"type": "Pod", "max": {GPU: 8}}, ["GPU012"]),
+    ({"type": "Pod", "max": {"cpu": 8}}, []),
+    ({"type": UNKNOWN, "max": {GPU: 8}}, []),
+]
+
+
+@pytest.mark.parametrize(("item", "wanted"), LIMITS)
+def test_limit_range(item: dict[str, Any], wanted: list[str]) -> None:
+    manifest = {"apiVersion": "v1", "kind": "LimitRange", "spec": {"limits": [item]}}
+    assert ids(manifest) == wanted
+
+
+@pytest.mark.parametrize(
+    ("key", "wanted"),
+    [
+        ("requests.nvidia.com/gpu", []),
+        ("nvidia.com/gpu", ["GPU013"]),
+        ("limits.nvidia.com/mig-1g.10gb", ["GPU013"]),
+        ("limits.nvidia.com/gpumem", []),
+        ("limits.cpu", []),
+    ],
+)
+def test_quota(key: str, wanted: list[str]) -> None:
+    manifest = {"apiVersion": "v1", "kind": "ResourceQuota", "spec": {"hard": {key: 4}}}
+    assert ids(manifest) == wanted

@@ -1,0 +1,170 @@
+"""What the tests do to a running cluster and read from it."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import config
+from simulator import Embedded, api, marks, set_fault
+from simulator.control_plane import ControlPlane
+
+Json = dict[str, Any]
+T = TypeVar("T")
+
+CLUSTER = "tests"
+LIMIT = 30.0
+NAMESPACE = "gpu-validation"
+
+
+def declared(*pools: Json, hosts: tuple[Json, ...] = (), platform: str = "device-plugin") -> Any:
+    """A configuration; without pools, one of three nodes of eight GPUs."""
+    return config.load(
+        {
+            "version": "v1",
+            "kubernetes": {"context": f"gpu-cluster-{CLUSTER}"},
+            "platform": platform,
+            "pools": list(pools) or [{"name": "a100", "nodes": ["gpu-[1-3]"], "gpusPerNode": 8}],
+            "hosts": list(hosts),
+        }
+    )
+
+
+def until(look: Callable[[], T], holds: Callable[[T], bool], limit: float = LIMIT) -> T:
+    """What ``look`` gives once ``holds`` is true of it; fails with the last look otherwise."""
+    deadline = time.monotonic() + limit
+    while not holds(found := look()):
+        assert time.monotonic() < deadline, f"after {limit} s: {found}"
+        time.sleep(0.05)
+    return found
+
+
+class Running:
+    """A running embedded cluster."""
+
+    def __init__(self, embedded: Embedded) -> None:
+        self.embedded = embedded
+        self.plane = ControlPlane(embedded.name)
+
+    def request(self, method: str, path: str, body: Json | None = None, **params: str) -> Any:
+        """One request to the API server."""
+        kind = api.MERGE if method == "PATCH" else "application/json"
+
+        async def run() -> Any:
+            async with api.connect(self.plane.access()) as client:
+                return await client.request(method, path, body, kind, **params)
+
+        return asyncio.run(run())
+
+    def node(self, name: str) -> Json:
+        node: Json = self.request("GET", f"/api/v1/nodes/{name}")
+        return node
+
+    def gpus(self, name: str) -> tuple[str | None, str | None]:
+        """Capacity and allocatable."""
+        status = self.node(name)["status"]
+        return status["capacity"].get(marks.GPU), status["allocatable"].get(marks.GPU)
+
+    def wait_gpus(self, name: str, capacity: str | None, allocatable: str | None) -> None:
+        until(lambda: self.gpus(name), lambda found: found == (capacity, allocatable))
+
+    def items(self, path: str, **params: str) -> list[Json]:
+        found: list[Json] = self.request("GET", path, **params)["items"]
+        return found
+
+    def pods(self, **labels: str) -> list[Json]:
+        selector = ",".join(f"{key}={value}" for key, value in labels.items())
+        return self.items("/api/v1/pods", labelSelector=selector)
+
+    def plugin_pod(self, node: str) -> Json:
+        pods = self.pods(**{"app.kubernetes.io/name": "nvidia-device-plugin"})
+        return next(pod for pod in pods if pod["spec"].get("nodeName") == node)
+
+    def log(self, pod: Json) -> list[str]:
+        meta = pod["metadata"]
+        path = f"/api/v1/namespaces/{meta['namespace']}/pods/{meta['name']}/log"
+        return str(self.request("GET", path)).splitlines()
+
+    def deploy_plugin(self) -> None:
+        """A DaemonSet with labels, container and affinity of the chart."""
+        labels = {"app.kubernetes.io/name": "nvidia-device-plugin"}
+        template = {
+            "metadata": {"labels": labels},
+            "spec": {
+                "nodeSelector": {"feature.node.kubernetes.io/pci-10de.present": "true"},
+                "containers": [{"name": "nvidia-device-plugin-ctr", "image": "plugin"}],
+            },
+        }
+        self.request(
+            "POST",
+            "/apis/apps/v1/namespaces/default/daemonsets",
+            {
+                "metadata": {"name": "plugin"},
+                "spec": {"selector": {"matchLabels": labels}, "template": template},
+            },
+        )
+
+    def remove_plugin(self) -> None:
+        path = "/apis/apps/v1/namespaces/default/daemonsets/plugin"
+        self.request("DELETE", path, propagationPolicy="Background")
+
+    def validate(self, completions: int = 1, gpus: int = 8, **selector: str) -> None:
+        """An Indexed Job as the stack makes it, each pod asking for all GPUs of a node."""
+        template = {
+            "metadata": {"labels": {marks.VALIDATION: "a100"}},
+            "spec": {
+                "restartPolicy": "Never",
+                "nodeSelector": selector,
+                "containers": [
+                    {
+                        "name": "vectoradd",
+                        "image": "sample",
+                        "resources": {"limits": {marks.GPU: str(gpus)}},
+                    }
+                ],
+            },
+        }
+        spec = {
+            "completionMode": "Indexed",
+            "completions": completions,
+            "parallelism": completions,
+            "backoffLimitPerIndex": 0,
+            "maxFailedIndexes": completions,
+            "template": template,
+        }
+        self.request(
+            "POST",
+            "/apis/batch/v1/namespaces/default/jobs",
+            {"metadata": {"name": "validation"}, "spec": spec},
+        )
+
+    def validation_pods(self, *phases: str, count: int = 1) -> list[Json]:
+        """The validation pods once ``count`` of them are in one of ``phases``."""
+        return until(
+            lambda: [
+                pod
+                for pod in self.items("/api/v1/pods", labelSelector=marks.VALIDATION)
+                if pod["status"]["phase"] in phases
+            ],
+            lambda found: len(found) == count,
+        )
+
+    def clear(self) -> None:
+        """Remove workloads, faults and what the plugin left on the nodes."""
+        for path in (
+            "/apis/apps/v1/namespaces/default/daemonsets",
+            "/apis/batch/v1/namespaces/default/jobs",
+        ):
+            self.request("DELETE", path, propagationPolicy="Background")
+        for node in self.items("/api/v1/nodes"):
+            if marks.FAULT in node["metadata"]["annotations"]:
+                set_fault(self.embedded.name, node["metadata"]["name"])
+        until(lambda: self.items("/api/v1/namespaces/default/pods"), lambda found: not found)
+        until(
+            lambda: self.items("/api/v1/nodes"),
+            lambda nodes: all(
+                node["status"]["allocatable"].get(marks.GPU, "0") == "0" for node in nodes
+            ),
+        )

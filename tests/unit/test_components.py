@@ -1,0 +1,184 @@
+"""What the components declare, with the engine mocked; each also as a preview."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pulumi
+import pytest
+
+import config
+from components import (
+    container_runtime,
+    device_plugin,
+    gpu_cluster,
+    gpu_operator,
+    host_preparation,
+    node_scheduling,
+    validation,
+)
+from components.gpu_cluster import GpuCluster, GpuClusterArgs
+from components.operation import repair
+
+from .mocks import Recorder, declare
+
+CANARY = "canary-5f1d-private-key"
+HOST_KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIKvDyV1cmEiXz9dP0UXFkyBKtNBYLVgEdSOvVr4fsW1F"
+
+
+def cluster(**changes: Any) -> config.Cluster:
+    document: dict[str, Any] = {
+        "version": "v1",
+        "kubernetes": {"context": "test"},
+        "pools": [{"name": "a100", "nodes": ["gpu-[1-4]"], "gpusPerNode": 8}],
+        "hosts": [
+            {"name": "gpu-1", "address": "192.0.2.11", "hostKey": HOST_KEY},
+            {"name": "cp-1", "role": "control-plane", "address": "192.0.2.9", "hostKey": HOST_KEY},
+        ],
+        "platform": "device-plugin",
+    }
+    return config.load({**document, **changes})
+
+
+@pytest.fixture(autouse=True)
+def no_hooks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The mocked monitor can't call back; what the hooks do is tested with the real engine."""
+    for module in ("release", "validation"):
+        monkeypatch.setattr(f"components.{module}.clearing", lambda *_: None)
+
+
+@pytest.fixture(params=[False, True], ids=["up", "preview"])
+def preview(request: pytest.FixtureRequest) -> bool:
+    return bool(request.param)
+
+
+def build(
+    preview: bool, declared: config.Cluster | None = None, **drift: dict[str, str]
+) -> Recorder:
+    def program() -> None:
+        GpuCluster(
+            "gpu-cluster",
+            GpuClusterArgs(
+                cluster=declared or cluster(),
+                stack="test",
+                private_key=pulumi.Output.secret(CANARY),
+                **drift,
+            ),
+        )
+
+    return declare(program, preview=preview)
+
+
+def test_tokens_of_components_are_fixed() -> None:
+    found = {
+        component.TYPE
+        for component in (
+            GpuCluster,
+            host_preparation.HostPreparation,
+            container_runtime.ContainerRuntime,
+            node_scheduling.NodeScheduling,
+            device_plugin.DevicePlugin,
+            gpu_operator.GpuOperator,
+            validation.Validation,
+        )
+    }
+    nouns = (
+        "GpuCluster HostPreparation ContainerRuntime NodeScheduling DevicePlugin GpuOperator "
+        "Validation"
+    )
+    assert found == {f"gpucluster:index:{noun}" for noun in nouns.split()}
+
+
+def test_a_host_costs_at_most_two_resources_and_no_gpu_step_without_gpus(preview: bool) -> None:
+    commands = [resource.name for resource in build(preview).of("command:remote:Command")]
+    assert sorted(commands) == [
+        "gpu-cluster-hosts-cp-1",
+        "gpu-cluster-hosts-gpu-1",
+        "gpu-cluster-runtime-gpu-1",
+    ]
+
+
+def test_a_pool_costs_the_same_however_many_nodes_it_has(preview: bool) -> None:
+    small = build(preview)
+    large = build(
+        preview,
+        cluster(pools=[{"name": "a100", "nodes": ["gpu-[1-800]"], "gpusPerNode": 8}]),
+    )
+    assert len(small.resources) == len(large.resources)
+
+
+def test_host_keys_are_checked_on_every_connection(preview: bool) -> None:
+    for command in build(preview).of("command:remote:Command"):
+        assert command.inputs["connection"]["hostKey"] == HOST_KEY
+
+
+def test_scripts_run_under_a_limit_and_never_reach_the_engine_log(preview: bool) -> None:
+    for command in build(preview).of("command:remote:Command"):
+        assert command.inputs["create"] == "timeout -k 10 600 sh -s -- apply"
+        assert command.inputs["delete"] == "timeout -k 10 600 sh -s -- undo"
+        assert command.inputs["logging"] == "none"
+
+
+def test_a_secret_is_in_no_text_that_a_command_shows(preview: bool) -> None:
+    recorder = build(preview)
+    for resource in recorder.resources:
+        shown = {key: value for key, value in resource.inputs.items() if key != "connection"}
+        assert CANARY not in json.dumps(shown, default=str)
+
+
+def test_another_user_than_root_uses_sudo_without_a_prompt(preview: bool) -> None:
+    recorder = build(preview, cluster(ssh={"user": "ops"}))
+    for command in recorder.of("command:remote:Command"):
+        assert command.inputs["create"].startswith("sudo -n timeout ")
+
+
+def test_validation_asks_for_all_gpus_and_tolerates_only_the_pools_taints(preview: bool) -> None:
+    (job,) = build(preview).of("kubernetes:batch/v1:Job")
+    spec = job.inputs["spec"]
+    pod = spec["template"]["spec"]
+    assert spec["completions"] == 4
+    assert pod["containers"][0]["resources"] == {"limits": {"nvidia.com/gpu": "8"}}
+    assert pod["tolerations"] == [
+        {
+            "key": "nvidia.com/gpu",
+            "operator": "Equal",
+            "value": "present",
+            "effect": "NoSchedule",
+        }
+    ]
+    assert "runtimeClassName" not in pod
+
+
+def test_runc_as_default_makes_gpu_pods_name_the_runtime_class(preview: bool) -> None:
+    recorder = build(preview, cluster(runtime={"defaultRuntime": "runc"}))
+    (job,) = recorder.of("kubernetes:batch/v1:Job")
+    assert job.inputs["spec"]["template"]["spec"]["runtimeClassName"] == "nvidia"
+    (made,) = recorder.of("kubernetes:node.k8s.io/v1:RuntimeClass")
+    assert made.inputs["handler"] == "nvidia"
+
+
+def test_each_platform_installs_its_own_chart_and_no_other(preview: bool) -> None:
+    for platform, chart in (
+        ("device-plugin", "nvidia-device-plugin"),
+        ("gpu-operator", "gpu-operator"),
+    ):
+        releases = build(preview, cluster(platform=platform)).of("kubernetes:helm.sh/v3:Release")
+        assert [release.inputs["name"] for release in releases] == [chart]
+
+
+def test_a_finding_shows_as_an_update_and_its_absence_changes_nothing() -> None:
+    assert repair("sh x", None) == ("sh x", ["update"])
+    assert repair("sh x", "label gone (12:00)") == ("sh x # label gone (12:00)", [])
+
+
+def test_a_job_stands_for_drivers_runtime_and_platform_but_not_for_labels() -> None:
+    before = cluster()
+    pool = before.pools[0]
+    relabelled = cluster(
+        pools=[{"name": "a100", "nodes": ["gpu-[1-4]"], "gpusPerNode": 8, "labels": {"a": "b"}}]
+    )
+    upgraded = cluster(devicePlugin={"version": "0.19.2"})
+    same = validation.fingerprint(before, pool)
+    assert validation.fingerprint(relabelled, relabelled.pools[0]) == same
+    assert validation.fingerprint(upgraded, pool) != same

@@ -1,0 +1,173 @@
+"""Makes missing tools, way by way: official release, Go module, the project's own."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from . import launcher
+from .archive import extract
+from .cache import Store
+from .gobuild import Builder
+from .golang import find_go
+from .machine import Platform
+from .modules import MODULES
+from .pins import BASES, Pin
+from .progress import Steps
+from .releases import Asset, Downloads, ReleaseError, asset
+from .search import ask
+from .tool import GO_MODULE, OWN, RELEASE, Tool, ToolchainError
+
+_PARALLEL_DOWNLOADS = 4
+
+
+@dataclass
+class Maker:
+    """Fills entries of ``store``, whose lock the caller holds.
+
+    ``entry``: where a tool's entry goes. ``home``: the clone whose own plugins may be used.
+    ``asker``: tells the version of a fresh executable, which must be the pinned one.
+    """
+
+    store: Store
+    entry: Callable[[Pin], Path]
+    platform: Platform
+    home: Path
+    steps: Steps = field(default_factory=Steps)
+    bases: Mapping[str, str] = field(default_factory=lambda: BASES)
+    downloads: Downloads = field(default_factory=Downloads)
+    asker: Callable[[Pin, Path], str | None] = ask
+    go: Callable[[Callable[[str], None]], Path] = find_go
+    tried: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
+
+    def make(self, wanted: Sequence[Pin]) -> dict[str, Tool]:
+        """All of ``wanted``. Raises :class:`ToolchainError` naming each way that failed."""
+        made: dict[str, Tool] = {}
+        for way in (self._release, self._build, self._own):
+            rest = [pin for pin in wanted if pin.name not in made]
+            if rest:
+                made |= way(rest)
+        lost = [pin for pin in wanted if pin.name not in made]
+        if lost:
+            reasons = "\n".join(
+                f"  {pin.name} {pin.version}: {'; '.join(self.tried[pin.name])}" for pin in lost
+            )
+            raise ToolchainError(
+                f"tools that cannot be had on {self.platform}:\n{reasons}\n"
+                "cure: put them on PATH in the versions wanted"
+            )
+        return made
+
+    def _release(self, wanted: Sequence[Pin]) -> dict[str, Tool]:
+        by_url: dict[str, list[Asset]] = defaultdict(list)
+        for pin in wanted:
+            item = asset(pin, self.platform, self.bases)
+            if item is None:
+                self.tried[pin.name].append("no release with a checksum for this platform")
+            else:
+                by_url[item.url].append(item)
+        if not by_url:
+            return {}
+        firsts = [items[0] for items in by_url.values()]
+        sums = self.downloads.checksums(firsts)
+        failures = sorted({str(text) for text in sums.values() if isinstance(text, ReleaseError)})
+        if failures:
+            names = ", ".join(
+                item.pin.name
+                for items in by_url.values()
+                for item in items
+                if isinstance(sums[items[0].checksums], ReleaseError)
+            )
+            self.steps.say(f"no release download for {names}: {'; '.join(failures)}")
+        made: dict[str, Tool] = {}
+        with ThreadPoolExecutor(_PARALLEL_DOWNLOADS) as pool:
+            for found in pool.map(lambda items: self._fetch(items, sums), by_url.values()):
+                made |= found
+        return made
+
+    def _fetch(self, items: list[Asset], sums: Mapping[str, str | ReleaseError]) -> dict[str, Tool]:
+        text = sums[items[0].checksums]
+        try:
+            if isinstance(text, ReleaseError):
+                raise text
+            return self._unpack(items, text)
+        except ReleaseError as error:
+            for item in items:
+                self.tried[item.pin.name].append(f"release: {error}")
+            if not isinstance(text, ReleaseError):
+                self.steps.say(f"release not used: {error}")
+            return {}
+
+    def _unpack(self, items: list[Asset], sums: str) -> dict[str, Tool]:
+        folder = self.store.stage()
+        archive = folder / items[0].file_name
+        names = ", ".join(item.pin.name for item in items)
+        with self.steps.step(f"downloading {names}", 0.0, 100, "%") as advance:
+            self.downloads.fetch(
+                items[0],
+                sums,
+                archive,
+                lambda done, total: advance(done * 100 // total if total else 0),
+            )
+        made = {}
+        for item in items:
+            staged = self.store.stage()
+            extract(archive, item, staged)
+            made[item.pin.name] = self._publish(item.pin, staged, RELEASE)
+        archive.unlink(missing_ok=True)
+        return made
+
+    def _build(self, wanted: Sequence[Pin]) -> dict[str, Tool]:
+        groups: dict[str, list[Pin]] = defaultdict(list)
+        for pin in wanted:
+            if pin.go is not None:
+                groups[pin.go.module].append(pin)
+        if not groups:
+            return {}
+        builder = Builder(self.go(self.steps.say), self.store.stage())
+        made: dict[str, Tool] = {}
+        with ThreadPoolExecutor(len(groups)) as pool:
+            # All modules are fetched at once, while the first of them compiles.
+            loads = {
+                name: pool.submit(builder.load, MODULES[name], pins)
+                for name, pins in groups.items()
+            }
+            for name, pins in groups.items():
+                try:
+                    built = builder.build(MODULES[name], pins, loads[name].result(), self.steps)
+                    for pin in pins:
+                        staged = self.store.stage()
+                        built[pin.name].rename(staged / pin.name)
+                        made[pin.name] = self._publish(pin, staged, GO_MODULE)
+                except ToolchainError as error:  # the other modules' tools are made all the same
+                    for pin in pins:
+                        self.tried[pin.name].append(f"Go module: {error}")
+        return made
+
+    def _own(self, wanted: Sequence[Pin]) -> dict[str, Tool]:
+        made = {}
+        for pin in wanted:
+            plugin = self.home / launcher.PLUGINS / pin.name
+            if not pin.own or not plugin.is_file():
+                self.tried[pin.name].append("no stand-in of the project's own")
+                continue
+            staged = self.store.stage()
+            (staged / pin.name).write_text(launcher.script(pin.name), encoding="utf-8")
+            tool = Tool(pin.name, pin.version, OWN, staged / pin.name)
+            made[pin.name] = self.store.publish(staged, tool, self.entry(pin))
+            self.steps.say(f"{pin.name}: the project's own is in use")
+        return made
+
+    def _publish(self, pin: Pin, staged: Path, origin: str) -> Tool:
+        executable = staged / pin.name
+        executable.chmod(0o755)
+        version = self.asker(pin, executable)
+        if version != pin.version:
+            raise ReleaseError(
+                f"{pin.name} from its {origin} says version {version}, wanted {pin.version}"
+            )
+        tool = Tool(pin.name, version, origin, executable)
+        return self.store.publish(staged, tool, self.entry(pin))
