@@ -12,10 +12,9 @@ from .stack import Stack
 from .up import changed
 
 
-def main() -> None:
-    """Runs the command; exit code 1 when something of the stack is left."""
+def run(stack: Stack) -> None:
+    """Runs the command on a stack."""
     started = time.monotonic()
-    stack = Stack.current()
     selected = select(stack)
     deleted = 0
     if (selected.export_stack().deployment or {}).get("resources"):
@@ -28,6 +27,13 @@ def main() -> None:
         deleted = changed(result.summary)
     stack.stop()
     print(f"down: {deleted} resources removed, {time.monotonic() - started:.0f} s")
+
+
+def main() -> None:
+    """Runs the command; exit code 1 when something of the stack is left."""
+    stack = Stack.current()
+    with stack.unsalted():
+        run(stack)
 
 
 if __name__ == "__main__":

@@ -27,7 +27,7 @@ TOOLS = (
 
 
 def _passphrase_file() -> Path:
-    """The passphrase of local stacks, made once, readable by its owner only."""
+    """The passphrase of embedded stacks, made once, readable by its owner only."""
     path = toolchain.cache_dir() / "passphrase"
     path.parent.mkdir(parents=True, exist_ok=True)
     try:
@@ -42,7 +42,8 @@ def _passphrase_file() -> Path:
 def variables(stack: Stack) -> dict[str, str]:
     """What a stack's commands need in their environment beyond what is set already.
 
-    The local backend and its passphrase serve where no other backend is named.
+    The local backend serves where no other is named, the passphrase of the cache only the stacks
+    of the embedded cluster.
     """
     tools = toolchain.ensure(*TOOLS)
     cache = toolchain.cache_dir()
@@ -55,12 +56,12 @@ def variables(stack: Stack) -> dict[str, str]:
         "PULUMI_SKIP_UPDATE_CHECK": "true",
     }
     if "PULUMI_BACKEND_URL" not in os.environ:
-        state = cache / "state"
+        state = cache / ("embedded/state" if stack.embedded else "state")
         state.mkdir(parents=True, exist_ok=True)
         result["PULUMI_BACKEND_URL"] = f"file://{state}"
-    if not {"PULUMI_CONFIG_PASSPHRASE", "PULUMI_CONFIG_PASSPHRASE_FILE"} & os.environ.keys():
-        result["PULUMI_CONFIG_PASSPHRASE_FILE"] = str(_passphrase_file())
     if stack.embedded:
+        if not {"PULUMI_CONFIG_PASSPHRASE", "PULUMI_CONFIG_PASSPHRASE_FILE"} & os.environ.keys():
+            result["PULUMI_CONFIG_PASSPHRASE_FILE"] = str(_passphrase_file())
         result |= stack.embedded_variables()
     return result
 

@@ -10,9 +10,8 @@ from .engine import POLICIES, color, say, select
 from .stack import Stack
 
 
-def main() -> None:
-    """Runs the command; exit code 1 when the preview fails or a mandatory rule is broken."""
-    stack = Stack.current()
+def run(stack: Stack) -> None:
+    """Runs the command on a stack."""
     selected = select(stack)
     stack.start()
     try:
@@ -22,6 +21,13 @@ def main() -> None:
         sys.exit(1)
     changes = {str(kind): count for kind, count in result.change_summary.items()}
     print("preview: " + (", ".join(f"{n} {kind}" for kind, n in changes.items()) or "no change"))
+
+
+def main() -> None:
+    """Runs the command; exit code 1 when the preview fails or a mandatory rule is broken."""
+    stack = Stack.current()
+    with stack.unsalted():
+        run(stack)
 
 
 if __name__ == "__main__":

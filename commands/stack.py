@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+
+import yaml
 
 import config
 import simulator
@@ -22,36 +26,52 @@ class Stack:
     Attributes:
         name: the stack's name.
         cluster: its configuration.
-        embedded: whether it runs on the embedded cluster: its context is ``gpu-cluster-<name>``, or
-            `EMBEDDED=1` asks for a stand-in of a real cluster, for a preview without access to it.
+        stand_in: ``EMBEDDED=1``: an embedded cluster stands for the stack's real one, so that a
+            preview needs no access to it. Its hosts are not simulated: a preview reaches none.
     """
 
     name: str
     cluster: config.Cluster
-    embedded: bool
+    stand_in: bool = False
 
     @classmethod
     def current(cls) -> Stack:
-        """The stack that `STACK` names, ``dev`` by default; ends the program on a bad file."""
+        """The stack that ``STACK`` names, ``dev`` by default; ends the program on a bad file."""
         name = os.environ.get("STACK", "dev")
         try:
             cluster = config.load_stack_file(ROOT / f"Pulumi.{name}.yaml")
         except config.ConfigError as error:
             print(error, file=sys.stderr)
             sys.exit(1)
-        embedded = cluster.kubernetes.context == f"gpu-cluster-{name}"
-        return cls(name, cluster, embedded or os.environ.get("EMBEDDED") == "1")
+        own = cluster.kubernetes.context == f"gpu-cluster-{name}"
+        return cls(name, cluster, stand_in=not own and os.environ.get("EMBEDDED") == "1")
+
+    @property
+    def embedded(self) -> bool:
+        """Whether it runs on the embedded cluster: its own context is ``gpu-cluster-<name>``."""
+        return self.stand_in or self.cluster.kubernetes.context == f"gpu-cluster-{self.name}"
+
+    @property
+    def file(self) -> Path:
+        """The stack file."""
+        return ROOT / f"Pulumi.{self.name}.yaml"
 
     @property
     def folder(self) -> Path:
         """Where the embedded cluster keeps its files."""
         return toolchain.cache_dir() / "embedded" / self.name
 
+    @property
+    def kubeconfig(self) -> Path:
+        """The embedded cluster's kubeconfig; a stand-in's context bears the real one's name."""
+        return self.folder / ("stand-in.kubeconfig" if self.stand_in else "kubeconfig")
+
     def embedded_variables(self) -> dict[str, str]:
         """Environment of a stack on the embedded cluster."""
+        key, _ = simulated_hosts.client_key(self.name)
         result = {
-            "KUBECONFIG": str(self.folder / "kubeconfig"),
-            "GPU_CLUSTER_SSH_PRIVATE_KEY_FILE": str(self.folder / "id_ed25519"),
+            "KUBECONFIG": str(self.kubeconfig),
+            "GPU_CLUSTER_SSH_PRIVATE_KEY_FILE": str(key),
         }
         if "GPU_CHARTS" not in os.environ:
             result["GPU_CHARTS"] = "simulator/charts"
@@ -61,13 +81,52 @@ class Stack:
         """Starts what is missing of the embedded cluster and its hosts."""
         if not self.embedded:
             return
-        _, public_key = simulated_hosts.client_key(self.name)
-        simulated_hosts.up(self.name, self.cluster.hosts, public_key, progress=print)
-        simulator.up(self.name, self.cluster)
+        try:
+            if not self.stand_in:
+                _, public_key = simulated_hosts.client_key(self.name)
+                simulated_hosts.up(self.name, self.cluster.hosts, public_key, progress=print)
+            started = simulator.up(self.name, self.cluster)
+        except (simulated_hosts.HostError, simulator.SimulatorError) as error:
+            print(error, file=sys.stderr)
+            sys.exit(1)
+        if self.stand_in:
+            text = started.kubeconfig.read_text()
+            content = yaml.safe_load(text)
+            content["contexts"][0]["name"] = self.cluster.kubernetes.context
+            content["current-context"] = self.cluster.kubernetes.context
+            self.kubeconfig.touch(mode=0o600)
+            self.kubeconfig.write_text(yaml.safe_dump(content))
 
     def stop(self) -> None:
         """Stops the embedded cluster and its hosts."""
         if not self.embedded:
             return
+        self.kubeconfig.unlink(missing_ok=True)
         simulator.down(self.name)
         simulated_hosts.down(self.name)
+
+    @contextmanager
+    def unsalted(self) -> Iterator[None]:
+        """Keeps the engine's ``encryptionsalt`` out of a committed stack file.
+
+        The engine writes the salt of a stack's passphrase into the stack file. An embedded stack's
+        passphrase is of this machine, so its salt is kept in the cache and lent to the file while a
+        command runs. Other stacks share their passphrase, and their salt belongs in the file.
+        """
+        if not self.embedded:
+            yield
+            return
+        original = self.file.read_bytes()
+        salt = self.folder.with_name(f"{self.name}.salt")
+        if b"\nencryptionsalt:" not in original and salt.exists():
+            self.file.write_bytes(original + salt.read_bytes())
+        try:
+            yield
+        finally:
+            lines = self.file.read_bytes().splitlines(keepends=True)
+            salts = [line for line in lines if line.startswith(b"encryptionsalt:")]
+            if salts:
+                salt.parent.mkdir(parents=True, exist_ok=True)
+                salt.write_bytes(salts[0])
+            rest = b"".join(line for line in lines if not line.startswith(b"encryptionsalt:"))
+            self.file.write_bytes(rest)

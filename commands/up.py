@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import sys
 import time
 from typing import Any
@@ -10,29 +11,38 @@ from pulumi import automation
 from rich.console import Console
 from rich.table import Table
 
-from components.pools import labels, taints
+from components.pools import labels
+from facts.api import Json
+from facts.cluster import nodes_by_name
 
 from .engine import POLICIES, color, say, select
 from .stack import Stack
 
 
-def node_table(stack: Stack, nodes: list[dict[str, Any]]) -> Table:
-    """One row per node; what is simulated says so."""
+def node_table(stack: Stack, nodes: list[dict[str, Any]], live: dict[str, Json]) -> Table:
+    """One row per node, labels and taints as the API server has them; what is simulated says so.
+
+    Args:
+        stack: the stack.
+        nodes: its output ``nodes``.
+        live: Node objects by name.
+    """
     table = Table(title=f"stack {stack.name}")
     for column in ("node", "pool", "GPUs declared", "GPUs validated", "labels", "taints"):
         table.add_column(column)
-    pools = {pool.name: pool for pool in stack.cluster.pools}
+    declared = {pool.name: labels(stack.cluster, pool) for pool in stack.cluster.pools}
     for node in nodes:
-        pool = pools[node["pool"]]
+        found = live[node["name"]]
+        present = found["metadata"].get("labels", {})
         table.add_row(
             node["name"],
             node["pool"],
             str(node["declared"]),
             f"{node['validated']}{' (simulated)' if node['simulated'] else ''}",
-            "\n".join(f"{key}={value}" for key, value in labels(stack.cluster, pool).items()),
+            "\n".join(f"{key}={present[key]}" for key in declared[node["pool"]] if key in present),
             "\n".join(
                 f"{taint['key']}={taint.get('value', '')}:{taint['effect']}"
-                for taint in taints(pool)
+                for taint in found["spec"].get("taints") or []
             ),
         )
     return table
@@ -44,10 +54,9 @@ def changed(summary: automation.UpdateSummary) -> int:
     return sum(count for kind, count in changes.items() if kind != "same")
 
 
-def main() -> None:
-    """Runs the command; exit code 1 when the stack did not come up."""
+def run(stack: Stack) -> None:
+    """Runs the command on a stack."""
     started = time.monotonic()
-    stack = Stack.current()
     selected = select(stack)
     stack.start()
     try:
@@ -56,7 +65,9 @@ def main() -> None:
         print(f"up: failed after {time.monotonic() - started:.0f} s; the cause stands above")
         sys.exit(1)
     outputs = {name: output.value for name, output in result.outputs.items()}
-    Console(width=None if sys.stdout.isatty() else 140).print(node_table(stack, outputs["nodes"]))
+    live = asyncio.run(nodes_by_name(stack.cluster.kubernetes.context))
+    table = node_table(stack, outputs["nodes"], live)
+    Console(width=None if sys.stdout.isatty() else 140).print(table)
     gpus = outputs["gpus"]
     if gpus["simulated"]:
         print(f"{gpus['simulated']} of these GPUs are simulated: no kernel ran on a GPU.")
@@ -64,6 +75,13 @@ def main() -> None:
         f"up: {gpus['validated']} of {gpus['declared']} GPUs validated, "
         f"{changed(result.summary)} resources changed, {time.monotonic() - started:.0f} s"
     )
+
+
+def main() -> None:
+    """Runs the command; exit code 1 when the stack did not come up."""
+    stack = Stack.current()
+    with stack.unsalted():
+        run(stack)
 
 
 if __name__ == "__main__":

@@ -67,6 +67,16 @@ async def _job(client: Client, document: Json) -> Json | None:
     return job
 
 
+async def nodes_by_name(context: str) -> dict[str, Json]:
+    """Node objects by name.
+
+    Raises:
+        ClusterError: the cluster can't be reached.
+    """
+    async with connect(context) as client:
+        return {node["metadata"]["name"]: node for node in await client.list("nodes")}
+
+
 async def observe(context: str, scheduling: list[Json], validation: list[Json]) -> Json:
     """Looks once at nodes and validation Jobs.
 

@@ -160,16 +160,21 @@ class ControlPlane:
         tools = ensure(*TOOLS)
         logs.write(self.logs)
         self._write_kubectl()
-        if self.cluster.exists() and self._kwokctl(tools, "start", "cluster").returncode == 0:
-            if self.is_ready():
-                self.write_kubeconfig()
-                return True
-        self.stop()
-        logs.write(self.logs)
-        self._write_kubectl()
-        self._create(tools)
+        if not (self.cluster.exists() and self._restart(tools)):
+            self.stop()
+            logs.write(self.logs)
+            self._write_kubectl()
+            self._create(tools)
         self.write_kubeconfig()
         return True
+
+    def _restart(self, tools: dict[str, Tool]) -> bool:
+        """Start what does not run of a cluster that was made before."""
+        running = self.pids()
+        for component in COMPONENTS:
+            if component not in running:  # kwokctl would take a zombie for a running process
+                (self.cluster / "pids" / f"{component}.pid").unlink(missing_ok=True)
+        return self._kwokctl(tools, "start", "cluster").returncode == 0 and self.is_ready()
 
     def _create(self, tools: dict[str, Tool]) -> None:
         settings = {

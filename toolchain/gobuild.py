@@ -117,7 +117,7 @@ class Builder:
         finally:
             if process.poll() is None:
                 process.kill()
-                process.wait()
+            process.communicate()
         if code != 0:
             raise _failure(module, command, "\n".join(last))
 

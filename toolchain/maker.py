@@ -127,7 +127,11 @@ class Maker:
                 groups[pin.go.module].append(pin)
         if not groups:
             return {}
-        builder = Builder(self.go(self.steps.say), self.store.stage())
+        try:
+            builder = Builder(self.go(self.steps.say), self.store.stage())
+        except ToolchainError as error:
+            self._fail([pin for pins in groups.values() for pin in pins], error)
+            return {}
         made: dict[str, Tool] = {}
         with ThreadPoolExecutor(len(groups)) as pool:
             # All modules are fetched at once, while the first of them compiles.
@@ -143,9 +147,12 @@ class Maker:
                         built[pin.name].rename(staged / pin.name)
                         made[pin.name] = self._publish(pin, staged, GO_MODULE)
                 except ToolchainError as error:  # the other modules' tools are made all the same
-                    for pin in pins:
-                        self.tried[pin.name].append(f"Go module: {error}")
+                    self._fail(pins, error)
         return made
+
+    def _fail(self, wanted: Sequence[Pin], error: ToolchainError) -> None:
+        for pin in wanted:
+            self.tried[pin.name].append(f"Go module: {error}")
 
     def _own(self, wanted: Sequence[Pin]) -> dict[str, Tool]:
         made = {}

@@ -12,6 +12,14 @@ SCRIPT = prepare()
 MODULES = "/etc/modules-load.d/gpu-cluster.conf"
 SYSCTL = "/etc/sysctl.d/99-gpu-cluster.conf"
 BLACKLIST = "/etc/modprobe.d/gpu-cluster-blacklist.conf"
+HOLD_THE_PACKAGE_LOCK = """
+use Fcntl;
+open(my $file, ">>", "/var/lib/dpkg/lock-frontend") or die;
+my $lock = pack("s s l! l! i", F_WRLCK, 0, 0, 0, 0);
+fcntl($file, F_SETLK, $lock) or die;
+open(my $mark, ">", "/run/held") or die;
+sleep 300;
+"""
 FORWARD = "sysctl -n net.ipv4.ip_forward"
 
 
@@ -115,12 +123,8 @@ def test_a_setting_that_is_no_longer_declared_is_taken_back(host: Running) -> No
 
 def test_preflight_tells_everything_and_touches_nothing(host: Running) -> None:
     host.write("/etc/os-release", "ID=plan9\n")
-    holder = host.run(
-        'perl -MFcntl -e \'open F, ">>", "/var/lib/dpkg/lock-frontend"; fcntl(F, F_SETLK, '
-        'pack("s s l! l! i", F_WRLCK, 0, 0, 0, 0)) or die $!; exec "sleep", "120"\' '
-        "</dev/null >/dev/null 2>&1 & sleep 0.3; cat /proc/locks"
-    )
-    assert "POSIX" in holder.output
+    host.write("/root/hold.pl", HOLD_THE_PACKAGE_LOCK)
+    host.run("perl /root/hold.pl </dev/null >/dev/null 2>&1 & until [ -e /run/held ]; do :; done")
     before = host.tree(times=True)
     refused = host.apply(prepare(kernel="99.0", disk_mib=10**9))
     assert refused.status == 1

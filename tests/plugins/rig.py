@@ -139,7 +139,9 @@ class Plugin:
     def check(self, token: str, **inputs: Any) -> tuple[dict[str, Any], dict[str, str]]:
         request = provider_pb2.CheckRequest(urn=self.urn(token), news=values.encode(inputs))
         answer = self._call("Check", request)
-        return values.decode(answer.inputs), {f.property: f.reason for f in answer.failures}
+        assert not any(failure.property for failure in answer.failures)  # values would be shown
+        reasons = (failure.reason.split(": ", 1) for failure in answer.failures)
+        return values.decode(answer.inputs), {path: reason for path, reason in reasons}
 
     def diff(self, token: str, old: dict[str, Any], new: dict[str, Any]) -> dict[str, str]:
         request = provider_pb2.DiffRequest(

@@ -126,20 +126,24 @@ PolicyPack(
 """
 
 
+def _write_pack(project: Project, folder: Path) -> str:
+    folder.mkdir()
+    (folder / "__main__.py").write_text(PACK)
+    runtime = (project.folder / "Pulumi.yaml").read_text().split("\n", 1)[1]
+    (folder / "PulumiPolicy.yaml").write_text(runtime)
+    return str(folder)
+
+
 def test_a_policy_pack_stops_what_it_forbids_and_lets_the_rest_pass(
     project: Project, tmp_path: Path
 ) -> None:
-    pack = tmp_path / "pack"
-    pack.mkdir()
-    (pack / "__main__.py").write_text(PACK)
-    runtime = (project.folder / "Pulumi.yaml").read_text().split("\n", 1)[1]
-    (pack / "PulumiPolicy.yaml").write_text(runtime)
+    pack = _write_pack(project, tmp_path / "pack")
     program = "from pulumi_command import local\nlocal.Command('it', create='echo {}')\n"
     project.write(program.format("--force"))
-    output = project.run("preview", "--policy-pack", str(pack), succeeds=False)
+    output = project.run("preview", "--policy-pack", pack, succeeds=False)
     assert "no force here" in output
     project.write(program.format("--gently"))
-    assert "no force here" not in project.run("preview", "--policy-pack", str(pack))
+    assert "no force here" not in project.run("preview", "--policy-pack", pack)
 
 
 @pytest.mark.parametrize(
@@ -225,11 +229,12 @@ def test_a_killed_engine_leaves_no_process(project: Project, tmp_path: Path) -> 
         "from pulumi_command import local\n"
         f"local.Command('it', create='echo $$ >{mark}.part; mv {mark}.part {mark}; sleep 300')\n"
     )
-    engine = project.start("up", "--yes", "--skip-preview")
+    pack = _write_pack(project, tmp_path / "pack")
+    engine = project.start("up", "--yes", "--skip-preview", "--policy-pack", pack)
     try:
         until(mark.exists, "the command runs")
         children = _children(engine.pid)
-        assert len(children) >= 3  # language host, command plugin, command
+        assert len(children) >= 4  # language host, policy pack, command plugin, command
         engine.send_signal(signal.SIGKILL)
         engine.communicate(timeout=LIMIT)
         for pid in children:

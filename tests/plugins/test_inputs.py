@@ -11,6 +11,7 @@ from command_provider.output import Output, Redactor
 from hypothesis import given
 from hypothesis import strategies as st
 from pulumi.runtime import rpc
+from pulumi.runtime.proto import provider_pb2
 
 from tests.plugins.rig import Failed, Plugin
 
@@ -116,6 +117,13 @@ def test_triggers_replace_and_everything_else_updates(shared_plugin: Plugin) -> 
         "dir": "ADD",
     }
     assert shared_plugin.diff(LOCAL, old, old) == {}
+
+
+def test_a_refresh_changes_nothing(shared_plugin: Plugin) -> None:
+    state = values.encode({"create": "a", "stdout": "b"})
+    request = provider_pb2.ReadRequest(urn=Plugin.urn(LOCAL), id="it", properties=state)
+    answer = shared_plugin.stub.Read(request)
+    assert (answer.id, answer.properties) == ("it", state)
 
 
 def test_an_asset_is_its_content(shared_plugin: Plugin) -> None:

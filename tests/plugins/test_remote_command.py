@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import os
 import shutil
 import subprocess
-from collections.abc import Iterator
+import threading
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -238,6 +240,71 @@ def test_a_dead_agent_fails_only_where_nothing_else_can_log_in(
     assert shared_plugin.create(COMMAND, connection=dead, create="echo in")["stdout"] == "in"
     with pytest.raises(Failed, match="SSH agent"):
         shared_plugin.create(COMMAND, connection=dead | {"privateKey": None}, create="true")
+
+
+class _PasswordServer(asyncssh.SSHServer):
+    """AsyncSSH's server with the one login method that it is asked for."""
+
+    def __init__(self, method: str) -> None:
+        self._method = method
+
+    def password_auth_supported(self) -> bool:
+        return self._method == "password"
+
+    def validate_password(self, username: str, password: str) -> bool:
+        return (username, password) == ("admin", CANARY)
+
+    def kbdint_auth_supported(self) -> bool:
+        return self._method == "keyboard-interactive"
+
+    def get_kbdint_challenge(self, *_: object) -> tuple[str, str, str, list[tuple[str, bool]]]:
+        return "", "", "", [("Code:", False), ("Again:", False)]
+
+    def validate_kbdint_response(self, username: str, responses: Sequence[str]) -> bool:
+        return list(responses) == [CANARY, CANARY]
+
+
+@pytest.fixture(params=["password", "keyboard-interactive"])
+def password_port(request: pytest.FixtureRequest, host: Host) -> Iterator[int]:
+    loop = asyncio.new_event_loop()
+
+    def answer(process: asyncssh.SSHServerProcess[str]) -> None:
+        process.stdout.write("in\n")
+        process.exit(0)
+
+    server = loop.run_until_complete(
+        asyncssh.create_server(
+            lambda: _PasswordServer(request.param),
+            "127.0.0.1",
+            port=0,
+            server_host_keys=[str(host.folder / "host_key")],
+            process_factory=answer,
+        )
+    )
+    thread = threading.Thread(target=loop.run_forever)
+    thread.start()
+    yield server.get_port()
+
+    async def close() -> None:
+        server.close()
+        await server.wait_closed()
+
+    asyncio.run_coroutine_threadsafe(close(), loop).result(LIMIT)
+    loop.call_soon_threadsafe(loop.stop)
+    thread.join(LIMIT)
+    loop.close()
+
+
+def test_a_password_logs_in_by_either_method(
+    shared_plugin: Plugin, host: Host, password_port: int
+) -> None:
+    connection = host.connection(
+        port=password_port, user="admin", privateKey=None, password=CANARY, dialErrorLimit=0
+    )
+    assert shared_plugin.create(COMMAND, connection=connection, create="x")["stdout"] == "in"
+    with pytest.raises(Failed, match="Permission denied") as failure:
+        shared_plugin.create(COMMAND, connection=connection | {"password": "no"}, create="x")
+    assert CANARY not in str(failure.value)
 
 
 def test_dials_end_at_dial_error_limit(plugin: Plugin, host: Host) -> None:

@@ -34,6 +34,10 @@ import pulumi
 import pulumi_command as command
 import pulumi_kubernetes as k8s
 
+if pulumi.Config("rules").get_bool("hold"):
+    import config
+    from policies.guard import hold
+    hold(config.load(pulumi.Config("gpu-cluster").require_object("cluster")))
 MODULES = {"v1": k8s.core.v1, "apps/v1": k8s.apps.v1, "batch/v1": k8s.batch.v1}
 provider = k8s.Provider("files", render_yaml_to_directory="rendered")
 later = command.local.Command("later", create="echo later")
@@ -98,6 +102,7 @@ def preview(pulumi_env: dict[str, str], tmp_path: Path) -> Run:
         *,
         cluster: Mapping[str, Any] | None = None,
         settings: Mapping[str, Any] | None = None,
+        held_by: str = "the pack",
     ) -> Preview:
         project = {
             "name": "rules",
@@ -111,14 +116,18 @@ def preview(pulumi_env: dict[str, str], tmp_path: Path) -> Run:
         if cluster is not None:
             file = tmp_path / f"Pulumi.{stack}.yaml"
             document = yaml.safe_load(file.read_text()) if file.exists() else {}
-            document["config"] = {"gpu-cluster:cluster": cluster}
+            hold = held_by == "the program"
+            document["config"] = {"gpu-cluster:cluster": cluster, "rules:hold": hold}
             file.write_text(yaml.safe_dump(document))
-        arguments = ["preview", "--policy-pack", str(ROOT / "policies")]
+        arguments = ["preview"]
+        if held_by == "the pack":
+            arguments += ["--policy-pack", str(ROOT / "policies")]
         if settings is not None:
             file = tmp_path / "pack.json"
             file.write_text(json.dumps({"gpu-rules-mandatory": settings}))
             arguments += ["--policy-pack-config", str(file)]
-        done = _pulumi(arguments, tmp_path, pulumi_env)
+        own = {"PYTHONPATH": str(ROOT)} if held_by == "the program" else {}
+        done = _pulumi(arguments, tmp_path, pulumi_env | own)
         return Preview(done.returncode, done.stdout)
 
     return run

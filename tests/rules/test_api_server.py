@@ -86,24 +86,13 @@ def refused(client: httpx.Client, manifest: dict[str, Any]) -> str:
     return "" if answer.status_code == 201 else str(answer.json()["message"])
 
 
+ODD = (
+    *(1, 2, 0, -1, 0.5, 1.0, 1e3, None, "1", "2", "01", "+1", "1000m", "500m", "0.9999999"),
+    *("1.0001", "1k", "1e3", "1Ki", "0x8", "", " 1", "1.5", "-0.5", "2000m", "1E", "one"),
+    *("10000000000000000", "1e16", "99999999999999999.5", "1e300", "8Ei", "1K", ".", "1n", "-0"),
+)
 AMOUNTS = st.one_of(
-    st.sampled_from(
-        [1, 2, 0, -1, 0.5, 1.0, 1e3, None, "1", "2", "01", "+1", "1000m", "500m", "0.9999999"]
-        + [
-            "1.0001",
-            "1k",
-            "1e3",
-            "1Ki",
-            "0x8",
-            "",
-            " 1",
-            "1.5",
-            "-0.5",
-            "2000m",
-            "10000000000000000",
-        ]
-        + ["1e16", "99999999999999999.5", "1e300", "8Ei", "1K", ".", "1n", "-0", "1E", "one"]
-    ),
+    st.sampled_from(ODD),
     st.integers(0, 10),
     st.from_regex(r"[0-9]{1,3}(\.[0-9]{0,4})?(|m|k|u|Ki|e[0-9]|E-[1-3])", fullmatch=True),
 )
@@ -155,7 +144,7 @@ def test_the_rules_agree_with_the_api_server(api: httpx.Client) -> None:
 
     @given(manifests())
     @settings(
-        max_examples=int(os.environ.get("RULES_EXAMPLES", "500")),
+        max_examples=int(os.environ.get("RULES_EXAMPLES", "300")),
         deadline=None,
         derandomize=True,
         database=None,

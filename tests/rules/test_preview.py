@@ -86,3 +86,12 @@ def test_a_broken_stack_file_stops_the_preview(preview: Run) -> None:
     assert done.code != 0
     assert "gpu-cluster:cluster cannot be used" in done.output
     assert "gpusPerNode" in done.output
+
+
+def test_the_program_itself_refuses_what_the_pack_would(preview: Run) -> None:
+    manifests = {"good": passing("GPU007"), "bad": failing("GPU007")}
+    done = preview(manifests, cluster=CLUSTER, held_by="the program")
+    assert done.code != 0, done.output
+    assert "kubernetes:core/v1:Pod bad: refused by the GPU rules" in done.output
+    assert "GPU007 A pod asks for no more GPUs than a node has" in done.output
+    assert "Traceback" not in done.output

@@ -110,7 +110,7 @@ def test_a_pool_costs_the_same_however_many_nodes_it_has(preview: bool) -> None:
 
 def test_host_keys_are_checked_on_every_connection(preview: bool) -> None:
     for command in build(preview).of("command:remote:Command"):
-        assert command.inputs["connection"]["hostKey"] == HOST_KEY
+        assert command.inputs["connection"]["value"]["hostKey"] == HOST_KEY  # a secret: wrapped
 
 
 def test_scripts_run_under_a_limit_and_never_reach_the_engine_log(preview: bool) -> None:

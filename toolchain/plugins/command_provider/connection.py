@@ -71,6 +71,7 @@ class _Client(asyncssh.SSHClient):
 
     def __init__(self, password: str | None) -> None:
         self._password = password
+        self._answered = False
         self.refused: asyncssh.SSHKey | None = None
 
     def validate_host_public_key(
@@ -80,7 +81,10 @@ class _Client(asyncssh.SSHClient):
         return False
 
     def kbdint_auth_requested(self) -> str | None:
-        return "" if self._password is not None else None
+        if self._password is None or self._answered:
+            return None
+        self._answered = True
+        return ""
 
     def kbdint_challenge_received(
         self, name: str, instructions: str, lang: str, prompts: Any

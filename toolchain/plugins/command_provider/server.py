@@ -87,7 +87,7 @@ class CommandProvider(provider_pb2_grpc.ResourceProviderServicer):
         checked, failures = inputs.check(token, values.decode(request.news))
         return provider_pb2.CheckResponse(
             inputs=values.encode(checked),
-            failures=[provider_pb2.CheckFailure(property=p, reason=r) for p, r in failures],
+            failures=_failures(failures),
         )
 
     async def Diff(self, request: Any, context: Any) -> Any:
@@ -160,9 +160,7 @@ class CommandProvider(provider_pb2_grpc.ResourceProviderServicer):
             await context.abort(grpc.StatusCode.NOT_FOUND, f"{request.tok}: not a function")
         arguments, failures = inputs.check(request.tok, values.decode(request.args))
         if failures:
-            return provider_pb2.InvokeResponse(
-                failures=[provider_pb2.CheckFailure(property=p, reason=r) for p, r in failures]
-            )
+            return provider_pb2.InvokeResponse(failures=_failures(failures))
         log = self._resource_log("")
         job = operations.Job(request.tok, arguments, {}, log)
         outputs = await self._guarded(operations.run_command(job, "create"), log, 0, context)
@@ -231,6 +229,14 @@ class CommandProvider(provider_pb2_grpc.ResourceProviderServicer):
             await log.flush()
         await context.abort(grpc.StatusCode.UNKNOWN, message)
         raise AssertionError("abort returned")
+
+
+def _failures(found: inputs.Failures) -> list[Any]:
+    """As the engine's messages: the path stands in the reason.
+
+    For a failure that names its property the engine prints the value too, secret or not.
+    """
+    return [provider_pb2.CheckFailure(reason=f"{path}: {reason}") for path, reason in found]
 
 
 def _top(path: str) -> str:
