@@ -33,6 +33,10 @@ preview: $(VENV) ## show what `make up` would change, judged by the policy pack
 down: $(VENV) ## destroy the stack, stop cluster and hosts
 	@$(RUN) commands.down
 
+.PHONY: start
+start: $(VENV) ## start the embedded cluster and its hosts, without the stack
+	@$(RUN) commands.start
+
 .PHONY: env
 env: $(VENV) ## print the environment for plain pulumi: eval "$$(make env)"
 	@$(RUN) commands.environment

@@ -88,6 +88,7 @@ def fingerprint(cluster: config.Cluster, pool: config.Pool) -> str:
     """What a Job stands for: with any of this changed, its result says nothing any more."""
     parts = [
         pool.gpus_per_node,
+        cluster.validation.image,
         cluster.driver.model_dump(mode="json"),
         cluster.runtime.model_dump(mode="json"),
         str(cluster.platform),

@@ -118,7 +118,12 @@ async def connect(context: str | None) -> AsyncIterator[Client]:
             f"context {context}: not usable in the kubeconfig ({error}); wanted: a context of that "
             "name; cure: `kubectl config get-contexts`, then `kubernetes.context` in the stack file"
         ) from error
-    yield Client(api)
+    try:
+        yield Client(api)
+    finally:
+        # kr8s leaves its HTTP session to the garbage collector.
+        if api._session is not None:
+            await api._session.aclose()
 
 
 async def gather(work: Callable[[T], Awaitable[R]], items: Iterable[T]) -> list[R]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import dataclasses
+import os
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Protocol
@@ -179,6 +180,8 @@ def _failure(error: BaseException, limit: float, where: str = "") -> HostFacts:
         text = f"the host does not let us log in ({error.reason})"
     elif isinstance(error, TimeoutError):
         text = f"no answer within {limit:.0f} s"
+    elif isinstance(error, OSError) and error.errno:
+        text = os.strerror(error.errno)
     else:
         text = str(error) or type(error).__name__
     return HostFacts(error=where + text, refused=isinstance(error, refused))

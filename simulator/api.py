@@ -84,7 +84,7 @@ class Api:
 
     async def list(self, path: str, **params: str) -> tuple[list[Json], str]:
         """All items of a list and its resource version."""
-        answer = await self.request("GET", path, **params)
+        answer = await self.request("GET", path, None, "application/json", **params)
         return answer["items"], answer["metadata"]["resourceVersion"]
 
     async def watch(self, path: str, version: str, **params: str) -> AsyncIterator[Json]:

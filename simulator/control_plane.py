@@ -15,6 +15,7 @@ import socket
 import ssl
 import subprocess
 import sys
+import time
 import urllib.request
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,6 +27,9 @@ from simulator.api import Access
 from toolchain import Tool, cache_dir, ensure
 
 CREATE_SECONDS = 90
+READY_SECONDS = 30
+#: Tries to start an existing cluster before it is made anew.
+RESTARTS = 3
 COMPONENTS = (
     "etcd",
     "kube-apiserver",
@@ -39,9 +43,19 @@ TOOLS = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", 
 #: need over minutes. Large clusters raise them so (kube-controller-manager, --kube-api-qps).
 #: In the file, not by --extra-args: kwokctl 0.8.0 panics at the second one of a second component.
 RATES = [{"key": "kube-api-qps", "value": "500"}, {"key": "kube-api-burst", "value": "1000"}]
+#: Without leases: a kwok that is started again would not act on nodes until those of the killed one
+#: have run out. In their place nodes report each 10 minutes (`stages`), and an hour is the limit.
+OPTIONS = {
+    "bindAddress": "127.0.0.1",
+    "kubeControllerManagerNodeMonitorGracePeriodMilliseconds": 720_000,  # kwokctl: times 5
+}
 PATCHES = [
     {"name": "kube-controller-manager", "extraArgs": RATES},
     {"name": "kube-scheduler", "extraArgs": RATES},
+    {
+        "name": "kwok-controller",
+        "extraArgs": [{"key": "node-lease-duration-seconds", "value": "0"}],
+    },
 ]
 
 #: Ports of kwokctl's options. kwokctl alone takes the highest free ones, so that two clusters that
@@ -170,17 +184,31 @@ class ControlPlane:
 
     def _restart(self, tools: dict[str, Tool]) -> bool:
         """Start what does not run of a cluster that was made before."""
-        running = self.pids()
-        for component in COMPONENTS:
-            if component not in running:  # kwokctl would take a zombie for a running process
-                (self.cluster / "pids" / f"{component}.pid").unlink(missing_ok=True)
-        return self._kwokctl(tools, "start", "cluster").returncode == 0 and self.is_ready()
+        for _ in range(RESTARTS):
+            running = self.pids()
+            for component in COMPONENTS:
+                if component not in running:  # kwokctl would take a zombie for a running process
+                    (self.cluster / "pids" / f"{component}.pid").unlink(missing_ok=True)
+            if self._kwokctl(tools, "start", "cluster").returncode:
+                return False
+            if self._await_ready():
+                return True
+        return False
+
+    def _await_ready(self) -> bool:
+        """Wait until the API server is ready; false at once where a component has ended."""
+        deadline = time.monotonic() + READY_SECONDS
+        while time.monotonic() < deadline and len(self.pids()) == len(COMPONENTS):
+            if self._answers():
+                return True
+            time.sleep(0.1)
+        return False
 
     def _create(self, tools: dict[str, Tool]) -> None:
         settings = {
             "apiVersion": "config.kwok.x-k8s.io/v1alpha1",
             "kind": "KwokctlConfiguration",
-            "options": {"bindAddress": "127.0.0.1", **_free_ports()},
+            "options": {**OPTIONS, **_free_ports()},
             "componentsPatches": PATCHES,
         }
         documents = [settings, *stages.stages(), *logs.cluster_logs(self.logs)]
@@ -192,9 +220,7 @@ class ControlPlane:
         arguments += ["--kwok-controller-binary", str(tools["kwok"].path)]
         arguments += ["--config", str(config), "--wait", f"{CREATE_SECONDS}s"]
         done = self._kwokctl(tools, "create", "cluster", *arguments)
-        if done.returncode == 0 and not self.is_ready():
-            done = self._kwokctl(tools, "start", "cluster")
-        if done.returncode or not self.is_ready():
+        if done.returncode or not (self._await_ready() or self._restart(tools)):
             tail = (done.stdout + done.stderr)[:2000]
             raise SimulatorError(
                 f"embedded cluster {self.name}: kwokctl ended with {done.returncode} and running "

@@ -19,6 +19,7 @@ from simulator.hosts.locks import locked
 from toolchain import cache_dir
 
 CONTROLLER = "simulator.controller"
+NOT_READY = "node.kubernetes.io/not-ready"
 READY_SECONDS = 60
 CONTROLLER_SECONDS = 30
 LOCK_SECONDS = 120
@@ -221,5 +222,8 @@ async def _wait_ready(client: api.Api, wanted: set[str]) -> None:
 
 
 def _is_ready(node: dict[str, Any]) -> bool:
+    """Ready, and seen so by the controller manager, which then takes its taint away."""
+    if any(taint["key"] == NOT_READY for taint in node["spec"].get("taints") or []):
+        return False
     conditions = node["status"].get("conditions") or []
     return any(item["type"] == "Ready" and item["status"] == "True" for item in conditions)

@@ -41,9 +41,7 @@ RUNTIME_NOT_CONFIGURED_MESSAGE = (
 
 #: What the device plugin logs for a GPU that it withdraws (NVIDIA/k8s-device-plugin v0.20.0,
 #: internal/rm/health.go). Xid 79 is "GPU has fallen off the bus" (NVIDIA "XID Errors").
-UNHEALTHY_MESSAGE = (
-    "XidCriticalError: Xid=79 on Device={device}; marking device as unhealthy."
-)
+UNHEALTHY_MESSAGE = "XidCriticalError: Xid=79 on Device={device}; marking device as unhealthy."
 
 
 class FaultError(ValueError):

@@ -19,30 +19,33 @@ def pid_in(path: Path) -> int | None:
 
 def is_running(pid: int | None, word: str) -> bool:
     """Whether ``pid`` lives and its command line holds ``word``: a pid may be another's by now."""
-    if pid is None:
+    if pid is None or not _lives(pid):
         return False
     try:
-        line = Path(f"/proc/{pid}/cmdline").read_bytes()
-        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+        return word.encode() in Path(f"/proc/{pid}/cmdline").read_bytes()
     except OSError:
         return False
-    return state != "Z" and word.encode() in line
+
+
+def _lives(pid: int) -> bool:
+    """Whether there is such a process and it is no zombie."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
 
 
 def stop(pid: int | None, word: str, limit: float = 5.0) -> None:
     """End a process by SIGTERM, after ``limit`` seconds by SIGKILL, and wait until it is gone."""
-    for number, seconds in ((signal.SIGTERM, limit), (signal.SIGKILL, limit)):
-        if pid is None or not is_running(pid, word):
-            return
+    if pid is None or not is_running(pid, word):
+        return
+    for number in (signal.SIGTERM, signal.SIGKILL):
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, number)
-        deadline = time.monotonic() + seconds
-        while is_running(pid, word) and time.monotonic() < deadline:
-            _reap(pid)
+        deadline = time.monotonic() + limit
+        while _lives(pid) and time.monotonic() < deadline:
             time.sleep(0.02)
-
-
-def _reap(pid: int) -> None:
-    """Take the exit status of a child of ours, or it stays as a zombie."""
+        if not _lives(pid):
+            break
     with contextlib.suppress(ChildProcessError):
-        os.waitpid(pid, os.WNOHANG)
+        os.waitpid(pid, os.WNOHANG)  # a child of ours would stay as a zombie

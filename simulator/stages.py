@@ -116,6 +116,7 @@ containerStatuses:
     running:
       startedAt: {{ $now | Quote }}
 {{ end }}
+{{ if not .status.podIP }}
 {{ $network := or .spec.hostNetwork false }}
 {{ with NodeIPsWith .spec.nodeName }}
 hostIP: {{ index . 0 | Quote }}
@@ -129,6 +130,7 @@ podIP: {{ index . 0 | Quote }}
 podIPs:
 {{ range . }}
 - ip: {{ . | Quote }}
+{{ end }}
 {{ end }}
 {{ end }}
 """

@@ -20,6 +20,7 @@ import hashlib
 import json
 import os
 import shutil
+import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -84,8 +85,10 @@ class Store:
 
     def stage(self) -> Path:
         """A new empty folder for a run that holds the lock."""
-        folder = self.root / "staging" / f"{os.getpid()}-{time.monotonic_ns()}"
-        folder.mkdir(parents=True)
+        parent = self.root / "staging"
+        parent.mkdir(parents=True, exist_ok=True)
+        folder = Path(tempfile.mkdtemp(dir=parent))
+        folder.chmod(0o755)  # it becomes an entry, which other users of the cache may read
         return folder
 
     def publish(self, staged: Path, tool: Tool, entry: Path) -> Tool:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from . import embeds, golang
-from .modules import BUILD_FLAGS, UNLISTED, Module
+from .modules import UNLISTED, Module
 from .pins import Pin
 from .progress import Steps
 from .tool import ToolchainError
@@ -45,7 +45,7 @@ class Builder:
 
     def load(self, module: Module, wanted: Sequence[Pin]) -> Load:
         """Fetch the modules that ``wanted`` needs, and count the packages to compile."""
-        arguments = ["list", "-deps", "-e", "-f", "{{.Stale}}", *BUILD_FLAGS, *_packages(wanted)]
+        arguments = ["list", "-deps", "-e", "-f", "{{.Stale}}", *module.flags, *_packages(wanted)]
         answers = self._run(module, arguments).split()
         return Load(len(answers), answers.count("true"))
 
@@ -64,7 +64,7 @@ class Builder:
             )
         out = self.folder / f"bin-{module.name}"
         out.mkdir()
-        arguments = ["build", "-v", *BUILD_FLAGS, f"-ldflags={module.link_flags}", "-o", f"{out}/"]
+        arguments = ["build", "-v", *module.flags, f"-ldflags={module.link_flags}", "-o", f"{out}/"]
         if module.embeds:
             generated = self.folder / f"embeds-{module.name}"
             generated.mkdir()

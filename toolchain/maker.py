@@ -21,8 +21,6 @@ from .releases import Asset, Downloads, ReleaseError, asset
 from .search import ask
 from .tool import GO_MODULE, OWN, RELEASE, Tool, ToolchainError
 
-_PARALLEL_DOWNLOADS = 4
-
 
 @dataclass
 class Maker:
@@ -83,9 +81,8 @@ class Maker:
             )
             self.steps.say(f"no release download for {names}: {'; '.join(failures)}")
         made: dict[str, Tool] = {}
-        with ThreadPoolExecutor(_PARALLEL_DOWNLOADS) as pool:
-            for found in pool.map(lambda items: self._fetch(items, sums), by_url.values()):
-                made |= found
+        for items in by_url.values():  # one by one: a host that falls silent is met once
+            made |= self._fetch(items, sums)
         return made
 
     def _fetch(self, items: list[Asset], sums: Mapping[str, str | ReleaseError]) -> dict[str, Tool]:

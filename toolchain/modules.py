@@ -12,8 +12,13 @@ from . import pins
 #: Folder of the go.mod files.
 ROOT = Path(__file__).resolve().parent / "go"
 
-#: No DWARF, no symbol table: a third less to compile and link, and nobody debugs these here.
+#: No DWARF, no symbol table: less to compile and link, and nobody debugs these here.
 BUILD_FLAGS = ("-trimpath", "-mod=readonly", "-gcflags=all=-dwarf=false")
+
+#: The Kubernetes plugin drags in its generated Go SDK (90 packages) for the constructors that
+#: ``ConfigGroup`` and ``Chart`` call. Without inlining it compiles in half of its time, which is
+#: most of the plugin's, and in two thirds of the memory.
+_GENERATED = "-gcflags=github.com/pulumi/pulumi-kubernetes/sdk/v4/...=-dwarf=false -l"
 
 #: Served by module proxies, but not in the checksum database; go.sum pins its content.
 UNLISTED = "github.com/pulumi/pulumi-kubernetes/provider/v4"
@@ -33,6 +38,7 @@ class Module:
     seconds: int
     embeds: bool = False
     cgo: bool = False
+    flags: tuple[str, ...] = BUILD_FLAGS
 
     @property
     def folder(self) -> Path:
@@ -73,6 +79,7 @@ _MODULES = (
         },
         seconds=600,
         embeds=True,
+        flags=(*BUILD_FLAGS, _GENERATED),
     ),
     Module(
         name="nvidia",

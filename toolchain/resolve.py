@@ -13,7 +13,7 @@ from . import launcher
 from .cache import Store, cache_dir, digest, link, point
 from .machine import Platform, here
 from .maker import Maker
-from .modules import BUILD_FLAGS, MODULES
+from .modules import MODULES
 from .pins import PINS, Pin
 from .progress import Steps
 from .search import PathSearch
@@ -135,7 +135,7 @@ class Toolchain:
         if pin.go is not None:
             module = MODULES[pin.go.module]
             parts["package"] = pin.go.package
-            parts["flags"] = " ".join((*BUILD_FLAGS, module.link_flags))
+            parts["flags"] = " ".join((*module.flags, module.link_flags))
             for file in sorted(module.folder.rglob("*")):
                 if file.is_file():
                     parts[f"file {file.relative_to(module.folder)}"] = file.read_bytes()

@@ -27,8 +27,8 @@ LOCK_LIMIT = 300
 
 LINT = "# shellcheck disable=SC2015 # a && b || fail: fail ends the script\n"
 
-_MODULE = re.compile(r"[A-Za-z0-9_-]+")
-_SYSCTL_KEY = re.compile(r"[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)+")
+_MODULE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
+_SYSCTL_KEY = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*(\.[A-Za-z0-9_-]+)+")
 
 
 def header(settings: Mapping[str, str]) -> str:
@@ -130,7 +130,7 @@ def runtime(
         "GC_SYSTEMD_CGROUP": str(systemd_cgroup).lower(),
         "GC_RUNTIME_PATH": runtime_path,
     }
-    return assemble(settings, part("library"), part("preflight"), part("runtime"))
+    return assemble(settings, *map(part, ("library", "preflight", "containerd_config", "runtime")))
 
 
 def _blacklist(modules: Sequence[str]) -> list[str]:

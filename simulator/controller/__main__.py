@@ -49,13 +49,21 @@ async def run(plane: ControlPlane) -> None:
             plugins.node_gone(node)
             operator.node_gone(node)
 
-        def ready() -> None:
+        def listed() -> None:
+            plugins.nodes_listed()
+            operator.nodes_listed()
+
+        async def tell() -> None:
+            await plugins.sources.complete.wait()
+            await operator.sources.complete.wait()
             plane.controller_ready.write_text(str(os.getpid()))
+            await stop.wait()
 
         tasks = [
-            asyncio.create_task(follow(client, "/api/v1/nodes", changed, gone, ready)),
+            asyncio.create_task(follow(client, "/api/v1/nodes", changed, gone, listed)),
             asyncio.create_task(plugins.run()),
             asyncio.create_task(operator.run()),
+            asyncio.create_task(tell()),
             asyncio.create_task(stop.wait()),
             asyncio.create_task(abandoned()),
         ]

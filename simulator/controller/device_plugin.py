@@ -10,7 +10,7 @@ from pathlib import Path
 from simulator import logs, marks, stages
 from simulator.api import MERGE, Api, ApiError, Json
 from simulator.controller import judge
-from simulator.controller.follow import follow
+from simulator.controller.follow import Sources, follow
 from simulator.controller.preparation import Preparation
 from simulator.controller.queue import Queue
 
@@ -42,11 +42,13 @@ class DevicePlugins:
         self._pods: dict[str, dict[str, judge.Pod]] = defaultdict(dict)
         self._prepared: dict[str, bool] = {}
         self._queue = Queue(self._work)
+        self.sources = Sources(len(SELECTORS) + 1)
+        self.nodes_listed = self.sources.source()
 
     async def run(self) -> None:
         """Run until cancelled."""
         async with asyncio.TaskGroup() as group:
-            group.create_task(self._queue.run(WORKERS))
+            group.create_task(self._work_on())
             group.create_task(self._watch_hosts())
             for selector in SELECTORS:
                 pods = follow(
@@ -54,15 +56,25 @@ class DevicePlugins:
                     "/api/v1/pods",
                     self._pod_changed,
                     self._pod_gone,
+                    self.sources.source(),
                     labelSelector=selector,
                 )
                 group.create_task(pods)
 
+    async def _work_on(self) -> None:
+        await self.sources.complete.wait()
+        await self._queue.run(WORKERS)
+
     def node_changed(self, item: Json) -> None:
         """A node is or became so."""
         node = judge.read_node(item)
-        if node is not None and node != self._nodes.get(node.name):
-            self._nodes[node.name] = node
+        if node is None:
+            return
+        known = self._nodes.get(node.name)
+        if known and known.version >= node.version:
+            return  # the answer to a change can come after the watch has told of a newer one
+        self._nodes[node.name] = node
+        if node != known:
             self._queue.add(node.name)
 
     def node_gone(self, item: Json) -> None:
@@ -71,7 +83,8 @@ class DevicePlugins:
 
     def _pod_changed(self, item: Json) -> None:
         pod = judge.read_pod(item)
-        if pod.node:
+        known = self._pods[pod.node].get(pod.uid)
+        if pod.node and not (known and known.version >= pod.version):
             self._pods[pod.node][pod.uid] = pod
             self._queue.add(pod.node)
 
@@ -122,13 +135,12 @@ class DevicePlugins:
 
     async def _decide(self, pod: judge.Pod, outcome: str, message: str) -> None:
         notes = {marks.OUTCOME: outcome, marks.MESSAGE: message or None}
-        self._pod_changed(
-            await self._api.request("PATCH", pod.path, {"metadata": {"annotations": notes}}, MERGE)
-        )
+        body = {"metadata": {"annotations": notes}}
+        answer = await self._api.request("PATCH", pod.path, body, MERGE)
+        if pod.uid in self._pods[pod.node]:
+            self._pod_changed(answer)
 
-    async def _end_validation(
-        self, node: judge.Node, pod: judge.Pod, problem: str | None
-    ) -> None:
+    async def _end_validation(self, node: judge.Node, pod: judge.Pod, problem: str | None) -> None:
         outcome, file = judge.validation_outcome(node, problem)
         if file != logs.PASSED:
             await self._give_log(pod, file)
@@ -138,7 +150,9 @@ class DevicePlugins:
         """Give the pod its own log, and see that it is served before the pod may end."""
         path = f"/apis/kwok.x-k8s.io/v1alpha1/namespaces/{pod.namespace}/logs"
         try:
-            await self._api.request("POST", path, logs.pod_logs(pod.object, self._log_folder / file))
+            await self._api.request(
+                "POST", path, logs.pod_logs(pod.object, self._log_folder / file)
+            )
         except ApiError as error:
             if error.code != 409:
                 raise
@@ -155,8 +169,7 @@ class DevicePlugins:
         if node.message != message and node.gpus:
             notes = {marks.FAULT_MESSAGE: message or None}
             body = {"metadata": {"annotations": notes}}
-            path = f"/api/v1/nodes/{node.name}"
-            self.node_changed(await self._api.request("PATCH", path, body, MERGE))
+            await self._patch(node, f"/api/v1/nodes/{node.name}", body)
 
     async def _set_resources(
         self, node: judge.Node, capacity: int | None, allocatable: int | None
@@ -168,5 +181,10 @@ class DevicePlugins:
             "allocatable": {marks.GPU: str(allocatable)},
         }
         path = f"/api/v1/nodes/{node.name}/status"
-        self.node_changed(await self._api.request("PATCH", path, {"status": status}, MERGE))
+        await self._patch(node, path, {"status": status})
         log.info("node %s: %s of %s GPUs allocatable", node.name, allocatable, capacity)
+
+    async def _patch(self, node: judge.Node, path: str, body: Json) -> None:
+        answer = await self._api.request("PATCH", path, body, MERGE)
+        if node.name in self._nodes:
+            self.node_changed(answer)

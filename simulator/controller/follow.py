@@ -23,24 +23,25 @@ async def follow(
     path: str,
     changed: Seen,
     gone: Seen,
-    listed_once: Callable[[], None] = lambda: None,
+    listed: Callable[[], None],
     **params: str,
 ) -> None:
     """Call ``changed`` for each object that is or becomes, ``gone`` for each that went.
 
-    Runs until cancelled; ``listed_once`` is called after each list. A collection that is not served (a CRD that is not there yet) is empty.
+    Runs until cancelled; ``listed`` is called after each list. A collection that is not served (a
+    CRD that is not there yet) is empty.
     """
     known: dict[str, Json] = {}
     while True:
         try:
-            listed, version = await api.list(path, **params)
-            fresh = {item["metadata"]["uid"]: item for item in listed}
+            items, version = await api.list(path, **params)
+            fresh = {item["metadata"]["uid"]: item for item in items}
             for uid in known.keys() - fresh.keys():
                 gone(known.pop(uid))
             for uid, item in fresh.items():
                 known[uid] = item
                 changed(item)
-            listed_once()
+            listed()
             while True:
                 async for event in api.watch(path, version, **params):
                     item = event["object"]
@@ -55,8 +56,30 @@ async def follow(
             if error.code == 404:
                 for uid in list(known):
                     gone(known.pop(uid))
+                listed()
             elif error.code != 410:
                 log.warning("%s: %s", path, error)
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             log.warning("%s: %s", path, error or type(error).__name__)
         await asyncio.sleep(RETRY)
+
+
+class Sources:
+    """Knows when each of several collections has been listed: before, nothing may be decided."""
+
+    def __init__(self, count: int) -> None:
+        self._missing = set(range(count))
+        self._given = 0
+        self.complete = asyncio.Event()
+
+    def source(self) -> Callable[[], None]:
+        """What one more collection calls when it is listed."""
+        number = self._given
+        self._given += 1
+
+        def listed() -> None:
+            self._missing.discard(number)
+            if not self._missing:
+                self.complete.set()
+
+        return listed

@@ -10,8 +10,9 @@ from simulator.api import Json
 
 @dataclass
 class Node:
-    """A simulated node as the API server has it."""
+    """A simulated node as the API server had it at ``version``."""
 
+    version: int = field(compare=False)
     name: str
     gpus: int
     host: str | None
@@ -23,8 +24,9 @@ class Node:
 
 @dataclass(frozen=True)
 class Pod:
-    """A pod that waits for a decision, or runs after one."""
+    """A pod that waits for a decision, or runs after one, as it was at ``version``."""
 
+    version: int
     uid: str
     name: str
     namespace: str
@@ -55,6 +57,7 @@ def read_node(item: Json) -> Node | None:
         found = faults.Faults(unknown=str(error))  # a typing error must not pass as healthy
     status = item.get("status") or {}
     return Node(
+        version=int(item["metadata"]["resourceVersion"]),
         name=item["metadata"]["name"],
         gpus=int(notes.get(marks.GPUS, "0")),
         host=notes.get(marks.HOST),
@@ -78,6 +81,7 @@ def read_pod(item: Json) -> Pod:
     containers = {container["name"] for container in spec["containers"]}
     conditions = status.get("conditions") or []
     return Pod(
+        version=int(meta["resourceVersion"]),
         uid=meta["uid"],
         name=meta["name"],
         namespace=meta["namespace"],

@@ -137,8 +137,7 @@ def daemon_set(operand: Operand, policy: Json, namespace: str) -> Json:
                     "nodeSelector": {DEPLOY + operand.deploy: "true"},
                     "tolerations": common.get("tolerations")
                     or [{"key": marks.GPU, "operator": "Exists", "effect": "NoSchedule"}],
-                    "priorityClassName": common.get("priorityClassName")
-                    or "system-node-critical",
+                    "priorityClassName": common.get("priorityClassName") or "system-node-critical",
                     "containers": [
                         {
                             "name": operand.container,

@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from simulator import marks
 from simulator.api import MERGE, Api, ApiError, Json, gather
 from simulator.controller import operands
-from simulator.controller.follow import follow
+from simulator.controller.follow import Sources, follow
 from simulator.controller.queue import Queue
 
 log = logging.getLogger(__name__)
@@ -36,13 +36,19 @@ class Operator:
         self._nodes: dict[str, tuple[dict[str, str], str]] = {}
         self._applied: tuple[str, str] | None = None
         self._queue = Queue(self._work)
+        self.sources = Sources(4)
+        self.nodes_listed = self.sources.source()
 
     async def run(self) -> None:
         """Run until cancelled."""
         async with asyncio.TaskGroup() as group:
-            group.create_task(self._queue.run(1))
+            group.create_task(self._work_on())
             policies = follow(
-                self._api, operands.POLICIES, self._policy_changed, self._policy_gone
+                self._api,
+                operands.POLICIES,
+                self._policy_changed,
+                self._policy_gone,
+                self.sources.source(),
             )
             group.create_task(policies)
             pods = follow(
@@ -50,6 +56,7 @@ class Operator:
                 "/api/v1/pods",
                 self._pod_changed,
                 self._pod_gone,
+                self.sources.source(),
                 labelSelector=OPERATOR_POD,
             )
             group.create_task(pods)
@@ -58,9 +65,14 @@ class Operator:
                 "/apis/apps/v1/daemonsets",
                 self._daemon_set_changed,
                 self._daemon_set_gone,
+                self.sources.source(),
                 labelSelector=MANAGED,
             )
             group.create_task(daemon_sets)
+
+    async def _work_on(self) -> None:
+        await self.sources.complete.wait()
+        await self._queue.run(1)
 
     def node_changed(self, item: Json) -> None:
         """A node is or became so."""
@@ -192,9 +204,7 @@ class Operator:
             body = {"metadata": {"labels": labels, "annotations": {LABELLED: None}}}
             await self._api.request("PATCH", f"/api/v1/nodes/{name}", body, MERGE)
 
-        await gather(
-            *(unlabel(name, keys) for name, (_, keys) in self._nodes.items() if keys)
-        )
+        await gather(*(unlabel(name, keys) for name, (_, keys) in self._nodes.items() if keys))
 
     async def _delete_daemon_set(self, item: Json) -> None:
         meta = item["metadata"]

@@ -8,10 +8,12 @@ stay below that folder, which is the contract of the scripts in ``components/scr
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import shutil
 import sys
 from pathlib import Path
+from typing import Any
 
 import asyncssh
 
@@ -87,6 +89,16 @@ class _Server(asyncssh.SSHServer):
         return True
 
 
+async def _pump(source: Any, target: Any) -> None:
+    """Pass bytes on until the source ends or the target goes away."""
+    with contextlib.suppress(ConnectionError, asyncssh.Error):
+        while chunk := await source.read(65536):
+            target.write(chunk)
+            await target.drain()
+        if isinstance(target, asyncio.StreamWriter):
+            target.close()
+
+
 async def _serve(folder: Path) -> None:
     spec = Spec.load(folder)
     if spec is None:
@@ -107,20 +119,24 @@ async def _serve(folder: Path) -> None:
     }
 
     async def handle(process: asyncssh.SSHServerProcess[bytes]) -> None:
-        command = process.command or "sh"
         child = await asyncio.create_subprocess_exec(
             "sh",
             "-c",
-            command,
+            process.command or "sh",
             cwd=scratch,
             env=environment,
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,
         )
-        await process.redirect(stdin=child.stdin, stdout=child.stdout, stderr=child.stderr)
-        status = await child.wait()
-        await process.stdout.drain()
+        feeding = asyncio.create_task(_pump(process.stdin, child.stdin))
+        try:
+            await asyncio.gather(
+                _pump(child.stdout, process.stdout), _pump(child.stderr, process.stderr)
+            )
+            status = await child.wait()
+        finally:
+            feeding.cancel()
         process.exit(status if status >= 0 else 128 - status)
 
     server = await asyncssh.create_server(

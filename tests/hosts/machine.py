@@ -12,6 +12,7 @@ from pathlib import Path
 import asyncssh
 
 from simulator import hosts as simulated
+from simulator.hosts.model import hosts_dir
 
 VOLATILE = ("dev", "proc", "run", "sys", "tmp")
 VOLATILE += ("opt/containerd", "var/cache", "var/lib/containerd", "var/log")
@@ -116,15 +117,17 @@ class Running:
         """Every lasting path of the host with type, mode, owner, size, time and content.
 
         Folders' own times only with ``times``: making and removing a file changes them. Content of
-        what lies outside /etc and /var/lib/gpu-cluster is represented by size and time.
+        what lies outside /etc and /var/lib/gpu-cluster is represented by size and time; /usr, by
+        far the most of a root, by the names that the overlay holds of it.
         """
         root = self.root
-        found: dict[str, str] = {}
+        upper = hosts_dir(self.cluster) / self.declared.name / "upper"
+        found = {f"upper/{path.relative_to(upper)}": "" for path in (upper / "usr").rglob("*")}
         waiting = [root]
         while waiting:
             for path in waiting.pop().iterdir():
                 relative = str(path.relative_to(root))
-                if relative in VOLATILE:
+                if relative in (*VOLATILE, "usr"):
                     continue
                 seen = path.lstat()
                 words = [oct(seen.st_mode), f"{seen.st_uid}:{seen.st_gid}"]

@@ -90,7 +90,8 @@ sandbox_image = 'registry.example.org/pause:3.9'
     "ours already imported": f'version = 2\nimports = ["{GLOB}"]\n',
     "stub without version": 'disabled_plugins = ["cri"]\n',
     "stub with another plugin": (
-        'version = 2\ndisabled_plugins = ["io.containerd.grpc.v1.cri", "io.containerd.internal.v1.restart"]\n'
+        "version = 2\n"
+        'disabled_plugins = ["io.containerd.grpc.v1.cri", "io.containerd.internal.v1.restart"]\n'
     ),
     "unversioned, other tables": '[debug]\n  level = "debug"\n',
     "empty": "",

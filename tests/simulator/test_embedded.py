@@ -68,7 +68,9 @@ def test_nodes_follow_the_pools_and_keep_what_others_set(cluster: Running) -> No
     assert cluster.node("gpu-1")["metadata"]["annotations"][marks.GPUS] == "4"
     simulator.up(CLUSTER, declared())
     assert cluster.node("gpu-1")["metadata"]["labels"]["someone/elses"] == "label"
-    cluster.request("PATCH", "/api/v1/nodes/gpu-1", {"metadata": {"labels": {"someone/elses": None}}})
+    cluster.request(
+        "PATCH", "/api/v1/nodes/gpu-1", {"metadata": {"labels": {"someone/elses": None}}}
+    )
 
 
 def test_kubeconfig_is_the_clusters_own_and_private(cluster: Running, home: Path) -> None:
@@ -127,5 +129,5 @@ def test_a_half_made_cluster_is_made_anew(home: Path) -> None:
 def test_a_fault_of_no_known_name_or_node_is_refused(cluster: Running) -> None:
     with pytest.raises(SimulatorError, match="wanted one of driver-missing"):
         simulator.set_fault(CLUSTER, "gpu-1", "on-fire")
-    with pytest.raises(SimulatorError, match="node gpu-9: .*not found"):
+    with pytest.raises(SimulatorError, match=r"node gpu-9: .*not found"):
         simulator.set_fault(CLUSTER, "gpu-9", "driver-missing")

@@ -9,15 +9,21 @@ import tarfile
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
 from toolchain.archive import extract
 from toolchain.machine import Platform
+from toolchain.maker import Maker
 from toolchain.pins import PINS
+from toolchain.progress import Steps
 from toolchain.releases import Asset, Downloads, ReleaseError, asset, published
+from toolchain.resolve import Toolchain
+from toolchain.tool import RELEASE
 
 LINUX = Platform("linux", "amd64")
 BINARY = b"#!/bin/sh\necho 'Kubernetes v1.34.4'\n"
@@ -285,3 +291,31 @@ def test_addresses_are_the_ones_that_the_projects_publish_under() -> None:
     darwin = asset(PINS["pulumi"], Platform("darwin", "amd64"))
     assert darwin is not None
     assert darwin.file_name == "pulumi-v3.250.0-darwin-x64.tar.gz"
+
+
+def test_a_release_is_fetched_checked_and_kept_with_its_companions(
+    server: FileServer, tmp_path: Path
+) -> None:
+    """One archive gives the engine and the language host, each with its own entry."""
+    script = b"#!/bin/sh\necho v3.250.0\n"
+    names = ("pulumi", "pulumi-language-python", "pulumi-language-python-exec")
+    members = {f"pulumi/{name}": script for name in (*names, "pulumi-analyzer-policy-python")}
+    bases = {"github": server.base, "kubernetes": server.base}
+    item = asset(PINS["pulumi"], LINUX, bases)
+    assert item is not None
+    body = packed(members, tmp_path).read_bytes()
+    publish(server, item, body, f"{hashlib.sha256(body).hexdigest()}  {item.file_name}\n")
+    steps = Steps(Console(file=io.StringIO(), force_terminal=False))
+
+    def maker(chain: Toolchain) -> Maker:
+        return replace(chain.default_maker(), bases=bases, asker=lambda pin, path: pin.version)
+
+    chain = Toolchain(tmp_path / "cache", "", platform=LINUX, steps=steps, maker=maker)
+    tools = chain.ensure("pulumi", "pulumi-language-python")
+    assert {tool.origin for tool in tools.values()} == {RELEASE}
+    assert {file.name for file in chain.bin.iterdir()} == {
+        *names,
+        "pulumi-analyzer-policy-python",
+    }
+    server.shutdown()
+    assert chain.ensure("pulumi", "pulumi-language-python") == tools

@@ -52,17 +52,18 @@ def endpoint(connection: Mapping[str, Any], environment: Mapping[str, str]) -> E
     """
     if not connection.get("hostKey"):
         raise CommandError(f"connection.hostKey: {inputs.missing_host_key(connection)}")
+    given = {name: value for name, value in connection.items() if value is not None}
     return Endpoint(
-        host=connection["host"],
-        port=int(connection.get("port", 22)),
-        user=connection.get("user", "root"),
-        host_key=connection["hostKey"],
-        dial_error_limit=int(connection.get("dialErrorLimit", 10)),
-        per_dial_timeout=int(connection.get("perDialTimeout", 15)),
-        agent_socket=connection.get("agentSocketPath") or environment.get("SSH_AUTH_SOCK") or None,
-        password=connection.get("password"),
-        private_key=connection.get("privateKey"),
-        private_key_password=connection.get("privateKeyPassword"),
+        host=given["host"],
+        port=int(given.get("port", 22)),
+        user=given.get("user", "root"),
+        host_key=given["hostKey"],
+        dial_error_limit=int(given.get("dialErrorLimit", 10)),
+        per_dial_timeout=int(given.get("perDialTimeout", 15)),
+        agent_socket=given.get("agentSocketPath") or environment.get("SSH_AUTH_SOCK") or None,
+        password=given.get("password"),
+        private_key=given.get("privateKey"),
+        private_key_password=given.get("privateKeyPassword"),
     )
 
 

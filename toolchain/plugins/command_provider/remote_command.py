@@ -32,12 +32,14 @@ each() {
 visit() { [ "$1" = "$PPID" ] && [ "$pid" != "$$" ] && leaders="$leaders$pid "; }
 leaders=" "
 each
-visit() { case "$leaders" in *" $2 "*) kill -SIGNAL "$pid" ;; esac; }
+end() { kill -SIGNAL "$1" || sudo -n kill -SIGNAL "$1"; } 2>/dev/null
+visit() { case "$leaders" in *" $2 "*) end "$pid" ;; esac; }
 each
 [ "$leaders" != " " ]
 """
 """The sessions of one SSH connection are children of one sshd process, and each is a session
-(setsid) of its own; so this finds all processes of the sessions beside it, and no others."""
+(setsid) of its own; so this finds all processes of the sessions beside it, and no others. What a
+user started by `sudo` is root's, so it is ended by `sudo` too."""
 
 
 class VariableRefused(CommandError):

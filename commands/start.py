@@ -1,0 +1,19 @@
+"""`make start`: starts the embedded cluster and its hosts, without the stack."""
+
+from __future__ import annotations
+
+import os
+
+from .environment import variables
+from .stack import Stack
+
+
+def main() -> None:
+    """Runs the command; a stack on a cluster of its own has nothing to start."""
+    stack = Stack.current()
+    os.environ.update(variables(stack))
+    stack.start()
+
+
+if __name__ == "__main__":
+    main()

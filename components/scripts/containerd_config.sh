@@ -1,0 +1,194 @@
+# containerd's configuration: its merged view, the files as they must be, and the judgement of them.
+
+has_version() {
+    awk '/^[[:space:]]*\[/ { exit } /^[[:space:]]*version[[:space:]]*=/ { found = 1; exit }
+        END { exit !found }' "$1"
+}
+
+# dump FILE RESULT: containerd's merged view of a root file, one "table.key = value" a line.
+dump() {
+    timeout 30 containerd --config "$1" config dump >"$scratch/dump" 2>"$scratch/dump-error" ||
+        return 1
+    awk '
+        /^[[:space:]]*($|#)/ { next }
+        { gsub(/\047/, "\"") }
+        /^[[:space:]]*\[.*\][[:space:]]*$/ {
+            table = $0
+            gsub(/^[[:space:]]*\[|\][[:space:]]*$/, "", table)
+            next
+        }
+        { sub(/^[[:space:]]+/, ""); print (table == "" ? "" : table ".") $0 }
+    ' "$scratch/dump" | grep -v '^imports = ' >"$2"
+}
+
+dump_or_default() {
+    if [ -f "$root$config" ]; then
+        dump "$root$config" "$1"
+    else
+        return 1
+    fi
+}
+
+same_dump() {
+    cmp -s "$scratch/before" "$scratch/after"
+}
+
+# The root file as it must be: a version, our drop-ins imported, CRI not disabled. Nothing else.
+make_root() {
+    # A file in the folder that nothing imports yet must not come alive by our import.
+    import="$dropins/*.toml"
+    for file in "$root$dropins"/*.toml; do
+        [ ! -f "$file" ] || [ "$file" = "$root$dropin" ] || import=$dropin
+    done
+    [ -f "$root$config" ] || {
+        printf 'version = %s\nimports = ["%s"]\n' "$format" "$import" >"$1"
+        return 0
+    }
+    awk -v import="$import" -v glob="$dropins/*.toml" -v own="$dropin" -v format="$format" \
+        -v versioned="$(has_version "$root$config" && echo 1)" '
+        function bare(text) { gsub(/"[^"]*"|\047[^\047]*\047/, "", text); return text }
+        function open(text) { text = bare(text); return gsub(/\[/, "[", text) - gsub(/\]/, "]", text) }
+        function has(text, path) {
+            return index(text, "\"" path "\"") || index(text, "\047" path "\047")
+        }
+        function finish(line) {
+            if (key == "imports") {
+                imported = 1
+                if (!has(line, glob) && !has(line, own)) {
+                    empty = line ~ /=[[:space:]]*\[[[:space:]]*\]/
+                    sub(/,?[[:space:]]*\][^]]*$/, (empty ? "" : ", ") "\"" import "\"]", line)
+                }
+            } else {
+                list = line
+                gsub(/["\047](cri|io\.containerd\.grpc\.v1\.cri)["\047][[:space:]]*,?[[:space:]]*/, "", list)
+                if (list != line) { sub(/,[[:space:]]*\]/, "]", list); line = list }
+            }
+            text[++count] = line
+            key = ""
+        }
+        tables { text[++count] = $0; next }
+        key != "" {
+            pending = pending " " $0
+            if (open(pending) == 0) finish(pending)
+            next
+        }
+        /^[[:space:]]*\[/ { tables = 1; text[++count] = $0; next }
+        /^[[:space:]]*(imports|disabled_plugins)[[:space:]]*=/ {
+            key = /imports[[:space:]]*=/ ? "imports" : "disabled_plugins"
+            pending = $0
+            if (open(pending) == 0) finish(pending)
+            next
+        }
+        { text[++count] = $0 }
+        END {
+            if (!versioned) print "version = " format
+            if (!imported) print "imports = [\"" import "\"]"
+            for (i = 1; i <= count; i++) print text[i]
+        }' "$root$config" >"$1"
+}
+
+make_wanted() {
+    mkdir "$scratch/etc" "$scratch/conf.d" || fail "can't make folders in $scratch"
+    make_root "$scratch/config.toml" || fail "can't read $config"
+    cp -- "$scratch/config.toml" "$scratch/etc/config.toml"
+    set -- --runtime=containerd --config-source=file --config="$scratch/etc/config.toml" \
+        --drop-in-config="$scratch/etc/99-nvidia.toml" --nvidia-runtime-path="$GC_RUNTIME_PATH"
+    [ "$GC_DEFAULT_RUNTIME" != nvidia ] || set -- "$@" --set-as-default
+    if [ "$GC_CDI" = true ]; then
+        case $major.$minor in
+            1.6) note "containerd 1.6 has no CDI: devices come by the nvidia runtime" ;;
+            *) set -- "$@" --cdi.enabled ;;
+        esac
+    fi
+    timeout 60 nvidia-ctk runtime configure "$@" >"$scratch/toolkit" 2>&1 </dev/null ||
+        fail "nvidia-ctk runtime configure failed: $(tail -n 1 "$scratch/toolkit")"
+    awk -v cgroup="$GC_SYSTEMD_CGROUP" '
+        /^[[:space:]]*\[/ {
+            table = $0
+            gsub(/^[[:space:]]+|[[:space:]]+$/, "", table)
+            seen[table] = 1
+            print
+            if (table ~ /\.containerd\.runtimes\.(runc|nvidia)\.options\]$/)
+                print "            SystemdCgroup = " cgroup
+            if (match(table, /\.containerd\.runtimes\.nvidia\]$/))
+                runtimes = substr(table, 1, RSTART) "containerd.runtimes"
+            next
+        }
+        table ~ /\.containerd\.runtimes\.(runc|nvidia)\.options\]$/ &&
+            /^[[:space:]]*SystemdCgroup[[:space:]]*=/ { next }
+        { print }
+        END {
+            if (runtimes == "") exit 1
+            if (!(runtimes ".runc]" in seen))
+                print "\n" runtimes ".runc]\n  runtime_type = \"io.containerd.runc.v2\""
+            for (i = 1; i <= 2; i++) {
+                name = runtimes (i == 1 ? ".runc" : ".nvidia") ".options]"
+                if (!(name in seen)) print "\n" name "\n  SystemdCgroup = " cgroup
+            }
+        }' "$scratch/etc/99-nvidia.toml" >"$scratch/99-nvidia.toml" ||
+        fail "nvidia-ctk wrote no nvidia runtime: $(tail -n 1 "$scratch/toolkit")"
+}
+
+differs() {
+    ! cmp -s "$scratch/config.toml" "$root$config" ||
+        ! cmp -s "$scratch/99-nvidia.toml" "$root$dropin"
+}
+
+# trial NAME DROPIN: the wanted root file as containerd sees it, importing the drop-ins in
+# $scratch/conf.d instead of the host's, and DROPIN instead of ours.
+trial() {
+    awk -v glob="$dropins/*.toml" -v own="$dropin" -v globs="$scratch/conf.d/*.toml" -v owns="$2" '
+        function swap(from, to,   i) {
+            if (i = index($0, "\"" from "\""))
+                $0 = substr($0, 1, i) to substr($0, i + 1 + length(from))
+        }
+        /^[[:space:]]*\[/ { tables = 1 }
+        !tables && /^[[:space:]]*imports[[:space:]]*=/ {
+            gsub(/\047/, "\"")
+            swap(glob, globs)
+            swap(own, owns)
+        }
+        { print }' "$scratch/config.toml" >"$scratch/trial.toml"
+    dump "$scratch/trial.toml" "$scratch/$1"
+}
+
+# The wanted files in containerd's own eyes, before anything is touched: with our drop-in the nvidia
+# runtime is there, and all that is there without it stays.
+check_wanted() {
+    differs || return 0
+    for file in "$root$dropins"/*.toml; do
+        [ ! -f "$file" ] || [ "$file" = "$root$dropin" ] || cp -- "$file" "$scratch/conf.d/"
+    done
+    if ! trial without "$scratch/none/*.toml"; then
+        problem "drop-ins that containerd $version can't read: $(tail -n 1 "$scratch/dump-error")" \
+            "drop-ins that load" "look at the files in $dropins"
+        return 0
+    fi
+    cp -- "$scratch/99-nvidia.toml" "$scratch/conf.d/99-nvidia.toml"
+    if ! trial after "$scratch/conf.d/99-nvidia.toml"; then
+        problem "that containerd $version refuses the new configuration: $(tail -n 1 "$scratch/dump-error")" \
+            "one that loads" "compare the versions of $config and of the files it imports"
+        return 0
+    fi
+    judge "$scratch/after" || problem "no nvidia runtime in the merged configuration" \
+        "runtimes.nvidia" "look at the other files that $config imports: one replaces the section"
+    # A key that is gone with an empty value means what its absence means.
+    lost=$(awk '
+        { key = $0; sub(/ = .*/, "", key); value = substr($0, length(key) + 4) }
+        NR == FNR { after[key] = value; next }
+        key ~ /\.(default_runtime_name|SystemdCgroup|enable_cdi)$|\.runtimes\.nvidia\./ { next }
+        key in after && after[key] == value { next }
+        !(key in after) && value ~ /^(""|false|0|\[\])$/ { next }
+        ++count <= 3 { print key }
+    ' "$scratch/after" "$scratch/without" | paste -s -d ' ' -)
+    [ -z "$lost" ] || problem "settings that the new drop-in would hide: $lost" \
+        "all earlier settings kept" "move them from $dropins into $config and run again"
+}
+
+judge() {
+    grep -q '\.containerd\.runtimes\.nvidia\.runtime_type = "io\.containerd\.runc\.v2"$' "$1" &&
+        grep -q '\.containerd\.runtimes\.runc\.runtime_type = ' "$1" &&
+        grep -Fq ".containerd.runtimes.nvidia.options.BinaryName = \"$GC_RUNTIME_PATH\"" "$1" &&
+        { [ "$GC_DEFAULT_RUNTIME" != nvidia ] ||
+            grep -q '\.containerd\.default_runtime_name = "nvidia"$' "$1"; }
+}

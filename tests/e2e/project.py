@@ -1,0 +1,242 @@
+"""A copy of the project with a stack, an embedded cluster and a state of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+import simulator
+from facts.api import connect
+from simulator import hosts as simulated_hosts
+
+ROOT = Path(__file__).parents[2]
+LIMIT = 240
+"""Seconds for any one command."""
+PRIVATE = re.compile("BEGIN OPENSSH PRIVATE KEY")
+
+Json = dict[str, Any]
+
+
+def free_ports(count: int) -> list[int]:
+    """Ports of loopback that nobody listens on."""
+    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
+    try:
+        return [each.getsockname()[1] for each in sockets]
+    finally:
+        for each in sockets:
+            each.close()
+
+
+@dataclass
+class Project:
+    """The copy, and the commands that a person would type in it."""
+
+    root: Path
+    state: Path
+    stack: str
+    environment: dict[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def make(cls, folder: Path, stack: str) -> Project:
+        root, state = folder / "project", folder / "state"
+        listed = subprocess.run(
+            ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
+            cwd=ROOT,
+            check=True,
+            capture_output=True,
+            text=True,
+        ).stdout.split("\0")
+        for name in filter(None, listed):
+            if (ROOT / name).is_file() and not name.startswith("tests/"):
+                (root / name).parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy2(ROOT / name, root / name)
+        (root / "venv").symlink_to(ROOT / "venv")
+        state.mkdir()
+        kept = {
+            name: value
+            for name, value in os.environ.items()
+            if not name.startswith(("PULUMI_", "KUBECONFIG", "GPU_CHARTS"))
+        }
+        environment = {
+            **kept,
+            "STACK": stack,
+            "PULUMI_BACKEND_URL": f"file://{state}",
+            "GPU_CHARTS": os.environ.get("GPU_CHARTS", "simulator/charts"),
+        }
+        project = cls(root, state, stack, environment)
+        project.write(project.declared())
+        return project
+
+    def declared(self) -> Json:
+        """The configuration that the tests start from: 4 nodes of 8 GPUs, 2 of them hosts."""
+        ports = free_ports(2)
+        return {
+            "version": "v1",
+            "kubernetes": {"context": f"gpu-cluster-{self.stack}"},
+            "platform": "device-plugin",
+            "validation": {"timeoutSeconds": 15},
+            "pools": [{"name": "a100", "nodes": ["gpu-[1-4]"], "gpusPerNode": 8}],
+            "hosts": [
+                {
+                    "name": f"gpu-{number}",
+                    "role": "gpu-worker",
+                    "address": "127.0.0.1",
+                    "port": port,
+                    "hostKey": simulated_hosts.host_public_key(f"gpu-{number}"),
+                }
+                for number, port in enumerate(ports, start=1)
+            ],
+        }
+
+    @property
+    def file(self) -> Path:
+        return self.root / f"Pulumi.{self.stack}.yaml"
+
+    def read(self) -> Json:
+        content: Json = yaml.safe_load(self.file.read_text())["config"]["gpu-cluster:cluster"]
+        return content
+
+    def write(self, cluster: Json) -> None:
+        self.file.write_text(yaml.safe_dump({"config": {"gpu-cluster:cluster": cluster}}))
+
+    def edit(self, change: Callable[[Json], None]) -> None:
+        cluster = self.read()
+        change(cluster)
+        self.write(cluster)
+
+    def command(self, name: str, **environment: str) -> subprocess.CompletedProcess[str]:
+        """`make NAME`, without make: its output and exit code."""
+        return subprocess.run(
+            ["venv/bin/python", "-m", f"commands.{name}"],
+            cwd=self.root,
+            env={**self.environment, **environment},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            stdin=subprocess.DEVNULL,
+            text=True,
+            timeout=LIMIT,
+            check=False,
+        )
+
+    def up(self) -> str:
+        """`make up` that must succeed; gives back its last line."""
+        done = self.command("up")
+        assert done.returncode == 0, done.stdout
+        assert not PRIVATE.search(done.stdout)
+        return done.stdout.strip().splitlines()[-1]
+
+    def shell_environment(self) -> dict[str, str]:
+        """What `eval "$(make env)"` gives a shell."""
+        done = subprocess.run(
+            ["sh", "-c", 'eval "$(venv/bin/python -m commands.environment)" && env -0'],
+            cwd=self.root,
+            env=self.environment,
+            check=True,
+            capture_output=True,
+            text=True,
+            timeout=LIMIT,
+        )
+        return dict(line.split("=", 1) for line in done.stdout.split("\0") if "=" in line)
+
+    def pulumi(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        """Plain pulumi, as anyone types it."""
+        return subprocess.run(
+            ["pulumi", *arguments, "--non-interactive", "--color", "never"],
+            cwd=self.root,
+            env=self.shell_environment(),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            stdin=subprocess.DEVNULL,
+            text=True,
+            timeout=LIMIT,
+            check=False,
+        )
+
+    def kill_during(self, command: str, text: str) -> str:
+        """Starts a command and sends SIGKILL to its engine as soon as ``text`` is printed."""
+        process = subprocess.Popen(
+            ["venv/bin/python", "-m", f"commands.{command}"],
+            cwd=self.root,
+            env=self.environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            stdin=subprocess.DEVNULL,
+            text=True,
+        )
+        output = []
+        assert process.stdout is not None
+        for line in process.stdout:
+            output.append(line)
+            if text in line:
+                (engine,) = _children(process.pid, "pulumi")
+                os.kill(engine, signal.SIGKILL)
+                break
+        rest, _ = process.communicate(timeout=LIMIT)
+        assert process.returncode != 0, "".join(output) + rest
+        return "".join(output) + rest
+
+    def host_root(self, host: str) -> Path:
+        root = simulated_hosts.root_of(self.stack, host)
+        assert root is not None
+        return root
+
+    def fault(self, node: str, *faults: str) -> None:
+        simulator.set_fault(self.stack, node, *faults)
+
+    def request(self, method: str, url: str, **options: Any) -> Any:
+        """One request to the embedded cluster's API server."""
+
+        async def ask() -> Any:
+            async with connect(f"gpu-cluster-{self.stack}") as client:
+                return await client.request(method, url, **options)
+
+        kubeconfig = self.shell_environment()["KUBECONFIG"]
+        before = os.environ.get("KUBECONFIG")
+        os.environ["KUBECONFIG"] = kubeconfig
+        try:
+            return asyncio.run(ask())
+        finally:
+            if before is None:
+                del os.environ["KUBECONFIG"]
+            else:
+                os.environ["KUBECONFIG"] = before
+
+    def checkpoint(self) -> str:
+        """The state file's text."""
+        (path,) = (self.state / ".pulumi" / "stacks").rglob(f"{self.stack}.json")
+        return path.read_text()
+
+
+def _children(parent: int, name: str) -> list[int]:
+    """Processes below ``parent`` whose program has this name; waits until there is one."""
+    deadline = time.monotonic() + 10
+    while time.monotonic() < deadline:
+        found = [
+            int(path.parent.name)
+            for path in Path("/proc").glob("[0-9]*/stat")
+            if _is_child(path, parent, name)
+        ]
+        if found:
+            return found
+    return []
+
+
+def _is_child(path: Path, parent: int, name: str) -> bool:
+    try:
+        text = path.read_text()
+    except OSError:
+        return False
+    program, rest = text[text.index("(") + 1 : text.rindex(")")], text[text.rindex(")") + 2 :]
+    return program == name and int(rest.split()[1]) == parent

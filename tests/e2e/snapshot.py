@@ -1,0 +1,82 @@
+"""What a cluster and a host hold, to be compared before and after."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import stat
+from pathlib import Path
+from typing import Any
+
+from .project import Project
+
+Json = dict[str, Any]
+
+#: Kinds that the control plane writes by itself as time goes by.
+MOVING = {"Event", "Lease", "Endpoints", "EndpointSlice", "ComponentStatus"}
+#: Written by daemons and by the kernel, or by the log-in itself.
+ELSEWHERE = ("dev", "proc", "sys", "run", "tmp", "var/log", "var/lib/containerd", "var/cache")
+
+
+def cluster(project: Project) -> dict[str, Json]:
+    """All objects of all kinds by path, with what their makers say of them.
+
+    Left out: ``status``, which the simulated kubelets keep writing, resource versions, and of Nodes
+    the annotations by which the simulator marks what it simulates.
+    """
+    found: dict[str, Json] = {}
+    groups = project.request("GET", "", base="/apis", version="")["groups"]
+    versions = [("/api", "v1")]
+    versions += [
+        (f"/apis/{group['name']}", group["preferredVersion"]["version"]) for group in groups
+    ]
+    for base, version in versions:
+        listing = "" if base == "/api" else base
+        resources = project.request("GET", "", base=listing, version=version)["resources"]
+        for resource in resources:
+            kind, name = resource["kind"], resource["name"]
+            if "/" in name or "list" not in resource["verbs"] or kind in MOVING:
+                continue
+            items = project.request("GET", name, base=listing, version=version)["items"]
+            for item in items:
+                path = "/".join((kind, item["metadata"].get("namespace", ""), item["metadata"]["name"]))
+                found[path] = _kept(kind, item)
+    return found
+
+
+def _kept(kind: str, item: Json) -> Json:
+    metadata = item["metadata"]
+    annotations = {
+        key: value
+        for key, value in metadata.get("annotations", {}).items()
+        if not key.startswith("simulator.gpu-cluster/")
+    }
+    kept = {
+        "labels": metadata.get("labels", {}),
+        "annotations": annotations,
+        "managers": sorted(
+            {entry["manager"] for entry in metadata.get("managedFields", [])}
+            if kind in ("Node", "Namespace")
+            else []
+        ),
+    }
+    return kept | {key: item[key] for key in ("spec", "data") if key in item}
+
+
+def host(root: Path) -> dict[str, str]:
+    """A host's files by path: kind, mode, owner, and the digest of the bytes."""
+    found = {}
+    for folder, folders, files in os.walk(root):
+        inside = Path(folder).relative_to(root)
+        folders[:] = [name for name in folders if str(inside / name) not in ELSEWHERE]
+        for name in [*folders, *files]:
+            path = Path(folder) / name
+            status = path.lstat()
+            content = ""
+            if stat.S_ISREG(status.st_mode):
+                content = hashlib.sha256(path.read_bytes()).hexdigest()
+            elif stat.S_ISLNK(status.st_mode):
+                content = str(path.readlink())
+            mode = oct(status.st_mode)
+            found[str(inside / name)] = f"{mode} {status.st_uid}:{status.st_gid} {content}"
+    return found

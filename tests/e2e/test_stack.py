@@ -1,0 +1,217 @@
+"""The whole stack by the real engine on the embedded cluster, over real SSH.
+
+The tests share one cluster and run in the order of the file: from an empty cluster to an empty
+cluster.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+
+import pytest
+
+from . import snapshot
+from .project import PRIVATE, Json, Project
+
+DROP_IN = "etc/containerd/conf.d/99-nvidia.toml"
+LAST = re.compile(r"up: (\d+) of (\d+) GPUs validated, (\d+) resources changed, \d+ s")
+
+Before = tuple[dict[str, Json], dict[str, dict[str, str]]]
+
+
+@pytest.fixture(scope="module")
+def before(project: Project) -> Before:
+    """Cluster and hosts before the first run."""
+    hosts = {name: snapshot.host(project.host_root(name)) for name in ("gpu-1", "gpu-2")}
+    return snapshot.cluster(project), hosts
+
+
+def figures(line: str) -> tuple[int, ...]:
+    match = LAST.fullmatch(line)
+    assert match, line
+    return tuple(int(number) for number in match.groups())
+
+
+def test_up_counts_all_declared_gpus(project: Project, before: Before) -> None:
+    validated, declared, changed = figures(project.up())
+    assert (validated, declared) == (32, 32)
+    assert changed > 10
+    assert (project.host_root("gpu-1") / DROP_IN).exists()
+
+
+def test_a_second_up_changes_nothing(project: Project) -> None:
+    files = {name: snapshot.host(project.host_root(name)) for name in ("gpu-1", "gpu-2")}
+    assert figures(project.up()) == (32, 32, 0)
+    assert files == {
+        name: snapshot.host(project.host_root(name)) for name in ("gpu-1", "gpu-2")
+    }
+
+
+def test_the_stack_file_is_left_as_it_was(project: Project) -> None:
+    assert "encryptionsalt" not in project.file.read_text()
+
+
+def test_the_private_key_is_nowhere_in_clear(project: Project) -> None:
+    assert not PRIVATE.search(project.checkpoint())
+    for name in ("gpu-1", "gpu-2"):
+        root = project.host_root(name)
+        for path in (root / "var/lib/gpu-cluster").rglob("*"):
+            assert not path.is_file() or not PRIVATE.search(path.read_text(errors="replace"))
+
+
+def test_everything_simulated_is_marked(project: Project) -> None:
+    output = json.loads(project.pulumi("stack", "output", "--json").stdout)
+    assert all(node["simulated"] for node in output["nodes"])
+    assert output["gpus"] == {"declared": 32, "validated": 32, "simulated": 32}
+
+
+def test_finished_validation_pods_are_gone_and_the_job_stays(project: Project) -> None:
+    pods = project.request("GET", "namespaces/gpu-validation/pods")["items"]
+    assert pods == []
+    job = project.request("GET", "namespaces/gpu-validation/jobs/validate-a100", base="/apis/batch")
+    assert job["status"]["succeeded"] == 4
+
+
+def test_refresh_finds_no_difference(project: Project) -> None:
+    done = project.pulumi("refresh", "--yes", "--skip-preview", "--expect-no-changes")
+    assert done.returncode == 0, done.stdout
+
+
+def test_an_edit_changes_exactly_what_it_names(project: Project) -> None:
+    def relabel(cluster: Json) -> None:
+        cluster["pools"][0]["labels"] = {"nvidia.com/gpu": "true", "example.com/rack": "r1"}
+
+    project.edit(relabel)
+    preview = project.pulumi("preview", "--json")
+    assert preview.returncode == 0, preview.stdout
+    steps = json.loads(preview.stdout[preview.stdout.index("{") :])["steps"]
+    touched = {step["urn"].split("::")[-1] for step in steps if step["op"] != "same"}
+    assert touched == {"gpu-cluster-scheduling-a100"}
+    assert figures(project.up()) == (32, 32, 1)
+    labels = project.request("GET", "nodes/gpu-4")["metadata"]["labels"]
+    assert labels["example.com/rack"] == "r1"
+
+
+def test_a_label_changed_by_hand_shows_in_the_preview_and_is_repaired_once(
+    project: Project,
+) -> None:
+    project.request(
+        "PATCH",
+        "nodes/gpu-3",
+        body={"metadata": {"labels": {"example.com/rack": None}}},
+        content_type="application/merge-patch+json",
+    )
+    preview = project.pulumi("preview", "--diff")
+    assert "label example.com/rack is None on gpu-3" in preview.stdout
+    assert figures(project.up()) == (32, 32, 1)
+    labels = project.request("GET", "nodes/gpu-3")["metadata"]["labels"]
+    assert labels["example.com/rack"] == "r1"
+    assert figures(project.up()) == (32, 32, 0)
+
+
+def test_a_node_that_is_not_in_the_cluster_is_an_error_and_no_new_object(
+    project: Project,
+) -> None:
+    def add(cluster: Json) -> None:
+        cluster["pools"][0]["nodes"] = ["gpu-[1-4]", "gpu-9"]
+
+    kept = project.read()
+    project.edit(add)
+    preview = project.pulumi("preview")
+    project.write(kept)
+    assert preview.returncode != 0
+    assert "node gpu-9: found no such node" in preview.stdout
+    names = [node["metadata"]["name"] for node in project.request("GET", "nodes")["items"]]
+    assert "gpu-9" not in names
+
+
+@pytest.fixture
+def healed(project: Project) -> Iterator[None]:
+    """After a fault has gone, one run brings all GPUs back."""
+    yield
+    validated, declared, _ = figures(project.up())
+    assert (validated, declared) == (32, 32)
+
+
+def fails(project: Project, node: str, *texts: str) -> None:
+    done = project.command("up")
+    assert done.returncode == 1, done.stdout
+    assert re.search(r"up: failed after \d+ s", done.stdout.splitlines()[-1])
+    for text in (f"node {node}: ", *texts):
+        assert text in done.stdout, done.stdout
+
+
+def test_one_unhealthy_gpu_fails_the_run(project: Project, healed: None) -> None:
+    project.fault("gpu-3", "unhealthy-gpus=1")
+    try:
+        fails(project, "gpu-3", "7 of 8 GPUs allocatable")
+    finally:
+        project.fault("gpu-3")
+
+
+def test_a_log_without_test_passed_fails_the_run(project: Project, healed: None) -> None:
+    project.fault("gpu-2", "validation-silent")
+    # What was validated once is not validated again without a cause: a new timeout is none, another
+    # image is one.
+    project.edit(lambda cluster: cluster["validation"].update(image="example.com/cuda:vectoradd"))
+    try:
+        fails(project, "gpu-2", "log has no line 'Test PASSED'")
+    finally:
+        project.fault("gpu-2")
+
+
+def test_a_removed_drop_in_fails_the_run(project: Project, healed: None) -> None:
+    path = project.host_root("gpu-1") / DROP_IN
+    content = path.read_bytes()
+    path.unlink()
+    try:
+        fails(project, "gpu-1", "0 of 8 GPUs allocatable")
+    finally:
+        path.write_bytes(content)
+
+
+def test_a_plugin_scaled_to_none_fails_the_run(project: Project, healed: None) -> None:
+    url = "namespaces/nvidia-device-plugin/daemonsets/nvidia-device-plugin"
+    selector = {"nowhere": "true"}
+
+    def patch(value: str | None) -> None:
+        project.request(
+            "PATCH",
+            url,
+            base="/apis/apps",
+            body={"spec": {"template": {"spec": {"nodeSelector": dict.fromkeys(selector, value)}}}},
+            content_type="application/merge-patch+json",
+        )
+
+    patch("true")
+    try:
+        fails(project, "gpu-4", "0 of 8 GPUs allocatable")
+    finally:
+        patch(None)
+
+
+def test_the_operator_takes_the_plugins_place_and_back(project: Project) -> None:
+    def platform(name: str) -> None:
+        project.edit(lambda cluster: cluster.update(platform=name))
+        validated, declared, _ = figures(project.up())
+        assert (validated, declared) == (32, 32)
+
+    platform("gpu-operator")
+    daemon_sets = project.request("GET", "daemonsets", base="/apis/apps")["items"]
+    names = {item["metadata"]["name"] for item in daemon_sets}
+    assert "nvidia-device-plugin-daemonset" in names
+    assert "nvidia-device-plugin" not in names
+    platform("device-plugin")
+
+
+def test_destroy_leaves_cluster_and_hosts_as_they_were(project: Project, before: Before) -> None:
+    done = project.pulumi("destroy", "--yes", "--skip-preview")
+    assert done.returncode == 0, done.stdout
+    objects, hosts = before
+    after = snapshot.cluster(project)
+    assert after.keys() == objects.keys()
+    assert {path: kept for path, kept in after.items() if kept != objects[path]} == {}
+    for name, files in hosts.items():
+        assert snapshot.host(project.host_root(name)) == files

@@ -1,0 +1,187 @@
+"""The read-only look at hosts, and what is made of it."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import socket
+from types import SimpleNamespace
+
+import asyncssh
+import pytest
+
+import config
+from components.scripts.render import prepare, runtime
+from facts.hosts import HostFacts, drift, observe, parse
+from facts.preflight import Severity, judge
+from simulator import hosts as simulated
+
+from .conftest import start
+from .machine import Declared, Running, differences
+
+DIRECT = SimpleNamespace(bastion=None)
+
+
+def look(*hosts: Running, ssh: object = DIRECT, limit: float = 20) -> dict[str, HostFacts]:
+    declared = [host.declared for host in hosts]
+    return asyncio.run(observe(declared, ssh, hosts[0].key, limit))  # type: ignore[arg-type]
+
+
+def test_a_look_finds_what_is_there_and_changes_nothing(host: Running) -> None:
+    before = host.tree(times=True)
+    facts = look(host)["gpu-1"]
+    assert differences(before, host.tree(times=True)) == {}
+    assert facts.error == ""
+    assert (facts.os, facts.os_version, facts.nvidia_devices) == ("debian", "12", 8)
+    assert facts.driver == simulated.HostSettings().driver
+    assert facts.containerd is not None
+    assert facts.containerd.startswith("1.6.20")
+    assert facts.toolkit == "1.20.0"
+    assert facts.swap == ("/swap.img",)
+    assert (facts.nvidia_runtime, facts.applied, facts.loaded) == (False, (), ())
+    assert facts.simulated
+    assert facts.boot_id == host.read("/proc/sys/kernel/random/boot_id").strip()
+    assert drift(facts, "prepare") == f"not applied on this host, {facts.now}"
+
+
+def test_drift_is_found_by_phase(host: Running) -> None:
+    host.apply(prepare())
+    host.apply(runtime())
+    clean = look(host)["gpu-1"]
+    assert (clean.nvidia_runtime, clean.swap) == (True, ())
+    assert clean.applied == ("prepare", "runtime")
+    assert (drift(clean, "prepare"), drift(clean, "runtime")) == (None, None)
+    host.write("/etc/sysctl.d/99-gpu-cluster.conf", "")
+    host.run("modprobe nouveau; swapon /swap.img; rm /etc/containerd/conf.d/99-nvidia.toml")
+    facts = look(host)["gpu-1"]
+    assert facts.loaded == ("nouveau",)
+    assert facts.drift == {
+        "prepare": ("/etc/sysctl.d/99-gpu-cluster.conf", "swap"),
+        "runtime": ("/etc/containerd/conf.d/99-nvidia.toml", "containerd"),
+    }
+    assert facts.digests["/etc/containerd/conf.d/99-nvidia.toml"] == "missing"
+    assert "swap" in (drift(facts, "prepare") or "")
+
+
+def test_hosts_that_can_not_be_looked_at_say_why(cluster: str, namespaces: None) -> None:
+    first, second = start(cluster, "gpu-1", "gpu-2", mode="namespaces")
+    other = dataclasses.replace(first.declared)
+    object.__setattr__(other, "name", "wrong-key")  # its key is derived from the name
+    with socket.socket() as silent:
+        silent.bind(("127.0.0.1", 0))
+        silent.listen()
+        hosts = [
+            Declared("gpu-2", second.declared.port),
+            other,
+            Declared("closed", 1),
+            Declared("silent", silent.getsockname()[1]),
+        ]
+        facts = asyncio.run(observe(hosts, DIRECT, first.key, limit=3))  # type: ignore[arg-type]
+    assert facts["gpu-2"].error == ""
+    assert "another key than the declared one" in facts["wrong-key"].error
+    assert facts["wrong-key"].refused
+    assert facts["closed"].error == "Connection refused"
+    assert not facts["closed"].refused
+    assert facts["silent"].error == "no answer within 3 s"
+    assert drift(facts["silent"], "prepare") is None
+
+
+def test_a_bastion_is_gone_through_and_its_key_is_checked(cluster: str, namespaces: None) -> None:
+    bastion, target = start(cluster, "bastion", "gpu-1", mode="namespaces")
+    through = SimpleNamespace(bastion=bastion.declared)
+    assert look(target, ssh=through)["gpu-1"].error == ""
+    assert "port forwarding" not in look(target)["gpu-1"].error
+    stranger = dataclasses.replace(bastion.declared)
+    object.__setattr__(stranger, "name", "gpu-9")
+    refused = look(target, ssh=SimpleNamespace(bastion=stranger))["gpu-1"]
+    assert refused.error.startswith("bastion: ")
+    assert refused.refused
+
+
+def test_a_bad_private_key_is_told_without_the_key() -> None:
+    hosts = [Declared("gpu-1", 1)]
+    facts = asyncio.run(observe(hosts, DIRECT, "canary-not-a-key"))  # type: ignore[arg-type]
+    assert "private key can't be read" in facts["gpu-1"].error
+    assert "canary" not in facts["gpu-1"].error
+
+
+def test_unknown_and_odd_lines_are_passed_over() -> None:
+    facts = parse(["", "odd", "new=1", "nvidia_devices=many", "drift=prepare", "os=debian"])
+    assert (facts.os, facts.nvidia_devices) == ("debian", 0)
+
+
+def declared(**driver: str) -> tuple[config.Cluster, config.Host]:
+    cluster = config.load(
+        {
+            "version": "v1",
+            "kubernetes": {"context": "test"},
+            "platform": "device-plugin",
+            "pools": [{"name": "a100", "nodes": ["gpu-1"], "gpusPerNode": 8}],
+            "driver": driver,
+            "hosts": [
+                {
+                    "name": "gpu-1",
+                    "address": "127.0.0.1",
+                    "hostKey": simulated.host_public_key("gpu-1"),
+                }
+            ],
+        }
+    )
+    return cluster, cluster.hosts[0]
+
+
+GOOD = HostFacts(
+    os="debian",
+    arch="x86_64",
+    kernel="6.1.0-18-amd64",
+    nvidia_devices=8,
+    driver="595.91.07",
+    containerd="1.6.20~ds1",
+    toolkit="1.20.0",
+    cgroup=2,
+    disk_free_mib=50_000,
+)
+
+
+def test_a_good_host_has_no_findings() -> None:
+    cluster, host = declared()
+    assert judge(host, GOOD, cluster) == []
+
+
+@pytest.mark.parametrize(
+    ("change", "found", "severity"),
+    [
+        ({"os": "plan9"}, "operating system plan9", Severity.ERROR),
+        ({"arch": "riscv64"}, "architecture riscv64", Severity.ERROR),
+        ({"kernel": "3.10.0-1160.el7"}, "kernel 3.10.0-1160.el7", Severity.ERROR),
+        ({"disk_free_mib": 3}, "3 MiB free", Severity.ERROR),
+        ({"nvidia_devices": 7}, "7 NVIDIA PCI devices", Severity.ERROR),
+        ({"driver": None}, "no NVIDIA driver loaded", Severity.ERROR),
+        ({"driver": "550.1.2"}, "driver 550.1.2", Severity.ERROR),
+        ({"containerd": None}, "no containerd", Severity.ERROR),
+        ({"containerd": "1.4.13"}, "containerd 1.4.13", Severity.ERROR),
+        ({"toolkit": None}, "no nvidia-ctk", Severity.ERROR),
+        ({"loaded": ("nouveau",)}, "module nouveau loaded", Severity.WARNING),
+        ({"package_lock": "/var/lib/dpkg/lock"}, "lock held", Severity.WARNING),
+        ({"reboot_required": True}, "reboot pending", Severity.WARNING),
+        ({"cgroup": 1}, "cgroup v1", Severity.WARNING),
+        ({"error": "no answer within 10 s"}, "no answer", Severity.WARNING),
+        ({"error": "another key", "refused": True}, "another key", Severity.ERROR),
+    ],
+)
+def test_each_fault_alone_is_found(
+    change: dict[str, object], found: str, severity: Severity
+) -> None:
+    cluster, host = declared(version="595.91.07")
+    (finding,) = judge(host, dataclasses.replace(GOOD, **change), cluster)  # type: ignore[arg-type]
+    assert (finding.host, finding.severity) == ("gpu-1", severity)
+    assert found in str(finding)
+    assert finding.wanted
+    assert finding.cure
+
+
+def test_keys_of_the_wrong_kind_do_not_raise() -> None:
+    key = asyncssh.generate_private_key("ssh-ed25519").export_private_key().decode()
+    broken = SimpleNamespace(name="x", address="127.0.0.1", port=1, user="root", host_key="junk")
+    facts = asyncio.run(observe([broken], DIRECT, key))  # type: ignore[arg-type]
+    assert facts["x"].error

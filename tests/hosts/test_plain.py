@@ -1,0 +1,43 @@
+"""Hosts without namespaces: the same scripts, below a scratch root, and nothing beyond it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from components.scripts.render import prepare, runtime
+
+from .machine import Running, differences
+
+
+def test_both_phases_apply_once_and_are_taken_back(plain_host: Running) -> None:
+    before = plain_host.tree()
+    for script in (prepare(), runtime()):
+        first = plain_host.apply(script)
+        assert (first.status, first.errors) == (0, "")
+        assert first.changed > 0
+        applied = plain_host.tree(times=True)
+        assert plain_host.apply(script).output == "changed=0\n"
+        assert differences(applied, plain_host.tree(times=True)) == {}
+    assert "runtimes.nvidia" in plain_host.read("/etc/containerd/conf.d/99-nvidia.toml")
+    assert "#gpu-cluster# /swap.img" in plain_host.read("/etc/fstab")
+    for script in (runtime(), prepare()):
+        assert plain_host.undo(script).status == 0
+        assert plain_host.undo(script).output == "changed=0\n"
+    assert differences(before, plain_host.tree()) == {}
+
+
+def test_the_machine_is_not_touched(plain_host: Running) -> None:
+    machine = Path("/")
+    plain_host.apply(prepare())
+    for path in ("etc/sysctl.d/99-gpu-cluster.conf", "etc/modules-load.d/gpu-cluster.conf"):
+        assert (plain_host.root / path).exists()
+        assert not (machine / path).exists()
+    assert not (machine / "var/lib/gpu-cluster").exists()
+
+
+def test_standard_input_output_and_status_pass_through(plain_host: Running) -> None:
+    done = plain_host.run("cat; echo problem >&2; exit 7", "given\n")
+    assert (done.status, done.output, done.errors) == (7, "given\n", "problem\n")
+    big = plain_host.run("head -c 3000000 /dev/zero | tr '\\0' x")
+    assert len(big.output) == 3_000_000
+    assert "simulated" in plain_host.run("containerd --version").output

@@ -1,0 +1,109 @@
+"""The rendering of scripts: values arrive as data, texts are sound POSIX sh."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from components.scripts import render
+from facts import preflight
+from simulator.hosts import namespaced, plain, rootfs
+
+from .machine import Running
+
+TEXT = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=60)
+HOSTILE = [
+    "'", '"', "''\"", "$(touch /run/owned)", "`touch /run/owned`", "; touch /run/owned #", "\n",
+    "a\nmain undo\n", "\\", "\\n", "${IFS}", "*", "~", "!!", "-n", "", " ", "\t\r",
+    "ü → 漢 \U0001f600",
+    "EOF\ntouch /run/owned\n", "%s%n", "'$(id)'",
+]  # fmt: skip
+SHELLS = [shell for shell in ("dash", "bash", "busybox") if shutil.which(shell)]
+
+
+def shown(shell: str, values: list[str]) -> list[str]:
+    """What a real shell holds after it has read the values as assignments and as rows."""
+    names = {f"V{number}": value for number, value in enumerate(values)}
+    show = "".join(f"printf '%s\\0' \"${name}\"\n" for name in names)
+    script = render.header(names) + render.each("rows", [[value, value] for value in values])
+    script += f'{show}row() {{ printf \'%s\\0\' "$1" "$2"; }}\nrows row\n'
+    command = ["busybox", "sh"] if shell == "busybox" else [shell]
+    done = subprocess.run(
+        [*command, "-s"], input=script.encode(), capture_output=True, timeout=20, check=True
+    )
+    assert done.stderr == b""
+    return done.stdout.decode().split("\0")[:-1]
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+@settings(max_examples=60, deadline=None)
+@given(values=st.lists(TEXT, min_size=1, max_size=12))
+def test_any_value_arrives_as_it_is(shell: str, values: list[str]) -> None:
+    twice = [value for value in values for _ in range(2)]
+    assert shown(shell, values) == values + twice
+
+
+def test_hostile_values_arrive_as_data_on_a_host(host: Running) -> None:
+    names = {f"V{number}": value for number, value in enumerate(HOSTILE)}
+    script = render.header(names) + "main() {\n"
+    script += "".join(f"printf '%s\\n--\\n' \"${name}\"\n" for name in names)
+    script += '}\nmain "$@" </dev/null\n'
+    done = host.run("sh -s -- apply", script)
+    assert done.errors == ""
+    assert done.output.split("\n--\n")[:-1] == HOSTILE
+    assert not host.exists("/run/owned")
+
+
+@pytest.mark.parametrize("value", HOSTILE)
+def test_no_name_reaches_a_file_that_can_not_carry_it(value: str) -> None:
+    with pytest.raises(ValueError, match="wanted"):
+        render.prepare(modules=[value])
+    with pytest.raises(ValueError, match="wanted"):
+        render.prepare(sysctl={value: "1"})
+    if not value.isprintable() or value != value.strip() or not value:
+        with pytest.raises(ValueError, match="wanted"):
+            render.prepare(sysctl={"net.core.somaxconn": value})
+
+
+def test_a_nul_is_refused() -> None:
+    with pytest.raises(ValueError, match="NUL"):
+        render.header({"A": "\0"})
+
+
+def test_rendering_is_pure() -> None:
+    assert render.prepare() == render.prepare()
+    assert render.runtime() == render.runtime()
+    assert render.runtime(cdi=True) != render.runtime(cdi=False)
+
+
+def test_the_call_is_the_last_line() -> None:
+    for script in (render.prepare(), render.runtime()):
+        assert script.splitlines()[-1] == 'main "$@" </dev/null'
+
+
+def test_scripts_pass_shellcheck() -> None:
+    if not shutil.which("shellcheck"):
+        pytest.skip("no shellcheck on PATH (package shellcheck)")
+    probe = (render.Path(preflight.__file__).parent / "probe.sh").read_text()
+    texts = [render.prepare(), render.prepare(sysctl={}, modules=()), render.runtime(), probe]
+    texts.append(namespaced.BOOT.read_text())
+    for folder in (rootfs.FIXTURES, plain.FIXTURES):
+        for path in folder.rglob("*"):
+            if path.is_file() and path.read_bytes().startswith(b"#!/bin/sh"):
+                texts.append(path.read_text())
+    assert len(texts) > 10
+    for text in texts:
+        done = subprocess.run(
+            ["shellcheck", "-s", "sh", "-"], input=text, capture_output=True, text=True, check=False
+        )
+        assert done.stdout == ""
+
+
+def test_preflight_and_script_judge_by_the_same_values() -> None:
+    assert preflight.SYSTEMS == render.SYSTEMS
+    assert ".".join(map(str, preflight.KERNEL)) == render.KERNEL
+    assert preflight.DISK_MIB == render.DISK_MIB

@@ -1,0 +1,36 @@
+"""Two hundred nodes: all get their GPUs, all validation pods end, the one fault is found."""
+
+from __future__ import annotations
+
+import simulator
+from simulator import marks, set_fault
+
+from .running import CLUSTER, Running, declared, until
+
+COUNT = 200
+
+
+def test_two_hundred_nodes(cluster: Running) -> None:
+    pool = {"name": "big", "nodes": [f"big-[001-{COUNT}]"], "gpusPerNode": 8}
+    try:
+        embedded = simulator.up(CLUSTER, declared(pool))
+        assert embedded.nodes == COUNT + 1
+        set_fault(CLUSTER, "big-117", "validation-fails")
+        cluster.deploy_plugin()
+        until(
+            lambda: sum(
+                node["status"]["allocatable"].get(marks.GPU) == "8"
+                for node in cluster.items("/api/v1/nodes")
+            ),
+            lambda found: found == COUNT,
+        )
+        # Each node is asked for all of its GPUs, so each gets one pod while they all run.
+        cluster.validate(completions=COUNT)
+        pods = cluster.validation_pods("Succeeded", "Failed", count=COUNT)
+        failed = [pod for pod in pods if pod["status"]["phase"] == "Failed"]
+        assert {pod["spec"]["nodeName"] for pod in failed} <= {"big-117"}
+        for pod in (*failed, *pods[:3]):
+            assert cluster.log(pod)[0] == marks.SIMULATED
+    finally:
+        cluster.clear()
+        simulator.up(CLUSTER, declared())

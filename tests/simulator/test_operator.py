@@ -1,0 +1,127 @@
+"""The simulated operator: operands from the policy, and nothing left when the policy goes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+import simulator
+from simulator import marks
+from simulator.api import ApiError
+from simulator.controller import operands
+
+from .running import CLUSTER, Running, declared, until
+
+CRD = Path(simulator.__file__).parent / "charts/gpu-operator/crds/nvidia.com_clusterpolicies.yaml"
+CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+DEPLOYMENTS = "/apis/apps/v1/namespaces/default/deployments"
+DAEMON_SETS = "/apis/apps/v1/namespaces/default/daemonsets"
+LABELS = {"app": "gpu-operator", "app.kubernetes.io/component": "gpu-operator"}
+
+
+@pytest.fixture
+def operator(cluster: Running) -> Iterator[Running]:
+    """The cluster with the chart's CRD, and the operator's pod running."""
+    cluster.request("POST", CRDS, yaml.safe_load(CRD.read_text()))
+    template = {
+        "metadata": {"labels": LABELS},
+        "spec": {"containers": [{"name": "gpu-operator", "image": "operator"}]},
+    }
+    spec = {"selector": {"matchLabels": LABELS}, "template": template}
+    body = {"metadata": {"name": "gpu-operator"}, "spec": spec}
+    cluster.request("POST", DEPLOYMENTS, body)
+    try:
+        yield cluster
+    finally:
+        cluster.request("DELETE", DEPLOYMENTS + "/gpu-operator", propagationPolicy="Background")
+        cluster.request("DELETE", f"{CRDS}/clusterpolicies.nvidia.com")
+        until(lambda: cluster.items(CRDS), lambda found: len(found) == 1)  # kwok's own stays
+
+
+def create_policy(cluster: Running, **spec: Any) -> None:
+    def created() -> bool:
+        try:
+            body = {
+                "apiVersion": operands.API_VERSION,
+                "kind": "ClusterPolicy",
+                "metadata": {"name": operands.POLICY},
+                "spec": spec,
+            }
+            cluster.request("POST", operands.POLICIES, body)
+        except ApiError as error:
+            if error.code != 404:  # the API server serves a new CRD after a moment
+                raise
+            return False
+        return True
+
+    until(created, bool)
+
+
+def state(cluster: Running) -> str | None:
+    policy = cluster.request("GET", f"{operands.POLICIES}/{operands.POLICY}")
+    return (policy.get("status") or {}).get("state")
+
+
+def names(cluster: Running) -> set[str]:
+    return {item["metadata"]["name"] for item in cluster.items(DAEMON_SETS)}
+
+
+def labels(cluster: Running) -> dict[str, dict[str, str]]:
+    nodes = cluster.items("/api/v1/nodes")
+    return {node["metadata"]["name"]: node["metadata"]["labels"] for node in nodes}
+
+
+def test_operands_come_with_the_policy_and_go_with_it(operator: Running) -> None:
+    before = labels(operator)
+    create_policy(operator, driver={"enabled": False}, dcgmExporter={"enabled": False})
+    until(lambda: state(operator), lambda found: found == "ready")
+    assert names(operator) == {
+        "nvidia-container-toolkit-daemonset",
+        "nvidia-device-plugin-daemonset",
+        "gpu-feature-discovery",
+        "nvidia-mig-manager",
+        "nvidia-operator-validator",
+    }
+    for item in operator.items(DAEMON_SETS):
+        assert item["metadata"]["ownerReferences"][0]["kind"] == "ClusterPolicy"
+        assert item["metadata"]["annotations"][marks.SIMULATED_OPERAND] == "true"
+    assert operator.request("GET", "/apis/node.k8s.io/v1/runtimeclasses/nvidia")["handler"]
+    operator.wait_gpus("gpu-1", "8", "8")
+    assert labels(operator)["gpu-1"][operands.PRESENT] == "true"
+    assert operands.PRESENT not in labels(operator)["control-plane-1"]
+    operator.request("DELETE", f"{operands.POLICIES}/{operands.POLICY}")
+    until(lambda: names(operator), lambda found: not found)
+    until(lambda: labels(operator), lambda found: found == before)
+    until(lambda: operator.items("/apis/node.k8s.io/v1/runtimeclasses"), lambda found: not found)
+    operator.wait_gpus("gpu-1", "8", "0")
+
+
+def test_a_changed_policy_changes_the_operands(operator: Running) -> None:
+    create_policy(operator, gfd={"enabled": True})
+    until(lambda: state(operator), lambda found: found == "ready")
+    path = f"{operands.POLICIES}/{operands.POLICY}"
+    spec = {"gfd": {"enabled": False}, "dcgm": {"enabled": True}}
+    operator.request("PATCH", path, {"spec": spec})
+    until(
+        lambda: names(operator),
+        lambda found: "nvidia-dcgm" in found and "gpu-feature-discovery" not in found,
+    )
+    operator.request("DELETE", path)
+    until(lambda: names(operator), lambda found: not found)
+
+
+def test_a_started_again_controller_leaves_operands_alone(operator: Running) -> None:
+    create_policy(operator)
+    until(lambda: state(operator), lambda found: found == "ready")
+    uids = {item["metadata"]["uid"] for item in operator.items(DAEMON_SETS)}
+    pid = simulator.status(CLUSTER).running["controller"]
+    simulator.processes.stop(pid, "simulator.controller")
+    assert simulator.up(CLUSTER, declared()).started
+    operator.wait_gpus("gpu-1", "8", "8")
+    assert {item["metadata"]["uid"] for item in operator.items(DAEMON_SETS)} == uids
+    operator.request("DELETE", f"{operands.POLICIES}/{operands.POLICY}")
+    until(lambda: names(operator), lambda found: not found)

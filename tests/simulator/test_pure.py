@@ -1,0 +1,78 @@
+"""What is decided without a cluster."""
+
+from __future__ import annotations
+
+import copy
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from simulator import faults, logs, marks, nodes
+from simulator.controller.preparation import names_nvidia_runtime
+
+words = st.sampled_from(
+    [
+        faults.DRIVER_MISSING,
+        faults.RUNTIME_NOT_CONFIGURED,
+        faults.VALIDATION_FAILS,
+        faults.VALIDATION_SILENT,
+        "unhealthy-gpus=2",
+    ]
+)
+
+
+@given(st.lists(words, unique=True))
+def test_each_fault_is_read_and_no_other(given_words: list[str]) -> None:
+    found = faults.parse(" , ".join(given_words))
+    assert found.driver_missing == (faults.DRIVER_MISSING in given_words)
+    assert found.runtime_not_configured == (faults.RUNTIME_NOT_CONFIGURED in given_words)
+    assert found.validation_fails == (faults.VALIDATION_FAILS in given_words)
+    assert found.validation_silent == (faults.VALIDATION_SILENT in given_words)
+    assert found.unhealthy == (2 if "unhealthy-gpus=2" in given_words else 0)
+
+
+@given(st.text(max_size=30))
+def test_no_text_is_taken_for_health_by_mistake(text: str) -> None:
+    try:
+        found = faults.parse(text)
+    except faults.FaultError:
+        return
+    assert found != faults.Faults() or not text.replace(",", "").strip()
+
+
+@pytest.mark.parametrize("text", ["unhealthy-gpus", "unhealthy-gpus=0", "unhealthy-gpus=-1", "x"])
+def test_a_fault_without_sense_is_refused(text: str) -> None:
+    with pytest.raises(faults.FaultError, match="wanted"):
+        faults.parse(text)
+
+
+@pytest.mark.parametrize("plugin", ["io.containerd.grpc.v1.cri", "io.containerd.cri.v1.runtime"])
+def test_a_drop_in_counts_when_it_names_the_nvidia_runtime(plugin: str) -> None:
+    table = f'[plugins."{plugin}".containerd.runtimes.'
+    assert names_nvidia_runtime(table + "nvidia]\n")
+    assert not names_nvidia_runtime(table + "runc]\n")
+    assert not names_nvidia_runtime(f'[plugins."{plugin}".containerd]\n')
+
+
+@given(st.text(max_size=60))
+def test_a_broken_drop_in_never_counts_and_never_fails(text: str) -> None:
+    assert not names_nvidia_runtime(text)
+
+
+def test_only_the_simulators_own_labels_are_taken_back() -> None:
+    spec = nodes.NodeSpec("n", gpus=8, labels={"pool": "a", "zone": "1"})
+    found = copy.deepcopy(nodes.manifest(spec))
+    found["metadata"]["labels"]["someone/elses"] = "label"
+    assert nodes.difference(nodes.manifest(spec), found) is None
+    wanted = nodes.manifest(nodes.NodeSpec("n", gpus=4, labels={"pool": "b"}))
+    patch = nodes.difference(wanted, found)
+    assert patch is not None
+    assert patch["metadata"]["labels"] == {"pool": "b", "zone": None}
+    assert patch["metadata"]["annotations"][marks.GPUS] == "4"
+
+
+def test_every_simulated_log_begins_with_its_mark_and_only_one_passes(tmp_path: object) -> None:
+    for name, lines in logs.LINES.items():
+        assert ("Test PASSED" in lines) == (name == logs.PASSED)
+        assert marks.SIMULATED not in lines
