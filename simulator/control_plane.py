@@ -6,12 +6,8 @@ the cluster's folder in the cache; the user's ``~/.kube/config`` and ``~/.kwok``
 
 from __future__ import annotations
 
-import base64
-import contextlib
 import os
-import random
 import shutil
-import socket
 import ssl
 import subprocess
 import sys
@@ -22,8 +18,9 @@ from pathlib import Path
 
 import yaml
 
-from simulator import logs, processes, stages
+from simulator import kubeconfig, logs, processes, stages
 from simulator.api import Access
+from simulator.ports import free_ports
 from toolchain import Tool, cache_dir, ensure
 
 CREATE_SECONDS = 90
@@ -57,18 +54,6 @@ PATCHES = [
         "extraArgs": [{"key": "node-lease-duration-seconds", "value": "0"}],
     },
 ]
-
-#: Ports of kwokctl's options. kwokctl alone takes the highest free ones, so that two clusters that
-#: start at once take the same; below 32768 no outgoing connection takes them meanwhile.
-PORTS = (
-    "etcdPort",
-    "etcdPeerPort",
-    "kubeApiserverPort",
-    "kubeControllerManagerPort",
-    "kubeSchedulerPort",
-    "kwokControllerPort",
-)
-PORT_RANGE = range(20_000, 32_000)
 
 
 class SimulatorError(RuntimeError):
@@ -159,7 +144,8 @@ class ControlPlane:
         try:
             access = self.access()
             url = f"{access.server}/readyz"
-            with urllib.request.urlopen(url, timeout=5, context=access.context()) as answer:
+            context = access.context()
+            with urllib.request.urlopen(url, timeout=5, context=context) as answer:  # noqa: S310
                 return bool(answer.read() == b"ok")
         except (OSError, ssl.SSLError, SimulatorError):
             return False
@@ -208,7 +194,7 @@ class ControlPlane:
         settings = {
             "apiVersion": "config.kwok.x-k8s.io/v1alpha1",
             "kind": "KwokctlConfiguration",
-            "options": {**OPTIONS, **_free_ports()},
+            "options": {**OPTIONS, **free_ports()},
             "componentsPatches": PATCHES,
         }
         documents = [settings, *stages.stages(), *logs.cluster_logs(self.logs)]
@@ -224,8 +210,8 @@ class ControlPlane:
             tail = (done.stdout + done.stderr)[:2000]
             raise SimulatorError(
                 f"embedded cluster {self.name}: kwokctl ended with {done.returncode} and running "
-                f"are {', '.join(self.pids()) or 'no components'}; wanted: {', '.join(COMPONENTS)}; "
-                f"cure: see {self.cluster / 'logs'}\n{tail}"
+                f"are {', '.join(self.pids()) or 'no components'}; "
+                f"wanted: {', '.join(COMPONENTS)}; cure: see {self.cluster / 'logs'}\n{tail}"
             )
 
     def _kwokctl(self, tools: dict[str, Tool], *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -264,43 +250,10 @@ class ControlPlane:
 
     def write_kubeconfig(self) -> None:
         """Write `kubeconfig`, readable by its owner only."""
-        access = self.access()
-
-        def inline(path: Path) -> str:
-            return base64.b64encode(path.read_bytes()).decode()
-
-        document = {
-            "apiVersion": "v1",
-            "kind": "Config",
-            "current-context": self.context,
-            "clusters": [
-                {
-                    "name": self.context,
-                    "cluster": {
-                        "server": access.server,
-                        "certificate-authority-data": inline(access.ca),
-                    },
-                }
-            ],
-            "users": [
-                {
-                    "name": self.context,
-                    "user": {
-                        "client-certificate-data": inline(access.certificate),
-                        "client-key-data": inline(access.key),
-                    },
-                }
-            ],
-            "contexts": [
-                {
-                    "name": self.context,
-                    "context": {"cluster": self.context, "user": self.context},
-                }
-            ],
-        }
+        text = kubeconfig.text(self.access(), self.context)
         draft = self.kubeconfig.with_suffix(".new")
         draft.touch(mode=0o600)
-        draft.write_text(yaml.safe_dump(document, sort_keys=False))
+        draft.write_text(text)
         draft.replace(self.kubeconfig)
 
     def stop(self) -> None:
@@ -312,19 +265,3 @@ class ControlPlane:
             shutil.rmtree(path, ignore_errors=True)
         for path in (self.kubeconfig, self.directory / "kwok.yaml"):
             path.unlink(missing_ok=True)
-
-
-def _free_ports() -> dict[str, int]:
-    """One free loopback port for each of `PORTS`, chosen at random."""
-    chosen: dict[str, int] = {}
-    candidates = random.SystemRandom().sample(PORT_RANGE, 200)
-    for port in candidates:
-        with contextlib.suppress(OSError), socket.socket() as probe:
-            probe.bind(("127.0.0.1", port))
-            chosen[PORTS[len(chosen)]] = port
-        if len(chosen) == len(PORTS):
-            return chosen
-    raise SimulatorError(
-        f"ports: {len(chosen)} of {len(candidates)} tried between {PORT_RANGE.start} and "
-        f"{PORT_RANGE.stop} are free; wanted: {len(PORTS)}; cure: end what holds them"
-    )

@@ -22,12 +22,11 @@ def main(arguments: list[str]) -> int:
     document = yaml.safe_load(kubeconfig.read_text())
     cluster = document["clusters"][0]["cluster"]
     user = document["users"][0]["user"]
-    context = ssl.create_default_context(cafile=cluster.get("certificate-authority"))
-    if cluster.get("insecure-skip-tls-verify"):
-        context = ssl._create_unverified_context()
+    context = ssl.create_default_context(cafile=cluster["certificate-authority"])
     context.load_cert_chain(user["client-certificate"], user["client-key"])
     try:
-        with urllib.request.urlopen(cluster["server"] + path, timeout=5, context=context) as answer:
+        url = cluster["server"] + path  # https, as kwokctl wrote it
+        with urllib.request.urlopen(url, timeout=5, context=context) as answer:  # noqa: S310
             sys.stdout.write(answer.read().decode())
     except (urllib.error.URLError, OSError) as error:
         sys.stderr.write(f"{error}\n")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -20,7 +19,6 @@ from .tool import ToolchainError
 BUILD_LIMIT = 3600
 _TAIL = 12
 _TYPICAL_CORES = 2
-_C_COMPILERS = ("cc", "gcc", "clang")
 
 
 @dataclass(frozen=True)
@@ -57,11 +55,6 @@ class Builder:
 
         Raises :class:`ToolchainError` with the compiler's last lines.
         """
-        if module.cgo and not any(shutil.which(name) for name in _C_COMPILERS):
-            raise ToolchainError(
-                f"{module.folder}: found none of {', '.join(_C_COMPILERS)}, wanted a C compiler; "
-                "cure: install one (gcc)"
-            )
         out = self.folder / f"bin-{module.name}"
         out.mkdir()
         arguments = ["build", "-v", *module.flags, f"-ldflags={module.link_flags}", "-o", f"{out}/"]
@@ -84,7 +77,7 @@ class Builder:
             done = subprocess.run(
                 command,
                 cwd=module.folder,
-                env=golang.environment(module.cgo),
+                env=golang.environment(),
                 capture_output=True,
                 text=True,
                 timeout=BUILD_LIMIT,
@@ -102,7 +95,7 @@ class Builder:
         process = subprocess.Popen(
             command,
             cwd=module.folder,
-            env=golang.environment(module.cgo),
+            env=golang.environment(),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,

@@ -67,14 +67,14 @@ def find_go(say: Callable[[str], None]) -> Path:
     return installed
 
 
-def environment(cgo: bool = False) -> dict[str, str]:
+def environment() -> dict[str, str]:
     """The environment of a build: the user's proxies and caches, our rules."""
     values = dict(os.environ)
     if _memory() >= _ROOMY:  # the compiler spends a fifth of its time less on collecting
         values.setdefault("GOGC", "400")
     unlisted = values.get("GONOSUMDB") or values.get("GOPRIVATE")
     values.update(
-        CGO_ENABLED="1" if cgo else "0",
+        CGO_ENABLED="0",
         GOFLAGS="-buildvcs=false",  # not empty: an empty one lets `go env -w` speak
         GOWORK="off",
         GOTOOLCHAIN="local",

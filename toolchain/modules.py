@@ -29,15 +29,14 @@ class Module:
     """One go.mod under ``toolchain/go``.
 
     ``stamps``: variables set at link time. ``embeds``: files of a dependency's source that a main
-    of ours embeds (see :mod:`toolchain.embeds`). ``cgo``: whether a C compiler is
-    needed. ``seconds``: a cold build on two cores, for estimates.
+    of ours embeds (see :mod:`toolchain.embeds`). ``seconds``: a cold build on two cores, for
+    estimates.
     """
 
     name: str
     stamps: Mapping[str, str]
     seconds: int
     embeds: bool = False
-    cgo: bool = False
     flags: tuple[str, ...] = BUILD_FLAGS
 
     @property
@@ -83,11 +82,8 @@ _MODULES = (
     ),
     Module(
         name="nvidia",
-        stamps={
-            "github.com/NVIDIA/nvidia-container-toolkit/internal/info.version": pins.NVIDIA_CTK
-        },
-        seconds=25,
-        cgo=True,
+        stamps={"main.version": pins.NVIDIA_CTK},
+        seconds=10,
     ),
     Module(
         name="actionlint",

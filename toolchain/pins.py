@@ -2,7 +2,7 @@
 
 Sources of the addresses: the projects' release pages. kwok publishes no checksums with its binaries
 (``hack/releases.sh`` of v0.8.0 uploads the binaries alone) and nvidia-ctk comes in distribution
-packages only, so these are built (nvidia-ctk needs a C compiler: its NVML binding is cgo).
+packages only, so these are built: of nvidia-ctk only what needs no cgo (its NVML binding does).
 Checksums of Pulumi's archives are read where the archives are: the copies on the two hosts have
 differed (pulumi/pulumi issue 9416).
 """
@@ -169,7 +169,7 @@ _PINS = (
         name="nvidia-ctk",
         version=NVIDIA_CTK,
         fits=Range(NVIDIA_CTK, "1.21.0"),
-        go=GoPackage("nvidia", "github.com/NVIDIA/nvidia-container-toolkit/cmd/nvidia-ctk"),
+        go=GoPackage("nvidia", "./nvidia-ctk"),
         systems=("linux",),
     ),
     Pin(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 import tomllib
 from collections.abc import Callable
 from pathlib import Path
@@ -9,6 +10,11 @@ from typing import Any
 
 #: Where ``nvidia-ctk runtime configure`` writes (NVIDIA Container Toolkit 1.18.1 and later).
 DROP_IN = Path("etc/containerd/conf.d/99-nvidia.toml")
+
+#: Seconds for which a found root folder, or that there is none, is believed: finding it looks at
+#: every process of the machine.
+ROOT_SECONDS = 5.0
+MISSING_SECONDS = 1.0
 
 Root = Callable[[str], Path | None]
 
@@ -30,11 +36,12 @@ class Preparation:
 
     def __init__(self, root: Root) -> None:
         self._root = root
+        self._roots: dict[str, tuple[float, Path | None]] = {}
         self._known: dict[str, tuple[tuple[int, int, int] | None, bool]] = {}
 
     def look(self, host: str) -> bool:
         """Whether ``host`` is prepared now."""
-        root = self._root(host)
+        root = self._root_of(host)
         path = root / DROP_IN if root else None
         try:
             found = path.stat() if path else None
@@ -46,6 +53,15 @@ class Preparation:
         prepared = bool(path and found) and self._read(path)
         self._known[host] = (stamp, prepared)
         return prepared
+
+    def _root_of(self, host: str) -> Path | None:
+        until, root = self._roots.get(host, (0.0, None))
+        now = time.monotonic()
+        if now < until and (root is None or root.exists()):
+            return root
+        root = self._root(host)
+        self._roots[host] = (now + (ROOT_SECONDS if root else MISSING_SECONDS), root)
+        return root
 
     @staticmethod
     def _read(path: Path | None) -> bool:

@@ -10,15 +10,17 @@ import signal
 import socket
 import subprocess
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
+import pytest
 import yaml
 
 import simulator
-from facts.api import connect
+import toolchain
+from facts.api import Client, connect
 from simulator import hosts as simulated_hosts
 
 ROOT = Path(__file__).parents[2]
@@ -27,6 +29,7 @@ LIMIT = 240
 PRIVATE = re.compile("BEGIN OPENSSH PRIVATE KEY")
 
 Json = dict[str, Any]
+T = TypeVar("T")
 
 
 def free_ports(count: int) -> list[int]:
@@ -197,21 +200,19 @@ class Project:
 
     def request(self, method: str, url: str, **options: Any) -> Any:
         """One request to the embedded cluster's API server."""
+        return self.ask(lambda client: client.request(method, url, **options))
 
-        async def ask() -> Any:
+    def ask(self, question: Callable[[Client], Coroutine[Any, Any, T]]) -> T:
+        """Runs a coroutine that gets a client for the embedded cluster's API server."""
+
+        async def run() -> T:
             async with connect(f"gpu-cluster-{self.stack}") as client:
-                return await client.request(method, url, **options)
+                return await question(client)
 
-        kubeconfig = self.shell_environment()["KUBECONFIG"]
-        before = os.environ.get("KUBECONFIG")
-        os.environ["KUBECONFIG"] = kubeconfig
-        try:
-            return asyncio.run(ask())
-        finally:
-            if before is None:
-                del os.environ["KUBECONFIG"]
-            else:
-                os.environ["KUBECONFIG"] = before
+        kubeconfig = toolchain.cache_dir() / "embedded" / self.stack / "kubeconfig"
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv("KUBECONFIG", str(kubeconfig))
+            return asyncio.run(run())
 
     def checkpoint(self) -> str:
         """The state file's text."""

@@ -8,6 +8,8 @@ import stat
 from pathlib import Path
 from typing import Any
 
+from facts.api import Client
+
 from .project import Project
 
 Json = dict[str, Any]
@@ -24,22 +26,27 @@ def cluster(project: Project) -> dict[str, Json]:
     Left out: ``status``, which the simulated kubelets keep writing, resource versions, and of Nodes
     the annotations by which the simulator marks what it simulates.
     """
+    return project.ask(_objects)
+
+
+async def _objects(client: Client) -> dict[str, Json]:
     found: dict[str, Json] = {}
-    groups = project.request("GET", "", base="/apis", version="")["groups"]
+    groups = (await client.request("GET", "", base="/apis", version=""))["groups"]
     versions = [("/api", "v1")]
     versions += [
         (f"/apis/{group['name']}", group["preferredVersion"]["version"]) for group in groups
     ]
     for base, version in versions:
         listing = "" if base == "/api" else base
-        resources = project.request("GET", "", base=listing, version=version)["resources"]
-        for resource in resources:
+        resources = await client.request("GET", "", base=listing, version=version)
+        for resource in resources["resources"]:
             kind, name = resource["kind"], resource["name"]
             if "/" in name or "list" not in resource["verbs"] or kind in MOVING:
                 continue
-            items = project.request("GET", name, base=listing, version=version)["items"]
-            for item in items:
-                path = "/".join((kind, item["metadata"].get("namespace", ""), item["metadata"]["name"]))
+            items = await client.request("GET", name, base=listing, version=version)
+            for item in items["items"]:
+                metadata = item["metadata"]
+                path = f"{kind}/{metadata.get('namespace', '')}/{metadata['name']}"
                 found[path] = _kept(kind, item)
     return found
 

@@ -44,9 +44,7 @@ def test_up_counts_all_declared_gpus(project: Project, before: Before) -> None:
 def test_a_second_up_changes_nothing(project: Project) -> None:
     files = {name: snapshot.host(project.host_root(name)) for name in ("gpu-1", "gpu-2")}
     assert figures(project.up()) == (32, 32, 0)
-    assert files == {
-        name: snapshot.host(project.host_root(name)) for name in ("gpu-1", "gpu-2")
-    }
+    assert files == {name: snapshot.host(project.host_root(name)) for name in ("gpu-1", "gpu-2")}
 
 
 def test_the_stack_file_is_left_as_it_was(project: Project) -> None:

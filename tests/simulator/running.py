@@ -32,12 +32,14 @@ def declared(*pools: Json, hosts: tuple[Json, ...] = (), platform: str = "device
     )
 
 
-def until(look: Callable[[], T], holds: Callable[[T], bool], limit: float = LIMIT) -> T:
+def until(
+    look: Callable[[], T], holds: Callable[[T], bool], limit: float = LIMIT, every: float = 0.05
+) -> T:
     """What ``look`` gives once ``holds`` is true of it; fails with the last look otherwise."""
     deadline = time.monotonic() + limit
     while not holds(found := look()):
         assert time.monotonic() < deadline, f"after {limit} s: {found}"
-        time.sleep(0.05)
+        time.sleep(every)
     return found
 
 
@@ -149,6 +151,8 @@ class Running:
                 if pod["status"]["phase"] in phases
             ],
             lambda found: len(found) == count,
+            limit=LIMIT + count / 2,
+            every=0.05 + count / 400,
         )
 
     def clear(self) -> None:
@@ -161,7 +165,12 @@ class Running:
         for node in self.items("/api/v1/nodes"):
             if marks.FAULT in node["metadata"]["annotations"]:
                 set_fault(self.embedded.name, node["metadata"]["name"])
-        until(lambda: self.items("/api/v1/namespaces/default/pods"), lambda found: not found)
+        until(
+            lambda: self.items("/api/v1/namespaces/default/pods", limit="1"),
+            lambda found: not found,
+            limit=2 * LIMIT,
+            every=0.1,
+        )
         until(
             lambda: self.items("/api/v1/nodes"),
             lambda nodes: all(

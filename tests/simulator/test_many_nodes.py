@@ -23,6 +23,8 @@ def test_two_hundred_nodes(cluster: Running) -> None:
                 for node in cluster.items("/api/v1/nodes")
             ),
             lambda found: found == COUNT,
+            limit=120,
+            every=0.5,
         )
         # Each node is asked for all of its GPUs, so each gets one pod while they all run.
         cluster.validate(completions=COUNT)
