@@ -37,6 +37,10 @@ down: $(VENV) ## destroy the stack, stop cluster and hosts
 start: $(VENV) ## start the embedded cluster and its hosts, without the stack
 	@$(RUN) commands.start
 
+.PHONY: destroy
+destroy: $(VENV) ## destroy the stack; the embedded cluster goes on running
+	@$(RUN) commands.destroy
+
 .PHONY: env
 env: $(VENV) ## print the environment for plain pulumi: eval "$$(make env)"
 	@$(RUN) commands.environment

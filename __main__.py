@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-# ruff: noqa: E402, I001  the look is started first: it works while the rest is imported
+# ruff: noqa: E402  the look is started first: it works while the rest is imported
 from facts.look import Look
 
-look = Look()
+look = Look.start()
 
 import os
 from datetime import UTC, datetime
@@ -30,7 +30,7 @@ def load_cluster(settings: pulumi.Config) -> config.Cluster:
         raise pulumi.RunError(f"Pulumi.{pulumi.get_stack()}.yaml: {error}") from None
 
 
-def private_key(settings: pulumi.Config, cluster: config.Cluster) -> pulumi.Output[str]:
+def private_key(settings: pulumi.Config, cluster: config.Cluster) -> str:
     """The SSH key: the stack's secret, else the file that the environment names."""
     key = settings.get("sshPrivateKey")
     if not key and os.environ.get(KEY_FILE):
@@ -41,7 +41,7 @@ def private_key(settings: pulumi.Config, cluster: config.Cluster) -> pulumi.Outp
             f"that logs in to {len(cluster.hosts)} hosts; cure: `pulumi config set --secret "
             "gpu-cluster:sshPrivateKey < ~/.ssh/id_ed25519`"
         )
-    return pulumi.Output.secret(key or "")
+    return key or ""
 
 
 def noted(findings: dict[str, str]) -> dict[str, str]:
@@ -54,12 +54,18 @@ def main() -> None:
     settings = pulumi.Config("gpu-cluster")
     stack = pulumi.get_stack()
     cluster = load_cluster(settings)
-    look.ask(
-        cluster.kubernetes.context,
-        [scheduling_document(cluster, pool, stack) for pool in cluster.pools],
-        [validation_document(cluster, pool, stack) for pool in gpu_pools(cluster)],
-    )
     key = private_key(settings, cluster)
+    look.ask(
+        {
+            "context": cluster.kubernetes.context,
+            "scheduling": [scheduling_document(cluster, pool, stack) for pool in cluster.pools],
+            "validation": [
+                validation_document(cluster, pool, stack) for pool in gpu_pools(cluster)
+            ],
+            "configuration": settings.require_object("cluster"),
+            "privateKey": key,
+        }
+    )
     hold(cluster)
     provider = k8s.Provider(
         "kubernetes",
@@ -69,6 +75,8 @@ def main() -> None:
     for warning in cluster.warnings():
         pulumi.log.warn(str(warning))
     found = look.result()
+    for warning in found.warnings:
+        pulumi.log.warn(warning)
     if found.unreachable:
         pulumi.log.warn(f"the cluster was not looked at: {found.unreachable}")
     if found.problems:
@@ -78,7 +86,9 @@ def main() -> None:
         GpuClusterArgs(
             cluster=cluster,
             stack=stack,
-            private_key=key,
+            private_key=pulumi.Output.secret(key),
+            prepare_drift=found.prepare,
+            runtime_drift=found.runtime,
             scheduling_drift=noted(found.scheduling),
             validation_drift=noted(found.validation),
         ),

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import signal
 import socket
 import sys
 from pathlib import Path
 
 from pulumi import automation
+
+import toolchain
 
 from .environment import ROOT, variables
 from .stack import Stack
@@ -20,6 +24,7 @@ def select(stack: Stack) -> automation.Stack:
     """The stack in its backend, made where it is missing, freed of a lock that nobody holds."""
     environment = variables(stack)
     os.environ.update(environment)
+    _end_orphans()
     workspace = automation.LocalWorkspace(work_dir=str(ROOT), env_vars=environment)
     selected = automation.Stack.create_or_select(stack.name, workspace)
     if _abandoned(environment, stack):
@@ -39,6 +44,28 @@ def _abandoned(environment: dict[str, str], stack: Stack) -> bool:
     folder = Path(url.removeprefix("file://")).expanduser() / ".pulumi" / "locks"
     locks = list(folder.glob(f"organization/gpu-cluster/{stack.name}/*.json"))
     return bool(locks) and not any(_held(lock) for lock in locks)
+
+
+def _end_orphans() -> None:
+    """Ends plugins of the toolchain whose engine was killed: they would wait for it for ever."""
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            words = path.read_bytes().decode(errors="replace").split("\0")
+        except OSError:
+            continue
+        ours = str(toolchain.cache_dir()) in words[0] and "pulumi-resource-" in words[0]
+        host, _, port = next((word for word in words[1:] if ":" in word), "").rpartition(":")
+        if ours and port.isdigit() and not _answers(host, int(port)):
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.kill(int(path.parent.name), signal.SIGTERM)
+
+
+def _answers(host: str, port: int) -> bool:
+    try:
+        with socket.create_connection((host, port), timeout=1):
+            return True
+    except OSError:
+        return False
 
 
 def _held(lock: Path) -> bool:

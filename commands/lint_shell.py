@@ -8,12 +8,18 @@ import subprocess
 import sys
 
 import toolchain
+from components.scripts import render
 
 from .environment import ROOT
 
 
+#: Checked otherwise: parts of host scripts are judged as they are assembled, below, and the two
+#: launchers are read by both sh and Python.
+ELSEWHERE = ("components/scripts/", "toolchain/plugins/pulumi-")
+
+
 def shell_scripts() -> list[str]:
-    """Tracked files that a POSIX shell or bash reads, by name or by their first line."""
+    """Files of the project that a POSIX shell or bash reads, by name or by their first line."""
     listed = subprocess.run(
         ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
         cwd=ROOT,
@@ -21,18 +27,16 @@ def shell_scripts() -> list[str]:
         capture_output=True,
         text=True,
     ).stdout.split("\0")
-    found = []
-    for name in filter(None, listed):
-        path = ROOT / name
-        if not path.is_file():
-            continue
-        if path.suffix == ".sh":
-            found.append(name)
-        elif not path.suffix:
-            first = path.open("rb").readline()
-            if first.startswith(b"#!") and first.rstrip().endswith((b"sh", b"bash")):
-                found.append(name)
-    return found
+    return [name for name in listed if name and not name.startswith(ELSEWHERE) and _is_shell(name)]
+
+
+def _is_shell(name: str) -> bool:
+    path = ROOT / name
+    if not path.is_file() or path.suffix not in ("", ".sh"):
+        return False
+    with path.open("rb") as file:
+        first = file.readline().strip()
+    return path.suffix == ".sh" or (first.startswith(b"#!") and first.endswith((b"sh", b"bash")))
 
 
 def _shellcheck() -> str:
@@ -48,11 +52,15 @@ def _shellcheck() -> str:
 
 def main() -> None:
     """Exit code 1 when either has something to say."""
-    failed = subprocess.run([_shellcheck(), "--external-sources", *shell_scripts()], cwd=ROOT)
+    shellcheck = _shellcheck()
+    failed = subprocess.run([shellcheck, *shell_scripts()], cwd=ROOT).returncode
+    for script in (render.prepare(), render.runtime()):
+        done = subprocess.run([shellcheck, "--shell=sh", "-"], input=script, text=True, cwd=ROOT)
+        failed = failed or done.returncode
     actionlint = toolchain.ensure("actionlint")["actionlint"].path
     workflows = sorted(str(path) for path in (ROOT / ".github" / "workflows").glob("*.yml"))
     checked = subprocess.run([str(actionlint), *workflows], cwd=ROOT)
-    sys.exit(failed.returncode or checked.returncode)
+    sys.exit(failed or checked.returncode)
 
 
 if __name__ == "__main__":

@@ -73,6 +73,8 @@ class Stack:
             "KUBECONFIG": str(self.kubeconfig),
             "GPU_CLUSTER_SSH_PRIVATE_KEY_FILE": str(key),
         }
+        if self.stand_in:
+            result["GPU_CLUSTER_LOOK"] = "cluster"  # its hosts are not simulated
         if "GPU_CHARTS" not in os.environ:
             result["GPU_CHARTS"] = "simulator/charts"
         return result

@@ -28,7 +28,8 @@ class GpuClusterArgs:
         cluster: the configuration.
         stack: name of the stack.
         private_key: an OpenSSH private key, a secret; needed where there are hosts.
-        host_drift: findings by host.
+        prepare_drift: findings by host, of its preparation.
+        runtime_drift: findings by host, of its container runtime.
         scheduling_drift: findings by pool.
         validation_drift: findings by pool.
     """
@@ -36,7 +37,8 @@ class GpuClusterArgs:
     cluster: config.Cluster
     stack: str
     private_key: pulumi.Input[str]
-    host_drift: Mapping[str, str] = field(default_factory=dict)
+    prepare_drift: Mapping[str, str] = field(default_factory=dict)
+    runtime_drift: Mapping[str, str] = field(default_factory=dict)
     scheduling_drift: dict[str, str] = field(default_factory=dict)
     validation_drift: dict[str, str] = field(default_factory=dict)
 
@@ -65,9 +67,11 @@ class GpuCluster(pulumi.ComponentResource):
         def after(*resources: pulumi.Resource) -> pulumi.ResourceOptions:
             return pulumi.ResourceOptions(parent=self, depends_on=list(resources))
 
-        hosts = HostsArgs(cluster=cluster, private_key=args.private_key, drift=args.host_drift)
-        prepared = HostPreparation(f"{name}-hosts", hosts, after())
-        runtime = ContainerRuntime(f"{name}-runtime", hosts, after(prepared))
+        def hosts(drift: Mapping[str, str]) -> HostsArgs:
+            return HostsArgs(cluster=cluster, private_key=args.private_key, drift=drift)
+
+        prepared = HostPreparation(f"{name}-hosts", hosts(args.prepare_drift), after())
+        runtime = ContainerRuntime(f"{name}-runtime", hosts(args.runtime_drift), after(prepared))
         scheduling = NodeScheduling(
             f"{name}-scheduling",
             NodeSchedulingArgs(cluster=cluster, stack=args.stack, drift=args.scheduling_drift),

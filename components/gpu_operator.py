@@ -1,17 +1,19 @@
 """NVIDIA's GPU Operator by its chart.
 
-Owns its namespace and the release. Refuses to own the operands: the operator makes and removes
-them, and its transient labels are its own.
+Owns its namespace, the release, and the custom resource definitions that came with it. Refuses to
+own the operands: the operator makes and removes them, and its transient labels are its own.
 """
 
 from __future__ import annotations
 
 import pulumi
+import pulumi_command as command
 
 import config
 
 from .charts import gpu_operator as chart
 from .device_plugin import PlatformArgs
+from .operation import command_line, document
 from .release import namespace, release
 
 
@@ -28,6 +30,15 @@ class GpuOperator(pulumi.ComponentResource):
         super().__init__(self.TYPE, name, None, opts)
         operator = args.cluster.gpu_operator or config.GpuOperator()
         space = namespace(self, f"{name}-namespace", operator.namespace)
+        definitions = command.local.Command(
+            f"{name}-definitions",
+            create=command_line("crds", "note"),
+            delete=command_line("crds", "remove"),
+            stdin=document(
+                {"context": args.cluster.kubernetes.context, "names": chart.DEFINITIONS}
+            ),
+            opts=pulumi.ResourceOptions(parent=self),
+        )
         release(
             self,
             f"{name}-release",
@@ -36,7 +47,7 @@ class GpuOperator(pulumi.ComponentResource):
             version=operator.version,
             namespace_name=operator.namespace,
             values=chart.values(args.cluster, operator),
-            depends_on=[space],
+            depends_on=[space, definitions],
         )
         self.version = pulumi.Output.from_input(operator.version)
         self.register_outputs({"version": self.version})

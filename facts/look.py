@@ -7,9 +7,11 @@ does not stop a preview; what contradicts the configuration does.
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import Any
 
 Json = dict[str, Any]
@@ -25,20 +27,43 @@ class Found:
     Attributes:
         unreachable: why the cluster was not seen; empty when it was.
         problems: what contradicts the configuration and must stop the run.
+        warnings: what will probably do harm.
+        prepare: by host, what changed since it was prepared.
+        runtime: by host, what changed of its container runtime.
         scheduling: by pool, what its nodes lack.
         validation: by pool, why its last validation no longer holds.
     """
 
     unreachable: str = ""
     problems: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+    prepare: dict[str, str] = field(default_factory=dict)
+    runtime: dict[str, str] = field(default_factory=dict)
     scheduling: dict[str, str] = field(default_factory=dict)
     validation: dict[str, str] = field(default_factory=dict)
 
 
-class Look:
-    """A look under way."""
+class Extent(StrEnum):
+    """What a look looks at: the environment variable `EXTENT`."""
 
-    def __init__(self) -> None:
+    ALL = "all"
+    CLUSTER = "cluster"
+    OFF = "off"
+
+
+#: Hosts and cluster by default; ``cluster`` leaves the hosts alone, ``off`` looks at nothing.
+EXTENT = "GPU_CLUSTER_LOOK"
+
+
+class Look:
+    """A look under way.
+
+    Raises:
+        ValueError: `EXTENT` says something else than an `Extent`.
+    """
+
+    def __init__(self, extent: Extent) -> None:
+        self._extent = extent
         self._process = subprocess.Popen(
             [sys.executable, "-m", "facts"],
             stdin=subprocess.PIPE,
@@ -47,12 +72,25 @@ class Look:
             text=True,
         )
 
-    def ask(self, context: str, scheduling: list[Json], validation: list[Json]) -> None:
-        """Tells the process what to look at; it has been importing meanwhile."""
+    @classmethod
+    def start(cls) -> Look | NoLook:
+        """The look that the environment asks for."""
+        extent = Extent(os.environ.get(EXTENT, Extent.ALL))
+        return NoLook() if extent is Extent.OFF else cls(extent)
+
+    def ask(self, request: Json) -> None:
+        """Tells the process what to look at; it has been importing meanwhile.
+
+        Args:
+            request: ``context``, ``scheduling`` and ``validation`` (the documents of the pools),
+                ``configuration`` (as declared), ``privateKey``. It goes through a pipe, so that the
+                key is in no process argument and in no file.
+        """
         pipe = self._process.stdin
         if pipe is None:
             raise RuntimeError("a look is asked once")
-        request = {"context": context, "scheduling": scheduling, "validation": validation}
+        if self._extent is Extent.CLUSTER:
+            request = {**request, "configuration": {}, "privateKey": ""}
         json.dump(request, pipe)
         pipe.close()
         self._process.stdin = None
@@ -68,10 +106,28 @@ class Look:
         if self._process.returncode != 0:
             last = errors.strip().splitlines()[-1:] or ["no message"]
             return Found(unreachable=f"the look at the cluster failed: {last[0]}")
-        cluster = json.loads(output)["cluster"]
+        seen = json.loads(output)
+        cluster, hosts = seen["cluster"], seen["hosts"]
+        said: dict[str, list[str]] = {"error": [], "warning": []}
+        for finding in hosts["findings"]:
+            said[finding["severity"]].append(finding["text"])
         return Found(
             unreachable=cluster.get("unreachable", ""),
-            problems=tuple(cluster["problems"]),
+            problems=(*cluster["problems"], *said["error"]),
+            warnings=tuple(said["warning"]),
+            prepare=hosts["drift"].get("prepare", {}),
+            runtime=hosts["drift"].get("runtime", {}),
             scheduling=cluster["scheduling"],
             validation=cluster["validation"],
         )
+
+
+class NoLook:
+    """Nothing is looked at, nothing found."""
+
+    def ask(self, request: Json) -> None:
+        """Nothing to do."""
+
+    def result(self) -> Found:
+        """Nothing found."""
+        return Found()

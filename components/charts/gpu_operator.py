@@ -11,6 +11,16 @@ import config
 
 from ..pools import gpu_pools, tolerations
 
+#: What the chart and its subchart bring under ``crds/`` (v26.7.0; node-feature-discovery 0.19.0).
+DEFINITIONS = [
+    "clusterpolicies.nvidia.com",
+    "gpuclusters.nvidia.com",
+    "nodefeaturegroups.nfd.k8s-sigs.io",
+    "nodefeaturerules.nfd.k8s-sigs.io",
+    "nodefeatures.nfd.k8s-sigs.io",
+    "nvidiadrivers.nvidia.com",
+]
+
 
 def values(cluster: config.Cluster, operator: config.GpuOperator) -> dict[str, Any]:
     """Helm values for a configuration.

@@ -133,8 +133,8 @@ def healed(project: Project) -> Iterator[None]:
     assert (validated, declared) == (32, 32)
 
 
-def fails(project: Project, node: str, *texts: str) -> None:
-    done = project.command("up")
+def fails(project: Project, node: str, *texts: str, **environment: str) -> None:
+    done = project.command("up", **environment)
     assert done.returncode == 1, done.stdout
     assert re.search(r"up: failed after \d+ s", done.stdout.splitlines()[-1])
     for text in (f"node {node}: ", *texts):
@@ -160,14 +160,29 @@ def test_a_log_without_test_passed_fails_the_run(project: Project, healed: None)
         project.fault("gpu-2")
 
 
-def test_a_removed_drop_in_fails_the_run(project: Project, healed: None) -> None:
+def test_a_removed_drop_in_fails_a_run_that_does_not_look_at_hosts(
+    project: Project, healed: None
+) -> None:
     path = project.host_root("gpu-1") / DROP_IN
     content = path.read_bytes()
     path.unlink()
     try:
-        fails(project, "gpu-1", "0 of 8 GPUs allocatable")
+        fails(project, "gpu-1", "0 of 8 GPUs allocatable", GPU_CLUSTER_LOOK="cluster")
     finally:
         path.write_bytes(content)
+
+
+def test_a_removed_drop_in_shows_in_the_preview_and_is_put_back(project: Project) -> None:
+    path = project.host_root("gpu-1") / DROP_IN
+    content = path.read_bytes()
+    path.unlink()
+    preview = project.pulumi("preview", "--diff")
+    assert "99-nvidia.toml" in preview.stdout, preview.stdout
+    assert not path.exists()
+    validated, declared, _ = figures(project.up())
+    assert (validated, declared) == (32, 32)
+    assert path.read_bytes() == content
+    assert figures(project.up()) == (32, 32, 0)
 
 
 def test_a_plugin_scaled_to_none_fails_the_run(project: Project, healed: None) -> None:
@@ -190,7 +205,25 @@ def test_a_plugin_scaled_to_none_fails_the_run(project: Project, healed: None) -
         patch(None)
 
 
-def test_the_operator_takes_the_plugins_place_and_back(project: Project) -> None:
+def destroy(project: Project, before: Before) -> None:
+    """Destroys the stack and compares what is left, object by object and byte by byte."""
+    done = project.pulumi("destroy", "--yes", "--skip-preview")
+    assert done.returncode == 0, done.stdout
+    objects, hosts = before
+    after = snapshot.cluster(project)
+    assert after.keys() == objects.keys()
+    assert {path: kept for path, kept in after.items() if kept != objects[path]} == {}
+    for name, files in hosts.items():
+        assert snapshot.host(project.host_root(name)) == files
+
+
+def test_destroy_leaves_cluster_and_hosts_as_they_were(project: Project, before: Before) -> None:
+    destroy(project, before)
+
+
+def test_the_operator_takes_the_plugins_place_and_back_and_leaves_nothing(
+    project: Project, before: Before
+) -> None:
     def platform(name: str) -> None:
         project.edit(lambda cluster: cluster.update(platform=name))
         validated, declared, _ = figures(project.up())
@@ -202,14 +235,4 @@ def test_the_operator_takes_the_plugins_place_and_back(project: Project) -> None
     assert "nvidia-device-plugin-daemonset" in names
     assert "nvidia-device-plugin" not in names
     platform("device-plugin")
-
-
-def test_destroy_leaves_cluster_and_hosts_as_they_were(project: Project, before: Before) -> None:
-    done = project.pulumi("destroy", "--yes", "--skip-preview")
-    assert done.returncode == 0, done.stdout
-    objects, hosts = before
-    after = snapshot.cluster(project)
-    assert after.keys() == objects.keys()
-    assert {path: kept for path, kept in after.items() if kept != objects[path]} == {}
-    for name, files in hosts.items():
-        assert snapshot.host(project.host_root(name)) == files
+    destroy(project, before)

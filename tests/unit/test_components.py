@@ -12,7 +12,6 @@ import config
 from components import (
     container_runtime,
     device_plugin,
-    gpu_cluster,
     gpu_operator,
     host_preparation,
     node_scheduling,

@@ -1,0 +1,44 @@
+"""A plain Pulumi program with the same resources: no configuration, no look, no rules.
+
+`resources.json` beside it lists what our stack's state holds, parents first; the SSH key is a
+secret here too.
+"""
+
+import json
+import os
+from pathlib import Path
+
+import pulumi
+import pulumi_command as command
+import pulumi_kubernetes as k8s
+
+CLASSES = {
+    "pulumi:providers:kubernetes": lambda: k8s.Provider,
+    "kubernetes:core/v1:Namespace": lambda: k8s.core.v1.Namespace,
+    "kubernetes:core/v1:ConfigMap": lambda: k8s.core.v1.ConfigMap,
+    "kubernetes:batch/v1:Job": lambda: k8s.batch.v1.Job,
+    "kubernetes:helm.sh/v3:Release": lambda: k8s.helm.v3.Release,
+    "command:remote:Command": lambda: command.remote.Command,
+    "command:local:Command": lambda: command.local.Command,
+}
+
+declared = json.loads(Path("resources.json").read_text())
+key = pulumi.Output.secret(Path(os.environ["GPU_CLUSTER_SSH_PRIVATE_KEY_FILE"]).read_text())
+made: dict[str, pulumi.Resource] = {}
+for each in declared["resources"]:
+    options = pulumi.ResourceOptions(
+        parent=made.get(each["parent"]),
+        depends_on=[made[name] for name in each["dependsOn"]],
+        provider=made.get(each["provider"]),
+    )
+    if each["component"]:
+        resource = pulumi.ComponentResource(each["type"], each["name"], None, options)
+        resource.register_outputs(each["outputs"])
+    else:
+        arguments = dict(each["arguments"])
+        if each["type"] == "command:remote:Command":
+            arguments["connection"] = {**arguments["connection"], "privateKey": key}
+        resource = CLASSES[each["type"]]()(each["name"], **arguments, opts=options)
+    made[each["name"]] = resource
+for name, value in declared["outputs"].items():
+    pulumi.export(name, value)

@@ -1,0 +1,43 @@
+"""`make destroy`: destroys the stack; the embedded cluster and its hosts go on running."""
+
+from __future__ import annotations
+
+import sys
+import time
+
+from pulumi import automation
+
+from .engine import color, say, select
+from .stack import Stack
+from .up import changed
+
+
+def destroy(stack: Stack) -> int:
+    """Destroys what the stack holds; gives back the number of resources that went.
+
+    The cluster and the hosts are started for it where they don't run: what was set on them is to
+    be taken back. Ends the program with exit code 1 when something of the stack is left.
+    """
+    selected = select(stack)
+    if not (selected.export_stack().deployment or {}).get("resources"):
+        return 0
+    stack.start()
+    try:
+        result = selected.destroy(on_output=say, color=color())
+    except automation.CommandError:
+        print("destroy: failed; the cause stands above")
+        sys.exit(1)
+    return changed(result.summary)
+
+
+def main() -> None:
+    """Runs the command."""
+    started = time.monotonic()
+    stack = Stack.current()
+    with stack.unsalted():
+        removed = destroy(stack)
+    print(f"destroy: {removed} resources removed, {time.monotonic() - started:.0f} s")
+
+
+if __name__ == "__main__":
+    main()

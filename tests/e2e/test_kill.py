@@ -1,0 +1,65 @@
+"""SIGKILL of the engine in the middle of `up` and of `destroy`: the next run converges."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+
+import pytest
+
+from . import snapshot
+from .project import Project
+from .test_stack import figures
+
+POINTS = [
+    pytest.param("gpu-cluster-hosts-gpu-1", id="host"),
+    pytest.param("gpu-cluster-plugin-release", id="release"),
+    pytest.param("gpu-cluster-validation-a100-job", id="job"),
+]
+
+
+def plugins() -> set[int]:
+    """Plugin processes of any engine."""
+    found = set()
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            text = path.read_bytes()
+        except OSError:
+            continue
+        if re.search(rb"pulumi-(resource|language)-", text):
+            found.add(int(path.parent.name))
+    return found
+
+
+@pytest.mark.parametrize("resource", POINTS)
+def test_a_killed_up_and_a_killed_destroy_converge(project: Project, resource: str) -> None:
+    objects = snapshot.cluster(project)
+    hosts = {name: snapshot.host(project.host_root(name)) for name in ("gpu-1", "gpu-2")}
+    assert "gpu-validation" not in {path.rpartition("/")[2] for path in objects}
+
+    project.kill_during("up", f"{resource} creating")
+    healing = project.command("up")
+    assert "it is removed" in healing.stdout  # the killed run's lock
+    assert figures(healing.stdout.strip().splitlines()[-1])[:2] == (32, 32)
+    assert figures(project.up()) == (32, 32, 0)
+
+    project.kill_during("destroy", f"{resource} deleting")
+    refused = project.pulumi("destroy", "--yes", "--skip-preview")
+    assert refused.returncode != 0
+    assert "pulumi cancel" in refused.stdout
+    assert project.pulumi("cancel", "--yes").returncode == 0
+    done = project.pulumi("destroy", "--yes", "--skip-preview")
+    assert done.returncode == 0, done.stdout
+
+    assert snapshot.cluster(project) == objects
+    assert hosts == {name: snapshot.host(project.host_root(name)) for name in hosts}
+
+
+def test_no_plugin_outlives_its_engine(project: Project) -> None:
+    before = plugins()
+    project.kill_during("up", "gpu-cluster-hosts-gpu-1 creating")
+    assert project.command("up").returncode == 0
+    assert project.pulumi("destroy", "--yes", "--skip-preview").returncode == 0
+    left = {pid for pid in plugins() - before if os.getpgid(pid) != os.getpgid(0)}
+    assert left == set()

@@ -1,0 +1,125 @@
+"""The decisions of operations and facts, without a cluster."""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import json
+from typing import Any
+
+import pytest
+
+from facts.api import ClusterError
+from facts.cluster import scheduling_drift, validation_drift
+from facts.nodes import pool_members
+from operations.leftovers import decode_release, same_values
+from operations.scheduling import taints_wanted
+from operations.validation import shortfall, verdict
+
+GPU = {"key": "nvidia.com/gpu", "value": "present", "effect": "NoSchedule"}
+OTHER = {"key": "example.com/maintenance", "effect": "NoExecute"}
+
+
+def node(name: str, **parts: Any) -> dict[str, Any]:
+    metadata = {"name": name, "labels": parts.get("labels", {})}
+    if "manager" in parts:
+        metadata["managedFields"] = [{"manager": parts["manager"], "operation": "Apply"}]
+    status = {
+        "allocatable": {"nvidia.com/gpu": str(parts.get("allocatable", 0))},
+        "capacity": {"nvidia.com/gpu": str(parts.get("capacity", parts.get("allocatable", 0)))},
+    }
+    return {"metadata": metadata, "spec": {"taints": parts.get("taints")}, "status": status}
+
+
+def test_taints_of_others_stay() -> None:
+    assert taints_wanted([OTHER], [], [GPU]) == [OTHER, GPU]
+    assert taints_wanted([OTHER, GPU], [GPU], []) == [OTHER]
+
+
+def test_a_taint_that_is_there_already_is_not_added_twice() -> None:
+    assert taints_wanted([GPU], [], [GPU]) == [GPU]
+
+
+def test_a_taint_of_others_with_another_value_is_refused() -> None:
+    with pytest.raises(ClusterError, match="found value 'true', which this stack did not set"):
+        taints_wanted([{**GPU, "value": "true"}], [], [GPU])
+
+
+def test_a_recorded_taint_whose_value_changed_is_replaced() -> None:
+    old = {**GPU, "value": "true"}
+    assert taints_wanted([old], [old], [GPU]) == [GPU]
+
+
+def test_every_missing_node_is_named_at_once() -> None:
+    pool = {"pool": "a100", "nodes": ["gpu-1", "gpu-8", "gpu-9"]}
+    with pytest.raises(ClusterError) as caught:
+        pool_members([node("gpu-1")], pool)
+    assert [f"node {name}: found no such node" in str(caught.value) for name in ("gpu-8", "gpu-9")]
+    assert str(caught.value).count("found no such node") == 2
+
+
+def test_a_selector_must_find_as_many_nodes_as_declared() -> None:
+    pool = {"pool": "l4", "nodes": None, "selector": {"kind": "l4"}, "count": 2}
+    with pytest.raises(ClusterError, match="selector kind=l4: found 1 nodes; wanted: the 2"):
+        pool_members([node("a", labels={"kind": "l4"}), node("b")], pool)
+
+
+def test_nodes_that_no_run_touched_have_no_drift() -> None:
+    document = {"manager": "m", "labels": {"a": "b"}, "taints": [GPU]}
+    assert scheduling_drift([node("gpu-1")], document) is None
+
+
+def test_lost_labels_and_taints_are_found_by_node() -> None:
+    document = {"manager": "m", "labels": {"a": "b"}, "taints": [GPU]}
+    members = [
+        node("gpu-1", manager="m", labels={"a": "b"}, taints=[GPU]),
+        node("gpu-2", manager="m", labels={"a": "c"}),
+    ]
+    assert scheduling_drift(members, document) == (
+        "label a is 'c' on gpu-2; taint nvidia.com/gpu is missing on gpu-2"
+    )
+
+
+def test_a_validation_holds_only_while_all_gpus_are_offered() -> None:
+    document = {"gpus": 8}
+    validated = {"metadata": {"annotations": {"gpu-cluster/validated": "1"}}}
+    whole, short = node("gpu-1", allocatable=8), node("gpu-2", allocatable=7)
+    assert validation_drift([whole], document, validated) is None
+    assert validation_drift([whole, short], document, validated) == "gpu-2 offers 7 of 8 GPUs"
+    assert validation_drift([whole], document, {"metadata": {}}) is not None
+    assert validation_drift([short], document, None) is None
+
+
+@pytest.mark.parametrize(
+    ("phase", "log", "part"),
+    [
+        ("Succeeded", "…\nTest PASSED\nDone", ""),
+        ("Succeeded", "Test FAILED\nnot Test PASSED at all", "has no line 'Test PASSED'"),
+        ("Succeeded", "", "has no line 'Test PASSED'; its last line: no output"),
+        ("Failed", "Test PASSED", "exit code 3"),
+    ],
+)
+def test_only_a_pod_that_succeeds_and_says_so_counts(phase: str, log: str, part: str) -> None:
+    ended = [{"state": {"terminated": {"exitCode": 3}}}] if phase == "Failed" else []
+    found = verdict({"status": {"phase": phase, "containerStatuses": ended}}, log)
+    assert part in found
+    assert bool(found) == bool(part)
+
+
+def test_a_node_counts_only_with_exactly_the_declared_gpus() -> None:
+    assert shortfall(node("n", allocatable=8), 8) == ""
+    assert shortfall(node("n", allocatable=9), 8) != ""
+    assert "1 unhealthy or withdrawn" in shortfall(node("n", allocatable=7, capacity=8), 8)
+
+
+def test_values_are_the_same_whether_absent_null_or_empty() -> None:
+    assert same_values({"a": {"b": None}, "c": 1}, {"a": {}, "c": 1})
+    assert same_values(None, {})
+    assert not same_values({"a": [1]}, {"a": [1, 2]})
+    assert not same_values({"a": 1}, {"a": 2})
+
+
+def test_a_release_record_is_read_as_helm_writes_it() -> None:
+    packed = base64.b64encode(gzip.compress(json.dumps({"config": {"a": 1}}).encode()))
+    secret = {"data": {"release": base64.b64encode(packed).decode()}}
+    assert decode_release(secret) == {"config": {"a": 1}}
