@@ -14,6 +14,7 @@ from pulumi import automation
 
 import toolchain
 
+from . import charts
 from .environment import ROOT, variables
 from .stack import Stack
 
@@ -25,6 +26,7 @@ def select(stack: Stack) -> automation.Stack:
     environment = variables(stack)
     os.environ.update(environment)
     _end_orphans()
+    _tell_origins(environment)
     workspace = automation.LocalWorkspace(work_dir=str(ROOT), env_vars=environment)
     selected = automation.Stack.create_or_select(stack.name, workspace)
     if _abandoned(environment, stack):
@@ -44,6 +46,16 @@ def _abandoned(environment: dict[str, str], stack: Stack) -> bool:
     folder = Path(url.removeprefix("file://")).expanduser() / ".pulumi" / "locks"
     locks = list(folder.glob(f"organization/gpu-cluster/{stack.name}/*.json"))
     return bool(locks) and not any(_held(lock) for lock in locks)
+
+
+def _tell_origins(environment: dict[str, str]) -> None:
+    """Says what stands in for an official part, so that nobody takes it for the real one."""
+    tools = toolchain.ensure("pulumi-language-python", "pulumi-resource-command").values()
+    own = [tool.name for tool in tools if tool.origin == "project's own"]
+    if own:
+        print(f"In use: the project's own {' and '.join(own)}; no release can be reached.")
+    if environment.get("GPU_CHARTS") == charts.STAND_INS:
+        print(f"In use: stand-in charts ({charts.STAND_INS}); no chart repository can be reached.")
 
 
 def _end_orphans() -> None:

@@ -12,7 +12,6 @@ from components.scripts import render
 
 from .environment import ROOT
 
-
 #: Checked otherwise: parts of host scripts are judged as they are assembled, below, and the two
 #: launchers are read by both sh and Python.
 ELSEWHERE = ("components/scripts/", "toolchain/plugins/pulumi-")

@@ -16,6 +16,8 @@ import simulator
 import toolchain
 from simulator import hosts as simulated_hosts
 
+from . import charts
+
 ROOT = Path(__file__).resolve().parent.parent
 
 
@@ -75,8 +77,7 @@ class Stack:
         }
         if self.stand_in:
             result["GPU_CLUSTER_LOOK"] = "cluster"  # its hosts are not simulated
-        if "GPU_CHARTS" not in os.environ:
-            result["GPU_CHARTS"] = "simulator/charts"
+        result["GPU_CHARTS"] = charts.directory()
         return result
 
     def start(self) -> None:

@@ -1,0 +1,35 @@
+"""Which charts an embedded stack installs: the real ones where they can be had."""
+
+from __future__ import annotations
+
+import os
+import urllib.error
+import urllib.request
+from concurrent.futures import ThreadPoolExecutor
+
+from components.charts.source import REPOSITORIES
+
+STAND_INS = "simulator/charts"
+
+#: Seconds for a repository's index to begin to arrive.
+LIMIT = 3
+
+
+def _reached(repository: str) -> bool:
+    try:
+        with urllib.request.urlopen(f"{repository}/index.yaml", timeout=LIMIT):  # noqa: S310
+            return True
+    except (urllib.error.URLError, OSError):
+        return False
+
+
+def directory() -> str:
+    """The folder of charts for `GPU_CHARTS`; empty where the repositories are reached.
+
+    What the user has set goes before, then the repositories, then the simulator's stand-ins.
+    """
+    if "GPU_CHARTS" in os.environ:
+        return os.environ["GPU_CHARTS"]
+    with ThreadPoolExecutor() as pool:
+        reached = all(pool.map(_reached, REPOSITORIES.values()))
+    return "" if reached else STAND_INS
