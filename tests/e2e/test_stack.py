@@ -7,8 +7,10 @@ cluster.
 from __future__ import annotations
 
 import json
+import os
 import re
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -236,3 +238,20 @@ def test_the_operator_takes_the_plugins_place_and_back_and_leaves_nothing(
     assert "nvidia-device-plugin" not in names
     platform("device-plugin")
     destroy(project, before)
+
+
+def test_down_ends_every_process_and_leaves_no_mount(project: Project) -> None:
+    done = project.command("down")
+    assert done.returncode == 0, done.stdout
+    assert re.fullmatch(r"down: 0 resources removed, \d+ s", done.stdout.strip().splitlines()[-1])
+    needle = project.stack.encode()
+    running = []
+    for path in Path("/proc").glob("[0-9]*"):
+        try:
+            words = (path / "cmdline").read_bytes() + (path / "environ").read_bytes()
+        except OSError:
+            continue
+        if needle in words and int(path.name) != os.getpid():
+            running.append((path / "cmdline").read_bytes())
+    assert running == []
+    assert project.stack not in Path("/proc/mounts").read_text()
