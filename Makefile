@@ -51,7 +51,7 @@ tools: $(VENV) ## show the toolchain, build what is missing
 
 .PHONY: test
 test: $(VENV) ## run the whole bounded test suite
-	@venv/bin/python -m pytest
+	@venv/bin/python -m pytest --numprocesses 3 --dist loadfile
 
 .PHONY: check
 check: $(VENV) ## lint, types, layers

@@ -14,6 +14,8 @@ from ..pools import gpu_pools, tolerations
 #: What the chart and its subchart bring under ``crds/`` (v26.7.0; node-feature-discovery 0.19.0).
 DEFINITIONS = [
     "clusterpolicies.nvidia.com",
+    "computedomaincliques.resource.nvidia.com",
+    "computedomains.resource.nvidia.com",
     "gpuclusters.nvidia.com",
     "nodefeaturegroups.nfd.k8s-sigs.io",
     "nodefeaturerules.nfd.k8s-sigs.io",
