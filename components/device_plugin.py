@@ -9,12 +9,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import pulumi
-import pulumi_kubernetes as k8s
 import yaml
 
 import config
 
 from .charts import device_plugin as chart
+from .manifest import Manifest
 from .release import namespace, release
 
 
@@ -40,28 +40,38 @@ class DevicePlugin(pulumi.ComponentResource):
         plugin = cluster.device_plugin or config.DevicePlugin()
         space = namespace(self, f"{name}-namespace", plugin.namespace)
         child = pulumi.ResourceOptions(parent=self, depends_on=[space])
-        settings = k8s.core.v1.ConfigMap(
+        settings = Manifest(
             f"{name}-config",
-            metadata={
-                "name": chart.CONFIG_MAP,
-                "namespace": plugin.namespace,
-                "labels": {"app.kubernetes.io/managed-by": "gpu-cluster"},
+            {
+                "apiVersion": "v1",
+                "kind": "ConfigMap",
+                "metadata": {
+                    "name": chart.CONFIG_MAP,
+                    "namespace": plugin.namespace,
+                    "labels": {"app.kubernetes.io/managed-by": "gpu-cluster"},
+                },
+                "data": {
+                    chart.CONFIG_KEY: yaml.safe_dump(plugin.config.document(), sort_keys=False)
+                },
             },
-            data={chart.CONFIG_KEY: yaml.safe_dump(plugin.config.document(), sort_keys=False)},
-            opts=child,
+            child,
         )
         needed: list[pulumi.Resource] = [space, settings]
         values = chart.values(cluster, plugin)
         if "runtimeClassName" in values:
             needed.append(
-                k8s.node.v1.RuntimeClass(
+                Manifest(
                     f"{name}-runtime-class",
-                    metadata={
-                        "name": chart.RUNTIME_CLASS,
-                        "labels": {"app.kubernetes.io/managed-by": "gpu-cluster"},
+                    {
+                        "apiVersion": "node.k8s.io/v1",
+                        "kind": "RuntimeClass",
+                        "metadata": {
+                            "name": chart.RUNTIME_CLASS,
+                            "labels": {"app.kubernetes.io/managed-by": "gpu-cluster"},
+                        },
+                        "handler": "nvidia",
                     },
-                    handler="nvidia",
-                    opts=pulumi.ResourceOptions(parent=self),
+                    pulumi.ResourceOptions(parent=self),
                 )
             )
         release(

@@ -6,32 +6,34 @@ from collections.abc import Sequence
 from typing import Any
 
 import pulumi
-import pulumi_kubernetes as k8s
 
 import config
 
 from .charts.source import chart_arguments
 from .leftovers import clearing
+from .manifest import Manifest, Release
 
 #: Seconds until a release that doesn't come up is given up. Large pools pull images for long;
 #: Helm's default of 300 s was too short for some 180 nodes (METR/hawk#1363).
 TIMEOUT = 1800
 
 
-def namespace(
-    parent: pulumi.ComponentResource, name: str, namespace_name: str
-) -> k8s.core.v1.Namespace:
+def namespace(parent: pulumi.ComponentResource, name: str, namespace_name: str) -> Manifest:
     """A namespace for privileged pods: device plugins mount paths of the host."""
-    return k8s.core.v1.Namespace(
+    return Manifest(
         name,
-        metadata={
-            "name": namespace_name,
-            "labels": {
-                "app.kubernetes.io/managed-by": "gpu-cluster",
-                "pod-security.kubernetes.io/enforce": "privileged",
+        {
+            "apiVersion": "v1",
+            "kind": "Namespace",
+            "metadata": {
+                "name": namespace_name,
+                "labels": {
+                    "app.kubernetes.io/managed-by": "gpu-cluster",
+                    "pod-security.kubernetes.io/enforce": "privileged",
+                },
             },
         },
-        opts=pulumi.ResourceOptions(parent=parent),
+        pulumi.ResourceOptions(parent=parent),
     )
 
 
@@ -45,18 +47,20 @@ def release(
     namespace_name: str,
     values: dict[str, Any],
     depends_on: Sequence[pulumi.Resource],
-) -> k8s.helm.v3.Release:
+) -> Release:
     """A release named as its chart. A failed one is kept and tried again by the next run."""
-    return k8s.helm.v3.Release(
+    return Release(
         name,
-        name=chart,
-        namespace=namespace_name,
-        create_namespace=False,
-        values=values,
-        timeout=TIMEOUT,
-        cleanup_on_fail=True,
-        **chart_arguments(cluster.charts, chart, version),
-        opts=pulumi.ResourceOptions(
+        {
+            "name": chart,
+            "namespace": namespace_name,
+            "createNamespace": False,
+            "values": values,
+            "timeout": TIMEOUT,
+            "cleanupOnFail": True,
+            **chart_arguments(cluster.charts, chart, version),
+        },
+        pulumi.ResourceOptions(
             parent=parent,
             depends_on=list(depends_on),
             hooks=clearing("release", cluster.kubernetes.context, name),

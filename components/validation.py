@@ -15,11 +15,11 @@ from typing import Any
 
 import pulumi
 import pulumi_command as command
-import pulumi_kubernetes as k8s
 
 import config
 
 from .leftovers import clearing
+from .manifest import Manifest
 from .operation import command_line, document, parsed
 from .pools import SLACK, gpu_pools, job_name, tolerations, validation_document
 
@@ -98,6 +98,11 @@ def fingerprint(cluster: config.Cluster, pool: config.Pool) -> str:
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:16]
 
 
+def uid(metadata: dict[str, Any]) -> str:
+    """An object's uid; empty in the preview of its creation."""
+    return str(metadata.get("uid", ""))
+
+
 class Validation(pulumi.ComponentResource):
     """The count, one per pool with GPUs."""
 
@@ -111,16 +116,20 @@ class Validation(pulumi.ComponentResource):
     ) -> None:
         super().__init__(self.TYPE, name, None, opts)
         cluster = args.cluster
-        namespace = k8s.core.v1.Namespace(
+        namespace = Manifest(
             f"{name}-namespace",
-            metadata={
-                "name": cluster.validation.namespace,
-                "labels": {
-                    "app.kubernetes.io/managed-by": "gpu-cluster",
-                    "pod-security.kubernetes.io/enforce": "baseline",
+            {
+                "apiVersion": "v1",
+                "kind": "Namespace",
+                "metadata": {
+                    "name": cluster.validation.namespace,
+                    "labels": {
+                        "app.kubernetes.io/managed-by": "gpu-cluster",
+                        "pod-security.kubernetes.io/enforce": "baseline",
+                    },
                 },
             },
-            opts=pulumi.ResourceOptions(parent=self),
+            pulumi.ResourceOptions(parent=self),
         )
         counts: list[pulumi.Output[list[dict[str, Any]]]] = []
         for pool in gpu_pools(cluster):
@@ -131,17 +140,21 @@ class Validation(pulumi.ComponentResource):
                 VALIDATES: fingerprint(cluster, pool),
                 DRIFT: drift or "none",
             }
-            job = k8s.batch.v1.Job(
+            job = Manifest(
                 f"{name}-{pool.name}-job",
-                metadata={
-                    "name": job_name(pool),
-                    "namespace": cluster.validation.namespace,
-                    "labels": {"app.kubernetes.io/managed-by": "gpu-cluster"},
-                    # The count waits, and says which node falls short.
-                    "annotations": {"pulumi.com/skipAwait": "true"},
+                {
+                    "apiVersion": "batch/v1",
+                    "kind": "Job",
+                    "metadata": {
+                        "name": job_name(pool),
+                        "namespace": cluster.validation.namespace,
+                        "labels": {"app.kubernetes.io/managed-by": "gpu-cluster"},
+                        # The count waits, and says which node falls short.
+                        "annotations": {"pulumi.com/skipAwait": "true"},
+                    },
+                    "spec": spec,
                 },
-                spec=spec,
-                opts=pulumi.ResourceOptions(
+                pulumi.ResourceOptions(
                     parent=self,
                     depends_on=[namespace],
                     delete_before_replace=True,
@@ -156,7 +169,9 @@ class Validation(pulumi.ComponentResource):
                 create=line,
                 update=line,
                 # The Job's uid makes a new Job count again.
-                environment={"GPU_CLUSTER_JOB_UID": job.metadata.apply(lambda meta: str(meta.uid))},
+                environment={
+                    "GPU_CLUSTER_JOB_UID": job.metadata.apply(lambda meta: str(meta["uid"]))
+                },
                 stdin=document(content),
                 add_previous_output_in_env=False,
                 opts=pulumi.ResourceOptions(parent=self),

@@ -16,7 +16,7 @@ REPOSITORIES = {
 
 
 def chart_arguments(charts: config.Charts, chart: str, version: str) -> dict[str, Any]:
-    """Arguments of a ``Release`` that say which chart it installs.
+    """Inputs of a ``Release`` that say which chart it installs.
 
     Args:
         charts: ``directory`` of the stack file; `GPU_CHARTS` in the environment goes before it, so
@@ -30,5 +30,5 @@ def chart_arguments(charts: config.Charts, chart: str, version: str) -> dict[str
     return {
         "chart": chart,
         "version": version,
-        "repository_opts": {"repo": REPOSITORIES[chart]},
+        "repositoryOpts": {"repo": REPOSITORIES[chart]},
     }

@@ -1,0 +1,150 @@
+"""What is made of measured times, and the peer that our stack is held against."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from benchmarks import growth, measure, overhead, peer
+from benchmarks.measure import BenchmarkError, Sample
+
+STACK = "urn:pulumi:dev::gpu-cluster::pulumi:pulumi:Stack::gpu-cluster-dev"
+PROVIDER = "urn:pulumi:dev::gpu-cluster::pulumi:providers:kubernetes::kubernetes"
+DEFAULT = "urn:pulumi:dev::gpu-cluster::pulumi:providers:command::default_1_2_1"
+COMPONENT = "urn:pulumi:dev::gpu-cluster::gpucluster:index:GpuCluster::gpu-cluster"
+NAMESPACE = "urn:pulumi:dev::gpu-cluster::kubernetes:core/v1:Namespace::space"
+KEY = "-----BEGIN OPENSSH PRIVATE KEY-----"
+
+STATE = [
+    {"urn": STACK, "type": "pulumi:pulumi:Stack", "custom": False, "outputs": {"gpus": 8}},
+    {
+        "urn": PROVIDER,
+        "type": "pulumi:providers:kubernetes",
+        "custom": True,
+        "parent": STACK,
+        "inputs": {
+            "__internal": {},
+            "context": "c",
+            "clusterIdentifier": "i",
+            "kubeconfig": "/k",
+            "version": "4",
+        },
+    },
+    {"urn": DEFAULT, "type": "pulumi:providers:command", "custom": True, "inputs": {}},
+    {
+        "urn": COMPONENT,
+        "type": "gpucluster:index:GpuCluster",
+        "custom": False,
+        "parent": STACK,
+        "inputs": {},
+        "outputs": {"nodes": []},
+    },
+    {
+        "urn": NAMESPACE,
+        "type": "kubernetes:core/v1:Namespace",
+        "custom": True,
+        "parent": COMPONENT,
+        "provider": f"{PROVIDER}::1c354c61",
+        "inputs": {"apiVersion": "v1", "metadata": {"name": "space", "__defaults": []}},
+    },
+    {
+        "urn": "urn:pulumi:dev::gpu-cluster::command:remote:Command::host",
+        "type": "command:remote:Command",
+        "custom": True,
+        "parent": COMPONENT,
+        "provider": f"{DEFAULT}::66874f61",
+        "dependencies": [NAMESPACE],
+        "inputs": {
+            "addPreviousOutputInEnv": False,
+            "connection": {
+                peer.SECRET: "1b47061264138c4ac30d75fd1eb44270",
+                "plaintext": json.dumps({"host": "127.0.0.1", "privateKey": KEY}),
+            },
+        },
+    },
+]
+
+
+@pytest.mark.parametrize("wanted", [0.5, 1.0, 1.5])
+def test_the_exponent_of_a_power_law_is_found(wanted: float) -> None:
+    points = {nodes: 3 * nodes**wanted for nodes in growth.NODES}
+    assert measure.exponent(points) == pytest.approx(wanted)
+
+
+def test_a_ratio_is_the_median_of_pairs() -> None:
+    assert measure.ratio([2, 30, 4], [1, 10, 4]) == 2
+
+
+def test_a_command_that_fails_measures_nothing(tmp_path: Path) -> None:
+    with pytest.raises(BenchmarkError, match=r"exit code 3\nwhy"):
+        measure.timed([sys.executable, "-c", "print('why'); raise SystemExit(3)"], tmp_path)
+
+
+def test_imports_count_wherever_the_program_has_them() -> None:
+    program = (
+        '"""Text."""\nfrom __future__ import annotations\nimport a\ndef f():\n    import b.c\n'
+    )
+    assert overhead.imports(program) == "from __future__ import annotations\nimport a\nimport b.c"
+
+
+def test_imports_of_our_own_program_run() -> None:
+    code = overhead.imports((overhead.ROOT / "__main__.py").read_text())
+    assert "import config" in code
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=overhead.ROOT, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def test_the_peer_registers_every_resource_but_what_the_engine_makes() -> None:
+    made = peer.program(STATE)
+    assert made["outputs"] == {"gpus": 8}
+    assert [each["name"] for each in made["resources"]] == [
+        "kubernetes",
+        "gpu-cluster",
+        "space",
+        "host",
+    ]
+    provider, component, space, host = made["resources"]
+    assert provider["arguments"] == {"context": "c", "cluster_identifier": "i"}
+    assert component["component"]
+    assert component["outputs"] == {"nodes": []}
+    assert (space["parent"], space["provider"]) == ("gpu-cluster", "kubernetes")
+    assert space["arguments"] == {"api_version": "v1", "metadata": {"name": "space"}}
+    assert (host["provider"], host["dependsOn"]) == ("", ["space"])
+    assert host["arguments"]["add_previous_output_in_env"] is False
+
+
+def test_the_peers_program_holds_no_private_key() -> None:
+    made = json.dumps(peer.program(STATE))
+    assert '"host": "127.0.0.1"' in made
+    assert KEY not in made
+
+
+def test_what_a_release_was_not_given_is_left_out() -> None:
+    inputs = {"chart": "c", "version": "1", "disableCRDHooks": False, "createNamespace": True}
+    release = {"type": "kubernetes:helm.sh/v3:Release", "inputs": inputs}
+    assert peer.arguments(release) == {"chart": "c", "create_namespace": True}
+
+
+def _point(seconds: float, resources: int = 19, on_hosts: int = 4) -> growth.Point:
+    return growth.Point([Sample(seconds, seconds)], resources, on_hosts, 1000)
+
+
+@pytest.mark.parametrize(
+    ("points", "missed"),
+    [
+        ({50: _point(5), 100: _point(10)}, []),
+        ({50: _point(5), 100: _point(20)}, ["exponent 2.00, goal ≤ 1.1"]),
+        ({50: _point(5), 100: _point(9, on_hosts=5)}, ["5 resources on 2 hosts at 100 nodes"]),
+        ({50: _point(5), 100: _point(9, resources=20)}, ["resources grow with nodes"]),
+    ],
+)
+def test_each_goal_of_growth_can_be_missed(
+    points: dict[int, growth.Point], missed: list[str]
+) -> None:
+    assert growth.failures(points) == missed
