@@ -2,24 +2,60 @@
 
 `load` checks a mapping, `load_stack_file` reads it from `Pulumi.<stack>.yaml`. Both return a
 frozen `Cluster` or raise `ConfigError` with every problem at once. Nothing here imports Pulumi.
+
+The names are loaded when they are first used: pydantic takes a tenth of a second to import, and
+who only passes a `Cluster` on does not need it.
 """
 
-from config.charts import Charts
-from config.cluster import Cluster
-from config.device_plugin import DevicePlugin, DevicePluginConfig
-from config.driver import Driver, DriverSource
-from config.gpu_operator import GpuOperator
-from config.host import Host, Role
-from config.kubernetes import Kubernetes
-from config.load import load
-from config.platform import Platform
-from config.pool import Pool
-from config.problem import ConfigError, Problem
-from config.runtime import DefaultRuntime, Engine, Runtime
-from config.ssh import Bastion, Ssh
-from config.stack_file import load_stack_file
-from config.taint import Effect, Taint
-from config.validation import Validation
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from config.charts import Charts
+    from config.cluster import Cluster
+    from config.device_plugin import DevicePlugin, DevicePluginConfig
+    from config.driver import Driver, DriverSource
+    from config.gpu_operator import GpuOperator
+    from config.host import Host, Role
+    from config.kubernetes import Kubernetes
+    from config.loader import load
+    from config.platform import Platform
+    from config.pool import Pool
+    from config.problem import ConfigError, Problem
+    from config.runtime import DefaultRuntime, Engine, Runtime
+    from config.ssh import Bastion, Ssh
+    from config.stack_file import load_stack_file
+    from config.taint import Effect, Taint
+    from config.validation import Validation
+
+_HOMES = {
+    "Bastion": "config.ssh",
+    "Charts": "config.charts",
+    "Cluster": "config.cluster",
+    "ConfigError": "config.problem",
+    "DefaultRuntime": "config.runtime",
+    "DevicePlugin": "config.device_plugin",
+    "DevicePluginConfig": "config.device_plugin",
+    "Driver": "config.driver",
+    "DriverSource": "config.driver",
+    "Effect": "config.taint",
+    "Engine": "config.runtime",
+    "GpuOperator": "config.gpu_operator",
+    "Host": "config.host",
+    "Kubernetes": "config.kubernetes",
+    "Platform": "config.platform",
+    "Pool": "config.pool",
+    "Problem": "config.problem",
+    "Role": "config.host",
+    "Runtime": "config.runtime",
+    "Ssh": "config.ssh",
+    "Taint": "config.taint",
+    "Validation": "config.validation",
+    "load": "config.loader",
+    "load_stack_file": "config.stack_file",
+}
 
 __all__ = [
     "Bastion",
@@ -47,3 +83,11 @@ __all__ = [
     "load",
     "load_stack_file",
 ]
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value: object = getattr(importlib.import_module(_HOMES[name]), name)
+    globals()[name] = value
+    return value

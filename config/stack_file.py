@@ -8,7 +8,7 @@ from typing import Any
 
 from config.cluster import Cluster
 from config.confidential import in_plain_text
-from config.load import load
+from config.loader import load
 from config.problem import ConfigError, problem, show
 
 KEY = "gpu-cluster:cluster"
