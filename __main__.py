@@ -12,13 +12,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pulumi
-import pulumi_kubernetes as k8s
 
 import config
-from components.gpu_cluster import GpuCluster, GpuClusterArgs
-from components.outputs import next_commands, totals
 from components.pools import gpu_pools, scheduling_document, validation_document
-from policies.guard import hold
 
 KEY_FILE = "GPU_CLUSTER_SSH_PRIVATE_KEY_FILE"
 
@@ -66,6 +62,13 @@ def main() -> None:
             "privateKey": key,
         }
     )
+    # The look is under way: what follows costs no time of its own.
+    import pulumi_kubernetes as k8s
+
+    from components.gpu_cluster import GpuCluster, GpuClusterArgs
+    from components.outputs import next_commands, totals
+    from policies.guard import hold
+
     hold(cluster)
     provider = k8s.Provider(
         "kubernetes",

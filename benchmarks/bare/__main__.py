@@ -6,13 +6,17 @@ secret here too.
 
 import json
 import os
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pulumi
 import pulumi_command as command
 import pulumi_kubernetes as k8s
 
-CLASSES = {
+#: Looked up when used: the SDK loads an API group with its first class.
+CLASSES: dict[str, Callable[[], Callable[..., pulumi.Resource]]] = {
+    "pulumi:providers:command": lambda: command.Provider,
     "pulumi:providers:kubernetes": lambda: k8s.Provider,
     "kubernetes:core/v1:Namespace": lambda: k8s.core.v1.Namespace,
     "kubernetes:core/v1:ConfigMap": lambda: k8s.core.v1.ConfigMap,
@@ -24,7 +28,7 @@ CLASSES = {
 
 declared = json.loads(Path("resources.json").read_text())
 key = pulumi.Output.secret(Path(os.environ["GPU_CLUSTER_SSH_PRIVATE_KEY_FILE"]).read_text())
-made: dict[str, pulumi.Resource] = {}
+made: dict[str, Any] = {}
 for each in declared["resources"]:
     options = pulumi.ResourceOptions(
         parent=made.get(each["parent"]),
@@ -32,13 +36,13 @@ for each in declared["resources"]:
         provider=made.get(each["provider"]),
     )
     if each["component"]:
-        resource = pulumi.ComponentResource(each["type"], each["name"], None, options)
-        resource.register_outputs(each["outputs"])
-    else:
-        arguments = dict(each["arguments"])
-        if each["type"] == "command:remote:Command":
-            arguments["connection"] = {**arguments["connection"], "privateKey": key}
-        resource = CLASSES[each["type"]]()(each["name"], **arguments, opts=options)
-    made[each["name"]] = resource
+        component = pulumi.ComponentResource(each["type"], each["name"], None, options)
+        component.register_outputs(each["outputs"])
+        made[each["name"]] = component
+        continue
+    arguments = dict(each["arguments"])
+    if each["type"] == "command:remote:Command":
+        arguments["connection"] = {**arguments["connection"], "privateKey": key}
+    made[each["name"]] = CLASSES[each["type"]]()(each["name"], **arguments, opts=options)
 for name, value in declared["outputs"].items():
     pulumi.export(name, value)

@@ -1,0 +1,35 @@
+"""``python -m benchmarks [B4|B5]``: exit code 1 when a goal is missed."""
+
+from __future__ import annotations
+
+import argparse
+import signal
+import sys
+from types import FrameType
+
+from . import growth, overhead
+from .measure import BenchmarkError
+
+ALL = {"B4": overhead.run, "B5": growth.run}
+
+
+def _stop(number: int, frame: FrameType | None) -> None:
+    sys.exit(128 + number)
+
+
+def main() -> None:
+    """Runs all benchmarks, or the one that is named."""
+    parser = argparse.ArgumentParser(prog="benchmarks", description=__doc__)
+    parser.add_argument("only", nargs="?", choices=ALL, help="one benchmark; all without it")
+    only = parser.parse_args().only
+    signal.signal(signal.SIGTERM, _stop)  # so that clusters are stopped on the way out
+    try:
+        met = [run() for name, run in ALL.items() if only in (None, name)]
+    except BenchmarkError as error:
+        print(error, file=sys.stderr)
+        sys.exit(2)
+    sys.exit(0 if all(met) else 1)
+
+
+if __name__ == "__main__":
+    main()
