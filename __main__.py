@@ -58,7 +58,8 @@ def main() -> None:
             "validation": [
                 validation_document(cluster, pool, stack) for pool in gpu_pools(cluster)
             ],
-            "configuration": settings.require_object("cluster"),
+            "hosts": [host.model_dump(mode="json") for host in cluster.hosts],
+            "bastion": cluster.ssh.bastion and cluster.ssh.bastion.model_dump(mode="json"),
             "privateKey": key,
         }
     )
@@ -77,7 +78,7 @@ def main() -> None:
     )
     for warning in cluster.warnings():
         pulumi.log.warn(str(warning))
-    found = look.result()
+    found = look.result(cluster)
     for warning in found.warnings:
         pulumi.log.warn(warning)
     if found.unreachable:

@@ -23,7 +23,7 @@ def destroy(stack: Stack) -> int:
         return 0
     stack.start()
     try:
-        result = selected.destroy(on_output=say, color=color())
+        result = selected.destroy(on_output=say, on_error=say, color=color())
     except automation.CommandError:
         print("destroy: failed; the cause stands above")
         sys.exit(1)

@@ -15,7 +15,9 @@ def run(stack: Stack) -> None:
     selected = select(stack)
     stack.start()
     try:
-        result = selected.preview(on_output=say, color=color(), policy_packs=[POLICIES], diff=True)
+        result = selected.preview(
+            on_output=say, on_error=say, color=color(), policy_packs=[POLICIES], diff=True
+        )
     except automation.CommandError:
         print("preview: failed; the cause stands above")
         sys.exit(1)

@@ -132,4 +132,6 @@ class Stack:
                 salt.parent.mkdir(parents=True, exist_ok=True)
                 salt.write_bytes(salts[0])
             rest = b"".join(line for line in lines if not line.startswith(b"encryptionsalt:"))
-            self.file.write_bytes(rest)
+            # The engine writes the file anew, without its blank lines.
+            same = yaml.safe_load(rest) == yaml.safe_load(original)
+            self.file.write_bytes(original if same else rest)

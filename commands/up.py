@@ -60,7 +60,7 @@ def run(stack: Stack) -> None:
     selected = select(stack)
     stack.start()
     try:
-        result = selected.up(on_output=say, color=color(), policy_packs=[POLICIES])
+        result = selected.up(on_output=say, on_error=say, color=color(), policy_packs=[POLICIES])
     except automation.CommandError:
         print(f"up: failed after {time.monotonic() - started:.0f} s; the cause stands above")
         sys.exit(1)

@@ -169,9 +169,7 @@ class Validation(pulumi.ComponentResource):
                 create=line,
                 update=line,
                 # The Job's uid makes a new Job count again.
-                environment={
-                    "GPU_CLUSTER_JOB_UID": job.metadata.apply(lambda meta: str(meta["uid"]))
-                },
+                environment={"GPU_CLUSTER_JOB_UID": job.metadata.apply(uid)},
                 stdin=document(content),
                 add_previous_output_in_env=False,
                 opts=pulumi.ResourceOptions(parent=self),

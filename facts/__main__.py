@@ -1,39 +1,28 @@
 """Looks at hosts and cluster at once: JSON on standard input, JSON on standard output.
 
 A process of its own, so that the look runs beside the program that declares resources. The imports
-are done while the program still reads its configuration.
+are done while the program still reads its configuration; nothing is judged here.
 """
 
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import json
 import sys
-
-import config
+from types import SimpleNamespace
 
 from . import cluster
 from .api import Json
-from .hosts import drift, observe
-from .preflight import judge
+from .hosts import observe
 
 
 async def hosts(request: Json) -> Json:
-    """What contradicts the configuration on hosts, and what changed there since the last run."""
-    if not request["configuration"].get("hosts"):
-        return {"findings": [], "drift": {}}
-    declared = config.load(request["configuration"])
-    facts = await observe(declared.hosts, declared.ssh, request["privateKey"])
-    findings = [
-        {"severity": str(finding.severity), "text": str(finding)}
-        for host in declared.hosts
-        for finding in judge(host, facts[host.name], declared)
-    ]
-    changed = {
-        phase: {name: text for name, seen in facts.items() if (text := drift(seen, phase))}
-        for phase in ("prepare", "runtime")
-    }
-    return {"findings": findings, "drift": changed}
+    """Facts by host."""
+    declared = [SimpleNamespace(**host) for host in request["hosts"]]
+    bastion = SimpleNamespace(**request["bastion"]) if request["bastion"] else None
+    facts = await observe(declared, SimpleNamespace(bastion=bastion), request["privateKey"])
+    return {name: dataclasses.asdict(each) for name, each in facts.items()}
 
 
 async def look(request: Json) -> Json:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import dataclasses
 import os
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Sequence
 from pathlib import Path
 from typing import Protocol
 
 import asyncssh
+
+from .host_facts import HostFacts
 
 PROBE_LIMIT = 10.0
 """Seconds for one host: connection, log-in and probe together."""
@@ -43,52 +44,6 @@ class Ssh(Protocol):
 
     @property
     def bastion(self) -> Endpoint | None: ...
-
-
-@dataclasses.dataclass(frozen=True)
-class HostFacts:
-    """What the probe found on one host.
-
-    Attributes:
-        error: why nothing was found; empty when the host answered, and then the rest holds.
-        refused: the host was reached but not trusted: its key is another, or it lets us not in.
-        driver: version of the loaded NVIDIA kernel driver; None where none is loaded.
-        containerd: version of containerd on PATH; None where there is none.
-        toolkit: version of nvidia-ctk on PATH; None where there is none.
-        nvidia_runtime: whether containerd's merged configuration has the nvidia runtime.
-        loaded: those of nouveau and nova_core that are loaded.
-        swap: active swap devices.
-        package_lock: the package manager's lock file that is held; empty when none is.
-        digests: sha256 (or ``missing``) of every file that our scripts placed, by path.
-        applied: phases (``prepare``, ``runtime``) whose state is on the host.
-        drift: by phase, what differs from what was placed: file paths, ``swap``, ``containerd``.
-        now: the host's clock, UTC.
-        simulated: the host says that it is a simulated one.
-    """
-
-    error: str = ""
-    refused: bool = False
-    os: str = ""
-    os_version: str = ""
-    arch: str = ""
-    kernel: str = ""
-    nvidia_devices: int = 0
-    loaded: tuple[str, ...] = ()
-    driver: str | None = None
-    containerd: str | None = None
-    toolkit: str | None = None
-    nvidia_runtime: bool = False
-    swap: tuple[str, ...] = ()
-    cgroup: int = 0
-    disk_free_mib: int = 0
-    package_lock: str = ""
-    boot_id: str = ""
-    reboot_required: bool = False
-    simulated: bool = False
-    now: str = ""
-    applied: tuple[str, ...] = ()
-    digests: Mapping[str, str] = dataclasses.field(default_factory=dict)
-    drift: Mapping[str, tuple[str, ...]] = dataclasses.field(default_factory=dict)
 
 
 async def observe(
@@ -223,20 +178,6 @@ def parse(lines: Iterable[str]) -> HostFacts:
         digests={path: digest for _, digest, path in sorted(digests)},
         drift=drift,
     )
-
-
-def drift(facts: HostFacts, phase: str) -> str | None:
-    """Why ``phase`` must be applied again on a host where it was applied: one line, else None.
-
-    The line ends with the host's time, so that the same drift found again reads differently. A
-    host that could not be looked at gives None: nothing is known.
-    """
-    if facts.error:
-        return None
-    if phase not in facts.applied:
-        return f"not applied on this host, {facts.now}"
-    found = facts.drift.get(phase)
-    return f"changed on the host: {', '.join(found)}, {facts.now}" if found else None
 
 
 def _split(text: str, parts: int) -> tuple[str, ...]:

@@ -12,7 +12,13 @@ import subprocess
 import sys
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+from .host_facts import HostFacts, drift
+from .preflight import judge
+
+if TYPE_CHECKING:
+    import config
 
 Json = dict[str, Any]
 
@@ -83,20 +89,20 @@ class Look:
 
         Args:
             request: ``context``, ``scheduling`` and ``validation`` (the documents of the pools),
-                ``configuration`` (as declared), ``privateKey``. It goes through a pipe, so that the
-                key is in no process argument and in no file.
+                ``hosts`` and ``bastion`` (as declared), ``privateKey``. It goes through a pipe, so
+                that the key is in no process argument and in no file.
         """
         pipe = self._process.stdin
         if pipe is None:
             raise RuntimeError("a look is asked once")
         if self._extent is Extent.CLUSTER:
-            request = {**request, "configuration": {}, "privateKey": ""}
+            request = {**request, "hosts": [], "privateKey": ""}
         json.dump(request, pipe)
         pipe.close()
         self._process.stdin = None
 
-    def result(self) -> Found:
-        """Waits for the findings, at most `LIMIT` seconds."""
+    def result(self, declared: config.Cluster) -> Found:
+        """Waits for the facts, at most `LIMIT` seconds, and holds them against what is declared."""
         try:
             output, errors = self._process.communicate(timeout=LIMIT)
         except subprocess.TimeoutExpired:
@@ -107,16 +113,23 @@ class Look:
             last = errors.strip().splitlines()[-1:] or ["no message"]
             return Found(unreachable=f"the look at the cluster failed: {last[0]}")
         seen = json.loads(output)
-        cluster, hosts = seen["cluster"], seen["hosts"]
+        cluster = seen["cluster"]
+        facts = {name: HostFacts(**each) for name, each in seen["hosts"].items()}
         said: dict[str, list[str]] = {"error": [], "warning": []}
-        for finding in hosts["findings"]:
-            said[finding["severity"]].append(finding["text"])
+        for host in declared.hosts:
+            if host.name in facts:
+                for finding in judge(host, facts[host.name], declared):
+                    said[finding.severity].append(str(finding))
+        changed = {
+            phase: {name: text for name, each in facts.items() if (text := drift(each, phase))}
+            for phase in ("prepare", "runtime")
+        }
         return Found(
             unreachable=cluster.get("unreachable", ""),
             problems=(*cluster["problems"], *said["error"]),
             warnings=tuple(said["warning"]),
-            prepare=hosts["drift"].get("prepare", {}),
-            runtime=hosts["drift"].get("runtime", {}),
+            prepare=changed["prepare"],
+            runtime=changed["runtime"],
             scheduling=cluster["scheduling"],
             validation=cluster["validation"],
         )
@@ -128,6 +141,6 @@ class NoLook:
     def ask(self, request: Json) -> None:
         """Nothing to do."""
 
-    def result(self) -> Found:
+    def result(self, declared: config.Cluster) -> Found:
         """Nothing found."""
         return Found()

@@ -7,7 +7,7 @@ from enum import StrEnum
 
 import config
 
-from .hosts import HostFacts
+from .host_facts import HostFacts
 
 SYSTEMS = ("debian", "ubuntu", "rhel", "rocky", "almalinux", "centos", "fedora", "amzn", "ol")
 ARCHITECTURES = ("x86_64", "aarch64", "arm64")

@@ -4,23 +4,47 @@
 # GPU_CLUSTER_ROOT, which is empty on real hosts. Keys may repeat (drift, digest).
 root=${GPU_CLUSTER_ROOT-}
 
+# One line each, whatever the value holds. A look waits for the slowest host, so nothing here
+# starts a process that the shell can do without.
 say() {
-    printf '%s=%s\n' "$1" "$(printf %s "$2" | tr '\n' ' ')"
+    key=$1
+    set -f
+    IFS='
+'
+    # shellcheck disable=SC2086 # split at line ends
+    set -- $2
+    IFS=' '
+    printf '%s=%s\n' "$key" "$*"
+    unset IFS
+    set +f
+}
+
+unquoted() {
+    value=${1#[\"\']}
+    value=${value%[\"\']}
 }
 
 os_release() {
-    sed -n "s/^$1=//p" "$root/etc/os-release" 2>/dev/null | head -n 1 | tr -d \"\'
+    [ -r "$root/etc/os-release" ] || return 0
+    while IFS='=' read -r name value; do
+        case $name in
+            ID) unquoted "$value" && say os "$value" ;;
+            VERSION_ID) unquoted "$value" && say os_version "$value" ;;
+        esac
+    done <"$root/etc/os-release"
 }
 
 nvidia_devices() {
+    count=0
     for device in "$root"/sys/bus/pci/devices/*; do
         [ -r "$device/vendor" ] && [ -r "$device/class" ] || continue
         read -r vendor <"$device/vendor"
         read -r class <"$device/class"
         case $vendor-$class in
-            0x10de-0x0300* | 0x10de-0x0302*) echo gpu ;;
+            0x10de-0x0300* | 0x10de-0x0302*) count=$((count + 1)) ;;
         esac
-    done | wc -l | tr -d ' '
+    done
+    say nvidia_devices "$count"
 }
 
 # dpkg and apt lock with fcntl, which /proc/locks shows by inode.
@@ -40,15 +64,14 @@ nvidia_runtime() {
         grep -q 'containerd\.runtimes\.nvidia\]' && echo yes || echo no
 }
 
-say os "$(os_release ID)"
-say os_version "$(os_release VERSION_ID)"
+os_release
 say arch "$(uname -m)"
 say kernel "$(uname -r)"
-say nvidia_devices "$(nvidia_devices)"
+nvidia_devices
 for module in nouveau nova_core; do
     [ -d "$root/sys/module/$module" ] && say loaded "$module"
 done
-say driver "$(sed -n 's/^NVRM version:.*Module  *\([0-9][0-9.]*\).*/\1/p' \
+[ -r "$root/proc/driver/nvidia/version" ] && say driver "$(sed -n 's/^NVRM version:.*Module  *\([0-9][0-9.]*\).*/\1/p' \
     "$root/proc/driver/nvidia/version" 2>/dev/null)"
 say containerd "$(timeout 5 containerd --version 2>/dev/null | awk '{ print $3 }' | sed 's/^v//')"
 say toolkit "$(timeout 5 nvidia-ctk --version 2>/dev/null | sed -n 's/.*version //p' | head -n 1)"
@@ -74,7 +97,8 @@ for written in "$root"/var/lib/gpu-cluster/*/written; do
     awk '{ path = $0; sub(/^[0-9a-f]+  /, "", path); last[path] = $1 }
         END { for (path in last) print last[path], path }' "$written" |
         while read -r wanted path; do
-            found=$(sha256sum <"$root$path" 2>/dev/null | cut -d ' ' -f 1)
+            found=$(sha256sum <"$root$path" 2>/dev/null)
+            found=${found%% *}
             say digest "$phase ${found:-missing} $path"
             [ "$found" = "$wanted" ] || say drift "$phase $path"
         done

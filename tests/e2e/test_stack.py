@@ -36,6 +36,15 @@ def figures(line: str) -> tuple[int, ...]:
     return tuple(int(number) for number in match.groups())
 
 
+def test_a_preview_before_the_first_run_shows_what_will_be_made(
+    project: Project, before: Before
+) -> None:
+    done = project.command("preview")
+    assert done.returncode == 0, done.stdout
+    assert re.fullmatch(r"preview: \d+ create", done.stdout.strip().splitlines()[-1])
+    assert snapshot.cluster(project) == before[0]
+
+
 def test_up_counts_all_declared_gpus(project: Project, before: Before) -> None:
     validated, declared, changed = figures(project.up())
     assert (validated, declared) == (32, 32)

@@ -12,7 +12,8 @@ import pytest
 
 import config
 from components.scripts.render import prepare, runtime
-from facts.hosts import HostFacts, drift, observe, parse
+from facts.host_facts import HostFacts, drift
+from facts.hosts import observe, parse
 from facts.preflight import Severity, judge
 from simulator import hosts as simulated
 
