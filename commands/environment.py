@@ -10,6 +10,7 @@ import os
 import secrets
 import shlex
 import sys
+import time
 from pathlib import Path
 
 import toolchain
@@ -17,6 +18,9 @@ import toolchain
 from .stack import Stack
 
 ROOT = Path(__file__).resolve().parent.parent
+
+#: Seconds after which a temporary kubeconfig belongs to no run any more.
+LEFT_AFTER = 3600
 
 TOOLS = (
     "pulumi",
@@ -39,6 +43,19 @@ def _passphrase_file() -> Path:
     return path
 
 
+def _scratch(stack: Stack) -> Path:
+    """Temporary files of a stack's runs, for its owner only.
+
+    The Kubernetes plugin writes the kubeconfig of each Helm release into a temporary file and
+    leaves it there (pulumi-kubernetes 4.25.0); what an earlier run left is removed.
+    """
+    stack.scratch.mkdir(parents=True, exist_ok=True, mode=0o700)
+    for left in stack.scratch.glob("kubeconfig*"):
+        if time.time() - left.stat().st_mtime > LEFT_AFTER:
+            left.unlink(missing_ok=True)
+    return stack.scratch
+
+
 def variables(stack: Stack) -> dict[str, str]:
     """What a stack's commands need in their environment beyond what is set already.
 
@@ -54,6 +71,7 @@ def variables(stack: Stack) -> dict[str, str]:
         "GPU_CLUSTER_HOME": str(ROOT),
         "PULUMI_HOME": str(cache / "pulumi"),
         "PULUMI_SKIP_UPDATE_CHECK": "true",
+        "TMPDIR": str(_scratch(stack)),
     }
     if "PULUMI_BACKEND_URL" not in os.environ:
         state = cache / ("embedded/state" if stack.embedded else "state")

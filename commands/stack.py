@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -64,6 +65,11 @@ class Stack:
         return toolchain.cache_dir() / "embedded" / self.name
 
     @property
+    def scratch(self) -> Path:
+        """Where its runs put temporary files."""
+        return toolchain.cache_dir() / "tmp" / self.name
+
+    @property
     def kubeconfig(self) -> Path:
         """The embedded cluster's kubeconfig; a stand-in's context bears the real one's name."""
         return self.folder / ("stand-in.kubeconfig" if self.stand_in else "kubeconfig")
@@ -105,6 +111,7 @@ class Stack:
         if not self.embedded:
             return
         self.kubeconfig.unlink(missing_ok=True)
+        shutil.rmtree(self.scratch, ignore_errors=True)
         simulator.down(self.name)
         simulated_hosts.down(self.name)
 
