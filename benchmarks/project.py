@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import shutil
 import socket
-import subprocess
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -17,6 +16,7 @@ import yaml
 
 import simulator
 import toolchain
+from commands.files import copy_project
 from simulator import hosts as simulated_hosts
 
 from .measure import Sample, timed
@@ -94,7 +94,7 @@ def running(nodes: int) -> Iterator[Project]:
     embedded = toolchain.cache_dir() / "embedded"
     with tempfile.TemporaryDirectory(prefix="gpu-cluster-bench-") as temporary:
         folder, state = Path(temporary, "project"), Path(temporary, "state")
-        copy(folder)
+        copy_project(folder)
         state.mkdir()
         document = configuration(stack, nodes, _free_ports(HOSTS))
         (folder / f"Pulumi.{stack}.yaml").write_text(
@@ -118,22 +118,6 @@ def running(nodes: int) -> Iterator[Project]:
             shutil.rmtree(embedded / stack, ignore_errors=True)
             for left in (f"{stack}.salt", f".{stack}.lock"):
                 (embedded / left).unlink(missing_ok=True)
-
-
-def copy(folder: Path) -> None:
-    """Copies what git knows of the project or would know, without its tests."""
-    listed = subprocess.run(
-        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
-        cwd=ROOT,
-        check=True,
-        capture_output=True,
-        text=True,
-    ).stdout.split("\0")
-    for name in filter(None, listed):
-        if (ROOT / name).is_file() and not name.startswith("tests/"):
-            (folder / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy2(ROOT / name, folder / name)
-    (folder / "venv").symlink_to(ROOT / "venv")
 
 
 def _free_ports(count: int) -> tuple[int, ...]:

@@ -11,6 +11,7 @@ import toolchain
 from components.scripts import render
 
 from .environment import ROOT
+from .files import project_files
 
 #: Checked otherwise: parts of host scripts are judged as they are assembled, below, and the two
 #: launchers are read by both sh and Python.
@@ -19,19 +20,12 @@ ELSEWHERE = ("components/scripts/", "toolchain/plugins/pulumi-")
 
 def shell_scripts() -> list[str]:
     """Files of the project that a POSIX shell or bash reads, by name or by their first line."""
-    listed = subprocess.run(
-        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
-        cwd=ROOT,
-        check=True,
-        capture_output=True,
-        text=True,
-    ).stdout.split("\0")
-    return [name for name in listed if name and not name.startswith(ELSEWHERE) and _is_shell(name)]
+    return [name for name in project_files() if not name.startswith(ELSEWHERE) and _is_shell(name)]
 
 
 def _is_shell(name: str) -> bool:
     path = ROOT / name
-    if not path.is_file() or path.suffix not in ("", ".sh"):
+    if path.suffix not in ("", ".sh"):
         return False
     with path.open("rb") as file:
         first = file.readline().strip()

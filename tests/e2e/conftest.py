@@ -29,4 +29,6 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
         simulated_hosts.down(stack)
         embedded = toolchain.cache_dir() / "embedded"
         shutil.rmtree(embedded / stack, ignore_errors=True)
-        (embedded / f"{stack}.salt").unlink(missing_ok=True)
+        shutil.rmtree(toolchain.cache_dir() / "tmp" / stack, ignore_errors=True)
+        for left in (f"{stack}.salt", f".{stack}.lock"):
+            (embedded / left).unlink(missing_ok=True)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 import re
-import shutil
 import signal
 import socket
 import subprocess
@@ -20,10 +19,10 @@ import yaml
 
 import simulator
 import toolchain
+from commands.files import copy_project
 from facts.api import Client, connect
 from simulator import hosts as simulated_hosts
 
-ROOT = Path(__file__).parents[2]
 LIMIT = 240
 """Seconds for any one command."""
 PRIVATE = re.compile("BEGIN OPENSSH PRIVATE KEY")
@@ -54,18 +53,7 @@ class Project:
     @classmethod
     def make(cls, folder: Path, stack: str) -> Project:
         root, state = folder / "project", folder / "state"
-        listed = subprocess.run(
-            ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
-            cwd=ROOT,
-            check=True,
-            capture_output=True,
-            text=True,
-        ).stdout.split("\0")
-        for name in filter(None, listed):
-            if (ROOT / name).is_file() and not name.startswith("tests/"):
-                (root / name).parent.mkdir(parents=True, exist_ok=True)
-                shutil.copy2(ROOT / name, root / name)
-        (root / "venv").symlink_to(ROOT / "venv")
+        copy_project(root)
         state.mkdir()
         kept = {
             name: value

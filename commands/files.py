@@ -1,0 +1,30 @@
+"""The project's own files, as git knows them or would."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+
+from .environment import ROOT
+
+
+def project_files() -> list[str]:
+    """Paths below the project: tracked files and new ones that git does not ignore."""
+    listed = subprocess.run(
+        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
+        cwd=ROOT,
+        check=True,
+        capture_output=True,
+        text=True,
+    ).stdout.split("\0")
+    return [name for name in listed if name and (ROOT / name).is_file()]
+
+
+def copy_project(folder: Path) -> None:
+    """Copies the project without its tests, with its virtual environment as a link."""
+    for name in project_files():
+        if not name.startswith("tests/"):
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(ROOT / name, folder / name)
+    (folder / "venv").symlink_to(ROOT / "venv")
