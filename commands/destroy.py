@@ -7,7 +7,7 @@ import time
 
 from pulumi import automation
 
-from .engine import color, say, select
+from .engine import color, interrupted, say, select
 from .stack import Stack
 from .up import changed
 
@@ -23,7 +23,9 @@ def destroy(stack: Stack) -> int:
         return 0
     stack.start()
     try:
-        result = selected.destroy(on_output=say, on_error=say, color=color())
+        result = selected.destroy(
+            on_output=say, on_error=say, color=color(), refresh=interrupted(selected)
+        )
     except automation.CommandError:
         print("destroy: failed; the cause stands above")
         sys.exit(1)

@@ -35,6 +35,15 @@ def select(stack: Stack) -> automation.Stack:
     return selected
 
 
+def interrupted(stack: automation.Stack) -> bool:
+    """Whether a killed run left operations of which the state does not know how they ended.
+
+    Such a run is followed by one that reads the real state first: a release that is gone, for
+    instance, can't be uninstalled again.
+    """
+    return bool((stack.export_stack().deployment or {}).get("pending_operations"))
+
+
 def _abandoned(environment: dict[str, str], stack: Stack) -> bool:
     """Whether the local backend's lock was left by a process of this machine that is gone.
 

@@ -15,7 +15,7 @@ from components.pools import labels
 from facts.api import Json
 from facts.cluster import nodes_by_name
 
-from .engine import POLICIES, color, say, select
+from .engine import POLICIES, color, interrupted, say, select
 from .stack import Stack
 
 
@@ -60,7 +60,13 @@ def run(stack: Stack) -> None:
     selected = select(stack)
     stack.start()
     try:
-        result = selected.up(on_output=say, on_error=say, color=color(), policy_packs=[POLICIES])
+        result = selected.up(
+            on_output=say,
+            on_error=say,
+            color=color(),
+            policy_packs=[POLICIES],
+            refresh=interrupted(selected),
+        )
     except automation.CommandError:
         print(f"up: failed after {time.monotonic() - started:.0f} s; the cause stands above")
         sys.exit(1)

@@ -95,7 +95,8 @@ def sshd_config(spec: Spec) -> str:
 
 def root(folder: Path) -> Path | None:
     """The host's file system as seen from this machine, while the host runs."""
-    for pid in processes.find(folder):
+    # The oldest process is the host's first, which lives as long as the host; pids start again.
+    for pid in sorted(processes.find(folder), key=processes.started):
         view = Path(f"/proc/{pid}/root")
         if (view / "run/gpu-cluster-simulated").exists():
             return view

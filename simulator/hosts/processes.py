@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -42,6 +43,15 @@ def find(folder: Path) -> list[int]:
         except OSError:
             continue
     return sorted(found)
+
+
+def started(pid: int) -> int:
+    """When a process started, in clock ticks after boot (proc(5), field 22 of ``stat``)."""
+    try:
+        text = Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return sys.maxsize
+    return int(text[text.rindex(")") + 2 :].split()[19])
 
 
 def _recorded(folder: Path) -> list[int]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -45,6 +46,12 @@ class Recorder(mocks.Mocks):
 def declare(program: Any, *, preview: bool) -> Recorder:
     """Runs a program against the recorder and waits until everything is declared."""
     recorder = Recorder()
+    loop = asyncio.new_event_loop()
+    asyncio.set_event_loop(loop)
     mocks.set_mocks(recorder, project="gpu-cluster", stack="test", preview=preview)
-    pulumi.runtime.test(program)()
+    try:
+        pulumi.runtime.test(program)()
+    finally:
+        loop.close()
+        asyncio.set_event_loop(None)
     return recorder

@@ -15,10 +15,8 @@ from rich.console import Console
 
 from toolchain import __main__ as command
 from toolchain import golang, launcher
-from toolchain.gobuild import Builder, Load
 from toolchain.machine import Platform
 from toolchain.maker import Maker
-from toolchain.modules import MODULES
 from toolchain.pins import PINS, GoPackage
 from toolchain.progress import Steps, clock, left
 from toolchain.releases import Downloads
@@ -208,15 +206,6 @@ def test_a_failed_build_shows_the_compilers_last_lines(building: Toolchain, tmp_
     with pytest.raises(ToolchainError, match=r"(?s)go build` failed:.*undefined: x.*GOPROXY"):
         building.ensure("etcd")
     assert not list((building.cache / "tools").glob("store/*"))
-
-
-def test_a_module_that_needs_a_c_compiler_says_so(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("PATH", str(tmp_path))
-    builder = Builder(tmp_path / "go", tmp_path)
-    with pytest.raises(ToolchainError, match=r"found none of cc, gcc, clang.*cure: install one"):
-        builder.build(MODULES["nvidia"], [PINS["nvidia-ctk"]], Load(1, 1), quiet())
 
 
 def test_a_go_that_is_too_old_is_passed_over_for_the_wheel(
