@@ -43,15 +43,18 @@ class Recorder(mocks.Mocks):
         return [resource for resource in self.resources if resource.token == token]
 
 
+#: One loop for all tests, never closed: the mocked monitor answers in threads of its executor, and
+#: the SDK gives each of them an event loop that nobody closes when the threads end.
+LOOP = asyncio.new_event_loop()
+
+
 def declare(program: Any, *, preview: bool) -> Recorder:
     """Runs a program against the recorder and waits until everything is declared."""
     recorder = Recorder()
-    loop = asyncio.new_event_loop()
-    asyncio.set_event_loop(loop)
-    mocks.set_mocks(recorder, project="gpu-cluster", stack="test", preview=preview)
+    asyncio.set_event_loop(LOOP)
     try:
+        mocks.set_mocks(recorder, project="gpu-cluster", stack="test", preview=preview)
         pulumi.runtime.test(program)()
     finally:
-        loop.close()
         asyncio.set_event_loop(None)
     return recorder
