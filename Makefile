@@ -19,7 +19,7 @@ $(VENV): requirements.lock
 
 .PHONY: help
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: up
 up: $(VENV) ## bring the stack up: toolchain, embedded cluster, hosts, GPUs counted
@@ -52,6 +52,18 @@ tools: $(VENV) ## show the toolchain, build what is missing
 .PHONY: test
 test: $(VENV) ## run the whole bounded test suite
 	@venv/bin/python -m pytest --numprocesses 3 --dist loadfile
+
+.PHONY: test-hosts
+test-hosts: $(VENV) ## the full proof of host preparation and container runtime
+	@venv/bin/python -m pytest -m '' tests/hosts
+
+.PHONY: test-platform
+test-platform: $(VENV) ## the full proof of the platforms
+	@venv/bin/python -m pytest -m '' tests/platform
+
+.PHONY: test-rules
+test-rules: $(VENV) ## the full proof of the rules
+	@venv/bin/python -m pytest -m '' tests/rules
 
 .PHONY: check
 check: $(VENV) ## lint, types, layers
