@@ -8,6 +8,8 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+from commands.environment import local_backend
+
 from .project import Project
 
 BARE = Path(__file__).parent / "bare"
@@ -97,4 +99,4 @@ def make(ours: Project) -> tuple[Path, dict[str, str]]:
         (folder / shared).symlink_to(ours.folder / shared)
     state = ours.state.with_name("bare-state")
     shutil.copytree(ours.state, state)
-    return folder, {**ours.environment, "PULUMI_BACKEND_URL": f"file://{state}"}
+    return folder, {**ours.environment, "PULUMI_BACKEND_URL": local_backend(state)}

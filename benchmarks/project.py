@@ -16,6 +16,7 @@ import yaml
 
 import simulator
 import toolchain
+from commands.environment import local_backend
 from commands.files import copy_project
 from simulator import hosts as simulated_hosts
 
@@ -103,7 +104,7 @@ def running(nodes: int) -> Iterator[Project]:
         environment = {
             **{key: value for key, value in os.environ.items() if not key.startswith(OWN)},
             "STACK": stack,
-            "PULUMI_BACKEND_URL": f"file://{state}",
+            "PULUMI_BACKEND_URL": local_backend(state),
         }
         try:
             timed(["venv/bin/python", "-m", "commands.start"], folder, environment)

@@ -7,7 +7,7 @@ import time
 
 from pulumi import automation
 
-from .engine import color, interrupted, say, select
+from .engine import color, say, select, stale
 from .stack import Stack
 from .up import changed
 
@@ -24,7 +24,7 @@ def destroy(stack: Stack) -> int:
     stack.start()
     try:
         result = selected.destroy(
-            on_output=say, on_error=say, color=color(), refresh=interrupted(selected)
+            on_output=say, on_error=say, color=color(), refresh=stale(selected, stack)
         )
     except automation.CommandError:
         print("destroy: failed; the cause stands above")

@@ -35,13 +35,16 @@ def select(stack: Stack) -> automation.Stack:
     return selected
 
 
-def interrupted(stack: automation.Stack) -> bool:
-    """Whether a killed run left operations of which the state does not know how they ended.
+def stale(selected: automation.Stack, stack: Stack) -> bool:
+    """Whether the state may tell of things that are gone, so that the run reads them first.
 
-    Such a run is followed by one that reads the real state first: a release that is gone, for
-    instance, can't be uninstalled again.
+    A killed run left operations of which the state does not know how they ended, or the embedded
+    cluster was made anew: a release that is gone, for instance, can't be uninstalled again.
     """
-    return bool((stack.export_stack().deployment or {}).get("pending_operations"))
+    if stack.replaced():
+        print("The embedded cluster was made anew since the last run: its objects are read first.")
+        return True
+    return bool((selected.export_stack().deployment or {}).get("pending_operations"))
 
 
 def _abandoned(environment: dict[str, str], stack: Stack) -> bool:
@@ -52,7 +55,8 @@ def _abandoned(environment: dict[str, str], stack: Stack) -> bool:
     url = environment.get("PULUMI_BACKEND_URL") or os.environ.get("PULUMI_BACKEND_URL", "")
     if not url.startswith("file://"):
         return False
-    folder = Path(url.removeprefix("file://")).expanduser() / ".pulumi" / "locks"
+    path = url.removeprefix("file://").partition("?")[0]
+    folder = Path(path).expanduser() / ".pulumi" / "locks"
     locks = list(folder.glob(f"organization/gpu-cluster/{stack.name}/*.json"))
     return bool(locks) and not any(_held(lock) for lock in locks)
 

@@ -56,6 +56,16 @@ def _scratch(stack: Stack) -> Path:
     return stack.scratch
 
 
+def local_backend(folder: Path) -> str:
+    """URL of a local backend that a kill in the middle of a write can't break.
+
+    By default the backend keeps attributes beside each file and writes them in place: a kill then
+    leaves an empty one, and every later command ends with ``failed to load checkpoint: EOF``
+    (gocloud.dev v0.46.0, blob/fileblob/attrs.go). The state itself is renamed into place.
+    """
+    return f"file://{folder}?metadata=skip"
+
+
 def variables(stack: Stack) -> dict[str, str]:
     """What a stack's commands need in their environment beyond what is set already.
 
@@ -76,7 +86,7 @@ def variables(stack: Stack) -> dict[str, str]:
     if "PULUMI_BACKEND_URL" not in os.environ:
         state = cache / ("embedded/state" if stack.embedded else "state")
         state.mkdir(parents=True, exist_ok=True)
-        result["PULUMI_BACKEND_URL"] = f"file://{state}"
+        result["PULUMI_BACKEND_URL"] = local_backend(state)
     if stack.embedded:
         if not {"PULUMI_CONFIG_PASSPHRASE", "PULUMI_CONFIG_PASSPHRASE_FILE"} & os.environ.keys():
             result["PULUMI_CONFIG_PASSPHRASE_FILE"] = str(_passphrase_file())

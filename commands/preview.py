@@ -6,7 +6,7 @@ import sys
 
 from pulumi import automation
 
-from .engine import POLICIES, color, say, select
+from .engine import POLICIES, color, say, select, stale
 from .stack import Stack
 
 
@@ -16,7 +16,12 @@ def run(stack: Stack) -> None:
     stack.start()
     try:
         result = selected.preview(
-            on_output=say, on_error=say, color=color(), policy_packs=[POLICIES], diff=True
+            on_output=say,
+            on_error=say,
+            color=color(),
+            policy_packs=[POLICIES],
+            diff=True,
+            refresh=stale(selected, stack),
         )
     except automation.CommandError:
         print("preview: failed; the cause stands above")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import shutil
 import sys
@@ -106,10 +107,35 @@ class Stack:
             self.kubeconfig.touch(mode=0o600)
             self.kubeconfig.write_text(yaml.safe_dump(content))
 
+    @property
+    def _identity(self) -> str:
+        """What tells one embedded cluster from another of the same name: its authority's key."""
+        authority = simulator.authority(self.name)
+        return hashlib.sha256(authority.read_bytes()).hexdigest() if authority.exists() else ""
+
+    @property
+    def _remembered(self) -> Path:
+        return self.folder.with_name(f"{self.name}.cluster")
+
+    def replaced(self) -> bool:
+        """Whether the embedded cluster is not the one that the last finished run worked on.
+
+        Its folder was removed, or it could not be started again and was made anew: the state then
+        tells of objects that are gone.
+        """
+        path = self._remembered
+        return self.embedded and path.exists() and path.read_text() != self._identity
+
+    def remember(self) -> None:
+        """Notes which embedded cluster the state is of; after a finished run."""
+        if self.embedded:
+            self._remembered.write_text(self._identity)
+
     def stop(self) -> None:
         """Stops the embedded cluster and its hosts."""
         if not self.embedded:
             return
+        self._remembered.unlink(missing_ok=True)
         self.kubeconfig.unlink(missing_ok=True)
         shutil.rmtree(self.scratch, ignore_errors=True)
         simulator.down(self.name)

@@ -15,7 +15,7 @@ from components.pools import labels
 from facts.api import Json
 from facts.cluster import nodes_by_name
 
-from .engine import POLICIES, color, interrupted, say, select
+from .engine import POLICIES, color, say, select, stale
 from .stack import Stack
 
 
@@ -59,17 +59,21 @@ def run(stack: Stack) -> None:
     started = time.monotonic()
     selected = select(stack)
     stack.start()
+    outdated = stale(selected, stack)
+    if not outdated:
+        stack.remember()
     try:
         result = selected.up(
             on_output=say,
             on_error=say,
             color=color(),
             policy_packs=[POLICIES],
-            refresh=interrupted(selected),
+            refresh=outdated,
         )
     except automation.CommandError:
         print(f"up: failed after {time.monotonic() - started:.0f} s; the cause stands above")
         sys.exit(1)
+    stack.remember()
     outputs = {name: output.value for name, output in result.outputs.items()}
     live = asyncio.run(nodes_by_name(stack.cluster.kubernetes.context))
     table = node_table(stack, outputs["nodes"], live)

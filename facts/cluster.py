@@ -17,13 +17,15 @@ def _some(names: list[str]) -> str:
 
 
 def scheduling_drift(members: list[Json], document: Json) -> str | None:
-    """What the nodes of a pool lack of the labels and taints that an earlier run gave them.
+    """What the nodes of a pool lack of its labels and taints; None where nothing differs.
 
-    None where nothing differs, and where no earlier run touched the pool.
+    Nodes that no run touched are a finding too: the state can't tell whether this is the first run
+    or the nodes were made anew since the last one.
     """
     manager = document["manager"]
-    if not any(managed_by(node, manager) for node in members):
-        return None
+    declared = document["labels"] or document["taints"]
+    if declared and not any(managed_by(node, manager) for node in members):
+        return f"not applied on {_some([node['metadata']['name'] for node in members])}"
     findings: dict[str, list[str]] = {}
     for node in members:
         name = node["metadata"]["name"]
@@ -42,9 +44,9 @@ def scheduling_drift(members: list[Json], document: Json) -> str | None:
 
 
 def validation_drift(members: list[Json], document: Json, job: Json | None) -> str | None:
-    """Why a pool's validation Job no longer stands for its nodes; None where it does, or is new."""
+    """Why no validation Job stands for the pool's nodes; None where one does."""
     if job is None:
-        return None
+        return "no validation Job in the cluster"
     if not job["metadata"].get("annotations", {}).get(VALIDATED):
         return "an earlier validation did not finish"
     declared = document["gpus"]

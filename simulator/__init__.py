@@ -7,6 +7,15 @@ Whatever is simulated is marked so: nodes by annotations, logs by their first li
 """
 
 from simulator.control_plane import SimulatorError
-from simulator.embedded import Embedded, Status, down, set_fault, status, up
+from simulator.embedded import Embedded, Status, authority, down, set_fault, status, up
 
-__all__ = ["Embedded", "SimulatorError", "Status", "down", "set_fault", "status", "up"]
+__all__ = [
+    "Embedded",
+    "SimulatorError",
+    "Status",
+    "authority",
+    "down",
+    "set_fault",
+    "status",
+    "up",
+]

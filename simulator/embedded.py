@@ -95,6 +95,11 @@ def down(name: str) -> None:
             plane.directory.rmdir()
 
 
+def authority(name: str) -> Path:
+    """The cluster's certificate authority, made with the cluster; may not exist."""
+    return ControlPlane(name).cluster / "pki" / "ca.crt"
+
+
 def status(name: str) -> Status:
     """What runs; never starts or changes anything."""
     plane = ControlPlane(name)

@@ -13,10 +13,12 @@ from simulator.hosts.model import HostError
 
 
 @contextlib.contextmanager
-def locked(path: Path, limit: float) -> Iterator[None]:
+def locked(path: Path, limit: float) -> Iterator[int]:
     """Hold an exclusive ``flock`` on ``path``.
 
     The kernel drops it when the process ends, also by a kill, so it is never stale.
+
+    Yields its file descriptor: a child that gets it holds the lock until it closes it.
 
     :param limit: seconds to wait for another holder.
     :raises HostError: another process held it for longer than ``limit``.
@@ -35,6 +37,6 @@ def locked(path: Path, limit: float) -> Iterator[None]:
                         f"{path}: held by another run for {limit:.0f} s; wait for it or end it"
                     ) from None
                 time.sleep(0.05)
-        yield
+        yield descriptor
     finally:
         os.close(descriptor)

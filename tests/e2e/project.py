@@ -19,6 +19,7 @@ import yaml
 
 import simulator
 import toolchain
+from commands.environment import local_backend
 from commands.files import copy_project
 from facts.api import Client, connect
 from simulator import hosts as simulated_hosts
@@ -63,7 +64,7 @@ class Project:
         environment = {
             **kept,
             "STACK": stack,
-            "PULUMI_BACKEND_URL": f"file://{state}",
+            "PULUMI_BACKEND_URL": local_backend(state),
             "GPU_CHARTS": os.environ.get("GPU_CHARTS", "simulator/charts"),
         }
         project = cls(root, state, stack, environment)

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+import simulator
+
 from . import snapshot
 from .project import Project
 from .test_stack import figures
@@ -53,6 +55,27 @@ def test_a_killed_up_and_a_killed_destroy_converge(project: Project, resource: s
 
     assert snapshot.cluster(project) == objects
     assert hosts == {name: snapshot.host(project.host_root(name)) for name in hosts}
+
+
+def test_a_cluster_made_anew_gets_everything_again(project: Project) -> None:
+    assert figures(project.up())[:2] == (32, 32)
+    simulator.down(project.stack)
+    again = project.command("up")
+    assert "made anew" in again.stdout
+    assert figures(again.stdout.strip().splitlines()[-1])[:2] == (32, 32), again.stdout
+    assert "nvidia.com/gpu=present:NoSchedule" in again.stdout
+    assert figures(project.up()) == (32, 32, 0)
+    simulator.down(project.stack)
+    done = project.command("destroy")
+    assert done.returncode == 0, done.stdout
+
+
+def test_an_empty_attributes_file_of_a_killed_write_stops_nothing(project: Project) -> None:
+    assert project.pulumi("stack", "export").returncode == 0
+    assert list(project.state.rglob("*.attrs")) == []
+    (path,) = (project.state / ".pulumi" / "stacks").rglob(f"{project.stack}.json")
+    path.with_name(f"{path.name}.attrs").touch()
+    assert project.pulumi("stack", "export").returncode == 0
 
 
 def test_no_plugin_outlives_its_engine(project: Project) -> None:

@@ -64,7 +64,7 @@ def test_down_leaves_nothing(cluster: str, namespaces: None, mode: str) -> None:
     simulated.down(cluster)
 
 
-@pytest.mark.parametrize("stage", ["ssh/host_key", "spec.json", "pid", "log"])
+@pytest.mark.parametrize("stage", ["ssh/host_key", "spec.json", "start.lock", "pid", "log"])
 def test_down_cleans_up_after_a_killed_up(cluster: str, namespaces: None, stage: str) -> None:
     ports = [free_port(), free_port()]
     program = (
@@ -80,6 +80,27 @@ def test_down_cleans_up_after_a_killed_up(cluster: str, namespaces: None, stage:
     started.send_signal(signal.SIGKILL)
     started.wait(timeout=10)
     assert mark.exists()
+    simulated.down(cluster)
+    assert traces(cluster) == []
+
+
+def test_a_host_of_a_run_killed_before_it_wrote_the_process_down_ends(
+    cluster: str, namespaces: None
+) -> None:
+    program = (
+        "import os, signal; from simulator import hosts; from simulator.hosts import processes;"
+        "from tests.hosts.machine import Declared;"
+        "processes.started = lambda pid: os.kill(os.getpid(), signal.SIGKILL);"
+        f"hosts.up({cluster!r}, [Declared('gpu-1', {free_port()})],"
+        f" hosts.client_key({cluster!r})[1])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=Path(__file__).parents[2], check=False
+    )
+    assert done.returncode == -signal.SIGKILL
+    deadline = time.monotonic() + 10
+    while processes.find(hosts_dir(cluster) / "gpu-1"):
+        assert time.monotonic() < deadline, "it began without its process written down"
     simulated.down(cluster)
     assert traces(cluster) == []
 

@@ -64,9 +64,11 @@ def test_a_selector_must_find_as_many_nodes_as_declared() -> None:
         pool_members([node("a", labels={"kind": "l4"}), node("b")], pool)
 
 
-def test_nodes_that_no_run_touched_have_no_drift() -> None:
+def test_nodes_made_anew_are_a_finding_unless_nothing_is_declared() -> None:
     document = {"manager": "m", "labels": {"a": "b"}, "taints": [GPU]}
-    assert scheduling_drift([node("gpu-1")], document) is None
+    assert scheduling_drift([node("gpu-1")], document) == "not applied on gpu-1"
+    nothing = {"manager": "m", "labels": {}, "taints": []}
+    assert scheduling_drift([node("gpu-1")], nothing) is None
 
 
 def test_lost_labels_and_taints_are_found_by_node() -> None:
@@ -87,7 +89,7 @@ def test_a_validation_holds_only_while_all_gpus_are_offered() -> None:
     assert validation_drift([whole], document, validated) is None
     assert validation_drift([whole, short], document, validated) == "gpu-2 offers 7 of 8 GPUs"
     assert validation_drift([whole], document, {"metadata": {}}) is not None
-    assert validation_drift([short], document, None) is None
+    assert validation_drift([whole], document, None) == "no validation Job in the cluster"
 
 
 @pytest.mark.parametrize(
