@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import signal
 import sys
 from types import FrameType
@@ -22,6 +23,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="benchmarks", description=__doc__)
     parser.add_argument("only", nargs="?", choices=ALL, help="one benchmark; all without it")
     only = parser.parse_args().only
+    # The peers' modules were compiled at install, ours are at their first run: let them be kept.
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     signal.signal(signal.SIGTERM, _stop)  # so that clusters are stopped on the way out
     try:
         met = [run() for name, run in ALL.items() if only in (None, name)]
