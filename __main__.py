@@ -59,7 +59,6 @@ def main() -> None:
                 validation_document(cluster, pool, stack) for pool in gpu_pools(cluster)
             ],
             "hosts": [host.model_dump(mode="json") for host in cluster.hosts],
-            "bastion": cluster.ssh.bastion and cluster.ssh.bastion.model_dump(mode="json"),
             "privateKey": key,
         }
     )

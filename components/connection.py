@@ -14,17 +14,17 @@ def connection(
     """Connection to a host, its key checked, through the bastion where there is one.
 
     Args:
-        host: the host; its ``host_key`` is required by the configuration.
-        ssh: limits and bastion of the stack.
+        host: the host; its ``host_key`` is required by the configuration, as its bastion's is.
+        ssh: limits of the stack.
         private_key: an OpenSSH private key, a secret.
     """
     proxy = None
-    if ssh.bastion is not None:
+    if host.bastion is not None:
         proxy = command.remote.ProxyConnectionArgs(
-            host=ssh.bastion.address,
-            port=ssh.bastion.port,
-            user=ssh.bastion.user,
-            host_key=ssh.bastion.host_key,
+            host=host.bastion.address,
+            port=host.bastion.port,
+            user=host.bastion.user,
+            host_key=host.bastion.host_key,
             private_key=private_key,
             dial_error_limit=ssh.dial_error_limit,
             per_dial_timeout=ssh.per_dial_timeout_seconds,

@@ -36,10 +36,6 @@ class ContainerRuntime(pulumi.ComponentResource):
     ) -> None:
         super().__init__(self.TYPE, name, None, opts)
         hosts = gpu_hosts(args.cluster)
-
-        def script(host: config.Host) -> str:
-            return runtime_script(args.cluster, host)
-
-        host_commands(self, name, hosts, args, script)
+        host_commands(self, name, hosts, args, runtime_script)
         self.hosts = pulumi.Output.from_input([host.name for host in hosts])
         self.register_outputs({"hosts": self.hosts})

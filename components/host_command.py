@@ -34,7 +34,7 @@ def host_commands(
     name: str,
     hosts: tuple[config.Host, ...],
     args: HostsArgs,
-    script: Callable[[config.Host], str],
+    script: Callable[[config.Cluster, config.Host], str],
 ) -> dict[str, command.remote.Command]:
     """The commands of one phase, by host.
 
@@ -52,7 +52,7 @@ def host_commands(
             create=line,
             update=update,
             delete=command_line(host, ssh, "undo"),
-            stdin=script(host),
+            stdin=script(args.cluster.of(host), host),
             logging=command.remote.Logging.NONE,
             add_previous_output_in_env=False,
             opts=pulumi.ResourceOptions(parent=parent, ignore_changes=ignored),

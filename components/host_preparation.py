@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import pulumi
 
-import config
-
 from .host_command import HostsArgs, host_commands
 from .scripts import prepare_script
 
@@ -25,10 +23,6 @@ class HostPreparation(pulumi.ComponentResource):
         self, name: str, args: HostsArgs, opts: pulumi.ResourceOptions | None = None
     ) -> None:
         super().__init__(self.TYPE, name, None, opts)
-
-        def script(host: config.Host) -> str:
-            return prepare_script(args.cluster, host)
-
-        host_commands(self, name, args.cluster.hosts, args, script)
+        host_commands(self, name, args.cluster.hosts, args, prepare_script)
         self.hosts = pulumi.Output.from_input([host.name for host in args.cluster.hosts])
         self.register_outputs({"hosts": self.hosts})

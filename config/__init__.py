@@ -19,14 +19,17 @@ if TYPE_CHECKING:
     from config.driver import Driver, DriverSource
     from config.gpu_operator import GpuOperator
     from config.host import Host, Role
+    from config.inventory import origins
     from config.kubernetes import Kubernetes
     from config.loader import load
     from config.platform import Platform
     from config.pool import Pool
     from config.problem import ConfigError, Problem
+    from config.reboot import Reboot, RebootWhen
     from config.runtime import DefaultRuntime, Engine, Runtime
     from config.ssh import Bastion, Ssh
     from config.stack_file import load_stack_file
+    from config.system import Firewall, LimitItem, Selinux, System
     from config.taint import Effect, Taint
     from config.validation import Validation
 
@@ -42,19 +45,26 @@ _HOMES = {
     "DriverSource": "config.driver",
     "Effect": "config.taint",
     "Engine": "config.runtime",
+    "Firewall": "config.system",
     "GpuOperator": "config.gpu_operator",
     "Host": "config.host",
     "Kubernetes": "config.kubernetes",
+    "LimitItem": "config.system",
     "Platform": "config.platform",
     "Pool": "config.pool",
     "Problem": "config.problem",
+    "Reboot": "config.reboot",
+    "RebootWhen": "config.reboot",
     "Role": "config.host",
     "Runtime": "config.runtime",
+    "Selinux": "config.system",
     "Ssh": "config.ssh",
+    "System": "config.system",
     "Taint": "config.taint",
     "Validation": "config.validation",
     "load": "config.loader",
     "load_stack_file": "config.stack_file",
+    "origins": "config.inventory",
 }
 
 __all__ = [
@@ -69,19 +79,26 @@ __all__ = [
     "DriverSource",
     "Effect",
     "Engine",
+    "Firewall",
     "GpuOperator",
     "Host",
     "Kubernetes",
+    "LimitItem",
     "Platform",
     "Pool",
     "Problem",
+    "Reboot",
+    "RebootWhen",
     "Role",
     "Runtime",
+    "Selinux",
     "Ssh",
+    "System",
     "Taint",
     "Validation",
     "load",
     "load_stack_file",
+    "origins",
 ]
 
 

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from contextlib import suppress
 from typing import Any, Literal
 
-from pydantic import Field, ValidationError, model_validator
+from pydantic import Field, model_validator
 from pydantic_core import PydanticCustomError
 
 from config.advice import advice
@@ -16,13 +15,16 @@ from config.device_plugin import DevicePlugin
 from config.driver import Driver
 from config.gpu_operator import GpuOperator
 from config.host import Host
+from config.inventory import SECTIONS, resolved
 from config.kubernetes import Kubernetes
 from config.model import Model
 from config.platform import Platform
 from config.pool import Pool
 from config.problem import Problem
+from config.reboot import Reboot
 from config.runtime import Runtime
 from config.ssh import Ssh
+from config.system import System
 from config.validation import Validation
 
 
@@ -42,6 +44,10 @@ class Cluster(Model):
     ssh: Ssh = Field(default=Ssh(), description="a mapping: how hosts are reached")
     driver: Driver = Field(default=Driver(), description="a mapping with source")
     runtime: Runtime = Field(default=Runtime(), description="a mapping: the container runtime")
+    system: System = Field(
+        default=System(), description="a mapping: swap, modules, sysctl, firewall, SELinux, limits"
+    )
+    reboot: Reboot = Field(default=Reboot(), description="a mapping with when")
     platform: Platform = Field(
         description="device-plugin or gpu-operator", examples=["device-plugin"]
     )
@@ -92,6 +98,12 @@ class Cluster(Model):
         """How many nodes are declared in all pools."""
         return sum(pool.size for pool in self.pools)
 
+    def of(self, host: Host) -> Cluster:
+        """The cluster as one host sees it: with the sections that its pool or it overrides."""
+        found = {name: getattr(host, name) for name in SECTIONS}
+        given = {name: section for name, section in found.items() if section is not None}
+        return self.model_copy(update=given) if given else self
+
     def warnings(self) -> tuple[Problem, ...]:
         """What is allowed and will probably not do what was meant."""
         return tuple(advice(self))
@@ -100,15 +112,10 @@ class Cluster(Model):
 def with_derived_defaults(document: Mapping[str, Any]) -> dict[str, Any]:
     """The document with the defaults that depend on another section.
 
-    A host's `port` and `user` are those of `ssh`; `gpuOperator.toolkit` is true where the
-    operator also brings the driver. What is invalid is left for the models to refuse.
+    Overrides of pools and hosts are written out (`config.inventory`); `gpuOperator.toolkit` is true
+    where the operator also brings the driver. What is invalid is left for the models to refuse.
     """
-    filled = dict(document)
-    hosts = filled.get("hosts")
-    if isinstance(hosts, list | tuple) and (shared := _shared(filled.get("ssh"))):
-        filled["hosts"] = [
-            {**shared, **host} if isinstance(host, Mapping) else host for host in hosts
-        ]
+    filled = resolved(document)
     driver, operator = filled.get("driver"), filled.get("gpuOperator", {})
     if (
         filled.get("platform") == Platform.GPU_OPERATOR
@@ -118,15 +125,3 @@ def with_derived_defaults(document: Mapping[str, Any]) -> dict[str, Any]:
     ):
         filled["gpuOperator"] = {"toolkit": True, **operator}
     return filled
-
-
-def _shared(ssh: object) -> dict[str, Any]:
-    """`user` and `port` of the section `ssh`, each where it is given and valid."""
-    if isinstance(ssh, Ssh):
-        return {"user": ssh.user, "port": ssh.port}
-    shared = {}
-    for key in ("user", "port"):
-        if isinstance(ssh, Mapping) and key in ssh:
-            with suppress(ValidationError):
-                shared[key] = getattr(Ssh.model_validate({key: ssh[key]}), key)
-    return shared

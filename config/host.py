@@ -10,8 +10,9 @@ from pydantic import Field, model_validator
 
 from config.address import Address
 from config.host_key import HostKey
-from config.model import Model
 from config.names import DnsLabel, NodeName
+from config.overrides import Overrides
+from config.ssh import Bastion
 from config.user import Port, User
 
 
@@ -23,8 +24,12 @@ class Role(StrEnum):
     CONTROL_PLANE = "control-plane"
 
 
-class Host(Model):
-    """One machine. `port` and `user` are those of `ssh` where the host gives none."""
+class Host(Overrides):
+    """One machine.
+
+    `port`, `user` and `bastion` are those of its pool's `ssh`, else of the stack's `ssh`, where the
+    host gives none; `bastion: null` goes to the host directly.
+    """
 
     name: DnsLabel = Field(description="the host's name, such as gpu-1", examples=["gpu-1"])
     node: NodeName = Field(description="the name of the host's node", examples=["gpu-1"])
@@ -38,6 +43,9 @@ class Host(Model):
     )
     port: Port = 22
     user: User = "root"
+    bastion: Bastion | None = Field(
+        default=None, description="a mapping that describes the jump host, or null"
+    )
     host_key: HostKey = Field(
         description="the host's public key, as in /etc/ssh/ssh_host_ed25519_key.pub",
         examples=["ssh-ed25519 AAAA…"],

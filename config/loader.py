@@ -12,6 +12,7 @@ from config.cross import Parts
 from config.cross import problems as cross_problems
 from config.driver import Driver
 from config.host import Host
+from config.inventory import own_problems
 from config.model import Model
 from config.platform import Platform
 from config.pool import Pool
@@ -39,6 +40,7 @@ def load(document: Mapping[str, Any]) -> Cluster:
         found = explain_all(errors)
         if not any(item["type"] == "cross" for item in errors):
             found += cross_problems(_parts(document))
+        found = own_problems(found)
         raise ConfigError(sorted(found, key=_DocumentOrder(document))) from None
 
 

@@ -7,10 +7,12 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, Field, model_validator
 
-from config.model import Freeze, FrozenDict, Model, Text, Whole
+from config.model import Freeze, FrozenDict, Text, Whole
 from config.names import LabelKey, LabelValue, OwnLabelKey, PoolName
 from config.node_range import NODE_LIMIT, expand
+from config.overrides import Overrides
 from config.problem import refuse, show
+from config.ssh import Reach
 from config.taint import GPU_TAINT, Taint
 
 GPU_LIMIT = 16  # an HGX-2 board set; no NVIDIA server has more
@@ -53,7 +55,7 @@ def _distinct_taints(taints: tuple[Taint, ...]) -> tuple[Taint, ...]:
     return taints
 
 
-class Pool(Model):
+class Pool(Overrides):
     """Nodes of one kind.
 
     `nodes`: names and ranges as written (`gpu-[1-4]`), or None; `selector` and `count`: nodes by
@@ -93,6 +95,9 @@ class Pool(Model):
     taints: Annotated[tuple[Taint, ...], AfterValidator(_distinct_taints)] = Field(
         default=(GPU_TAINT,),
         description="a list of taints, such as nvidia.com/gpu=present:NoSchedule",
+    )
+    ssh: Reach = Field(
+        default=Reach(), description="a mapping: how the pool's hosts are reached, over the stack's"
     )
 
     @model_validator(mode="before")

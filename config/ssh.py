@@ -24,6 +24,16 @@ class Bastion(Model):
     )
 
 
+class Reach(Model):
+    """How hosts are reached, where that differs from the stack's; None: as the stack's."""
+
+    user: User | None = None
+    port: Port | None = None
+    bastion: Bastion | None = Field(
+        default=None, description="a mapping that describes the jump host, or null"
+    )
+
+
 class Ssh(Model):
     """Defaults for all hosts, and the limits of every connection and command.
 

@@ -19,10 +19,14 @@ from .hosts import observe
 
 async def hosts(request: Json) -> Json:
     """Facts by host."""
-    declared = [SimpleNamespace(**host) for host in request["hosts"]]
-    bastion = SimpleNamespace(**request["bastion"]) if request["bastion"] else None
-    facts = await observe(declared, SimpleNamespace(bastion=bastion), request["privateKey"])
+    declared = [_host(host) for host in request["hosts"]]
+    facts = await observe(declared, request["privateKey"])
     return {name: dataclasses.asdict(each) for name, each in facts.items()}
+
+
+def _host(declared: Json) -> SimpleNamespace:
+    bastion = declared["bastion"] and SimpleNamespace(**declared["bastion"])
+    return SimpleNamespace(**{**declared, "bastion": bastion})
 
 
 async def look(request: Json) -> Json:

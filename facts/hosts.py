@@ -19,6 +19,10 @@ AT_ONCE = 64
 """Hosts that are looked at together."""
 
 
+Tunnel = asyncssh.SSHClientConnection | HostFacts | None
+"""A connection to a bastion, why there is none, or no bastion."""
+
+
 class Endpoint(Protocol):
     """What is read of ``config.Host`` and ``config.Bastion``."""
 
@@ -37,17 +41,12 @@ class Host(Endpoint, Protocol):
 
     @property
     def name(self) -> str: ...
-
-
-class Ssh(Protocol):
-    """What is read of ``config.Ssh``."""
-
     @property
     def bastion(self) -> Endpoint | None: ...
 
 
 async def observe(
-    hosts: Sequence[Host], ssh: Ssh, private_key: str, limit: float = PROBE_LIMIT
+    hosts: Sequence[Host], private_key: str, limit: float = PROBE_LIMIT
 ) -> dict[str, HostFacts]:
     """Look at every host, in parallel, each host's key checked against its ``host_key``.
 
@@ -55,9 +54,9 @@ async def observe(
     configuration, agent or known_hosts file is read.
 
     Args:
-        ssh: gives the bastion, through which all connections go where there is one.
+        hosts: those with the same bastion share one connection to it.
         private_key: an OpenSSH private key.
-        limit: seconds for each host; also for the connection to the bastion.
+        limit: seconds for each host; also for the connection to a bastion.
     """
     if not hosts:
         return {}
@@ -68,21 +67,32 @@ async def observe(
         return {host.name: broken for host in hosts}
     gate = asyncio.Semaphore(AT_ONCE)
     async with contextlib.AsyncExitStack() as stack:
-        tunnel = None
-        if ssh.bastion is not None:
+        bastions = {_name(host.bastion): host.bastion for host in hosts if host.bastion is not None}
+
+        async def dial(bastion: Endpoint) -> Tunnel:
             try:
                 async with asyncio.timeout(limit):
-                    tunnel = await stack.enter_async_context(_connect(ssh.bastion, key, None))
+                    return await stack.enter_async_context(_connect(bastion, key, None))
             except (OSError, asyncssh.Error, TimeoutError) as error:
-                facts = _failure(error, limit, "bastion: ")
-                return {host.name: facts for host in hosts}
+                return _failure(error, limit, "bastion: ")
+
+        dialled = await asyncio.gather(*map(dial, bastions.values()))
+        tunnels: dict[str, Tunnel] = dict(zip(bastions, dialled, strict=True))
 
         async def look(host: Host) -> HostFacts:
+            tunnel = tunnels[_name(host.bastion)] if host.bastion is not None else None
+            if isinstance(tunnel, HostFacts):
+                return tunnel
             async with gate:
                 return await _probe(host, key, tunnel, limit)
 
         found = await asyncio.gather(*(look(host) for host in hosts))
     return {host.name: facts for host, facts in zip(hosts, found, strict=True)}
+
+
+def _name(endpoint: Endpoint) -> str:
+    """What tells two bastions apart."""
+    return f"{endpoint.user}@{endpoint.address}:{endpoint.port} {endpoint.host_key}"
 
 
 @contextlib.asynccontextmanager

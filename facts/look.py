@@ -89,7 +89,7 @@ class Look:
 
         Args:
             request: ``context``, ``scheduling`` and ``validation`` (the documents of the pools),
-                ``hosts`` and ``bastion`` (as declared), ``privateKey``. It goes through a pipe, so
+                ``hosts`` (as declared), ``privateKey``. It goes through a pipe, so
                 that the key is in no process argument and in no file.
         """
         pipe = self._process.stdin
@@ -118,7 +118,7 @@ class Look:
         said: dict[str, list[str]] = {"error": [], "warning": []}
         for host in declared.hosts:
             if host.name in facts:
-                for finding in judge(host, facts[host.name], declared):
+                for finding in judge(host, facts[host.name], declared.of(host)):
                     said[finding.severity].append(str(finding))
         changed = {
             phase: {name: text for name, each in facts.items() if (text := drift(each, phase))}

@@ -18,11 +18,15 @@ __all__ = ["prepare_script", "runtime_script"]
 def prepare_script(cluster: config.Cluster, host: config.Host) -> str:
     """The script of phase ``prepare`` for ``host``: nouveau is kept out of GPU hosts only."""
     gpu = host.role is config.Role.GPU_WORKER
-    return prepare(blacklist=("nouveau", "nova_core") if gpu else ())
+    return prepare(
+        blacklist=("nouveau", "nova_core") if gpu else (),
+        system=cluster.system,
+        control_plane=host.role is config.Role.CONTROL_PLANE,
+    )
 
 
 def runtime_script(cluster: config.Cluster, host: config.Host) -> str:
-    """The script of phase ``runtime`` for ``host``: the same for all hosts of a cluster."""
+    """The script of phase ``runtime`` for ``host``."""
     settings = cluster.runtime
     return runtime(
         default_runtime=settings.default_runtime.value,

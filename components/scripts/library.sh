@@ -6,6 +6,7 @@
 #   absent        paths that did not exist before
 #   directories   directories that we made
 #   written       sha256 and path of every text that we put in place
+#   expected      what the probe must find besides files
 # Draft files beside their target end in .gpu-cluster-new; the next run under the lock replaces
 # or removes those that a killed run left.
 
@@ -75,6 +76,28 @@ open_state() {
 record() {
     grep -Fqx -e "$2" "$state/$1" 2>/dev/null || printf '%s\n' "$2" >>"$state/$1" ||
         fail "can't write $state/$1"
+}
+
+# request_reboot REASON: the host needs a boot; told once. /run is empty after it.
+request_reboot() {
+    file=$root/run/gpu-cluster/reboot-required
+    grep -Fqx -e "$1" "$file" 2>/dev/null && return 0
+    mkdir -p "$root/run/gpu-cluster" && printf '%s\n' "$1" >>"$file" || fail "can't write $file"
+    note "reboot needed: $1"
+}
+
+# expect KIND WORDS: what the probe (facts/probe.sh) must find while this phase holds, besides the
+# files that it placed. Kinds: sysctl KEY VALUE, module NAME, active UNIT, inactive UNIT,
+# selinux MODE, port TOOL PORT.
+expect() {
+    printf '%s\n' "$*" >>"$scratch/expected" || fail "can't write $scratch/expected"
+}
+
+keep_expectations() {
+    [ -f "$scratch/expected" ] || : >"$scratch/expected"
+    cmp -s -- "$scratch/expected" "$state/expected" && return 0
+    cp -- "$scratch/expected" "$state/draft" && mv -- "$state/draft" "$state/expected" ||
+        fail "can't write $state/expected"
 }
 
 make_directory() {
@@ -192,6 +215,7 @@ main() {
         apply)
             lock
             apply
+            keep_expectations
             ;;
         undo)
             lock

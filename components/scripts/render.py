@@ -8,16 +8,10 @@ import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+import config
+
 SYSTEMS = ("debian", "ubuntu", "rhel", "rocky", "almalinux", "centos", "fedora", "amzn", "ol")
 """Values of ``ID`` in os-release(5) that the scripts accept."""
-MODULES = ("overlay", "br_netfilter")
-"""Kubernetes documentation, "Container Runtimes": modules of a node."""
-SYSCTL: Mapping[str, str] = {
-    "net.bridge.bridge-nf-call-iptables": "1",
-    "net.bridge.bridge-nf-call-ip6tables": "1",
-    "net.ipv4.ip_forward": "1",
-}
-"""Kubernetes documentation, "Container Runtimes": network settings of a node."""
 KERNEL = "4.18"
 """Oldest kernel of the systems above (RHEL 8)."""
 DISK_MIB = 1024
@@ -27,8 +21,11 @@ LOCK_LIMIT = 300
 
 LINT = "# shellcheck disable=SC2015 # a && b || fail: fail ends the script\n"
 
+CONTROL_PLANE_PORTS = ("6443/tcp", "2379-2380/tcp", "10250/tcp", "10257/tcp", "10259/tcp")
+WORKER_PORTS = ("10250/tcp", "10256/tcp", "30000-32767/tcp", "30000-32767/udp")
+"""Kubernetes documentation, "Ports and Protocols"."""
+
 _MODULE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
-_SYSCTL_KEY = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*(\.[A-Za-z0-9_-]+)+")
 
 
 def header(settings: Mapping[str, str]) -> str:
@@ -65,9 +62,8 @@ def assemble(settings: Mapping[str, str], *texts: str) -> str:
 
 def prepare(
     *,
-    swap_off: bool = True,
-    modules: Sequence[str] = MODULES,
-    sysctl: Mapping[str, str] = SYSCTL,
+    system: config.System | None = None,
+    control_plane: bool = False,
     blacklist: Sequence[str] = ("nouveau", "nova_core"),
     systems: Sequence[str] = SYSTEMS,
     kernel: str = KERNEL,
@@ -76,34 +72,46 @@ def prepare(
 ) -> str:
     """The script of phase ``prepare``.
 
-    :param swap_off: turn swap off and comment its lines in /etc/fstab.
-    :param modules: kernel modules to load now and at boot.
-    :param sysctl: kernel settings to set now and at boot.
+    :param system: what the operating system gets; the defaults of ``config.System`` where None.
+    :param control_plane: the host's open ports are those of the control plane.
     :param blacklist: kernel modules that must not load by themselves (none on hosts without GPU).
     :raises ValueError: a name that its file's format can't carry.
     """
-    for name in (*modules, *blacklist):
+    system = system or config.System()
+    for name in blacklist:
         if not _MODULE.fullmatch(name):
             raise ValueError(f"kernel module {name!r}: wanted letters, digits, - and _")
-    for key, value in sysctl.items():
-        if not _SYSCTL_KEY.fullmatch(key):
-            raise ValueError(f"sysctl {key!r}: wanted names joined by dots")
-        if not value or value != value.strip() or not value.isprintable():
-            raise ValueError(f"sysctl {key}: {value!r}: wanted one printable line")
+    sysctl = system.all_sysctl
+    ports = (CONTROL_PLANE_PORTS if control_plane else WORKER_PORTS) + system.firewall_ports
     settings = {
         "GC_PHASE": "prepare",
         "GC_LOCK_LIMIT": str(lock_limit),
         "GC_SYSTEMS": " ".join(systems),
         "GC_KERNEL": kernel,
         "GC_DISK_MIB": str(disk_mib),
-        "GC_SWAP_OFF": str(swap_off).lower(),
-        "GC_MODULES": " ".join(modules),
+        "GC_SWAP_OFF": str(system.swap_off).lower(),
+        "GC_MODULES": " ".join(system.modules),
         "GC_SYSCTL_TEXT": _lines([f"{key} = {value}" for key, value in sysctl.items()]),
+        "GC_LIMITS_TEXT": _lines(_limits(system)),
+        "GC_SELINUX": system.selinux.value,
+        "GC_FIREWALL": system.firewall.value,
+        "GC_PORTS": " ".join(dict.fromkeys(ports)),
         "GC_BLACKLIST": " ".join(blacklist),
         "GC_BLACKLIST_TEXT": _lines(_blacklist(blacklist)),
     }
     rows = each("each_sysctl", list(sysctl.items()))
-    return assemble(settings, rows, part("library"), part("preflight"), part("prepare"))
+    parts = ("library", "preflight", "system", "firewall", "prepare")
+    return assemble(settings, rows, *map(part, parts))
+
+
+def _limits(system: config.System) -> list[str]:
+    """Lines of limits.conf(5): ``*`` does not mean root there."""
+    return [
+        f"{who} {kind} {item} {'unlimited' if value < 0 else value}"
+        for item, value in system.limits.items()
+        for who in ("*", "root")
+        for kind in ("soft", "hard")
+    ]
 
 
 def runtime(

@@ -28,6 +28,7 @@ class Declared:
     role: str = "gpu-worker"
     address: str = "127.0.0.1"
     user: str = "root"
+    bastion: Declared | None = None
 
     @property
     def node(self) -> str:

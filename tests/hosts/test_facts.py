@@ -16,16 +16,15 @@ from facts.host_facts import HostFacts, drift
 from facts.hosts import observe, parse
 from facts.preflight import Severity, judge
 from simulator import hosts as simulated
+from simulator.hosts.model import hosts_dir
 
 from .conftest import start
 from .machine import Declared, Running, differences
 
-DIRECT = SimpleNamespace(bastion=None)
 
-
-def look(*hosts: Running, ssh: object = DIRECT, limit: float = 20) -> dict[str, HostFacts]:
+def look(*hosts: Running, limit: float = 20) -> dict[str, HostFacts]:
     declared = [host.declared for host in hosts]
-    return asyncio.run(observe(declared, ssh, hosts[0].key, limit))  # type: ignore[arg-type]
+    return asyncio.run(observe(declared, hosts[0].key, limit))
 
 
 def test_a_look_finds_what_is_there_and_changes_nothing(host: Running) -> None:
@@ -77,7 +76,7 @@ def test_hosts_that_can_not_be_looked_at_say_why(cluster: str, namespaces: None)
             Declared("closed", 1),
             Declared("silent", silent.getsockname()[1]),
         ]
-        facts = asyncio.run(observe(hosts, DIRECT, first.key, limit=3))  # type: ignore[arg-type]
+        facts = asyncio.run(observe(hosts, first.key, limit=3))
     assert facts["gpu-2"].error == ""
     assert "another key than the declared one" in facts["wrong-key"].error
     assert facts["wrong-key"].refused
@@ -87,21 +86,35 @@ def test_hosts_that_can_not_be_looked_at_say_why(cluster: str, namespaces: None)
     assert drift(facts["silent"], "prepare") is None
 
 
-def test_a_bastion_is_gone_through_and_its_key_is_checked(cluster: str, namespaces: None) -> None:
+def test_each_host_has_its_own_bastion_and_its_key_is_checked(
+    cluster: str, namespaces: None
+) -> None:
     bastion, target = start(cluster, "bastion", "gpu-1", mode="namespaces")
-    through = SimpleNamespace(bastion=bastion.declared)
-    assert look(target, ssh=through)["gpu-1"].error == ""
-    assert "port forwarding" not in look(target)["gpu-1"].error
-    stranger = dataclasses.replace(bastion.declared)
-    object.__setattr__(stranger, "name", "gpu-9")
-    refused = look(target, ssh=SimpleNamespace(bastion=stranger))["gpu-1"]
-    assert refused.error.startswith("bastion: ")
-    assert refused.refused
+    stranger = dataclasses.replace(bastion.declared, name="gpu-9")  # its key is of its name
+    hosts = [
+        dataclasses.replace(target.declared, bastion=bastion.declared),
+        Alias("direct", target.declared.port),
+        Alias("refused", target.declared.port, bastion=stranger),
+    ]
+    facts = asyncio.run(observe(hosts, target.key, limit=20))
+    log = (hosts_dir(cluster) / "bastion" / "log").read_text()
+    assert (facts["gpu-1"].error, facts["direct"].error) == ("", "")
+    assert facts["refused"].error.startswith("bastion: ")
+    assert facts["refused"].refused
+    assert log.count("Accepted publickey") == 1
+
+
+class Alias(Declared):
+    """Another name for gpu-1: the key is still its own."""
+
+    @property
+    def host_key(self) -> str:
+        return simulated.host_public_key("gpu-1")
 
 
 def test_a_bad_private_key_is_told_without_the_key() -> None:
     hosts = [Declared("gpu-1", 1)]
-    facts = asyncio.run(observe(hosts, DIRECT, "canary-not-a-key"))  # type: ignore[arg-type]
+    facts = asyncio.run(observe(hosts, "canary-not-a-key"))
     assert "private key can't be read" in facts["gpu-1"].error
     assert "canary" not in facts["gpu-1"].error
 
@@ -183,6 +196,8 @@ def test_each_fault_alone_is_found(
 
 def test_keys_of_the_wrong_kind_do_not_raise() -> None:
     key = asyncssh.generate_private_key("ssh-ed25519").export_private_key().decode()
-    broken = SimpleNamespace(name="x", address="127.0.0.1", port=1, user="root", host_key="junk")
-    facts = asyncio.run(observe([broken], DIRECT, key))  # type: ignore[arg-type]
+    broken = SimpleNamespace(
+        name="x", address="127.0.0.1", port=1, user="root", bastion=None, host_key="junk"
+    )
+    facts = asyncio.run(observe([broken], key))  # type: ignore[arg-type]
     assert facts["x"].error

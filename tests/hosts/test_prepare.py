@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+import config
 from components.scripts.render import prepare
 
 from .machine import Running, differences
@@ -111,11 +112,14 @@ def test_what_somebody_else_wrote_since_is_not_lost(host: Running) -> None:
 def test_a_setting_that_is_no_longer_declared_is_taken_back(host: Running) -> None:
     before = host.tree()
     host.apply(SCRIPT)
-    smaller = prepare(blacklist=(), sysctl={}, swap_off=True)
+    more = prepare(system=config.System(sysctl={"vm.max_map_count": "262144"}))
+    assert "+ sysctl vm.max_map_count" in host.apply(more).output
+    smaller = prepare(blacklist=())
     again = host.apply(smaller)
     assert again.status == 0
+    assert "- sysctl vm.max_map_count: " in again.output
     assert not host.exists(BLACKLIST)
-    assert not host.exists(SYSCTL)
+    assert "max_map_count" not in host.read(SYSCTL)
     assert host.apply(smaller).output == "changed=0\n"
     assert host.undo(smaller).status == 0
     assert differences(before, host.tree()) == {}

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import config
 from components.scripts import render
 from facts import preflight
 from simulator.hosts import namespaced, plain, rootfs
@@ -61,12 +62,16 @@ def test_hostile_values_arrive_as_data_on_a_host(host: Running) -> None:
 @pytest.mark.parametrize("value", HOSTILE)
 def test_no_name_reaches_a_file_that_can_not_carry_it(value: str) -> None:
     with pytest.raises(ValueError, match="wanted"):
-        render.prepare(modules=[value])
+        render.prepare(blacklist=[value])
     with pytest.raises(ValueError, match="wanted"):
-        render.prepare(sysctl={value: "1"})
+        config.System(modules=(value,))
+    with pytest.raises(ValueError, match="wanted"):
+        config.System(sysctl={value: "1"})
+    with pytest.raises(ValueError, match="wanted"):
+        config.System(firewall_ports=(value,))
     if not value.isprintable() or value != value.strip() or not value:
         with pytest.raises(ValueError, match="wanted"):
-            render.prepare(sysctl={"net.core.somaxconn": value})
+            config.System(sysctl={"net.core.somaxconn": value})
 
 
 def test_a_nul_is_refused() -> None:
@@ -89,7 +94,7 @@ def test_scripts_pass_shellcheck() -> None:
     if not shutil.which("shellcheck"):
         pytest.skip("no shellcheck on PATH (package shellcheck)")
     probe = (render.Path(preflight.__file__).parent / "probe.sh").read_text()
-    texts = [render.prepare(), render.prepare(sysctl={}, modules=()), render.runtime(), probe]
+    texts = [render.prepare(), render.prepare(blacklist=()), render.runtime(), probe]
     texts.append(namespaced.BOOT.read_text())
     for folder in (rootfs.FIXTURES, plain.FIXTURES):
         for path in folder.rglob("*"):

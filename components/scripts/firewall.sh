@@ -1,0 +1,131 @@
+# The host's firewall: firewalld or ufw. Nothing is ever flushed: kube-proxy and the CNI have their
+# rules in the same tables. Ports: Kubernetes docs, "Ports and Protocols".
+# State: ports (tool and port that we opened), firewalls (tool and what it was).
+
+firewall_on() {
+    case $GC_FIREWALL in
+        leave) firewall_off ;;
+        rules)
+            firewalls_back
+            close_ports "$GC_PORTS"
+            open_ports
+            ;;
+        disable)
+            close_ports ""
+            firewalls_off
+            ;;
+    esac
+}
+
+firewall_off() {
+    firewalls_back
+    close_ports ""
+}
+
+firewalld_runs() {
+    have firewall-cmd && timeout 30 firewall-cmd --state >/dev/null 2>&1
+}
+
+ufw_runs() {
+    have ufw && timeout 30 ufw status 2>/dev/null | grep -q '^Status: active'
+}
+
+open_ports() {
+    if firewalld_runs; then
+        tool=firewalld
+    elif ufw_runs; then
+        tool=ufw
+    else
+        return 0
+    fi
+    for port in $GC_PORTS; do
+        expect port "$tool" "$port"
+        port_open "$tool" "$port" && continue
+        record ports "$tool $port"
+        port_change "$tool" add "$port" || fail "$tool can't open $port"
+        did "$tool: $port open"
+    done
+}
+
+port_open() {
+    case $1 in
+        firewalld)
+            timeout 30 firewall-cmd -q --permanent --query-port="$2" &&
+                timeout 30 firewall-cmd -q --query-port="$2"
+            ;;
+        ufw) timeout 30 ufw show added | grep -q "^ufw allow $(ufw_port "$2")\\( \\|\$\\)" ;;
+    esac
+}
+
+# port_change TOOL add|remove PORT: now and for every boot.
+port_change() {
+    case $1-$2 in
+        firewalld-*)
+            timeout 60 firewall-cmd -q --permanent --"$2"-port="$3" &&
+                timeout 60 firewall-cmd -q --"$2"-port="$3"
+            ;;
+        ufw-add) timeout 60 ufw allow "$(ufw_port "$3")" comment gpu-cluster >/dev/null ;;
+        ufw-remove) timeout 60 ufw delete allow "$(ufw_port "$3")" >/dev/null ;;
+    esac
+}
+
+# ufw(8) writes ranges with a colon.
+ufw_port() {
+    printf '%s' "$1" | tr - :
+}
+
+# close_ports KEPT: closes what we opened, but for the ports that are still wanted.
+close_ports() {
+    [ -f "$state/ports" ] || return 0
+    : >"$state/draft" || fail "can't write $state/draft"
+    while read -r tool port; do
+        case " $1 " in
+            *" $port "*)
+                printf '%s\n' "$tool $port" >>"$state/draft"
+                continue
+                ;;
+        esac
+        have firewall-cmd || have ufw || continue
+        port_open "$tool" "$port" || continue
+        if port_change "$tool" remove "$port"; then
+            undid "$tool: $port closed"
+        else
+            note "$tool can't close $port"
+        fi
+    done <"$state/ports"
+    mv -- "$state/draft" "$state/ports" || fail "can't write $state/ports"
+}
+
+firewalls_off() {
+    if have firewall-cmd; then
+        expect inactive firewalld
+        active=$(timeout 30 systemctl is-active firewalld 2>/dev/null)
+        enabled=$(timeout 30 systemctl is-enabled firewalld 2>/dev/null)
+        if [ "$active" = active ] || [ "$enabled" = enabled ]; then
+            grep -q '^firewalld ' "$state/firewalls" 2>/dev/null ||
+                record firewalls "firewalld ${active:-inactive} ${enabled:-disabled}"
+            timeout 120 systemctl disable --now firewalld >/dev/null 2>&1 ||
+                fail "firewalld can't be disabled; look at systemctl status firewalld"
+            did "firewalld off"
+        fi
+    fi
+    if ufw_runs; then
+        record firewalls "ufw active enabled"
+        timeout 60 ufw disable >/dev/null || fail "ufw can't be disabled"
+        did "ufw off"
+    fi
+}
+
+firewalls_back() {
+    [ -f "$state/firewalls" ] || return 0
+    while read -r tool active enabled; do
+        case $tool in
+            ufw) ufw_runs || timeout 60 ufw --force enable >/dev/null ;;
+            firewalld)
+                { [ "$enabled" != enabled ] || timeout 60 systemctl enable firewalld >/dev/null 2>&1; } &&
+                    { [ "$active" != active ] || timeout 120 systemctl start firewalld; }
+                ;;
+        esac && undid "$tool on" || note "$tool can't be turned on again"
+    done <"$state/firewalls"
+    rm -f -- "$state/firewalls"
+}

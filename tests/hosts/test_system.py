@@ -1,0 +1,147 @@
+"""The operating system of a host: firewall, SELinux, limits; each there, kept, taken back.
+
+firewalld, ufw and SELinux are stand-ins of these tests (``stand_ins/``): the first needs D-Bus, the
+second would write the machine's own packet filter, the third a kernel that no test machine has.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import config
+from components.scripts.render import CONTROL_PLANE_PORTS, prepare
+
+from .machine import Running, differences
+
+STAND_INS = Path(__file__).parent / "stand_ins"
+SELINUX = "/etc/selinux/config"
+UNIT = "[Service]\nExecStart=/usr/bin/sleep 100000\n[Install]\nWantedBy=multi-user.target\n"
+
+
+def stand_in(host: Running, *names: str) -> None:
+    for name in names:
+        host.write(f"/usr/local/bin/{name}", (STAND_INS / name).read_text())
+        host.run(f"chmod 755 /usr/local/bin/{name}")
+
+
+def script(**system: object) -> str:
+    return prepare(system=config.System.model_validate(system))
+
+
+def ports(host: Running, path: str) -> list[str]:
+    return host.read(path).split()
+
+
+def check(host: Running, wanted: str, before: dict[str, str]) -> None:
+    """Applied again nothing changes; undone everything is as before."""
+    applied = host.tree(times=True)
+    again = host.apply(wanted)
+    assert (again.output, again.errors) == ("changed=0\n", "")
+    assert differences(applied, host.tree(times=True)) == {}
+    assert host.undo(wanted).status == 0
+    assert differences(before, host.tree()) == {}
+
+
+def test_firewalld_gets_the_ports_of_its_role_and_loses_them(host: Running) -> None:
+    stand_in(host, "firewall-cmd")
+    host.write("/etc/systemd/system/firewalld.service", UNIT)
+    host.write("/etc/firewalld/ports", "22/tcp\n10250/tcp\n")
+    host.write("/run/firewalld-ports", "22/tcp\n10250/tcp\n")
+    host.run("systemctl enable --now firewalld")
+    wanted = prepare(
+        system=config.System(firewall=config.Firewall.RULES, firewall_ports=("8472/udp",)),
+        control_plane=True,
+    )
+    assert host.apply(wanted).status == 0
+    for path in ("/etc/firewalld/ports", "/run/firewalld-ports"):
+        assert sorted(ports(host, path)) == sorted([*CONTROL_PLANE_PORTS, "8472/udp", "22/tcp"])
+    fewer = prepare(system=config.System(firewall=config.Firewall.RULES), control_plane=True)
+    assert "- firewalld: 8472/udp closed" in host.apply(fewer).output
+    assert "8472/udp" not in ports(host, "/etc/firewalld/ports")
+    assert host.apply(fewer).output == "changed=0\n"
+    assert host.undo(fewer).status == 0
+    assert sorted(ports(host, "/etc/firewalld/ports")) == ["10250/tcp", "22/tcp"]
+    assert sorted(ports(host, "/run/firewalld-ports")) == ["10250/tcp", "22/tcp"]
+
+
+def test_ufw_gets_ranges_in_its_own_words(host: Running) -> None:
+    stand_in(host, "ufw")
+    host.write("/etc/ufw/enabled", "")
+    host.write("/etc/ufw/rules", "allow 22/tcp\n")
+    wanted = script(firewall="rules")
+    assert host.apply(wanted).status == 0
+    assert "allow 30000:32767/udp comment 'gpu-cluster'\n" in host.read("/etc/ufw/rules")
+    assert host.apply(wanted).output == "changed=0\n"
+    assert host.undo(wanted).status == 0
+    assert host.read("/etc/ufw/rules") == "allow 22/tcp\n"
+
+
+def test_a_disabled_firewall_stays_off_over_a_reboot_and_comes_back(host: Running) -> None:
+    stand_in(host, "firewall-cmd", "ufw")
+    host.write("/etc/systemd/system/firewalld.service", UNIT)
+    host.write("/etc/ufw/enabled", "")
+    host.run("systemctl enable --now firewalld")
+    wanted = script(firewall="disable")
+    assert host.apply(wanted).status == 0
+    assert host.run("systemctl is-active firewalld").output == "inactive\n"
+    assert host.run("systemctl is-enabled firewalld").output == "disabled\n"
+    assert not host.exists("/etc/ufw/enabled")
+    assert host.apply(wanted).output == "changed=0\n"
+    assert host.undo(wanted).status == 0
+    assert host.run("systemctl is-active firewalld").output == "active\n"
+    assert host.run("systemctl is-enabled firewalld").output == "enabled\n"
+    assert host.exists("/etc/ufw/enabled")
+
+
+@pytest.mark.parametrize(
+    ("now", "wanted", "after", "reboot"),
+    [
+        ("Enforcing", "permissive", "Permissive", ""),
+        ("Permissive", "enforcing", "Enforcing", ""),
+        ("Enforcing", "disabled", "Permissive", "SELinux is disabled by a boot only"),
+        ("Disabled", "permissive", "Disabled", "SELinux goes from disabled to permissive"),
+        ("Disabled", "disabled", "Disabled", ""),
+    ],
+)
+def test_selinux_gets_its_mode_now_and_at_boot(
+    host: Running, now: str, wanted: str, after: str, reboot: str
+) -> None:
+    stand_in(host, "getenforce", "setenforce")
+    host.write("/run/selinux-mode", f"{now}\n")
+    host.write(SELINUX, f"# kept\nSELINUX={now.lower()}\nSELINUXTYPE=targeted\n")
+    host.run(f"chmod 600 {SELINUX}")
+    before = host.tree()
+    done = host.apply(script(selinux=wanted))
+    assert (done.status, done.errors) == (0, "")
+    assert host.read(SELINUX) == f"# kept\nSELINUX={wanted}\nSELINUXTYPE=targeted\n"
+    assert host.read("/run/selinux-mode") == f"{after}\n"
+    pending = host.read("/run/gpu-cluster/reboot-required") if reboot else ""
+    assert pending == (f"{reboot}\n" if reboot else "")
+    assert host.exists("/.autorelabel") == (now == "Disabled" != wanted.capitalize())
+    assert host.apply(script(selinux=wanted)).output == "changed=0\n"
+    if host.exists("/.autorelabel"):
+        host.run("rm /.autorelabel")  # the boot does
+    assert host.undo(script(selinux=wanted)).status == 0
+    assert differences(before, host.tree()) == {}
+    assert host.read("/run/selinux-mode") == f"{now}\n"
+
+
+def test_selinux_that_is_not_there_is_refused_only_where_it_is_wanted(host: Running) -> None:
+    before = host.tree(times=True)
+    refused = host.apply(script(selinux="enforcing"))
+    assert refused.status == 1
+    assert "found no SELinux" in refused.errors
+    assert differences(before, host.tree(times=True)) == {}
+    assert host.apply(script(selinux="disabled")).status == 0
+
+
+def test_limits_hold_for_everybody_and_go_again(host: Running) -> None:
+    before = host.tree()
+    wanted = script(limits={"memlock": -1, "nofile": 1048576})
+    assert host.apply(wanted).status == 0
+    text = host.read("/etc/security/limits.d/99-gpu-cluster.conf")
+    assert "* hard memlock unlimited\n" in text
+    assert "root soft nofile 1048576\n" in text
+    check(host, wanted, before)
