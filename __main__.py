@@ -91,6 +91,7 @@ def main() -> None:
             stack=stack,
             private_key=pulumi.Output.secret(key),
             prepare_drift=found.prepare,
+            reboot_drift=found.reboot,
             runtime_drift=found.runtime,
             scheduling_drift=noted(found.scheduling),
             validation_drift=noted(found.validation),

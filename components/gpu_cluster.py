@@ -16,6 +16,7 @@ from .device_plugin import DevicePlugin, PlatformArgs
 from .gpu_operator import GpuOperator
 from .host_command import HostsArgs
 from .host_preparation import HostPreparation
+from .host_reboot import HostReboot, HostRebootArgs
 from .node_scheduling import NodeScheduling, NodeSchedulingArgs
 from .validation import Validation, ValidationArgs
 
@@ -29,6 +30,7 @@ class GpuClusterArgs:
         stack: name of the stack.
         private_key: an OpenSSH private key, a secret; needed where there are hosts.
         prepare_drift: findings by host, of its preparation.
+        reboot_drift: why hosts must be rebooted, by host.
         runtime_drift: findings by host, of its container runtime.
         scheduling_drift: findings by pool.
         validation_drift: findings by pool.
@@ -38,6 +40,7 @@ class GpuClusterArgs:
     stack: str
     private_key: pulumi.Input[str]
     prepare_drift: Mapping[str, str] = field(default_factory=dict)
+    reboot_drift: Mapping[str, str] = field(default_factory=dict)
     runtime_drift: Mapping[str, str] = field(default_factory=dict)
     scheduling_drift: dict[str, str] = field(default_factory=dict)
     validation_drift: dict[str, str] = field(default_factory=dict)
@@ -71,7 +74,12 @@ class GpuCluster(pulumi.ComponentResource):
             return HostsArgs(cluster=cluster, private_key=args.private_key, drift=drift)
 
         prepared = HostPreparation(f"{name}-hosts", hosts(args.prepare_drift), after())
-        runtime = ContainerRuntime(f"{name}-runtime", hosts(args.runtime_drift), after(prepared))
+        rebooted = HostReboot(
+            f"{name}-reboot",
+            HostRebootArgs(cluster=cluster, private_key=args.private_key, drift=args.reboot_drift),
+            after(prepared),
+        )
+        runtime = ContainerRuntime(f"{name}-runtime", hosts(args.runtime_drift), after(rebooted))
         scheduling = NodeScheduling(
             f"{name}-scheduling",
             NodeSchedulingArgs(cluster=cluster, stack=args.stack, drift=args.scheduling_drift),

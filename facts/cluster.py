@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from .api import Client, ClusterError, Json, Refused, connect
-from .nodes import gpus, managed_by, pool_members
+from .nodes import CORDONED, gpus, managed_by, pool_members
 
 VALIDATED = "gpu-cluster/validated"
 
@@ -89,13 +89,20 @@ async def observe(context: str, scheduling: list[Json], validation: list[Json]) 
 
     Returns:
         ``reached``, ``unreachable`` (why not), ``problems`` (texts that must stop the run),
-        ``scheduling`` and ``validation``: findings by pool.
+        ``scheduling`` and ``validation``: findings by pool; ``cordoned``: nodes that a run of this
+        program cordoned and did not give back.
     """
     found: Json = {"reached": False, "problems": [], "scheduling": {}, "validation": {}}
+    found["cordoned"] = []
     try:
         async with connect(context) as client:
             nodes = await client.list("nodes")
             found["reached"] = True
+            found["cordoned"] = [
+                node["metadata"]["name"]
+                for node in nodes
+                if CORDONED in node["metadata"].get("annotations", {})
+            ]
             members = {}
             for document in scheduling:
                 pool = document["pool"]

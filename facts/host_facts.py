@@ -20,6 +20,8 @@ class HostFacts:
         loaded: those of nouveau and nova_core that are loaded.
         swap: active swap devices.
         package_lock: the package manager's lock file that is held; empty when none is.
+        reboot: why our scripts asked for a boot that has not happened yet.
+        reboot_required: the distribution asks for a boot (/run/reboot-required).
         digests: sha256 (or ``missing``) of every file that our scripts placed, by path.
         applied: phases (``prepare``, ``runtime``) whose state is on the host.
         drift: by phase, what differs from what was placed: file paths, ``swap``, ``containerd``.
@@ -44,6 +46,7 @@ class HostFacts:
     disk_free_mib: int = 0
     package_lock: str = ""
     boot_id: str = ""
+    reboot: tuple[str, ...] = ()
     reboot_required: bool = False
     simulated: bool = False
     now: str = ""
@@ -64,3 +67,17 @@ def drift(facts: HostFacts, phase: str) -> str | None:
         return f"not applied on this host, {facts.now}"
     found = facts.drift.get(phase)
     return f"changed on the host: {', '.join(found)}, {facts.now}" if found else None
+
+
+def reboot(facts: HostFacts, cordoned: bool) -> str | None:
+    """Why the reboot step must act on a host: one line, else None.
+
+    Args:
+        facts: of the host.
+        cordoned: a run that did not end left the host's node cordoned.
+    """
+    if facts.error:
+        return None
+    if facts.reboot:
+        return f"{'; '.join(facts.reboot)}, {facts.now}"
+    return f"its node was left cordoned, {facts.now}" if cordoned else None

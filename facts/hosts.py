@@ -96,6 +96,21 @@ def _name(endpoint: Endpoint) -> str:
 
 
 @contextlib.asynccontextmanager
+async def reached(host: Host, private_key: str) -> AsyncIterator[asyncssh.SSHClientConnection]:
+    """A connection to one host, through its bastion where it has one.
+
+    Raises:
+        OSError, asyncssh.Error: no connection, another host key, no log-in.
+    """
+    key = asyncssh.import_private_key(private_key)
+    async with contextlib.AsyncExitStack() as stack:
+        tunnel = None
+        if host.bastion is not None:
+            tunnel = await stack.enter_async_context(_connect(host.bastion, key, None))
+        yield await stack.enter_async_context(_connect(host, key, tunnel))
+
+
+@contextlib.asynccontextmanager
 async def _connect(
     to: Endpoint, key: asyncssh.SSHKey, tunnel: asyncssh.SSHClientConnection | None
 ) -> AsyncIterator[asyncssh.SSHClientConnection]:
@@ -155,7 +170,9 @@ def _failure(error: BaseException, limit: float, where: str = "") -> HostFacts:
 def parse(lines: Iterable[str]) -> HostFacts:
     """The probe's lines as facts. Unknown keys are passed over."""
     single: dict[str, str] = {}
-    repeated: dict[str, list[str]] = {"loaded": [], "applied": [], "digest": [], "drift": []}
+    repeated: dict[str, list[str]] = {
+        name: [] for name in ("applied", "digest", "drift", "loaded", "reboot")
+    }
     for line in lines:
         key, separator, value = line.partition("=")
         if separator:
@@ -181,6 +198,7 @@ def parse(lines: Iterable[str]) -> HostFacts:
         disk_free_mib=_number(single.get("disk_free_mib")),
         package_lock=single.get("package_lock", ""),
         boot_id=single.get("boot_id", ""),
+        reboot=tuple(repeated["reboot"]),
         reboot_required=single.get("reboot_required") == "yes",
         simulated=single.get("simulated") == "yes",
         now=single.get("now", ""),

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
-from .host_facts import HostFacts, drift
+from .host_facts import HostFacts, drift, reboot
 from .preflight import judge
 
 if TYPE_CHECKING:
@@ -36,6 +36,7 @@ class Found:
         warnings: what will probably do harm.
         prepare: by host, what changed since it was prepared.
         runtime: by host, what changed of its container runtime.
+        reboot: by host, why it must be rebooted, or its node given back; with the host's time.
         scheduling: by pool, what its nodes lack.
         validation: by pool, why its last validation no longer holds.
     """
@@ -45,6 +46,7 @@ class Found:
     warnings: tuple[str, ...] = ()
     prepare: dict[str, str] = field(default_factory=dict)
     runtime: dict[str, str] = field(default_factory=dict)
+    reboot: dict[str, str] = field(default_factory=dict)
     scheduling: dict[str, str] = field(default_factory=dict)
     validation: dict[str, str] = field(default_factory=dict)
 
@@ -130,6 +132,12 @@ class Look:
             warnings=tuple(said["warning"]),
             prepare=changed["prepare"],
             runtime=changed["runtime"],
+            reboot={
+                host.name: text
+                for host in declared.hosts
+                if host.name in facts
+                and (text := reboot(facts[host.name], host.node in cluster["cordoned"]))
+            },
             scheduling=cluster["scheduling"],
             validation=cluster["validation"],
         )

@@ -6,6 +6,8 @@ from .api import ClusterError, Json
 
 GPU = "nvidia.com/gpu"
 SIMULATED = "kwok.x-k8s.io/node"
+CORDONED = "gpu-cluster/cordoned"
+"""Annotation of a node that this program cordoned for a reboot."""
 
 
 def pool_members(nodes: list[Json], pool: Json) -> list[Json]:

@@ -43,14 +43,14 @@ def judge(host: config.Host, facts: HostFacts, cluster: config.Cluster) -> list[
         severity = Severity.ERROR if facts.refused else Severity.WARNING
         cure = f"see that ssh {host.user}@{host.address} -p {host.port} works from here"
         return [Finding(host.name, facts.error, "a host that answers", cure, severity)]
-    found = [*_system(host, facts)]
+    found = [*_system(host, facts, cluster)]
     if host.role is config.Role.GPU_WORKER:
         found += [*_gpus(host, facts, cluster), *_driver(host, facts, cluster)]
         found += _runtime(host, facts, cluster)
     return found
 
 
-def _system(host: config.Host, facts: HostFacts) -> list[Finding]:
+def _system(host: config.Host, facts: HostFacts, cluster: config.Cluster) -> list[Finding]:
     found = []
 
     def tell(has: str, wanted: str, cure: str, severity: Severity = Severity.ERROR) -> None:
@@ -68,6 +68,9 @@ def _system(host: config.Host, facts: HostFacts) -> list[Finding]:
     if facts.package_lock:
         cure = "wait until the package manager ends"
         tell(f"{facts.package_lock} held", "no package manager at work", cure, Severity.WARNING)
+    for reason in facts.reboot if cluster.reboot.when is config.RebootWhen.NEVER else ():
+        cure = "reboot it, or declare reboot.when: required"
+        tell(f"a reboot pending ({reason})", "none", cure, Severity.WARNING)
     if facts.reboot_required:
         cure = "reboot the host before it gets work"
         tell("a reboot pending (/run/reboot-required)", "none", cure, Severity.WARNING)

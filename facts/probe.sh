@@ -86,8 +86,49 @@ esac
 say disk_free_mib "$(df -Pk "$root/var/lib" | awk 'NR == 2 { print int($4 / 1024) }')"
 say package_lock "$(package_lock)"
 say boot_id "$(cat "$root/proc/sys/kernel/random/boot_id" 2>/dev/null)"
+if [ -r "$root/run/gpu-cluster/reboot-required" ]; then
+    while IFS= read -r reason; do
+        say reboot "$reason"
+    done <"$root/run/gpu-cluster/reboot-required"
+fi
 if [ -e "$root/run/reboot-required" ]; then say reboot_required yes; fi
 if [ -e "$root/run/gpu-cluster-simulated" ]; then say simulated yes; fi
+
+# What our scripts said that must be found besides files (library.sh, expect): all sysctl values by
+# one process; a kind that is unknown here is passed over.
+expected() {
+    [ -r "$1" ] || return 0
+    keys=$(awk '$1 == "sysctl" { print $2 }' "$1")
+    # shellcheck disable=SC2086 # a list of names
+    [ -z "$keys" ] || values=$(timeout 5 sysctl -n $keys 2>&1 | tr '\t' ' ')
+    while read -r kind name value; do
+        case $kind in
+            sysctl)
+                found=${values%%
+*}
+                values=${values#*
+}
+                [ "$found" = "$value" ] || say drift "$2 sysctl $name"
+                ;;
+            module) module_there "$name" || say drift "$2 module $name" ;;
+            active) timeout 5 systemctl is-active --quiet "$name" || say drift "$2 $name is not active" ;;
+            inactive) timeout 5 systemctl is-active --quiet "$name" && say drift "$2 $name is active" ;;
+            selinux) [ "$(timeout 5 getenforce | tr '[:upper:]' '[:lower:]')" = "$name" ] || say drift "$2 SELinux mode" ;;
+            port)
+                case $name in
+                    firewalld) timeout 5 firewall-cmd -q --query-port="$value" ;;
+                    ufw) timeout 5 ufw show added | grep -q "^ufw allow $(echo "$value" | tr - :)\\( \\|\$\\)" ;;
+                esac || say drift "$2 port $value"
+                ;;
+        esac
+    done <"$1"
+}
+
+# As in system.sh: a module may be built in.
+module_there() {
+    [ -d "$root/sys/module/$1" ] || grep -qw -e "$1" "$root/proc/filesystems" 2>/dev/null ||
+        grep -q "/$1\.ko" "$root/lib/modules/$(uname -r)/modules.builtin" 2>/dev/null
+}
 
 # What our scripts wrote (the last line of a path counts), and whether it is still so.
 for written in "$root"/var/lib/gpu-cluster/*/written; do
@@ -107,6 +148,7 @@ for phase in "$root"/var/lib/gpu-cluster/*/; do
     [ -r "$phase/written" ] || continue
     phase=${phase%/}
     say applied "${phase##*/}"
+    expected "$phase/expected" "${phase##*/}"
     case ${phase##*/} in
         prepare) [ -z "$swap" ] || ! grep -q '^#gpu-cluster# ' "$root/etc/fstab" || say drift "prepare swap" ;;
         runtime) [ "$nvidia_runtime" = yes ] || say drift "runtime containerd" ;;

@@ -8,13 +8,15 @@ set -eu
 cd "$GPU_CLUSTER_SIMULATED_HOST"
 here=$PWD
 root=$here/merged
+rm -rf work && mkdir work # a killed boot leaves it in use
 mount -t overlay -o "lowerdir=$LAYER:$LOWER,upperdir=$here/upper,workdir=$here/work" overlay "$root"
 printf '%s' "$HOST_NAME" >/proc/sys/kernel/hostname
 
 mount -t tmpfs -o mode=755 run "$root/run"
 mount -t tmpfs -o mode=1777 tmp "$root/tmp"
 kernel=$root/run/simulated-kernel
-mkdir -p "$root/run/sshd" "$root/run/gpu-cluster-ssh" "$kernel/sysctl"
+mkdir -p "$root/run/sshd" "$root/run/gpu-cluster-ssh" "$kernel/sysctl" "$kernel/power"
+mount --bind power "$kernel/power"
 cp -p ssh/* "$root/run/gpu-cluster-ssh/"
 chmod 755 "$root/run/gpu-cluster-ssh"
 cat >"$root/run/gpu-cluster-simulated" <<EOF

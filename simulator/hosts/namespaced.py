@@ -13,6 +13,14 @@ from simulator.hosts.model import Spec, cluster_dir
 
 BOOT = Path(__file__).with_name("boot.sh")
 UNSHARE = ["unshare", "--mount", "--pid", "--uts", "--ipc", "--fork", "--kill-child=KILL"]
+BOOTS = """while :; do
+    rm -f power/reboot
+    "$@"
+    status=$?
+    [ -e power/reboot ] || exit "$status"
+done"""
+"""A host's power supply: boots again when its last boot ended by a reboot that the host asked for
+(the stand-in systemctl writes the file); a host that dies stays down."""
 
 _PROBE = 'mount -t tmpfs t "$0" && mkdir "$0/l" "$0/u" "$0/m" && mount -t overlay \
 -o lowerdir="$0/l",upperdir="$1/upper",workdir="$1/work" overlay "$0/m" && : >"$0/m/written"'
@@ -53,14 +61,14 @@ def reason_against(cluster: str) -> str | None:
 
 def start(folder: Path, spec: Spec) -> None:
     """Boot the host in ``folder``; its sshd answers some tenths of a second later."""
-    for name in ("upper", "merged"):
+    for name in ("upper", "merged", "power"):
         (folder / name).mkdir(exist_ok=True)
     work = folder / "work"
     shutil.rmtree(work, ignore_errors=True)
     work.mkdir()
     (folder / "ssh" / "sshd_config").write_text(sshd_config(spec))
     processes.spawn(
-        [*UNSHARE, "sh", str(BOOT)],
+        ["sh", "-c", f'cd "$0" && {BOOTS}', str(folder), *UNSHARE, "sh", str(BOOT)],
         folder,
         {
             "HOST_NAME": spec.name,

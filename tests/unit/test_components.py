@@ -14,6 +14,7 @@ from components import (
     device_plugin,
     gpu_operator,
     host_preparation,
+    host_reboot,
     node_scheduling,
     validation,
 )
@@ -75,6 +76,7 @@ def test_tokens_of_components_are_fixed() -> None:
         for component in (
             GpuCluster,
             host_preparation.HostPreparation,
+            host_reboot.HostReboot,
             container_runtime.ContainerRuntime,
             node_scheduling.NodeScheduling,
             device_plugin.DevicePlugin,
@@ -83,8 +85,8 @@ def test_tokens_of_components_are_fixed() -> None:
         )
     }
     nouns = (
-        "GpuCluster HostPreparation ContainerRuntime NodeScheduling DevicePlugin GpuOperator "
-        "Validation"
+        "GpuCluster HostPreparation HostReboot ContainerRuntime NodeScheduling DevicePlugin "
+        "GpuOperator Validation"
     )
     assert found == {f"gpucluster:index:{noun}" for noun in nouns.split()}
 
