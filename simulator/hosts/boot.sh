@@ -68,8 +68,8 @@ mount --bind "$kernel/boot_id" "$root/proc/sys/kernel/random/boot_id"
 if [ -e "$root/proc/sysrq-trigger" ]; then
     mount --bind /dev/null "$root/proc/sysrq-trigger"
 fi
+mount -t tmpfs -o mode=755 driver "$root/proc/driver"
 if [ -n "$DRIVER" ]; then
-    mount -t tmpfs -o mode=755 driver "$root/proc/driver"
     mkdir "$root/proc/driver/nvidia"
     echo "NVRM version: NVIDIA UNIX x86_64 Kernel Module  $DRIVER  (simulated)" \
         >"$root/proc/driver/nvidia/version"
@@ -98,6 +98,17 @@ umount -l .
 cd /
 unset GPU_CLUSTER_SIMULATED_HOST LOWER LAYER GPUS DRIVER
 export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin HOME=/root
+# The kernel that the boot menu chooses, where there is a menu: its release is shown by uname.
+for menu in /boot/grub/grub.cfg /boot/grub2/grub.cfg; do
+    [ -r "$menu" ] || continue
+    default=$(sed -n 's/^set default="\(.*\)"$/\1/p' "$menu")
+    awk -v id="'${default##*>}'" 'index($0, "menuentry_id_option " id) { found = 1 }
+        $1 == "linux" && (found || id == "'"'0'"'") { sub(/.*vmlinuz-/, "", $2); print $2; exit }' "$menu" \
+        >/run/simulated-kernel/release
+done
+if [ -z "$(cat /proc/driver/nvidia/version 2>/dev/null)" ] && modinfo nvidia >/dev/null 2>&1; then
+    modprobe nvidia || echo "the driver was not loaded" >&2
+fi
 # What an init system does at boot: modules, sysctl, enabled units (containerd alone here).
 cat /etc/modules-load.d/*.conf 2>/dev/null | while IFS= read -r module; do
     case $module in '' | '#'*) ;; *) modprobe "$module" ;; esac

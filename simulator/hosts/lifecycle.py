@@ -88,7 +88,7 @@ def _specs(
         mode = "plain" if reason else "namespaces"
         if reason:
             progress(f"hosts are plain processes with a scratch root: {reason}")
-    lower = str(rootfs.debian_root(progress)) if mode == "namespaces" and hosts else ""
+    lowers = {host.name: _lower(mode, settings.system_of(host), progress) for host in hosts}
     layer = str(rootfs.fixture_layer()) if hosts else ""
     return [
         Spec(
@@ -100,11 +100,23 @@ def _specs(
             gpus=settings.gpus_of(host),
             driver=(settings.driver or "") if str(host.role) == "gpu-worker" else "",
             mode=mode,
-            lower=lower,
-            layer=layer,
+            lower=lowers[host.name],
+            layer=_layers(layer, settings.system_of(host)),
         )
         for host in hosts
     ]
+
+
+def _lower(mode: str, system: str, progress: rootfs.Progress) -> str:
+    if system == "rocky":
+        if mode != "namespaces":
+            raise HostError("system rocky: an RPM host can only be had in namespaces; use debian")
+        return str(rootfs.builder_root(progress))
+    return str(rootfs.debian_root(progress)) if mode == "namespaces" else ""
+
+
+def _layers(layer: str, system: str) -> str:
+    return f"{rootfs.rpm_layer()}:{layer}" if system == "rocky" else layer
 
 
 def _start(folder: Path, spec: Spec) -> bool:

@@ -45,12 +45,18 @@ class HostSettings:
     ``gpus``: NVIDIA PCI devices on each host with the role ``gpu-worker`` (default 8), or by host
     name. ``driver``: version of the NVIDIA kernel driver that those hosts show as loaded, ``None``
     for no driver. ``mode``: ``namespaces`` or ``plain``; ``None`` takes namespaces
-    where they work.
+    where they work. ``system``: ``debian``, or ``rocky`` for an RPM host (in namespaces only), for
+    all hosts or by host name.
     """
 
     gpus: int | Mapping[str, int] = 8
     driver: str | None = DRIVER
     mode: str | None = None
+    system: str | Mapping[str, str] = "debian"
+
+    def system_of(self, host: Host) -> str:
+        """The operating system that ``host`` shows."""
+        return self.system if isinstance(self.system, str) else self.system.get(host.name, "debian")
 
     def gpus_of(self, host: Host) -> int:
         """The number of simulated NVIDIA PCI devices of ``host``."""

@@ -9,8 +9,9 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
+import stat
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import toolchain
@@ -27,7 +28,19 @@ PACKAGES = (
     "procps",
     "sudo",
 )
+BUILDER_PACKAGES = (*PACKAGES, "apt-utils", "createrepo-c", "curl", "dnf", "gnupg", "rpm")
+"""What builds repositories, and what an RPM host's file system has below its own layer."""
 FIXTURES = Path(__file__).parent / "fixtures"
+FIXTURES_RPM = Path(__file__).parent / "fixtures_rpm"
+HIDDEN_ON_RPM = (
+    *(f"usr/bin/{name}" for name in ("apt", "apt-cache", "apt-get", "apt-mark")),
+    *(f"usr/bin/{name}" for name in ("dpkg", "dpkg-query", "createrepo_c", "rpmbuild")),
+    "boot/grub",
+    "boot/vmlinuz-6.1.0-40-amd64",
+    "etc/apt/sources.list",
+    "usr/sbin/grub-mkconfig",
+    "usr/sbin/update-initramfs",
+)
 DEBOOTSTRAP_LIMIT = 900
 """Seconds for one debootstrap (about 40 s on 2 cores with a near mirror)."""
 
@@ -39,9 +52,21 @@ def debian_root(progress: Progress) -> Path:
 
     :raises HostError: debootstrap is missing and can't be installed, or it fails.
     """
-    key = hashlib.sha256("\n".join((SUITE, *PACKAGES)).encode()).hexdigest()[:12]
+    return _root("debian", PACKAGES, progress)
+
+
+def builder_root(progress: Progress) -> Path:
+    """A Debian root with ``dnf``, ``rpm`` and the tools that build repositories; made if missing.
+
+    :raises HostError: as :func:`debian_root`.
+    """
+    return _root("builder", BUILDER_PACKAGES, progress)
+
+
+def _root(name: str, packages: Sequence[str], progress: Progress) -> Path:
+    key = hashlib.sha256("\n".join((SUITE, *packages)).encode()).hexdigest()[:12]
     roots = toolchain.cache_dir() / "roots"
-    root = roots / f"debian-{SUITE}-{key}"
+    root = roots / f"{name}-{SUITE}-{key}"
     if root.is_dir():
         return root
     with locked(roots / "roots.lock", limit=DEBOOTSTRAP_LIMIT + 60):
@@ -49,8 +74,8 @@ def debian_root(progress: Progress) -> Path:
             _sweep(roots)
             _ensure_debootstrap(progress)
             draft = roots / f"draft-{os.getpid()}"
-            progress(f"Debian {SUITE} root by debootstrap (once, about 1 min)")
-            _debootstrap(draft)
+            progress(f"Debian {SUITE} root ({name}) by debootstrap (once, about 1 min)")
+            _debootstrap(draft, packages)
             draft.rename(root)
     return root
 
@@ -58,26 +83,45 @@ def debian_root(progress: Progress) -> Path:
 def fixture_layer() -> Path:
     """The folder of stand-ins and the real ``nvidia-ctk`` that lies upon the Debian root."""
     ctk = toolchain.ensure("nvidia-ctk")["nvidia-ctk"]
-    files = sorted(path for path in FIXTURES.rglob("*") if path.is_file())
-    digest = hashlib.sha256(f"{ctk.version}\0{ctk.path}\0{_stamp(Path(ctk.path))}".encode())
+    stamp = f"{ctk.version}\0{ctk.path}\0{_stamp(Path(ctk.path))}"
+    return _layer("layer", FIXTURES, stamp, {"usr/bin/nvidia-ctk": Path(ctk.path)}, ())
+
+
+def rpm_layer() -> Path:
+    """What lies upon the other layer on an RPM host: a Rocky Linux's names, and nothing of apt."""
+    copies = {
+        "usr/bin/dracut": FIXTURES / "usr/sbin/update-initramfs",
+        "usr/sbin/grub2-mkconfig": FIXTURES / "usr/sbin/grub-mkconfig",
+    }
+    stamp = "".join(path.read_text() for path in copies.values())
+    return _layer("layer-rpm", FIXTURES_RPM, stamp, copies, HIDDEN_ON_RPM)
+
+
+def _layer(
+    name: str, fixtures: Path, stamp: str, copies: Mapping[str, Path], hidden: Sequence[str]
+) -> Path:
+    """A folder with the files of ``fixtures``, ``copies``, and overlay whiteouts for ``hidden``."""
+    files = sorted(path for path in fixtures.rglob("*") if path.is_file())
+    digest = hashlib.sha256("\0".join((stamp, *copies, *hidden)).encode())
     for path in files:
-        digest.update(f"{path.relative_to(FIXTURES)}\0".encode() + path.read_bytes())
+        digest.update(f"{path.relative_to(fixtures)}\0".encode() + path.read_bytes())
     roots = toolchain.cache_dir() / "roots"
-    layer = roots / f"layer-{digest.hexdigest()[:12]}"
+    layer = roots / f"{name}-{digest.hexdigest()[:12]}"
     if layer.is_dir():
         return layer
     with locked(roots / "roots.lock", limit=DEBOOTSTRAP_LIMIT + 60):
         if not layer.is_dir():
             _sweep(roots)
             draft = roots / f"draft-{os.getpid()}"
-            for path in files:
-                target = draft / path.relative_to(FIXTURES)
+            sources = {str(path.relative_to(fixtures)): path for path in files} | dict(copies)
+            for inside, path in sources.items():
+                target = draft / inside
                 target.parent.mkdir(parents=True, exist_ok=True)
                 shutil.copyfile(path, target)
-                target.chmod(0o644 if "etc" in path.relative_to(FIXTURES).parts else 0o755)
-            target = draft / "usr/bin/nvidia-ctk"
-            shutil.copyfile(ctk.path, target)
-            target.chmod(0o755)
+                target.chmod(0o755 if {"bin", "sbin"} & set(Path(inside).parts) else 0o644)
+            for inside in hidden:
+                (draft / inside).parent.mkdir(parents=True, exist_ok=True)
+                os.mknod(draft / inside, 0o600 | stat.S_IFCHR, os.makedev(0, 0))
             for folder in (draft, *draft.rglob("*")):
                 if folder.is_dir():
                     folder.chmod(0o755)
@@ -119,10 +163,10 @@ def _ensure_debootstrap(progress: Progress) -> None:
     raise HostError(f"apt-get install debootstrap failed: {done.stderr.strip()[-500:]}")
 
 
-def _debootstrap(draft: Path) -> None:
+def _debootstrap(draft: Path, packages: Sequence[str]) -> None:
     """Run debootstrap in a mount namespace of its own, so that a kill leaves no mount behind."""
     command = ["unshare", "--mount", "--pid", "--fork", "--kill-child=KILL", "debootstrap"]
-    command += ["--variant=minbase", f"--include={','.join(PACKAGES)}", SUITE, str(draft)]
+    command += ["--variant=minbase", f"--include={','.join(packages)}", SUITE, str(draft)]
     log = draft.with_suffix(".log")
     with log.open("w") as output:
         done = subprocess.run(

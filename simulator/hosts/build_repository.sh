@@ -1,0 +1,64 @@
+#!/bin/sh
+# Builds one repository: build.sh apt|dnf good|none|other|broken KEY. It runs in the builder's root
+# with the repositories' folder at /mnt/repositories, and packs what draft/packages/ holds into
+# draft/repository. Keys are made at first use, for these repositories alone.
+set -eu
+form=$1 signature=$2 signer=$3
+cd /mnt/repositories
+export GNUPGHOME=/mnt/repositories/gnupg HOME=/tmp SOURCE_DATE_EPOCH=1700000000 LC_ALL=C.UTF-8
+if [ ! -f keys/ours.asc ]; then
+    rm -rf keys gnupg
+    (umask 077 && mkdir gnupg)
+    mkdir keys
+    for name in ours other; do
+        gpg --batch --quiet --passphrase '' --quick-generate-key \
+            "simulated $name <$name@gpu-cluster.invalid>" rsa2048 sign never
+        gpg --batch --quiet --armor --export "$name@gpu-cluster.invalid" >"keys/$name.new"
+    done
+    mv keys/other.new keys/other.asc
+    mv keys/ours.new keys/ours.asc
+fi
+
+sign() {
+    gpg --batch --quiet --yes --local-user "$signer@gpu-cluster.invalid" "$@"
+}
+
+out=draft/repository
+mkdir "$out"
+for package in draft/packages/*; do
+    if [ "$form" = apt ]; then
+        dpkg-deb --root-owner-group -Zgzip --build "$package/tree" "$out/${package##*/}_all.deb" >/dev/null
+    else
+        mkdir -p /tmp/rpm
+        rpmbuild --quiet -bb --define "_topdir /tmp/rpm" --define "_rpmdir $PWD/$out" \
+            --define "_tree $PWD/$package/tree" --define "_build_name_fmt %%{NAME}-%%{VERSION}-%%{RELEASE}.%%{ARCH}.rpm" \
+            --define "_binary_payload w1.gzdio" "$package/spec" >draft/log 2>&1 || { cat draft/log >&2; exit 1; }
+    fi
+done
+if [ "$form" = apt ]; then
+    cd "$out"
+    apt-ftparchive packages . >Packages
+    gzip -nk Packages
+    apt-ftparchive -o APT::FTPArchive::Release::Suite=simulated \
+        -o APT::FTPArchive::Release::Origin=gpu-cluster release . >../Release
+    mv ../Release Release
+    if [ "$signature" != none ]; then
+        sign --clearsign -o InRelease Release
+        sign --armor --detach-sign -o Release.gpg Release
+    fi
+    if [ "$signature" = broken ]; then
+        sed -i 's/^Suite: simulated/Suite: changed/' InRelease Release
+    fi
+else
+    if [ "$signature" != none ]; then
+        rpmsign --define "__gpg /usr/bin/gpg" --define "_gpg_name $signer@gpu-cluster.invalid" --addsign "$out"/*.rpm >draft/log 2>&1 ||
+            { cat draft/log >&2; exit 1; }
+    fi
+    createrepo_c --quiet "$out"
+    if [ "$signature" != none ]; then
+        sign --armor --detach-sign -o "$out/repodata/repomd.xml.asc" "$out/repodata/repomd.xml"
+    fi
+    if [ "$signature" = broken ]; then
+        sed -i 's/<revision>/<revision>1/' "$out/repodata/repomd.xml"
+    fi
+fi
