@@ -69,7 +69,7 @@ class Builder:
         seconds = module.seconds * load.share * _TYPICAL_CORES / cores
         with steps.step(f"building {names}", seconds, load.stale, "packages") as advance:
             self._stream(module, [*arguments, *_packages(wanted)], advance)
-        return {pin.name: out / pin.name for pin in wanted}
+        return {pin.name: out / pin.go.executable for pin in wanted if pin.go is not None}
 
     def _run(self, module: Module, arguments: list[str]) -> str:
         command = [str(self.go), *arguments]

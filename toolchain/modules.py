@@ -20,6 +20,9 @@ BUILD_FLAGS = ("-trimpath", "-mod=readonly", "-gcflags=all=-dwarf=false")
 #: most of the plugin's, and in two thirds of the memory.
 _GENERATED = "-gcflags=github.com/pulumi/pulumi-kubernetes/sdk/v4/...=-dwarf=false -l"
 
+#: Of containerd what its CRI plugin needs: no snapshotter of its own file system, no tracing.
+_CONTAINERD_TAGS = "-tags=no_aufs,no_btrfs,no_devmapper,no_zfs,no_tracing"
+
 #: Served by module proxies, but not in the checksum database; go.sum pins its content.
 UNLISTED = "github.com/pulumi/pulumi-kubernetes/provider/v4"
 
@@ -63,6 +66,17 @@ def _kubernetes_version() -> dict[str, str]:
     return {f"{package}.{key}": value for package in packages for key, value in values.items()}
 
 
+def _containerd(version: str) -> Module:
+    major, minor, _ = version.split(".")
+    path = "github.com/containerd/containerd" + ("" if major == "1" else "/v2")
+    return Module(
+        name=f"containerd-{major}.{minor}",
+        stamps={f"{path}/version.Version": f"v{version}"},
+        seconds=80,
+        flags=(*BUILD_FLAGS, _CONTAINERD_TAGS),
+    )
+
+
 _MODULES = (
     Module(
         name="engine",
@@ -90,6 +104,7 @@ _MODULES = (
         stamps={"github.com/rhysd/actionlint.version": pins.ACTIONLINT},
         seconds=10,
     ),
+    *(_containerd(version) for version in pins.CONTAINERD),
 )
 
 MODULES: Mapping[str, Module] = MappingProxyType({module.name: module for module in _MODULES})

@@ -23,6 +23,7 @@ KUBERNETES_PLUGIN = "4.25.0"
 COMMAND_PLUGIN = "1.2.1"
 NVIDIA_CTK = "1.20.0"
 ACTIONLINT = "1.7.12"
+CONTAINERD = ("1.7.28", "2.0.5", "2.1.4", "2.2.3", "2.3.1")
 
 #: Where releases are downloaded from; tests put their own server here.
 BASES: Mapping[str, str] = MappingProxyType(
@@ -55,6 +56,11 @@ class GoPackage:
     module: str
     package: str
 
+    @property
+    def executable(self) -> str:
+        """What ``go build`` calls its result."""
+        return self.package.rpartition("/")[2]
+
 
 @dataclass(frozen=True)
 class Pin:
@@ -62,7 +68,8 @@ class Pin:
 
     ``version_arguments``: how it tells its version; ``plugin``: it is asked over gRPC instead
     (``ResourceProvider`` or ``LanguageRuntime``). ``own``: the project has a stand-in for it.
-    ``systems``: operating systems that it runs on.
+    ``systems``: operating systems that it runs on. ``on_demand``: had only where it is asked for by
+    name.
     """
 
     name: str
@@ -74,6 +81,7 @@ class Pin:
     go: GoPackage | None = None
     own: bool = False
     systems: tuple[str, ...] = ("linux", "darwin")
+    on_demand: bool = False
 
 
 _PULUMI_ROOT = "{github}/pulumi/pulumi/releases/download/v{version}"
@@ -108,6 +116,25 @@ def _kwok(name: str) -> Pin:
         version=KWOK,
         fits=Range(KWOK, "0.9.0"),
         go=GoPackage("cluster", f"sigs.k8s.io/kwok/cmd/{name}"),
+    )
+
+
+def _containerd(version: str) -> Pin:
+    """The daemon of one minor version, against which hosts' configuration is proved.
+
+    Releases come in archives with the same names inside, and the tests want all versions at once,
+    so none is taken from PATH: the name has the minor version in it.
+    """
+    major, minor, _ = version.split(".")
+    path = "github.com/containerd/containerd" + ("" if major == "1" else "/v2")
+    name = f"containerd-{major}.{minor}"
+    return Pin(
+        name=name,
+        version=version,
+        fits=Range(version, f"{major}.{int(minor) + 1}.0"),
+        go=GoPackage(name, f"{path}/cmd/containerd"),
+        systems=("linux",),
+        on_demand=True,
     )
 
 
@@ -182,6 +209,7 @@ _PINS = (
         ),
         go=GoPackage("actionlint", "github.com/rhysd/actionlint/cmd/actionlint"),
     ),
+    *(_containerd(version) for version in CONTAINERD),
 )
 
 #: Every tool by name, in the order in which they are shown.

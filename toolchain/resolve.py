@@ -63,15 +63,19 @@ class Toolchain:
         return self.cache / "tools" / digest(self.keys) / "bin"
 
     def names(self) -> list[str]:
-        """All tools for this machine."""
-        return [pin.name for pin in self.pins.values() if self.platform.system in pin.systems]
+        """The product's tools for this machine: all but those on demand."""
+        return [
+            pin.name
+            for pin in self.pins.values()
+            if self.platform.system in pin.systems and not pin.on_demand
+        ]
 
     def entry(self, pin: Pin) -> Path:
         """Where a tool's entry lies or would lie."""
         return self.store.entry(pin.name, pin.version, self.keys[pin.name])
 
     def ensure(self, *names: str, refresh: bool = False) -> dict[str, Tool]:
-        """The tools by name, all of them where no name is given; makes what is missing.
+        """The tools by name, the product's where no name is given; makes what is missing.
 
         ``refresh``: stand-ins of the project's own are looked for again as official ones.
         Raises :class:`ToolchainError`.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import os
 import shutil
@@ -18,15 +19,22 @@ from .machine import Declared, Running, free_port
 _numbers = itertools.count(1)
 
 
-@pytest.fixture
-def cluster() -> Iterator[str]:
-    """A name for hosts of this test alone; whatever is left of them goes away."""
+@contextlib.contextmanager
+def temporary_cluster() -> Iterator[str]:
+    """A name for hosts of one test or module; whatever is left of them goes away."""
     name = f"test-{os.getpid()}-{next(_numbers)}"
     try:
         yield name
     finally:
         simulated.down(name)
         shutil.rmtree(cluster_dir(name), ignore_errors=True)
+
+
+@pytest.fixture
+def cluster() -> Iterator[str]:
+    """A name for hosts of this test alone."""
+    with temporary_cluster() as name:
+        yield name
 
 
 @pytest.fixture

@@ -1,0 +1,55 @@
+"""What a running daemon says over its CRI socket: a channel of its own, past SSH and any file.
+
+The two messages used are spelt out by hand (k8s.io/cri-api, runtime/v1, api.proto):
+``StatusRequest{bool verbose = 1}`` and ``StatusResponse{..., map<string, string> info = 2}``.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import grpc
+
+LIMIT = 20.0
+"""Seconds for the daemon to answer."""
+
+
+def runtime_config(socket: Path) -> dict[str, Any]:
+    """The configuration that the daemon's CRI plugin runs with."""
+    with grpc.insecure_channel(f"unix:{socket}") as channel:
+        call = channel.unary_unary("/runtime.v1.RuntimeService/Status")
+        answer: bytes = call(b"\x08\x01", timeout=LIMIT, wait_for_ready=True)
+    found: dict[str, Any] = json.loads(_information(answer)["config"])
+    return found
+
+
+def _information(message: bytes) -> dict[str, str]:
+    entries = (_fields(entry) for number, entry in _fields_of(message) if number == 2)
+    return {entry[1].decode(): entry[2].decode() for entry in entries}
+
+
+def _fields(message: bytes) -> dict[int, bytes]:
+    return dict(_fields_of(message))
+
+
+def _fields_of(message: bytes) -> list[tuple[int, bytes]]:
+    found, at = [], 0
+    while at < len(message):
+        tag, at = _number(message, at)
+        assert tag & 7 == 2, "only length-delimited fields are used here"
+        size, at = _number(message, at)
+        found.append((tag >> 3, message[at : at + size]))
+        at += size
+    return found
+
+
+def _number(message: bytes, at: int) -> tuple[int, int]:
+    value = shift = 0
+    while True:
+        byte = message[at]
+        value |= (byte & 127) << shift
+        at, shift = at + 1, shift + 7
+        if byte < 128:
+            return value, at
