@@ -1,8 +1,10 @@
 # containerd's configuration: its merged view, the files as they must be, and the judgement of them.
 
-has_version() {
-    awk '/^[[:space:]]*\[/ { exit } /^[[:space:]]*version[[:space:]]*=/ { found = 1; exit }
-        END { exit !found }' "$1"
+# format_of FILE: the version that it says it is written in; nothing where it says none, which
+# containerd takes as version 1.
+format_of() {
+    awk '/^[[:space:]]*\[/ { exit }
+        /^[[:space:]]*version[[:space:]]*=/ { sub(/^[^=]*=[[:space:]]*/, ""); print $0 + 0; exit }' "$1"
 }
 
 # dump FILE RESULT: containerd's merged view of a root file, one "table.key = value" a line.
@@ -45,7 +47,7 @@ make_root() {
         return 0
     }
     awk -v import="$import" -v glob="$dropins/*.toml" -v own="$dropin" -v format="$format" \
-        -v versioned="$(has_version "$root$config" && echo 1)" '
+        -v versioned="$(format_of "$root$config")" '
         function bare(text) { gsub(/"[^"]*"|\047[^\047]*\047/, "", text); return text }
         function open(text) { text = bare(text); return gsub(/\[/, "[", text) - gsub(/\]/, "]", text) }
         function has(text, path) {
@@ -185,10 +187,13 @@ check_wanted() {
         "all earlier settings kept" "move them from $dropins into $config and run again"
 }
 
+# judge DUMP: the nvidia runtime is where this containerd reads it, as declared.
 judge() {
-    grep -q '\.containerd\.runtimes\.nvidia\.runtime_type = "io\.containerd\.runc\.v2"$' "$1" &&
-        grep -q '\.containerd\.runtimes\.runc\.runtime_type = ' "$1" &&
-        grep -Fq ".containerd.runtimes.nvidia.options.BinaryName = \"$GC_RUNTIME_PATH\"" "$1" &&
+    grep -Fqx "$cri.runtimes.nvidia.runtime_type = \"io.containerd.runc.v2\"" "$1" &&
+        grep -Fq "$cri.runtimes.runc.runtime_type = " "$1" &&
+        grep -Fqx "$cri.runtimes.nvidia.options.BinaryName = \"$GC_RUNTIME_PATH\"" "$1" &&
+        grep -Fqx "$cri.runtimes.nvidia.options.SystemdCgroup = $GC_SYSTEMD_CGROUP" "$1" &&
+        grep -Fqx "$cri.runtimes.runc.options.SystemdCgroup = $GC_SYSTEMD_CGROUP" "$1" &&
         { [ "$GC_DEFAULT_RUNTIME" != nvidia ] ||
-            grep -q '\.containerd\.default_runtime_name = "nvidia"$' "$1"; }
+            grep -Fqx "$cri.default_runtime_name = \"nvidia\"" "$1"; }
 }

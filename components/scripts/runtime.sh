@@ -59,14 +59,24 @@ require_containerd() {
         1.[6-9] | [2-9].*) ;;
         *) problem "containerd $version" "1.6 or later" "upgrade containerd" ;;
     esac
-    format=3
-    [ "$major" != 1 ] || format=2
+    # What a new root file is written in, the newest version that is read, CRI's own section. An
+    # older containerd starts with a newer file and passes over what it does not know (seen: 1.6).
+    format=3 newest=3 cri='plugins."io.containerd.cri.v1.runtime".containerd'
+    case $major.$minor in
+        1.*) format=2 newest=2 cri='plugins."io.containerd.grpc.v1.cri".containerd' ;;
+        2.[0-2]) ;;
+        *) newest=4 ;;
+    esac
     [ -f "$root$config" ] || return 0
+    found=$(format_of "$root$config")
+    [ "${found:-1}" -le "$newest" ] ||
+        problem "$config of version $found" "version $newest or earlier for containerd $version" \
+            "upgrade containerd, or write the file for this one"
     if ! dump "$root$config" "$scratch/before"; then
         problem "$config that containerd $version can't read: $(tail -n 1 "$scratch/dump-error")" \
             "a configuration that loads" "mend it (containerd --config $config config dump)"
     fi
-    if ! has_version "$root$config" && grep -q '^[[:space:]]*\[plugins' "$root$config"; then
+    if [ -z "$found" ] && grep -q '^[[:space:]]*\[plugins' "$root$config"; then
         problem "$config without a version, so version 1, with plugin sections" "version $format" \
             "migrate it (containerd config migrate, or by hand) and run again"
     fi
