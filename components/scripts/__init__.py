@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import config
 
-from .render import prepare, runtime
+from .container_engine import runtime
+from .render import prepare
 
 __all__ = ["prepare_script", "runtime_script"]
 
@@ -27,9 +28,4 @@ def prepare_script(cluster: config.Cluster, host: config.Host) -> str:
 
 def runtime_script(cluster: config.Cluster, host: config.Host) -> str:
     """The script of phase ``runtime`` for ``host``."""
-    settings = cluster.runtime
-    return runtime(
-        default_runtime=settings.default_runtime.value,
-        cdi=settings.cdi,
-        systemd_cgroup=settings.systemd_cgroup,
-    )
+    return runtime(cluster.runtime)

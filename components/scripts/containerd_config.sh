@@ -23,18 +23,6 @@ dump() {
     ' "$scratch/dump" | grep -v '^imports = ' >"$2"
 }
 
-dump_or_default() {
-    if [ -f "$root$config" ]; then
-        dump "$root$config" "$1"
-    else
-        return 1
-    fi
-}
-
-same_dump() {
-    cmp -s "$scratch/before" "$scratch/after"
-}
-
 # The root file as it must be: a version, our drop-ins imported, CRI not disabled. Nothing else.
 make_root() {
     # A file in the folder that nothing imports yet must not come alive by our import.
@@ -89,10 +77,10 @@ make_root() {
         }' "$root$config" >"$1"
 }
 
-make_wanted() {
+make_texts() {
     mkdir "$scratch/etc" "$scratch/conf.d" || fail "can't make folders in $scratch"
-    make_root "$scratch/config.toml" || fail "can't read $config"
-    cp -- "$scratch/config.toml" "$scratch/etc/config.toml"
+    make_root "$scratch/new$config" || fail "can't read $config"
+    cp -- "$scratch/new$config" "$scratch/etc/config.toml"
     set -- --runtime=containerd --config-source=file --config="$scratch/etc/config.toml" \
         --drop-in-config="$scratch/etc/99-nvidia.toml" --nvidia-runtime-path="$GC_RUNTIME_PATH"
     [ "$GC_DEFAULT_RUNTIME" != nvidia ] || set -- "$@" --set-as-default
@@ -127,13 +115,8 @@ make_wanted() {
                 name = runtimes (i == 1 ? ".runc" : ".nvidia") ".options]"
                 if (!(name in seen)) print "\n" name "\n  SystemdCgroup = " cgroup
             }
-        }' "$scratch/etc/99-nvidia.toml" >"$scratch/99-nvidia.toml" ||
+        }' "$scratch/etc/99-nvidia.toml" >"$scratch/new$dropin" ||
         fail "nvidia-ctk wrote no nvidia runtime: $(tail -n 1 "$scratch/toolkit")"
-}
-
-differs() {
-    ! cmp -s "$scratch/config.toml" "$root$config" ||
-        ! cmp -s "$scratch/99-nvidia.toml" "$root$dropin"
 }
 
 # trial NAME DROPIN: the wanted root file as containerd sees it, importing the drop-ins in
@@ -150,14 +133,13 @@ trial() {
             swap(glob, globs)
             swap(own, owns)
         }
-        { print }' "$scratch/config.toml" >"$scratch/trial.toml"
+        { print }' "$scratch/new$config" >"$scratch/trial.toml"
     dump "$scratch/trial.toml" "$scratch/$1"
 }
 
 # The wanted files in containerd's own eyes, before anything is touched: with our drop-in the nvidia
 # runtime is there, and all that is there without it stays.
-check_wanted() {
-    differs || return 0
+check_texts() {
     for file in "$root$dropins"/*.toml; do
         [ ! -f "$file" ] || [ "$file" = "$root$dropin" ] || cp -- "$file" "$scratch/conf.d/"
     done
@@ -166,7 +148,7 @@ check_wanted() {
             "drop-ins that load" "look at the files in $dropins"
         return 0
     fi
-    cp -- "$scratch/99-nvidia.toml" "$scratch/conf.d/99-nvidia.toml"
+    cp -- "$scratch/new$dropin" "$scratch/conf.d/99-nvidia.toml"
     if ! trial after "$scratch/conf.d/99-nvidia.toml"; then
         problem "that containerd $version refuses the new configuration: $(tail -n 1 "$scratch/dump-error")" \
             "one that loads" "compare the versions of $config and of the files it imports"

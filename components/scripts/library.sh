@@ -44,7 +44,7 @@ error: host $(uname -n): found $1; wanted $2; $3"
 refuse_problems() {
     [ -z "$problems" ] && return 0
     printf '%s\n' "${problems#?}" >&2
-    printf 'nothing was changed on this host\n' >&2
+    [ "$changed" -gt 0 ] || printf 'nothing was changed on this host\n' >&2
     exit 1
 }
 

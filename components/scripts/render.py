@@ -114,33 +114,6 @@ def _limits(system: config.System) -> list[str]:
     ]
 
 
-def runtime(
-    *,
-    default_runtime: str = "nvidia",
-    cdi: bool = False,
-    systemd_cgroup: bool = True,
-    runtime_path: str = "/usr/bin/nvidia-container-runtime",
-    lock_limit: int = LOCK_LIMIT,
-) -> str:
-    """The script of phase ``runtime``.
-
-    :param default_runtime: ``nvidia`` makes it the runtime of pods that name none; ``runc`` leaves
-        the default as it is.
-    :param cdi: let containerd inject devices by the Container Device Interface.
-    :param systemd_cgroup: cgroups by systemd, as kubelet's default since Kubernetes 1.22.
-    :param runtime_path: the NVIDIA runtime's path on hosts (the toolkit packages' own).
-    """
-    settings = {
-        "GC_PHASE": "runtime",
-        "GC_LOCK_LIMIT": str(lock_limit),
-        "GC_DEFAULT_RUNTIME": default_runtime,
-        "GC_CDI": str(cdi).lower(),
-        "GC_SYSTEMD_CGROUP": str(systemd_cgroup).lower(),
-        "GC_RUNTIME_PATH": runtime_path,
-    }
-    return assemble(settings, *map(part, ("library", "preflight", "containerd_config", "runtime")))
-
-
 def _blacklist(modules: Sequence[str]) -> list[str]:
     """Lines of modprobe.d(5); nouveau's own option keeps it from the display if it does load."""
     options = ["options nouveau modeset=0"] if "nouveau" in modules else []

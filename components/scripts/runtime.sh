@@ -1,167 +1,199 @@
-# Adds the NVIDIA runtime to containerd as a drop-in, made by the host's own nvidia-ctk from the
-# root configuration. The result is judged by containerd's merged view, before and after.
+# Brings the NVIDIA runtime into the host's container engine. What differs by engine is in its own
+# file: $unit, $files, require_engine, make_wanted, check_wanted, needed_action, judge_applied,
+# engine_view, smi_in_container. What Docker alone needs besides: before_files, after_start,
+# files_back, settled, engine_off (engine_plain.sh has them for the others).
 #
-# Facts behind the decisions (containerd 1.6.20 and nvidia-ctk 1.20.0, as run):
-# - containerd 1.x replaces a plugin's whole section by the drop-in's, 2.x merges them. nvidia-ctk
-#   therefore copies the section; what another drop-in adds to it would be lost on 1.x.
-# - a section that names any runtime loses the built-in runc, so runc is always written out.
-# - imports of the root file alone count, and a file without version is version 1.
+# systemctl's daemon-reload, which enable does too unless it is told not to, takes the GPUs from
+# running containers that have them without CDI (NVIDIA/nvidia-container-toolkit#48, #1227), so
+# nothing here does it.
+#
+# State: engine, service (what the unit was), pending (what the daemon still needs), previous (the
+# files that it last ran with).
 
-config=/etc/containerd/config.toml
-dropins=/etc/containerd/conf.d
-dropin=$dropins/99-nvidia.toml
+# shellcheck disable=SC2034 # read by engines that have texts to check
+action=none
 
 apply() {
     require_root
     require_commands awk cat cmp cp cut grep mkdir mv paste rm rmdir sed sha256sum sort systemctl tail \
         timeout uname
-    require_containerd
+    require_engine
+    check_toolkit
+    refuse_problems
+    open_state
+    toolkit_on
     require_toolkit
     refuse_problems
     make_wanted
     check_wanted
     refuse_problems
-    open_state
     remember_service
-    if differs; then
-        put_in_place
-    fi
+    before_files
+    put_in_place
     service_on
-    dump "$root$config" "$scratch/after" && judge "$scratch/after" ||
-        fail "containerd's merged configuration has no working nvidia runtime after the change"
+    after_start
+    expect active "$unit"
+    check_gpus
 }
 
 undo() {
     require_root
     refuse_problems
-    restart=no
-    [ ! -f "$state/restart-pending" ] || restart=yes
-    have containerd && dump "$root$config" "$scratch/before" || restart=yes
-    : >"$state/restart-pending"
-    restore "$dropin"
-    restore "$config"
-    if have containerd; then
-        dump_or_default "$scratch/after" && same_dump || restart=yes
-        service_back
-    fi
-}
-
-require_containerd() {
-    if ! have containerd; then
-        problem "no containerd" "containerd 1.6 or later" "install containerd"
-        return 0
-    fi
-    version=$(timeout 20 containerd --version | awk '{ print $3 }' | sed 's/^v//')
-    major=${version%%.*}
-    minor=${version#*.}
-    minor=${minor%%[!0-9]*}
-    case $major.$minor in
-        1.[6-9] | [2-9].*) ;;
-        *) problem "containerd $version" "1.6 or later" "upgrade containerd" ;;
-    esac
-    # What a new root file is written in, the newest version that is read, CRI's own section. An
-    # older containerd starts with a newer file and passes over what it does not know (seen: 1.6).
-    format=3 newest=3 cri='plugins."io.containerd.cri.v1.runtime".containerd'
-    case $major.$minor in
-        1.*) format=2 newest=2 cri='plugins."io.containerd.grpc.v1.cri".containerd' ;;
-        2.[0-2]) ;;
-        *) newest=4 ;;
-    esac
-    [ -f "$root$config" ] || return 0
-    found=$(format_of "$root$config")
-    [ "${found:-1}" -le "$newest" ] ||
-        problem "$config of version $found" "version $newest or earlier for containerd $version" \
-            "upgrade containerd, or write the file for this one"
-    if ! dump "$root$config" "$scratch/before"; then
-        problem "$config that containerd $version can't read: $(tail -n 1 "$scratch/dump-error")" \
-            "a configuration that loads" "mend it (containerd --config $config config dump)"
-    fi
-    if [ -z "$found" ] && grep -q '^[[:space:]]*\[plugins' "$root$config"; then
-        problem "$config without a version, so version 1, with plugin sections" "version $format" \
-            "migrate it (containerd config migrate, or by hand) and run again"
-    fi
-}
-
-require_toolkit() {
-    for name in nvidia-ctk nvidia-container-runtime; do
-        have "$name" || problem "no $name on PATH" "the NVIDIA container toolkit, 1.18 or later" \
-            "install the package nvidia-container-toolkit"
+    [ ! -f "$state/engine" ] || read -r unit <"$state/engine"
+    again=no
+    engine_view "$scratch/view" || again=yes
+    [ ! -f "$state/pending" ] || again=yes
+    printf 'restart\n' >"$state/pending"
+    for file in $files; do
+        restore "$file"
     done
-    have nvidia-ctk || return 0
-    toolkit=$(timeout 20 nvidia-ctk --version 2>/dev/null | sed -n 's/.*version //p' | head -n 1)
-    case $toolkit in
-        0.* | 1.[0-9].* | 1.1[0-7].*)
-            problem "nvidia-ctk $toolkit" "1.18 or later (drop-in files)" "upgrade the toolkit" ;;
-    esac
+    engine_off
+    engine_view "$scratch/after" && cmp -s "$scratch/view" "$scratch/after" || again=yes
+    service_back
+    toolkit_off
+}
+
+# after NAME OTHER: whether NAME comes later in the order in which drop-ins are read.
+after() {
+    [ "$1" != "$2" ] && [ "$(printf '%s\n' "$1" "$2" | LC_ALL=C sort | tail -n 1)" = "$1" ]
+}
+
+# make_folder PATH: the folder of the draft of PATH.
+make_folder() {
+    mkdir -p "$scratch/new${1%/*}" || fail "can't make folders in $scratch"
+}
+
+differs() {
+    for file in $files; do
+        if [ -f "$scratch/new$file" ]; then
+            cmp -s "$scratch/new$file" "$root$file" || return 0
+        elif kept "$file" || was_absent "$file"; then
+            return 0
+        fi
+    done
+    return 1
 }
 
 remember_service() {
     [ ! -f "$state/service" ] || return 0
-    active=$(systemctl is-active containerd 2>/dev/null)
-    enabled=$(systemctl is-enabled containerd 2>/dev/null)
+    printf '%s\n' "$unit" >"$state/engine" || fail "can't write $state/engine"
+    active=$(systemctl is-active "$unit" 2>/dev/null)
+    enabled=$(systemctl is-enabled "$unit" 2>/dev/null)
     printf '%s\n' "${active:-unknown} ${enabled:-unknown}" >"$state/draft" &&
         mv -- "$state/draft" "$state/service" || fail "can't write $state/service"
 }
 
-put_in_place() {
-    if [ -f "$state/restart-pending" ] || [ ! -f "$scratch/before" ] || ! same_dump; then
-        : >"$state/restart-pending"
+# The stronger of what an earlier run left to be done and what these files need.
+mark_pending() {
+    if [ "$action" = none ] || grep -qx restart "$state/pending" 2>/dev/null; then
+        return 0
     fi
-    for file in "$config" "$dropin"; do
-        [ ! -f "$root$file" ] || cp -a -- "$root$file" "$scratch/old-${file##*/}"
+    printf '%s\n' "$action" >"$state/pending" || fail "can't write $state/pending"
+}
+
+put_in_place() {
+    differs || return 0
+    needed_action
+    if [ ! -d "$state/previous" ]; then
+        rm -rf -- "$state/draft"
+        for file in $files; do
+            mkdir -p "$state/draft${file%/*}" || fail "can't write in $state"
+            [ ! -f "$root$file" ] || cp -a -- "$root$file" "$state/draft$file" ||
+                fail "can't keep a copy of $file in $state"
+        done
+        mv -- "$state/draft" "$state/previous" || fail "can't write $state/previous"
+    fi
+    mark_pending
+    for file in $files; do
+        if [ -f "$scratch/new$file" ]; then
+            place "$file" "$scratch/new$file"
+        else
+            forget "$file"
+        fi
     done
-    place "$dropin" "$scratch/99-nvidia.toml"
-    place "$config" "$scratch/config.toml"
 }
 
 put_back() {
-    for file in "$config" "$dropin"; do
-        old=$scratch/old-${file##*/}
-        if [ -f "$old" ]; then
-            cp -a -- "$old" "$root$file.gpu-cluster-new" &&
+    for file in $files; do
+        if [ -f "$state/previous$file" ]; then
+            cp -a -- "$state/previous$file" "$root$file.gpu-cluster-new" &&
                 mv -f -- "$root$file.gpu-cluster-new" "$root$file"
         else
             rm -f -- "$root$file"
         fi
     done
+    files_back
 }
 
 service_on() {
-    if ! systemctl is-enabled --quiet containerd; then
-        timeout 60 systemctl enable containerd >/dev/null 2>&1 || fail "containerd can't be enabled"
-        did "containerd enabled"
+    if ! systemctl is-enabled --quiet "$unit"; then
+        timeout 60 systemctl --no-reload enable "$unit" >/dev/null 2>&1 || fail "$unit can't be enabled"
+        did "$unit enabled"
     fi
-    if [ ! -f "$state/restart-pending" ] && systemctl is-active --quiet containerd; then
+    pending=$(cat "$state/pending" 2>/dev/null)
+    systemctl is-active --quiet "$unit" || pending=restart
+    case $pending in
+        reload)
+            if timeout 60 systemctl reload "$unit" >"$scratch/restart" 2>&1 && judge_applied; then
+                service_settled "$unit reloaded"
+                return 0
+            fi
+            ;;
+        restart) ;;
+        *)
+            judge_applied || fail "$unit runs without a working nvidia runtime: $(why)"
+            service_settled
+            return 0
+            ;;
+    esac
+    if restart_unit && judge_applied; then
+        service_settled "$unit restarted"
         return 0
     fi
-    if timeout 120 systemctl restart containerd >"$scratch/restart" 2>&1 &&
-        systemctl is-active --quiet containerd; then
-        rm -f -- "$state/restart-pending"
-        did "containerd restarted"
-        return 0
-    fi
-    if [ -f "$scratch/99-nvidia.toml" ] && [ -f "$scratch/old-config.toml" ]; then
-        put_back
-        timeout 120 systemctl restart containerd >/dev/null 2>&1
-        rm -f -- "$state/restart-pending"
-        fail "containerd did not start with the new configuration, so the old one is back: $(tail -n 1 "$scratch/restart"); look at journalctl -u containerd"
-    fi
-    fail "containerd does not start: $(tail -n 1 "$scratch/restart"); look at journalctl -u containerd"
+    [ -d "$state/previous" ] ||
+        fail "$unit does not start: $(why); look at journalctl -u $unit"
+    put_back
+    reason=$(why)
+    restart_unit || fail "$unit starts neither with the new configuration nor with the old one, which is back: $reason; look at journalctl -u $unit"
+    rm -rf -- "$state/pending" "$state/previous"
+    fail "$unit did not start with the new configuration, so the old one is back: $reason; look at journalctl -u $unit"
+}
+
+service_settled() {
+    settled
+    rm -rf -- "$state/pending" "$state/previous"
+    [ -z "${1-}" ] || did "$1"
+}
+
+restart_unit() {
+    timeout 300 systemctl restart "$unit" >"$scratch/restart" 2>&1 9>&- &&
+        systemctl is-active --quiet "$unit"
+}
+
+# What the last start or judgement said.
+why() {
+    cat "$scratch/restart" "$scratch/judgement" 2>/dev/null | grep -v '^[[:space:]]*$' | tail -n 1
 }
 
 service_back() {
     read -r active enabled <"$state/service" || return 0
     if [ "$active" != active ]; then
-        systemctl is-active --quiet containerd && timeout 120 systemctl stop containerd &&
-            undid "containerd stopped"
-    elif [ "$restart" = yes ]; then
-        timeout 120 systemctl restart containerd >"$scratch/restart" 2>&1 ||
-            fail "containerd does not start with its earlier configuration: $(tail -n 1 "$scratch/restart")"
-        undid "containerd restarted"
+        systemctl is-active --quiet "$unit" && timeout 120 systemctl stop "$unit" &&
+            undid "$unit stopped"
+    elif [ "$again" = yes ]; then
+        restart_unit || fail "$unit does not start with its earlier configuration: $(why)"
+        undid "$unit restarted"
     fi
-    if [ "$enabled" = disabled ] && systemctl is-enabled --quiet containerd; then
-        timeout 60 systemctl disable containerd >/dev/null 2>&1
-        undid "containerd disabled"
+    if [ "$enabled" = disabled ] && systemctl is-enabled --quiet "$unit"; then
+        timeout 60 systemctl --no-reload disable "$unit" >/dev/null 2>&1
+        undid "$unit disabled"
     fi
     return 0
+}
+
+# A container that sees the GPUs is the proof; it needs an image that this host can have.
+check_gpus() {
+    [ -n "$GC_CHECK_IMAGE" ] && [ -r "$root/proc/driver/nvidia/version" ] || return 0
+    smi_in_container "$GC_CHECK_IMAGE" && grep -q '^GPU 0' "$scratch/smi" ||
+        fail "nvidia-smi in a container of $GC_CHECK_IMAGE shows no GPU: $(tail -n 1 "$scratch/smi"); look at nvidia-smi on the host and at $files"
 }

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 import toolchain
-from components.scripts.render import runtime
+from components.scripts.container_engine import runtime
 
 from . import conftest, cri
 from .machine import Running, differences

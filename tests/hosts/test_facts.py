@@ -11,7 +11,8 @@ import asyncssh
 import pytest
 
 import config
-from components.scripts.render import prepare, runtime
+from components.scripts.container_engine import runtime
+from components.scripts.render import prepare
 from facts.host_facts import HostFacts, drift
 from facts.hosts import observe, parse
 from facts.preflight import Severity, judge

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from components.scripts.render import prepare, runtime
+from components.scripts.container_engine import runtime
+from components.scripts.render import prepare
 
 from .machine import Running, differences
 

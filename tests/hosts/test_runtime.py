@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from components.scripts.render import runtime
+from components.scripts.container_engine import runtime
+from config.runtime import DefaultRuntime, Runtime
 
 from .machine import Running, differences
 
@@ -155,7 +156,7 @@ def test_a_drop_in_that_nothing_imports_does_not_come_alive(host: Running) -> No
 
 
 def test_other_settings(host: Running) -> None:
-    script = runtime(default_runtime="runc", cdi=True, systemd_cgroup=False)
+    script = runtime(Runtime(default_runtime=DefaultRuntime.RUNC, cdi=True, systemd_cgroup=False))
     applied = host.apply(script)
     assert applied.status == 0
     assert "! containerd 1.6 has no CDI" in applied.output

@@ -10,7 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import config
-from components.scripts import render
+from components.scripts import container_engine, render
+from config.runtime import Runtime
 from facts import preflight
 from simulator.hosts import namespaced, plain, rootfs
 
@@ -81,12 +82,12 @@ def test_a_nul_is_refused() -> None:
 
 def test_rendering_is_pure() -> None:
     assert render.prepare() == render.prepare()
-    assert render.runtime() == render.runtime()
-    assert render.runtime(cdi=True) != render.runtime(cdi=False)
+    assert container_engine.runtime() == container_engine.runtime()
+    assert container_engine.runtime(Runtime(cdi=True)) != container_engine.runtime()
 
 
 def test_the_call_is_the_last_line() -> None:
-    for script in (render.prepare(), render.runtime()):
+    for script in (render.prepare(), container_engine.runtime()):
         assert script.splitlines()[-1] == 'main "$@" </dev/null'
 
 
@@ -94,7 +95,7 @@ def test_scripts_pass_shellcheck() -> None:
     if not shutil.which("shellcheck"):
         pytest.skip("no shellcheck on PATH (package shellcheck)")
     probe = (render.Path(preflight.__file__).parent / "probe.sh").read_text()
-    texts = [render.prepare(), render.prepare(blacklist=()), render.runtime(), probe]
+    texts = [render.prepare(), render.prepare(blacklist=()), container_engine.runtime(), probe]
     texts.append(namespaced.BOOT.read_text())
     for folder in (rootfs.FIXTURES, plain.FIXTURES):
         for path in folder.rglob("*"):

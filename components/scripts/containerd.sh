@@ -1,0 +1,97 @@
+# containerd, as an engine of runtime.sh: the NVIDIA runtime as a drop-in, made by the host's own
+# nvidia-ctk from the root configuration, judged by containerd's merged view before and after.
+#
+# Facts behind the decisions (containerd 1.6.20 to 2.3.1 and nvidia-ctk 1.20.0, as run):
+# - containerd 1.x replaces a plugin's whole section by the drop-in's, 2.x merges them. nvidia-ctk
+#   therefore copies the section; what another drop-in adds to it would be lost on 1.x.
+# - a section that names any runtime loses the built-in runc, so runc is always written out.
+# - imports of the root file alone count, and a file without version is version 1.
+# - 2.3 does not start with a drop-in of a version above the root file's.
+
+unit=containerd
+config=/etc/containerd/config.toml
+dropins=/etc/containerd/conf.d
+dropin=$dropins/99-nvidia.toml
+files="$dropin $config"
+
+require_engine() {
+    if ! have containerd; then
+        problem "no containerd" "containerd 1.6 or later" "install containerd"
+        return 0
+    fi
+    version=$(timeout 20 containerd --version | awk '{ print $3 }' | sed 's/^v//')
+    major=${version%%.*}
+    minor=${version#*.}
+    minor=${minor%%[!0-9]*}
+    case $major.$minor in
+        1.[6-9] | [2-9].*) ;;
+        *) problem "containerd $version" "1.6 or later" "upgrade containerd" ;;
+    esac
+    # What a new root file is written in, the newest version that is read, CRI's own section. An
+    # older containerd starts with a newer file and passes over what it does not know (seen: 1.6).
+    format=3 newest=3 cri='plugins."io.containerd.cri.v1.runtime".containerd'
+    case $major.$minor in
+        1.*) format=2 newest=2 cri='plugins."io.containerd.grpc.v1.cri".containerd' ;;
+        2.[0-2]) ;;
+        *) newest=4 ;;
+    esac
+    [ -f "$root$config" ] || return 0
+    found=$(format_of "$root$config")
+    [ "${found:-1}" -le "$newest" ] ||
+        problem "$config of version $found" "version $newest or earlier for containerd $version" \
+            "upgrade containerd, or write the file for this one"
+    if ! dump "$root$config" "$scratch/before"; then
+        problem "$config that containerd $version can't read: $(tail -n 1 "$scratch/dump-error")" \
+            "a configuration that loads" "mend it (containerd --config $config config dump)"
+    fi
+    if [ -z "$found" ] && grep -q '^[[:space:]]*\[plugins' "$root$config"; then
+        problem "$config without a version, so version 1, with plugin sections" "version $format" \
+            "migrate it (containerd config migrate, or by hand) and run again"
+    fi
+}
+
+make_wanted() {
+    make_folder "$config"
+    make_folder "$dropin"
+    make_texts
+}
+
+check_wanted() {
+    if [ "$action" != none ] || differs; then
+        check_texts
+    fi
+}
+
+# The daemon is restarted only where what it reads from all files together changes.
+needed_action() {
+    if [ -f "$scratch/before" ] && cmp -s "$scratch/before" "$scratch/after"; then
+        action=none
+    else
+        action=restart
+    fi
+}
+
+judge_applied() {
+    dump "$root$config" "$scratch/applied" && judge "$scratch/applied" ||
+        fail "containerd's merged configuration has no working nvidia runtime after the change"
+}
+
+# view RESULT: what the daemon reads now.
+engine_view() {
+    have containerd && [ -f "$root$config" ] && dump "$root$config" "$1"
+}
+
+# One container with the NVIDIA runtime from an image: nvidia-smi inside it, nothing left after it.
+smi_in_container() {
+    pulled=no
+    if [ -z "$(timeout 60 ctr -n gpu-cluster images ls -q "name==$1")" ]; then
+        pulled=yes
+        timeout 300 ctr -n gpu-cluster images pull "$1" >"$scratch/pull" 2>&1 ||
+            fail "$1 can't be pulled: $(tail -n 1 "$scratch/pull")"
+    fi
+    timeout 120 ctr -n gpu-cluster run --rm --runc-binary="$GC_RUNTIME_PATH" \
+        --env NVIDIA_VISIBLE_DEVICES=all "$1" "gpu-cluster-$$" nvidia-smi -L >"$scratch/smi" 2>&1
+    status=$?
+    [ "$pulled" = no ] || timeout 60 ctr -n gpu-cluster images rm --sync "$1" >/dev/null 2>&1
+    return $status
+}

@@ -1,0 +1,184 @@
+# Docker, as an engine of runtime.sh: daemon.json merged, never replaced; the result judged by what
+# the running daemon says of itself. Sources: dockerd reference ("Daemon configuration file",
+# "Configuration reload behavior"), Docker docs "OverlayFS storage driver" and "Packet filtering".
+#
+# State: data-root (where the data were and where they went), moving (a move that is not finished),
+# members (users put into the group), forward (the policy that was there).
+
+unit=docker
+config=/etc/docker/daemon.json
+forward=/etc/systemd/system/docker.service.d/gpu-cluster-forward.conf
+files="$config $forward"
+
+require_engine() {
+    if ! have dockerd || ! have docker; then
+        problem "no dockerd or no docker command" "Docker 20.10 or later" "install Docker"
+        return 0
+    fi
+    version=$(timeout 20 dockerd --version | sed -n 's/^Docker version \([0-9.]*\).*/\1/p')
+    case ${version%%.*} in
+        '' | 1 | 1[0-9]) problem "Docker ${version:-without a version}" "20.10 or later" "upgrade Docker" ;;
+    esac
+    for name in $GC_DOCKER_MEMBERS; do
+        id "$name" >/dev/null 2>&1 ||
+            problem "no user $name" "users of runtime.docker.members" "make the user, or take it off the list"
+    done
+    [ "$GC_DOCKER_FORWARD" = leave ] || have iptables ||
+        problem "no iptables" "iptables for FORWARD ACCEPT" "install iptables, or declare runtime.docker.forward: leave"
+}
+
+docker_says() {
+    timeout 20 docker info --format "$1" 2>"$scratch/judgement" 9>&-
+}
+
+make_wanted() {
+    make_folder "$config"
+    make_folder "$forward"
+    normal "$(original)" "$scratch/original.json" && normal "$root$config" "$scratch/current.json" || {
+        problem "$config that nvidia-ctk can't read: $(tail -n 1 "$scratch/toolkit")" \
+            "a JSON object" "mend it (docker's log names the place)"
+        return 0
+    }
+    data_root_now
+    choose_storage
+    cdi=$GC_CDI
+    case $version in
+        2[0-4].*)
+            [ "$GC_CDI" = false ] || note "Docker $version has no CDI (25 has): devices come by the nvidia runtime"
+            cdi=false
+            ;;
+    esac
+    printf '%s' "$GC_DOCKER_MIRRORS" >"$scratch/mirrors"
+    merge_json "$scratch/mirrors" "$scratch/original.json" "$scratch/current.json" >"$scratch/merged.json" &&
+        normal "$scratch/merged.json" "$scratch/new$config" ||
+        fail "can't merge $config: $(tail -n 1 "$scratch/toolkit")"
+    [ "$GC_DOCKER_FORWARD" = leave ] || printf '%s\n' '# gpu-cluster: Docker sets DROP, which stops pods (read at the next boot)' \
+        '[Service]' "ExecStartPost=-$(command -v iptables) -w -P FORWARD ACCEPT" >"$scratch/new$forward"
+}
+
+check_wanted() {
+    [ -f "$scratch/new$config" ] || return 0
+    if timeout 20 dockerd --help 2>&1 | grep -q -e --validate; then
+        timeout 60 dockerd --validate --config-file "$scratch/new$config" >"$scratch/judgement" 2>&1 ||
+            problem "that Docker $version refuses the new daemon.json: $(why)" "one that loads" \
+                "correct runtime.docker, or $config"
+    fi
+    [ "$data_from" != "$data_to" ] && [ ! -f "$state/moving" ] && [ -d "$root$data_from" ] || return 0
+    [ -z "$(ls -A "$root$data_to" 2>/dev/null)" ] ||
+        problem "files in $data_to" "an empty or absent folder for Docker's data" "empty it, or declare another data root"
+    running=$(timeout 20 docker ps -q 2>/dev/null | wc -l)
+    [ "$running" -eq 0 ] ||
+        problem "$running running containers" "none while Docker's data move" "drain the host, or stop them"
+    if ! same_device "$data_from" "$data_to"; then
+        need=$(du -sk "$root$data_from" | cut -f 1)
+        free=$(df -Pk "$root$(existing_part "$data_to")" | awk 'NR == 2 { print $4 }')
+        [ "$need" -lt "$free" ] ||
+            problem "$((free / 1024)) MiB free for $data_to" "$((need / 1024)) MiB" "free space or grow the disk"
+    fi
+}
+
+judge_applied() {
+    tries=0
+    until judge_once; do
+        tries=$((tries + 1))
+        [ "$tries" -lt 20 ] || return 1
+        sleep 0.5 # a reload is taken over some time after the signal
+    done
+}
+
+judge_once() {
+    # shellcheck disable=SC2016 # a Go template's own variables
+    found=$(docker_says '{{.DefaultRuntime}} {{.DockerRootDir}} {{.Driver}} {{range $name, $_ := .Runtimes}}{{$name}},{{end}}') ||
+        return 1
+    want_default=$(value_of default-runtime "$root$config")
+    want_driver=$(value_of storage-driver "$root$config")
+    # shellcheck disable=SC2086 # words of our own format
+    set -- $found
+    case ,$4 in
+        *,nvidia,*) ;;
+        *) printf 'docker info shows no runtime nvidia: %s\n' "$4" >"$scratch/judgement"; return 1 ;;
+    esac
+    [ "$1" = "${want_default:-runc}" ] && [ "$2" = "$data_to" ] && [ "$3" = "${want_driver:-$3}" ] ||
+        { printf 'docker info shows %s\n' "$found" >"$scratch/judgement"; return 1; }
+}
+
+after_start() {
+    for name in $GC_DOCKER_MEMBERS; do
+        case " $(id -nG "$name") " in
+            *" docker "*) continue ;;
+        esac
+        record members "$name"
+        timeout 60 usermod -aG docker "$name" || fail "$name can't be put into the group docker"
+        did "$name in the group docker"
+    done
+    if [ -f "$state/members" ]; then
+        while IFS= read -r name; do
+            case " $GC_DOCKER_MEMBERS " in *" $name "*) ;; *) leave_group "$name" ;; esac
+        done <"$state/members"
+    fi
+    if [ "$GC_DOCKER_FORWARD" = leave ]; then
+        forward_back
+        return 0
+    fi
+    policy=$(forward_policy)
+    [ "$policy" != ACCEPT ] || return 0
+    [ -f "$state/forward" ] || printf '%s\n' "$policy" >"$state/forward"
+    timeout 30 iptables -w -P FORWARD ACCEPT || fail "iptables can't set the policy of FORWARD"
+    did "iptables: FORWARD ACCEPT"
+}
+
+forward_policy() {
+    timeout 30 iptables -w -S FORWARD | sed -n 's/^-P FORWARD //p'
+}
+
+forward_back() {
+    [ -f "$state/forward" ] || return 0
+    read -r policy <"$state/forward"
+    rm -f -- "$state/forward"
+    [ "$(forward_policy)" != "$policy" ] || return 0
+    timeout 30 iptables -w -P FORWARD "$policy" && undid "iptables: FORWARD $policy" ||
+        note "iptables can't set the policy of FORWARD to $policy"
+}
+
+leave_group() {
+    case " $(id -nG "$1" 2>/dev/null) " in
+        *" docker "*) timeout 60 gpasswd -d "$1" docker >/dev/null && undid "$1 not in the group docker" ;;
+    esac
+}
+
+engine_view() {
+    if [ -f "$root$config" ]; then cat -- "$root$config" >"$1"; else : >"$1"; fi
+}
+
+engine_off() {
+    if [ -f "$state/data-root" ]; then
+        read -r data_to <"$state/data-root"
+        data_from=$(value_of data-root "$scratch/view")
+        if [ -f "$state/moving" ]; then
+            files_back
+        elif [ -n "$data_from" ] && [ "$data_from" != "$data_to" ] && [ -d "$root$data_from" ]; then
+            move_data "$data_from" "$data_to"
+            settled
+            undid "Docker's data: $data_from -> $data_to"
+        fi
+        again=yes
+    fi
+    if [ -f "$state/members" ]; then
+        while IFS= read -r name; do
+            leave_group "$name"
+        done <"$state/members"
+    fi
+    forward_back
+}
+
+smi_in_container() {
+    pulled=no
+    if ! timeout 60 docker image inspect "$1" >/dev/null 2>&1; then
+        pulled=yes
+        timeout 300 docker pull -q "$1" >"$scratch/pull" 2>&1 || fail "$1 can't be pulled: $(tail -n 1 "$scratch/pull")"
+    fi
+    timeout 120 docker run --rm --runtime=nvidia --env NVIDIA_VISIBLE_DEVICES=all "$1" nvidia-smi -L >"$scratch/smi" 2>&1
+    status=$?
+    [ "$pulled" = no ] || timeout 60 docker image rm "$1" >/dev/null 2>&1
+    return $status
+}

@@ -1,0 +1,95 @@
+# Docker's data: the storage driver that their file system carries, and their move to another place.
+
+# data_from: where the daemon has its data; data_to: where they shall be.
+data_root_now() {
+    data_from=$(value_of data-root "$scratch/current.json")
+    data_from=${data_from:-/var/lib/docker}
+    data_to=$GC_DOCKER_DATA_ROOT
+    [ -n "$data_to" ] || data_to=$(value_of data-root "$scratch/original.json")
+    data_to=${data_to:-/var/lib/docker}
+}
+
+existing_part() {
+    path=$1
+    while [ ! -d "$root$path" ]; do path=${path%/*}; done
+    printf '%s' "${path:-/}"
+}
+
+# overlay2 where the data root's file system carries it and no image of another driver would vanish.
+choose_storage() {
+    storage=
+    [ "$GC_DOCKER_STORAGE" = overlay2 ] || return 0
+    current=$(docker_says '{{.Driver}}')
+    below=$(stat -f -c %T "$root$(existing_part "$data_to")" 2>/dev/null)
+    if [ -n "$current" ] && [ "$current" != overlay2 ] && [ -n "$(timeout 20 docker images -q 2>/dev/null | head -n 1)" ]; then
+        note "Docker's storage driver stays $current: with overlay2 the images that it has would be hidden"
+    elif ! grep -qw overlay "$root/proc/filesystems"; then
+        note "Docker's storage driver stays ${current:-its own choice}: this kernel has no overlay file system"
+    elif [ "$below" = xfs ] && have xfs_info && xfs_info "$root$(existing_part "$data_to")" 2>/dev/null | grep -q 'ftype=0'; then
+        note "Docker's storage driver stays ${current:-its own choice}: xfs of $data_to was made with ftype=0"
+    else
+        case $below in
+            ext2/ext3 | xfs | btrfs | tmpfs | f2fs) storage=overlay2 ;;
+            *) note "Docker's storage driver stays ${current:-its own choice}: overlay2 does not work on $below ($data_to)" ;;
+        esac
+    fi
+}
+
+same_device() {
+    [ "$(stat -c %d "$root$1")" = "$(stat -c %d "$root$(existing_part "${2%/*}")")" ]
+}
+
+before_files() {
+    if [ -f "$state/moving" ]; then
+        read -r data_from data_to <"$state/moving"
+    elif [ "$data_from" = "$data_to" ] || [ ! -d "$root$data_from" ]; then
+        return 0
+    fi
+    [ -f "$state/data-root" ] || printf '%s\n' "$data_from" >"$state/data-root"
+    move_data "$data_from" "$data_to"
+    action=restart
+    mark_pending
+    did "Docker's data: $data_from -> $data_to"
+}
+
+# move_data FROM TO: by renaming where one file system holds both, else by a copy, and the old data
+# stay until the daemon runs with the new ones. A killed move goes on where it stopped.
+move_data() {
+    printf '%s %s\n' "$1" "$2" >"$state/draft" && mv -- "$state/draft" "$state/moving" ||
+        fail "can't write $state/moving"
+    timeout 300 systemctl stop docker.socket docker >/dev/null 2>&1
+    systemctl is-active --quiet docker && fail "Docker can't be stopped; its data stay in $1"
+    [ -d "$root$1" ] || return 0
+    rmdir -- "$root$2" 2>/dev/null
+    [ ! -d "$root$2" ] || return 0
+    make_directory "${2%/*}"
+    if same_device "$1" "$2" && mv -T -- "$root$1" "$root$2" 2>/dev/null; then
+        return 0
+    fi
+    rm -rf -- "$root$2.gpu-cluster-new"
+    cp -a -- "$root$1" "$root$2.gpu-cluster-new" && mv -T -- "$root$2.gpu-cluster-new" "$root$2" || {
+        rm -rf -- "$root$2.gpu-cluster-new" "$state/moving"
+        systemctl start docker >/dev/null 2>&1 9>&-
+        fail "Docker's data can't be copied to $2; they stay in $1"
+    }
+}
+
+files_back() {
+    [ -f "$state/moving" ] || return 0
+    read -r data_from data_to <"$state/moving"
+    timeout 300 systemctl stop docker.socket docker >/dev/null 2>&1
+    if [ ! -d "$root$data_from" ]; then
+        mv -T -- "$root$data_to" "$root$data_from" || fail "Docker's data can't be moved back from $data_to to $data_from"
+    else
+        rm -rf -- "${root:?}$data_to"
+    fi
+    rm -f -- "$state/moving"
+}
+
+# The daemon runs with the new data: what was copied is not needed twice.
+settled() {
+    [ -f "$state/moving" ] || return 0
+    read -r data_from data_to <"$state/moving"
+    [ ! -d "$root$data_from" ] || rm -rf -- "${root:?}$data_from"
+    rm -f -- "$state/moving"
+}
