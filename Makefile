@@ -41,6 +41,10 @@ start: $(VENV) ## start the embedded cluster and its hosts, without the stack
 destroy: $(VENV) ## destroy the stack; the embedded cluster goes on running
 	@$(RUN) commands.destroy
 
+.PHONY: forget
+forget: $(VENV) ## take a host out of the state that is gone for good: make forget HOST=gpu-2
+	@HOST='$(HOST)' $(RUN) commands.forget
+
 .PHONY: env
 env: $(VENV) ## print the environment for plain pulumi: eval "$$(make env)"
 	@$(RUN) commands.environment

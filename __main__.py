@@ -10,6 +10,7 @@ look = Look.start()
 import os
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pulumi
 
@@ -19,9 +20,9 @@ from components.pools import gpu_pools, scheduling_document, validation_document
 KEY_FILE = "GPU_CLUSTER_SSH_PRIVATE_KEY_FILE"
 
 
-def load_cluster(settings: pulumi.Config) -> config.Cluster:
+def load_cluster(document: dict[str, Any]) -> config.Cluster:
     try:
-        return config.load(settings.require_object("cluster"))
+        return config.load(document)
     except config.ConfigError as error:
         raise pulumi.RunError(f"Pulumi.{pulumi.get_stack()}.yaml: {error}") from None
 
@@ -49,7 +50,8 @@ def noted(findings: dict[str, str]) -> dict[str, str]:
 def main() -> None:
     settings = pulumi.Config("gpu-cluster")
     stack = pulumi.get_stack()
-    cluster = load_cluster(settings)
+    document = settings.require_object("cluster")
+    cluster = load_cluster(document)
     key = private_key(settings, cluster)
     look.ask(
         {
@@ -67,6 +69,7 @@ def main() -> None:
 
     from components.gpu_cluster import GpuCluster, GpuClusterArgs
     from components.outputs import next_commands, totals
+    from facts.table import table
     from policies.guard import hold
 
     hold(cluster)
@@ -78,6 +81,8 @@ def main() -> None:
     for warning in cluster.warnings():
         pulumi.log.warn(str(warning))
     found = look.result(cluster)
+    if text := table(cluster.hosts, found.hosts, config.origins(document)):
+        pulumi.log.info(f"hosts\n{text}")
     for warning in found.warnings:
         pulumi.log.warn(warning)
     if found.unreachable:

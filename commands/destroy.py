@@ -8,6 +8,7 @@ import time
 from pulumi import automation
 
 from .engine import color, say, select, stale
+from .left import left
 from .stack import Stack
 from .up import changed
 
@@ -16,7 +17,8 @@ def destroy(stack: Stack) -> int:
     """Destroys what the stack holds; gives back the number of resources that went.
 
     The cluster and the hosts are started for it where they don't run: what was set on them is to
-    be taken back. Ends the program with exit code 1 when something of the stack is left.
+    be taken back. A host that does not answer does not stop the rest. Ends the program with exit
+    code 1 when something of the stack is left, and lists it.
     """
     selected = select(stack)
     if not (selected.export_stack().deployment or {}).get("resources"):
@@ -24,10 +26,20 @@ def destroy(stack: Stack) -> int:
     stack.start()
     try:
         result = selected.destroy(
-            on_output=say, on_error=say, color=color(), refresh=stale(selected, stack)
+            on_output=say,
+            on_error=say,
+            color=color(),
+            continue_on_error=True,
+            refresh=stale(selected, stack),
         )
     except automation.CommandError:
-        print("destroy: failed; the cause stands above")
+        found = left((selected.export_stack().deployment or {}).get("resources", []))
+        for line in found:
+            print(f"left: {line}")
+        print(
+            f"destroy: {len(found)} left; the cause stands above; run it again when that is cured, "
+            "or `make forget HOST=<name>` for a host that is gone for good"
+        )
         sys.exit(1)
     return changed(result.summary)
 

@@ -16,6 +16,11 @@ class HostFacts:
         driver: version of the loaded NVIDIA kernel driver; None where none is loaded.
         containerd: version of containerd on PATH; None where there is none.
         toolkit: version of nvidia-ctk on PATH; None where there is none.
+        docker, crio: version of that engine on PATH; None where there is none.
+        headers: the running kernel's headers are there (/lib/modules/<kernel>/build).
+        secure_boot: UEFI Secure Boot is on; None where the host has no such variable.
+        nvswitches: NVSwitch PCI devices.
+        skew: seconds by which the host's clock is ahead of this machine's; None where unknown.
         nvidia_runtime: whether containerd's merged configuration has the nvidia runtime.
         loaded: those of nouveau and nova_core that are loaded.
         swap: active swap devices.
@@ -40,6 +45,12 @@ class HostFacts:
     driver: str | None = None
     containerd: str | None = None
     toolkit: str | None = None
+    docker: str | None = None
+    crio: str | None = None
+    headers: bool = False
+    secure_boot: bool | None = None
+    nvswitches: int = 0
+    skew: float | None = None
     nvidia_runtime: bool = False
     swap: tuple[str, ...] = ()
     cgroup: int = 0

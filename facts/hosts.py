@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import time
 from collections.abc import AsyncIterator, Iterable, Sequence
 from pathlib import Path
 from typing import Protocol
@@ -149,7 +150,8 @@ async def _probe(
     if "end=ok" not in output.splitlines():
         last = str(done.stderr or "").strip().splitlines()[-1:] or ["no message"]
         return HostFacts(error=f"the probe ended with status {done.exit_status}: {last[0]}")
-    return parse(output.splitlines())
+    # The host's clock was read at the end of the probe; the answer took less than a second more.
+    return parse(output.splitlines(), time.time())
 
 
 def _failure(error: BaseException, limit: float, where: str = "") -> HostFacts:
@@ -167,8 +169,11 @@ def _failure(error: BaseException, limit: float, where: str = "") -> HostFacts:
     return HostFacts(error=where + text, refused=isinstance(error, refused))
 
 
-def parse(lines: Iterable[str]) -> HostFacts:
-    """The probe's lines as facts. Unknown keys are passed over."""
+def parse(lines: Iterable[str], now: float | None = None) -> HostFacts:
+    """The probe's lines as facts, read when this machine's clock showed ``now``.
+
+    Unknown keys are passed over.
+    """
     single: dict[str, str] = {}
     repeated: dict[str, list[str]] = {
         name: [] for name in ("applied", "digest", "drift", "loaded", "reboot")
@@ -192,6 +197,12 @@ def parse(lines: Iterable[str]) -> HostFacts:
         driver=single.get("driver") or None,
         containerd=single.get("containerd") or None,
         toolkit=single.get("toolkit") or None,
+        docker=single.get("docker") or None,
+        crio=single.get("crio") or None,
+        headers=single.get("headers") == "yes",
+        secure_boot={"yes": True, "no": False}.get(single.get("secure_boot", "")),
+        nvswitches=_number(single.get("nvswitches")),
+        skew=_number(single["clock"]) - now if now and "clock" in single else None,
         nvidia_runtime=single.get("nvidia_runtime") == "yes",
         swap=tuple(single.get("swap", "").split()),
         cgroup=_number(single.get("cgroup")),

@@ -32,6 +32,7 @@ class Found:
 
     Attributes:
         unreachable: why the cluster was not seen; empty when it was.
+        hosts: what the probe found, by host.
         problems: what contradicts the configuration and must stop the run.
         warnings: what will probably do harm.
         prepare: by host, what changed since it was prepared.
@@ -42,6 +43,7 @@ class Found:
     """
 
     unreachable: str = ""
+    hosts: dict[str, HostFacts] = field(default_factory=dict)
     problems: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
     prepare: dict[str, str] = field(default_factory=dict)
@@ -56,10 +58,12 @@ class Extent(StrEnum):
 
     ALL = "all"
     CLUSTER = "cluster"
+    HOSTS = "hosts"
     OFF = "off"
 
 
-#: Hosts and cluster by default; ``cluster`` leaves the hosts alone, ``off`` looks at nothing.
+#: Hosts and cluster by default; ``cluster`` leaves the hosts alone, ``hosts`` the cluster, ``off``
+#: looks at nothing.
 EXTENT = "GPU_CLUSTER_LOOK"
 
 
@@ -73,7 +77,7 @@ class Look:
     def __init__(self, extent: Extent) -> None:
         self._extent = extent
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "facts"],
+            [sys.executable, "-m", "facts", extent],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -128,6 +132,7 @@ class Look:
         }
         return Found(
             unreachable=cluster.get("unreachable", ""),
+            hosts=facts,
             problems=(*cluster["problems"], *said["error"]),
             warnings=tuple(said["warning"]),
             prepare=changed["prepare"],

@@ -1,4 +1,7 @@
-"""What is found on a host, held against what is declared: pure, no connection."""
+"""What is found on a host, held against what is declared: pure, no connection.
+
+Every refusal names the host, what was found, what was wanted and the cure.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,7 @@ from enum import StrEnum
 
 import config
 
+from .compatibility import cuda_of, driver_for, kernel_refused, runs, shown, version
 from .host_facts import HostFacts
 
 SYSTEMS = ("debian", "ubuntu", "rhel", "rocky", "almalinux", "centos", "fedora", "amzn", "ol")
@@ -14,6 +18,10 @@ ARCHITECTURES = ("x86_64", "aarch64", "arm64")
 KERNEL = (4, 18)
 CONTAINERD = (1, 6)
 DISK_MIB = 1024
+SKEW_LIMIT = 30.0
+"""Seconds. Certificates and tokens of a cluster are not valid yet, or no longer, beyond some."""
+OLDEST = {"debian": "11", "ubuntu": "20.04", "rhel": "8", "rocky": "8", "almalinux": "8"}
+"""The oldest releases that are still maintained, of systems that number theirs so."""
 
 
 class Severity(StrEnum):
@@ -61,7 +69,11 @@ def _system(host: config.Host, facts: HostFacts, cluster: config.Cluster) -> lis
         tell(f"operating system {facts.os or 'unknown'}", wanted, "use a supported system")
     if facts.arch not in ARCHITECTURES:
         tell(f"architecture {facts.arch}", "x86_64 or aarch64", "use a machine NVIDIA supports")
-    if _version(facts.kernel) < KERNEL:
+    oldest = OLDEST.get(facts.os, "")
+    if version(facts.os_version) < version(oldest):
+        has = f"{facts.os} {facts.os_version}"
+        tell(has, f"{oldest} or later", "upgrade the system", Severity.WARNING)
+    if version(facts.kernel) < KERNEL:
         tell(f"kernel {facts.kernel}", "4.18 or later", "upgrade the kernel")
     if facts.disk_free_mib < DISK_MIB:
         tell(f"{facts.disk_free_mib} MiB free in /var/lib", f"{DISK_MIB} MiB", "free space there")
@@ -74,6 +86,10 @@ def _system(host: config.Host, facts: HostFacts, cluster: config.Cluster) -> lis
     if facts.reboot_required:
         cure = "reboot the host before it gets work"
         tell("a reboot pending (/run/reboot-required)", "none", cure, Severity.WARNING)
+    if facts.skew is not None and abs(facts.skew) > SKEW_LIMIT:
+        has = f"a clock {abs(facts.skew):.0f} s {'ahead' if facts.skew > 0 else 'behind'}"
+        cure = "start a time service there (chronyd, systemd-timesyncd), or here"
+        tell(has, f"at most {SKEW_LIMIT:.0f} s", cure, Severity.WARNING)
     if facts.cgroup == 1 and not facts.simulated:
         cure = "boot with systemd.unified_cgroup_hierarchy=1"
         tell("cgroup v1", "cgroup v2 (v1 is in maintenance since 1.31)", cure, Severity.WARNING)
@@ -108,6 +124,7 @@ def _driver(host: config.Host, facts: HostFacts, cluster: config.Cluster) -> lis
     elif driver.version and facts.driver != driver.version:
         cure = "install that driver, or declare this one in driver.version"
         found.append(Finding(host.name, f"driver {facts.driver}", driver.version, cure))
+    found += _pairs(host, facts, cluster)
     for module in facts.loaded:
         cure = "reboot the host after it is prepared"
         has = f"module {module} loaded"
@@ -115,11 +132,35 @@ def _driver(host: config.Host, facts: HostFacts, cluster: config.Cluster) -> lis
     return found
 
 
+def _pairs(host: config.Host, facts: HostFacts, cluster: config.Cluster) -> list[Finding]:
+    """Driver and CUDA, driver and kernel, driver and Secure Boot, where they don't fit."""
+    found = []
+    driver = cluster.driver.version or facts.driver
+    cuda = cuda_of(cluster.validation.image)
+    if driver and not runs(cuda, driver):
+        least = shown(driver_for(cuda))
+        cure = "declare that driver, or a validation.image with an older CUDA"
+        has = f"driver {driver} for CUDA {cuda}"
+        found.append(Finding(host.name, has, f"{least} or later", cure))
+    built_here = driver is not None and facts.driver != driver
+    if driver and built_here and (why := kernel_refused(driver, facts.kernel)):
+        has = f"driver {driver} on kernel {facts.kernel}, {why}"
+        cure = "declare another driver.version, or another kernel"
+        found.append(Finding(host.name, has, "a pair that builds", cure))
+    if facts.secure_boot and facts.driver is None:
+        # The GPU Operator's driver container never supported it: NVIDIA/gpu-operator issue 266.
+        severity = Severity.ERROR if cluster.driver.managed_by_operator else Severity.WARNING
+        cure = "turn it off in the firmware, or enrol the key that signs the driver (mokutil)"
+        wanted = "it off, or a driver that is signed"
+        found.append(Finding(host.name, "Secure Boot on", wanted, cure, severity))
+    return found
+
+
 def _runtime(host: config.Host, facts: HostFacts, cluster: config.Cluster) -> list[Finding]:
     found = []
     if facts.containerd is None:
         found.append(Finding(host.name, "no containerd", "1.6 or later", "install containerd"))
-    elif _version(facts.containerd) < CONTAINERD:
+    elif version(facts.containerd) < CONTAINERD:
         has = f"containerd {facts.containerd}"
         found.append(Finding(host.name, has, "1.6 or later", "upgrade containerd"))
     by_operator = cluster.platform is config.Platform.GPU_OPERATOR and cluster.gpu_operator.toolkit
@@ -127,10 +168,3 @@ def _runtime(host: config.Host, facts: HostFacts, cluster: config.Cluster) -> li
         cure = "install the package nvidia-container-toolkit"
         found.append(Finding(host.name, "no nvidia-ctk", "1.18 or later", cure))
     return found
-
-
-def _version(text: str) -> tuple[int, int]:
-    """Major and minor of a version such as ``6.1.0-18-amd64``; (0, 0) where there is none."""
-    parts = text.replace("-", ".").replace("~", ".").split(".")
-    numbers = [int(part) for part in parts[:2] if part.isdigit()]
-    return (numbers[0], numbers[1]) if len(numbers) == 2 else (0, 0)

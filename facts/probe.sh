@@ -36,15 +36,18 @@ os_release() {
 
 nvidia_devices() {
     count=0
+    switches=0
     for device in "$root"/sys/bus/pci/devices/*; do
         [ -r "$device/vendor" ] && [ -r "$device/class" ] || continue
         read -r vendor <"$device/vendor"
         read -r class <"$device/class"
         case $vendor-$class in
             0x10de-0x0300* | 0x10de-0x0302*) count=$((count + 1)) ;;
+            0x10de-0x0680*) switches=$((switches + 1)) ;;
         esac
     done
     say nvidia_devices "$count"
+    say nvswitches "$switches"
 }
 
 # dpkg and apt lock with fcntl, which /proc/locks shows by inode.
@@ -55,6 +58,17 @@ package_lock() {
             substr($6, length($6) - length(inode) + 1) == inode { print file; exit }' \
             "$root/proc/locks"
     done | head -n 1
+}
+
+# UEFI, GetVariable: four bytes of attributes, then one byte, 1 where Secure Boot is on.
+secure_boot() {
+    for variable in "$root"/sys/firmware/efi/efivars/SecureBoot-*; do
+        [ -r "$variable" ] || continue
+        case $(od -An -t u1 -j 4 -N 1 "$variable" 2>/dev/null) in
+            *1) echo yes ;;
+            *0) echo no ;;
+        esac
+    done
 }
 
 nvidia_runtime() {
@@ -74,6 +88,14 @@ done
 [ -r "$root/proc/driver/nvidia/version" ] && say driver "$(sed -n 's/^NVRM version:.*Module  *\([0-9][0-9.]*\).*/\1/p' \
     "$root/proc/driver/nvidia/version" 2>/dev/null)"
 say containerd "$(timeout 5 containerd --version 2>/dev/null | awk '{ print $3 }' | sed 's/^v//')"
+if command -v docker >/dev/null 2>&1; then
+    say docker "$(timeout 5 docker --version 2>/dev/null | sed -n 's/^Docker version \([^, ]*\).*/\1/p')"
+fi
+if command -v crio >/dev/null 2>&1; then
+    say crio "$(timeout 5 crio --version 2>/dev/null | sed -n 's/^crio version \([^ ]*\).*/\1/p')"
+fi
+if [ -d "$root/lib/modules/$(uname -r)/build" ]; then say headers yes; else say headers no; fi
+say secure_boot "$(secure_boot)"
 say toolkit "$(timeout 5 nvidia-ctk --version 2>/dev/null | sed -n 's/.*version //p' | head -n 1)"
 nvidia_runtime=$(nvidia_runtime)
 say nvidia_runtime "$nvidia_runtime"
@@ -155,4 +177,5 @@ for phase in "$root"/var/lib/gpu-cluster/*/; do
     esac
 done
 say now "$(date -u +%Y-%m-%dT%H:%M:%SZ)"
+say clock "$(date +%s)"
 say end ok

@@ -124,8 +124,8 @@ async def give_back(client: Client, node: Json | None, limit: float) -> None:
 
     if not await drain.until(back, limit) or found is None:
         raise ClusterError(
-            f"node {name}: found it not ready {limit:.0f} s after its host's reboot; wanted: Ready; "
-            "cure: look at kubelet's log there; it stays cordoned, and `up` gives it back"
+            f"node {name}: found it not ready {limit:.0f} s after its host's reboot; wanted: "
+            "Ready; cure: look at kubelet's log there; it stays cordoned, and `up` gives it back"
         )
     await drain.uncordon(client, found)
 

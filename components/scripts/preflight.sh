@@ -37,16 +37,28 @@ require_disk() {
         problem "$free MiB free in /var/lib" "$GC_DISK_MIB MiB" "free space or grow the disk"
 }
 
-# A package manager at work may be replacing the files that we are about to change. dpkg and apt
-# lock with fcntl, which /proc/locks shows by inode; rpm's lock is a file that its process holds.
-require_package_manager_idle() {
+# The process that holds the package manager's lock, and which one. dpkg and apt lock with fcntl,
+# which /proc/locks shows by inode; rpm's lock is a file that its process holds.
+package_manager_lock() {
     for file in /var/lib/dpkg/lock-frontend /var/lib/dpkg/lock /var/lib/rpm/.rpm.lock; do
         [ -e "$root$file" ] && [ -r "$root/proc/locks" ] || continue
         inode=$(stat -c %i "$root$file")
-        holder=$(awk -v inode=":$inode" '$2 != "->" && index($6, inode) &&
-            substr($6, length($6) - length(inode) + 1) == inode { print $5; exit }' "$root/proc/locks")
-        [ -z "$holder" ] ||
-            problem "$file held by process $holder" "no package manager at work" \
-                "wait until it ends (unattended upgrades take minutes), then run again"
+        awk -v inode=":$inode" -v file="$file" '$2 != "->" && index($6, inode) &&
+            substr($6, length($6) - length(inode) + 1) == inode { print file, $5; exit }' \
+            "$root/proc/locks"
+    done | head -n 1
+}
+
+# A package manager at work may be replacing the files that we are about to change: it is waited
+# for, since unattended upgrades come and go by themselves.
+require_package_manager_idle() {
+    waited=0
+    while held=$(package_manager_lock) && [ -n "$held" ] && [ "$waited" -lt "$GC_PACKAGE_LIMIT" ]; do
+        [ "$waited" -gt 0 ] || note "waiting for the package manager (${held% *})"
+        sleep 1
+        waited=$((waited + 1))
     done
+    [ -z "$held" ] ||
+        problem "${held% *} held by process ${held##* } for $waited s" "no package manager at work" \
+            "wait until it ends (unattended upgrades take minutes), then run again"
 }

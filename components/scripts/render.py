@@ -18,6 +18,8 @@ DISK_MIB = 1024
 """MiB that must be free in /var/lib: room for backups, an initramfs and containerd's state."""
 LOCK_LIMIT = 300
 """Seconds to wait for another script on the same host."""
+PACKAGE_LIMIT = 120
+"""Seconds to wait for a package manager that is at work."""
 
 LINT = "# shellcheck disable=SC2015 # a && b || fail: fail ends the script\n"
 
@@ -69,6 +71,7 @@ def prepare(
     kernel: str = KERNEL,
     disk_mib: int = DISK_MIB,
     lock_limit: int = LOCK_LIMIT,
+    package_limit: int = PACKAGE_LIMIT,
 ) -> str:
     """The script of phase ``prepare``.
 
@@ -87,6 +90,7 @@ def prepare(
         "GC_PHASE": "prepare",
         "GC_LOCK_LIMIT": str(lock_limit),
         "GC_SYSTEMS": " ".join(systems),
+        "GC_PACKAGE_LIMIT": str(package_limit),
         "GC_KERNEL": kernel,
         "GC_DISK_MIB": str(disk_mib),
         "GC_SWAP_OFF": str(system.swap_off).lower(),

@@ -63,3 +63,43 @@ def host(cluster: str, namespaces: None) -> Running:
 def plain_host(cluster: str) -> Running:
     """One host as a plain process with a scratch root."""
     return start(cluster, "gpu-1", mode="plain")[0]
+
+
+class Proof:
+    """The figures of the last line, counted from the run."""
+
+    def __init__(self) -> None:
+        self.cases: dict[str, bool] = {}
+        self.faults: dict[str, tuple[str, str, bool]] = {}
+        self.left = 0
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Counts each test once: its call, or a setup that failed."""
+        if report.when == "teardown" or (report.when == "setup" and report.outcome == "passed"):
+            return
+        said = dict(report.user_properties)
+        if "containerd_case" in report.keywords:
+            self.cases[report.nodeid] = report.outcome == "passed"
+        if "host_fault" in report.keywords:
+            name = str(said.get("host_fault", report.nodeid))
+            text = str(said.get("host_fault_said", "nothing"))
+            self.faults[report.nodeid] = (name, text, report.outcome == "passed")
+        self.left += int(said.get("files_left", 0))  # type: ignore[call-overload]
+
+    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+        """The table of faults, then the line."""
+        if not self.cases and not self.faults:
+            return
+        width = max((len(name) for name, _, _ in self.faults.values()), default=0)
+        for name, said, healed in self.faults.values():
+            result = "healed" if healed else "NOT HEALED"
+            terminalreporter.write_line(f"fault: {name:{width}}  {result}  said: {said}")
+        healed = sum(healed for _, _, healed in self.faults.values())
+        terminalreporter.write_line(
+            f"hosts: {sum(self.cases.values())} of {len(self.cases)} containerd cases, "
+            f"{healed} of {len(self.faults)} faults healed, {self.left} files left"
+        )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.pluginmanager.register(Proof())

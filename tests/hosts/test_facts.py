@@ -13,9 +13,11 @@ import pytest
 import config
 from components.scripts.container_engine import runtime
 from components.scripts.render import prepare
+from facts.compatibility import kernel_refused
 from facts.host_facts import HostFacts, drift
 from facts.hosts import observe, parse
 from facts.preflight import Severity, judge
+from facts.table import table
 from simulator import hosts as simulated
 from simulator.hosts.model import hosts_dir
 
@@ -126,13 +128,16 @@ def test_unknown_and_odd_lines_are_passed_over() -> None:
 
 
 def declared(**driver: str) -> tuple[config.Cluster, config.Host]:
+    return declared_with(driver=driver)
+
+
+def declared_with(**sections: object) -> tuple[config.Cluster, config.Host]:
     cluster = config.load(
         {
             "version": "v1",
             "kubernetes": {"context": "test"},
             "platform": "device-plugin",
             "pools": [{"name": "a100", "nodes": ["gpu-1"], "gpusPerNode": 8}],
-            "driver": driver,
             "hosts": [
                 {
                     "name": "gpu-1",
@@ -140,6 +145,7 @@ def declared(**driver: str) -> tuple[config.Cluster, config.Host]:
                     "hostKey": simulated.host_public_key("gpu-1"),
                 }
             ],
+            **sections,
         }
     )
     return cluster, cluster.hosts[0]
@@ -147,6 +153,7 @@ def declared(**driver: str) -> tuple[config.Cluster, config.Host]:
 
 GOOD = HostFacts(
     os="debian",
+    os_version="12",
     arch="x86_64",
     kernel="6.1.0-18-amd64",
     nvidia_devices=8,
@@ -180,6 +187,9 @@ def test_a_good_host_has_no_findings() -> None:
         ({"package_lock": "/var/lib/dpkg/lock"}, "lock held", Severity.WARNING),
         ({"reboot_required": True}, "reboot pending", Severity.WARNING),
         ({"cgroup": 1}, "cgroup v1", Severity.WARNING),
+        ({"os_version": "10"}, "debian 10", Severity.WARNING),
+        ({"skew": -3600.0}, "a clock 3600 s behind", Severity.WARNING),
+        ({"reboot": ("nouveau is loaded",)}, "a reboot pending (nouveau", Severity.WARNING),
         ({"error": "no answer within 10 s"}, "no answer", Severity.WARNING),
         ({"error": "another key", "refused": True}, "another key", Severity.ERROR),
     ],
@@ -193,6 +203,83 @@ def test_each_fault_alone_is_found(
     assert found in str(finding)
     assert finding.wanted
     assert finding.cure
+
+
+@pytest.mark.parametrize(
+    ("driver", "cuda", "fits"),
+    [
+        ("525.60.13", "12.5.0", True),
+        ("525.60.11", "12.5.0", False),
+        ("595.91.07", "11.8.0", True),
+        ("575.57.08", "13.0.1", False),
+        ("580.65.06", "13.1", True),
+    ],
+)
+def test_cuda_and_driver_that_do_not_fit_are_refused(driver: str, cuda: str, fits: bool) -> None:
+    image = f"nvcr.io/nvidia/k8s/cuda-sample:vectoradd-cuda{cuda}"
+    cluster, host = declared_with(validation={"image": image})
+    found = judge(host, dataclasses.replace(GOOD, driver=driver), cluster)
+    assert [each.severity for each in found] == ([] if fits else [Severity.ERROR])
+    assert fits or f"driver {driver} for CUDA {cuda}" in str(found[0])
+
+
+@pytest.mark.parametrize(
+    ("driver", "kernel", "refused"),
+    [
+        ("390.157", "6.5.2-arch1-1", "issue 558"),
+        ("530.41.03", "6.4.0", "issue 501"),
+        ("530.41.03", "6.1.0-18-amd64", ""),
+        ("575.57.08", "6.15.0", ""),
+        ("580.65.06", "3.10.0-1160.el7", "needs Linux 4.15"),
+        ("595.91.07", "6.12.0", ""),
+    ],
+)
+def test_driver_and_kernel_that_are_known_not_to_build_are_refused(
+    driver: str, kernel: str, refused: str
+) -> None:
+    why = kernel_refused(driver, kernel)
+    assert (refused in why) if refused else why == ""
+
+
+def test_secure_boot_is_told_where_no_driver_is_loaded_yet() -> None:
+    facts = dataclasses.replace(GOOD, secure_boot=True)
+    cluster, host = declared()
+    assert judge(host, facts, cluster) == []
+    text = "\n".join(map(str, judge(host, dataclasses.replace(facts, driver=None), cluster)))
+    assert "found Secure Boot on" in text
+
+
+def test_the_table_has_every_host_and_says_once_what_is_alike() -> None:
+    _, host = declared()
+    other = host.model_copy(update={"name": "gpu-2", "role": config.Role.CONTROL_PLANE})
+    dead = host.model_copy(update={"name": "gpu-3"})
+    facts = {
+        "gpu-1": dataclasses.replace(GOOD, nvswitches=4),
+        "gpu-2": dataclasses.replace(GOOD, nvidia_devices=0, driver=None, loaded=("nouveau",)),
+        "gpu-3": HostFacts(error="no answer within 10 s"),
+    }
+    origins = {"gpu-1": {"driver.version = 580.65.06": "pool a100"}}
+    lines = table([host, other, dead], facts, origins).splitlines()
+    assert lines[0].startswith("all 2 hosts that answer: ")
+    assert "kernel 6.1.0-18-amd64" in lines[0]
+    assert lines[1].split()[:2] == ["host", "role"]
+    assert "8 +4 NVSwitch" in lines[2]
+    assert "control-plane" in lines[3]
+    assert "nouveau" in lines[3]
+    assert "no answer within 10 s" in lines[4]
+    assert lines[-1] == "gpu-1: driver.version = 580.65.06 (of pool a100)"
+    assert table([host], {}, {}) == ""
+
+
+def test_what_is_expected_besides_files_is_drift_when_it_is_not_found(host: Running) -> None:
+    script = prepare(system=config.System(sysctl={"vm.max_map_count": "262144"}))
+    host.apply(script)
+    assert drift(look(host)["gpu-1"], "prepare") is None
+    host.run("sysctl -w vm.max_map_count=65530; modprobe -r br_netfilter")
+    facts = look(host)["gpu-1"]
+    assert facts.drift == {"prepare": ("module br_netfilter", "sysctl vm.max_map_count")}
+    assert host.apply(script).changed == 2
+    assert drift(look(host)["gpu-1"], "prepare") is None
 
 
 def test_keys_of_the_wrong_kind_do_not_raise() -> None:

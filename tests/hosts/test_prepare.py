@@ -130,7 +130,7 @@ def test_preflight_tells_everything_and_touches_nothing(host: Running) -> None:
     host.write("/root/hold.pl", HOLD_THE_PACKAGE_LOCK)
     host.run("perl /root/hold.pl </dev/null >/dev/null 2>&1 & until [ -e /run/held ]; do :; done")
     before = host.tree(times=True)
-    refused = host.apply(prepare(kernel="99.0", disk_mib=10**9))
+    refused = host.apply(prepare(kernel="99.0", disk_mib=10**9, package_limit=1))
     assert refused.status == 1
     assert "changed=" not in refused.output
     for text in (

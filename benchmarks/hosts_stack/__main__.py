@@ -1,0 +1,42 @@
+"""The host part of the product alone, as a program of its own: look, preparation, runtime.
+
+The same modules in the same order as the product's own program, without a cluster.
+"""
+
+from __future__ import annotations
+
+# ruff: noqa: E402  the look is started first: it works while the rest is imported
+from facts.look import Look
+
+look = Look.start()
+
+import os
+from pathlib import Path
+
+import pulumi
+
+import config
+
+document = pulumi.Config("gpu-cluster").require_object("cluster")
+cluster = config.load(document)
+key = Path(os.environ["GPU_CLUSTER_SSH_PRIVATE_KEY_FILE"]).read_text()
+look.ask({"hosts": [host.model_dump(mode="json") for host in cluster.hosts], "privateKey": key})
+
+from components.container_runtime import ContainerRuntime
+from components.host_command import HostsArgs
+from components.host_preparation import HostPreparation
+
+found = look.result(cluster)
+for warning in found.warnings:
+    pulumi.log.warn(warning)
+if found.problems:
+    raise pulumi.RunError("\n".join(found.problems))
+secret = pulumi.Output.secret(key)
+prepared = HostPreparation(
+    "hosts", HostsArgs(cluster=cluster, private_key=secret, drift=found.prepare)
+)
+ContainerRuntime(
+    "runtime",
+    HostsArgs(cluster=cluster, private_key=secret, drift=found.runtime),
+    pulumi.ResourceOptions(depends_on=[prepared]),
+)

@@ -1,0 +1,36 @@
+"""`make forget HOST=gpu-2`: takes a host out of the state that will never answer again.
+
+Nothing is undone on it. Take it out of the stack file, too; then `make up` and `make destroy` no
+longer try to reach it.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from .engine import select
+from .left import name_of, of_host, without
+from .stack import Stack
+
+
+def main() -> None:
+    """Runs the command; exit code 1 where the state holds nothing of the host."""
+    host = os.environ.get("HOST", "")
+    stack = Stack.current()
+    with stack.unsalted():
+        selected = select(stack)
+        exported = selected.export_stack()
+        resources = (exported.deployment or {}).get("resources", [])
+        gone = of_host(resources, host)
+        if not gone or exported.deployment is None:
+            print(f"HOST: found {host!r}, of which the state holds nothing; wanted: a host's name")
+            sys.exit(1)
+        exported.deployment["resources"] = without(resources, gone)
+        selected.import_stack(exported)
+    for urn in gone:
+        print(f"forgotten: {name_of(urn)}; what it changed stays on {host}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,61 @@
+"""What a stack's state still holds, and taking a host out of it that will never answer again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+REMOTE = "command:remote:Command"
+
+Resources = list[dict[str, Any]]
+
+
+def name_of(urn: str) -> str:
+    """The resource's name, the last part of its URN."""
+    return urn.rsplit("::", 1)[-1]
+
+
+def left(resources: Iterable[dict[str, Any]]) -> list[str]:
+    """One line for each thing that a failed destroy left, what is on hosts with its address."""
+    lines = []
+    for resource in resources:
+        if not resource.get("custom") or resource["type"].startswith("pulumi:providers:"):
+            continue
+        name = name_of(resource["urn"])
+        if resource["type"] == REMOTE:
+            # The connection is a secret as a whole, so the state shows no address.
+            lines.append(
+                f"{name}: what it changed on its host; backups are in /var/lib/gpu-cluster"
+            )
+        else:
+            lines.append(f"{name} ({resource['type']})")
+    return lines
+
+
+def of_host(resources: Iterable[dict[str, Any]], host: str) -> list[str]:
+    """URNs of the commands that act on a host: ``<component>-<host>``."""
+    found = []
+    for resource in resources:
+        parent = name_of(resource.get("parent", ""))
+        if resource["type"] == REMOTE and name_of(resource["urn"]) == f"{parent}-{host}":
+            found.append(resource["urn"])
+    return found
+
+
+def without(resources: Resources, gone: Iterable[str]) -> Resources:
+    """The resources but those, and without dependencies on them."""
+    gone = set(gone)
+    kept = []
+    for resource in resources:
+        if resource["urn"] in gone:
+            continue
+        changed = dict(resource)
+        if "dependencies" in changed:
+            changed["dependencies"] = [urn for urn in changed["dependencies"] if urn not in gone]
+        if "propertyDependencies" in changed:
+            changed["propertyDependencies"] = {
+                key: [urn for urn in urns or [] if urn not in gone]
+                for key, urns in changed["propertyDependencies"].items()
+            }
+        kept.append(changed)
+    return kept

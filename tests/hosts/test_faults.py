@@ -1,0 +1,309 @@
+"""Faults in the middle of a run by the real engine: each told, bounded, healed by `up` again.
+
+After each fault a second `up` brings the host to the very state of a host that had no fault, a
+third changes nothing, and `destroy` leaves no file. The table at the end of the run is made of
+these tests (conftest). Connections go through a relay in user space, which can be cut.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import re
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import asyncssh
+import pytest
+
+from benchmarks.host_stack import HostStack
+from benchmarks.relay import Relay
+from simulator import hosts as simulated
+from simulator.hosts import processes
+from simulator.hosts.model import hosts_dir
+
+from .conftest import start
+from .machine import Declared, Running, differences, free_port
+from .test_prepare import HOLD_THE_PACKAGE_LOCK
+
+pytestmark = pytest.mark.full
+
+LIMIT = 240
+"""Seconds for one run of the engine: each step's own limit is below it."""
+STEPS = {"preparation": "update-initramfs", "runtime": "systemctl"}
+"""A command in the middle of each step."""
+HOLD = """#!/bin/sh
+# Waits in the middle of a script, for a test.
+case $* in is-*) ;; *) : >/run/held; while [ -e /run/hold ]; do sleep 0.05; done ;; esac
+PATH=/usr/sbin:/usr/bin:/sbin:/bin exec ${0##*/} "$@"
+"""
+
+
+@dataclasses.dataclass
+class Site:
+    """One host behind a relay, and a stack that declares it."""
+
+    host: Running
+    relay: Relay
+    stack: HostStack
+
+    def up(self) -> str:
+        """`up` that must succeed."""
+        done = self.stack.run("up", "--yes", "--skip-preview", limit=LIMIT)
+        assert done.returncode == 0, done.stdout
+        return done.stdout
+
+    def refused(self) -> str:
+        """`up` that must fail."""
+        done = self.stack.run("up", "--yes", "--skip-preview", limit=LIMIT)
+        assert done.returncode != 0, done.stdout
+        return done.stdout
+
+    @contextlib.contextmanager
+    def held(self, step: str) -> Iterator[None]:
+        """The step stops in its middle while this lasts."""
+        path = f"/usr/local/bin/{STEPS[step]}"
+        self.host.write(path, HOLD)
+        self.host.write("/run/hold", "")
+        self.host.run(f"chmod 755 {path}")
+        try:
+            yield
+        finally:
+            self.release()
+            self.host.run(f"rm -f {path}")
+
+    def release(self) -> None:
+        for name in ("hold", "held"):
+            (self.host.root / "run" / name).unlink(missing_ok=True)
+
+    def interrupted(self, step: str, interrupt: Callable[[], None]) -> str:
+        """`up` that is interrupted in the middle of a step, and must fail."""
+        with self.held(step):
+            run = subprocess.Popen(
+                self.stack.command("up", "--yes", "--skip-preview"),
+                cwd=self.stack.folder,
+                env=self.stack.environment,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                text=True,
+            )
+            try:
+                wait(lambda: self.host.exists("/run/held") or run.poll() is not None)
+                interrupt()
+                output, _ = run.communicate(timeout=LIMIT)
+            finally:
+                run.kill()
+                run.wait()
+        assert run.returncode != 0, output
+        return output
+
+    def power_cycle(self) -> None:
+        """The host loses its power and boots."""
+        processes.end(hosts_dir(self.host.cluster) / self.host.declared.name)
+        self.boot()
+
+    def boot(self) -> None:
+        _, public = simulated.client_key(self.host.cluster)
+        settings = simulated.HostSettings(mode="namespaces")
+        simulated.up(self.host.cluster, [self.host.declared], public, settings)
+
+    def state(self) -> dict[str, str]:
+        """What lasts on the host but times and sizes: type and mode, and what is in files."""
+        found = {}
+        for path, text in self.host.tree().items():
+            if path.startswith("upper/usr/local"):
+                continue  # where the tests' own commands lie
+            words = text.split(" ")
+            found[path] = f"{words[:2]} {words[-1] if len(words[-1]) == 64 else ''}"
+        return found
+
+
+def wait(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + LIMIT
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+@contextlib.contextmanager
+def new_site(cluster: str, folder: Path) -> Iterator[Site]:
+    (host,) = start(cluster, "gpu-1", mode="namespaces")
+    path, _ = simulated.client_key(cluster)
+    port = free_port()
+    with Relay({port: host.declared.port}) as relay:
+        through = Declared("gpu-1", port)
+        yield Site(host, relay, HostStack.make(folder, "faults", [through], path))
+
+
+@pytest.fixture
+def site(cluster: str, namespaces: None, tmp_path: Path) -> Iterator[Site]:
+    with new_site(cluster, tmp_path) as site:
+        yield site
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """The state of a host on which nothing went wrong."""
+    from .conftest import temporary_cluster
+
+    with (
+        temporary_cluster() as cluster,
+        new_site(cluster, tmp_path_factory.mktemp("undisturbed")) as site,
+    ):
+        site.up()
+        return site.state()
+
+
+def cut(site: Site, step: str) -> str:
+    return site.interrupted(step, site.relay.cut)
+
+
+def rebooted(site: Site, step: str) -> str:
+    return site.interrupted(step, site.power_cycle)
+
+
+def killed(site: Site, step: str) -> str:
+    return site.interrupted(step, lambda: kill(site))
+
+
+def kill(site: Site) -> None:
+    done = site.host.run("pkill -9 -f -- '-s -- apply'")  # its own pid namespace: no other host's
+    assert done.status == 0
+
+
+def hanging(site: Site, step: str) -> str:
+    """The script outlasts its limit, and is ended by it."""
+    document = site.stack.read()
+    site.stack.write({**document, "ssh": {"commandTimeoutSeconds": 10}})
+    output = site.interrupted(step, lambda: None)
+    site.stack.write(document)
+    return output
+
+
+def locked(site: Site) -> str:
+    """The package manager is at work for 30 s, then lets go: waited for, so `up` succeeds."""
+    site.host.write("/root/hold.pl", HOLD_THE_PACKAGE_LOCK.replace("sleep 300", "sleep 30"))
+    site.host.run(
+        "setsid perl /root/hold.pl </dev/null >/dev/null 2>&1 & until [ -e /run/held ]; do :; done"
+    )
+    warned = site.up()
+    site.host.run("rm /root/hold.pl")
+    return warned
+
+
+def full(site: Site, folder: str) -> str:
+    """A small file system without space where the script writes."""
+    site.host.run(
+        f"mkdir -p {folder}; mount -t tmpfs -o size=4k full {folder}; "
+        f"head -c 4096 /dev/zero >{folder}/fill"
+    )
+    output = site.refused()
+    site.host.run(f"umount {folder}")
+    return output
+
+
+def wrong_host_key(site: Site) -> str:
+    document = site.stack.read()
+    (host,) = document["hosts"]
+    key = simulated.host_public_key("another")
+    site.stack.write({**document, "hosts": [{**host, "hostKey": key}]})
+    output = site.refused()
+    assert not site.host.exists("/var/lib/gpu-cluster")
+    site.stack.write(document)
+    return output
+
+
+def key_refused(site: Site) -> str:
+    stranger = site.stack.folder / "stranger"
+    asyncssh.generate_private_key("ssh-ed25519").write_private_key(stranger)
+    environment = site.stack.environment
+    site.stack.environment = {**environment, "GPU_CLUSTER_SSH_PRIVATE_KEY_FILE": str(stranger)}
+    output = site.refused()
+    assert not site.host.exists("/var/lib/gpu-cluster")
+    site.stack.environment = environment
+    return output
+
+
+def probe_hanging(site: Site) -> str:
+    """A host whose probe never ends is told, left alone, and repaired when it answers again."""
+    site.up()
+    site.host.write("/usr/local/bin/df", "#!/bin/sh\nwhile [ -e /run/hold ]; do sleep 0.05; done\n")
+    site.host.run("chmod 755 /usr/local/bin/df")
+    site.host.write("/run/hold", "")
+    (site.host.root / "etc/sysctl.d/99-gpu-cluster.conf").unlink()
+    output = site.up()
+    assert re.search(r"\d unchanged", output)
+    assert not site.host.exists("/etc/sysctl.d/99-gpu-cluster.conf")
+    site.release()
+    site.host.run("rm /usr/local/bin/df")
+    return output
+
+
+def host_down(site: Site) -> str:
+    processes.end(hosts_dir(site.host.cluster) / site.host.declared.name)
+    document = site.stack.read()
+    site.stack.write({**document, "ssh": {"dialErrorLimit": 1}})
+    output = site.refused()
+    site.stack.write(document)
+    site.boot()
+    return output
+
+
+Fault = Callable[[Site], str]
+FAULTS: dict[str, tuple[Fault, str]] = {
+    **{
+        f"{what} in the middle of the {step}": (
+            lambda site, fault=fault, step=step: fault(site, step),
+            said,
+        )
+        for what, fault, said in (
+            ("connection cut", cut, "connection lost"),
+            ("host rebooted", rebooted, "connection lost"),
+            ("script killed", killed, "signal KILL|exit status 137"),
+            ("script that never ends", hanging, "exit status 1(24|43)|signal"),
+        )
+        for step in STEPS
+    },
+    "package manager locked for 30 s": (locked, "resources"),
+    "disk full where files go": (lambda site: full(site, "/etc/sysctl.d"), "can't write"),
+    "disk full where backups go": (
+        lambda site: full(site, "/var/lib/gpu-cluster"),
+        "can't|MiB free",
+    ),
+    "wrong host key": (wrong_host_key, "shows another key than the declared one"),
+    "key refused": (key_refused, "does not let us log in"),
+    "probe hanging": (probe_hanging, "no answer within 10 s"),
+    "host down": (host_down, "no connection as root after 2 attempts"),
+}
+
+
+@pytest.mark.host_fault
+@pytest.mark.parametrize("name", FAULTS)
+def test_a_fault_is_told_and_healed_by_up_again(
+    name: str,
+    site: Site,
+    undisturbed: dict[str, str],
+    record_property: Callable[[str, object], None],
+) -> None:
+    fault, said = FAULTS[name]
+    before = site.state()
+    record_property("host_fault", name)
+    output = fault(site)
+    found = re.search(said, output)
+    record_property("host_fault_said", found[0] if found else "nothing of it")
+    assert found, output
+    assert "gpu-1" in output
+
+    site.up()
+    assert differences(undisturbed, site.state()) == {}
+    third = site.up()
+    assert not re.search(r"\d+ (created|updated|replaced|deleted)", third), third
+
+    done = site.stack.run("destroy", "--yes", "--skip-preview", limit=LIMIT)
+    assert done.returncode == 0, done.stdout
+    left = differences(before, site.state())
+    record_property("files_left", len(left))
+    assert left == {}
