@@ -4,23 +4,34 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Mapping, Sequence
+from enum import Enum
 from typing import TYPE_CHECKING
 
 import pulumi
 
-from policies.declared import judge
+from policies.declared import PREFIXES, judge
 from policies.rules import UNKNOWN, Context, Severity
 from policies.stack import context_of
 
 if TYPE_CHECKING:
     from config import Cluster
 
-# Below these keys the names are the user's own; elsewhere snake_case is Python's way of writing
-# Kubernetes' camelCase.
+# Below these keys the names are the user's own, at the first level or at all of them; elsewhere
+# snake_case is Python's way of writing camelCase.
 _FREE = frozenset(
     {"labels", "annotations", "limits", "requests", "nodeSelector", "matchLabels", "hard", "max"}
-    | {"min", "default", "defaultRequest", "overhead", "data", "stringData"}
+    | {"min", "default", "defaultRequest", "overhead", "data", "stringData", "environment"}
+    | {"capacity", "allocatable"}
 )
+_FREE_BELOW = frozenset({"values"})
+
+
+class _Names(Enum):
+    """Whose the keys of a mapping are."""
+
+    OURS = "camelCase or snake_case"
+    FREE = "the user's, but not below"
+    ALL_FREE = "the user's, and all below"
 
 
 class RuleBroken(pulumi.RunError):
@@ -52,7 +63,7 @@ def check_declared(
     `type_`: the resource's type token; `name`: its Pulumi name; `props`: its arguments as the
     program gave them. Outputs in them count as unknown: the policy pack sees more of them.
     """
-    if not type_.startswith("kubernetes:"):
+    if not type_.startswith(PREFIXES):
         return
     plain = _plain(props)
     if not isinstance(plain, dict):
@@ -63,7 +74,7 @@ def check_declared(
         raise RuleBroken(f"{type_} {name}: refused by the GPU rules\n{lines}")
 
 
-def _plain(value: object, free: bool = False) -> object:
+def _plain(value: object, names: _Names = _Names.OURS) -> object:
     """Arguments as plain data with Kubernetes' names; outputs and promises become `UNKNOWN`."""
     if isinstance(value, pulumi.Output) or inspect.isawaitable(value):
         return UNKNOWN
@@ -72,12 +83,20 @@ def _plain(value: object, free: bool = False) -> object:
         result: dict[str, object] = {}
         for key, item in items.items():
             if item is not None and isinstance(key, str):
-                name = key if free else _camel(key)
-                result[name] = _plain(item, free=not free and name in _FREE)
+                name = _camel(key) if names is _Names.OURS else key
+                result[name] = _plain(item, _below(name, names))
         return result
     if isinstance(value, Sequence) and not isinstance(value, (str, bytes)):
-        return [_plain(item) for item in value]
+        return [_plain(item, names) for item in value]
     return value
+
+
+def _below(name: str, names: _Names) -> _Names:
+    if names is _Names.OURS and name in _FREE:
+        return _Names.FREE
+    if names is _Names.ALL_FREE or (names is _Names.OURS and name in _FREE_BELOW):
+        return _Names.ALL_FREE
+    return _Names.OURS
 
 
 def _camel(name: str) -> str:

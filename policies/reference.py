@@ -5,53 +5,79 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from policies.rules import RULES, Context, Need, Pool, Rule, Taint
+import yaml
+
+from policies.parameters import PROPERTIES, context_by
+from policies.rules import (
+    RULES,
+    Context,
+    Need,
+    Pool,
+    Rule,
+    Taint,
+    Violation,
+    evaluate,
+    evaluate_stack,
+)
 
 EXAMPLES = Path(__file__).parent / "rules" / "examples"
 PAGES = Path(__file__).parent.parent / "docs" / "rules"
-_PLATFORM = "# platform: "
+_SETTINGS = "# settings: "
+_KNOWN = Context(pools=(Pool("a100", 8, (Taint("nvidia.com/gpu", "present"),)),))
 
 
 class Example(NamedTuple):
-    """Two manifests as YAML text and the platform that they are judged for, if one matters."""
+    """Two manifests as YAML text, and the pack's settings that they are judged by."""
 
     passing: str
     failing: str
-    platform: str | None
+    settings: Mapping[str, Any]
 
     @property
     def context(self) -> Context:
-        """One pool of 8 GPUs per node with the taint that the stack sets by default."""
-        taint = Taint("nvidia.com/gpu", "present")
-        return Context(pools=(Pool("a100", 8, (taint,)),), platform=self.platform)
+        """The settings over one pool of 8 GPUs per node with the default taint."""
+        return context_by(self.settings, _KNOWN)
 
 
 def example(rule: Rule) -> Example:
     """The passing and the failing manifest of a rule."""
     passing, failing = (EXAMPLES / f"{rule.id}.yaml").read_text().split("---\n")
-    platform = None
-    if passing.startswith(_PLATFORM):
+    settings: Mapping[str, Any] = {}
+    if passing.startswith(_SETTINGS):
         first, _, passing = passing.partition("\n")
-        platform = first.removeprefix(_PLATFORM)
-    return Example(passing, failing, platform)
+        settings = yaml.safe_load(first.removeprefix(_SETTINGS))
+    return Example(passing, failing, settings)
+
+
+def violations(manifest: Mapping[str, object], context: Context) -> list[Violation]:
+    """What the rules say of a manifest, those over a whole stack included."""
+    return [*evaluate(manifest, context), *evaluate_stack([manifest], context)]
+
+
+def judged_by(rule: Rule) -> str:
+    """What a rule looks at and what it must know, for people."""
+    scope = "all manifests of a stack" if rule.across else "the manifest alone"
+    needs = [str(need) for need in Need if need in rule.needs]
+    return f"{scope}, with {' and '.join(needs)}" if needs else scope
 
 
 def page(rule: Rule) -> str:
     """The page of a rule in Markdown."""
     shown = example(rule)
-    needs = "the stack's pools" if Need.POOLS in rule.needs else "the manifest alone"
     patches = " Patches are not judged: what is missing in one may be there." if rule.whole else ""
-    setting = f"`{shown.platform}`" if shown.platform else "any"
+    told = f" with the settings `{json.dumps(shown.settings)}`" if shown.settings else ""
     return f"""# {rule.id}: {rule.title}
 
-Severity: {rule.severity}. Judged by {needs}.{patches}
+Severity: {rule.severity}. Judged by {judged_by(rule)}.{patches}
 
 {rule.why}
 
-Passes (platform: {setting}):
+Passes{told}:
 
 ```yaml
 {shown.passing.rstrip()}
@@ -67,22 +93,59 @@ Source: {rule.source}.
 """
 
 
+_CONFIGURATION = {
+    "gpu-rules-mandatory": {
+        "rules": {"GPU050": "mandatory", "GPU026": "off"},
+        "maxGpusPerPod": 8,
+        "infrastructureNamespaces": ["kube-system", "monitoring"],
+    }
+}
+
+
 def index() -> str:
     """The list of all rules in Markdown."""
     rows = "\n".join(
-        f"| [{rule.id}]({rule.id}.md) | {rule.title} | {rule.severity} |" for rule in RULES.values()
+        f"| [{rule.id}]({rule.id}.md) | {rule.title} | {rule.severity} | {judged_by(rule)} |"
+        for rule in RULES.values()
+    )
+    settings = "\n".join(
+        f"| `{name}` | {schema['description']} |" for name, schema in PROPERTIES.items()
     )
     return f"""# GPU rules
 
 The same rules judge what a program declares at `pulumi preview` (policy pack `policies`) and
-inside the program. `mandatory` stops the preview, `advisory` is printed. Each can be changed by
-the pack's configuration: `{{"gpu-rules-mandatory": {{"rules": {{"GPU022": "mandatory"}}}}}}` in
-a file given by `--policy-pack-config`. Values that are not known at preview are left out; the rest
-is judged. Pages are written by `python -m policies.reference`.
+inside the program. `mandatory` stops the preview, `advisory` is printed. Values that are not known
+at preview are left out; the rest is judged.
 
-| rule | title | severity |
-| --- | --- | --- |
+Each rule can be changed by the pack's configuration, and what the rules know of the cluster comes
+from the stack's `gpu-cluster:cluster` unless the configuration says otherwise. A file for
+`--policy-pack-config`:
+
+```json
+{json.dumps(_CONFIGURATION, indent=2)}
+```
+
+One object is exempted from one rule, until a day and for a reason, by an annotation on it or on its
+pod template; what the rule finds is then printed as advice. One that is over is a violation
+([GPU062](GPU062.md)):
+
+```yaml
+metadata:
+  annotations:
+    exempt.gpu-cluster/GPU022: "2030-12-31 the profiler reads counters of all devices"
+```
+
+Pages are written by `python -m policies.reference`.
+
+| rule | title | severity | judged by |
+| --- | --- | --- | --- |
 {rows}
+
+## Settings
+
+| setting | meaning |
+| --- | --- |
+{settings}
 """
 
 

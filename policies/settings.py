@@ -6,64 +6,24 @@ import functools
 import json
 import os
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 import pulumi_policy.policy as sdk
 from pulumi_policy import PolicyConfigSchema
+from pulumi_policy.secret import Secret, _DictSecretsProxy, _ListSecretsProxy
 
-from policies.rules import RULES, Context, Pool, Severity, Taint
+from policies.parameters import PROPERTIES, context_by
+from policies.rules import Context
+from policies.rules.secret import SECRET
 from policies.stack import context_of
 
 STACK_KEY = "gpu-cluster:cluster"
-_TEXTS = {"type": "array", "items": {"type": "string"}}
-
-SCHEMA = PolicyConfigSchema(
-    properties={
-        "rules": {
-            "type": "object",
-            "description": "What a violation of a rule does, by rule id.",
-            "properties": {
-                rule.id: {
-                    "type": "string",
-                    "enum": [str(severity) for severity in Severity],
-                    "description": f"{rule.title} (default: {rule.severity})",
-                }
-                for rule in RULES.values()
-            },
-            "additionalProperties": False,
-        },
-        "pools": {
-            "type": "array",
-            "description": f"The GPU nodes; default: those of the stack's {STACK_KEY}.",
-            "items": {
-                "type": "object",
-                "required": ["name", "gpusPerNode"],
-                "properties": {
-                    "name": {"type": "string"},
-                    "gpusPerNode": {"type": "integer", "minimum": 0},
-                    "taints": {**_TEXTS, "description": "key=value:Effect or key:Effect"},
-                    "labels": {"type": "object", "additionalProperties": {"type": "string"}},
-                },
-                "additionalProperties": False,
-            },
-        },
-        "platform": {
-            "type": "string",
-            "enum": ["device-plugin", "gpu-operator", "gpu-manager"],
-            "description": "What hands out the GPUs; default: the stack's.",
-        },
-        "resourceNames": {**_TEXTS, "description": "GPU resources beside the well-known ones."},
-        "extendedResourceToleration": {
-            "type": "boolean",
-            "description": "Whether the API server runs that admission plugin; default: false.",
-        },
-        "infrastructureNamespaces": {
-            **_TEXTS,
-            "description": "Where the GPU stack's own pods run.",
-        },
-    }
+#: The settings that the stack has an answer for; with all of them given it is not asked.
+STACK_SETTINGS = frozenset(
+    {"pools", "platform", "plugin", "runtimeClass", "infrastructureNamespaces"}
 )
+
+SCHEMA = PolicyConfigSchema(properties=dict(PROPERTIES))
 
 _received: dict[str, str] = {}
 
@@ -84,6 +44,33 @@ def receive_stack_configuration() -> None:
         return inner(self, request, context)
 
     servicer.ConfigureStack = configure_stack
+
+
+def mark_secrets() -> None:
+    """Have the SDK mark secrets as `policies.rules.secret` does, in place of dropping the mark.
+
+    The engine says which inputs are secrets (pulumi v3.250.0 analyzer_plugin.go Analyze,
+    KeepSecrets), and pulumi-policy 1.21.0 tells remediations only.
+    """
+    module: Any = sdk
+    inner = module.deserialize_properties
+
+    def marked(props: dict[str, Any], proxy_secrets: bool = False) -> dict[str, Any]:
+        return inner(props, True) if proxy_secrets else dict(_marked(inner(props, True)))
+
+    module.deserialize_properties = marked
+
+
+def _marked(value: Any) -> Any:
+    if isinstance(value, Secret):
+        return {SECRET: _marked(value.value)}
+    if isinstance(value, (_DictSecretsProxy, _ListSecretsProxy)):
+        return _marked(value["__target"])
+    if isinstance(value, dict):
+        return {key: _marked(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_marked(item) for item in value]
+    return value
 
 
 def stack_document() -> str:
@@ -107,7 +94,7 @@ def context_for(settings: Mapping[str, Any]) -> Context:
 def _context(settings_json: str, document: str) -> Context:
     settings: dict[str, Any] = json.loads(settings_json)
     context = Context()
-    if document and not ("pools" in settings and "platform" in settings):
+    if document and not set(settings) >= STACK_SETTINGS:
         # pydantic's import takes a while: only where a stack declares a cluster
         from config import ConfigError, load
 
@@ -115,32 +102,4 @@ def _context(settings_json: str, document: str) -> Context:
             context = context_of(load(json.loads(document)))
         except ConfigError as error:
             raise ValueError(f"{STACK_KEY} cannot be used:\n{error}") from None
-    changes: dict[str, Any] = {
-        "severities": {key: Severity(value) for key, value in settings.get("rules", {}).items()}
-    }
-    if "pools" in settings:
-        changes["pools"] = tuple(map(_pool, settings["pools"]))
-    if "platform" in settings:
-        changes["platform"] = settings["platform"]
-    if "resourceNames" in settings:
-        changes["resource_names"] = frozenset(settings["resourceNames"])
-    if "extendedResourceToleration" in settings:
-        changes["extended_resource_toleration"] = settings["extendedResourceToleration"]
-    if "infrastructureNamespaces" in settings:
-        changes["infrastructure_namespaces"] = frozenset(settings["infrastructureNamespaces"])
-    return replace(context, **changes)
-
-
-def _pool(settings: Mapping[str, Any]) -> Pool:
-    return Pool(
-        name=settings["name"],
-        gpus_per_node=int(settings["gpusPerNode"]),
-        taints=tuple(map(_taint, settings.get("taints", ()))),
-        labels=dict(settings.get("labels", {})),
-    )
-
-
-def _taint(text: str) -> Taint:
-    pair, _, effect = text.rpartition(":")
-    key, _, value = pair.partition("=")
-    return Taint(key, value, effect)
+    return context_by(settings, context)

@@ -6,15 +6,18 @@ The public face, used by the pack, the checker, admission and the program; it on
   judges what is missing, `Rule.needs` what must be known of the cluster.
 - `Context`: what is known of the cluster; every field has a default that means "not known".
 - `evaluate(manifest, context, partial=False)`: the violations of one manifest (or `List`).
+- `evaluate_stack(manifests, context)`: the violations that need more than one manifest to see, by
+  the rules with `Rule.across`; `evaluate` is for the rest.
 - `Violation`: rule, severity in this context, subject, container, path, found, wanted, cure, and
-  `message`, all of them in one line.
+  `message`, all of them in one line. Where an annotation exempts the object, `severity` is
+  advisory and `exemption` says until when and why (`policies.rules.exemptions`).
 - `UNKNOWN`: stands in a manifest for a value that is not known yet.
 
 Everything else (`policies.rules.<module>`) is the rulebook's own.
 """
 
-from policies.rules.context import Context, Pool, Severity, Taint
-from policies.rules.registry import RULES, evaluate
+from policies.rules.context import Context, Mig, Plugin, Pool, Severity, Sharing, Taint
+from policies.rules.registry import RULES, evaluate, evaluate_stack
 from policies.rules.rule import Finding, Need, Rule, Subject, Violation
 from policies.rules.unknown import UNKNOWN
 
@@ -23,12 +26,16 @@ __all__ = [
     "UNKNOWN",
     "Context",
     "Finding",
+    "Mig",
     "Need",
+    "Plugin",
     "Pool",
     "Rule",
     "Severity",
+    "Sharing",
     "Subject",
     "Taint",
     "Violation",
     "evaluate",
+    "evaluate_stack",
 ]

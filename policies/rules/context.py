@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import date
 from enum import StrEnum
 
 
@@ -34,13 +35,46 @@ class Pool:
     """A pool of equal GPU nodes.
 
     `gpus_per_node`: whole devices on each node. `labels`: those that the stack sets; nodes may
-    carry more. `taints`: those that the stack sets.
+    carry more. `taints`: those that the stack sets. `nodes`: how many there are, `None` where
+    unknown. `gpu_memory_mib`: memory of one device in MiB, `None` where unknown.
     """
 
     name: str
     gpus_per_node: int
     taints: tuple[Taint, ...] = ()
     labels: Mapping[str, str] = field(default_factory=dict)
+    nodes: int | None = None
+    gpu_memory_mib: int | None = None
+
+
+class Mig(StrEnum):
+    """How the device plugin advertises MIG devices."""
+
+    NONE = "none"
+    SINGLE = "single"
+    MIXED = "mixed"
+
+
+class Sharing(StrEnum):
+    """How the device plugin offers one GPU several times."""
+
+    NONE = "none"
+    TIME_SLICING = "time-slicing"
+    MPS = "mps"
+
+
+@dataclass(frozen=True, slots=True)
+class Plugin:
+    """How NVIDIA's device plugin is configured.
+
+    `renamed`: shared GPUs are advertised as `nvidia.com/gpu.shared` (`renameByDefault`).
+    `replicas`: how often each GPU is offered, 1 without sharing.
+    """
+
+    mig: Mig = Mig.NONE
+    sharing: Sharing = Sharing.NONE
+    renamed: bool = False
+    replicas: int = 1
 
 
 INFRASTRUCTURE_NAMESPACES = frozenset(
@@ -57,7 +91,12 @@ class Context:
     the nodes advertise besides the well-known ones. `extended_resource_toleration`: whether the
     API server runs that admission plugin, off by default (kubernetes v1.34.4
     pkg/kubeapiserver/options/plugins.go). `infrastructure_namespaces`: where the GPU stack's own
-    pods run. `severities`: by rule id, in place of the rule's own.
+    pods run. `severities`: by rule id, in place of the rule's own. `plugin`: `None` where unknown.
+    `runtime_class`: the RuntimeClass that GPU pods must name, empty where nvidia is the default
+    runtime, `None` where unknown. `runtime_classes`: further ones that the cluster has.
+    `max_gpus_per_container`, `max_gpus_per_pod`: caps in whole GPUs, `None` for none.
+    `toolkit_floor`: the oldest NVIDIA Container Toolkit that may be deployed; 1.17.4 is the first
+    without CVE-2025-23359. `today`: for the end of exemptions, the current date by default.
     """
 
     pools: tuple[Pool, ...] = ()
@@ -66,3 +105,10 @@ class Context:
     extended_resource_toleration: bool = False
     infrastructure_namespaces: frozenset[str] = INFRASTRUCTURE_NAMESPACES
     severities: Mapping[str, Severity] = field(default_factory=dict)
+    plugin: Plugin | None = None
+    runtime_class: str | None = None
+    runtime_classes: frozenset[str] = frozenset()
+    max_gpus_per_container: int | None = None
+    max_gpus_per_pod: int | None = None
+    toolkit_floor: str = "1.17.4"
+    today: date | None = None

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from policies.rules.context import Context, Severity
 from policies.rules.pod_spec import Container, Resource, Role, resource_list
-from policies.rules.resource_names import GPU_SHARED, is_extended, is_gpu, meant
+from policies.rules.resource_names import is_extended, is_gpu
 from policies.rules.rule import Finding, Rule, Subject
 from policies.rules.unknown import mapping
 
@@ -98,12 +98,12 @@ def _not_pod_level(subject: Subject, context: Context) -> Iterator[Finding]:
     for part in ("limits", "requests"):
         path = subject.pod.under(f"spec.resources.{part}")
         for name, resource in resource_list(resources.get(part), path).items():
-            if is_gpu(name, context):
+            if is_gpu(name, context) or is_extended(name):
                 yield Finding(
                     path=resource.path,
-                    found="a GPU in the resources of the pod",
-                    wanted="GPUs in the resources of a container",
-                    cure="Move the entry to limits of the container that uses the GPU.",
+                    found="a device in the resources of the pod",
+                    wanted="devices in the resources of a container",
+                    cure="Move the entry to limits of the container that uses the device.",
                 )
 
 
@@ -111,7 +111,7 @@ def _not_ephemeral(subject: Subject, context: Context) -> Iterator[Finding]:
     for container in subject.pod.containers if subject.pod else ():
         if container.role is Role.EPHEMERAL:
             for name in sorted(container.resource_names):
-                if is_gpu(name, context):
+                if is_gpu(name, context) or is_extended(name):
                     yield Finding(
                         path=f"{container.path}.resources",
                         found=f"{name} in an ephemeral container",
@@ -119,33 +119,6 @@ def _not_ephemeral(subject: Subject, context: Context) -> Iterator[Finding]:
                         cure="Use a container; ephemeral ones cannot have resources.",
                         container=container.name,
                     )
-
-
-def _spelled(subject: Subject, context: Context) -> Iterator[Finding]:
-    for container in subject.pod.containers if subject.pod else ():
-        for name in sorted(container.resource_names):
-            right = meant(name, context)
-            if right is not None:
-                part = "limits" if name in container.limits else "requests"
-                yield Finding(
-                    path=f"{container.path}.resources.{part}[{name}]",
-                    found=name,
-                    wanted=right,
-                    cure="No device plugin advertises this name, so the pod would stay Pending.",
-                    container=container.name,
-                )
-
-
-def _one_share(subject: Subject, _: Context) -> Iterator[Finding]:
-    for container, resource in entries(subject):
-        if resource.name == GPU_SHARED and resource.quantity and resource.quantity.milli > 1000:
-            yield Finding(
-                path=resource.path,
-                found=str(resource.quantity),
-                wanted="1",
-                cure="More shares give no more of a GPU; ask for one, or for a whole GPU.",
-                container=container.name,
-            )
 
 
 RULES = (
@@ -210,24 +183,5 @@ RULES = (
         check=_not_ephemeral,
         why="An ephemeral container cannot have resources; the API server refuses them.",
         source=f"{_VALIDATION} allowedEphemeralContainerFields",
-    ),
-    Rule(
-        id="GPU014",
-        title="GPU resources are spelled as they are advertised",
-        severity=Severity.MANDATORY,
-        check=_spelled,
-        why="The API server accepts any qualified name. alpha.kubernetes.io/nvidia-gpu is even "
-        "taken for a native resource, which needs no limit and no whole number. No node has such "
-        "a resource, so the pod stays Pending for ever.",
-        source="kubernetes v1.34.4 pkg/apis/core/helper/helpers.go IsNativeResource",
-    ),
-    Rule(
-        id="GPU023",
-        title="One share of a shared GPU is enough",
-        severity=Severity.ADVISORY,
-        check=_one_share,
-        why="Two shares of a time-sliced GPU give no more time than one, and with "
-        "failRequestsGreaterThanOne the kubelet ends the pod with UnexpectedAdmissionError.",
-        source="NVIDIA k8s-device-plugin internal/rm/rm.go, api/config/v1/config.go",
     ),
 )

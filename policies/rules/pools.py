@@ -2,31 +2,79 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from policies.rules.context import Context, Pool, Taint
 from policies.rules.pod_spec import Pod
-from policies.rules.unknown import UNKNOWN, at, holds_unknown, mapping, sequence
+from policies.rules.unknown import UNKNOWN, at, holds_unknown, mapping, sequence, text
 
 _HARD = frozenset({"NoSchedule", "NoExecute"})
+_REQUIRED = ("affinity", "nodeAffinity", "requiredDuringSchedulingIgnoredDuringExecution")
+
+
+def gpu_pools(context: Context) -> tuple[Pool, ...]:
+    """The pools whose nodes have GPUs."""
+    return tuple(pool for pool in context.pools if pool.gpus_per_node > 0)
 
 
 def candidate_pools(pod: Pod, context: Context) -> tuple[Pool, ...]:
-    """The pools with GPUs that the pod's node selector does not rule out.
+    """The pools with GPUs that the pod's node selector and node affinity do not rule out.
 
     A node may carry more labels than the stack sets, so a pool is ruled out only by a label that
     the stack sets to another value.
     """
     selector = mapping(pod.spec.get("nodeSelector"))
+    terms = at(pod.spec, *_REQUIRED, "nodeSelectorTerms")
     return tuple(
         pool
-        for pool in context.pools
-        if pool.gpus_per_node > 0
-        and all(
+        for pool in gpu_pools(context)
+        if all(
             value is UNKNOWN or pool.labels.get(key, value) == value
             for key, value in selector.items()
         )
+        and (not sequence(terms) or any(_term(term, pool.labels) for term in sequence(terms)))
     )
+
+
+def _term(term: object, labels: Mapping[str, str]) -> bool:
+    """Whether nodes with these labels, and perhaps more, may match a node selector term.
+
+    A term without expressions matches nothing: k8s.io/component-helpers v0.34.4
+    scheduling/corev1/nodeaffinity/nodeaffinity.go.
+    """
+    expressions, fields = at(term, "matchExpressions"), at(term, "matchFields")
+    if UNKNOWN in (term, expressions, fields):
+        return True
+    if not (sequence(expressions) or sequence(fields)):
+        return False
+    return all(_expression(each, labels) for each in sequence(expressions))
+
+
+def _expression(expression: object, labels: Mapping[str, str]) -> bool:
+    key, operator = at(expression, "key"), at(expression, "operator")
+    values = at(expression, "values")
+    if key is UNKNOWN or operator is UNKNOWN or holds_unknown(values) or key not in labels:
+        return True
+    value, wanted = labels[text(key)], [text(each) for each in sequence(values)]
+    match operator:
+        case "In":
+            return value in wanted
+        case "NotIn":
+            return value not in wanted
+        case "DoesNotExist":
+            return False
+        case "Gt" | "Lt":
+            return _compares(value, wanted, operator)
+        case _:
+            return True
+
+
+def _compares(value: str, wanted: list[str], operator: object) -> bool:
+    try:
+        have, bound = int(value), int(wanted[0])
+    except (ValueError, IndexError):
+        return False
+    return have > bound if operator == "Gt" else have < bound
 
 
 def untolerated(pod: Pod, pool: Pool, resources: Iterable[str], context: Context) -> list[Taint]:
@@ -41,11 +89,15 @@ def untolerated(pod: Pod, pool: Pool, resources: Iterable[str], context: Context
     added = set(resources) if context.extended_resource_toleration else set()
     return [
         taint
-        for taint in pool.taints
-        if taint.effect in _HARD
-        and not (taint.key in added and taint.effect == "NoSchedule")
+        for taint in hard_taints(pool)
+        if not (taint.key in added and taint.effect == "NoSchedule")
         and not any(tolerates(toleration, taint) for toleration in sequence(tolerations))
     ]
+
+
+def hard_taints(pool: Pool) -> list[Taint]:
+    """The taints of a pool that keep pods away, not only ask them to go elsewhere."""
+    return [taint for taint in pool.taints if taint.effect in _HARD]
 
 
 def tolerates(toleration: object, taint: Taint) -> bool:

@@ -1,33 +1,56 @@
-"""All rules, and judging a manifest by them."""
+"""All rules, and judging a manifest or a stack by them."""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
 from policies.rules import (
     capacity,
+    device_plugins,
+    exemptions,
     gpu_resources,
+    helm_values,
+    isolation,
     namespace_limits,
+    namespace_quota,
+    naming,
+    nodes,
     placement,
+    remote_commands,
+    sharing,
     tolerations,
     vcuda,
+    workloads,
 )
 from policies.rules.context import Context, Severity
-from policies.rules.rule import Need, Rule, Subject, Violation
+from policies.rules.exemptions import Exemption
+from policies.rules.rule import Finding, Rule, Subject, Violation
 from policies.rules.unknown import mapping, sequence, text
+
+_DEEPEST: Final = 8  # lists in lists
 
 RULES: Final[Mapping[str, Rule]] = {
     rule.id: rule
     for rule in sorted(
         (
             *gpu_resources.RULES,
+            *naming.RULES,
+            *sharing.RULES,
             *tolerations.RULES,
             *vcuda.RULES,
             *capacity.RULES,
             *namespace_limits.RULES,
+            *namespace_quota.RULES,
+            *nodes.RULES,
             *placement.RULES,
+            *isolation.RULES,
+            *workloads.RULES,
+            *helm_values.RULES,
+            *device_plugins.RULES,
+            *remote_commands.RULES,
+            exemptions.RULE,
         ),
         key=lambda rule: rule.id,
     )
@@ -43,42 +66,90 @@ def evaluate(
     item by item. `partial`: only a part of the object, as in a patch, so that what is missing
     may be there. Raises nothing, whatever the manifest holds.
     """
-    if text(manifest.get("kind")).endswith("List") and "items" in manifest:
-        return [
-            dataclasses.replace(violation, path=f"items[{index}].{violation.path}")
-            for index, item in enumerate(sequence(manifest.get("items")))
-            for violation in evaluate(_item(manifest, item), context, partial=partial)
-        ]
-    subject = Subject.of(manifest)
     return [
-        violation
-        for rule in RULES.values()
-        for violation in _apply(rule, subject, context, partial)
+        dataclasses.replace(violation, path=place + violation.path)
+        for place, item in items(manifest)
+        for violation in _judge(Subject.of(item), context, partial)
     ]
 
 
-def _item(manifest: Mapping[str, object], item: object) -> Mapping[str, object]:
-    """An item of a typed list, which may leave its kind to the list's."""
-    kind = text(manifest.get("kind")).removesuffix("List")
-    inherited = {"apiVersion": manifest.get("apiVersion"), "kind": kind} if kind else {}
-    return {**inherited, **mapping(item)}
+def evaluate_stack(manifests: Iterable[Mapping[str, object]], context: Context) -> list[Violation]:
+    """Judge all manifests of a stack together, by the rules that need more than one of them.
+
+    `manifests`: as for `evaluate`, which judges each on its own and is not called here.
+    """
+    subjects = [Subject.of(item) for manifest in manifests for _, item in items(manifest)]
+    return [
+        violation
+        for rule in RULES.values()
+        if rule.across and _applies(rule, context)
+        for subject, finding in rule.across(subjects, context)
+        for violation in _violations(rule, subject, [finding], context, _lifted(subject, context))
+    ]
 
 
-def _apply(rule: Rule, subject: Subject, context: Context, partial: bool) -> Iterator[Violation]:
+def items(
+    manifest: Mapping[str, object], depth: int = 0
+) -> Iterator[tuple[str, Mapping[str, object]]]:
+    """The manifests of a `List` with their places, or the manifest itself."""
+    kind = text(manifest.get("kind"))
+    if not (kind.endswith("List") and "items" in manifest) or depth == _DEEPEST:
+        yield "", manifest
+        return
+    own = kind.removesuffix("List")
+    # A typed list may leave its kind to its items.
+    inherited = {"apiVersion": manifest.get("apiVersion"), "kind": own} if own else {}
+    for index, item in enumerate(sequence(manifest.get("items"))):
+        for place, inner in items({**inherited, **mapping(item)}, depth + 1):
+            yield f"items[{index}].{place}", inner
+
+
+def _judge(subject: Subject, context: Context, partial: bool) -> Iterator[Violation]:
+    lifted = _lifted(subject, context)
+    for rule in RULES.values():
+        if _applies(rule, context) and not (partial and rule.whole):
+            found: Iterable[Finding] = (
+                map(exemptions.finding, filter(_problem, lifted.values()))
+                if rule is exemptions.RULE
+                else rule.check(subject, context)
+            )
+            yield from _violations(rule, subject, found, context, lifted)
+
+
+def _problem(exemption: Exemption) -> str:
+    return exemption.problem
+
+
+def _lifted(subject: Subject, context: Context) -> dict[str, Exemption]:
+    found = exemptions.exemptions(subject, context, RULES.__contains__)
+    return {exemption.rule_id: exemption for exemption in found}
+
+
+def _applies(rule: Rule, context: Context) -> bool:
+    on = context.severities.get(rule.id, rule.severity) is not Severity.OFF
+    return on and all(need.known(context) for need in rule.needs)
+
+
+def _violations(
+    rule: Rule,
+    subject: Subject,
+    findings: Iterable[Finding],
+    context: Context,
+    lifted: Mapping[str, Exemption],
+) -> Iterator[Violation]:
     severity = context.severities.get(rule.id, rule.severity)
-    if severity is Severity.OFF or (partial and rule.whole):
-        return
-    if Need.POOLS in rule.needs and not context.pools:
-        return
+    exemption = lifted.get(rule.id)
+    exempt = str(exemption) if exemption and not exemption.problem else ""
     label = "/".join(filter(None, (subject.namespace, subject.name)))
-    for finding in rule.check(subject, context):
+    for finding in findings:
         yield Violation(
             rule=rule,
-            severity=severity,
+            severity=Severity.ADVISORY if exempt else severity,
             subject=f"{subject.kind} {label}".strip(),
             container=finding.container,
             path=finding.path,
             found=finding.found,
             wanted=finding.wanted,
             cure=finding.cure,
+            exemption=exempt,
         )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import re
 from typing import Final
 
 from policies.rules.context import Context
@@ -11,6 +12,8 @@ GPU: Final = "nvidia.com/gpu"
 GPU_SHARED: Final = "nvidia.com/gpu.shared"
 VCUDA_CORE: Final = "tencent.com/vcuda-core"
 VCUDA_MEMORY: Final = "tencent.com/vcuda-memory"
+HAMI_PERCENTAGE: Final = "nvidia.com/gpumem-percentage"
+MIG: Final = "nvidia.com/mig-"
 
 # NVIDIA k8s-device-plugin, TKEStack gpu-manager pkg/types, HAMi pkg/device/nvidia, AMD and Intel
 # device plugins.
@@ -21,14 +24,21 @@ KNOWN: Final = frozenset(
         VCUDA_CORE,
         VCUDA_MEMORY,
         "nvidia.com/gpumem",
-        "nvidia.com/gpumem-percentage",
+        HAMI_PERCENTAGE,
         "nvidia.com/gpucores",
         "amd.com/gpu",
         "gpu.intel.com/i915",
         "gpu.intel.com/xe",
     }
 )
-_MIG = "nvidia.com/mig-"
+# A MIG profile 1c.2g.10gb+me is advertised as mig-1c.2g.10gb.me (NVIDIA k8s-device-plugin
+# internal/resource/nvml-mig-device.go).
+_MIG_FORM = re.compile(r"nvidia\.com/mig-([0-9]c\.)?[0-9]g\.[0-9]+gb(\.[a-z0-9.-]+)?")
+_LABEL_NAME = re.compile(r"([A-Za-z0-9][A-Za-z0-9_.-]*)?[A-Za-z0-9]")
+_SUBDOMAIN = re.compile(r"[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*")
+_NATIVE = frozenset({"cpu", "memory", "ephemeral-storage"})
+_HUGE_PAGES = "hugepages-"
+_DEVICES = frozenset({GPU, GPU_SHARED, "amd.com/gpu", "gpu.intel.com/i915", "gpu.intel.com/xe"})
 _WRONG = {
     "alpha.kubernetes.io/nvidia-gpu": GPU,
     "nvidia.com/gpus": GPU,
@@ -53,9 +63,39 @@ def is_extended(name: str) -> bool:
     return "/" in name and "kubernetes.io/" not in name and not name.startswith("requests.")
 
 
+def is_qualified(name: str) -> bool:
+    """Whether `name` has the form of a label key.
+
+    Source: k8s.io/apimachinery v0.34.4 pkg/util/validation/validation.go IsQualifiedName.
+    """
+    prefix, slash, local = name.rpartition("/")
+    if slash and (len(prefix) > 253 or not _SUBDOMAIN.fullmatch(prefix)):
+        return False
+    return len(local) <= 63 and _LABEL_NAME.fullmatch(local) is not None
+
+
+def acceptable(name: str) -> bool:
+    """Whether the API server takes `name` as a resource of a container.
+
+    Source: kubernetes v1.34.4 pkg/apis/core/validation/validation.go
+    validateContainerResourceName, pkg/apis/core/helper/helpers.go IsExtendedResourceName.
+    """
+    if not is_qualified(name):
+        return False
+    if "/" not in name:
+        return name in _NATIVE or name.startswith(_HUGE_PAGES)
+    native = "kubernetes.io/" in name
+    return native or (not name.startswith("requests.") and is_qualified(f"requests.{name}"))
+
+
 def is_gpu(name: str, context: Context) -> bool:
     """Whether `name` is a GPU resource: a well-known one or one that the cluster advertises."""
-    return name in KNOWN or name.startswith(_MIG) or name in context.resource_names
+    return name in KNOWN or name.startswith(MIG) or name in context.resource_names
+
+
+def is_device(name: str) -> bool:
+    """Whether one unit of `name` is a device or a share of one, not a part of its memory."""
+    return name in _DEVICES or name.startswith(MIG)
 
 
 def is_vcuda(name: str) -> bool:
@@ -68,11 +108,15 @@ def meant(name: str, context: Context) -> str | None:
 
     Wrong is what no device plugin advertises: the alpha name of Kubernetes 1.3 to 1.10, names
     that differ from a known one in case only or by a known slip, known names under a domain one
-    or two letters off, and the `requests.` or `limits.` of quotas used in a container.
+    or two letters off, the `requests.` or `limits.` of quotas used in a container, and MIG names
+    that no profile has.
     """
+    lower = name.lower()
+    if lower.startswith(MIG) and name not in context.resource_names:
+        return None if _MIG_FORM.fullmatch(name) else f"{MIG}<slices>g.<memory>gb"
     if is_gpu(name, context):
         return None
-    lower = name.lower().removeprefix("requests.").removeprefix("limits.")
+    lower = lower.removeprefix("requests.").removeprefix("limits.")
     if lower in _WRONG:
         return _WRONG[lower]
     if is_gpu(lower, context):

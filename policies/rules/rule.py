@@ -2,41 +2,77 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
 from policies.rules.context import Context, Severity
 from policies.rules.pod_spec import Pod, find_pod
-from policies.rules.unknown import at, text
+from policies.rules.unknown import UNKNOWN, at, mapping, text
 
 
 class Need(StrEnum):
     """What a rule must know besides the manifest, or it judges nothing."""
 
-    POOLS = "pools"
+    POOLS = "the stack's pools"
+    PLUGIN = "the device plugin's configuration"
+    RUNTIME = "the container runtime's default"
+    CAPS = "the caps of the pack's settings"
+
+    def known(self, context: Context) -> bool:
+        """Whether the context has it."""
+        match self:
+            case Need.POOLS:
+                return bool(context.pools)
+            case Need.PLUGIN:
+                return context.plugin is not None
+            case Need.RUNTIME:
+                return context.runtime_class is not None
+            case Need.CAPS:
+                return (context.max_gpus_per_container, context.max_gpus_per_pod) != (None, None)
 
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """A manifest with what the rules read from it, found once for all of them."""
+    """A manifest with what the rules read from it, found once for all of them.
+
+    `namespace` is empty where none is given, `namespace_known` false where it is not known yet.
+    """
 
     manifest: Mapping[str, object]
     kind: str
     name: str
     namespace: str
     pod: Pod | None
+    namespace_known: bool = True
 
     @classmethod
     def of(cls, manifest: Mapping[str, object]) -> Subject:
         """Read a manifest; nothing in it makes this fail."""
+        namespace = at(manifest, "metadata", "namespace")
         return cls(
             manifest=manifest,
             kind=text(manifest.get("kind")),
-            name=text(at(manifest, "metadata", "name")),
-            namespace=text(at(manifest, "metadata", "namespace")),
+            name=text(at(manifest, "metadata", "name")) or text(manifest.get("name")),
+            namespace=text(namespace),
             pod=find_pod(manifest),
+            namespace_known=namespace is not UNKNOWN,
         )
+
+    @property
+    def group_version(self) -> str:
+        """The manifest's `apiVersion`."""
+        return text(self.manifest.get("apiVersion"))
+
+    @property
+    def annotations(self) -> Mapping[str, object]:
+        """The annotations of the object, over those of its pod template."""
+        own = mapping(at(self.manifest, "metadata", "annotations"))
+        return {**mapping(at(self.pod.metadata, "annotations")), **own} if self.pod else own
+
+    def is_workload(self, context: Context) -> bool:
+        """Whether it is outside the namespaces of the GPU stack, as far as can be told."""
+        return self.namespace_known and self.namespace not in context.infrastructure_namespaces
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,30 +87,40 @@ class Finding:
 
 
 Check = Callable[[Subject, Context], Iterator[Finding]]
+StackCheck = Callable[[Sequence[Subject], Context], Iterator[tuple[Subject, Finding]]]
+
+
+def _nothing(_: Subject, __: Context) -> Iterator[Finding]:
+    yield from ()
 
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """A rule over one manifest.
+    """A rule over one manifest, or over all manifests of a stack.
 
     `id`: `GPU001` and so on, never used again once given. `check`: pure; yields what it finds,
-    raises nothing. `whole`: it judges what is missing, so partial manifests (patches) are not
-    its concern. `needs`: what must be known. `why` and `source`: for the reference.
+    raises nothing. `across`: the same over the whole stack, `None` where a manifest is enough.
+    `whole`: it judges what is missing, so partial manifests (patches) are not its concern.
+    `needs`: what must be known. `why` and `source`: for the reference.
     """
 
     id: str
     title: str
     severity: Severity
-    check: Check
     why: str
     source: str
+    check: Check = _nothing
+    across: StackCheck | None = None
     needs: frozenset[Need] = frozenset()
     whole: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Violation:
-    """A finding with its rule, the severity that holds in this context, and the object."""
+    """A finding with its rule, the severity that holds in this context, and the object.
+
+    `exemption`: the end date and reason of the exemption that lowers it to advice, or empty.
+    """
 
     rule: Rule
     severity: Severity
@@ -84,12 +130,14 @@ class Violation:
     found: str
     wanted: str
     cure: str
+    exemption: str = ""
 
     @property
     def message(self) -> str:
-        """One line: rule, object, container, path, found, wanted, cure."""
+        """One line: rule, object, container, path, found, wanted, cure; an exemption last."""
         where = f"{self.subject}, container {self.container}" if self.container else self.subject
-        return (
+        line = (
             f"{self.rule.id} {self.rule.title}: {where}: {self.path}: "
             f"found {self.found}, wanted {self.wanted}. {self.cure}"
         )
+        return f"{line} [exempt {self.exemption}]" if self.exemption else line

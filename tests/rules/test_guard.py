@@ -15,11 +15,12 @@ with warnings.catch_warnings():
 
 from config import load_stack_file
 from policies.guard import RuleBroken, check_declared
-from policies.rules import Context, Pool, Taint
+from policies.rules import Context, Pool, Taint, evaluate
 from policies.stack import context_of
 
 GPU = "nvidia.com/gpu"
 CONTEXT = Context(pools=(Pool("a100", 8, (Taint(GPU, "present"),)),))
+POD = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "train"}}
 ROOT = Path(__file__).parents[2]
 
 
@@ -79,9 +80,10 @@ def test_outputs_are_left_out_and_the_rest_is_judged(unknown: str) -> None:
 
 
 def test_advice_refuses_nothing() -> None:
-    privileged = spec("1")
-    privileged["containers"][0]["security_context"] = {"privileged": True}
-    check(privileged)
+    unsized = spec("1")
+    advice = {each.rule.id for each in evaluate(POD | {"spec": unsized}, CONTEXT)}
+    assert advice == {"GPU050", "GPU051"}
+    check(unsized)
 
 
 @pytest.mark.parametrize(

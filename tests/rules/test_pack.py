@@ -6,9 +6,16 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
+import pulumi_policy.policy as sdk
 import pytest
 from pulumi_policy import PolicyResourceOptions, ResourceValidationArgs
-from pulumi_policy.policy import ResourceValidationPolicy
+from pulumi_policy.deserialize import SPECIAL_SECRET_SIG, SPECIAL_SIG_KEY
+from pulumi_policy.policy import (
+    PolicyResource,
+    ResourceValidationPolicy,
+    StackValidationArgs,
+    StackValidationPolicy,
+)
 from pulumi_policy.proxy import UNKNOWN_STRING_VALUE, unknown_checking_proxy
 
 from policies import pack, settings
@@ -35,7 +42,7 @@ def arguments(
     props: dict[str, Any], config: dict[str, Any] | None = None, type_: str = "core/v1:Pod"
 ) -> ResourceValidationArgs:
     options = PolicyResourceOptions(False, [], None, [], None, [])  # type: ignore[arg-type]
-    token = f"kubernetes:{type_}"
+    token = type_ if type_.startswith("command:") else f"kubernetes:{type_}"
     proxy = unknown_checking_proxy(props)
     return ResourceValidationArgs(token, proxy, "urn:a", "a", options, None, config)
 
@@ -49,14 +56,16 @@ def reported(args: ResourceValidationArgs) -> dict[str, list[str]]:
     result = {}
     for policy in pack.policies():
         messages: list[str] = []
-        assert isinstance(policy, ResourceValidationPolicy)
+        if not isinstance(policy, ResourceValidationPolicy):
+            continue
         policy.validate(args, lambda message, _, into=messages: into.append(message))
         result[policy.name] = messages
     return result
 
 
 def ids(args: ResourceValidationArgs) -> list[str]:
-    return [message.split()[0] for messages in reported(args).values() for message in messages]
+    found = [message.split()[0] for messages in reported(args).values() for message in messages]
+    return [rule_id for rule_id in found if rule_id not in ("GPU049", "GPU050")]
 
 
 def test_unknown_values_become_a_mark_and_the_rest_stays() -> None:
@@ -71,7 +80,8 @@ def test_what_is_unknown_or_right_is_not_reported(limit: str) -> None:
 
 def test_each_level_gets_its_own() -> None:
     privileged = {"securityContext": {"privileged": True}, "image": UNKNOWN_STRING_VALUE}
-    found = reported(arguments(pod("1500m", **privileged)))
+    off = {"rules": {"GPU049": "off", "GPU050": "off", "GPU022": "advisory"}}
+    found = reported(arguments(pod("1500m", **privileged), off))
     assert [message[:6] for message in found[pack.MANDATORY]] == ["GPU001"]
     assert [message[:6] for message in found[pack.ADVISORY]] == ["GPU022"]
 
@@ -91,7 +101,11 @@ def test_pools_come_from_the_environment_of_an_older_engine(
 
 def test_settings_stand_before_the_stack(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(settings, "_received", {settings.STACK_KEY: json.dumps(CLUSTER)})
-    own = {"pools": [{"name": "t4", "gpusPerNode": 6}], "rules": {"GPU007": "advisory"}}
+    own: dict[str, Any] = {
+        "pools": [{"name": "t4", "gpusPerNode": 6}],
+        "rules": {"GPU007": "advisory"},
+    }
+    own["rules"] |= {"GPU049": "off", "GPU050": "off"}
     assert ids(arguments(pod(5), own)) == []
     found = reported(arguments(pod(7), own))
     assert (len(found[pack.MANDATORY]), len(found[pack.ADVISORY])) == (0, 1)
@@ -142,3 +156,108 @@ def test_no_message_holds_a_long_value_or_an_environment_value() -> None:
     assert "GPU009" in found
     assert "GPU017" in found
     assert canary not in found
+
+
+def stack(*resources: tuple[str, dict[str, Any]]) -> dict[str, list[str]]:
+    """What the stack policies say, by policy."""
+    options: Any = PolicyResourceOptions(False, [], None, [], None, [])  # type: ignore[arg-type]
+    found = [
+        PolicyResource(
+            token, unknown_checking_proxy(props), token, "a", options, None, None, [], {}
+        )
+        for token, props in resources
+    ]
+    args = StackValidationArgs(found, {}, {})
+    said: dict[str, list[str]] = {}
+    for policy in pack.policies():
+        if isinstance(policy, StackValidationPolicy):
+            messages = said.setdefault(policy.name, [])
+            policy.validate(args, lambda message, _, into=messages: into.append(message[:6]))
+    return said
+
+
+def in_team(spec: dict[str, Any]) -> dict[str, Any]:
+    return {"metadata": {"name": "a", "namespace": "team-a"}, **spec}
+
+
+NAMESPACE = ("kubernetes:core/v1:Namespace", {"metadata": {"name": "team-a"}})
+
+
+def test_the_whole_stack_is_judged_although_values_are_unknown() -> None:
+    unknown = {"metadata": {"name": "b", "labels": {"a": UNKNOWN_STRING_VALUE}}, "spec": {}}
+    user = ("kubernetes:core/v1:Pod", in_team(pod(1)))
+    found = stack(NAMESPACE, user, ("kubernetes:core/v1:Service", unknown))
+    assert found == {pack.STACK_MANDATORY: ["GPU029"], pack.STACK_ADVISORY: []}
+
+
+def test_a_patch_is_no_part_of_the_stacks_sums() -> None:
+    assert stack(NAMESPACE, ("kubernetes:core/v1:PodPatch", in_team(pod(1)))) == {
+        pack.STACK_MANDATORY: [],
+        pack.STACK_ADVISORY: [],
+    }
+
+
+def test_advice_on_the_stack_is_advice() -> None:
+    quota = {"spec": {"hard": {"requests.nvidia.com/gpu": "1"}}}
+    found = stack(
+        NAMESPACE,
+        ("kubernetes:core/v1:Pod", in_team(pod(2))),
+        ("kubernetes:core/v1:ResourceQuota", in_team(quota)),
+    )
+    assert found == {pack.STACK_MANDATORY: [], pack.STACK_ADVISORY: ["GPU041"]}
+
+
+def secret(value: Any) -> dict[str, Any]:
+    return {SPECIAL_SIG_KEY: SPECIAL_SECRET_SIG, "value": value}
+
+
+@pytest.fixture
+def marked(monkeypatch: pytest.MonkeyPatch) -> Any:
+    module: Any = sdk
+    monkeypatch.setattr(module, "deserialize_properties", module.deserialize_properties)
+    settings.mark_secrets()
+    return module.deserialize_properties
+
+
+COMMAND = {"create": "true", "delete": "true", "connection": {"host": "a", "hostKey": "k"}}
+
+
+@pytest.mark.parametrize(
+    ("changes", "wanted"),
+    [
+        ({}, []),
+        ({"connection": secret({"host": "a", "hostKey": "k", "privateKey": "x"})}, []),
+        ({"connection": {"host": "a", "hostKey": "k", "privateKey": secret("x")}}, []),
+        ({"connection": {"host": "a", "hostKey": "k", "privateKey": "x"}}, ["GPU057"]),
+        ({"connection": secret({"host": "a", "privateKey": "x"})}, ["GPU056"]),
+        ({"connection": {"host": "a", "hostKey": UNKNOWN_STRING_VALUE}}, []),
+        ({"connection": secret(UNKNOWN_STRING_VALUE)}, []),
+        ({"stdin": secret(UNKNOWN_STRING_VALUE)}, ["GPU058"]),
+        ({"stdin": secret(["a", {"b": "c"}]), "logging": "none"}, []),
+        ({"environment": {"A": secret("x")}, "logging": "stdout"}, ["GPU058"]),
+    ],
+)
+def test_secrets_of_commands_are_told_from_other_values(
+    marked: Any, changes: dict[str, Any], wanted: list[str]
+) -> None:
+    props = marked({**COMMAND, **changes})
+    assert ids(arguments(props, type_="command:remote:Command")) == wanted
+
+
+def test_secrets_of_other_resources_are_plain_values(marked: Any) -> None:
+    props = marked({"spec": secret({"containers": [{"resources": {"limits": {GPU: "0.5"}}}]})})
+    assert ids(arguments(props)) == ["GPU001"]
+
+
+def test_remediations_still_get_secrets_as_the_sdk_gives_them(marked: Any) -> None:
+    assert type(marked({"a": secret("b")}, True)).__name__ == "_DictSecretsProxy"
+
+
+def test_an_exempted_violation_is_listed_as_advice() -> None:
+    exempted = pod("500m") | {
+        "metadata": {"annotations": {"exempt.gpu-cluster/GPU001": "2999-01-01 the reason"}}
+    }
+    found = reported(arguments(exempted, {"rules": {"GPU050": "off"}}))
+    assert found[pack.MANDATORY] == []
+    assert [m[:6] for m in found[pack.ADVISORY]] == ["GPU001"]
+    assert found[pack.ADVISORY][0].endswith("[exempt until 2999-01-01: the reason]")

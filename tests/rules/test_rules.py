@@ -34,20 +34,25 @@ def pod(*containers: Any, **spec: Any) -> dict[str, Any]:
     }
 
 
+BESIDE = {"GPU032", "GPU048", "GPU049", "GPU050", "GPU051", "GPU060"}
+"""Practice that the short manifests here do not follow: test_workloads.py and others are for it."""
+
+
 def ids(manifest: Any, context: Context = CONTEXT, **options: Any) -> list[str]:
-    return [violation.rule.id for violation in evaluate(manifest, context, **options)]
+    found = [violation.rule.id for violation in evaluate(manifest, context, **options)]
+    return [rule_id for rule_id in found if rule_id not in BESIDE]
 
 
 @pytest.mark.parametrize("rule", RULES.values(), ids=lambda rule: rule.id)
 def test_passing_example_breaks_nothing(rule: Rule) -> None:
     shown = reference.example(rule)
-    assert ids(yaml.safe_load(shown.passing), shown.context) == []
+    assert reference.violations(yaml.safe_load(shown.passing), shown.context) == []
 
 
 @pytest.mark.parametrize("rule", RULES.values(), ids=lambda rule: rule.id)
 def test_failing_example_breaks_this_rule_and_no_other(rule: Rule) -> None:
     shown = reference.example(rule)
-    violations = evaluate(yaml.safe_load(shown.failing), shown.context)
+    violations = reference.violations(yaml.safe_load(shown.failing), shown.context)
     assert [violation.rule.id for violation in violations] == [rule.id]
     assert violations[0].severity is rule.severity
     for part in (rule.id, rule.title, violations[0].path, violations[0].found, violations[0].cure):
@@ -90,7 +95,7 @@ TABLE: list[tuple[str, dict[str, Any], list[str]]] = [
     ("upper case", pod(container({"nvidia.com/GPU": 1})), ["GPU014"]),
     ("misspelt domain", pod(container({"nvida.com/gpu": 1})), ["GPU014"]),
     ("quota name in a container", pod(container({"limits.nvidia.com/gpu": 1})), ["GPU014"]),
-    ("bare name", pod(container({"gpu": 1})), ["GPU014"]),
+    ("bare name", pod(container({"gpu": 1})), ["GPU014", "GPU027"]),
     ("MIG is well known", pod(container({"nvidia.com/mig-1g.10gb": 1})), []),
     ("another vendor's", pod(container({"example.com/gpu-mem": 1})), []),
     ("toleration by value", pod(container({GPU: 1}), tolerations=[{"key": GPU, "value": "present"}]), []),
@@ -183,7 +188,8 @@ def test_the_same_kind_of_another_group_passes_untouched() -> None:
 
 def test_each_item_of_a_list_is_judged_by_its_place() -> None:
     good, bad = pod(container({GPU: 1})), pod(container({GPU: "500m"}))
-    (violation,) = evaluate({"apiVersion": "v1", "kind": "List", "items": [good, bad]}, CONTEXT)
+    found = evaluate({"apiVersion": "v1", "kind": "List", "items": [good, bad]}, CONTEXT)
+    (violation,) = (each for each in found if each.rule.id == "GPU001")
     assert violation.path.startswith("items[1].spec.containers[0].")
 
 
@@ -205,9 +211,9 @@ def test_without_pools_nothing_is_said_about_them() -> None:
 def test_a_rule_can_be_turned_off_and_lowered() -> None:
     manifest = pod(container({GPU: "500m"}, {GPU: 1}))
     context = Context(severities={"GPU001": Severity.OFF, "GPU002": Severity.ADVISORY})
-    assert [(v.rule.id, v.severity) for v in evaluate(manifest, context)] == [
-        ("GPU002", Severity.ADVISORY)
-    ]
+    found = {v.rule.id: v.severity for v in evaluate(manifest, context)}
+    assert "GPU001" not in found
+    assert found["GPU002"] is Severity.ADVISORY
 
 
 def test_the_admission_plugin_adds_the_toleration_of_the_resource() -> None:

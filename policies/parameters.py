@@ -1,0 +1,141 @@
+"""The pack's settings: their schema, and the context that they make."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from policies.rules import RULES, Context, Mig, Plugin, Pool, Severity, Sharing, Taint
+
+_TEXTS = {"type": "array", "items": {"type": "string"}}
+_CAP = {"type": "integer", "minimum": 0}
+
+#: JSON schema of each setting, by its name.
+PROPERTIES: Mapping[str, Any] = {
+    "rules": {
+        "type": "object",
+        "description": "What a violation of a rule does, by rule id.",
+        "properties": {
+            rule.id: {
+                "type": "string",
+                "enum": [str(severity) for severity in Severity],
+                "description": f"{rule.title} (default: {rule.severity})",
+            }
+            for rule in RULES.values()
+        },
+        "additionalProperties": False,
+    },
+    "pools": {
+        "type": "array",
+        "description": "The GPU nodes; default: those of the stack's gpu-cluster:cluster.",
+        "items": {
+            "type": "object",
+            "required": ["name", "gpusPerNode"],
+            "properties": {
+                "name": {"type": "string"},
+                "gpusPerNode": _CAP,
+                "nodes": {**_CAP, "description": "how many nodes the pool has"},
+                "gpuMemoryMiB": {**_CAP, "description": "memory of one GPU in MiB"},
+                "taints": {**_TEXTS, "description": "key=value:Effect or key:Effect"},
+                "labels": {"type": "object", "additionalProperties": {"type": "string"}},
+            },
+            "additionalProperties": False,
+        },
+    },
+    "platform": {
+        "type": "string",
+        "enum": ["device-plugin", "gpu-operator", "gpu-manager"],
+        "description": "What hands out the GPUs; default: the stack's.",
+    },
+    "plugin": {
+        "type": "object",
+        "description": "How NVIDIA's device plugin is configured; default: the stack's.",
+        "properties": {
+            "migStrategy": {"type": "string", "enum": [str(mig) for mig in Mig]},
+            "sharing": {"type": "string", "enum": [str(sharing) for sharing in Sharing]},
+            "renameByDefault": {"type": "boolean"},
+            "replicas": {"type": "integer", "minimum": 1},
+        },
+        "additionalProperties": False,
+    },
+    "runtimeClass": {
+        "type": "string",
+        "description": "The RuntimeClass that GPU pods must name; empty where nvidia is the "
+        "default runtime; default: the stack's.",
+    },
+    "runtimeClasses": {**_TEXTS, "description": "Further RuntimeClasses that GPU pods may name."},
+    "resourceNames": {**_TEXTS, "description": "GPU resources beside the well-known ones."},
+    "extendedResourceToleration": {
+        "type": "boolean",
+        "description": "Whether the API server runs that admission plugin; default: false.",
+    },
+    "infrastructureNamespaces": {**_TEXTS, "description": "Where the GPU stack's own pods run."},
+    "maxGpusPerContainer": {**_CAP, "description": "The most GPUs of a container; default: any."},
+    "maxGpusPerPod": {**_CAP, "description": "The most GPUs of a pod; default: any."},
+    "toolkitFloor": {
+        "type": "string",
+        "description": "The oldest container toolkit that may be deployed; default: "
+        f"{Context().toolkit_floor}.",
+    },
+}
+
+
+def context_by(settings: Mapping[str, Any], context: Context) -> Context:
+    """A context with the settings in place of what it holds. They follow `PROPERTIES`."""
+    changes: dict[str, Any] = {
+        "severities": {key: Severity(value) for key, value in settings.get("rules", {}).items()}
+    }
+    plain = {
+        "platform": "platform",
+        "runtimeClass": "runtime_class",
+        "extendedResourceToleration": "extended_resource_toleration",
+        "toolkitFloor": "toolkit_floor",
+    }
+    sets = {
+        "resourceNames": "resource_names",
+        "infrastructureNamespaces": "infrastructure_namespaces",
+        "runtimeClasses": "runtime_classes",
+    }
+    changes |= {field: settings[name] for name, field in plain.items() if name in settings}
+    changes |= {
+        field: frozenset(settings[name]) for name, field in sets.items() if name in settings
+    }
+    caps = {"maxGpusPerContainer": "max_gpus_per_container", "maxGpusPerPod": "max_gpus_per_pod"}
+    changes |= {field: int(settings[name]) for name, field in caps.items() if name in settings}
+    if "pools" in settings:
+        changes["pools"] = tuple(map(_pool, settings["pools"]))
+    if "plugin" in settings:
+        changes["plugin"] = _plugin(settings["plugin"])
+    return replace(context, **changes)
+
+
+def _pool(settings: Mapping[str, Any]) -> Pool:
+    return Pool(
+        name=settings["name"],
+        gpus_per_node=int(settings["gpusPerNode"]),
+        taints=tuple(map(_taint, settings.get("taints", ()))),
+        labels=dict(settings.get("labels", {})),
+        nodes=_whole(settings.get("nodes")),
+        gpu_memory_mib=_whole(settings.get("gpuMemoryMiB")),
+    )
+
+
+def _whole(value: Any) -> int | None:
+    """A setting as an int: the engine hands numbers over as floats."""
+    return None if value is None else int(value)
+
+
+def _plugin(settings: Mapping[str, Any]) -> Plugin:
+    return Plugin(
+        mig=Mig(settings.get("migStrategy", Mig.NONE)),
+        sharing=Sharing(settings.get("sharing", Sharing.NONE)),
+        renamed=bool(settings.get("renameByDefault", False)),
+        replicas=int(settings.get("replicas", 1)),
+    )
+
+
+def _taint(text: str) -> Taint:
+    pair, _, effect = text.rpartition(":")
+    key, _, value = pair.partition("=")
+    return Taint(key, value, effect)

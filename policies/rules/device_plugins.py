@@ -1,0 +1,89 @@
+"""One device plugin per node, over the whole stack."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+
+from policies.rules.context import Context, Severity
+from policies.rules.helm import DEVICE_PLUGIN, GPU_OPERATOR, release
+from policies.rules.rule import Finding, Rule, Subject
+from policies.rules.unknown import at, mapping, text
+
+# By the last part of the image's name.
+_IMAGES: Mapping[str, str] = {
+    "k8s-device-plugin": "NVIDIA's device plugin",
+    "gpu-manager": "gpu-manager",
+    "hami": "HAMi",
+}
+_CHARTS: Mapping[str, str] = {DEVICE_PLUGIN: "NVIDIA's device plugin", "hami": "HAMi"}
+
+
+@dataclass(frozen=True, slots=True)
+class _Plugin:
+    """What brings a device plugin. `release`: a Helm release, of which a node gets one each."""
+
+    subject: Subject
+    what: str
+    selector: Mapping[str, object]
+    release: bool
+
+
+def _plugins(subjects: Sequence[Subject]) -> Iterator[_Plugin]:
+    for subject in subjects:
+        if found := release(subject):
+            selector = mapping(found.values.get("nodeSelector"))
+            if found.chart in _CHARTS:
+                yield _Plugin(subject, _CHARTS[found.chart], selector, True)
+            operated = at(found.values, "devicePlugin", "enabled") is not False
+            if found.chart == GPU_OPERATOR and operated:
+                yield _Plugin(subject, "NVIDIA's device plugin", {}, True)
+        elif subject.kind == "DaemonSet" and subject.pod:
+            for container in subject.pod.containers:
+                image = text(container.spec.get("image")).partition("@")[0]
+                name = image.rpartition("/")[2].partition(":")[0]
+                if name in _IMAGES:
+                    selector = mapping(subject.pod.spec.get("nodeSelector"))
+                    yield _Plugin(subject, _IMAGES[name], selector, False)
+                    break
+
+
+def _apart(first: _Plugin, second: _Plugin) -> bool:
+    """Whether no node can have both: their node selectors differ in a label."""
+    return any(
+        key in second.selector and second.selector[key] != value
+        for key, value in first.selector.items()
+    )
+
+
+def _one_each(subjects: Sequence[Subject], _: Context) -> Iterator[tuple[Subject, Finding]]:
+    for first, second in combinations(_plugins(subjects), 2):
+        same = first.what == second.what
+        if _apart(first, second) or (same and not (first.release and second.release)):
+            continue
+        yield (
+            second.subject,
+            Finding(
+                path="spec" if second.subject.pod else "values",
+                found=f"{second.what} beside {first.what} of {first.subject.kind} "
+                f"{first.subject.name}",
+                wanted="one device plugin on a node",
+                cure="Remove one, or keep them apart by nodeSelector: both would hand out the "
+                "same devices.",
+            ),
+        )
+
+
+RULES = (
+    Rule(
+        id="GPU047",
+        title="A node has one device plugin",
+        severity=Severity.MANDATORY,
+        across=_one_each,
+        why="Two plugins hand out the same /dev/nvidiaN without knowing of each other. The GPU "
+        "Operator brings NVIDIA's plugin itself unless devicePlugin.enabled is false.",
+        source="NVIDIA k8s-device-plugin internal/rm; tkestack gpu-manager; Project-HAMi HAMi; "
+        "gpu-operator v26.7.0 values devicePlugin.enabled",
+    ),
+)

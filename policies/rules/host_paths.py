@@ -1,0 +1,17 @@
+"""Paths of the host that a pod mounts."""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Iterator
+
+from policies.rules.pod_spec import Pod
+from policies.rules.unknown import at, sequence, text
+
+
+def host_paths(pod: Pod) -> Iterator[tuple[int, str]]:
+    """Each hostPath volume: its index under `spec.volumes`, its path without `.` and `//`."""
+    for index, volume in enumerate(sequence(pod.spec.get("volumes"))):
+        path = text(at(volume, "hostPath", "path"))
+        if path:
+            yield index, "/" + posixpath.normpath(path).lstrip("/")

@@ -1,0 +1,192 @@
+"""Ways to a GPU that go past the device plugin."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from policies.rules.context import Context, Severity
+from policies.rules.host_paths import host_paths
+from policies.rules.pod_request import gpu_requests
+from policies.rules.pools import gpu_pools, hard_taints, tolerates
+from policies.rules.resource_names import GPU
+from policies.rules.rule import Finding, Need, Rule, Subject
+from policies.rules.unknown import UNKNOWN, at, mapping, sequence, text
+
+_VARIABLE = "NVIDIA_VISIBLE_DEVICES"
+_NO_DEVICES = ("none", "void")
+# What gives GPUs, or lets a container start others that have them.
+_GIVES_GPUS = ("/dev/nvidia", "/run/nvidia", "/var/run/nvidia", "/var/lib/kubelet/device-plugins")
+_SOCKETS = frozenset(
+    f"{folder}/{name}"
+    for folder in ("/run", "/var/run")
+    for name in (
+        "docker.sock",
+        "containerd/containerd.sock",
+        "crio/crio.sock",
+        "k3s/containerd/containerd.sock",
+        "cri-dockerd.sock",
+    )
+)
+_PARENTS = frozenset(
+    {"/", "/dev", "/run", "/var/run", "/var", "/var/lib", "/var/lib/kubelet"}
+    | {socket.rpartition("/")[0] for socket in _SOCKETS}
+)
+
+
+def _devices_not_forced(subject: Subject, context: Context) -> Iterator[Finding]:
+    if subject.pod is None or not subject.is_workload(context):
+        return
+    for container in subject.pod.containers:
+        for index, raw in enumerate(sequence(container.spec.get("env"))):
+            env = mapping(raw)
+            value = env.get("value")
+            if env.get("name") != _VARIABLE or value is UNKNOWN:
+                continue
+            if value not in _NO_DEVICES:
+                yield Finding(
+                    path=f"{container.path}.env[{index}]",
+                    found=f"{_VARIABLE} set by the pod",
+                    wanted="none or void, or no such variable",
+                    cure=f"Ask for {GPU} under limits; the device plugin sets the variable.",
+                    container=container.name,
+                )
+
+
+def _not_by_reference(subject: Subject, context: Context) -> Iterator[Finding]:
+    if subject.kind not in ("ConfigMap", "Secret") or not subject.is_workload(context):
+        return
+    for part in ("data", "stringData"):
+        values = mapping(at(subject.manifest, part))
+        value = values.get(_VARIABLE)
+        if _VARIABLE in values and value is not UNKNOWN and value not in _NO_DEVICES:
+            yield Finding(
+                path=f"{part}[{_VARIABLE}]",
+                found=f"{_VARIABLE} for containers that take their environment from here",
+                wanted="no such key",
+                cure=f"Remove it; containers ask for {GPU} under limits.",
+            )
+
+
+def _not_privileged(subject: Subject, context: Context) -> Iterator[Finding]:
+    if subject.pod is None or not subject.is_workload(context):
+        return
+    if not gpu_requests(subject.pod, context):
+        return
+    for container in subject.pod.containers:
+        if at(container.spec, "securityContext", "privileged") is True:
+            yield Finding(
+                path=f"{container.path}.securityContext.privileged",
+                found="true in a pod that asks for GPUs",
+                wanted="false",
+                cure="Name the capabilities that it needs: privileged sees every GPU of the node.",
+                container=container.name,
+            )
+
+
+def _on_gpu_nodes(subject: Subject, context: Context) -> bool:
+    """Whether the pod asks for GPUs or tolerates the taint of nodes that have some."""
+    if subject.pod is None:
+        return False
+    if gpu_requests(subject.pod, context):
+        return True
+    tolerations = sequence(subject.pod.spec.get("tolerations"))
+    taints = [taint for pool in gpu_pools(context) for taint in hard_taints(pool)]
+    return any(
+        toleration is not UNKNOWN and tolerates(toleration, taint)
+        for toleration in tolerations
+        for taint in taints
+    )
+
+
+def _no_host_paths(subject: Subject, context: Context) -> Iterator[Finding]:
+    if subject.pod is None or not subject.is_workload(context):
+        return
+    near = _on_gpu_nodes(subject, context)
+    for index, path in host_paths(subject.pod):
+        gives = path.startswith(_GIVES_GPUS) or path in _SOCKETS
+        if gives or (near and path in _PARENTS):
+            yield Finding(
+                path=subject.pod.under(f"spec.volumes[{index}].hostPath.path"),
+                found=path[:80],
+                wanted="no host path by which a container gets GPUs that nobody counts",
+                cure=f"Remove the volume; ask for {GPU} under limits.",
+            )
+
+
+def _runtime(subject: Subject, context: Context) -> Iterator[Finding]:
+    pod, wanted = subject.pod, context.runtime_class
+    if pod is None or wanted is None or not gpu_requests(pod, context):
+        return
+    given = pod.spec.get("runtimeClassName")
+    path = pod.under("spec.runtimeClassName")
+    if given is UNKNOWN or given == wanted or given in context.runtime_classes:
+        return
+    if not text(given):
+        if wanted:
+            yield Finding(
+                path=path,
+                found="none",
+                wanted=wanted,
+                cure=f"Set runtimeClassName: {wanted}; the nodes' default runtime gives no GPUs.",
+            )
+    else:
+        yield Finding(
+            path=path,
+            found=text(given)[:80],
+            wanted=wanted or "none, because nvidia is the default runtime",
+            cure="A pod of a RuntimeClass that is not there is refused; its Deployment is not.",
+        )
+
+
+RULES = (
+    Rule(
+        id="GPU017",
+        title="NVIDIA_VISIBLE_DEVICES is left to the device plugin",
+        severity=Severity.MANDATORY,
+        check=_devices_not_forced,
+        why="The NVIDIA runtime gives a container the GPUs that this variable names, counted or "
+        "not. The pod's own value comes after the device plugin's and wins.",
+        source="kubernetes v1.34.4 pkg/kubelet/kubelet_pods.go; nvidia-container-toolkit "
+        "api/config/v1/toml.go accept-nvidia-visible-devices-envvar-when-unprivileged",
+    ),
+    Rule(
+        id="GPU022",
+        title="A container beside GPUs is not privileged",
+        severity=Severity.MANDATORY,
+        check=_not_privileged,
+        why="A privileged container sees every device of the node, whatever it asked for. HAMi "
+        "refuses such pods too.",
+        source="kubernetes issue 81256; Project-HAMi HAMi pkg/scheduler/webhook.go",
+    ),
+    Rule(
+        id="GPU035",
+        title="No ConfigMap or Secret brings NVIDIA_VISIBLE_DEVICES",
+        severity=Severity.ADVISORY,
+        check=_not_by_reference,
+        why="A container that takes its environment from it (envFrom) gets the GPUs that the "
+        "variable names, and its own manifest does not show it.",
+        source="kubernetes v1.34.4 pkg/kubelet/kubelet_pods.go makeEnvironmentVariables",
+    ),
+    Rule(
+        id="GPU036",
+        title="No host path leads to GPUs",
+        severity=Severity.MANDATORY,
+        check=_no_host_paths,
+        why="Device files, the driver's and the kubelet's folders and the container runtime's "
+        "socket give GPUs past the device plugin. Folders above them are refused in pods that ask "
+        "for GPUs or tolerate the taint of GPU nodes.",
+        source="kubescape controls C-0045, C-0048; kubernetes v1.34.4 pkg/kubelet/cm/devicemanager",
+    ),
+    Rule(
+        id="GPU037",
+        title="A pod that asks for GPUs names the RuntimeClass that has them",
+        severity=Severity.MANDATORY,
+        check=_runtime,
+        why="Where nvidia is not the default runtime, a container without the RuntimeClass gets no "
+        "GPU. Where it is, a RuntimeClass that the cluster lacks refuses the pod: the Deployment "
+        "is taken and stays at 0 pods.",
+        source="kubernetes v1.34.4 plugin/pkg/admission/runtimeclass/admission.go",
+        needs=frozenset({Need.RUNTIME}),
+        whole=True,
+    ),
+)
