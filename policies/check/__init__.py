@@ -1,0 +1,1 @@
+"""The checker: the rules over manifests in files, for CI and for pre-commit."""

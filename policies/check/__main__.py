@@ -1,0 +1,71 @@
+"""`python -m policies.check PATH…`: judges manifests by the GPU rules."""
+
+from __future__ import annotations
+
+import io
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from policies.check import arguments, files, stack
+from policies.check.document import Source
+from policies.check.formats import FORMATS
+from policies.check.formats.text import show
+from policies.check.pool import judge_all
+from policies.check.problem import Problem
+from policies.check.report import UNREADABLE, Report
+from policies.check.result import Judged
+from policies.rules import Context
+
+_INTERRUPTED = 130
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Judge what the arguments name; returns the exit code."""
+    given = arguments.parse(argv)
+    try:
+        context = stack.context(given.stack, Path.cwd()) if given.stack else Context()
+        context = replace(context, severities={**context.severities, **given.severities})
+        report = Report(given.fail_on)
+        report.add(_results(given.paths, context))
+        _write(report, given.format)
+    except stack.StackError as error:
+        print(error, file=sys.stderr)
+        return UNREADABLE
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # nobody reads on
+        return UNREADABLE
+    except KeyboardInterrupt:
+        return _INTERRUPTED
+    return report.exit_code
+
+
+def _results(paths: Sequence[str], context: Context) -> Iterator[Judged | Problem]:
+    problems: list[Problem] = []
+
+    def sources() -> Iterator[Source]:
+        for name in files.find(paths):
+            for each in (name,) if isinstance(name, Problem) else files.read(name):
+                if isinstance(each, Problem):
+                    problems.append(each)
+                else:
+                    yield each
+
+    yield from judge_all(sources(), context)
+    yield from problems
+
+
+def _write(report: Report, format_: str) -> None:
+    if format_ == "text" and sys.stdout.isatty():
+        show(report)
+        return
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")  # file names may hold any bytes
+    sys.stdout.write(FORMATS[format_](report))
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

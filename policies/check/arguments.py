@@ -1,0 +1,73 @@
+"""The command line."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from policies.check.formats import FORMATS
+from policies.rules import RULES, Severity
+
+_EPILOG = """\
+exit code: 0 no violations, 1 violations, 2 something could not be read or the arguments are wrong
+examples:
+  python -m policies.check manifests/ --stack prod
+  kustomize build overlays/prod | python -m policies.check -
+  helm template chart | python -m policies.check - --rule GPU022=mandatory
+"""
+
+
+@dataclass(frozen=True)
+class Arguments:
+    """What the command line says."""
+
+    paths: tuple[str, ...]
+    stack: str | None
+    format: str
+    fail_on: Severity
+    severities: dict[str, Severity]
+
+
+def parse(argv: Sequence[str] | None) -> Arguments:
+    """The arguments; ends the process with code 2 where they are wrong."""
+    parser = argparse.ArgumentParser(
+        prog="python -m policies.check",
+        description="Judges Kubernetes manifests by the GPU rules.",
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("paths", nargs="+", metavar="PATH", help="file, folder, pattern or -")
+    parser.add_argument("--stack", help="take pools and platform from Pulumi.STACK.yaml")
+    parser.add_argument("--format", choices=FORMATS, default="text", help="default: text")
+    parser.add_argument(
+        "--fail-on",
+        choices=[str(Severity.MANDATORY), str(Severity.ADVISORY)],
+        default=str(Severity.MANDATORY),
+        help="the least severity that ends with exit code 1; default: mandatory",
+    )
+    parser.add_argument(
+        "--rule",
+        action="append",
+        default=[],
+        type=_severity,
+        metavar="ID=LEVEL",
+        help="what a violation of a rule is: mandatory, advisory or off; may be repeated",
+    )
+    given = parser.parse_args(argv)
+    return Arguments(
+        paths=tuple(given.paths),
+        stack=given.stack,
+        format=given.format,
+        fail_on=Severity(given.fail_on),
+        severities=dict(given.rule),
+    )
+
+
+def _severity(argument: str) -> tuple[str, Severity]:
+    id_, _, level = argument.partition("=")
+    if id_ not in RULES:
+        raise argparse.ArgumentTypeError(f"no rule {id_!r}; wanted: one of docs/rules")
+    if level not in tuple(Severity):
+        raise argparse.ArgumentTypeError(f"found {level!r}; wanted: {', '.join(Severity)}")
+    return id_, Severity(level)

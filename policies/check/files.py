@@ -1,0 +1,88 @@
+"""The files that a command line names, and what they hold."""
+
+from __future__ import annotations
+
+import glob
+import os
+import sys
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+from policies.check.document import Source
+from policies.check.problem import InputError, Problem
+from policies.check.stream import decode, split
+
+STDIN: Final = "-"
+STDIN_NAME: Final = "<stdin>"
+SUFFIXES: Final = (".yaml", ".yml", ".json")
+SIZE_LIMIT: Final = 256 * 1024 * 1024  # bytes of a file
+
+
+def find(arguments: Iterable[str]) -> Iterator[str | Problem]:
+    """The files that are named, each once: of a folder all manifests below it, in order of names.
+
+    Arguments are files, folders, patterns (`**` for any depth) or `-`. Hidden folders below a
+    named one are left out. A `Problem` stands for an argument that names nothing.
+    """
+    seen: set[str] = set()
+    for argument in arguments:
+        any_file = False
+        for name in _expand(argument):
+            any_file = True
+            if name not in seen:
+                seen.add(name)
+                yield name
+        if not any_file:
+            yield Problem(argument, None, None, *_nothing(argument))
+
+
+def _nothing(argument: str) -> tuple[str, str, str]:
+    if os.path.isdir(argument):
+        endings = ", ".join(SUFFIXES)
+        return "no manifests in it", f"files that end in {endings}", "Name another folder."
+    return "no such file", "a file, a folder, a pattern or -", "Check the name."
+
+
+def _expand(argument: str) -> Iterator[str]:
+    if argument == STDIN:
+        yield argument
+        return
+    names = [argument] if os.path.lexists(argument) else sorted(glob.glob(argument, recursive=True))
+    for name in names:
+        if os.path.isdir(name):
+            yield from _below(name)
+        else:
+            yield name
+
+
+def _below(folder: str) -> Iterator[str]:
+    with os.scandir(folder) as entries:
+        found = sorted(entries, key=lambda entry: entry.name)
+    for entry in found:
+        if entry.is_dir(follow_symlinks=False):
+            if not entry.name.startswith("."):
+                yield from _below(entry.path)
+        elif entry.name.endswith(SUFFIXES) and not entry.is_dir():
+            yield entry.path
+
+
+def read(name: str) -> Iterator[Source | Problem]:
+    """The documents of a file, or the `Problem` that keeps it from being read."""
+    shown = STDIN_NAME if name == STDIN else name
+    try:
+        if name == STDIN:
+            raw = sys.stdin.buffer.read(SIZE_LIMIT + 1)
+        else:
+            with open(name, "rb") as file:
+                raw = file.read(SIZE_LIMIT + 1)
+        if len(raw) > SIZE_LIMIT:
+            raise InputError(
+                f"more than {SIZE_LIMIT} bytes", "a smaller file", "Give it in several files."
+            )
+        for part in split(decode(raw)):
+            yield Source(shown, part)
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        yield Problem(shown, None, None, reason, "a readable file", "Check its permissions.")
+    except InputError as error:
+        yield Problem(shown, None, error.line, error.found, error.wanted, error.cure)

@@ -1,0 +1,41 @@
+"""GitHub's annotations: workflow commands on standard output.
+
+Source: actions/toolkit packages/core/src/command.ts, which escapes values in this way.
+"""
+
+from __future__ import annotations
+
+from policies.check.files import STDIN_NAME
+from policies.check.problem import Problem
+from policies.check.report import Report
+from policies.check.result import Found
+from policies.rules import Severity
+
+_COMMANDS = {Severity.MANDATORY: "error", Severity.ADVISORY: "warning"}
+
+
+def github(report: Report) -> str:
+    """A line for each violation and problem, then the summary."""
+    lines = [_line("error", each, "unreadable", each.message) for each in report.problems]
+    lines += [
+        _line(_COMMANDS[each.severity], each, f"{each.rule} {each.title}", each.message)
+        for each in report.found
+    ]
+    return "".join(f"{line}\n" for line in (*lines, report.summary))
+
+
+def _line(command: str, item: Found | Problem, title: str, message: str) -> str:
+    properties = {} if item.file == STDIN_NAME else {"file": item.file}
+    if properties and item.line is not None:
+        properties["line"] = str(item.line)
+    properties["title"] = title
+    given = ",".join(f"{key}={_property(value)}" for key, value in properties.items())
+    return f"::{command} {given}::{_data(message)}"
+
+
+def _data(text: str) -> str:
+    return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+
+
+def _property(text: str) -> str:
+    return _data(text).replace(":", "%3A").replace(",", "%2C")

@@ -1,0 +1,81 @@
+"""JUnit's XML: a suite for each file, a case for each object.
+
+Mandatory violations of an object are one failure, its advisory ones go to its output, and what
+could not be read is an error.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from itertools import groupby
+from xml.etree.ElementTree import Element, SubElement, indent, tostring
+
+from policies.check.problem import Problem
+from policies.check.report import Report
+from policies.check.result import Found, Judged
+from policies.rules import Severity
+
+_CONTROL = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+
+
+def junit(report: Report) -> str:
+    """The report as a `testsuites` document."""
+    root = Element("testsuites", name="gpu-rules")
+    outside = [each for each in report.problems if each.document is None]
+    for file, problems in groupby(outside, key=lambda each: each.file):
+        _suite(root, file, [_error(file, list(problems))])
+    for file, judged in groupby(report.judged, key=lambda each: each.file):
+        _suite(root, file, [case for each in judged for case in _cases(each)])
+    for key in ("tests", "failures", "errors"):
+        root.set(key, str(sum(int(suite.get(key, "0")) for suite in root)))
+    indent(root)
+    return tostring(root, encoding="unicode", xml_declaration=True) + "\n"
+
+
+def _suite(root: Element, file: str, cases: list[Element]) -> None:
+    suite = SubElement(root, "testsuite", name=_clean(file), tests=str(len(cases)))
+    suite.extend(cases)
+    for key, tag in (("failures", "failure"), ("errors", "error")):
+        suite.set(key, str(sum(case.find(tag) is not None for case in cases)))
+
+
+def _cases(judged: Judged) -> Iterator[Element]:
+    if judged.problems:
+        yield _error(judged.file, list(judged.problems))
+    for subject in dict.fromkeys(judged.subjects):
+        found = [each for each in judged.found if each.subject == subject]
+        yield _case(judged.file, subject, found)
+
+
+def _case(file: str, subject: str, found: list[Found]) -> Element:
+    case = Element("testcase", classname=_clean(file), name=_clean(subject))
+    failures = [each for each in found if each.severity is Severity.MANDATORY]
+    if failures:
+        rules = ", ".join(dict.fromkeys(each.rule for each in failures))
+        failure = SubElement(case, "failure", type="mandatory", message=rules)
+        failure.text = _text(failures)
+    advice = [each for each in found if each.severity is not Severity.MANDATORY]
+    if advice:
+        SubElement(case, "system-out").text = _text(advice)
+    return case
+
+
+def _error(file: str, problems: list[Problem]) -> Element:
+    name = "" if problems[0].document is None else f", document {problems[0].document}"
+    case = Element("testcase", classname=_clean(file), name=f"reading{name}")
+    error = SubElement(case, "error", type="unreadable", message=_clean(problems[0].message))
+    error.text = "\n".join(_clean(f"{each.file}:{each.line}: {each.message}") for each in problems)
+    return case
+
+
+def _text(found: list[Found]) -> str:
+    return "\n".join(
+        _clean(f"{each.rule} {each.title}\n{each.file}:{each.line}: {each.message}")
+        for each in found
+    )
+
+
+def _clean(text: str) -> str:
+    """Without the characters that XML 1.0 has no way to write."""
+    return _CONTROL.sub("\N{REPLACEMENT CHARACTER}", text)

@@ -1,0 +1,88 @@
+"""SARIF 2.1.0, for code scanning.
+
+Source: OASIS Static Analysis Results Interchange Format 2.1.0; GitHub's code scanning reads
+`level`, the first location and `partialFingerprints` of a result.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from pathlib import PurePath
+from typing import Any
+from urllib.parse import quote
+
+from policies.check.files import STDIN_NAME
+from policies.check.problem import Problem
+from policies.check.report import VIOLATIONS, Report
+from policies.check.result import Found
+from policies.rules import RULES, Rule, Severity
+
+_SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
+_LEVELS = {Severity.MANDATORY: "error", Severity.ADVISORY: "warning"}
+
+
+def sarif(report: Report) -> str:
+    """One run; each rule that is broken is described in it."""
+    broken = sorted({each.rule for each in report.found})
+    run = {
+        "tool": {
+            "driver": {"name": "gpu-rules", "rules": [_rule(RULES[id_]) for id_ in broken]},
+        },
+        "invocations": [
+            {
+                "executionSuccessful": report.exit_code <= VIOLATIONS,
+                "exitCode": report.exit_code,
+                "toolExecutionNotifications": [_notification(each) for each in report.problems],
+            }
+        ],
+        "results": [_result(each, broken.index(each.rule)) for each in report.found],
+        "columnKind": "unicodeCodePoints",
+    }
+    return json.dumps({"$schema": _SCHEMA, "version": "2.1.0", "runs": [run]}, indent=1) + "\n"
+
+
+def _rule(rule: Rule) -> dict[str, Any]:
+    return {
+        "id": rule.id,
+        "shortDescription": {"text": rule.title},
+        "fullDescription": {"text": rule.why},
+        "help": {"text": f"{rule.why}\n\nSource: {rule.source}."},
+        "defaultConfiguration": {"level": _LEVELS.get(rule.severity, "none")},
+    }
+
+
+def _result(found: Found, index: int) -> dict[str, Any]:
+    same = "\n".join((found.rule, found.subject, found.path))
+    return {
+        "ruleId": found.rule,
+        "ruleIndex": index,
+        "level": _LEVELS[found.severity],
+        "message": {"text": found.message},
+        "locations": [_location(found)],
+        "partialFingerprints": {"object/v1": hashlib.sha256(same.encode()).hexdigest()},
+    }
+
+
+def _notification(problem: Problem) -> dict[str, Any]:
+    return {
+        "level": "error",
+        "message": {"text": problem.message},
+        "locations": [_location(problem)],
+    }
+
+
+def _location(item: Found | Problem) -> dict[str, Any]:
+    name = "stdin" if item.file == STDIN_NAME else PurePath(item.file).as_posix()
+    quoted = quote(os.fsencode(name))  # names may hold bytes that are no text
+    uri = f"file://{quoted}" if name.startswith("/") else quoted
+    physical: dict[str, Any] = {"artifactLocation": {"uri": uri}}
+    if item.line is not None:
+        physical["region"] = {"startLine": item.line}
+    location: dict[str, Any] = {"physicalLocation": physical}
+    if isinstance(item, Found):
+        location["logicalLocations"] = [
+            {"name": item.subject, "fullyQualifiedName": f"{item.subject}: {item.path}"}
+        ]
+    return location

@@ -1,0 +1,51 @@
+"""For people: two lines for each violation, in the order of the input, and a summary."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from policies.check.problem import Problem
+from policies.check.report import Report
+from policies.check.result import Found
+from policies.rules import Severity
+
+_UNREADABLE: Final = "unreadable"
+_STYLES: Final = {
+    _UNREADABLE: "bold red",
+    str(Severity.MANDATORY): "bold red",
+    str(Severity.ADVISORY): "yellow",
+}
+
+
+def text(report: Report) -> str:
+    """The report as plain text."""
+    return "".join(f"{''.join(parts)}\n" for parts in _lines(report))
+
+
+def show(report: Report) -> None:
+    """Print the report on a terminal, in colours."""
+    from rich.console import Console  # needed on terminals only
+    from rich.text import Text
+
+    console = Console(highlight=False)
+    for where, level, rest in _lines(report):
+        console.print(
+            Text.assemble((where, "bold"), (level, _STYLES.get(level, "")), rest), soft_wrap=True
+        )
+
+
+def _lines(report: Report) -> Iterator[tuple[str, str, str]]:
+    """Each line as place, level and the rest."""
+    for problem in report.problems:
+        yield f"{_place(problem)}: ", _UNREADABLE, ""
+        yield "", "", f"    {problem.message}"
+    for found in report.found:
+        yield f"{_place(found)}: ", str(found.severity), f" {found.rule} {found.title}"
+        yield "", "", f"    {found.message}"
+    yield "", "", report.summary
+
+
+def _place(item: Found | Problem) -> str:
+    """`file:line`, or the file alone."""
+    return item.file if item.line is None else f"{item.file}:{item.line}"

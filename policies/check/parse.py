@@ -1,0 +1,222 @@
+"""The text of a document as plain data, or the reason why it is none, with its line.
+
+Built from libyaml's events without recursion: PyYAML's own composer ends the process at a nesting
+of some ten thousand levels, takes a key that stands twice, and is four times slower.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any, Final
+
+import yaml
+
+from policies.check.problem import InputError, show
+from policies.check.scalar import Scalar, resolve
+
+SIZE_LIMIT: Final = 8 * 1024 * 1024  # characters; the API server takes requests of 3 MiB
+DEPTH_LIMIT: Final = 200
+ALIAS_LIMIT: Final = 100_000  # values that come from aliases
+
+_TAG: Final = "tag:yaml.org,2002:"
+_RESOLVED: Final = frozenset({_TAG + name for name in ("int", "float", "bool", "null")})
+LOADER: Final[Any] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+_TEMPLATE: Final = "{{"
+
+
+def documents(text: str) -> list[object]:
+    """The values of all documents of a text, mostly one. Raises `InputError`."""
+    if len(text) > SIZE_LIMIT:
+        raise InputError(
+            f"a document of {len(text)} characters",
+            f"at most {SIZE_LIMIT}",
+            "Give the objects as documents of their own, separated by ---.",
+        )
+    if text.lstrip()[:1] == "{":
+        try:
+            return [json.loads(text, object_pairs_hook=_object, parse_constant=_refuse)]
+        except (ValueError, RecursionError):
+            pass  # YAML that begins like JSON, or JSON whose mistake the YAML reader locates
+    try:
+        return list(_Builder(text).documents())
+    except yaml.YAMLError as error:
+        raise _syntax(error, text) from None
+    except UnicodeEncodeError as error:
+        raise InputError(
+            "half of a surrogate pair",
+            "whole characters",
+            "Write the character itself.",
+            text.count("\n", 0, error.start) + 1,
+        ) from None
+
+
+def _object(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise ValueError
+    return found
+
+
+def _refuse(_: str) -> None:
+    raise ValueError
+
+
+def _syntax(error: yaml.YAMLError, text: str) -> InputError:
+    mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
+    found = getattr(error, "problem", None) or getattr(error, "reason", None) or "no YAML"
+    line = mark.line + 1 if mark else None
+    if line is None and isinstance(position := getattr(error, "position", None), int):
+        line = text.encode(errors="replace").count(b"\n", 0, position) + 1
+    around = "\n".join(text.splitlines()[max(0, (line or 1) - 2) : (line or 1) + 1])
+    if _TEMPLATE in around:
+        return InputError(
+            "a template", "YAML", "Render it first: helm template … | … policies.check -", line
+        )
+    return InputError(_reworded(str(found)), "YAML or JSON", "Correct the line.", line)
+
+
+def _reworded(problem: str) -> str:
+    """libyaml's words as the rest of `found …`."""
+    for prefix in ("did not find expected ", "could not find expected "):
+        if problem.startswith(prefix):
+            return f"no {problem.removeprefix(prefix)}"
+    return problem.removeprefix("found ")
+
+
+_NO_KEY: Final = object()
+_MERGE: Final = object()
+_Open = tuple[Any, str | None, int, Any, set[str]]
+
+
+class _Builder:
+    """One pass over the events of a text."""
+
+    def __init__(self, text: str) -> None:
+        self._loader = LOADER(text)
+        self._anchors: dict[str, tuple[object, int]] = {}
+        self._count = 0
+        self._aliased = 0
+
+    def documents(self) -> Iterator[object]:
+        """The value of each document."""
+        loader = self._loader
+        try:
+            loader.get_event()  # the start of the stream
+            while type(loader.get_event()) is yaml.DocumentStartEvent:
+                self._anchors.clear()
+                yield self._value()
+                loader.get_event()  # the end of the document
+        finally:
+            loader.dispose()
+
+    def _value(self) -> object:
+        """The next value with all that is in it."""
+        get_event = self._loader.get_event
+        above: list[_Open] = []  # the collections around the one that is being filled
+        into: Any = None
+        key: Any = _NO_KEY
+        merged: set[str] = set()  # keys of the mapping that a merge gave it
+        value: Any
+        while True:
+            event = get_event()
+            kind = type(event)
+            if kind is yaml.ScalarEvent:
+                self._count += 1
+                value = _scalar(event)
+                if event.anchor:
+                    self._anchors[event.anchor] = (value, 1)
+            elif kind is yaml.MappingStartEvent or kind is yaml.SequenceStartEvent:
+                above.append((into, event.anchor, self._count, key, merged))
+                self._count += 1
+                if len(above) > DEPTH_LIMIT:
+                    raise _error(
+                        event,
+                        f"values more than {DEPTH_LIMIT} levels deep",
+                        "a manifest",
+                        "Remove the nesting.",
+                    )
+                into = {} if kind is yaml.MappingStartEvent else []
+                key, merged = _NO_KEY, set()
+                continue
+            elif kind is yaml.AliasEvent:
+                value = self._alias(event)
+            else:  # the end of a collection
+                value = into
+                into, anchor, before, key, merged = above.pop()
+                if anchor:
+                    self._anchors[anchor] = (value, self._count - before)
+            if into is None:
+                return value
+            if type(into) is list:
+                into.append(value)
+            elif key is _NO_KEY:
+                key = _key(event, value, into, merged)
+            elif key is _MERGE:
+                for each in _mergeable(event, value):
+                    into.update(each)
+                    merged.update(each)
+                key = _NO_KEY
+            else:
+                into[key] = value
+                key = _NO_KEY
+
+    def _alias(self, event: Any) -> object:
+        if event.anchor not in self._anchors:
+            raise _error(
+                event,
+                f"the alias *{event.anchor} of no anchor before it",
+                f"&{event.anchor} on a value that ends before it",
+                "Write the value out.",
+            )
+        value, size = self._anchors[event.anchor]
+        self._count += size
+        self._aliased += size
+        if self._aliased > ALIAS_LIMIT:
+            raise _error(
+                event,
+                f"more than {ALIAS_LIMIT} values that come from aliases",
+                "a manifest",
+                "Write the values out.",
+            )
+        return value
+
+
+def _scalar(event: Any) -> Scalar:
+    if event.implicit[0] or event.tag in _RESOLVED:
+        return resolve(event.value)
+    value: str = event.value
+    return value
+
+
+def _key(event: Any, value: object, into: dict[str, object], merged: set[str]) -> object:
+    """A key as JSON has it. Raises `InputError` where it is a collection, null, or there twice."""
+    if isinstance(value, bool):
+        value = str(value).lower()
+    elif isinstance(value, int | float):
+        value = f"{value:g}" if isinstance(value, float) else str(value)
+    elif value == "<<" and type(event) is yaml.ScalarEvent and event.implicit[0]:
+        return _MERGE
+    if not isinstance(value, str):
+        raise _error(event, "a key that is no text", "text", "Quote the key.")
+    if value in into and value not in merged:
+        raise _error(
+            event,
+            f"the key {show(value)} twice in one mapping",
+            "each key once",
+            "Remove one of the two: of two kubectl takes the last, silently.",
+        )
+    return value
+
+
+def _mergeable(event: Any, value: object) -> list[dict[str, object]]:
+    """The mappings of a merge, the first of a list last: yaml/v2 lets it win, over keys before."""
+    given = value if isinstance(value, list) else [value]
+    found = [each for each in given if isinstance(each, dict)]
+    if len(found) != len(given):
+        raise _error(event, "a merge (<<) of what is no mapping", "a mapping", "Write it out.")
+    return found[::-1]
+
+
+def _error(event: Any, found: str, wanted: str, cure: str) -> InputError:
+    return InputError(found, wanted, cure, event.start_mark.line + 1)

@@ -1,0 +1,52 @@
+"""Judging many documents, on all cores."""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from collections.abc import Iterable, Iterator
+from concurrent.futures import Future, ProcessPoolExecutor
+from itertools import chain, islice
+from typing import Final
+
+from policies.check.document import Source, judge
+from policies.check.result import Judged
+from policies.rules import Context
+
+BATCH: Final = 250  # documents that travel to a process together
+_AHEAD: Final = 3  # batches per process that wait, so that memory stays bounded
+
+
+def judge_all(
+    sources: Iterable[Source], context: Context, workers: int | None = None
+) -> Iterator[Judged]:
+    """Every document judged, in the order of the input.
+
+    `workers`: processes, by default one per core that this process may use. Where there is only
+    one, or only one batch, no process is started.
+    """
+    batches = _batches(sources)
+    head = list(islice(batches, 2))
+    workers = workers or len(os.sched_getaffinity(0))
+    if len(head) < 2 or workers == 1:
+        for batch in chain(head, batches):
+            yield from _judge_batch(batch, context)
+        return
+    with ProcessPoolExecutor(workers) as pool:
+        under_way: deque[Future[list[Judged]]] = deque()
+        for batch in chain(head, batches):
+            under_way.append(pool.submit(_judge_batch, batch, context))
+            if len(under_way) > _AHEAD * workers:
+                yield from under_way.popleft().result()
+        for future in under_way:
+            yield from future.result()
+
+
+def _batches(sources: Iterable[Source]) -> Iterator[list[Source]]:
+    iterator = iter(sources)
+    while batch := list(islice(iterator, BATCH)):
+        yield batch
+
+
+def _judge_batch(batch: list[Source], context: Context) -> list[Judged]:
+    return [judged for source in batch for judged in judge(source, context)]

@@ -1,0 +1,51 @@
+"""Input that could not be read, and the error that says so."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Final
+
+_SHOWN: Final = 60  # characters
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """Why a file or one of its documents could not be judged.
+
+    `document` counts from 1 the documents that are not empty, `line` the file's lines; both are
+    `None` where they mean nothing.
+    """
+
+    file: str
+    document: int | None
+    line: int | None
+    found: str
+    wanted: str
+    cure: str
+
+    @property
+    def message(self) -> str:
+        """One line: document, found, wanted, cure."""
+        where = f"document {self.document}: " if self.document is not None else ""
+        return f"{where}found {self.found}, wanted {self.wanted}. {self.cure}"
+
+
+@dataclass
+class InputError(Exception):
+    """A document that cannot be read. `line` counts from 1 within its text."""
+
+    found: str
+    wanted: str
+    cure: str
+    line: int | None = None
+
+
+def show(value: object) -> str:
+    """A value as a message repeats it: its kind where it is a collection, else shortened JSON."""
+    if isinstance(value, dict):
+        return "a mapping"
+    if isinstance(value, list):
+        return "a list"
+    written = json.dumps(value, ensure_ascii=True)
+    return written if len(written) <= _SHOWN else f"{written[: _SHOWN - 1]}…"

@@ -1,0 +1,73 @@
+"""All that one run found, in the order of the input."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from policies.check.problem import Problem
+from policies.check.result import Found, Judged
+from policies.rules import Severity
+
+CLEAN, VIOLATIONS, UNREADABLE = 0, 1, 2
+
+
+@dataclass
+class Report:
+    """What a run found.
+
+    `foreign` counts the documents that are no Kubernetes objects. `fail_on`: the least severity
+    that makes `exit_code` 1.
+    """
+
+    fail_on: Severity = Severity.MANDATORY
+    judged: list[Judged] = field(default_factory=list)
+    found: list[Found] = field(default_factory=list)
+    problems: list[Problem] = field(default_factory=list)
+    foreign: int = 0
+
+    def add(self, results: Iterable[Judged | Problem]) -> None:
+        """Take in what was judged, or could not be."""
+        for result in results:
+            if isinstance(result, Problem):
+                self.problems.append(result)
+                continue
+            self.judged.append(result)
+            self.found += result.found
+            self.problems += result.problems
+            self.foreign += result.foreign
+
+    @property
+    def objects(self) -> int:
+        """How many Kubernetes objects were judged."""
+        return sum(len(each.subjects) for each in self.judged)
+
+    def count(self, severity: Severity) -> int:
+        """How many violations there are of a severity."""
+        return sum(each.severity is severity for each in self.found)
+
+    @property
+    def exit_code(self) -> int:
+        """0, 1 where violations are to fail the run, 2 where something could not be read."""
+        if self.problems:
+            return UNREADABLE
+        counted = {Severity.MANDATORY, self.fail_on}
+        return VIOLATIONS if any(each.severity in counted for each in self.found) else CLEAN
+
+    @property
+    def summary(self) -> str:
+        """One line for people."""
+        parts = [
+            f"{_plural(self.objects, 'object')} judged",
+            f"{self.count(Severity.MANDATORY)} mandatory and "
+            f"{self.count(Severity.ADVISORY)} advisory violations",
+        ]
+        if self.foreign:
+            parts.append(f"{_plural(self.foreign, 'document')} without Kubernetes objects left out")
+        if self.problems:
+            parts.append(f"{len(self.problems)} could not be read")
+        return ", ".join(parts)
+
+
+def _plural(count: int, noun: str) -> str:
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"

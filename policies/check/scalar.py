@@ -1,0 +1,58 @@
+"""What a plain scalar stands for: the type that kubectl gives it.
+
+kubectl reads YAML by sigs.k8s.io/yaml v1.6.0, which is go.yaml.in/yaml/v2 v2.4.2 (resolve.go):
+`yes`, `on` and `y` are truth values, `010` is 8, `0o10` is text or a number as Go's strconv reads
+it, dates stay text.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from functools import lru_cache
+from typing import Final
+
+Scalar = str | int | float | bool | None
+
+_WORDS: Final[dict[str, Scalar]] = {
+    **dict.fromkeys(["y", "Y", "yes", "Yes", "YES", "true", "True", "TRUE"], True),
+    **dict.fromkeys(["on", "On", "ON"], True),
+    **dict.fromkeys(["n", "N", "no", "No", "NO", "false", "False", "FALSE"], False),
+    **dict.fromkeys(["off", "Off", "OFF"], False),
+    **dict.fromkeys(["", "~", "null", "Null", "NULL"], None),
+    **dict.fromkeys([".nan", ".NaN", ".NAN"], math.nan),
+    **dict.fromkeys([".inf", ".Inf", ".INF", "+.inf", "+.Inf", "+.INF"], math.inf),
+    **dict.fromkeys(["-.inf", "-.Inf", "-.INF"], -math.inf),
+}
+_HINT: Final = frozenset("+-.0123456789")
+# Go's strconv.ParseInt with base 0, once underscores are gone.
+_INTEGER: Final = re.compile(
+    r"([+-]?)(?:0[xX]([0-9a-fA-F]+)|0[bB]([01]+)|0[oO]?([0-7]+)|(0|[1-9][0-9]*))"
+)
+_FLOAT: Final = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
+_LONGEST: Final = 400  # characters of a number; what is longer is text
+_BASES: Final = (16, 2, 8, 10)
+
+
+@lru_cache(maxsize=65536)
+def resolve(value: str) -> Scalar:
+    """The value of a plain (unquoted) scalar."""
+    if value in _WORDS:
+        return _WORDS[value]
+    if value[0] not in _HINT or len(value) > _LONGEST:
+        return value
+    plain = value if value[0] == "." else value.replace("_", "")
+    if (integer := _INTEGER.fullmatch(plain)) and (number := _integer(integer)) is not None:
+        return number
+    if _FLOAT.fullmatch(plain):
+        amount = float(plain)
+        return amount if math.isfinite(amount) else value
+    return value
+
+
+def _integer(match: re.Match[str]) -> int | None:
+    sign, *digits = match.groups()
+    base, written = next((b, d) for b, d in zip(_BASES, digits, strict=True) if d)
+    number = -int(written, base) if sign == "-" else int(written, base)
+    fits = -(2**63) <= number < 2**63 or (not sign and number < 2**64)
+    return number if fits else None

@@ -1,0 +1,106 @@
+"""Types of the fields that rules read: what the API server could not decode is unreadable here.
+
+The rules judge what they can read, so a list of containers that is no list would pass in silence.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from functools import lru_cache
+from typing import Final
+
+from policies.check.problem import InputError, show
+from policies.rules.pod_spec import template_path
+
+_Shape = Mapping[str, object]
+# A type stands for itself, [shape] for a list, {key: shape} for a mapping with these fields; others
+# are not looked at. Values of limits and of annotations are the rules' own concern.
+# Source: kubernetes v1.34.4 pkg/apis/core/types.go.
+_ANY: Final[_Shape] = {}
+_RESOURCES: Final[_Shape] = {"requests": _ANY, "limits": _ANY}
+_METADATA: Final[_Shape] = {"name": str, "namespace": str, "labels": _ANY, "annotations": _ANY}
+_CONTAINER: Final[_Shape] = {
+    "name": str,
+    "image": str,
+    "restartPolicy": str,
+    "env": [{"name": str, "value": str, "valueFrom": _ANY}],
+    "envFrom": [_ANY],
+    "resources": _RESOURCES,
+    "securityContext": {"privileged": bool},
+    "volumeMounts": [{"name": str, "mountPath": str}],
+}
+_POD: Final[_Shape] = {
+    "metadata": _METADATA,
+    "spec": {
+        "containers": [_CONTAINER],
+        "initContainers": [_CONTAINER],
+        "ephemeralContainers": [_CONTAINER],
+        "nodeSelector": _ANY,
+        "nodeName": str,
+        "overhead": _ANY,
+        "resources": _RESOURCES,
+        "runtimeClassName": str,
+        "affinity": {"nodeAffinity": _ANY},
+        "tolerations": [{"key": str, "operator": str, "value": str, "effect": str}],
+        "volumes": [{"name": str, "hostPath": {"path": str}, "emptyDir": {"medium": str}}],
+    },
+}
+_LIMITS: Final[_Shape] = {
+    "type": str,
+    **dict.fromkeys(("max", "min", "default", "defaultRequest"), _ANY),
+}
+_KINDS: Final[Mapping[str, _Shape]] = {
+    "LimitRange": {"metadata": _METADATA, "spec": {"limits": [_LIMITS]}},
+    "ResourceQuota": {"metadata": _METADATA, "spec": {"hard": _ANY}},
+    "Node": {"metadata": _METADATA, "spec": {"taints": [{"key": str, "effect": str}]}},
+    "Namespace": {"metadata": _METADATA},
+}
+_WANTED: Final[Mapping[object, str]] = {str: "text", bool: "true or false"}
+_CURE: Final = "Correct the manifest: the API server could not decode it."
+
+
+def mistakes(manifest: Mapping[str, object]) -> Iterator[tuple[str, InputError]]:
+    """Each field of a wrong type, with its path. Kinds that no rule knows are not looked at."""
+    kind, version = manifest.get("kind"), manifest.get("apiVersion", "")
+    if not isinstance(kind, str):
+        yield "kind", _error("kind", kind, "text")
+    elif not isinstance(version, str):
+        yield "apiVersion", _error("apiVersion", version, "text")
+    elif (shape := _shape(version, kind)) is not None:
+        yield from _fields(manifest, shape, "")
+
+
+@lru_cache(maxsize=1024)
+def _shape(version: str, kind: str) -> _Shape | None:
+    if kind in _KINDS:
+        return _KINDS[kind] if version == "v1" else None
+    path = template_path(version, kind)
+    if path is None:
+        return None
+    shape = _POD
+    for key in reversed(path):
+        shape = {key: shape}
+    return {**shape, "metadata": _METADATA}
+
+
+def _fields(value: object, shape: object, path: str) -> Iterator[tuple[str, InputError]]:
+    """Mistakes in a value that is there: null stands for a field that is not."""
+    if isinstance(shape, list):
+        if isinstance(value, list):
+            for index, item in enumerate(value):
+                yield from _fields(item, shape[0], f"{path}[{index}]")
+        else:
+            yield path, _error(path, value, "a list")
+    elif isinstance(shape, dict):
+        if isinstance(value, dict):
+            for key, inner in shape.items():
+                if (item := value.get(key)) is not None:
+                    yield from _fields(item, inner, f"{path}.{key}" if path else key)
+        else:
+            yield path, _error(path, value, "a mapping")
+    elif type(value) is not shape:
+        yield path, _error(path, value, _WANTED[shape])
+
+
+def _error(path: str, value: object, wanted: str) -> InputError:
+    return InputError(f"{show(value)} at {path}", wanted, _CURE)

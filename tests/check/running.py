@@ -1,0 +1,31 @@
+"""Runs the checker as its command line does, in this process."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+from pathlib import Path
+from typing import NamedTuple
+
+from policies.check.__main__ import main
+
+ROOT = Path(__file__).parents[2]
+
+
+class Run(NamedTuple):
+    """How a run ended and what it printed."""
+
+    code: int
+    output: str
+    errors: str
+
+
+def check(*arguments: str) -> Run:
+    """`python -m policies.check ARGUMENTS`."""
+    output, errors = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(output), contextlib.redirect_stderr(errors):
+        try:
+            code = main(arguments)
+        except SystemExit as end:
+            code = int(str(end.code))
+    return Run(code, output.getvalue(), errors.getvalue())
