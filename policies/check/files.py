@@ -24,16 +24,25 @@ def find(arguments: Iterable[str]) -> Iterator[str | Problem]:
     Arguments are files, folders, patterns (`**` for any depth) or `-`. Hidden folders below a
     named one are left out. A `Problem` stands for an argument that names nothing.
     """
-    seen: set[str] = set()
+    seen: set[object] = set()
     for argument in arguments:
         any_file = False
         for name in _expand(argument):
             any_file = True
-            if name not in seen:
-                seen.add(name)
+            if (key := _identity(name)) not in seen:
+                seen.add(key)
                 yield name
         if not any_file:
             yield Problem(argument, None, None, *_nothing(argument))
+
+
+def _identity(name: str) -> object:
+    """What two names of one file have in common."""
+    try:
+        status = os.stat(name)
+    except (OSError, ValueError):
+        return name
+    return status.st_dev, status.st_ino
 
 
 def _nothing(argument: str) -> tuple[str, str, str]:

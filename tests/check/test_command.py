@@ -1,0 +1,206 @@
+"""The command line: what is read, by which context, and what the exit code says."""
+
+from __future__ import annotations
+
+import os
+import pty
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tests.check.running import ROOT, check
+from tests.check.test_formats import BAD, GOOD
+
+ADVICE = GOOD.replace("nvidia.com/gpu:", "nvidia.com/gpu.shared:").replace(": 1}", ": 2}")
+TOLERANT = GOOD.replace(
+    "spec:\n", "spec:\n  tolerations: [{key: nvidia.com/gpu, operator: Exists}]\n"
+)
+
+
+def _write(folder: Path, **contents: str) -> None:
+    for name, content in contents.items():
+        path = folder / f"{name.replace('__', '/')}.yaml"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(content)
+
+
+def test_the_exit_code_tells_violations_from_unreadable_input(tmp_path: Path) -> None:
+    _write(tmp_path, good=GOOD, bad=BAD, advice=ADVICE, broken="a: [")
+    code = {name: check(str(tmp_path / f"{name}.yaml")).code for name in ("good", "bad", "broken")}
+    assert code == {"good": 0, "bad": 1, "broken": 2}
+    assert check(str(tmp_path)).code == 2
+    assert check(str(tmp_path / "advice.yaml")).code == 0
+    assert check(str(tmp_path / "advice.yaml"), "--fail-on", "advisory").code == 1
+    assert check(str(tmp_path / "bad.yaml"), "--rule", "GPU001=off").code == 0
+    assert check(str(tmp_path / "advice.yaml"), "--rule", "GPU023=mandatory").code == 1
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [[], ["x", "--format", "pdf"], ["x", "--rule", "GPU999=off"], ["x", "--rule", "GPU001=on"]],
+)
+def test_wrong_arguments_are_told(arguments: list[str]) -> None:
+    done = check(*arguments)
+    assert done.code == 2
+    assert "error:" in done.errors
+
+
+def test_folders_patterns_and_files_are_read_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _write(tmp_path, a=GOOD, b__c__d=GOOD)
+    _write(tmp_path / ".git", hidden=BAD)
+    (tmp_path / "b" / "pod.json").write_text('{"apiVersion": "v1", "kind": "Pod"}')
+    (tmp_path / "b" / "notes.txt").write_text("a: [")
+    (tmp_path / "loop").symlink_to(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    objects = {
+        arguments: check(*arguments.split()).output.split()[0]
+        for arguments in [".", ". ./a.yaml b", "*.yaml", "**/*.yaml", "b/c b/*.json", "a.yaml"]
+    }
+    assert objects == {
+        ".": "3",
+        ". ./a.yaml b": "3",
+        "*.yaml": "1",
+        "**/*.yaml": "2",
+        "b/c b/*.json": "2",
+        "a.yaml": "1",
+    }
+    assert check("b/*").code == 2  # a pattern takes files of any ending
+
+
+def test_an_argument_that_names_nothing_is_told(tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "secret.yaml").symlink_to(tmp_path / "gone")
+    for name, says in [
+        ("missing.yaml", "no such file"),
+        ("*.yml", "no such file"),
+        ("empty", "no manifests in it"),
+        ("secret.yaml", "no such file or directory"),
+    ]:
+        done = check(str(tmp_path / name))
+        assert done.code == 2
+        assert says in done.output
+
+
+def _piped(content: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "policies.check", *arguments],
+        cwd=ROOT,
+        input=content,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+def test_standard_input_is_read_like_a_file() -> None:
+    rendered = f"---\n# Source: chart/templates/a.yaml\n{GOOD}---\n# Source: chart/b.yaml\n{BAD}"
+    done = _piped(rendered, "-")
+    assert (done.returncode, done.stderr) == (1, "")
+    assert "<stdin>:19: mandatory GPU001" in done.stdout
+
+
+def test_a_reader_that_leaves_early_gets_no_traceback() -> None:
+    read, write = os.pipe()
+    os.close(read)
+    done = subprocess.run(
+        [sys.executable, "-m", "policies.check", "policies/rules/examples"],
+        cwd=ROOT,
+        stdout=write,
+        stderr=subprocess.PIPE,
+        timeout=60,
+        check=False,
+    )
+    os.close(write)
+    assert (done.returncode, done.stderr) == (2, b"")
+
+
+def test_a_terminal_gets_colours_and_a_file_none(tmp_path: Path) -> None:
+    _write(tmp_path, bad=BAD)
+    main, other = pty.openpty()
+    command = [sys.executable, "-m", "policies.check", str(tmp_path)]
+    environment = {**os.environ, "TERM": "xterm", "NO_COLOR": ""}
+    shown = subprocess.Popen(command, cwd=ROOT, stdout=other, env=environment)
+    os.close(other)
+    output = b""
+    try:
+        while part := os.read(main, 65536):
+            output += part
+    except OSError:  # Linux says so at the end
+        pass
+    assert shown.wait(timeout=60) == 1
+    os.close(main)
+    assert b"\x1b[" in output
+    assert b"GPU001" in output
+    assert "\x1b[" not in check(str(tmp_path)).output
+
+
+def _stack(folder: Path, document: object) -> None:
+    (folder / "Pulumi.test.yaml").write_text(
+        yaml.safe_dump({"config": {"gpu-cluster:cluster": document}})
+    )
+
+
+CLUSTER = {
+    "version": "v1",
+    "kubernetes": {"context": "test"},
+    "platform": "device-plugin",
+    "pools": [{"name": "a", "nodes": ["n-1"], "gpusPerNode": 2}],
+}
+
+
+def test_the_stack_gives_pools_and_platform(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _stack(tmp_path, CLUSTER)
+    _write(tmp_path / "sub", good=GOOD, tolerant=TOLERANT, large=TOLERANT.replace(": 1}", ": 3}"))
+    monkeypatch.chdir(tmp_path / "sub")
+    assert check("good.yaml").code == 0
+    done = check("good.yaml", "--stack", "test")
+    assert (done.code, "GPU004" in done.output) == (1, True)
+    assert check("tolerant.yaml", "--stack", "test").code == 0
+    assert "GPU007" in check("large.yaml", "--stack", "test").output
+
+
+def test_a_stack_that_is_missing_or_wrong_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    _write(tmp_path, good=GOOD)
+    done = check("good.yaml", "--stack", "test")
+    assert (done.code, "Pulumi.test.yaml" in done.errors) == (2, True)
+    _stack(tmp_path, {**CLUSTER, "platform": "magic"})
+    done = check("good.yaml", "--stack", "test")
+    assert (done.code, "platform" in done.errors) == (2, True)
+
+
+def test_many_documents_are_judged_as_few_are(tmp_path: Path) -> None:
+    pods = [(BAD if i % 10 == 0 else GOOD) for i in range(700)]
+    path = tmp_path / "all.yaml"
+    path.write_text("---\n".join(pods))
+    done = check(str(path))
+    assert done.code == 1
+    assert done.output.endswith("700 objects judged, 70 mandatory and 70 advisory violations\n")
+    lines = [int(each.split(":")[1]) for each in done.output.splitlines() if "GPU001" in each]
+    good, bad = GOOD.count("\n"), BAD.count("\n")
+    tens = 10 * (good + 1) + bad - good
+    assert lines == [9 + index * tens for index in range(70)]
+
+
+def test_output_that_cannot_be_encoded_is_escaped(tmp_path: Path) -> None:
+    (tmp_path / "caf\u00e9.yaml").write_text(BAD)
+    done = subprocess.run(
+        [sys.executable, "-m", "policies.check", str(tmp_path)],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONIOENCODING": "ascii"},
+        capture_output=True,
+        timeout=60,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (1, b"")
+    assert b"caf\\xe9.yaml:9:" in done.stdout
