@@ -9,14 +9,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from policies.check import arguments, files, stack
+from policies.check import arguments, files, stack, together
 from policies.check.document import Source
 from policies.check.formats import FORMATS
 from policies.check.formats.text import show
 from policies.check.pool import judge_all
 from policies.check.problem import Problem
 from policies.check.report import UNREADABLE, Report
-from policies.check.result import Judged
+from policies.check.result import Found, Judged
 from policies.rules import Context
 
 _INTERRUPTED = 130
@@ -29,7 +29,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         context = stack.context(given.stack, Path.cwd()) if given.stack else Context()
         context = replace(context, severities={**context.severities, **given.severities})
         report = Report(given.fail_on)
-        report.add(_results(given.paths, context))
+        report.add(_results(given, context))
         _write(report, given.format)
     except stack.StackError as error:
         print(error, file=sys.stderr)
@@ -42,19 +42,23 @@ def main(argv: Sequence[str] | None = None) -> int:
     return report.exit_code
 
 
-def _results(paths: Sequence[str], context: Context) -> Iterator[Judged | Problem]:
+def _results(given: arguments.Arguments, context: Context) -> Iterator[Judged | Found | Problem]:
     problems: list[Problem] = []
+    whole = together.Stack(context) if given.scope is arguments.Scope.STACK else None
 
     def sources() -> Iterator[Source]:
-        for name in files.find(paths):
+        for name in files.find(given.paths):
             for each in (name,) if isinstance(name, Problem) else files.read(name):
                 if isinstance(each, Problem):
                     problems.append(each)
                 else:
-                    yield each
+                    yield whole.take(each) if whole else each
 
-    yield from judge_all(sources(), context)
+    for judged in judge_all(sources(), context, keep=whole is not None):
+        yield whole.add(judged) if whole else judged
     yield from problems
+    if whole:
+        yield from whole.judge()
 
 
 def _write(report: Report, format_: str) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 
 from policies.check.formats import FORMATS
 from policies.rules import RULES, Severity
@@ -18,6 +19,13 @@ examples:
 """
 
 
+class Scope(StrEnum):
+    """What is judged together: `stack` adds the rules that need all manifests of a stack."""
+
+    STACK = "stack"
+    OBJECT = "object"
+
+
 @dataclass(frozen=True)
 class Arguments:
     """What the command line says."""
@@ -26,6 +34,7 @@ class Arguments:
     stack: str | None
     format: str
     fail_on: Severity
+    scope: Scope
     severities: dict[str, Severity]
 
 
@@ -47,6 +56,12 @@ def parse(argv: Sequence[str] | None) -> Arguments:
         help="the least severity that ends with exit code 1; default: mandatory",
     )
     parser.add_argument(
+        "--scope",
+        choices=[str(each) for each in Scope],
+        default=str(Scope.STACK),
+        help="stack: all manifests together too, as one stack (default); object: each alone",
+    )
+    parser.add_argument(
         "--rule",
         action="append",
         default=[],
@@ -60,6 +75,7 @@ def parse(argv: Sequence[str] | None) -> Arguments:
         stack=given.stack,
         format=given.format,
         fail_on=Severity(given.fail_on),
+        scope=Scope(given.scope),
         severities=dict(given.rule),
     )
 

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
 from policies.check.lines import Lines
 from policies.check.parse import documents
 from policies.check.problem import InputError, Problem, show
-from policies.check.result import Found, Judged
+from policies.check.result import Found, Judged, Object
 from policies.check.shape import mistakes
 from policies.check.stream import Part
 from policies.rules import Context, evaluate
+from policies.rules.registry import items
 
 
 @dataclass(frozen=True)
@@ -23,13 +24,18 @@ class Source:
     part: Part
 
 
-def judge(source: Source, context: Context) -> list[Judged]:
-    """The document judged; several where `...` separates more of them in one text."""
+def judge(source: Source, context: Context, *, keep: bool = False) -> list[Judged]:
+    """The document judged; several where `...` separates more of them in one text.
+
+    `keep`: with its objects, to be judged together with others.
+    """
     try:
         values = documents(source.part.text)
     except InputError as error:
         return [_unreadable(source, error, error.line or 1)]
-    return [_Document(source, index, value).judge(context) for index, value in enumerate(values)]
+    return [
+        _Document(source, index, value).judge(context, keep) for index, value in enumerate(values)
+    ]
 
 
 @dataclass(frozen=True)
@@ -45,7 +51,7 @@ class _Document:
     def _line(self, path: str) -> int:
         return self.source.part.line + self._lines.line(path) - 1
 
-    def judge(self, context: Context) -> Judged:
+    def judge(self, context: Context, keep: bool) -> Judged:
         if not isinstance(self.value, dict):
             error = InputError(
                 show(self.value), "a Kubernetes object", "Name only files that hold manifests."
@@ -54,46 +60,38 @@ class _Document:
         file, number = self.source.file, self.source.part.number
         if "kind" not in self.value and "apiVersion" not in self.value:
             return Judged(file, number, foreign=True)
-        objects = list(_objects(self.value))
+        objects = [Object(_name(each), place, each) for place, each in items(self.value)]
         problems = [
-            Problem(file, number, self._line(place + path), error.found, error.wanted, error.cure)
-            for place, each in objects
-            for path, error in mistakes(each)
+            Problem(file, number, self._line(each.place + path), *error.parts)
+            for each in objects
+            for path, error in mistakes(each.manifest)
         ]
         found = [
             Found.at(violation, file, number, self._line(violation.path))
             for violation in evaluate(self.value, context)
         ]
-        names = tuple(_name(each) for _, each in objects)
-        return Judged(file, number, names, tuple(found), tuple(problems))
+        return Judged(
+            file=file,
+            document=number,
+            subjects=tuple(each.subject for each in objects),
+            found=tuple(found),
+            problems=tuple(problems),
+            objects=tuple(objects) if keep else (),
+            index=self.index,
+        )
 
 
 def _unreadable(source: Source, error: InputError, line: int) -> Judged:
-    problem = Problem(
-        source.file,
-        source.part.number,
-        source.part.line + line - 1,
-        error.found,
-        error.wanted,
-        error.cure,
-    )
-    return Judged(source.file, source.part.number, problems=(problem,))
-
-
-def _objects(manifest: Mapping[str, object]) -> Iterator[tuple[str, Mapping[str, object]]]:
-    """The objects of a `List` with their places, or the object itself."""
-    items = manifest.get("items")
-    if str(manifest.get("kind")).endswith("List") and isinstance(items, list):
-        for index, item in enumerate(items):
-            if isinstance(item, dict):
-                yield f"items[{index}].", item
-    else:
-        yield "", manifest
+    part = source.part
+    problem = Problem(source.file, part.number, part.line + line - 1, *error.parts)
+    return Judged(source.file, part.number, problems=(problem,))
 
 
 def _name(manifest: Mapping[str, object]) -> str:
     """Kind, namespace and name, as a violation's `subject` has them."""
     metadata = manifest.get("metadata")
-    names = [metadata.get("namespace"), metadata.get("name")] if isinstance(metadata, dict) else []
+    own = metadata if isinstance(metadata, dict) else {}
+    names = (own.get("namespace"), own.get("name") or manifest.get("name"))
     label = "/".join(each for each in names if each and isinstance(each, str))
-    return f"{manifest.get('kind')} {label}".strip()
+    kind = manifest.get("kind")
+    return f"{kind if isinstance(kind, str) else ''} {label}".strip()

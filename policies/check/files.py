@@ -94,4 +94,4 @@ def read(name: str) -> Iterator[Source | Problem]:
         reason = (error.strerror or str(error)).lower()
         yield Problem(shown, None, None, reason, "a readable file", "Check its permissions.")
     except InputError as error:
-        yield Problem(shown, None, error.line, error.found, error.wanted, error.cure)
+        yield Problem(shown, None, error.line, *error.parts)

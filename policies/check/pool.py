@@ -18,24 +18,24 @@ _AHEAD: Final = 3  # batches per process that wait, so that memory stays bounded
 
 
 def judge_all(
-    sources: Iterable[Source], context: Context, workers: int | None = None
+    sources: Iterable[Source], context: Context, *, keep: bool = False, workers: int | None = None
 ) -> Iterator[Judged]:
     """Every document judged, in the order of the input.
 
-    `workers`: processes, by default one per core that this process may use. Where there is only
-    one, or only one batch, no process is started.
+    `keep`: with the objects, to be judged together. `workers`: processes, by default one per core
+    that this process may use. Where there is only one, or only one batch, no process is started.
     """
     batches = _batches(sources)
     head = list(islice(batches, 2))
     workers = workers or len(os.sched_getaffinity(0))
     if len(head) < 2 or workers == 1:
         for batch in chain(head, batches):
-            yield from _judge_batch(batch, context)
+            yield from _judge_batch(batch, context, keep)
         return
     with ProcessPoolExecutor(workers) as pool:
         under_way: deque[Future[list[Judged]]] = deque()
         for batch in chain(head, batches):
-            under_way.append(pool.submit(_judge_batch, batch, context))
+            under_way.append(pool.submit(_judge_batch, batch, context, keep))
             if len(under_way) > _AHEAD * workers:
                 yield from under_way.popleft().result()
         for future in under_way:
@@ -48,5 +48,5 @@ def _batches(sources: Iterable[Source]) -> Iterator[list[Source]]:
         yield batch
 
 
-def _judge_batch(batch: list[Source], context: Context) -> list[Judged]:
-    return [judged for source in batch for judged in judge(source, context)]
+def _judge_batch(batch: list[Source], context: Context, keep: bool) -> list[Judged]:
+    return [judged for source in batch for judged in judge(source, context, keep=keep)]

@@ -40,6 +40,11 @@ class InputError(Exception):
     cure: str
     line: int | None = None
 
+    @property
+    def parts(self) -> tuple[str, str, str]:
+        """Found, wanted, cure: the last fields of a `Problem`."""
+        return self.found, self.wanted, self.cure
+
 
 def show(value: object) -> str:
     """A value as a message repeats it: its kind where it is a collection, else shortened JSON."""

@@ -26,11 +26,14 @@ class Report:
     problems: list[Problem] = field(default_factory=list)
     foreign: int = 0
 
-    def add(self, results: Iterable[Judged | Problem]) -> None:
+    def add(self, results: Iterable[Judged | Found | Problem]) -> None:
         """Take in what was judged, or could not be."""
         for result in results:
             if isinstance(result, Problem):
                 self.problems.append(result)
+                continue
+            if isinstance(result, Found):
+                self.found.append(result)
                 continue
             self.judged.append(result)
             self.found += result.found
@@ -43,8 +46,13 @@ class Report:
         return sum(len(each.subjects) for each in self.judged)
 
     def count(self, severity: Severity) -> int:
-        """How many violations there are of a severity."""
-        return sum(each.severity is severity for each in self.found)
+        """How many violations there are of a severity, exempt ones apart."""
+        return sum(each.severity is severity and not each.exemption for each in self.found)
+
+    @property
+    def exempt(self) -> int:
+        """How many violations annotations make advice."""
+        return sum(bool(each.exemption) for each in self.found)
 
     @property
     def exit_code(self) -> int:
@@ -52,7 +60,8 @@ class Report:
         if self.problems:
             return UNREADABLE
         counted = {Severity.MANDATORY, self.fail_on}
-        return VIOLATIONS if any(each.severity in counted for each in self.found) else CLEAN
+        failing = (not each.exemption and each.severity in counted for each in self.found)
+        return VIOLATIONS if any(failing) else CLEAN
 
     @property
     def summary(self) -> str:
@@ -62,6 +71,8 @@ class Report:
             f"{self.count(Severity.MANDATORY)} mandatory and "
             f"{self.count(Severity.ADVISORY)} advisory violations",
         ]
+        if self.exempt:
+            parts.append(f"{self.exempt} exempt")
         if self.foreign:
             parts.append(f"{_plural(self.foreign, 'document')} without Kubernetes objects left out")
         if self.problems:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from policies.check.problem import Problem
@@ -10,7 +11,10 @@ from policies.rules import Severity, Violation
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A violation with its place; `rule` is the rule's id, `document` and `line` count from 1."""
+    """A violation with its place; `rule` is the rule's id, `document` and `line` count from 1.
+
+    `exemption`: the end and the reason of the annotation that makes it advice, empty without one.
+    """
 
     file: str
     document: int
@@ -24,6 +28,7 @@ class Found:
     found: str
     wanted: str
     cure: str
+    exemption: str
 
     @classmethod
     def at(cls, violation: Violation, file: str, document: int, line: int) -> Found:
@@ -41,20 +46,33 @@ class Found:
             found=violation.found,
             wanted=violation.wanted,
             cure=violation.cure,
+            exemption=violation.exemption,
         )
 
     @property
     def message(self) -> str:
-        """One line: object, container, path, found, wanted, cure."""
+        """One line: object, container, path, found, wanted, cure; an exemption last."""
         where = f"{self.subject}, container {self.container}" if self.container else self.subject
-        return f"{where}: {self.path}: found {self.found}, wanted {self.wanted}. {self.cure}"
+        line = f"{where}: {self.path}: found {self.found}, wanted {self.wanted}. {self.cure}"
+        return f"{line} [exempt {self.exemption}]" if self.exemption else line
+
+
+@dataclass(frozen=True, slots=True)
+class Object:
+    """An object of a document. `place`: where in it, such as `items[2].`, empty for all of it."""
+
+    subject: str
+    place: str
+    manifest: Mapping[str, object]
 
 
 @dataclass(frozen=True, slots=True)
 class Judged:
     """One document: its objects by name, what they break, and what could not be read.
 
-    `foreign`: it is no Kubernetes object, having neither kind nor apiVersion.
+    `foreign`: it is no Kubernetes object, having neither kind nor apiVersion. `objects`: what is
+    to be judged together with other documents, where that is wanted; `index`: which document of
+    its text it is.
     """
 
     file: str
@@ -63,3 +81,5 @@ class Judged:
     found: tuple[Found, ...] = ()
     problems: tuple[Problem, ...] = ()
     foreign: bool = False
+    objects: tuple[Object, ...] = ()
+    index: int = 0

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tests.check.running import ROOT, check
+from tests.check.running import ONLY, ROOT, check
 from tests.check.test_formats import BAD, GOOD
 
 ADVICE = GOOD.replace("nvidia.com/gpu:", "nvidia.com/gpu.shared:").replace(": 1}", ": 2}")
@@ -88,7 +88,7 @@ def test_an_argument_that_names_nothing_is_told(tmp_path: Path) -> None:
 
 def _piped(content: str, *arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-m", "policies.check", *arguments],
+        [sys.executable, "-m", "policies.check", *ONLY, *arguments],
         cwd=ROOT,
         input=content,
         capture_output=True,
@@ -204,3 +204,22 @@ def test_output_that_cannot_be_encoded_is_escaped(tmp_path: Path) -> None:
     )
     assert (done.returncode, done.stderr) == (1, b"")
     assert b"caf\\xe9.yaml:9:" in done.stdout
+
+
+NAMESPACE = "apiVersion: v1\nkind: Namespace\nmetadata: {name: team}\n"
+
+
+def test_manifests_of_one_run_are_judged_as_one_stack(tmp_path: Path) -> None:
+    _write(tmp_path, a=GOOD, b=f"# the team\n{NAMESPACE}")
+    done = check(str(tmp_path), rules=())
+    assert done.code == 1
+    assert f"{tmp_path}/b.yaml:4: mandatory GPU029" in done.output
+    assert "GPU029" not in check(str(tmp_path), "--scope", "object", rules=()).output
+    assert "GPU029" not in check(str(tmp_path / "a.yaml"), rules=()).output
+
+
+def test_items_of_a_list_are_judged_as_one_stack(tmp_path: Path) -> None:
+    indented = [("- " + text.replace("\n", "\n  ")).rstrip() for text in (GOOD, NAMESPACE)]
+    _write(tmp_path, all="\n".join(["apiVersion: v1", "kind: List", "items:", *indented, ""]))
+    done = check(str(tmp_path), rules=())
+    assert f"{tmp_path}/all.yaml:12: mandatory GPU029" in done.output

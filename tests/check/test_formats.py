@@ -68,6 +68,7 @@ def test_json_holds_every_field(folder: Path) -> None:
         "foreign": 0,
         "mandatory": 1,
         "advisory": 1,
+        "exempt": 0,
         "unreadable": 1,
     }
     first = report["violations"][0]
@@ -151,3 +152,24 @@ def test_names_with_special_characters_break_no_format(tmp_path: Path) -> None:
             json.loads(done.output)
         if format_ == "github":
             assert not any(line.startswith("::error::") for line in done.output.splitlines())
+
+
+EXEMPT = BAD.replace("namespace: team}", "namespace: team, annotations: {ANNOTATION}}")
+ANNOTATION = "exempt.gpu-cluster/GPU001: '{} the driver shares it'"
+
+
+def test_an_exemption_is_listed_in_every_format(folder: Path) -> None:
+    path = folder / "exempt.yaml"
+    path.write_text(EXEMPT.replace("ANNOTATION", ANNOTATION.format("2999-12-31")))
+    reason = "until 2999-12-31: the driver shares it"
+    for format_ in FORMATS:
+        done = check("exempt.yaml", "--format", format_, "--fail-on", "advisory", "--rule", OFF)
+        assert (done.code, reason in done.output) == (0, True), format_
+    path.write_text(EXEMPT.replace("ANNOTATION", ANNOTATION.format("2020-12-31")))
+    done = check("exempt.yaml")
+    assert done.code == 1
+    assert "exempt.yaml:3: mandatory GPU062" in done.output
+    assert "exempt.yaml:9: mandatory GPU001" in done.output
+
+
+OFF = "GPU023=off"

@@ -18,10 +18,14 @@ def github(report: Report) -> str:
     """A line for each violation and problem, then the summary."""
     lines = [_line("error", each, "unreadable", each.message) for each in report.problems]
     lines += [
-        _line(_COMMANDS[each.severity], each, f"{each.rule} {each.title}", each.message)
+        _line(_command(each), each, f"{each.rule} {each.title}", each.message)
         for each in report.found
     ]
     return "".join(f"{line}\n" for line in (*lines, report.summary))
+
+
+def _command(found: Found) -> str:
+    return "notice" if found.exemption else _COMMANDS[found.severity]
 
 
 def _line(command: str, item: Found | Problem, title: str, message: str) -> str:

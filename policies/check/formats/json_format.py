@@ -22,6 +22,7 @@ def as_json(report: Report) -> str:
             "foreign": report.foreign,
             "mandatory": report.count(Severity.MANDATORY),
             "advisory": report.count(Severity.ADVISORY),
+            "exempt": report.exempt,
             "unreadable": len(report.problems),
         },
         "violations": [{**asdict(each), "message": each.message} for each in report.found],

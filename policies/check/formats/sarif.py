@@ -55,6 +55,7 @@ def _rule(rule: Rule) -> dict[str, Any]:
 
 def _result(found: Found, index: int) -> dict[str, Any]:
     same = "\n".join((found.rule, found.subject, found.path))
+    suppression = {"kind": "inSource", "justification": found.exemption}
     return {
         "ruleId": found.rule,
         "ruleIndex": index,
@@ -62,6 +63,7 @@ def _result(found: Found, index: int) -> dict[str, Any]:
         "message": {"text": found.message},
         "locations": [_location(found)],
         "partialFingerprints": {"object/v1": hashlib.sha256(same.encode()).hexdigest()},
+        "suppressions": [suppression] if found.exemption else [],
     }
 
 

@@ -1,0 +1,41 @@
+"""Judging all manifests of a run together, as one stack."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from policies.check.document import Source
+from policies.check.lines import Lines
+from policies.check.result import Found, Judged, Object
+from policies.rules import Context, evaluate_stack
+
+
+@dataclass
+class Stack:
+    """What a run has read, kept until all of it is there."""
+
+    context: Context
+    _texts: dict[tuple[str, int], Source] = field(default_factory=dict)
+    _objects: dict[str, tuple[Judged, Object]] = field(default_factory=dict)
+    _all: list[Object] = field(default_factory=list)
+
+    def take(self, source: Source) -> Source:
+        """Keep a document's text, for the lines of what is found in it."""
+        self._texts[source.file, source.part.number] = source
+        return source
+
+    def add(self, judged: Judged) -> Judged:
+        """Keep the objects of a document."""
+        for each in judged.objects:
+            self._all.append(each)
+            self._objects.setdefault(each.subject, (judged, each))
+        return judged
+
+    def judge(self) -> Iterator[Found]:
+        """The violations that need more than one manifest to see."""
+        for violation in evaluate_stack([each.manifest for each in self._all], self.context):
+            judged, each = self._objects[violation.subject]
+            part = self._texts[judged.file, judged.document].part
+            line = Lines(part.text, judged.index).line(each.place + violation.path)
+            yield Found.at(violation, judged.file, judged.document, part.line + line - 1)
