@@ -67,7 +67,7 @@ test-platform: $(VENV) ## the full proof of the platforms
 
 .PHONY: test-rules
 test-rules: $(VENV) ## the full proof of the rules
-	@venv/bin/python -m pytest -m '' tests/rules
+	@venv/bin/python -m pytest -m '' tests/rules tests/admission
 
 .PHONY: check
 check: $(VENV) ## lint, types, layers

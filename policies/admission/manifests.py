@@ -1,0 +1,149 @@
+"""The objects that bring the twins to a cluster: parameter, policies, bindings."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from policies.admission import namespaces, parameters, pods
+from policies.admission.cel import text, texts
+from policies.admission.shapes import SHAPES, Shape
+from policies.admission.twin import NoTwin, Twin
+from policies.rules import RULES, Context, Need, Rule, Severity
+
+Json = dict[str, Any]
+
+OPT_OUT: Final = "gpu-cluster/guardrails"
+"""A namespace with this label and the value `exempt` is left alone."""
+
+_LABELS: Final = {"app.kubernetes.io/managed-by": "gpu-cluster"}
+_GROUP: Final = "admissionregistration.k8s.io"
+_TWINS: Final[Mapping[str, Twin | NoTwin]] = {**pods.TWINS, **namespaces.TWINS}
+
+
+def twin(rule_id: str) -> Twin | NoTwin:
+    """What a rule is at admission. Raises `KeyError` for an id that no rule has."""
+    return _TWINS[rule_id]
+
+
+@dataclass(frozen=True, slots=True)
+class Enforcement:
+    """How policies act.
+
+    `actions`: `validationActions` by severity (`Deny`, `Warn`, `Audit`). `failure_policy`: `Fail`
+    or `Ignore`, where a policy itself fails. `excluded`: names of namespaces that are left alone.
+    """
+
+    actions: Mapping[Severity, Sequence[str]]
+    failure_policy: str = "Fail"
+    excluded: tuple[str, ...] = ()
+
+
+def manifests(context: Context, enforcement: Enforcement) -> list[Json]:
+    """Everything to apply, in order: the parameter, then each policy with its binding.
+
+    Rules that are off, or that need what the context does not know, are left out, and so are
+    policies without rules.
+    """
+    found: list[Json] = [
+        {
+            "apiVersion": "v1",
+            "kind": "ConfigMap",
+            "metadata": {
+                "name": parameters.NAME,
+                "namespace": parameters.NAMESPACE,
+                "labels": _LABELS,
+            },
+            "data": parameters.data(context),
+        }
+    ]
+    for shape in SHAPES:
+        for severity in (Severity.MANDATORY, Severity.ADVISORY):
+            twins = _judged(context, shape, severity)
+            if twins:
+                policy = _policy(shape, severity, twins, enforcement.failure_policy)
+                found += [policy, _binding(policy["metadata"]["name"], severity, enforcement)]
+    return found
+
+
+def _judged(context: Context, shape: Shape, severity: Severity) -> list[tuple[Rule, Twin]]:
+    found = []
+    for rule_id, each in sorted(_TWINS.items()):
+        rule = RULES[rule_id]
+        known = context.pools or Need.POOLS not in rule.needs
+        acts = context.severities.get(rule_id, rule.severity) is severity
+        if known and acts and isinstance(each, Twin) and shape.judges(each):
+            found.append((rule, each))
+    return found
+
+
+def _policy(
+    shape: Shape, severity: Severity, twins: Sequence[tuple[Rule, Twin]], failure_policy: str
+) -> Json:
+    places = {rule.id: _places(shape, each) for rule, each in twins}
+    variables = shape.used(places.values()) | places
+    spec: Json = {
+        "failurePolicy": failure_policy,
+        "paramKind": {"apiVersion": "v1", "kind": "ConfigMap"},
+        "matchConstraints": {"resourceRules": list(shape.rules)},
+        "variables": [{"name": name, "expression": cel} for name, cel in variables.items()],
+        "validations": [_validation(rule) for rule, _ in twins],
+    }
+    if shape.changed:
+        spec["matchConditions"] = [
+            {
+                "name": "what-rules-read-changed",
+                "expression": f'request.operation == "CREATE" || {shape.changed}',
+            }
+        ]
+    return {
+        "apiVersion": f"{_GROUP}/v1",
+        "kind": "ValidatingAdmissionPolicy",
+        "metadata": {"name": f"gpu-rules-{shape.name}-{severity}", "labels": _LABELS},
+        "spec": spec,
+    }
+
+
+def _places(shape: Shape, each: Twin) -> str:
+    if shape.templates and each.kinds:
+        return f"object.kind in {texts(each.kinds)} ? ({each.places}) : []"
+    return each.places
+
+
+def _validation(rule: Rule) -> Json:
+    places = f"variables.{rule.id}"
+    more = f'(size({places}) > 1 ? " and " + string(size({places}) - 1) + " more" : "")'
+    return {
+        "expression": f"size({places}) == 0",
+        "message": f"{rule.id} {rule.title}",
+        "messageExpression": f"{text(f'{rule.id} {rule.title}: ')} + {places}[0] + {more}",
+        "reason": "Forbidden",
+    }
+
+
+def _binding(policy: str, severity: Severity, enforcement: Enforcement) -> Json:
+    left_alone: list[Json] = [{"key": OPT_OUT, "operator": "NotIn", "values": ["exempt"]}]
+    if enforcement.excluded:
+        left_alone.append(
+            {
+                "key": "kubernetes.io/metadata.name",
+                "operator": "NotIn",
+                "values": sorted(enforcement.excluded),
+            }
+        )
+    return {
+        "apiVersion": f"{_GROUP}/v1",
+        "kind": "ValidatingAdmissionPolicyBinding",
+        "metadata": {"name": policy, "labels": _LABELS},
+        "spec": {
+            "policyName": policy,
+            "paramRef": {
+                "name": parameters.NAME,
+                "namespace": parameters.NAMESPACE,
+                "parameterNotFoundAction": "Deny",
+            },
+            "matchResources": {"namespaceSelector": {"matchExpressions": left_alone}},
+            "validationActions": list(enforcement.actions[severity]),
+        },
+    }

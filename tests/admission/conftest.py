@@ -1,0 +1,21 @@
+"""One API server for all tests of a process."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import httpx
+import pytest
+
+from benchmarks.api_server import running
+
+from .cluster import CONTEXTS, WARN, install
+
+
+@pytest.fixture(scope="session")
+def api() -> Iterator[httpx.Client]:
+    """A real API server and controller manager, no nodes; policies warn in each context."""
+    with running("admission", controllers=True) as client:
+        for namespace, context in CONTEXTS.items():
+            install(client, namespace, context, WARN)
+        yield client

@@ -1,0 +1,275 @@
+"""Manifests that the API server takes most of the time, near the edges of all rules."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hypothesis import strategies as st
+
+from .cluster import CONTEXTS, GPU
+
+Json = dict[str, Any]
+
+SHARED, MIG = "nvidia.com/gpu.shared", "nvidia.com/mig-1g.10gb"
+CORE, MEMORY = "tencent.com/vcuda-core", "tencent.com/vcuda-memory"
+LIMIT_KEY = "tencent.com/vcuda-core-limit"
+
+_ODD = (
+    *("0", "1", "08", "1000m", "2000m", "0.9999999", "1k", "1e3", "1Ki", 1.0, None, "1E", "0n"),
+    *("10000000000000000", "1e16", "8Ei", "100E", "1e30", "99999999999999999999", "12345678901"),
+)
+_REFUSED = ("500m", -1, "1.0001", "one")
+_FEW = st.sampled_from([0, 1, 1, 1, 2, 3, 4, 8, 9])
+
+
+def _amounts(common: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
+    odd = st.sampled_from(_ODD)
+    return st.integers(0, 99).flatmap(
+        lambda n: st.sampled_from(_REFUSED) if n == 0 else odd if n < 9 else common
+    )
+
+
+_CORES = st.sampled_from([0, 1, 50, 99, 100, 100, 101, 150, 200, 300, 800, 900, "1k", 1050])
+AMOUNTS = {
+    GPU: _amounts(_FEW),
+    SHARED: _amounts(st.sampled_from([0, 1, 1, 2, 3])),
+    MIG: _amounts(_FEW),
+    CORE: _amounts(_CORES),
+    MEMORY: _amounts(st.sampled_from([0, 1, 4, 32])),
+    "amd.com/gpu": _amounts(_FEW),
+    "rdma/hca": _amounts(_FEW),
+    "nvidia.com/gpus": _amounts(_FEW),
+    "example.com/npu": _amounts(_FEW),
+    "cpu": st.sampled_from(["500m", 1, 2]),
+    "memory": st.sampled_from(["1Gi", "512Mi"]),
+}
+_NAMES = st.sampled_from([GPU, GPU, GPU, CORE, CORE, MEMORY, MEMORY, *AMOUNTS])
+
+
+@st.composite
+def _resources(draw: st.DrawFn) -> Json:
+    names = draw(st.lists(_NAMES, max_size=3, unique=True))
+    if CORE in names and draw(st.booleans()):
+        names = [*dict.fromkeys([*names, MEMORY])]
+    limits = {name: draw(AMOUNTS[name]) for name in names}
+    how = draw(st.integers(0, 19))
+    if how < 12:
+        return {"limits": limits}
+    if how < 18:
+        return {"limits": limits, "requests": dict(limits)}
+    return {"limits": limits, "requests": {name: draw(AMOUNTS[name]) for name in names[:1]}}
+
+
+_ENV = st.lists(
+    st.sampled_from(
+        [
+            {"name": "NVIDIA_VISIBLE_DEVICES", "value": "none"},
+            {"name": "NVIDIA_VISIBLE_DEVICES", "value": "void"},
+            {"name": "NVIDIA_VISIBLE_DEVICES", "value": "all"},
+            {"name": "NVIDIA_VISIBLE_DEVICES", "value": ""},
+            {"name": "NVIDIA_VISIBLE_DEVICES"},
+            {
+                "name": "NVIDIA_VISIBLE_DEVICES",
+                "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}},
+            },
+            {"name": "A", "value": "all"},
+        ]
+    ),
+    max_size=2,
+)
+
+
+@st.composite
+def _container(draw: st.DrawFn, name: str) -> Json:
+    made: Json = {"name": name, "image": "cuda", "resources": draw(_resources())}
+    if draw(st.integers(0, 7)) == 0:
+        made["env"] = draw(_ENV)
+    if draw(st.integers(0, 7)) == 0:
+        made["securityContext"] = {"privileged": draw(st.booleans())}
+    return made
+
+
+_TOLERATIONS = st.sampled_from(
+    [
+        {"operator": "Exists"},
+        {"key": GPU, "operator": "Exists"},
+        {"key": GPU, "operator": "Exists", "effect": "NoSchedule"},
+        {"key": GPU, "operator": "Exists", "effect": "NoExecute"},
+        {"key": GPU, "operator": "Equal", "value": "present"},
+        {"key": GPU, "value": "present", "effect": "NoSchedule"},
+        {"key": GPU, "value": "absent"},
+        {"key": GPU},
+        {"key": "batch", "operator": "Exists"},
+        {"key": "batch"},
+        {"key": "batch", "value": "x", "effect": "NoExecute"},
+        {"key": "nvidia.com", "operator": "Exists"},
+        {"operator": "Exists", "effect": "NoSchedule"},
+    ]
+)
+_SELECTORS = st.sampled_from(
+    [
+        {"gpu": "a100"},
+        {"gpu": "t4"},
+        {"gpu": "v100"},
+        {"gpu": "none"},
+        {"gpu": "a100", "zone": "a"},
+        {"zone": "a"},
+        {"zone": "b"},
+        {"zone": ""},
+        {"other": "x"},
+    ]
+)
+_ANNOTATIONS = st.dictionaries(
+    st.sampled_from(
+        [
+            *(LIMIT_KEY, LIMIT_KEY, "tencent.com/predicate-time", "tencent.com/gpu-assigned"),
+            *("tencent.com/predicate", "tencent.com/gpu-assigned-0", "example.com/a"),
+        ]
+    ),
+    st.sampled_from(["1", "50", "100", "101", "0", "050", "", "-1", "1.0", "ten", "1 ", "٣"]),
+    max_size=2,
+)
+
+
+@st.composite
+def _spec(draw: st.DrawFn) -> Json:
+    spec: Json = {
+        "containers": [draw(_container(f"app-{i}")) for i in range(draw(st.integers(1, 2)))]
+    }
+    if draw(st.integers(0, 2)) == 0:
+        spec["initContainers"] = [
+            draw(_container(f"init-{i}")) for i in range(draw(st.integers(1, 3)))
+        ]
+        for each in spec["initContainers"]:
+            if draw(st.booleans()):
+                each["restartPolicy"] = "Always"
+    if draw(st.integers(0, 3)):
+        spec["tolerations"] = draw(st.lists(_TOLERATIONS, max_size=2))
+    if draw(st.integers(0, 2)) == 0:
+        spec["nodeSelector"] = draw(_SELECTORS)
+    if draw(st.integers(0, 9)) == 0:
+        spec["nodeName"] = "gpu-1"
+    return spec
+
+
+_WORKLOADS = {
+    "Deployment": "apps/v1",
+    "ReplicaSet": "apps/v1",
+    "StatefulSet": "apps/v1",
+    "DaemonSet": "apps/v1",
+    "Job": "batch/v1",
+    "CronJob": "batch/v1",
+    "PodTemplate": "v1",
+    "ReplicationController": "v1",
+}
+_STRATEGIES = st.sampled_from(
+    [
+        None,
+        {},
+        {"type": "Recreate"},
+        {"type": "RollingUpdate"},
+        {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 0}},
+        {"rollingUpdate": {"maxSurge": "0%"}},
+        {"rollingUpdate": {"maxSurge": 1}},
+        {"rollingUpdate": {"maxSurge": "10%", "maxUnavailable": 0}},
+        {"rollingUpdate": {"maxUnavailable": 1}},
+    ]
+)
+
+
+@st.composite
+def _workload(draw: st.DrawFn, kind: str, namespace: str) -> Json:
+    labels = {"app": "a"}
+    spec = draw(_spec())
+    if draw(st.integers(0, 9)) == 0:
+        spec["overhead"] = {GPU: draw(st.integers(0, 2)), "cpu": "100m"}
+    template: Json = {"metadata": {"labels": labels}, "spec": spec}
+    if draw(st.integers(0, 3)) == 0:
+        template["metadata"]["annotations"] = draw(_ANNOTATIONS)
+    base: Json = {
+        "apiVersion": _WORKLOADS[kind],
+        "kind": kind,
+        "metadata": {"name": "a", "namespace": namespace},
+    }
+    match kind:
+        case "PodTemplate":
+            return {**base, "template": template}
+        case "ReplicationController":
+            return {**base, "spec": {"selector": labels, "template": template}}
+        case "Job" | "CronJob":
+            spec["restartPolicy"] = "Never"
+            job = {"spec": {"template": template}}
+            if kind == "Job":
+                return {**base, **job}
+            return {**base, "spec": {"schedule": "@daily", "jobTemplate": job}}
+    body: Json = {"selector": {"matchLabels": labels}, "template": template}
+    strategy = draw(_STRATEGIES) if kind == "Deployment" else None
+    if strategy is not None:
+        body["strategy"] = strategy
+    return {**base, "spec": body}
+
+
+@st.composite
+def _pod(draw: st.DrawFn, namespace: str) -> Json:
+    metadata: Json = {"name": "a", "namespace": namespace}
+    if draw(st.integers(0, 3)) == 0:
+        metadata["annotations"] = draw(_ANNOTATIONS)
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": draw(_spec())}
+
+
+_LIMITED = st.dictionaries(
+    st.sampled_from([GPU, MIG, CORE, "nvidia.com/gpus", "rdma/hca", "cpu"]),
+    st.sampled_from([0, 0, 1, 2, 8, "0", "1k"]),
+    max_size=2,
+)
+
+
+@st.composite
+def _limit_range(draw: st.DrawFn, namespace: str) -> Json:
+    kind = draw(st.sampled_from(["Container", "Container", "Pod", "PersistentVolumeClaim"]))
+    item: Json = {"type": kind}
+    if kind == "PersistentVolumeClaim":
+        item["max"] = {"storage": "1Gi"}
+    else:
+        fields = ("max", "min", *(("default", "defaultRequest") if kind == "Container" else ()))
+        same = draw(_LIMITED)
+        for field in fields:
+            if draw(st.booleans()):
+                item[field] = same if draw(st.booleans()) else draw(_LIMITED)
+    return {
+        "apiVersion": "v1",
+        "kind": "LimitRange",
+        "metadata": {"name": "a", "namespace": namespace},
+        "spec": {"limits": [item]},
+    }
+
+
+@st.composite
+def _quota(draw: st.DrawFn, namespace: str) -> Json:
+    keys = st.sampled_from(
+        [
+            *(f"requests.{GPU}", f"limits.{GPU}", GPU, f"requests.{MIG}", f"limits.{MIG}"),
+            *("limits.nvidia.com/gpumem", "nvidia.com/gpumem", "requests.nvidia.com/gpumem"),
+            *("limits.nvidia.com/gpus", "nvidia.com/gpus", "limits.cpu", "rdma/hca", "cpu"),
+        ]
+    )
+    return {
+        "apiVersion": "v1",
+        "kind": "ResourceQuota",
+        "metadata": {"name": "a", "namespace": namespace},
+        "spec": {"hard": draw(st.dictionaries(keys, st.integers(0, 8), max_size=3))},
+    }
+
+
+@st.composite
+def manifests(draw: st.DrawFn) -> Json:
+    """An object of a kind that a rule knows, in the namespace of one of the contexts."""
+    namespace = draw(st.sampled_from(list(CONTEXTS)))
+    which = draw(st.integers(0, 19))
+    if which < 10:
+        return draw(_pod(namespace))
+    if which < 12:
+        return draw(_workload("Deployment", namespace))
+    if which < 18:
+        return draw(_workload(draw(st.sampled_from(list(_WORKLOADS))), namespace))
+    return draw(_limit_range(namespace)) if which < 19 else draw(_quota(namespace))
