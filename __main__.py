@@ -15,7 +15,7 @@ from typing import Any
 import pulumi
 
 import config
-from components.pools import gpu_pools, scheduling_document, validation_document
+from components.pools import scheduling_document, validated_pools, validation_document
 
 KEY_FILE = "GPU_CLUSTER_SSH_PRIVATE_KEY_FILE"
 
@@ -58,7 +58,7 @@ def main() -> None:
             "context": cluster.kubernetes.context,
             "scheduling": [scheduling_document(cluster, pool, stack) for pool in cluster.pools],
             "validation": [
-                validation_document(cluster, pool, stack) for pool in gpu_pools(cluster)
+                validation_document(cluster, pool, stack) for pool in validated_pools(cluster)
             ],
             "hosts": [host.model_dump(mode="json") for host in cluster.hosts],
             "privateKey": key,
@@ -95,6 +95,7 @@ def main() -> None:
             cluster=cluster,
             stack=stack,
             private_key=pulumi.Output.secret(key),
+            registry_credentials=settings.get_secret("registryCredentials"),
             prepare_drift=found.prepare,
             reboot_drift=found.reboot,
             runtime_drift=found.runtime,

@@ -1,12 +1,13 @@
-"""NVIDIA's device plugin by its chart, with its configuration in a ConfigMap.
+"""NVIDIA's device plugin by its chart, with its configurations in a ConfigMap.
 
-Owns its namespace, the ConfigMap, the release, and the RuntimeClass where nvidia is not the
-default runtime.
+Owns its namespace, the ConfigMap, the release, the RuntimeClass where nvidia is not the default
+runtime, and a DaemonSet for nodes on which GPUs are left out.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import pulumi
 import yaml
@@ -14,15 +15,51 @@ import yaml
 import config
 
 from .charts import device_plugin as chart
+from .excluded_gpus import daemon_sets
 from .manifest import Manifest
+from .pull_secret import pull_secret
 from .release import namespace, release
+
+LABELS = {"app.kubernetes.io/managed-by": "gpu-cluster"}
 
 
 @dataclass(frozen=True, kw_only=True)
 class PlatformArgs:
-    """What a platform component needs."""
+    """What a platform component needs.
+
+    Attributes:
+        cluster: the configuration.
+        registry_credentials: a Docker configuration in JSON, a secret; None: none is given.
+    """
 
     cluster: config.Cluster
+    registry_credentials: pulumi.Input[str] | None = None
+
+
+def config_map(plugin: config.DevicePlugin) -> dict[str, Any]:
+    """The ConfigMap of every configuration of the plugin."""
+    return {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {
+            "name": chart.CONFIG_MAP,
+            "namespace": plugin.namespace,
+            "labels": LABELS,
+        },
+        "data": {
+            name: yaml.safe_dump(file, sort_keys=False) for name, file in plugin.files().items()
+        },
+    }
+
+
+def runtime_class() -> dict[str, Any]:
+    """The RuntimeClass of pods with GPUs where nvidia is not the default runtime."""
+    return {
+        "apiVersion": "node.k8s.io/v1",
+        "kind": "RuntimeClass",
+        "metadata": {"name": chart.RUNTIME_CLASS, "labels": LABELS},
+        "handler": "nvidia",
+    }
 
 
 class DevicePlugin(pulumi.ComponentResource):
@@ -36,44 +73,18 @@ class DevicePlugin(pulumi.ComponentResource):
         self, name: str, args: PlatformArgs, opts: pulumi.ResourceOptions | None = None
     ) -> None:
         super().__init__(self.TYPE, name, None, opts)
-        cluster = args.cluster
-        plugin = cluster.device_plugin or config.DevicePlugin()
+        cluster, plugin = args.cluster, args.cluster.device_plugin
         space = namespace(self, f"{name}-namespace", plugin.namespace)
         child = pulumi.ResourceOptions(parent=self, depends_on=[space])
-        settings = Manifest(
-            f"{name}-config",
-            {
-                "apiVersion": "v1",
-                "kind": "ConfigMap",
-                "metadata": {
-                    "name": chart.CONFIG_MAP,
-                    "namespace": plugin.namespace,
-                    "labels": {"app.kubernetes.io/managed-by": "gpu-cluster"},
-                },
-                "data": {
-                    chart.CONFIG_KEY: yaml.safe_dump(plugin.config.document(), sort_keys=False)
-                },
-            },
-            child,
-        )
-        needed: list[pulumi.Resource] = [space, settings]
+        needed: list[pulumi.Resource] = [
+            space,
+            Manifest(f"{name}-config", config_map(plugin), child),
+            *pull_secret(self, name, cluster, args.registry_credentials, space, plugin.namespace),
+        ]
         values = chart.values(cluster, plugin)
         if "runtimeClassName" in values:
-            needed.append(
-                Manifest(
-                    f"{name}-runtime-class",
-                    {
-                        "apiVersion": "node.k8s.io/v1",
-                        "kind": "RuntimeClass",
-                        "metadata": {
-                            "name": chart.RUNTIME_CLASS,
-                            "labels": {"app.kubernetes.io/managed-by": "gpu-cluster"},
-                        },
-                        "handler": "nvidia",
-                    },
-                    pulumi.ResourceOptions(parent=self),
-                )
-            )
+            options = pulumi.ResourceOptions(parent=self)
+            needed.append(Manifest(f"{name}-runtime-class", runtime_class(), options))
         release(
             self,
             f"{name}-release",
@@ -84,5 +95,11 @@ class DevicePlugin(pulumi.ComponentResource):
             values=values,
             depends_on=needed,
         )
+        for manifest in daemon_sets(cluster, values):
+            Manifest(
+                f"{name}-{manifest['metadata']['name']}",
+                manifest,
+                pulumi.ResourceOptions(parent=self, depends_on=needed),
+            )
         self.version = pulumi.Output.from_input(plugin.version)
         self.register_outputs({"version": self.version})

@@ -29,6 +29,7 @@ class GpuClusterArgs:
         cluster: the configuration.
         stack: name of the stack.
         private_key: an OpenSSH private key, a secret; needed where there are hosts.
+        registry_credentials: a Docker configuration in JSON, a secret; None: none is given.
         prepare_drift: findings by host, of its preparation.
         reboot_drift: why hosts must be rebooted, by host.
         runtime_drift: findings by host, of its container runtime.
@@ -39,6 +40,7 @@ class GpuClusterArgs:
     cluster: config.Cluster
     stack: str
     private_key: pulumi.Input[str]
+    registry_credentials: pulumi.Input[str] | None = None
     prepare_drift: Mapping[str, str] = field(default_factory=dict)
     reboot_drift: Mapping[str, str] = field(default_factory=dict)
     runtime_drift: Mapping[str, str] = field(default_factory=dict)
@@ -86,7 +88,9 @@ class GpuCluster(pulumi.ComponentResource):
             after(),
         )
         platform: DevicePlugin | GpuOperator
-        platform_args = PlatformArgs(cluster=cluster)
+        platform_args = PlatformArgs(
+            cluster=cluster, registry_credentials=args.registry_credentials
+        )
         match cluster.platform:
             case config.Platform.DEVICE_PLUGIN:
                 chart = "nvidia-device-plugin"
@@ -102,6 +106,7 @@ class GpuCluster(pulumi.ComponentResource):
                 cluster=cluster,
                 stack=args.stack,
                 runtime_class=runtime_class(cluster),
+                registry_credentials=args.registry_credentials,
                 drift=args.validation_drift,
             ),
             after(platform),

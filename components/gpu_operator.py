@@ -9,11 +9,10 @@ from __future__ import annotations
 import pulumi
 import pulumi_command as command
 
-import config
-
 from .charts import gpu_operator as chart
 from .device_plugin import PlatformArgs
 from .operation import command_line, document
+from .pull_secret import pull_secret
 from .release import namespace, release
 
 
@@ -28,16 +27,22 @@ class GpuOperator(pulumi.ComponentResource):
         self, name: str, args: PlatformArgs, opts: pulumi.ResourceOptions | None = None
     ) -> None:
         super().__init__(self.TYPE, name, None, opts)
-        operator = args.cluster.gpu_operator or config.GpuOperator()
+        operator = args.cluster.gpu_operator
         space = namespace(self, f"{name}-namespace", operator.namespace)
         definitions = command.local.Command(
             f"{name}-definitions",
             create=command_line("crds", "note"),
             delete=command_line("crds", "remove"),
             stdin=document(
-                {"context": args.cluster.kubernetes.context, "names": chart.DEFINITIONS}
+                {
+                    "context": args.cluster.kubernetes.context,
+                    "names": chart.definitions(operator.version),
+                }
             ),
             opts=pulumi.ResourceOptions(parent=self),
+        )
+        secrets = pull_secret(
+            self, name, args.cluster, args.registry_credentials, space, operator.namespace
         )
         release(
             self,
@@ -47,7 +52,7 @@ class GpuOperator(pulumi.ComponentResource):
             version=operator.version,
             namespace_name=operator.namespace,
             values=chart.values(args.cluster, operator),
-            depends_on=[space, definitions],
+            depends_on=[space, definitions, *secrets],
         )
         self.version = pulumi.Output.from_input(operator.version)
         self.register_outputs({"version": self.version})

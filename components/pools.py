@@ -9,6 +9,9 @@ from __future__ import annotations
 from typing import Any
 
 import config
+from config.gpu_operator import MIG_LABEL
+
+from .offers import offers, plugin_file
 
 Json = dict[str, Any]
 
@@ -29,15 +32,26 @@ def _members(cluster: config.Cluster, pool: config.Pool) -> Json:
 
 
 def labels(cluster: config.Cluster, pool: config.Pool) -> dict[str, str]:
-    """Labels of a pool's nodes.
+    """Labels of a pool's nodes: the declared ones, and what the platform needs to find them.
 
-    Beside the declared ones ``nvidia.com/gpu.present=true`` under ``device-plugin``: the chart's
-    default affinity asks for it where no Node Feature Discovery sets the PCI label
-    (nvidia-device-plugin 0.20.0, values.yaml ``affinity``). The operator sets it itself.
+    Under ``device-plugin`` without Node Feature Discovery ``nvidia.com/gpu.present=true``: the
+    chart's default affinity asks for it (nvidia-device-plugin 0.20.0, values.yaml ``affinity``);
+    and ``nvidia.com/mps.capable=true`` where MPS shares its GPUs, which else feature discovery
+    sets. Under ``gpu-operator`` the layout that MIG manager applies. The operator sets the others.
     """
     declared = dict(pool.labels)
-    if pool.gpus_per_node and cluster.platform is config.Platform.DEVICE_PLUGIN:
-        declared.setdefault("nvidia.com/gpu.present", "true")
+    if not pool.gpus_per_node:
+        return declared
+    match cluster.platform:
+        case config.Platform.DEVICE_PLUGIN:
+            plugin = cluster.device_plugin
+            if plugin.presence is config.Presence.LABEL:
+                declared.setdefault("nvidia.com/gpu.present", "true")
+                if plugin_file(cluster, pool).sharing.mps:
+                    declared.setdefault("nvidia.com/mps.capable", "true")
+        case config.Platform.GPU_OPERATOR:
+            if pool.mig:
+                declared[MIG_LABEL] = pool.name
     return declared
 
 
@@ -73,6 +87,36 @@ def gpu_pools(cluster: config.Cluster) -> tuple[config.Pool, ...]:
     return tuple(pool for pool in cluster.pools if pool.gpus_per_node)
 
 
+def exclusions(cluster: config.Cluster) -> dict[str, tuple[config.Pool, tuple[int, ...]]]:
+    """Nodes on which GPUs are left out: their pool, and the indexes of those GPUs."""
+    return {
+        node: (pool, tuple(sorted(devices.index)))
+        for pool in cluster.pools
+        for node, devices in pool.unhealthy_devices.items()
+    }
+
+
+def validated_pools(cluster: config.Cluster) -> tuple[config.Pool, ...]:
+    """Pools with GPUs, as they are counted: nodes with GPUs left out are pools of their own.
+
+    An Indexed Job's pods all ask for the same number, so each number has a Job.
+    """
+    found: list[config.Pool] = []
+    for pool in gpu_pools(cluster):
+        left_out = {node: len(each.index) for node, each in pool.unhealthy_devices.items()}
+        by_count: dict[int, list[str]] = {}
+        for node in pool.node_names():
+            by_count.setdefault(pool.gpus_per_node - left_out.get(node, 0), []).append(node)
+        if not left_out:
+            found.append(pool)
+            continue
+        for gpus, nodes in sorted(by_count.items(), reverse=True):
+            name = pool.name if gpus == pool.gpus_per_node else f"{pool.name}-x{gpus}"
+            part = {"name": name, "nodes": tuple(nodes), "gpus_per_node": gpus}
+            found.append(pool.model_copy(update={**part, "unhealthy_devices": {}}))
+    return tuple(found)
+
+
 def scheduling_document(cluster: config.Cluster, pool: config.Pool, stack: str) -> Json:
     """Input of ``operations.scheduling`` for one pool."""
     return {
@@ -94,6 +138,7 @@ def validation_document(cluster: config.Cluster, pool: config.Pool, stack: str) 
         **_members(cluster, pool),
         "manager": manager(stack, pool),
         "gpus": pool.gpus_per_node,
+        "resources": {each.resource: each.count for each in offers(cluster, pool)},
         "namespace": cluster.validation.namespace,
         "job": job_name(pool),
         "timeoutSeconds": cluster.validation.timeout_seconds,

@@ -20,8 +20,10 @@ import config
 
 from .leftovers import clearing
 from .manifest import Manifest
+from .offers import offers
 from .operation import command_line, document, parsed
-from .pools import SLACK, gpu_pools, job_name, tolerations, validation_document
+from .pools import SLACK, job_name, tolerations, validated_pools, validation_document
+from .pull_secret import pull_secret
 
 GATE = "gpu-cluster/pin"
 POOL = "gpu-cluster/validation"
@@ -37,12 +39,14 @@ class ValidationArgs:
         cluster: the configuration.
         stack: name of the stack.
         runtime_class: RuntimeClass of pods that use GPUs; None where nvidia is the default.
+        registry_credentials: a Docker configuration in JSON, a secret; None: none is given.
         drift: what the look at the cluster found to differ, by pool.
     """
 
     cluster: config.Cluster
     stack: str
     runtime_class: str | None
+    registry_credentials: pulumi.Input[str] | None = None
     drift: dict[str, str] = field(default_factory=dict)
 
 
@@ -61,8 +65,10 @@ def job_spec(
         "containers": [
             {
                 "name": "vectoradd",
-                "image": cluster.validation.image,
-                "resources": {"limits": {"nvidia.com/gpu": str(pool.gpus_per_node)}},
+                "image": cluster.registry.rewritten(cluster.validation.image),
+                "resources": {
+                    "limits": {each.resource: str(each.ask) for each in offers(cluster, pool)}
+                },
                 "securityContext": {
                     "allowPrivilegeEscalation": False,
                     "capabilities": {"drop": ["ALL"]},
@@ -71,6 +77,8 @@ def job_spec(
             }
         ],
     }
+    if cluster.registry.pull_secret:
+        pod["imagePullSecrets"] = [{"name": cluster.registry.pull_secret}]
     if runtime_class:
         pod["runtimeClassName"] = runtime_class
     return {
@@ -88,6 +96,8 @@ def fingerprint(cluster: config.Cluster, pool: config.Pool) -> str:
     """What a Job stands for: with any of this changed, its result says nothing any more."""
     parts = [
         pool.gpus_per_node,
+        pool.model_dump(mode="json", include={"mig"}),
+        cluster.registry.model_dump(mode="json"),
         cluster.validation.image,
         cluster.driver.model_dump(mode="json"),
         cluster.runtime.model_dump(mode="json"),
@@ -131,8 +141,16 @@ class Validation(pulumi.ComponentResource):
             },
             pulumi.ResourceOptions(parent=self),
         )
+        secrets = pull_secret(
+            self,
+            name,
+            cluster,
+            args.registry_credentials,
+            namespace,
+            cluster.validation.namespace,
+        )
         counts: list[pulumi.Output[list[dict[str, Any]]]] = []
-        for pool in gpu_pools(cluster):
+        for pool in validated_pools(cluster):
             drift = args.drift.get(pool.name)
             path = f'spec.template.metadata.annotations["{DRIFT}"]'
             spec = job_spec(cluster, pool, args.runtime_class)
@@ -156,7 +174,7 @@ class Validation(pulumi.ComponentResource):
                 },
                 pulumi.ResourceOptions(
                     parent=self,
-                    depends_on=[namespace],
+                    depends_on=[namespace, *secrets],
                     delete_before_replace=True,
                     ignore_changes=[] if drift else [path],
                     hooks=clearing("job", cluster.kubernetes.context, f"{name}-{pool.name}"),

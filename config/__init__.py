@@ -15,7 +15,9 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from config.charts import Charts
     from config.cluster import Cluster
-    from config.device_plugin import DevicePlugin, DevicePluginConfig
+    from config.device_plugin import DevicePlugin, Presence
+    from config.device_plugin_config import DevicePluginConfig
+    from config.device_plugin_flags import MigStrategy
     from config.driver import Driver, DriverSource
     from config.gpu_operator import GpuOperator
     from config.host import Host, Role
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
     from config.pool import Pool
     from config.problem import ConfigError, Problem
     from config.reboot import Reboot, RebootWhen
+    from config.registry import Registry
     from config.runtime import DefaultRuntime, Engine, Runtime
     from config.ssh import Bastion, Ssh
     from config.stack_file import load_stack_file
@@ -40,7 +43,7 @@ _HOMES = {
     "ConfigError": "config.problem",
     "DefaultRuntime": "config.runtime",
     "DevicePlugin": "config.device_plugin",
-    "DevicePluginConfig": "config.device_plugin",
+    "DevicePluginConfig": "config.device_plugin_config",
     "Driver": "config.driver",
     "DriverSource": "config.driver",
     "Effect": "config.taint",
@@ -50,11 +53,14 @@ _HOMES = {
     "Host": "config.host",
     "Kubernetes": "config.kubernetes",
     "LimitItem": "config.system",
+    "MigStrategy": "config.device_plugin_flags",
     "Platform": "config.platform",
     "Pool": "config.pool",
+    "Presence": "config.device_plugin",
     "Problem": "config.problem",
     "Reboot": "config.reboot",
     "RebootWhen": "config.reboot",
+    "Registry": "config.registry",
     "Role": "config.host",
     "Runtime": "config.runtime",
     "Selinux": "config.system",
@@ -84,11 +90,14 @@ __all__ = [
     "Host",
     "Kubernetes",
     "LimitItem",
+    "MigStrategy",
     "Platform",
     "Pool",
+    "Presence",
     "Problem",
     "Reboot",
     "RebootWhen",
+    "Registry",
     "Role",
     "Runtime",
     "Selinux",

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from config.device_plugin import DeviceListStrategy
+from config.device_plugin import Presence
+from config.device_plugin_flags import CDI
 from config.platform import Platform
 from config.problem import Problem, problem
 from config.runtime import DefaultRuntime
@@ -13,8 +14,6 @@ from config.taint import GPU_TAINT, GPU_TAINT_VALUE
 
 if TYPE_CHECKING:
     from config.cluster import Cluster
-
-_CDI = (DeviceListStrategy.CDI_ANNOTATIONS, DeviceListStrategy.CDI_CRI)
 
 
 def advice(cluster: Cluster) -> Iterator[Problem]:
@@ -25,6 +24,12 @@ def advice(cluster: Cluster) -> Iterator[Problem]:
 
 
 def _taint_values(cluster: Cluster) -> Iterator[Problem]:
+    """The chart's NFD is there for `presence: nfd` only; the operator's tolerates any value."""
+    if (
+        cluster.platform is not Platform.DEVICE_PLUGIN
+        or cluster.device_plugin.presence is not Presence.NFD
+    ):
+        return
     for i, pool in enumerate(cluster.pools):
         for j, taint in enumerate(pool.taints):
             if taint.key == GPU_TAINT.key and taint.value != GPU_TAINT_VALUE:
@@ -63,7 +68,7 @@ def _runtime(cluster: Cluster) -> Iterator[Problem]:
     if cluster.platform is not Platform.DEVICE_PLUGIN:
         return
     strategies = cluster.device_plugin.config.flags.plugin.device_list_strategy
-    by_cdi = [strategy for strategy in strategies if strategy in _CDI]
+    by_cdi = [strategy for strategy in strategies if strategy in CDI]
     if by_cdi and not cluster.runtime.cdi:
         yield problem(
             ("runtime", "cdi"),

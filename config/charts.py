@@ -2,13 +2,29 @@
 
 from __future__ import annotations
 
-from pydantic import Field
+from typing import Annotated, Self
+
+from pydantic import AfterValidator, Field, model_validator
 
 from config.model import Model, Text
+from config.problem import refuse, show
+
+
+def _oci(text: str) -> str:
+    if not text.startswith("oci://") or text.endswith("/") or len(text) < len("oci://x"):
+        raise refuse(
+            show(text),
+            "an OCI registry and path, oci://host/path",
+            "write oci://registry.example.com/charts, for example",
+        )
+    return text
 
 
 class Charts(Model):
-    """`directory` holds the charts, each a folder or archive; None: their own repositories."""
+    """`directory` holds the charts, each a folder or archive; `oci` is a registry that holds them.
+
+    Without either they come from their own repositories.
+    """
 
     directory: Text | None = Field(
         default=None,
@@ -16,3 +32,14 @@ class Charts(Model):
         description="the path of a directory that holds the charts",
         examples=["charts"],
     )
+    oci: Annotated[Text, AfterValidator(_oci)] | None = Field(
+        default=None,
+        description="an OCI registry and path, oci://host/path",
+        examples=["oci://registry.example.com/charts"],
+    )
+
+    @model_validator(mode="after")
+    def _one_place(self) -> Self:
+        if self.directory is not None and self.oci is not None:
+            raise refuse("both directory and oci", "one place for charts", "remove one of the two")
+        return self

@@ -22,6 +22,7 @@ from config.platform import Platform
 from config.pool import Pool
 from config.problem import Problem
 from config.reboot import Reboot
+from config.registry import Registry
 from config.runtime import Runtime
 from config.ssh import Ssh
 from config.system import System
@@ -61,6 +62,7 @@ class Cluster(Model):
         default=Validation(), description="a mapping: the validation pods"
     )
     charts: Charts = Field(default=Charts(), description="a mapping: where charts come from")
+    registry: Registry = Field(default=Registry(), description="a mapping: where images come from")
 
     @model_validator(mode="before")
     @classmethod
@@ -75,6 +77,9 @@ class Cluster(Model):
             hosts=dict(enumerate(self.hosts)),
             platform=self.platform,
             driver=self.driver,
+            runtime=self.runtime,
+            device_plugin=self.device_plugin,
+            gpu_operator=self.gpu_operator,
             given=frozenset(fields[name].alias or name for name in self.model_fields_set),
         )
         if found := tuple(problems(parts)):
@@ -113,7 +118,9 @@ def with_derived_defaults(document: Mapping[str, Any]) -> dict[str, Any]:
     """The document with the defaults that depend on another section.
 
     Overrides of pools and hosts are written out (`config.inventory`); `gpuOperator.toolkit` is true
-    where the operator also brings the driver. What is invalid is left for the models to refuse.
+    where the operator also brings the driver; `devicePlugin.presence` is nfd where `gfd` is true,
+    since feature discovery hands its labels to NFD. What is invalid is left for the models to
+    refuse.
     """
     filled = resolved(document)
     driver, operator = filled.get("driver"), filled.get("gpuOperator", {})
@@ -124,4 +131,7 @@ def with_derived_defaults(document: Mapping[str, Any]) -> dict[str, Any]:
         and isinstance(operator, Mapping)
     ):
         filled["gpuOperator"] = {"toolkit": True, **operator}
+    plugin = filled.get("devicePlugin")
+    if isinstance(plugin, Mapping) and plugin.get("gfd") is True:
+        filled["devicePlugin"] = {"presence": "nfd", **plugin}
     return filled

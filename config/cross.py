@@ -10,11 +10,14 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from config.address import canonical
+from config.device_plugin import DevicePlugin
 from config.driver import Driver
+from config.gpu_operator import GpuOperator
 from config.host import Host, Role
 from config.platform import Platform
 from config.pool import Pool
 from config.problem import Location, Problem, problem, show
+from config.runtime import Runtime
 
 _SECTION_OF = {
     Platform.DEVICE_PLUGIN: ("devicePlugin", "device-plugin"),
@@ -32,6 +35,9 @@ class Parts:
     driver: Driver | None
     given: frozenset[str]
     complete: bool = True
+    runtime: Runtime | None = None
+    device_plugin: DevicePlugin | None = None
+    gpu_operator: GpuOperator | None = None
 
 
 def problems(parts: Parts) -> Iterator[Problem]:
@@ -40,6 +46,10 @@ def problems(parts: Parts) -> Iterator[Problem]:
     yield from _hosts(parts)
     yield from _membership(parts)
     yield from _platform(parts)
+    from config import device_plugin_rules, gpu_operator_rules  # they know these parts
+
+    yield from device_plugin_rules.problems(parts)
+    yield from gpu_operator_rules.problems(parts)
 
 
 def _pools(parts: Parts) -> Iterator[Problem]:

@@ -1,158 +1,74 @@
-"""NVIDIA's device plugin: its chart, and its configuration file of version v1.
-
-The file's format: k8s-device-plugin v0.20.0, `api/config/v1`. The plugin itself drops unknown
-keys silently, so they are refused here.
-"""
+"""NVIDIA's device plugin: its chart, and which configuration each node gets."""
 
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
-from pydantic import AfterValidator, BeforeValidator, Field
+from pydantic import AfterValidator, Field
 
-from config.model import Model, Text, Truth, Whole
-from config.names import DnsLabel
-from config.problem import refuse, show
-from config.versions import pattern
+from config.device_plugin_config import DevicePluginConfig
+from config.extra_values import ExtraValues, Resources
+from config.model import Freeze, FrozenDict, Model, Text, Truth
+from config.names import ConfigName, OwnNamespace
+from config.versions import chart_version
 
-
-class MigStrategy(StrEnum):
-    """How MIG devices are advertised."""
-
-    NONE = "none"
-    SINGLE = "single"
-    MIXED = "mixed"
+#: On a node: the name of its configuration (chart 0.20.0, config-manager's NODE_LABEL).
+CONFIG_LABEL = "nvidia.com/device-plugin.config"
+#: The key of the default configuration in the ConfigMap.
+DEFAULT_CONFIG = "config"
 
 
-class DeviceListStrategy(StrEnum):
-    """How the container runtime is told which devices a container gets."""
+class Presence(StrEnum):
+    """Who says that a node has GPUs; without it the chart's DaemonSet runs nowhere."""
 
-    ENVVAR = "envvar"
-    VOLUME_MOUNTS = "volume-mounts"
-    CDI_ANNOTATIONS = "cdi-annotations"
-    CDI_CRI = "cdi-cri"
-
-
-class DeviceIdStrategy(StrEnum):
-    """How devices are named to the container runtime."""
-
-    UUID = "uuid"
-    INDEX = "index"
-
-
-def _absolute(text: str) -> str:
-    if not text.startswith("/"):
-        raise refuse(show(text), "an absolute path", "write a path such as / or /run/nvidia/driver")
-    return text
-
-
-def _as_list(value: Any) -> Any:
-    return [value] if isinstance(value, str) else value
-
-
-class PluginFlags(Model):
-    """`flags.plugin` of the file; the defaults are the plugin's own."""
-
-    pass_device_specs: Truth = Field(default=False, description="true or false", examples=["false"])
-    device_list_strategy: Annotated[tuple[DeviceListStrategy, ...], BeforeValidator(_as_list)] = (
-        Field(
-            default=(DeviceListStrategy.ENVVAR,),
-            min_length=1,
-            description="envvar, volume-mounts, cdi-annotations or cdi-cri, or a list of them",
-            examples=["envvar"],
-        )
-    )
-    device_id_strategy: DeviceIdStrategy = Field(
-        default=DeviceIdStrategy.UUID,
-        alias="deviceIDStrategy",
-        description="uuid or index",
-        examples=["uuid"],
-    )
-
-
-class Flags(Model):
-    """`flags` of the file; the defaults are the plugin's own."""
-
-    mig_strategy: MigStrategy = Field(
-        default=MigStrategy.NONE, description="none, single or mixed", examples=["none"]
-    )
-    fail_on_init_error: Truth = Field(default=True, description="true or false", examples=["true"])
-    nvidia_driver_root: Annotated[Text, AfterValidator(_absolute)] = Field(
-        default="/", description="the driver's root directory on the node", examples=["/"]
-    )
-    plugin: PluginFlags = Field(
-        default=PluginFlags(), description="a mapping of the plugin's own flags"
-    )
-
-
-class SharedResource(Model):
-    """One resource that is offered several times."""
-
-    name: Text = Field(
-        min_length=1,
-        max_length=63,
-        description="a resource name such as nvidia.com/gpu",
-        examples=["nvidia.com/gpu"],
-    )
-    replicas: Whole = Field(
-        ge=2, le=1000, description="a whole number from 2 to 1000", examples=[4]
-    )
-
-
-class TimeSlicing(Model):
-    """Several pods on one GPU, one after the other, without memory isolation."""
-
-    resources: tuple[SharedResource, ...] = Field(
-        min_length=1, description="a list of resources, each with name and replicas"
-    )
-
-
-class Sharing(Model):
-    """`sharing` of the file."""
-
-    time_slicing: TimeSlicing | None = Field(default=None, description="a mapping with resources")
-
-
-class DevicePluginConfig(Model):
-    """The plugin's configuration file."""
-
-    version: Literal["v1"] = Field(default="v1", description="v1", examples=["v1"])
-    flags: Flags = Field(default=Flags(), description="a mapping of flags")
-    sharing: Sharing = Field(default=Sharing(), description="a mapping with timeSlicing")
-
-    def document(self) -> dict[str, Any]:
-        """The file's content under the plugin's own key names, for the ConfigMap."""
-        document = self.model_dump(mode="json", by_alias=True, exclude_none=True)
-        if not document["sharing"]:
-            del document["sharing"]
-        return document
-
-    def replicas(self, resource: str = "nvidia.com/gpu") -> int:
-        """How often each device of the resource is offered: 1 without sharing."""
-        slicing = self.sharing.time_slicing
-        for shared in slicing.resources if slicing else ():
-            if shared.name in (resource, resource.removeprefix("nvidia.com/")):
-                return shared.replicas
-        return 1
+    LABEL = "label"
+    NFD = "nfd"
+    EXISTING_NFD = "existing-nfd"
 
 
 class DevicePlugin(Model):
-    """The Helm release. `gfd` adds GPU feature discovery (and with it its labels)."""
+    """The Helm release.
 
-    version: Annotated[
-        Text,
-        AfterValidator(
-            pattern(r"\d+\.\d+\.\d+(-[a-z0-9.]+)?", "a chart version such as 0.20.0", "0.20.0")
-        ),
-    ] = Field(default="0.20.0", description="a chart version such as 0.20.0", examples=["0.20.0"])
-    namespace: DnsLabel = Field(
+    `config` is every node's configuration but for those whose pool carries the label
+    `nvidia.com/device-plugin.config` with a name of `configs`. `gfd` adds GPU feature discovery,
+    which hands its labels to Node Feature Discovery. `presence`: `label`, our own label;
+    `nfd`, the chart's Node Feature Discovery; `existing-nfd`, one that is there already.
+    """
+
+    version: Annotated[Text, AfterValidator(chart_version("nvidia-device-plugin", "0.20.0"))] = (
+        Field(default="0.20.0", description="a chart version such as 0.20.0", examples=["0.20.0"])
+    )
+    namespace: OwnNamespace = Field(
         default="nvidia-device-plugin", description="a namespace", examples=["nvidia-device-plugin"]
     )
     config: DevicePluginConfig = Field(
         default=DevicePluginConfig(),
         description="a mapping: the plugin's configuration file, version v1",
     )
+    configs: Annotated[dict[ConfigName, DevicePluginConfig], Freeze] = Field(
+        default=FrozenDict(), description="a mapping of names to configuration files"
+    )
     gfd: Truth = Field(
         default=False, description="true or false: GPU feature discovery", examples=["false"]
     )
+    presence: Presence = Field(
+        default=Presence.LABEL, description="label, nfd or existing-nfd", examples=["label"]
+    )
+    resources: Resources | None = Field(
+        default=None,
+        description="a mapping with limits and requests",
+        examples=["{limits: {memory: 100Mi}}"],
+    )
+    extra_values: ExtraValues = Field(
+        default=FrozenDict(), description="a mapping of the chart's own values"
+    )
+
+    def config_named(self, name: str | None) -> DevicePluginConfig:
+        """The configuration of a node with this label value, the default one without."""
+        return self.configs.get(name or "", self.config)
+
+    def files(self) -> dict[str, dict[str, Any]]:
+        """Every configuration by its key in the ConfigMap."""
+        named = {name: each.document() for name, each in self.configs.items()}
+        return {DEFAULT_CONFIG: self.config.document(), **named}

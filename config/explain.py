@@ -7,10 +7,9 @@ from collections.abc import Iterable, Iterator
 from pydantic_core import ErrorDetails
 
 from config.confidential import is_confidential, refused
-from config.keys import field_at, fields, model_at, nearest, places, plain, similarity
+from config.keys import field_at, fields, model_at, near_places
+from config.nearness import LIKE_ENOUGH, nearest, plain, similarity
 from config.problem import NOTHING, Location, Problem, problem, show
-
-_LIKE_ENOUGH = 0.6
 
 
 def explain_all(errors: Iterable[ErrorDetails]) -> list[Problem]:
@@ -35,7 +34,7 @@ def _meant(location: Location) -> str | None:
     if model is None:
         return None
     near = nearest(str(location[-1]), fields(model))
-    return near if similarity(str(location[-1]), near) >= _LIKE_ENOUGH else None
+    return near if similarity(str(location[-1]), near) >= LIKE_ENOUGH else None
 
 
 def _explain(error: ErrorDetails) -> Iterator[Problem]:
@@ -64,8 +63,8 @@ def _unknown_key(location: Location, value: object) -> Problem:
     model = model_at(location[:-1])
     known = list(fields(model)) if model is not None else []
     near = nearest(key, known)
-    elsewhere = [path for path in places().get(plain(key), ()) if plain(near) != plain(key)]
-    if similarity(key, near) >= _LIKE_ENOUGH and not elsewhere:
+    elsewhere = near_places(key, location[:-1]) if plain(near) != plain(key) else []
+    if similarity(key, near) >= LIKE_ENOUGH and not elsewhere:
         cure = f'write "{near}"'
     elif elsewhere:
         cure = f'move it to {" or ".join(elsewhere)}; the nearest key here is "{near}"'

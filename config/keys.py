@@ -1,27 +1,31 @@
-"""The keys that a document may have at each place, and the nearest one to a wrong key."""
+"""The keys that a document may have at each place."""
 
 from __future__ import annotations
 
-import difflib
 import typing
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from functools import cache
+from itertools import takewhile
 
 from pydantic.fields import FieldInfo
 
 from config.cluster import Cluster
 from config.model import Model
+from config.nearness import plain
 from config.problem import Location
 
 
 def model_at(location: Location) -> type[Model] | None:
     """The model that describes the mapping at a place, or None where there is none."""
     model: type[Model] | None = Cluster
+    named = False  # the step before was a mapping of names to models
     for step in location:
-        if isinstance(step, int):
+        if isinstance(step, int) or named:
+            named = False
             continue
         field = fields(model).get(step) if model is not None else None
         model = _model_in(field.annotation) if field is not None else None
+        named = field is not None and model is not None and _is_mapping(field.annotation)
     return model
 
 
@@ -41,19 +45,22 @@ def fields(model: type[Model]) -> dict[str, FieldInfo]:
     return {field.alias or name: field for name, field in model.model_fields.items()}
 
 
-def nearest(word: str, words: Iterable[str]) -> str:
-    """The word most like `word`: by the longest matching parts, capital letters not counting."""
-    return max(words, key=lambda known: similarity(word, known))
-
-
-def similarity(one: str, other: str) -> float:
-    """From 0 (nothing in common) to 1 (the same but for capitals, '-' and '_')."""
-    return difflib.SequenceMatcher(None, plain(one), plain(other), autojunk=False).ratio()
-
-
-def plain(word: str) -> str:
-    """A key without capitals and separators: `gpus_per_node` as `gpuspernode`."""
-    return word.lower().replace("-", "").replace("_", "")
+def near_places(key: str, location: Location) -> list[str]:
+    """Where a key may stand, of all such places those nearest to a location."""
+    here = [str(step) for step in location]
+    found = [
+        (
+            sum(
+                1
+                for _ in takewhile(lambda pair: pair[0] == pair[1], zip(here, steps, strict=False))
+            ),
+            path,
+        )
+        for path in places().get(plain(key), ())
+        for steps in [path.replace("[]", "").split(".")]
+    ]
+    best = max((shared for shared, _ in found), default=0)
+    return [path for shared, path in found if shared == best]
 
 
 @cache
@@ -71,6 +78,7 @@ def _walk(model: type[Model], prefix: str) -> Iterator[tuple[str, str]]:
         below = _model_in(field.annotation)
         if below is not None:
             step = "[]." if _is_list(field.annotation) else "."
+            step = ".<name>." if _is_mapping(field.annotation) else step
             yield from _walk(below, f"{prefix}{key}{step}")
 
 
@@ -85,3 +93,7 @@ def _model_in(annotation: object) -> type[Model] | None:
 
 def _is_list(annotation: object) -> bool:
     return typing.get_origin(annotation) is tuple
+
+
+def _is_mapping(annotation: object) -> bool:
+    return typing.get_origin(annotation) is dict

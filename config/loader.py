@@ -10,13 +10,16 @@ from pydantic import ValidationError
 from config.cluster import Cluster, with_derived_defaults
 from config.cross import Parts
 from config.cross import problems as cross_problems
+from config.device_plugin import DevicePlugin
 from config.driver import Driver
+from config.gpu_operator import GpuOperator
 from config.host import Host
 from config.inventory import own_problems
 from config.model import Model
 from config.platform import Platform
 from config.pool import Pool
 from config.problem import ConfigError, Problem, problem, show
+from config.runtime import Runtime
 
 _WANTED = "a mapping with version, kubernetes, pools and platform"
 
@@ -56,6 +59,9 @@ def _parts(document: Mapping[str, Any]) -> Parts:
         hosts=hosts,
         platform=Platform(platform) if platform in tuple(Platform) else None,
         driver=driver,
+        runtime=_one(Runtime, document.get("runtime", {})),
+        device_plugin=_one(DevicePlugin, document.get("devicePlugin", {})),
+        gpu_operator=_one(GpuOperator, document.get("gpuOperator", {})),
         given=frozenset(document),
         complete=isinstance(declared, list | tuple) and len(pools) == len(declared),
     )

@@ -48,6 +48,37 @@ def _dns_label(text: str) -> str:
     return text
 
 
+def _dns_subdomain(text: str) -> str:
+    if not is_dns_subdomain(text):
+        raise refuse(
+            show(text),
+            "an RFC 1123 subdomain in lower case, at most 253 characters",
+            "write the object's name as `kubectl get` prints it",
+        )
+    return text
+
+
+def _own_namespace(text: str) -> str:
+    _dns_label(text)
+    if text == "default" or text.startswith("kube-"):
+        raise refuse(
+            show(text),
+            "a namespace of its own: it is made with the stack and goes with it",
+            "leave it out, or write another name",
+        )
+    return text
+
+
+def _config_name(text: str) -> str:
+    if text == "config" or _QUALIFIED_NAME.fullmatch(text) is None:
+        raise refuse(
+            show(text),
+            "a name that is a label value, and not config, which is the default's",
+            "choose a name such as mig-single",
+        )
+    return text
+
+
 def _pool_name(text: str) -> str:
     if not is_dns_label(text) or len(text) > POOL_NAME_LIMIT:
         raise refuse(
@@ -115,7 +146,10 @@ def own_key(text: str) -> str:
     return text
 
 
+ConfigName = Annotated[Text, AfterValidator(_config_name)]
 DnsLabel = Annotated[Text, AfterValidator(_dns_label)]
+DnsSubdomain = Annotated[Text, AfterValidator(_dns_subdomain)]
+OwnNamespace = Annotated[Text, AfterValidator(_own_namespace)]
 PoolName = Annotated[Text, AfterValidator(_pool_name)]
 NodeName = Annotated[Text, AfterValidator(_node_name)]
 LabelKey = Annotated[Text, AfterValidator(qualified_key)]

@@ -7,15 +7,15 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, Field, model_validator
 
+from config.devices import GPU_LIMIT, MigCount, Profile, UnhealthyDevices
 from config.model import Freeze, FrozenDict, Text, Whole
-from config.names import LabelKey, LabelValue, OwnLabelKey, PoolName
+from config.names import LabelKey, LabelValue, NodeName, OwnLabelKey, PoolName
 from config.node_range import NODE_LIMIT, expand
 from config.overrides import Overrides
 from config.problem import refuse, show
 from config.ssh import Reach
 from config.taint import GPU_TAINT, Taint
 
-GPU_LIMIT = 16  # an HGX-2 board set; no NVIDIA server has more
 GPU_LABELS: FrozenDict[str, str] = FrozenDict({"nvidia.com/gpu": "true"})
 
 
@@ -100,6 +100,14 @@ class Pool(Overrides):
         default=Reach(), description="a mapping: how the pool's hosts are reached, over the stack's"
     )
 
+    mig: Annotated[dict[Profile, MigCount], Freeze] = Field(
+        default=FrozenDict(),
+        description="a mapping of MIG profiles to devices per GPU, such as 1g.5gb: 7",
+    )
+    unhealthy_devices: Annotated[dict[NodeName, UnhealthyDevices], Freeze] = Field(
+        default=FrozenDict(), description="a mapping of node names to GPUs that are left out"
+    )
+
     @model_validator(mode="before")
     @classmethod
     def _plain_without_gpus(cls, data: Any) -> Any:
@@ -137,6 +145,38 @@ class Pool(Overrides):
         """The names, ranges written out; empty for a pool that finds its nodes by label."""
         return tuple(name for pattern in self.nodes or () for name in expand(pattern))
 
+    @model_validator(mode="after")
+    def _devices_are_there(self) -> Pool:
+        if self.mig and not self.gpus_per_node:
+            raise refuse("mig in a pool without GPUs", "GPUs that can be divided", "remove mig")
+        for node, devices in self.unhealthy_devices.items():
+            if self.nodes is not None and node not in self.node_names():
+                raise refuse(
+                    f"unhealthyDevices of {show(node)}, which is not in the pool",
+                    "nodes of this pool",
+                    "correct the name, or move it to the node's pool",
+                )
+            if self.selector is not None:
+                raise refuse(
+                    "unhealthyDevices in a pool by selector",
+                    "nodes by name: a GPU is left out on one node",
+                    "name the node in a pool of its own",
+                )
+            wrong = [index for index in devices.index if index >= self.gpus_per_node]
+            if wrong:
+                raise refuse(
+                    f"GPU {wrong[0]} of {show(node)}",
+                    f"an index from 0 to {self.gpus_per_node - 1}",
+                    "take the index that `nvidia-smi -L` shows on that node",
+                )
+            if len(devices.index) == self.gpus_per_node:
+                raise refuse(
+                    f"all {self.gpus_per_node} GPUs of {show(node)}",
+                    "a node with GPUs left",
+                    "take the node out of the pool",
+                )
+        return self
+
     @property
     def size(self) -> int:
         """How many nodes the pool must have."""
@@ -144,5 +184,6 @@ class Pool(Overrides):
 
     @property
     def gpus(self) -> int:
-        """How many GPUs the pool's nodes have together."""
-        return self.size * self.gpus_per_node
+        """How many GPUs the pool's nodes offer together: without those left out."""
+        left_out = sum(len(each.index) for each in self.unhealthy_devices.values())
+        return self.size * self.gpus_per_node - left_out

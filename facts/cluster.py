@@ -49,11 +49,11 @@ def validation_drift(members: list[Json], document: Json, job: Json | None) -> s
         return "no validation Job in the cluster"
     if not job["metadata"].get("annotations", {}).get(VALIDATED):
         return "an earlier validation did not finish"
-    declared = document["gpus"]
     short = [
-        f"{node['metadata']['name']} offers {gpus(node)} of {declared} GPUs"
+        f"{node['metadata']['name']} offers {gpus(node, resource=name)} of {declared} {name}"
         for node in members
-        if gpus(node) != declared
+        for name, declared in document["resources"].items()
+        if gpus(node, resource=name) != declared
     ]
     return _some(short) or None
 

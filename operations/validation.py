@@ -7,7 +7,8 @@ log, compares each node's allocatable with what is declared, and removes the fin
 none holds a GPU. The Job itself stays, marked by the annotation `VALIDATED`.
 
 Input: ``context``, ``pool``, ``nodes`` or ``selector`` with ``count``, ``gpus`` (per node),
-``namespace``, ``job``, ``timeoutSeconds``, ``manager``.
+``resources`` (what each node offers, by name), ``namespace``, ``job``, ``timeoutSeconds``,
+``manager``.
 """
 
 from __future__ import annotations
@@ -17,7 +18,8 @@ import time
 from dataclasses import dataclass
 
 from facts.api import APPLY, JSON_PATCH, Client, ClusterError, Json, Refused, connect, gather
-from facts.nodes import GPU, gpus, pool_members, simulated
+from facts.nodes import GPU, pool_members, simulated
+from facts.nodes import gpus as offered
 
 from ._program import main
 
@@ -62,12 +64,23 @@ def verdict(pod: Json, log: str) -> str:
     return ""
 
 
-def shortfall(node: Json, declared: int) -> str:
-    """How a node's GPUs differ from what is declared; empty when they agree."""
-    allocatable, capacity = gpus(node), gpus(node, "capacity")
+def shortfall(node: Json, gpus: int, resources: dict[str, int]) -> str:
+    """How what a node offers differs from what is declared; empty when they agree.
+
+    ``resources``: the count of each resource; of ``nvidia.com/gpu`` it is ``gpus``, unless the
+    GPUs are shared or divided.
+    """
+    differences = (_difference(node, name, count, gpus) for name, count in resources.items())
+    return "; ".join(filter(None, differences))
+
+
+def _difference(node: Json, resource: str, declared: int, gpus: int) -> str:
+    allocatable = offered(node, resource=resource)
+    capacity = offered(node, "capacity", resource)
     if allocatable == declared == capacity:
         return ""
-    found = f"{allocatable} of {declared} GPUs allocatable"
+    what = "GPUs" if (resource, declared) == (GPU, gpus) else resource
+    found = f"{allocatable} of {declared} {what} allocatable"
     if capacity > allocatable:
         return f"{found} (capacity {capacity}: {capacity - allocatable} unhealthy or withdrawn)"
     return found
@@ -232,7 +245,10 @@ async def count(document: Json) -> Json:
         if not already:
             await counting.wait()
         members = pool_members(await client.list("nodes"), document)
-        short = {node["metadata"]["name"]: shortfall(node, declared) for node in members}
+        short = {
+            node["metadata"]["name"]: shortfall(node, declared, document["resources"])
+            for node in members
+        }
         failed = [o for o in counting.outcomes if o.problem or not (o.finished or already)]
         if any(short.values()) or failed:
             raise ClusterError(await _explain(counting, short, declared))
@@ -245,7 +261,7 @@ async def count(document: Json) -> Json:
             {
                 "name": node["metadata"]["name"],
                 "declared": declared,
-                "validated": gpus(node),
+                "validated": declared,
                 "simulated": simulated(node),
             }
             for node in members

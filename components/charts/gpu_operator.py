@@ -7,40 +7,177 @@ from __future__ import annotations
 
 from typing import Any
 
+import yaml
+
 import config
+from config.device_plugin import DEFAULT_CONFIG
+from config.extra_values import merged
+from config.gpu_operator import Distribution, Upgrade
+from config.value_table import series_of
 
 from ..pools import gpu_pools, tolerations
+from .images import NFD, sections
 
-#: What the chart and its subchart bring under ``crds/`` (v26.7.0; node-feature-discovery 0.19.0).
-DEFINITIONS = [
+PLUGIN_CONFIG_MAP = "gpu-cluster-plugin-configs"
+MIG_CONFIG_MAP = "gpu-cluster-mig-layouts"
+
+_DEFINITIONS = (
     "clusterpolicies.nvidia.com",
-    "computedomaincliques.resource.nvidia.com",
-    "computedomains.resource.nvidia.com",
-    "gpuclusters.nvidia.com",
     "nodefeaturegroups.nfd.k8s-sigs.io",
     "nodefeaturerules.nfd.k8s-sigs.io",
     "nodefeatures.nfd.k8s-sigs.io",
     "nvidiadrivers.nvidia.com",
-]
+)
+_SINCE_V26_7 = (
+    "computedomaincliques.resource.nvidia.com",
+    "computedomains.resource.nvidia.com",
+    "gpuclusters.nvidia.com",
+)
+
+#: containerd of Rancher's distributions (NVIDIA/gpu-operator#623). Never their config.toml.tmpl:
+#: it stands instead of what they write at each start, and breaks the node then (#992).
+_RANCHER = {
+    "CONTAINERD_SOCKET": "/run/k3s/containerd/containerd.sock",
+    "CONTAINERD_CONFIG": "/var/lib/rancher/{name}/agent/etc/containerd/config.toml",
+}
+
+
+def definitions(version: str) -> list[str]:
+    """What the chart and its subchart bring under ``crds/``."""
+    return sorted((*_DEFINITIONS, *(_SINCE_V26_7 if not version.startswith("v26.3.") else ())))
 
 
 def values(cluster: config.Cluster, operator: config.GpuOperator) -> dict[str, Any]:
-    """Helm values for a configuration.
-
-    ``toolkit.env`` RUNTIME_CONFIG_SOURCE=file keeps the drop-in's version at the root's: read from
-    the daemon it would be migrated to version 4, which containerd 2.3 refuses beside an older root
-    (NVIDIA/gpu-operator#2646).
-    """
-    driver: dict[str, Any] = {"enabled": cluster.driver.managed_by_operator}
-    if cluster.driver.managed_by_operator and cluster.driver.version:
-        driver["version"] = cluster.driver.version
-    toolkit: dict[str, Any] = {"enabled": operator.toolkit}
-    if operator.toolkit:
-        toolkit["env"] = [{"name": "RUNTIME_CONFIG_SOURCE", "value": "file"}]
-    return {
-        "driver": driver,
-        "toolkit": toolkit,
-        "cdi": {"enabled": cluster.runtime.cdi},
+    """Helm values for a configuration."""
+    result: dict[str, Any] = {
+        "driver": _driver(cluster, operator),
+        "toolkit": _toolkit(operator),
+        "cdi": {"enabled": cluster.runtime.cdi, "nriPluginEnabled": operator.nri},
+        "nfd": {"enabled": operator.nfd},
+        "mig": {"strategy": str(operator.mig_strategy)},
         "daemonsets": {"tolerations": tolerations(gpu_pools(cluster))},
         "dcgmExporter": {"serviceMonitor": {"enabled": False}},
     }
+    if operator.sandbox:
+        result["sandboxWorkloads"] = {
+            "enabled": True,
+            "defaultWorkload": str(operator.sandbox.default_workload),
+            "mode": str(operator.sandbox.mode),
+        }
+    if operator.device_plugin:
+        files = operator.device_plugin.files()
+        result["devicePlugin"] = {
+            "config": {
+                "create": True,
+                "name": PLUGIN_CONFIG_MAP,
+                "default": DEFAULT_CONFIG,
+                "data": {name: _text(file) for name, file in files.items()},
+            }
+        }
+    if layouts := mig_layouts(cluster):
+        result["migManager"] = {
+            "config": {
+                "create": True,
+                "name": MIG_CONFIG_MAP,
+                "default": "all-disabled",
+                "data": {"config.yaml": _text({"version": "v1", "mig-configs": layouts})},
+            }
+        }
+    return merged(_registry(cluster, result), operator.extra_values)
+
+
+def mig_layouts(cluster: config.Cluster) -> dict[str, Any]:
+    """A layout per pool with MIG devices, named as the pool, and one without any.
+
+    Format: NVIDIA/mig-parted, api/spec/v1. A ConfigMap of ours stands instead of the one that MIG
+    manager makes from the hardware, so ``all-disabled`` has to be in it.
+    """
+    found = {
+        pool.name: [{"devices": "all", "mig-enabled": True, "mig-devices": dict(pool.mig)}]
+        for pool in cluster.pools
+        if pool.mig
+    }
+    return {"all-disabled": [{"devices": "all", "mig-enabled": False}], **found} if found else {}
+
+
+def _text(document: dict[str, Any]) -> str:
+    return str(yaml.safe_dump(document, sort_keys=False))
+
+
+def _driver(cluster: config.Cluster, operator: config.GpuOperator) -> dict[str, Any]:
+    driver = cluster.driver
+    if not driver.managed_by_operator:
+        return {"enabled": False}
+    result: dict[str, Any] = {
+        "enabled": True,
+        "kernelModuleType": str(driver.kernel_module_type),
+        "usePrecompiled": driver.precompiled,
+        "nvidiaDriverCRD": {"enabled": driver.resource},
+    }
+    for key in ("version", "repository", "image"):
+        if getattr(driver, key):
+            result[key] = getattr(driver, key)
+    if operator.vgpu:
+        result["licensingConfig"] = {"secretName": operator.vgpu.license_secret}
+        result["nvidiaDriverCRD"]["driverType"] = "vgpu"
+    if operator.upgrade:
+        result["upgradePolicy"] = _upgrade(operator.upgrade)
+    return result
+
+
+def _upgrade(upgrade: Upgrade) -> dict[str, Any]:
+    drain = upgrade.drain.model_dump(by_alias=True) if upgrade.drain else {}
+    return {
+        "autoUpgrade": upgrade.automatic,
+        "maxParallelUpgrades": upgrade.parallel,
+        "maxUnavailable": upgrade.max_unavailable,
+        "waitForCompletion": upgrade.wait.model_dump(by_alias=True),
+        "gpuPodDeletion": upgrade.pod_deletion.model_dump(by_alias=True),
+        "drain": {"enable": upgrade.drain is not None, **drain},
+    }
+
+
+def _toolkit(operator: config.GpuOperator) -> dict[str, Any]:
+    """``RUNTIME_CONFIG_SOURCE=file`` keeps the drop-in's version at the root's: read from the
+    daemon it would be migrated to version 4, which containerd 2.3 refuses beside an older root
+    (NVIDIA/gpu-operator#2646).
+    """
+    if not operator.toolkit:
+        return {"enabled": False}
+    paths = _RANCHER if operator.distribution is not Distribution.PLAIN else {}
+    environment = {
+        "RUNTIME_CONFIG_SOURCE": "file",
+        **{name: path.format(name=operator.distribution) for name, path in paths.items()},
+    }
+    return {
+        "enabled": True,
+        "env": [{"name": name, "value": value} for name, value in environment.items()],
+    }
+
+
+def _registry(cluster: config.Cluster, values: dict[str, Any]) -> dict[str, Any]:
+    """The same values with every image from the private registry."""
+    registry = cluster.registry
+    series = series_of(cluster.gpu_operator.version)
+    for section in sections():
+        if series not in map(series_of, section.versions):
+            continue
+        found: dict[str, Any] = {}
+        own = section.path == "driver" and cluster.driver.repository
+        if registry.mirror and not own:
+            found["repository"] = registry.rewritten(section.repository)
+        if registry.pull_secret and section.secrets:
+            found["imagePullSecrets"] = [registry.pull_secret]
+        values = merged(values, _nested(section.path, found)) if found else values
+    nfd: dict[str, Any] = {}
+    if registry.mirror:
+        nfd["image"] = {"repository": registry.rewritten(NFD)}
+    if registry.pull_secret:
+        nfd["imagePullSecrets"] = [{"name": registry.pull_secret}]
+    return merged(values, {"node-feature-discovery": nfd}) if nfd else values
+
+
+def _nested(path: str, value: dict[str, Any]) -> dict[str, Any]:
+    for step in reversed(path.split(".")):
+        value = {step: value}
+    return value

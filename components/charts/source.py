@@ -15,20 +15,23 @@ REPOSITORIES = {
 }
 
 
-def chart_arguments(charts: config.Charts, chart: str, version: str) -> dict[str, Any]:
-    """Inputs of a ``Release`` that say which chart it installs.
+def location(charts: config.Charts, chart: str) -> str:
+    """Where a chart comes from: a folder, an OCI reference or the address of a repository.
 
     Args:
-        charts: ``directory`` of the stack file; `GPU_CHARTS` in the environment goes before it, so
-            that one stack can be tried on other charts without an edit.
+        charts: of the stack file; `GPU_CHARTS` in the environment goes before its ``directory``
+            and ``oci``, so that one stack can be tried on other charts without an edit.
         chart: name of the chart, a key of `REPOSITORIES`.
-        version: version of the chart.
     """
     directory = os.environ.get("GPU_CHARTS") or charts.directory
     if directory:
-        return {"chart": f"{directory.rstrip('/')}/{chart}"}
-    return {
-        "chart": chart,
-        "version": version,
-        "repositoryOpts": {"repo": REPOSITORIES[chart]},
-    }
+        return f"{directory.rstrip('/')}/{chart}"
+    return f"{charts.oci}/{chart}" if charts.oci else REPOSITORIES[chart]
+
+
+def chart_arguments(charts: config.Charts, chart: str, version: str) -> dict[str, Any]:
+    """Inputs of a ``Release`` that say which chart it installs, at which version."""
+    place = location(charts, chart)
+    if place == REPOSITORIES[chart]:
+        return {"chart": chart, "version": version, "repositoryOpts": {"repo": place}}
+    return {"chart": place, **({"version": version} if place.startswith("oci://") else {})}

@@ -17,7 +17,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import config
-from config.keys import fields, similarity
+from config.keys import fields
+from config.nearness import similarity
 from config.model import Model
 from tests.unit.fixtures.documents import KEYS, RSA, document, refused
 
@@ -122,7 +123,11 @@ def test_a_full_document_is_read_whole() -> None:
     cluster = config.load(FULL)
     assert cluster.kubernetes.identifier == "i"
     assert cluster.ssh.bastion is not None
-    assert cluster.device_plugin.config.replicas() == 4
+    assert cluster.device_plugin.config.offered("nvidia.com/gpu", 8) == (
+        "nvidia.com/gpu",
+        32,
+        False,
+    )
     assert cluster.device_plugin.config.document() == {
         "version": "v1",
         "flags": {
@@ -292,7 +297,9 @@ def test_warnings_name_what_will_not_do_what_was_meant() -> None:
     hosts[1]["hostKey"] = RSA
     flags = {"plugin": {"deviceListStrategy": "cdi-annotations"}}
     cluster = config.load(
-        document(pools=pools, hosts=hosts, devicePlugin={"config": {"flags": flags}})
+        document(
+            pools=pools, hosts=hosts, devicePlugin={"presence": "nfd", "config": {"flags": flags}}
+        )
     )
     assert [warning.path for warning in cluster.warnings()] == [
         "pools[0].taints[0]",

@@ -83,11 +83,13 @@ def test_lost_labels_and_taints_are_found_by_node() -> None:
 
 
 def test_a_validation_holds_only_while_all_gpus_are_offered() -> None:
-    document = {"gpus": 8}
+    document = {"gpus": 8, "resources": {"nvidia.com/gpu": 8}}
     validated = {"metadata": {"annotations": {"gpu-cluster/validated": "1"}}}
     whole, short = node("gpu-1", allocatable=8), node("gpu-2", allocatable=7)
     assert validation_drift([whole], document, validated) is None
-    assert validation_drift([whole, short], document, validated) == "gpu-2 offers 7 of 8 GPUs"
+    assert validation_drift([whole, short], document, validated) == (
+        "gpu-2 offers 7 of 8 nvidia.com/gpu"
+    )
     assert validation_drift([whole], document, {"metadata": {}}) is not None
     assert validation_drift([whole], document, None) == "no validation Job in the cluster"
 
@@ -109,9 +111,11 @@ def test_only_a_pod_that_succeeds_and_says_so_counts(phase: str, log: str, part:
 
 
 def test_a_node_counts_only_with_exactly_the_declared_gpus() -> None:
-    assert shortfall(node("n", allocatable=8), 8) == ""
-    assert shortfall(node("n", allocatable=9), 8) != ""
-    assert "1 unhealthy or withdrawn" in shortfall(node("n", allocatable=7, capacity=8), 8)
+    assert shortfall(node("n", allocatable=8), 8, {"nvidia.com/gpu": 8}) == ""
+    assert shortfall(node("n", allocatable=9), 8, {"nvidia.com/gpu": 8}) != ""
+    assert "1 unhealthy or withdrawn" in shortfall(
+        node("n", allocatable=7, capacity=8), 8, {"nvidia.com/gpu": 8}
+    )
 
 
 def test_values_are_the_same_whether_absent_null_or_empty() -> None:

@@ -1,0 +1,166 @@
+"""Which images and charts a configuration needs, and where they are taken from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+import config
+from config.value_table import series_of
+
+from .source import location
+
+NFD = "registry.k8s.io/nfd/node-feature-discovery"
+
+
+@dataclass(frozen=True)
+class Image:
+    """One image. `name`: where it is taken from; `upstream`: where its maker publishes it.
+
+    `digest`: empty where it is not known. `note`: what the name leaves open.
+    """
+
+    name: str
+    upstream: str
+    digest: str = ""
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Chart:
+    """One chart: its name, version, and where it is taken from."""
+
+    name: str
+    version: str
+    source: str
+
+
+@dataclass(frozen=True)
+class Section:
+    """One section of the operator's values with an image of its own."""
+
+    path: str
+    repository: str
+    image: str
+    secrets: bool
+    versions: Mapping[str, str]
+
+
+class UnknownImages(Exception):
+    """A chart version of which no list of images is known."""
+
+
+@cache
+def _facts() -> dict[str, Any]:
+    facts: dict[str, Any] = yaml.safe_load(Path(__file__).with_name("images.yaml").read_text())
+    return facts
+
+
+@cache
+def sections() -> tuple[Section, ...]:
+    """The sections of the operator's values that name an image."""
+    return tuple(
+        Section(**{"path": path, "secrets": True, **each})
+        for path, each in _facts()["operator"].items()
+    )
+
+
+def needed(cluster: config.Cluster) -> tuple[Image, ...]:
+    """Every image, once, in the order in which they are first needed.
+
+    Raises:
+        UnknownImages: the operator's version is none of those whose images are known.
+    """
+    found = dict.fromkeys((*_platform(cluster), cluster.validation.image))
+    return tuple(_image(cluster, upstream) for upstream in found)
+
+
+def charts(cluster: config.Cluster) -> tuple[Chart, ...]:
+    """The charts of the platform."""
+    if cluster.platform is config.Platform.GPU_OPERATOR:
+        name, version = "gpu-operator", cluster.gpu_operator.version
+    else:
+        name, version = "nvidia-device-plugin", cluster.device_plugin.version
+    return (Chart(name, version, location(cluster.charts, name)),)
+
+
+def _image(cluster: config.Cluster, upstream: str) -> Image:
+    own = cluster.driver.repository is not None and upstream.startswith(cluster.driver.repository)
+    name = upstream if own else cluster.registry.rewritten(upstream)
+    reference, _, note = upstream.partition(" ")
+    return Image(name.partition(" ")[0], reference, _facts()["digests"].get(reference, ""), note)
+
+
+def _platform(cluster: config.Cluster) -> Iterator[str]:
+    if cluster.platform is config.Platform.GPU_OPERATOR:
+        yield from _operator(cluster)
+    else:
+        plugin = cluster.device_plugin
+        yield f"nvcr.io/nvidia/k8s-device-plugin:v{plugin.version}"
+        if plugin.presence is config.Presence.NFD:
+            yield f"{NFD}:{_facts()['nfd'][series_of(plugin.version)]}"
+
+
+def _operator(cluster: config.Cluster) -> Iterator[str]:
+    operator, extra = cluster.gpu_operator, cluster.gpu_operator.extra_values
+    on = _switches(cluster)
+    for section in sections():
+        given: Mapping[str, Any] = extra
+        for step in section.path.split("."):
+            given = given.get(step) or {}
+        if not given.get("enabled", on.get(section.path, False)):
+            continue
+        if operator.version not in section.versions and "version" not in given:
+            raise UnknownImages(
+                f"gpuOperator.version: found {operator.version}; wanted: a version whose images "
+                f"are known ({', '.join(section.versions)}); cure: take one of them"
+            )
+        repository = given.get("repository", section.repository)
+        image, version = (
+            given.get("image", section.image),
+            given.get("version", section.versions.get(operator.version, "")),
+        )
+        if section.path == "driver":
+            yield _driver(cluster, version)
+        else:
+            yield f"{repository}/{image}:{version}"
+    if operator.nfd:
+        yield f"{NFD}:{_facts()['nfd'][series_of(operator.version)]}"
+
+
+def _driver(cluster: config.Cluster, version: str) -> str:
+    """The driver's image: the operator adds each node's OS to the tag, precompiled its kernel."""
+    driver = cluster.driver
+    repository = driver.repository or "nvcr.io/nvidia"
+    tag = driver.version or version
+    rest = "<kernel>-<os>" if driver.precompiled else "<os>"
+    return (
+        f"{repository}/{driver.image or 'driver'}:{tag}-{rest} "
+        f"one for each {'kernel and ' if driver.precompiled else ''}OS of the nodes,"
+        f" such as {tag}-{'6.8.0-31-generic-' if driver.precompiled else ''}ubuntu24.04"
+    )
+
+
+def _switches(cluster: config.Cluster) -> dict[str, bool]:
+    """Which sections' images run, by the chart's defaults and our settings."""
+    operator, driver = cluster.gpu_operator, cluster.driver.managed_by_operator
+    always = ("operator", "validator", "devicePlugin", "gfd", "dcgmExporter", "migManager")
+    sandbox = operator.sandbox is not None
+    mode = operator.sandbox.mode.value if operator.sandbox else ""
+    return {
+        **dict.fromkeys(always, True),
+        "driver": driver,
+        "driver.manager": driver,
+        "toolkit": operator.toolkit,
+        "vgpuDeviceManager": sandbox,
+        "vfioManager": sandbox,
+        "vfioManager.driverManager": sandbox,
+        "sandboxDevicePlugin": sandbox and mode == "kubevirt",
+        "kataSandboxDevicePlugin": sandbox and mode == "kata",
+        "ccManager": sandbox and mode == "kata",
+    }

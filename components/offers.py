@@ -1,0 +1,57 @@
+"""What a node of a pool offers: whole GPUs, MIG devices, or replicas of either."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import config
+from config.device_plugin import CONFIG_LABEL
+from config.device_plugin_config import GPU
+from config.gpu_operator import OperatorPlugin
+
+
+@dataclass(frozen=True)
+class Offer:
+    """One extended resource of a node.
+
+    Attributes:
+        resource: its name.
+        count: how much of it a node offers.
+        ask: how much of it one pod may ask for to reach all of it; 1 where replicas are given
+            out one at a time.
+    """
+
+    resource: str
+    count: int
+    ask: int
+
+
+def plugin_file(cluster: config.Cluster, pool: config.Pool) -> config.DevicePluginConfig:
+    """The device plugin's configuration on a pool's nodes."""
+    name = pool.labels.get(CONFIG_LABEL)
+    if cluster.platform is config.Platform.GPU_OPERATOR:
+        return (cluster.gpu_operator.device_plugin or OperatorPlugin()).config_named(name)
+    return cluster.device_plugin.config_named(name)
+
+
+def offers(cluster: config.Cluster, pool: config.Pool) -> tuple[Offer, ...]:
+    """What each node of a pool offers.
+
+    A MIG device is ``nvidia.com/gpu`` under the strategy ``single`` and
+    ``nvidia.com/mig-<profile>`` under ``mixed``, with ``.`` for the ``+`` of a profile's attributes
+    (k8s-device-plugin v0.20.0, internal/rm and its README "MIG").
+    """
+    file = plugin_file(cluster, pool)
+    strategy = file.flags.mig_strategy
+    if cluster.platform is config.Platform.GPU_OPERATOR:
+        strategy = cluster.gpu_operator.mig_strategy
+    devices = {GPU: pool.gpus_per_node}
+    if pool.mig and strategy is config.MigStrategy.MIXED:
+        devices = {
+            f"nvidia.com/mig-{profile.replace('+', '.')}": number * pool.gpus_per_node
+            for profile, number in pool.mig.items()
+        }
+    elif pool.mig:
+        devices = {GPU: sum(pool.mig.values()) * pool.gpus_per_node}
+    found = (file.offered(resource, count) for resource, count in devices.items())
+    return tuple(Offer(name, count, 1 if alone else count) for name, count, alone in found)

@@ -1,0 +1,61 @@
+"""Parts of a node's GPUs: MIG devices, and those that get no pods."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated
+
+from pydantic import AfterValidator, Field, model_validator
+
+from config.model import Model, Text, Whole
+from config.problem import refuse, show
+
+GPU_LIMIT = 16  # an HGX-2 board set; no NVIDIA server has more
+
+_PROFILE = re.compile(r"[1-9]\d?(c\.[1-9]\d?)?g\.\d{1,3}gb([+-][a-z0-9.]+)*")
+
+
+def _profile(text: str) -> str:
+    if _PROFILE.fullmatch(text) is None:
+        raise refuse(
+            show(text), "a MIG profile such as 1g.5gb", "write one of `nvidia-smi mig -lgip`"
+        )
+    return text
+
+
+Profile = Annotated[Text, AfterValidator(_profile)]
+MigCount = Annotated[
+    Whole, Field(ge=1, le=7, description="a whole number from 1 to 7, devices of one GPU")
+]
+
+
+class UnhealthyDevices(Model):
+    """GPUs of one node that get no pods: the list that document 001 keeps on the node itself.
+
+    `uuid` is refused: NVIDIA's plugin has no list of devices to leave out. It gets those that it
+    may see, which follow from the index and the number of GPUs, but not from a UUID.
+    """
+
+    index: tuple[Annotated[Whole, Field(ge=0, le=GPU_LIMIT)], ...] = Field(
+        default=(),
+        description="a list of indexes, as `nvidia-smi -L` counts them",
+        examples=["[3]"],
+    )
+    uuid: tuple[Text, ...] = Field(default=(), description="a list of UUIDs")
+
+    @model_validator(mode="after")
+    def _by_index(self) -> UnhealthyDevices:
+        if self.uuid:
+            raise refuse(
+                f"uuid {show(self.uuid[0])}",
+                "the GPU's index: no plugin of NVIDIA's reads unhealthyDevices.json, and the GPUs"
+                " that remain can be named by index only",
+                "write `index` with the number that `nvidia-smi -L` shows before this UUID",
+            )
+        if len(set(self.index)) != len(self.index) or not self.index:
+            raise refuse(
+                "an index twice" if self.index else "no index",
+                "each GPU that is left out once",
+                "write index: [3], for example",
+            )
+        return self

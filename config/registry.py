@@ -1,0 +1,32 @@
+"""A private registry that stands for all others."""
+
+from __future__ import annotations
+
+from pydantic import Field
+
+from config.image import Repository, path_of
+from config.model import Model
+from config.names import DnsSubdomain
+
+
+class Registry(Model):
+    """`mirror`: every image is taken from there, under its own path: `nvcr.io/nvidia/driver:1`
+    from `registry.example.com/gpu` is `registry.example.com/gpu/nvidia/driver:1`.
+
+    `pullSecret`: the name of the Secret with its credentials, in each namespace of ours. It is
+    made there from the stack's secret `gpu-cluster:registryCredentials` (a Docker configuration in
+    JSON) where that is set, and taken for there otherwise.
+    """
+
+    mirror: Repository | None = Field(
+        default=None,
+        description="a registry such as registry.example.com/gpu",
+        examples=["registry.example.com/gpu"],
+    )
+    pull_secret: DnsSubdomain | None = Field(
+        default=None, description="the name of a Secret", examples=["registry-credentials"]
+    )
+
+    def rewritten(self, image: str) -> str:
+        """An image, or the repository of one, where it is to be taken from."""
+        return f"{self.mirror}/{path_of(image)}" if self.mirror else image

@@ -1,0 +1,129 @@
+"""The types of a chart's values: what Helm's templates and Kubernetes make of each.
+
+A type is a word of `TYPES`, a choice of texts (`a|b`), or several of them joined by ` or `. Charts
+check little themselves: a template takes the text "false" for true, and a number for a version.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+_DURATION = re.compile(r"(\d+(\.\d+)?(ns|us|µs|ms|s|m|h))+")
+_SHARE = re.compile(r"\d+%?")
+
+
+@dataclass(frozen=True)
+class Type:
+    """`holds`: whether a value is of the type. `wanted`: the type in words."""
+
+    holds: Callable[[Any], bool]
+    wanted: str
+
+
+def _is(kind: type) -> Callable[[Any], bool]:
+    return lambda value: isinstance(value, kind)
+
+
+def _whole(value: Any) -> bool:
+    return type(value) is int and value >= 0
+
+
+def _matches(pattern: re.Pattern[str]) -> Callable[[Any], bool]:
+    return lambda value: isinstance(value, str) and pattern.fullmatch(value) is not None
+
+
+def _all(holds: Callable[[Any], bool]) -> Callable[[Any], bool]:
+    return lambda value: isinstance(value, list | tuple) and all(holds(item) for item in value)
+
+
+def _every(holds: Callable[[Any], bool]) -> Callable[[Any], bool]:
+    return lambda value: (
+        isinstance(value, Mapping)
+        and all(isinstance(key, str) and holds(item) for key, item in value.items())
+    )
+
+
+def _keys(*allowed: str, needed: tuple[str, ...] = ()) -> Callable[[Any], bool]:
+    return lambda value: (
+        isinstance(value, Mapping)
+        and set(value) <= set(allowed)
+        and all(key in value for key in needed)
+    )
+
+
+def _resources(value: Any) -> bool:
+    quantities = _every(lambda item: isinstance(item, str) or _whole(item))
+    return _keys("limits", "requests", "claims")(value) and all(
+        quantities(value[key]) for key in ("limits", "requests") if key in value
+    )
+
+
+def _probe(value: Any) -> bool:
+    numbers = ("initialDelaySeconds", "periodSeconds", "timeoutSeconds")
+    counts = ("failureThreshold", "successThreshold", "grpc")
+    return _keys(*numbers, *counts)(value)
+
+
+def _environment(value: Any) -> bool:
+    named = _keys("name", "value", "valueFrom", needed=("name",))
+    return _all(lambda item: named(item) and isinstance(item.get("value", ""), str))(value)
+
+
+_TOLERATION = ("key", "operator", "value", "effect", "tolerationSeconds")
+
+TYPES: Mapping[str, Type] = {
+    "truth": Type(_is(bool), "true or false, without quotes"),
+    "text": Type(_is(str), "a text; numbers in quotes"),
+    "path": Type(
+        lambda value: isinstance(value, str) and (not value or value.startswith("/")),
+        "an absolute path",
+    ),
+    "whole": Type(_whole, "a whole number, without quotes"),
+    "port": Type(lambda value: _whole(value) and 0 < value < 65536, "a port from 1 to 65535"),
+    "share": Type(
+        lambda value: _whole(value) or _matches(_SHARE)(value),
+        'a number of nodes or a share such as "25%"',
+    ),
+    "duration": Type(_matches(_DURATION), "a duration such as 15s"),
+    "pullPolicy": Type(
+        lambda value: value in ("Always", "IfNotPresent", "Never"), "Always, IfNotPresent or Never"
+    ),
+    "texts": Type(_all(_is(str)), "a list of texts"),
+    "names": Type(_all(_is(str)), "a list of names"),
+    "references": Type(_all(_keys("name", needed=("name",))), "a list of mappings with name"),
+    "objects": Type(_all(_is(Mapping)), "a list of mappings"),
+    "object": Type(_is(Mapping), "a mapping"),
+    "strings": Type(_every(_is(str)), "a mapping of texts to texts; numbers in quotes"),
+    "truths": Type(_every(_is(bool)), "a mapping of names to true or false"),
+    "env": Type(_environment, "a list of mappings with name and value, both texts"),
+    "resources": Type(_resources, "a mapping with limits and requests"),
+    "tolerations": Type(_all(_keys(*_TOLERATION)), "a list of tolerations"),
+    "probe": Type(_probe, "a mapping of a probe's seconds and thresholds"),
+    "null": Type(lambda value: value is None, "null"),
+}
+
+
+@cache
+def type_of(text: str) -> Type:
+    """The type that a table's text names. Raises `KeyError` for a word that is none."""
+    parts = [_one(part) for part in text.split(" or ")]
+    return Type(
+        lambda value: any(part.holds(value) for part in parts),
+        " or ".join(part.wanted for part in parts),
+    )
+
+
+def choices(text: str) -> tuple[str, ...]:
+    """The texts that a type's choice allows; empty where it is no choice."""
+    return tuple(word for part in text.split(" or ") if "|" in part for word in part.split("|"))
+
+
+def _one(text: str) -> Type:
+    if "|" not in text:
+        return TYPES[text]
+    words = text.split("|")
+    return Type(lambda value: value in words, f"{', '.join(words[:-1])} or {words[-1]}")
