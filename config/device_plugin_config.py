@@ -6,6 +6,7 @@ silently, and some known ones with a warning nobody reads, so both are refused h
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, Field, model_validator
@@ -30,8 +31,21 @@ def _resource(text: str) -> str:
     return text
 
 
+def _without(data: Any, key: str, wanted: str) -> Any:
+    """Refuses a key that the plugin reads, and drops with a warning (api/config/v1/config.go)."""
+    if isinstance(data, Mapping) and key in data:
+        raise refuse(f"{key}, which the plugin reads and then ignores", wanted, f"remove {key}")
+    return data
+
+
 class SharedResource(Model):
     """One resource that is offered several times."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _whole(cls, data: Any) -> Any:
+        data = _without(data, "rename", "renameByDefault, or the resource's own name")
+        return _without(data, "devices", "all devices of the resource")
 
     name: Annotated[Text, AfterValidator(_resource)] = Field(
         min_length=1, description=f"a resource name such as {GPU}", examples=[GPU]
@@ -109,6 +123,11 @@ class DevicePluginConfig(Model):
     flags: Flags = Field(default=Flags(), description="a mapping of flags")
     sharing: Sharing = Field(default=Sharing(), description="a mapping with timeSlicing or mps")
     imex: Imex | None = Field(default=None, description="a mapping with channelIDs")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _no_resources(cls, data: Any) -> Any:
+        return _without(data, "resources", "resource names as they are")
 
     @model_validator(mode="after")
     def _fit(self) -> Self:

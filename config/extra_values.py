@@ -31,12 +31,21 @@ def plain(value: Any) -> Any:
 
 
 def merged(base: Mapping[str, Any], extra: Mapping[str, Any]) -> dict[str, Any]:
-    """`base` with `extra` laid over it, mappings key by key as Helm lays values."""
+    """`base` with `extra` laid over it, mappings key by key as Helm lays values.
+
+    Lists are replaced as Helm replaces them, but for `env`: there each variable is laid over the
+    one of its name, so that one more variable doesn't take the others away.
+    """
     result = dict(base)
     for key, value in extra.items():
         below = result.get(key)
-        both = isinstance(below, Mapping) and isinstance(value, Mapping)
-        result[key] = merged(below or {}, value) if both else plain(value)
+        if isinstance(below, Mapping) and isinstance(value, Mapping):
+            result[key] = merged(below, value)
+        elif key == "env" and isinstance(below, list) and isinstance(value, list | tuple):
+            named = {each["name"]: plain(each) for each in (*below, *value)}
+            result[key] = list(named.values())
+        else:
+            result[key] = plain(value)
     return result
 
 

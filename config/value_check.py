@@ -29,12 +29,21 @@ def _check(
     for key, value in values.items():
         path = f"{prefix}.{key}" if prefix else str(key)
         here = (*at, str(key))
-        if path in table.values:
+        if "." in str(key):
+            yield _unknown(table, path, key, known, here)
+        elif path in table.values:
             yield from _leaf(table, path, value, here, decided)
         elif path in table.dead:
             yield from _dead(table, path, value, here)
         elif isinstance(value, Mapping) and table.leads_on(path):
             yield from _check(table, value, path, here, decided)
+        elif since := next((table.later[p] for p in table.later if _under(p, path)), None):
+            yield problem(
+                here,
+                f"{path}, which the chart reads since {since}",
+                f"a value that {table.chart} {table.series}.x reads",
+                f'write "version: {since}.0", or remove it',
+            )
         elif key in known:
             below = table.below(path)
             yield problem(
@@ -45,6 +54,10 @@ def _check(
             )
         else:
             yield _unknown(table, path, str(key), known, here)
+
+
+def _under(path: str, prefix: str) -> bool:
+    return path == prefix or path.startswith(f"{prefix}.")
 
 
 def _leaf(table: Table, path: str, value: Any, here: Location, decided: bool) -> Iterator[Problem]:

@@ -56,6 +56,8 @@ class Table:
     series: str
     values: Mapping[str, Value]
     dead: Mapping[str, Dead]
+    later: Mapping[str, str]
+    """Paths that only later series read, and the first that does."""
 
     def below(self, prefix: str) -> list[str]:
         """The keys that may follow a prefix, in the table's order."""
@@ -94,6 +96,7 @@ def _table(chart: str, series: str) -> Table:
     groups = document.get("groups", {})
     values: dict[str, Value] = {}
     dead: dict[str, Dead] = {}
+    later: dict[str, str] = {}
     for text, entry in document["paths"].items():
         facts = {"type": entry} if isinstance(entry, str) else entry
         there = order.index(series) >= order.index(facts.get("since", order[0]))
@@ -101,17 +104,20 @@ def _table(chart: str, series: str) -> Table:
         for path in _expand(text, groups):
             if there and not gone:
                 values[path] = Value(path, facts["type"], facts.get("setting"))
+            elif not there:
+                later[path] = facts["since"]
     for key, versions in document["subcharts"].items():
-        for path, value in _table("node-feature-discovery", versions[series]).values.items():
+        below = _table("node-feature-discovery", versions[series])
+        for path, value in below.values.items():
             values.setdefault(f"{key}.{path}", Value(f"{key}.{path}", value.type, value.setting))
-        for path, each in _table("node-feature-discovery", versions[series]).dead.items():
+        for path, each in below.dead.items():
             dead[f"{key}.{path}"] = Dead(f"{key}.{path}", each.was, each.instead)
     for text, facts in document["dead"].items():
         for path in _expand(text, groups):
-            if path not in values:
+            if not any(each == path or each.startswith(f"{path}.") for each in values):
                 unread = facts.get("unread", NOTHING)
                 dead[path] = Dead(path, facts["was"], facts["instead"], unread)
-    return Table(chart, series, values, dead)
+    return Table(chart, series, values, dead, later)
 
 
 @cache

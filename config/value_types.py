@@ -89,9 +89,6 @@ TYPES: Mapping[str, Type] = {
         'a number of nodes or a share such as "25%"',
     ),
     "duration": Type(_matches(_DURATION), "a duration such as 15s"),
-    "pullPolicy": Type(
-        lambda value: value in ("Always", "IfNotPresent", "Never"), "Always, IfNotPresent or Never"
-    ),
     "texts": Type(_all(_is(str)), "a list of texts"),
     "names": Type(_all(_is(str)), "a list of names"),
     "references": Type(_all(_keys("name", needed=("name",))), "a list of mappings with name"),

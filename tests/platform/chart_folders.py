@@ -1,0 +1,41 @@
+"""The charts that the tests run on: the stand-ins, and the real ones that `GPU_CHARTS` names."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+import config
+
+ROOT = Path(__file__).resolve().parents[2]
+STAND_INS = ROOT / "simulator" / "charts"
+CHARTS = ("gpu-operator", "nvidia-device-plugin")
+
+_REAL = os.environ.get("GPU_CHARTS", "")
+#: None where `GPU_CHARTS` names no folder, or the stand-ins.
+REAL = Path(_REAL).resolve() if _REAL and Path(_REAL).resolve() != STAND_INS else None
+
+FOLDERS = [
+    pytest.param(STAND_INS, id="stand-ins"),
+    pytest.param(
+        REAL,
+        id="real",
+        marks=pytest.mark.skipif(REAL is None, reason="GPU_CHARTS names no folder of charts"),
+    ),
+]
+
+
+def version(chart: Path) -> str:
+    """The chart's version; a chart out of a source tree, which has none yet, is the newest."""
+    found = str(yaml.safe_load((chart / "Chart.yaml").read_text())["version"])
+    return config.GpuOperator().version if found.endswith("-devel") else found
+
+
+def values(chart: Path) -> dict[str, Any]:
+    """The chart's own values."""
+    found: dict[str, Any] = yaml.safe_load((chart / "values.yaml").read_text())
+    return found

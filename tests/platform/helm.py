@@ -1,0 +1,89 @@
+"""Charts rendered by Helm itself: the Kubernetes plugin holds its engine."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import grpc
+from google.protobuf import empty_pb2, json_format, struct_pb2
+from pulumi.runtime.proto import engine_pb2_grpc, provider_pb2, provider_pb2_grpc
+
+import toolchain
+
+LIMIT = 60
+"""Seconds for any one answer of the plugin."""
+
+Json = dict[str, Any]
+
+
+class Refused(Exception):
+    """The chart refuses its values; the text is Helm's."""
+
+
+class _Engine(engine_pb2_grpc.EngineServicer):
+    def Log(self, request: Any, context: Any) -> Any:
+        return empty_pb2.Empty()
+
+
+class Helm:
+    """The Kubernetes plugin's own process, asked for its function ``helm:template``."""
+
+    def __init__(self, folder: Path) -> None:
+        self._server = grpc.server(ThreadPoolExecutor(2))
+        engine_pb2_grpc.add_EngineServicer_to_server(_Engine(), self._server)
+        address = f"127.0.0.1:{self._server.add_insecure_port('127.0.0.1:0')}"
+        self._server.start()
+        tool = toolchain.ensure("pulumi-resource-kubernetes")["pulumi-resource-kubernetes"]
+        self._process = subprocess.Popen(
+            [str(tool.path), address],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            env={**os.environ, "HOME": str(folder), "KUBECONFIG": str(folder / "none")},
+        )
+        assert self._process.stdout is not None
+        port = int(self._process.stdout.readline())
+        options = [("grpc.max_receive_message_length", 1 << 28)]
+        self._channel = grpc.insecure_channel(f"127.0.0.1:{port}", options=options)
+        self._stub = provider_pb2_grpc.ResourceProviderStub(self._channel)
+        variables = {"kubernetes:config:renderYamlToDirectory": str(folder / "rendered")}
+        request = provider_pb2.ConfigureRequest(variables=variables, acceptSecrets=True)
+        self._stub.Configure(request, timeout=LIMIT)
+
+    def close(self) -> None:
+        self._process.terminate()
+        self._process.wait(LIMIT)
+        assert self._process.stdout is not None
+        self._process.stdout.close()
+        self._channel.close()
+        self._server.stop(None).wait()
+
+    def render(self, chart: Path, values: Mapping[str, Any], namespace: str) -> list[Json]:
+        """The objects of a release named as its chart.
+
+        Raises:
+            Refused: the chart calls ``fail``, or Helm can't render it.
+        """
+        options = {
+            "path": str(chart),
+            "release_name": chart.name,
+            "namespace": namespace,
+            "values": dict(values),
+            "kube_version": "v1.34.0",
+            "api_versions": ["resource.k8s.io/v1/DeviceClass"],
+            "skip_crd_rendering": True,
+        }
+        arguments = struct_pb2.Struct()
+        arguments.update({"jsonOpts": json.dumps(options)})
+        request = provider_pb2.InvokeRequest(tok="kubernetes:helm:template", args=arguments)
+        try:
+            answer = self._stub.Invoke(request, timeout=LIMIT)
+        except grpc.RpcError as error:
+            raise Refused(error.details()) from None
+        objects: list[Json] = json_format.MessageToDict(answer)["return"]["result"]
+        return objects
