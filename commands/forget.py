@@ -26,7 +26,7 @@ def main() -> None:
         if not gone or exported.deployment is None:
             print(f"HOST: found {host!r}, of which the state holds nothing; wanted: a host's name")
             sys.exit(1)
-        exported.deployment["resources"] = without(resources, gone)
+        exported.deployment = {**exported.deployment, "resources": without(resources, gone)}
         selected.import_stack(exported)
     for urn in gone:
         print(f"forgotten: {name_of(urn)}; what it changed stays on {host}")

@@ -8,7 +8,7 @@ import subprocess
 import sys
 
 import toolchain
-from components.scripts import render
+from components.scripts import container_engine, render
 
 from .environment import ROOT
 from .files import project_files
@@ -47,7 +47,7 @@ def main() -> None:
     """Exit code 1 when either has something to say."""
     shellcheck = _shellcheck()
     failed = subprocess.run([shellcheck, *shell_scripts()], cwd=ROOT).returncode
-    for script in (render.prepare(), render.runtime()):
+    for script in (render.prepare(), container_engine.runtime()):
         done = subprocess.run([shellcheck, "--shell=sh", "-"], input=script, text=True, cwd=ROOT)
         failed = failed or done.returncode
     actionlint = toolchain.ensure("actionlint")["actionlint"].path

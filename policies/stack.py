@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from config import Cluster
 
 RUNTIME_CLASS = "nvidia"
+GPU = "nvidia.com/gpu"
 # gpu-operator v26.7.0 assets/state-container-toolkit and its CDI classes
 _OPERATOR_CLASSES = frozenset({"nvidia", "nvidia-cdi", "nvidia-legacy"})
 
@@ -51,9 +52,11 @@ def context_of(cluster: Cluster) -> Context:
 
 def _plugin(cluster: Cluster) -> Plugin:
     file = cluster.device_plugin.config
-    replicas = file.replicas()
+    name, replicas, _ = file.offered(GPU, 1)
+    ways = {Sharing.TIME_SLICING: file.sharing.time_slicing, Sharing.MPS: file.sharing.mps}
     return Plugin(
         mig=Mig(str(file.flags.mig_strategy)),
-        sharing=Sharing.TIME_SLICING if replicas > 1 else Sharing.NONE,
+        sharing=next((way for way, given in ways.items() if given), Sharing.NONE),
+        renamed=name != GPU,
         replicas=replicas,
     )

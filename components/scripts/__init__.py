@@ -21,11 +21,11 @@ def prepare_script(cluster: config.Cluster, host: config.Host) -> str:
     gpu = host.role is config.Role.GPU_WORKER
     return prepare(
         blacklist=("nouveau", "nova_core") if gpu else (),
-        system=cluster.system,
+        system=host.system or cluster.system,
         control_plane=host.role is config.Role.CONTROL_PLANE,
     )
 
 
 def runtime_script(cluster: config.Cluster, host: config.Host) -> str:
     """The script of phase ``runtime`` for ``host``."""
-    return runtime(cluster.runtime)
+    return runtime(host.runtime or cluster.runtime)

@@ -18,8 +18,8 @@ from hypothesis import strategies as st
 
 import config
 from config.keys import fields
-from config.nearness import similarity
 from config.model import Model
+from config.nearness import similarity
 from tests.unit.fixtures.documents import KEYS, RSA, document, refused
 
 ROOT = Path(__file__).resolve().parents[2]
