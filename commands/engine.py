@@ -26,6 +26,7 @@ def select(stack: Stack) -> automation.Stack:
     environment = variables(stack)
     os.environ.update(environment)
     _end_orphans()
+    _drop_empty_attributes(environment)
     _tell_origins(environment)
     workspace = automation.LocalWorkspace(work_dir=str(ROOT), env_vars=environment)
     selected = automation.Stack.create_or_select(stack.name, workspace)
@@ -52,13 +53,32 @@ def _abandoned(environment: dict[str, str], stack: Stack) -> bool:
 
     Lock files hold pid, username and hostname (pulumi/pulumi v3.250.0, pkg/backend/diy/lock.go).
     """
+    folder = _local_backend(environment)
+    if folder is None:
+        return False
+    locks = list(folder.glob(f"locks/organization/gpu-cluster/{stack.name}/*.json"))
+    return bool(locks) and not any(_held(lock) for lock in locks)
+
+
+def _local_backend(environment: dict[str, str]) -> Path | None:
+    """The local backend's folder; None where the state is elsewhere."""
     url = environment.get("PULUMI_BACKEND_URL") or os.environ.get("PULUMI_BACKEND_URL", "")
     if not url.startswith("file://"):
-        return False
+        return None
     path = url.removeprefix("file://").partition("?")[0]
-    folder = Path(path).expanduser() / ".pulumi" / "locks"
-    locks = list(folder.glob(f"organization/gpu-cluster/{stack.name}/*.json"))
-    return bool(locks) and not any(_held(lock) for lock in locks)
+    return Path(path).expanduser() / ".pulumi"
+
+
+def _drop_empty_attributes(environment: dict[str, str]) -> None:
+    """Removes attribute files that a kill left empty: they hold nothing and stop every command.
+
+    A backend that was opened without ``metadata=skip`` leaves them (`local_backend`).
+    """
+    folder = _local_backend(environment)
+    for path in folder.glob("stacks/**/*.attrs") if folder else ():
+        if path.stat().st_size == 0:
+            path.unlink()
+            print(f"A killed write left {path} empty: it is removed.")
 
 
 def _tell_origins(environment: dict[str, str]) -> None:

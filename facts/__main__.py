@@ -17,7 +17,8 @@ from typing import Any
 from .hosts import observe
 
 if HOSTS_ONLY := sys.argv[1:] == ["hosts"]:
-    NO_CLUSTER: dict[str, Any] = {"problems": [], "scheduling": {}, "validation": {}, "cordoned": []}
+    NO_CLUSTER: dict[str, Any]
+    NO_CLUSTER = {"problems": [], "scheduling": {}, "validation": {}, "cordoned": []}
 else:
     from . import cluster  # a third of a second of imports
 
