@@ -70,6 +70,8 @@ def page(rule: Rule) -> str:
     """The page of a rule in Markdown."""
     shown = example(rule)
     patches = " Patches are not judged: what is missing in one may be there." if rule.whole else ""
+    found = violations(yaml.safe_load(shown.failing), shown.context)
+    said = "\n".join(violation.message for violation in found)
     told = f" with the settings `{json.dumps(shown.settings)}`" if shown.settings else ""
     return f"""# {rule.id}: {rule.title}
 
@@ -87,6 +89,12 @@ Fails:
 
 ```yaml
 {shown.failing.rstrip()}
+```
+
+with
+
+```text
+{said}
 ```
 
 Source: {rule.source}.

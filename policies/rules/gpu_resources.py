@@ -107,18 +107,17 @@ def _not_pod_level(subject: Subject, context: Context) -> Iterator[Finding]:
                 )
 
 
-def _not_ephemeral(subject: Subject, context: Context) -> Iterator[Finding]:
+def _not_ephemeral(subject: Subject, _: Context) -> Iterator[Finding]:
     for container in subject.pod.containers if subject.pod else ():
         if container.role is Role.EPHEMERAL:
             for name in sorted(container.resource_names):
-                if is_gpu(name, context) or is_extended(name):
-                    yield Finding(
-                        path=f"{container.path}.resources",
-                        found=f"{name} in an ephemeral container",
-                        wanted="no resources",
-                        cure="Use a container; ephemeral ones cannot have resources.",
-                        container=container.name,
-                    )
+                yield Finding(
+                    path=f"{container.path}.resources",
+                    found=f"{name[:80]} in an ephemeral container",
+                    wanted="no resources",
+                    cure="Use a container; ephemeral ones cannot have resources.",
+                    container=container.name,
+                )
 
 
 RULES = (
@@ -178,10 +177,11 @@ RULES = (
     ),
     Rule(
         id="GPU011",
-        title="Ephemeral containers have no GPUs",
+        title="Ephemeral containers have no resources",
         severity=Severity.MANDATORY,
         check=_not_ephemeral,
-        why="An ephemeral container cannot have resources; the API server refuses them.",
+        why="An ephemeral container cannot have GPUs or other resources; the API server "
+        "refuses them.",
         source=f"{_VALIDATION} allowedEphemeralContainerFields",
     ),
 )

@@ -31,14 +31,18 @@ def _taint_keys(subject: Subject) -> list[str]:
     return [text(at(each, "key")) for each in taints if at(each, "effect") in _HARD]
 
 
+def _taints_known(subject: Subject) -> bool:
+    taints = at(subject.manifest, "spec", "taints")
+    return taints is not UNKNOWN and not any(map(holds_unknown, sequence(taints)))
+
+
 def _is_node(subject: Subject) -> bool:
     return subject.kind == "Node" and subject.group_version in ("v1", "")
 
 
 def _kept_free(subject: Subject, context: Context) -> Iterator[Finding]:
     name = _gpus(subject, context) if _is_node(subject) else ""
-    taints = at(subject.manifest, "spec", "taints")
-    if not name or taints is UNKNOWN or any(map(holds_unknown, sequence(taints))):
+    if not name or not _taints_known(subject):
         return
     if not _taint_keys(subject):
         yield Finding(
@@ -66,7 +70,7 @@ def _has(labels: object, wanted: Mapping[str, str]) -> bool:
 def _key_is_resource(subject: Subject, context: Context) -> Iterator[Finding]:
     name = _gpus(subject, context) if _is_node(subject) else ""
     keys = _taint_keys(subject)
-    if name and keys and not holds_unknown(at(subject.manifest, "spec", "taints")):
+    if name and keys and _taints_known(subject):
         yield from _wrong_key(keys, "spec.taints", context)
 
 

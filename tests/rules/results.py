@@ -1,0 +1,55 @@
+"""What a run of the full proof found, as JSON, and the line that sums it up.
+
+Each part of the proof writes one file into `tests/results`: `api-server.json`, `admission.json`,
+`mutation.json`. `python -m tests.rules.results` prints the line from them and names what has not
+run.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from policies.rules import RULES
+
+PARTS = ("api-server", "admission", "mutation")
+
+
+FOLDER = Path(__file__).parents[1] / "results"
+
+
+def store(part: str, found: Mapping[str, Any]) -> None:
+    """Write what a part of the proof found."""
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    (FOLDER / f"{part}.json").write_text(json.dumps(found, indent=2, sort_keys=True) + "\n")
+
+
+def load(part: str) -> dict[str, Any] | None:
+    """What a part of the proof found, `None` where it has not run."""
+    file = FOLDER / f"{part}.json"
+    return json.loads(file.read_text()) if file.is_file() else None
+
+
+def line() -> str:
+    """The last line of the proof, each figure from the stored results."""
+    found = {part: load(part) for part in PARTS}
+    api, admission, mutation = (found[part] for part in PARTS)
+    # A run stores its cases only when all of them agree: one that does not fails instead.
+    cases = sum(each["cases"] for each in (api, admission) if each)
+    agree = sum(each.get("agree", each["cases"]) for each in (api, admission) if each)
+    parts = [f"{len(RULES)} rules"]
+    if admission:
+        parts.append(f"{len(admission['rules'])} at admission")
+    parts.append(f"{agree} of {cases} cases agree")
+    if mutation:
+        share = 100 * mutation["killed"] / mutation["mutants"]
+        parts.append(f"{int(share)} % of mutants killed")
+    missing = [part for part, result in found.items() if result is None]
+    return f"rules: {', '.join(parts)}" + (f" (not run: {', '.join(missing)})" if missing else "")
+
+
+if __name__ == "__main__":
+    sys.stdout.write(line() + "\n")

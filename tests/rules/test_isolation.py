@@ -1,0 +1,348 @@
+# ruff: noqa: E501  a table reads best one case a line
+"""Ways past the device plugin, and what the nodes' runtime, labels and taints ask of a pod."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from policies.rules import UNKNOWN, Context, Mig, Plugin, Pool, Sharing, Taint
+from tests.rules.cases import (
+    CONTEXT,
+    CORE,
+    GPU,
+    MIG,
+    POOL,
+    SHARED,
+    TAINT,
+    TOLERATION,
+    container,
+    gpus,
+    ids,
+    paths,
+    pod,
+    resource,
+    workload,
+)
+
+PRIVILEGED = {"securityContext": {"privileged": True}}
+
+
+def on_host(path: Any, *containers: Any, **fields: Any) -> dict[str, Any]:
+    volumes = [{"name": "a", "emptyDir": {}}, {"name": "b", "hostPath": {"path": path}}]
+    return pod(*containers, volumes=volumes, **fields)
+
+
+HOST_PATHS: list[tuple[str, bool, bool]] = [
+    # the path, refused in any pod, refused in one with GPUs
+    ("/dev/nvidia0", True, True),
+    ("/dev/nvidia-caps", True, True),
+    ("/dev/", False, True),
+    ("//dev//nvidiactl", True, True),
+    ("/dev/../dev/nvidia0", True, True),
+    ("/dev/shm", False, False),
+    ("/run/nvidia/driver", True, True),
+    ("/var/run/nvidia", True, True),
+    ("/var/lib/kubelet/device-plugins", True, True),
+    ("/var/lib/kubelet", False, True),
+    ("/var/lib/kubelet/pod-resources", False, False),
+    ("/var/run/docker.sock", True, True),
+    ("/run/containerd/containerd.sock", True, True),
+    ("/run/crio/crio.sock", True, True),
+    ("/run/k3s/containerd/containerd.sock", True, True),
+    ("/run/cri-dockerd.sock", True, True),
+    ("/run/containerd", False, True),
+    ("/run", False, True),
+    ("/", False, True),
+    ("/data", False, False),
+    ("/var/log", False, False),
+]
+
+
+@pytest.mark.parametrize(("path", "always", "beside"), HOST_PATHS)
+def test_host_paths(path: str, always: bool, beside: bool) -> None:
+    place = ["spec.volumes[1].hostPath.path"]
+    assert paths("GPU036", on_host(path, container(), tolerations=[])) == (place if always else [])
+    assert paths("GPU036", on_host(path, gpus())) == (place if beside else [])
+    tolerant = on_host(path, container())
+    assert paths("GPU036", tolerant) == (place if beside else []), "it may run on GPU nodes"
+    tolerant["metadata"]["namespace"] = "kube-system"
+    assert paths("GPU036", tolerant) == []
+
+
+def test_a_host_path_that_is_not_known_is_not_judged() -> None:
+    assert paths("GPU036", on_host(UNKNOWN, gpus())) == []
+    assert paths("GPU036", pod(gpus(), volumes=UNKNOWN)) == []
+    assert paths("GPU036", on_host("/", container(), tolerations=[UNKNOWN])) == []
+
+
+PRIVILEGES: list[tuple[str, Any, bool]] = [
+    ("with a GPU", pod(gpus(**PRIVILEGED)), True),
+    ("beside one with a GPU", pod(gpus(), container(**PRIVILEGED)), True),
+    ("in an init container", pod(gpus(), initContainers=[container(**PRIVILEGED)]), True),
+    ("without GPUs", pod(container(**PRIVILEGED)), False),
+    ("not privileged", pod(gpus(securityContext={"privileged": False})), False),
+    ("of the GPU stack", pod(gpus(**PRIVILEGED), namespace="gpu-operator"), False),
+    ("in an unknown namespace", pod(gpus(**PRIVILEGED), namespace=UNKNOWN), False),
+    ("unknown", pod(gpus(securityContext={"privileged": UNKNOWN})), False),
+]
+
+
+@pytest.mark.parametrize(
+    ("manifest", "refused"), [r[1:] for r in PRIVILEGES], ids=[r[0] for r in PRIVILEGES]
+)
+def test_privileged_containers(manifest: Any, refused: bool) -> None:
+    assert ("GPU022" in ids(manifest)) == refused
+
+
+@pytest.mark.parametrize(
+    ("kind", "fields", "wanted"),
+    [
+        (
+            "ConfigMap",
+            {"data": {"NVIDIA_VISIBLE_DEVICES": "all"}},
+            ["data[NVIDIA_VISIBLE_DEVICES]"],
+        ),
+        ("ConfigMap", {"data": {"NVIDIA_VISIBLE_DEVICES": "void"}}, []),
+        ("ConfigMap", {"data": {"NVIDIA_VISIBLE_DEVICES": UNKNOWN}}, []),
+        ("ConfigMap", {"data": {"A": "all"}}, []),
+        ("ConfigMap", {}, []),
+        ("Secret", {"data": {"NVIDIA_VISIBLE_DEVICES": "YWxs"}}, ["data[NVIDIA_VISIBLE_DEVICES]"]),
+        (
+            "Secret",
+            {"stringData": {"NVIDIA_VISIBLE_DEVICES": "0"}},
+            ["stringData[NVIDIA_VISIBLE_DEVICES]"],
+        ),
+        ("ConfigMap", {"namespace": "gpu-operator", "data": {"NVIDIA_VISIBLE_DEVICES": "all"}}, []),
+        ("Service", {"data": {"NVIDIA_VISIBLE_DEVICES": "all"}}, []),
+    ],
+)
+def test_the_variable_by_reference(kind: str, fields: dict[str, Any], wanted: list[str]) -> None:
+    assert paths("GPU035", resource(kind, **fields)) == wanted
+
+
+RUNTIMES: list[tuple[str | None, Any, bool]] = [
+    # what the stack needs, what the pod names, refused
+    (None, None, False),
+    (None, "kata", False),
+    ("", None, False),
+    ("", "", False),
+    ("", "nvidia", True),
+    ("", "nvidia-cdi", False),
+    ("", UNKNOWN, False),
+    ("nvidia", None, True),
+    ("nvidia", "", True),
+    ("nvidia", "nvidia", False),
+    ("nvidia", "nvidia-cdi", False),
+    ("nvidia", "kata", True),
+    ("nvidia", UNKNOWN, False),
+]
+
+
+@pytest.mark.parametrize(("needed", "named", "refused"), RUNTIMES)
+def test_runtime_class(needed: str | None, named: Any, refused: bool) -> None:
+    context = replace(CONTEXT, runtime_class=needed, runtime_classes=frozenset({"nvidia-cdi"}))
+    fields = {} if named is None else {"runtimeClassName": named}
+    wanted = ["spec.runtimeClassName"] if refused else []
+    assert paths("GPU037", pod(gpus(), **fields), context) == wanted
+    assert paths("GPU037", pod(container(), **fields), context) == []
+
+
+def labelled(expressions: Any, fields: Any = None) -> dict[str, Any]:
+    term = {"matchExpressions": expressions, "matchFields": fields}
+    return affine([{k: v for k, v in term.items() if v is not None}])
+
+
+def affine(terms: Any) -> dict[str, Any]:
+    rule = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}
+    return {"affinity": {"nodeAffinity": rule}}
+
+
+def match(operator: Any, *values: Any, key: Any = "gpu") -> dict[str, Any]:
+    return {"key": key, "operator": operator, "values": list(values)}
+
+
+SELECTORS: list[tuple[str, dict[str, Any], list[str]]] = [
+    ("none", {}, []),
+    ("the pool's label", {"nodeSelector": {"gpu": "a100"}}, []),
+    ("another value", {"nodeSelector": {"gpu": "t4"}}, ["spec.nodeSelector"]),
+    ("a label that nodes may have", {"nodeSelector": {"zone": "a"}}, []),
+    ("in", labelled([match("In", "t4", "a100")]), []),
+    ("not in that list", labelled([match("In", "t4")]), ["spec.affinity"]),
+    ("excluded", labelled([match("NotIn", "a100")]), ["spec.affinity"]),
+    ("another excluded", labelled([match("NotIn", "t4")]), []),
+    ("exists", labelled([match("Exists")]), []),
+    ("does not exist", labelled([match("DoesNotExist")]), ["spec.affinity"]),
+    ("another does not exist", labelled([match("DoesNotExist", key="zone")]), []),
+    ("greater", labelled([match("Gt", "4", key="memory")]), []),
+    ("greater than that", labelled([match("Gt", "80", key="memory")]), ["spec.affinity"]),
+    ("less", labelled([match("Lt", "81", key="memory")]), []),
+    ("less than that", labelled([match("Lt", "80", key="memory")]), ["spec.affinity"]),
+    ("greater than no number", labelled([match("Gt", "x", key="memory")]), ["spec.affinity"]),
+    ("greater than nothing", labelled([match("Gt", key="memory")]), ["spec.affinity"]),
+    ("no number at all", labelled([match("Gt", "4")]), ["spec.affinity"]),
+    ("one of two terms fits", affine([{"matchExpressions": [match("In", "t4")]}, {"matchExpressions": [match("In", "a100")]}]), []),
+    ("both of one term must fit", labelled([match("In", "a100"), match("In", "t4")]), ["spec.affinity"]),
+    ("an empty term fits nothing", affine([{}]), ["spec.affinity"]),
+    ("a term of fields", labelled(None, [{"key": "metadata.name"}]), []),
+    ("no terms", affine([]), []),
+    ("an unknown term", affine([UNKNOWN]), []),
+    ("unknown expressions", labelled(UNKNOWN), []),
+    ("an unknown value", labelled([match("In", UNKNOWN)]), []),
+    ("an unknown key", labelled([match("In", "t4", key=UNKNOWN)]), []),
+    ("an unknown operator", labelled([match(UNKNOWN, "t4")]), []),
+    ("an operator nobody knows", labelled([match("Near", "t4")]), []),
+    ("selector and affinity", {"nodeSelector": {"gpu": "t4"}, **labelled([match("In", "a100")])}, ["spec.nodeSelector"]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("fields", "wanted"), [r[1:] for r in SELECTORS], ids=[r[0] for r in SELECTORS]
+)
+def test_selected_nodes(fields: dict[str, Any], wanted: list[str]) -> None:
+    context = Context(pools=(replace(POOL, labels={"gpu": "a100", "memory": "80"}), Pool("cpu", 0)))
+    assert paths("GPU034", pod(gpus(), **fields), context) == wanted
+    assert paths("GPU034", pod(container(), **fields), context) == []
+
+
+def test_without_gpu_pools_no_selector_is_wrong() -> None:
+    manifest = pod(gpus(), nodeSelector={"gpu": "t4"})
+    assert paths("GPU034", manifest, Context(pools=(Pool("cpu", 0, labels={"gpu": "no"}),))) == []
+
+
+ANY = {"operator": "Exists"}
+KEPT: list[tuple[str, Any, list[str]]] = [
+    ("no toleration", pod(container(), tolerations=[]), []),
+    ("of the taint", pod(container(), tolerations=[TOLERATION]), ["spec.tolerations[0]"]),
+    ("of everything", pod(container(), tolerations=[ANY]), ["spec.tolerations[0]"]),
+    ("of another", pod(container(), tolerations=[{**ANY, "key": "zone"}, ANY]), ["spec.tolerations[1]"]),
+    ("of another effect", pod(container(), tolerations=[{**ANY, "effect": "NoExecute"}]), []),
+    ("with a GPU", pod(gpus(), tolerations=[ANY]), []),
+    ("with no GPUs by number", pod(gpus(0), tolerations=[ANY]), ["spec.tolerations[0]"]),
+    ("with a GPU in an init container", pod(container(), initContainers=[gpus()], tolerations=[ANY]), []),
+    ("with another kind of GPU", pod(container({CORE: 100}), tolerations=[ANY]), []),
+    ("with a GPU by a wrong name", pod(container({"nvidia.com/gpus": 1}), tolerations=[ANY]), []),
+    ("with an unreadable number", pod(gpus("one"), tolerations=[ANY]), []),
+    ("with an unknown number", pod(gpus(UNKNOWN), tolerations=[ANY]), []),
+    ("with unknown resources", pod(container(UNKNOWN), tolerations=[ANY]), []),
+    ("with unknown requests", pod(container(None, UNKNOWN), tolerations=[ANY]), []),
+    ("unknown", pod(container(), tolerations=[UNKNOWN]), []),
+    ("unknown in part", pod(container(), tolerations=[{"key": UNKNOWN, **ANY}]), []),
+    ("of the GPU stack", pod(container(), tolerations=[ANY], namespace="kube-system"), []),
+    ("in an unknown namespace", pod(container(), tolerations=[ANY], namespace=UNKNOWN), []),
+    ("a DaemonSet", workload("DaemonSet", container(), pod_spec={"tolerations": [ANY]}), []),
+    ("a Deployment", workload("Deployment", container(), pod_spec={"tolerations": [ANY]}), ["spec.template.spec.tolerations[0]"]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("manifest", "wanted"), [r[1:] for r in KEPT], ids=[r[0] for r in KEPT])
+def test_work_without_gpus_keeps_away(manifest: Any, wanted: list[str]) -> None:
+    context = Context(pools=(Pool("cpu", 0, (Taint("zone"),)), POOL))
+    assert paths("GPU032", manifest, context) == wanted
+
+
+def test_one_toleration_of_several_taints_is_told_once() -> None:
+    context = Context(pools=(replace(POOL, taints=(TAINT, Taint("b"))),))
+    assert paths("GPU032", pod(container(), tolerations=[ANY]), context) == ["spec.tolerations[0]"]
+
+
+def test_a_soft_taint_keeps_nothing_away() -> None:
+    soft = Context(pools=(replace(POOL, taints=(Taint(GPU, "", "PreferNoSchedule"),)),))
+    assert paths("GPU032", pod(container(), tolerations=[ANY]), soft) == []
+    assert paths("GPU004", pod(gpus(), tolerations=[]), soft) == []
+
+
+def serving(path: str, **fields: Any) -> dict[str, Any]:
+    volumes = [{"name": "a", "hostPath": {"path": path}}]
+    return workload("DaemonSet", container(), pod_spec={"volumes": volumes, **fields})
+
+
+SERVED: list[tuple[str, Any, bool]] = [
+    ("a network plugin", serving("/etc/cni/net.d", tolerations=[]), True),
+    ("its binaries", serving("/opt/cni/bin", tolerations=[]), True),
+    ("a device plugin", serving("/var/lib/kubelet/device-plugins", tolerations=[]), True),
+    ("anything else", serving("/var/log", tolerations=[]), False),
+    ("one that tolerates", serving("/opt/cni/bin", tolerations=[TOLERATION]), False),
+    ("unknown tolerations", serving("/opt/cni/bin", tolerations=UNKNOWN), False),
+    ("for other nodes", serving("/opt/cni/bin", tolerations=[], nodeSelector={"gpu": "t4"}), False),
+    ("for unknown nodes", serving("/opt/cni/bin", tolerations=[], nodeSelector={"gpu": UNKNOWN}), False),
+    ("a Deployment", workload("Deployment", container(), pod_spec={"tolerations": [], "volumes": [{"hostPath": {"path": "/opt/cni/bin"}}]}), False),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("manifest", "refused"), [r[1:] for r in SERVED], ids=[r[0] for r in SERVED]
+)
+def test_node_services(manifest: Any, refused: bool) -> None:
+    wanted = ["spec.template.spec.tolerations"] if refused else []
+    assert paths("GPU033", manifest) == wanted
+
+
+SHARING: list[tuple[str, dict[str, Any], Plugin | None, list[str]]] = [
+    ("unknown plugin", {MIG: 1}, None, []),
+    ("no sharing", {GPU: 1}, Plugin(), []),
+    ("no sharing, shared name", {SHARED: 1}, Plugin(), ["GPU043"]),
+    ("shared, not renamed", {GPU: 1}, Plugin(sharing=Sharing.MPS), []),
+    ("shared, not renamed, two", {GPU: 2}, Plugin(sharing=Sharing.MPS), ["GPU023"]),
+    ("not shared, two", {GPU: 2}, Plugin(), []),
+    ("shared name, not renamed", {SHARED: 1}, Plugin(sharing=Sharing.MPS), ["GPU043"]),
+    ("renamed", {SHARED: 1}, Plugin(sharing=Sharing.TIME_SLICING, renamed=True), []),
+    ("renamed, old name", {GPU: 1}, Plugin(sharing=Sharing.TIME_SLICING, renamed=True), ["GPU043"]),
+    ("renamed, two", {SHARED: 2}, Plugin(sharing=Sharing.TIME_SLICING, renamed=True), ["GPU023"]),
+    ("renamed without sharing", {GPU: 1}, Plugin(renamed=True), []),
+    ("MIG by name", {MIG: 1}, Plugin(mig=Mig.MIXED), []),
+    ("MIG not by name", {MIG: 1}, Plugin(mig=Mig.SINGLE), ["GPU044"]),
+    ("no MIG", {MIG: 1}, Plugin(), ["GPU044"]),
+    ("two MIG devices", {MIG: 2}, Plugin(mig=Mig.MIXED), ["GPU045"]),
+    ("two kinds of them", {MIG: 1, "nvidia.com/mig-2g.20gb": 1}, Plugin(mig=Mig.MIXED), ["GPU045"]),
+    ("an unknown number", {MIG: UNKNOWN}, Plugin(mig=Mig.MIXED), []),
+]
+
+
+@pytest.mark.parametrize(
+    ("limits", "plugin", "wanted"), [r[1:] for r in SHARING], ids=[r[0] for r in SHARING]
+)
+def test_the_names_that_a_plugin_advertises(limits: Any, plugin: Any, wanted: list[str]) -> None:
+    assert ids(pod(container(limits)), Context(pools=(POOL,), plugin=plugin)) == wanted
+
+
+def test_a_name_that_the_cluster_advertises_needs_no_strategy() -> None:
+    context = Context(plugin=Plugin(), resource_names=frozenset({MIG}))
+    assert ids(pod(container({MIG: 1})), context) == []
+
+
+FILE = "version: v1\nsharing:\n  timeSlicing:\n    {more}\n    resources: [{{name: nvidia.com/gpu, replicas: 4}}]\n"
+WEAK = FILE.format(more="renameByDefault: false")
+STRICT = FILE.format(more="failRequestsGreaterThanOne: true")
+NO = FILE.format(more="failRequestsGreaterThanOne: false")
+
+
+@pytest.mark.parametrize(
+    ("content", "refused"),
+    [
+        (WEAK, True),
+        (NO, True),
+        (STRICT, False),
+        ("version: v1\nflags: {migStrategy: none}\n", False),
+        (
+            "version: v1\nsharing: {mps: {resources: [{name: nvidia.com/gpu, replicas: 4}]}}\n",
+            False,
+        ),
+        (WEAK.replace("version: v1", "version: v2"), False),
+        (WEAK.replace("[{name: nvidia.com/gpu, replicas: 4}]", "[]"), False),
+        (WEAK + "# " + "x" * 65536, False),
+        ("a: &a [1]\nb: *a\n" + WEAK, False),
+        ("[" * 40 + "]" * 40, False),
+        ("---\na: 1\n---\nb: 2\n", False),
+        (": not: yaml: [", False),
+        ("just text", False),
+        (7, False),
+        (UNKNOWN, False),
+    ],
+)
+def test_the_plugins_file(content: Any, refused: bool) -> None:
+    key = "sharing.timeSlicing.failRequestsGreaterThanOne"
+    wanted = [f"data[config].{key}"] if refused else []
+    assert paths("GPU042", resource("ConfigMap", data={"config": content})) == wanted

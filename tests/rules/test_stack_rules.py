@@ -1,0 +1,234 @@
+# ruff: noqa: E501  a table reads best one case a line
+"""Nodes, namespaces and what only the whole stack shows."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from policies.rules import UNKNOWN, Context, Pool, Taint, evaluate_stack
+from tests.rules.cases import (
+    CONTEXT,
+    GPU,
+    POOL,
+    TAINT,
+    container,
+    gpus,
+    paths,
+    pod,
+    release,
+    resource,
+    stack_ids,
+    workload,
+)
+
+HARD = [{"key": GPU, "value": "present", "effect": "NoSchedule"}]
+PRESENT = {"nvidia.com/gpu.present": "true"}
+
+
+def node(taints: Any = None, labels: Any = None, **status: Any) -> dict[str, Any]:
+    spec = {} if taints is None else {"taints": taints}
+    return resource("Node", labels=labels, spec=spec, status=status)
+
+
+NODES: list[tuple[str, dict[str, Any], list[str]]] = [
+    ("labelled and tainted", node(HARD, PRESENT), []),
+    ("no taint", node([], PRESENT), ["spec.taints"]),
+    ("no taints at all", node(None, PRESENT), ["spec.taints"]),
+    ("a soft taint", node([{"key": GPU, "effect": "PreferNoSchedule"}], PRESENT), ["spec.taints"]),
+    ("a taint that ends pods", node([{"key": GPU, "effect": "NoExecute"}], PRESENT), []),
+    ("by its capacity", node(None, None, capacity={GPU: "8"}), ["spec.taints"]),
+    ("by what can be allocated", node(None, None, allocatable={GPU: 8}), ["spec.taints"]),
+    ("of another kind", node(None, None, capacity={"amd.com/gpu": 8}), ["spec.taints"]),
+    ("none left", node(None, None, capacity={GPU: "0"}), []),
+    ("not a GPU node", node(None, {"nvidia.com/gpu.present": "false"}), []),
+    ("unknown taints", node(UNKNOWN, PRESENT), []),
+    ("an unknown effect", node([{"key": GPU, "effect": UNKNOWN}], PRESENT), []),
+    ("another kind of object", {**node(None, PRESENT), "kind": "NodeClass"}, []),
+    ("another group", {**node(None, PRESENT), "apiVersion": "example.com/v1"}, []),
+]
+
+
+@pytest.mark.parametrize(("manifest", "wanted"), [r[1:] for r in NODES], ids=[r[0] for r in NODES])
+def test_gpu_nodes_are_tainted(manifest: Any, wanted: list[str]) -> None:
+    assert paths("GPU031", manifest, Context()) == wanted
+
+
+def test_a_gpu_node_has_the_labels_of_a_pool() -> None:
+    context = Context(
+        pools=(replace(POOL, labels={"a": "1", "b": "2"}), Pool("cpu", 0, labels={"c": "3"}))
+    )
+    both = {**PRESENT, "a": "1", "b": "2"}
+    assert paths("GPU031", node(HARD, both), context) == []
+    assert paths("GPU031", node(HARD, {**both, "b": "3"}), context) == ["metadata.labels"]
+    assert paths("GPU031", node(HARD, {**PRESENT, "c": "3"}), context) == ["metadata.labels"]
+    assert paths("GPU031", node(HARD, {**PRESENT, "a": UNKNOWN}), context) == []
+    assert paths("GPU031", node(HARD, PRESENT), Context(pools=(Pool("a", 8),))) == []
+
+
+@pytest.mark.parametrize(
+    ("taints", "refused"),
+    [
+        (HARD, False),
+        ([{"key": "example.com/gpu", "effect": "NoSchedule"}], True),
+        ([{"key": "example.com/gpu", "effect": "NoSchedule"}, *HARD], False),
+        ([{"key": "example.com/gpu", "effect": "PreferNoSchedule"}], False),
+        ([{"key": UNKNOWN, "effect": "NoSchedule"}], False),
+        (UNKNOWN, False),
+    ],
+)
+def test_the_taints_key_is_the_resource(taints: Any, refused: bool) -> None:
+    assert paths("GPU030", node(taints, PRESENT), Context()) == (["spec.taints"] if refused else [])
+    assert paths("GPU030", node(taints), Context()) == []
+
+
+def test_the_pools_taints_are_judged_once_for_the_stack() -> None:
+    own = Taint("example.com/gpu")
+    pools = (
+        POOL,
+        replace(POOL, name="b", taints=(own,)),
+        Pool("cpu", 0, (own,)),
+        Pool("c", 8),
+        replace(POOL, name="d", taints=(own, TAINT)),
+    )
+    (found,) = evaluate_stack([], Context(pools=pools))
+    assert (found.rule.id, found.subject, found.path) == ("GPU030", "Pool b", "pools[1].taints")
+
+
+TEAM = resource("Namespace", name="team-a")
+
+
+def quota(hard: Any, namespace: Any = "team-a", **spec: Any) -> dict[str, Any]:
+    return resource("ResourceQuota", namespace=namespace, spec={"hard": hard, **spec})
+
+
+USER = pod(gpus(), namespace="team-a")
+COUNTED = {f"requests.{GPU}": 4}
+QUOTAS: list[tuple[str, list[Any], list[str]]] = [
+    ("no quota", [TEAM, USER], ["GPU029 Namespace team-a"]),
+    ("whatever the order", [USER, TEAM], ["GPU029 Namespace team-a"]),
+    ("a quota", [TEAM, USER, quota(COUNTED)], []),
+    ("a silent one", [TEAM, USER, quota({GPU: 4})], ["GPU029 Namespace team-a"]),
+    ("on cpu", [TEAM, USER, quota({"requests.cpu": 4})], ["GPU029 Namespace team-a"]),
+    ("of another namespace", [TEAM, USER, quota(COUNTED, "b")], ["GPU029 Namespace team-a"]),
+    ("unknown", [TEAM, USER, quota(UNKNOWN)], []),
+    ("of an unknown namespace", [TEAM, USER, quota(COUNTED, UNKNOWN)], []),
+    ("no GPUs", [TEAM, pod(container(), namespace="team-a")], []),
+    ("a namespace of others", [USER], []),
+    ("an unknown namespace", [TEAM, pod(gpus(), namespace=UNKNOWN)], []),
+    ("no namespace", [TEAM, pod(gpus())], []),
+    ("the GPU stack's own", [resource("Namespace", name="gpu-operator"), pod(gpus(), namespace="gpu-operator")], []),
+    ("another kind of that name", [resource("Secret", name="team-a"), USER], []),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("manifests", "wanted"), [r[1:] for r in QUOTAS], ids=[r[0] for r in QUOTAS]
+)
+def test_a_namespace_with_gpus_has_a_quota(manifests: Any, wanted: list[str]) -> None:
+    assert stack_ids(*manifests) == wanted
+
+
+def test_the_workload_that_needs_the_quota_is_named() -> None:
+    first = workload("Deployment", gpus(), name="first", namespace="team-a")
+    (found,) = evaluate_stack([TEAM, first, USER], CONTEXT)
+    assert found.found == "no quota on GPUs beside Deployment first, which asks for some"
+
+
+def asks(count: int, **fields: Any) -> dict[str, Any]:
+    return workload("Deployment", gpus(), replicas=count, **{"namespace": "team-a", **fields})
+
+
+WITHIN: list[tuple[str, list[Any], list[str]]] = [
+    ("all of it", [quota(COUNTED), asks(4)], []),
+    ("one more", [quota(COUNTED), asks(5)], ["GPU041 ResourceQuota team-a/train"]),
+    ("together", [quota(COUNTED), asks(3), asks(2, name="b")], ["GPU041 ResourceQuota team-a/train"]),
+    ("elsewhere", [quota(COUNTED), asks(5, namespace="b")], []),
+    ("with scopes", [quota(COUNTED, scopes=["NotTerminating"]), asks(5)], []),
+    ("with a selector", [quota(COUNTED, scopeSelector={"matchExpressions": []}), asks(5)], []),
+    ("with unknown scopes", [quota(COUNTED, scopes=UNKNOWN), asks(5)], []),
+    ("unknown", [quota({f"requests.{GPU}": UNKNOWN}), asks(5)], []),
+    ("unreadable", [quota({f"requests.{GPU}": "four"}), asks(5)], []),
+    ("a silent one", [quota({f"limits.{GPU}": 4}), asks(5)], []),
+    ("of nothing", [quota({f"requests.{GPU}": 0}), asks(1)], ["GPU041 ResourceQuota team-a/train"]),
+    ("of another resource", [quota({"requests.amd.com/gpu": 0}), asks(1)], []),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("manifests", "wanted"), [r[1:] for r in WITHIN], ids=[r[0] for r in WITHIN]
+)
+def test_workloads_fit_into_the_quota(manifests: Any, wanted: list[str]) -> None:
+    assert stack_ids(*manifests) == wanted
+
+
+LEVEL = "pod-security.kubernetes.io/enforce"
+
+
+@pytest.mark.parametrize(
+    ("name", "labels", "refused"),
+    [
+        ("team-a", {LEVEL: "baseline"}, False),
+        ("team-a", {LEVEL: "restricted"}, False),
+        ("team-a", {LEVEL: "privileged"}, True),
+        ("team-a", {}, True),
+        ("team-a", None, True),
+        ("team-a", UNKNOWN, False),
+        ("team-a", {LEVEL: UNKNOWN}, False),
+        ("gpu-operator", {LEVEL: "privileged"}, False),
+    ],
+)
+def test_pod_security(name: str, labels: Any, refused: bool) -> None:
+    manifest = resource("Namespace", name=name, labels=labels)
+    assert paths("GPU060", manifest) == ([f"metadata.labels[{LEVEL}]"] if refused else [])
+
+
+OPERATOR = release()
+BARE = release("nvidia-device-plugin", version="0.20.0")
+
+
+def plugin(image: str, selector: Any = None, name: str = "plugin", **fields: Any) -> dict[str, Any]:
+    pod_spec = {"nodeSelector": selector} if selector else {}
+    return workload("DaemonSet", container(image=image), name=name, pod_spec=pod_spec, **fields)
+
+
+NVIDIA = plugin("nvcr.io/nvidia/k8s-device-plugin:v0.20.0", name="nvidia")
+TENCENT = plugin("tkestack/gpu-manager@sha256:0", name="tencent")
+APART = plugin("registry:5000/tkestack/gpu-manager", {"gpus": "vcuda"}, name="tencent")
+PLUGINS: list[tuple[str, list[Any], list[str]]] = [
+    ("one", [OPERATOR], []),
+    ("two releases", [OPERATOR, BARE], ["GPU047 Release nvidia-device-plugin"]),
+    ("the operator without its plugin", [release(values={"devicePlugin": {"enabled": False}}), BARE], []),
+    ("HAMi beside", [OPERATOR, release("hami")], ["GPU047 Release hami"]),
+    ("two DaemonSets of one kind, one a pool", [NVIDIA, {**NVIDIA}], []),
+    ("two kinds", [NVIDIA, TENCENT], ["GPU047 DaemonSet tencent"]),
+    ("a release and a DaemonSet", [BARE, TENCENT], ["GPU047 DaemonSet tencent"]),
+    ("a release and its own DaemonSet", [BARE, NVIDIA], []),
+    ("kept apart", [release("nvidia-device-plugin", values={"nodeSelector": {"gpus": "whole"}}), APART], []),
+    ("not kept apart", [release("nvidia-device-plugin", values={"nodeSelector": {"zone": "a"}}), APART], ["GPU047 DaemonSet tencent"]),
+    ("the same selector", [release("nvidia-device-plugin", values={"nodeSelector": {"gpus": "vcuda"}}), APART], ["GPU047 DaemonSet tencent"]),
+    ("another image", [NVIDIA, plugin("example.com/gpu-manager-exporter:1")], []),
+    ("a Deployment of that image", [NVIDIA, workload("Deployment", container(image="gpu-manager"))], []),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("manifests", "wanted"), [r[1:] for r in PLUGINS], ids=[r[0] for r in PLUGINS]
+)
+def test_one_device_plugin_on_a_node(manifests: Any, wanted: list[str]) -> None:
+    assert stack_ids(*manifests) == wanted
+
+
+def test_the_items_of_a_list_belong_to_the_stack() -> None:
+    both = {"apiVersion": "v1", "kind": "List", "items": [TEAM, USER]}
+    assert stack_ids(both) == ["GPU029 Namespace team-a"]
+
+
+def test_an_annotation_exempts_from_a_rule_over_the_stack() -> None:
+    exempted = resource(
+        "Namespace", name="team-a", annotations={"exempt.gpu-cluster/GPU029": "2999-01-01 trial"}
+    )
+    (found,) = evaluate_stack([exempted, USER], CONTEXT)
+    assert (found.severity, found.exemption) == ("advisory", "until 2999-01-01: trial")
