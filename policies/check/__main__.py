@@ -9,7 +9,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from policies.check import arguments, files, stack, together
+from policies.check import arguments, files, together
+from policies.check.context import ContextError, by_config, of_stack
 from policies.check.document import Source
 from policies.check.formats import FORMATS
 from policies.check.formats.text import show
@@ -26,12 +27,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Judge what the arguments name; returns the exit code."""
     given = arguments.parse(argv)
     try:
-        context = stack.context(given.stack, Path.cwd()) if given.stack else Context()
-        context = replace(context, severities={**context.severities, **given.severities})
+        context = _context(given)
         report = Report(given.fail_on)
         report.add(_results(given, context))
         _write(report, given.format)
-    except stack.StackError as error:
+    except ContextError as error:
         print(error, file=sys.stderr)
         return UNREADABLE
     except BrokenPipeError:
@@ -40,6 +40,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return _INTERRUPTED
     return report.exit_code
+
+
+def _context(given: arguments.Arguments) -> Context:
+    context = of_stack(given.stack, Path.cwd()) if given.stack else Context()
+    if given.config:
+        context = by_config(given.config, context)
+    return replace(context, severities={**context.severities, **given.severities})
 
 
 def _results(given: arguments.Arguments, context: Context) -> Iterator[Judged | Found | Problem]:
@@ -71,5 +78,10 @@ def _write(report: Report, format_: str) -> None:
     sys.stdout.flush()
 
 
-if __name__ == "__main__":
+def run() -> None:
+    """The installed command `gpu-rules`."""
     sys.exit(main())
+
+
+if __name__ == "__main__":
+    run()

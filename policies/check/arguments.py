@@ -6,6 +6,7 @@ import argparse
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from pathlib import Path
 
 from policies.check.formats import FORMATS
 from policies.rules import RULES, Severity
@@ -32,6 +33,7 @@ class Arguments:
 
     paths: tuple[str, ...]
     stack: str | None
+    config: Path | None
     format: str
     fail_on: Severity
     scope: Scope
@@ -48,6 +50,12 @@ def parse(argv: Sequence[str] | None) -> Arguments:
     )
     parser.add_argument("paths", nargs="+", metavar="PATH", help="file, folder, pattern or -")
     parser.add_argument("--stack", help="take pools and platform from Pulumi.STACK.yaml")
+    parser.add_argument(
+        "--config",
+        type=Path,
+        metavar="FILE",
+        help="the pack's configuration, as pulumi preview takes it by --policy-pack-config",
+    )
     parser.add_argument("--format", choices=FORMATS, default="text", help="default: text")
     parser.add_argument(
         "--fail-on",
@@ -73,6 +81,7 @@ def parse(argv: Sequence[str] | None) -> Arguments:
     return Arguments(
         paths=tuple(given.paths),
         stack=given.stack,
+        config=given.config,
         format=given.format,
         fail_on=Severity(given.fail_on),
         scope=Scope(given.scope),

@@ -65,7 +65,8 @@ def _refuse(_: str) -> None:
 def _syntax(error: yaml.YAMLError, text: str) -> InputError:
     mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
     found = getattr(error, "problem", None) or getattr(error, "reason", None) or "no YAML"
-    line = mark.line + 1 if mark else None
+    last = text.rstrip().count("\n") + 1  # what is left open is missed beyond the end
+    line = min(mark.line + 1, last) if mark else None
     if line is None and isinstance(position := getattr(error, "position", None), int):
         line = text.encode(errors="replace").count(b"\n", 0, position) + 1
     around = "\n".join(text.splitlines()[max(0, (line or 1) - 2) : (line or 1) + 1])

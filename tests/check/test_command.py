@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import pty
 import subprocess
@@ -223,3 +224,38 @@ def test_items_of_a_list_are_judged_as_one_stack(tmp_path: Path) -> None:
     _write(tmp_path, all="\n".join(["apiVersion: v1", "kind: List", "items:", *indented, ""]))
     done = check(str(tmp_path), rules=())
     assert f"{tmp_path}/all.yaml:12: mandatory GPU029" in done.output
+
+
+def test_the_pack_s_configuration_is_taken_after_the_stack(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    _stack(tmp_path, CLUSTER)
+    _write(tmp_path, pod=TOLERANT.replace(": 1}", ": 3}"))
+    assert "GPU007" in check("pod.yaml", "--stack", "test", rules=()).output
+    settings = {"pools": [{"name": "b", "gpusPerNode": 4}], "rules": {"GPU050": "off"}}
+    Path("pack.json").write_text(json.dumps({"gpu-rules-mandatory": settings}))
+    done = check("pod.yaml", "--stack", "test", "--config", "pack.json", rules=())
+    assert "GPU007" not in done.output
+    assert "GPU050" not in done.output
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        (None, "no such file"),
+        ("a: [", "line 1"),
+        ("", "none or several"),
+        ("{}", "found no mapping gpu-rules-mandatory"),
+        ('{"gpu-rules-mandatory": {"rules": {"GPU001": "loud"}}}', "gpu-rules-mandatory.rules"),
+        ('{"gpu-rules-mandatory": {"pool": []}}', "'pool' was unexpected"),
+    ],
+)
+def test_a_configuration_that_is_wrong_is_told(
+    content: str | None, says: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "pack.json"
+    if content is not None:
+        path.write_text(content)
+    done = check(str(tmp_path), "--config", str(path))
+    assert (done.code, says in done.errors) == (2, True)

@@ -50,7 +50,7 @@ def test_text_names_file_line_rule_and_cure(folder: Path) -> None:
     done = check(".")
     assert (done.code, done.errors) == (2, "")
     lines = done.output.splitlines()
-    assert "./broken.yaml:3: unreadable" in lines
+    assert "./broken.yaml:2: unreadable" in lines
     assert f"./some pods.yaml:16: mandatory GPU001 {RULES['GPU001'].title}" in lines
     assert f"./some pods.yaml:17: advisory GPU023 {RULES['GPU023'].title}" in lines
     cause = next(line for line in lines if "500m" in line)
@@ -131,7 +131,7 @@ def test_junit_has_a_case_for_each_object(folder: Path) -> None:
 def test_github_annotates_lines(folder: Path) -> None:
     lines = check(".", "--format", "github").output.splitlines()
     assert any(
-        each.startswith("::error file=./broken.yaml,line=3,title=unreadable::") for each in lines
+        each.startswith("::error file=./broken.yaml,line=2,title=unreadable::") for each in lines
     )
     title = RULES["GPU001"].title
     start = f"::error file=./some pods.yaml,line=16,title=GPU001 {title}::Pod team/bad, container"

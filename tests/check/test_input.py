@@ -68,7 +68,7 @@ def test_a_broken_document_leaves_the_others_to_be_judged(tmp_path: Path) -> Non
     path.write_text(f"# first\n{bad}---\na: [\n---\n---\n{bad}")
     report = json.loads(check(str(path), "--format", "json").output)
     (problem,) = report["problems"]
-    assert (problem["document"], problem["line"]) == (2, 10)
+    assert (problem["document"], problem["line"]) == (2, 9)
     assert [(each["document"], each["line"]) for each in report["violations"]] == [(1, 7), (3, 17)]
 
 
