@@ -91,7 +91,7 @@ def make_namespace(client: httpx.Client, name: str, labels: dict[str, str] | Non
             raise BenchmarkError(f"POST {path}: {answer.status_code} {answer.text}")
 
 
-def await_true(what: str, question: Callable[[], bool], seconds: float = 30) -> None:
+def await_true(what: str, question: Callable[[], bool], seconds: float = 60) -> None:
     """Asks until the answer is yes.
 
     Raises:

@@ -14,6 +14,7 @@ from .charts.device_plugin import RUNTIME_CLASS
 from .container_runtime import ContainerRuntime
 from .device_plugin import DevicePlugin, PlatformArgs
 from .gpu_operator import GpuOperator
+from .guardrails import Guardrails, GuardrailsArgs
 from .host_command import HostsArgs
 from .host_preparation import HostPreparation
 from .host_reboot import HostReboot, HostRebootArgs
@@ -87,6 +88,9 @@ class GpuCluster(pulumi.ComponentResource):
             NodeSchedulingArgs(cluster=cluster, stack=args.stack, drift=args.scheduling_drift),
             after(),
         )
+        if cluster.guardrails is not None:
+            guarded = GuardrailsArgs(cluster=cluster, guardrails=cluster.guardrails)
+            Guardrails(f"{name}-guardrails", guarded, after())
         platform: DevicePlugin | GpuOperator
         platform_args = PlatformArgs(
             cluster=cluster, registry_credentials=args.registry_credentials

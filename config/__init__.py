@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from config.device_plugin_flags import MigStrategy
     from config.driver import Driver, DriverSource
     from config.gpu_operator import GpuOperator
+    from config.guardrails import FailurePolicy, GuardrailMode, Guardrails, Quota
     from config.host import Host, Role
     from config.inventory import origins
     from config.kubernetes import Kubernetes
@@ -49,7 +50,10 @@ _HOMES = {
     "Effect": "config.taint",
     "Engine": "config.runtime",
     "Firewall": "config.system",
+    "FailurePolicy": "config.guardrails",
     "GpuOperator": "config.gpu_operator",
+    "GuardrailMode": "config.guardrails",
+    "Guardrails": "config.guardrails",
     "Host": "config.host",
     "Kubernetes": "config.kubernetes",
     "LimitItem": "config.system",
@@ -61,6 +65,7 @@ _HOMES = {
     "Reboot": "config.reboot",
     "RebootWhen": "config.reboot",
     "Registry": "config.registry",
+    "Quota": "config.guardrails",
     "Role": "config.host",
     "Runtime": "config.runtime",
     "Selinux": "config.system",
@@ -86,7 +91,10 @@ __all__ = [
     "Effect",
     "Engine",
     "Firewall",
+    "FailurePolicy",
     "GpuOperator",
+    "GuardrailMode",
+    "Guardrails",
     "Host",
     "Kubernetes",
     "LimitItem",
@@ -98,6 +106,7 @@ __all__ = [
     "Reboot",
     "RebootWhen",
     "Registry",
+    "Quota",
     "Role",
     "Runtime",
     "Selinux",

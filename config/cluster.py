@@ -14,6 +14,7 @@ from config.cross import Parts, problems
 from config.device_plugin import DevicePlugin
 from config.driver import Driver
 from config.gpu_operator import GpuOperator
+from config.guardrails import Guardrails
 from config.host import Host
 from config.inventory import SECTIONS, resolved
 from config.kubernetes import Kubernetes
@@ -60,6 +61,9 @@ class Cluster(Model):
     )
     validation: Validation = Field(
         default=Validation(), description="a mapping: the validation pods"
+    )
+    guardrails: Guardrails | None = Field(
+        default=None, description="a mapping with mode: the GPU rules at admission, and quotas"
     )
     charts: Charts = Field(default=Charts(), description="a mapping: where charts come from")
     registry: Registry = Field(default=Registry(), description="a mapping: where images come from")

@@ -24,13 +24,22 @@ def texts(values: Iterable[str]) -> str:
     return f"[{', '.join(map(text, sorted(values)))}]"
 
 
+def resources(owner: str, field: str) -> str:
+    """A map of resources, empty where it is not there.
+
+    Without the owner's type: the type check knows no map of quantities and would warn of a field
+    that is not there (seen on an API server 1.34.4).
+    """
+    return f"dyn({owner}).?{field}.orValue({{}})"
+
+
 def limits(container: str) -> str:
     """The limits of a container.
 
     The API server lets no extended resource through whose request is not equal to a limit, so
     limits say everything.
     """
-    return f"{container}.?resources.?limits.orValue({{}})"
+    return resources(container, "resources.?limits")
 
 
 def amount(quantity: str) -> str:
@@ -41,10 +50,21 @@ def amount(quantity: str) -> str:
     )
 
 
+def hundreds(quantity: str) -> str:
+    """Whether a whole quantity is a multiple of 100.
+
+    One that is too large for an integer is judged by how the API server writes it: zeros or a
+    decimal suffix at the end.
+    """
+    return (
+        f"(quantity({quantity}).isInteger() ? quantity({quantity}).asInteger() % 100 == 0 : "
+        f'string({quantity}).matches("(00|[kMGTPE]|e[0-9]+)$"))'
+    )
+
+
 def asked(container: str, name: str) -> str:
     """How much of a resource a container asks for, 0 where it names none."""
-    listed = f"{container}.?resources.?limits[?{name}]"
-    return f'{amount(f"""{listed}.orValue("0")""")}'
+    return amount(f'{limits(container)}[?{name}].orValue("0")')
 
 
 def is_gpu(name: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from policies.admission.cel import is_gpu, texts
+from policies.admission.cel import is_gpu, resources, texts
 from policies.admission.twin import NoTwin, Scope, Twin
 
 _HAMI = texts(("limits.nvidia.com/gpumem", "limits.nvidia.com/gpucores"))
@@ -13,12 +13,12 @@ _HAMI = texts(("limits.nvidia.com/gpumem", "limits.nvidia.com/gpucores"))
 
 def _gives(field: str) -> str:
     """Whether a list of item `i` gives a container more than no GPUs, by defaulting or as such."""
-    listed = f"i.?{field}.orValue({{}})"
+    listed = resources("i", field)
     return f"{listed}.exists(n, {is_gpu('n')} && sign(quantity({listed}[n])) > 0)"
 
 
 def _names(field: str) -> str:
-    return f"i.?{field}.orValue({{}}).exists(n, {is_gpu('n')})"
+    return f"{resources('i', field)}.exists(n, {is_gpu('n')})"
 
 
 TWINS: Final[Mapping[str, Twin | NoTwin]] = {
@@ -33,7 +33,7 @@ TWINS: Final[Mapping[str, Twin | NoTwin]] = {
     ),
     "GPU013": Twin(
         Scope.RESOURCE_QUOTAS,
-        f"object.spec.?hard.orValue({{}}).filter(k, !(k in {_HAMI}) && "
+        f"{resources('object.spec', 'hard')}.filter(k, !(k in {_HAMI}) && "
         f'({is_gpu("k")} || (k.startsWith("limits.") && {is_gpu("k.substring(7)")})))'
         '.map(k, "found " + k + ", which nothing counts")',
     ),

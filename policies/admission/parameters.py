@@ -2,14 +2,36 @@
 
 from __future__ import annotations
 
-from typing import Final
+import hashlib
+import json
+from collections.abc import Mapping
+from typing import Any, Final
 
 from policies.rules import Context, Pool
 from policies.rules.resource_names import KNOWN, is_extended
 
 NAMESPACE: Final = "kube-system"
-NAME: Final = "gpu-rules"
 _KEEPS_AWAY = frozenset({"NoSchedule", "NoExecute"})
+
+
+def config_map(context: Context, labels: Mapping[str, str]) -> dict[str, Any]:
+    """The parameter. Its name follows from its content, so that it never changes under a policy:
+
+    a change is a new ConfigMap, to which the bindings then turn.
+    """
+    content = data(context)
+    digest = hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+    return {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {
+            "name": f"gpu-rules-{digest[:10]}",
+            "namespace": NAMESPACE,
+            "labels": dict(labels),
+        },
+        "immutable": True,
+        "data": content,
+    }
 
 
 def data(context: Context) -> dict[str, str]:

@@ -8,8 +8,10 @@ from typing import Final
 from policies.admission.cel import (
     asked,
     each_container,
+    hundreds,
     is_gpu,
     limits,
+    resources,
     text,
     texts,
     unless_empty,
@@ -20,7 +22,7 @@ from policies.rules.resource_names import GPU, GPU_SHARED, VCUDA_CORE, VCUDA_MEM
 _CORE, _MEMORY = text(VCUDA_CORE), text(VCUDA_MEMORY)
 _VCUDA = texts((VCUDA_CORE, VCUDA_MEMORY))
 _LIMITS = limits("c")
-_REQUESTS = "c.?resources.?requests.orValue({})"
+_REQUESTS = resources("c", "resources.?requests")
 
 _ENFORCED = NoTwin(
     "The API server itself refuses it, in pods and in templates, before any policy is asked.",
@@ -90,9 +92,7 @@ TWINS: Final[Mapping[str, Twin | NoTwin]] = {
     "GPU005": _pods(
         each_container(
             f"{_LIMITS}.exists(n, n == {_CORE}) && ({_effective(_CORE)} == 0 || "
-            f"({_effective(_CORE)} > 100 && "
-            f"(!quantity({_LIMITS}[{_CORE}]).isInteger() || "
-            f"quantity({_LIMITS}[{_CORE}]).asInteger() % 100 != 0)))",
+            f"({_effective(_CORE)} > 100 && !{hundreds(f'{_LIMITS}[{_CORE}]')}))",
             f"string({_LIMITS}[{_CORE}])",
         )
     ),

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from policies.admission.cel import amount, asked, is_gpu, limits, texts
+from policies.admission.cel import amount, asked, is_gpu, limits, resources, texts
 from policies.admission.twin import Scope, Twin
 from policies.rules.resource_names import GPU, VCUDA_CORE
 
@@ -82,9 +82,10 @@ def _pod_variables(spec: Mapping[str, str]) -> dict[str, str]:
     return {
         **spec,
         "init": "variables.spec.?initContainers.orValue([])",
-        "containers": "variables.spec.containers + variables.init",
+        # Two lists of one type, which the type check takes for two.
+        "containers": "dyn(variables.spec.containers) + dyn(variables.init)",
         "judged": "variables.containers",
-        "overhead": "variables.spec.?overhead.orValue({})",
+        "overhead": resources("variables.spec", "overhead"),
         "tolerations": "variables.spec.?tolerations.orValue([])",
         "nodeSelector": "variables.spec.?nodeSelector.orValue({})",
         "gpuResources": 'params.data.gpuResources.split(",")',

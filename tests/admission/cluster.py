@@ -6,15 +6,15 @@ import copy
 import json
 import re
 import uuid
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import httpx
 
 from benchmarks.api_server import await_true, make_namespace
-from policies.admission import Enforcement, manifests
-from policies.rules import Context, Pool, Severity, Taint
+from policies.admission import Enforcement, Twin, manifests, twin
+from policies.rules import RULES, Context, Pool, Severity, Taint
 
 GPU = "nvidia.com/gpu"
 _TAINT = Taint(GPU, "present")
@@ -39,8 +39,9 @@ CONTEXTS: Mapping[str, Context] = {
 }
 """By the namespace in which each holds. The policies are those of the last, with all rules."""
 
+TWINS = {rule for rule in RULES if isinstance(twin(rule), Twin)}
 WARN = Enforcement({Severity.MANDATORY: ["Warn"], Severity.ADVISORY: ["Warn"]})
-_RULE = re.compile(r": (GPU\d{3}) ")
+_RULE = re.compile(r"[:;] (GPU\d{3}) ")
 _PLURALS = {
     "ConfigMap": "configmaps",
     "ValidatingAdmissionPolicy": "validatingadmissionpolicies",
@@ -83,10 +84,21 @@ def create(client: httpx.Client, manifest: Mapping[str, Any], *, dry: bool = Tru
     return answer(client.post(path(manifest) + ("?dryRun=All" if dry else ""), json=manifest))
 
 
-def replace(client: httpx.Client, manifest: Mapping[str, Any], *, subresource: str = "") -> Answer:
-    """Replaces an object."""
+def edit(
+    client: httpx.Client,
+    manifest: Mapping[str, Any],
+    change: Callable[[Json], None],
+    *,
+    subresource: str = "",
+) -> Answer:
+    """Reads an object, changes it and replaces it, again where a controller was in between."""
     url = f"{path(manifest)}/{manifest['metadata']['name']}{subresource}"
-    return answer(client.put(url, json=manifest))
+    while True:
+        live = read(client, manifest)
+        change(live)
+        said = answer(client.put(url, json=live))
+        if said.status != 409:
+            return said
 
 
 def read(client: httpx.Client, manifest: Mapping[str, Any]) -> Json:
@@ -120,7 +132,9 @@ def install(client: httpx.Client, namespace: str, context: Context, how: Enforce
     Comes back when the policies act.
     """
     marker = uuid.uuid4().hex[:8]
-    make_namespace(client, namespace, {"guarded": marker})
+    make_namespace(client, namespace)
+    metadata = {"name": namespace, "labels": {"guarded": marker}}
+    apply(client, {"apiVersion": "v1", "kind": "Namespace", "metadata": metadata})
     for given in manifests(context, how):
         manifest = copy.deepcopy(given)
         if manifest["kind"] == "ConfigMap":

@@ -12,13 +12,11 @@ import httpx
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 
-from policies.admission import Twin, twin
-from policies.rules import RULES, evaluate
+from policies.rules import evaluate
 
-from .cluster import CONTEXTS, create
+from .cluster import CONTEXTS, TWINS, create
 from .generate import manifests
 
-TWINS = {rule for rule in RULES if isinstance(twin(rule), Twin)}
 RESULTS = Path(__file__).parents[1] / "results"
 
 
