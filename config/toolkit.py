@@ -2,93 +2,16 @@
 
 from __future__ import annotations
 
-import re
 from enum import StrEnum
 from typing import Annotated
 
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import AfterValidator, Field
 
 from config.model import Model, Text, Truth
-from config.problem import refuse, show
+from config.repository import Repository, Signed
 from config.versions import pattern
 
-_URL = re.compile(r"(https?://[^/\s]|file:///)[!#-&(-\[\]-_a-{}~]*")
-_SHA256 = re.compile(r"[0-9a-f]{64}")
-_ARMOR = "-----BEGIN PGP PUBLIC KEY BLOCK-----"
 _VERSION = r"1\.\d{1,2}\.\d{1,2}(-\d+)?"
-
-
-def _url(text: str) -> str:
-    if _URL.fullmatch(text) is None:
-        raise refuse(
-            show(text),
-            "an https, http or file address without blanks, quotes and backslashes",
-            "write it as https://mirror.example.org/libnvidia-container/stable/deb/{architecture}",
-        )
-    return text
-
-
-def _armored(text: str) -> str:
-    if not text.lstrip().startswith(_ARMOR):
-        raise refuse(show(text[:40]), f"a text that begins with {_ARMOR}", "gpg --export --armor")
-    return text.strip() + "\n"
-
-
-def _sha256(text: str) -> str:
-    if _SHA256.fullmatch(text) is None:
-        raise refuse(show(text), "64 of 0-9 and a-f", "write what sha256sum prints")
-    return text
-
-
-Url = Annotated[Text, AfterValidator(_url)]
-
-
-class Signed(StrEnum):
-    """What dnf verifies; apt always verifies the metadata, which hold the packages' sums."""
-
-    METADATA = "metadata"
-    PACKAGES = "packages"
-    BOTH = "both"
-
-
-class Repository(Model):
-    """One signed repository. In `url`, `{architecture}` is the host's as its package manager calls
-    it, `{distribution}` NVIDIA's name of its distribution (rocky 9 is `rhel9.0`).
-    """
-
-    url: Url = Field(
-        description="an https, http or file address", examples=["https://mirror.example.org/deb"]
-    )
-    suite: Annotated[
-        Text, AfterValidator(pattern(r"[A-Za-z0-9./_-]+", "a suite such as stable or /", "/"))
-    ] = Field(default="/", description="apt: a suite, or / for a flat repository", examples=["/"])
-    key: Annotated[Text, AfterValidator(_armored)] | None = Field(
-        default=None, description="the armored public key that signs it"
-    )
-    key_url: Url | None = Field(default=None, description="where the armored public key is")
-    key_sha256: Annotated[Text, AfterValidator(_sha256)] | None = Field(
-        default=None, description="the sha256 of what keyUrl gives"
-    )
-    signed: Signed = Field(
-        default=Signed.METADATA, description="metadata, packages or both", examples=["metadata"]
-    )
-
-    @model_validator(mode="after")
-    def _one_key(self) -> Repository:
-        given = (self.key is not None, self.key_url is not None, self.key_sha256 is not None)
-        if given not in ((True, False, False), (False, True, True)):
-            raise refuse(
-                "no signing key, or more than one",
-                "key, or keyUrl and keySha256",
-                "give the key that signs the repository",
-            )
-        return self
-
-    @property
-    def row(self) -> tuple[str, ...]:
-        """Its words for the hosts' script (`components/scripts/packages.sh`)."""
-        key = (self.key or "", self.key_url or "", self.key_sha256 or "")
-        return (self.url, self.suite, "", *key, self.signed.value)
 
 
 _OFFICIAL = "https://nvidia.github.io/libnvidia-container"
@@ -101,6 +24,7 @@ def _official(path: str) -> Repository:
         url=f"{_OFFICIAL}/stable/{path}/{{architecture}}",
         key_url=f"{_OFFICIAL}/gpgkey",
         key_sha256=_KEY_SHA256,
+        signed=Signed.METADATA,
     )
 
 
@@ -113,7 +37,9 @@ class ToolkitSource(StrEnum):
 
 class Toolkit(Model):
     """`apt` and `dnf`: where packages come from, by the host's package manager; by default NVIDIA's
-    own repositories. Packages stay when the host leaves the stack, unless `removePackages`.
+    own repositories. In their `url`, `{architecture}` is the host's as its package manager calls
+    it, `{distribution}` NVIDIA's name of its distribution (`rhel9.0` on rocky 9). Packages stay
+    when the host leaves the stack, unless `removePackages`.
     """
 
     source: ToolkitSource = Field(

@@ -23,6 +23,7 @@ TOOLKIT_PACKAGES = (
     "libnvidia-container1",
 )
 """NVIDIA Container Toolkit installation guide: all four at one version, or apt takes the newest."""
+PACKAGE_PARTS = ("effects", "repositories", "packages", "holds")
 PACKAGE_LIMIT = 540
 """Seconds for one run of the package manager."""
 PACKAGE_LOCK_LIMIT = 120
@@ -50,7 +51,7 @@ def runtime(
         "GC_TOOLKIT_SOURCE": toolkit.source.value,
         "GC_TOOLKIT_PACKAGES": " ".join(_packages(toolkit.version)),
         "GC_REMOVE_PACKAGES": str(toolkit.remove_packages).lower(),
-        "GC_PACKAGE_LIMIT": str(PACKAGE_LIMIT),
+        "GC_PACKAGE_RUN_LIMIT": str(PACKAGE_LIMIT),
         "GC_PACKAGE_LOCK_LIMIT": str(PACKAGE_LOCK_LIMIT),
         **_of_engine(settings, runtime_path),
     }
@@ -58,7 +59,7 @@ def runtime(
     if toolkit.source is ToolkitSource.PACKAGE:
         sources = (("apt", toolkit.apt), ("dnf", toolkit.dnf))
         rows = [(manager, TOOLKIT_PACKAGES[0], *source.row) for manager, source in sources]
-    parts = ("library", "preflight", "packages", "toolkit", "runtime", *PARTS[settings.engine])
+    parts = ("library", "preflight", *PACKAGE_PARTS, "toolkit", "runtime", *PARTS[settings.engine])
     return assemble(values, each("each_repository", rows), *map(part, parts))
 
 

@@ -3,7 +3,6 @@
 # runtimes need a restart; nvidia-ctk 1.20.0 `runtime configure --runtime=crio`.
 
 unit=crio
-config=/etc/crio/crio.conf
 dropin=/etc/crio/crio.conf.d/99-nvidia.toml
 files=$dropin
 
@@ -36,7 +35,9 @@ merged() {
 make_wanted() {
     make_folder "$dropin"
     mkdir "$scratch/etc" || fail "can't make folders in $scratch"
-    [ ! -f "$root$config" ] || cp -- "$root$config" "$scratch/etc/crio.conf"
+    # All files together: packages of CRI-O have their runtimes in a drop-in, and nvidia-ctk takes
+    # the options of nvidia from them.
+    cp -- "$scratch/dump" "$scratch/etc/crio.conf"
     set -- --runtime=crio --config-source=file --config="$scratch/etc/crio.conf" \
         --drop-in-config="$scratch/etc/99-nvidia.toml" --nvidia-runtime-path="$GC_RUNTIME_PATH"
     [ "$GC_DEFAULT_RUNTIME" != nvidia ] || set -- "$@" --set-as-default

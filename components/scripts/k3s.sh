@@ -49,10 +49,7 @@ make_wanted() {
 
 # A toolkit that came after the daemon's start is found at its next one.
 check_wanted() {
-    judge_generated || {
-        action=restart
-        mark_pending
-    }
+    judge_generated || action=restart
 }
 
 needed_action() {

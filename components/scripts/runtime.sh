@@ -20,13 +20,13 @@ apply() {
     require_engine
     check_toolkit
     refuse_problems
-    open_state
     toolkit_on
     require_toolkit
     refuse_problems
     make_wanted
     check_wanted
     refuse_problems
+    open_state
     remember_service
     before_files
     put_in_place
@@ -92,7 +92,10 @@ mark_pending() {
 }
 
 put_in_place() {
-    differs || return 0
+    if ! differs; then
+        mark_pending
+        return 0
+    fi
     needed_action
     if [ ! -d "$state/previous" ]; then
         rm -rf -- "$state/draft"

@@ -24,6 +24,7 @@ require_toolkit() {
 toolkit_on() {
     step=toolkit
     if [ "$GC_TOOLKIT_SOURCE" = package ]; then
+        open_state
         each_repository toolkit_repository
         # shellcheck disable=SC2086 # a list of words
         install_packages $GC_TOOLKIT_PACKAGES
@@ -42,19 +43,21 @@ toolkit_off() {
 # toolkit_repository MANAGER NAME URL ...: those of the other package manager are passed over.
 toolkit_repository() {
     [ "$1" = "$manager" ] || return 0
-    distribution
-    name=$2 url=$(printf '%s' "$3" | sed "s|{distribution}|$distribution|g")
+    name=$2
+    name_host
+    url=$(printf '%s' "$3" | sed "s|{distribution}|$distribution|g; s|{architecture}|$architecture|g")
     shift 3
     repository toolkit "$name" "$url" "$@"
 }
 
 # NVIDIA's repositories by distribution have no folder for each rebuild of RHEL: Rocky 9 takes
 # rhel9.0 (libnvidia-container's repository layout).
-distribution() {
+name_host() {
     identity=$(sed -n 's/^ID=//p' "$root/etc/os-release" | tr -d \"\')
     release=$(sed -n 's/^VERSION_ID=//p' "$root/etc/os-release" | tr -d \"\')
     case $identity in
         rhel | rocky | almalinux | centos | ol) distribution=rhel${release%%.*}.0 ;;
         *) distribution=$identity$release ;;
     esac
+    if [ "$manager" = apt ]; then architecture=$(dpkg --print-architecture); else architecture=$(uname -m); fi
 }

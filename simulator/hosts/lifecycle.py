@@ -112,7 +112,10 @@ def _lower(mode: str, system: str, progress: rootfs.Progress) -> str:
         if mode != "namespaces":
             raise HostError("system rocky: an RPM host can only be had in namespaces; use debian")
         return str(rootfs.builder_root(progress))
-    return str(rootfs.debian_root(progress)) if mode == "namespaces" else ""
+    if mode != "namespaces":
+        return ""
+    root = rootfs.docker_root if system == "docker" else rootfs.debian_root
+    return str(root(progress))
 
 
 def _layers(layer: str, system: str) -> str:

@@ -45,8 +45,8 @@ class HostSettings:
     ``gpus``: NVIDIA PCI devices on each host with the role ``gpu-worker`` (default 8), or by host
     name. ``driver``: version of the NVIDIA kernel driver that those hosts show as loaded, ``None``
     for no driver. ``mode``: ``namespaces`` or ``plain``; ``None`` takes namespaces
-    where they work. ``system``: ``debian``, or ``rocky`` for an RPM host (in namespaces only), for
-    all hosts or by host name.
+    where they work. ``system``: ``debian``, or ``rocky`` for an RPM host (in namespaces only), or
+    ``docker`` for Debian with Docker, for all hosts or by host name.
     """
 
     gpus: int | Mapping[str, int] = 8

@@ -30,6 +30,7 @@ PACKAGES = (
 )
 BUILDER_PACKAGES = (*PACKAGES, "apt-utils", "createrepo-c", "curl", "dnf", "gnupg", "rpm")
 """What builds repositories, and what an RPM host's file system has below its own layer."""
+DOCKER_PACKAGES = (*PACKAGES, "docker.io", "iptables")
 FIXTURES = Path(__file__).parent / "fixtures"
 FIXTURES_RPM = Path(__file__).parent / "fixtures_rpm"
 HIDDEN_ON_RPM = (
@@ -61,6 +62,14 @@ def builder_root(progress: Progress) -> Path:
     :raises HostError: as :func:`debian_root`.
     """
     return _root("builder", BUILDER_PACKAGES, progress)
+
+
+def docker_root(progress: Progress) -> Path:
+    """A Debian root with Docker beside containerd; made if missing.
+
+    :raises HostError: as :func:`debian_root`.
+    """
+    return _root("docker", DOCKER_PACKAGES, progress)
 
 
 def _root(name: str, packages: Sequence[str], progress: Progress) -> Path:

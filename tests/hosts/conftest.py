@@ -45,11 +45,13 @@ def namespaces(cluster: str) -> None:
         pytest.skip(f"hosts in namespaces: {reason}")
 
 
-def start(cluster: str, *names: str, mode: str, user: str = "root") -> list[Running]:
+def start(
+    cluster: str, *names: str, mode: str, user: str = "root", system: str = "debian"
+) -> list[Running]:
     """Bring up hosts and give access to them."""
     path, public = simulated.client_key(cluster)
     declared = [Declared(name, free_port(), user=user) for name in names]
-    simulated.up(cluster, declared, public, simulated.HostSettings(mode=mode))
+    simulated.up(cluster, declared, public, simulated.HostSettings(mode=mode, system=system))
     return [Running(cluster, host, path.read_text()) for host in declared]
 
 

@@ -1,0 +1,209 @@
+"""Docker as the container engine: the real daemon, judged by what it says of itself.
+
+Each daemon runs in a network namespace of its own, so that its bridge and its rules are not the
+machine's; ``iptables`` on the host speaks to that namespace.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from components.scripts.container_engine import runtime
+from config.runtime import DefaultRuntime, Docker, Engine, Runtime
+
+from . import conftest
+from .machine import Running, differences
+
+CONFIG = "/etc/docker/daemon.json"
+UNIT = """\
+[Service]
+ExecStart=nsenter --net=/run/docker-net /usr/sbin/dockerd --containerd=/run/containerd/containerd.sock
+ExecReload=/bin/kill -s HUP $MAINPID
+"""
+IPTABLES = '#!/bin/sh\nexec nsenter --net=/run/docker-net /usr/sbin/iptables "$@"\n'
+EARLIER = {
+    "log-opts": {"max-size": "10m", "labels": 'it\'s <a> "b" & c'},
+    "registry-mirrors": ["https://earlier.example.org"],
+    "features": {"buildkit": True},
+    "runtimes": {"kata": {"path": "/usr/bin/kata-runtime"}},
+    "exec-opts": ["native.cgroupdriver=cgroupfs"],
+    "max-concurrent-downloads": 7,
+    "dns": [],
+}
+
+
+def script(**settings: Any) -> str:
+    """The phase's script; cgroups stay as they are, since no systemd runs on these hosts."""
+    docker = Docker(**settings.pop("docker", {}))
+    return runtime(Runtime(engine=Engine.DOCKER, systemd_cgroup=False, docker=docker, **settings))
+
+
+@pytest.fixture
+def docker(cluster: str, namespaces: None) -> Running:
+    """A host where Docker runs with a site's own daemon.json, its data on an ordinary disk."""
+    host = conftest.start(cluster, "gpu-1", mode="namespaces", system="docker")[0]
+    host.write("/etc/systemd/system/docker.service", UNIT)
+    host.write("/usr/local/sbin/iptables", IPTABLES)
+    host.write(CONFIG, json.dumps(EARLIER))
+    done = host.run(
+        "touch /run/docker-net; unshare --net=/run/docker-net ip link set lo up;"
+        "chmod 755 /usr/local/sbin/iptables; mkdir -p /data /var/lib/docker;"
+        "mount -t tmpfs data /data; mount -t tmpfs docker /var/lib/docker; adduser --quiet"
+        " --disabled-password --gecos '' alice; systemctl --no-reload enable docker;"
+        "systemctl restart docker"
+    )
+    assert done.status == 0, done
+    return host
+
+
+def says(host: Running) -> dict[str, Any]:
+    """The daemon's own view."""
+    found: dict[str, Any] = json.loads(host.run("docker info --format '{{json .}}'").output)
+    return found
+
+
+def merged(host: Running) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(host.read(CONFIG))
+    return found
+
+
+def pid(host: Running) -> str:
+    return host.read("/run/simulated-systemd/docker.pid")
+
+
+def test_daemon_json_is_merged_and_comes_back(docker: Running) -> None:
+    before, process = docker.tree(), pid(docker)
+    assert docker.run("iptables -S FORWARD").output.startswith("-P FORWARD DROP")
+    wanted = script(
+        cdi=True,
+        docker={
+            "registry_mirrors": ("https://mirror.example.org", "https://earlier.example.org"),
+            "storage_driver": "leave",
+            "members": ("alice",),
+        },
+    )
+    first = docker.apply(wanted)
+    assert (first.status, first.errors) == (0, "")
+    assert "+ docker reloaded" in first.output.splitlines()
+    assert pid(docker) == process, "a reload is enough, so the daemon was not restarted"
+    found = merged(docker)
+    assert found["runtimes"] == EARLIER["runtimes"] | {
+        "nvidia": {"args": [], "path": "/usr/bin/nvidia-container-runtime"}
+    }
+    assert found["default-runtime"] == "nvidia"
+    assert found["registry-mirrors"] == [
+        "https://earlier.example.org",
+        "https://mirror.example.org",
+    ]
+    for key in ("log-opts", "features", "exec-opts", "max-concurrent-downloads", "dns"):
+        assert found[key] == EARLIER[key], key
+    view = says(docker)
+    assert view["DefaultRuntime"] == "nvidia"
+    assert {"kata", "nvidia", "runc"} <= view["Runtimes"].keys()
+    assert "https://mirror.example.org/" in view["RegistryConfig"]["Mirrors"]
+    assert "docker" in docker.run("id -nG alice").output.split()
+    assert docker.run("iptables -S FORWARD").output.startswith("-P FORWARD ACCEPT")
+
+    settled = docker.tree(times=True)
+    second = docker.apply(wanted)
+    assert (second.output.splitlines()[-1], second.errors) == ("changed=0", "")
+    assert differences(settled, docker.tree(times=True)) == {}
+
+    assert docker.undo(wanted).status == 0
+    assert changed_by_undo(differences(before, docker.tree())) == {}
+    assert docker.run("iptables -S FORWARD").output.startswith("-P FORWARD DROP")
+    assert says(docker)["DefaultRuntime"] == "runc"
+
+
+def changed_by_undo(found: dict[str, tuple[str, str]]) -> dict[str, tuple[str, str]]:
+    """Without Docker's own data and the copies that gpasswd(1) keeps of what it changes."""
+    mine = ("etc/group", "etc/gshadow")
+    return {
+        path: change
+        for path, change in found.items()
+        if not path.startswith("var/lib/docker") and path.rstrip("-") not in mine
+    }
+
+
+def test_data_move_and_move_back(docker: Running) -> None:
+    docker.write("/var/lib/docker/precious", "layers\n")
+    wanted = script(docker={"data_root": "/data/docker", "forward": "leave"})
+    done = docker.apply(wanted)
+    assert (done.status, done.errors) == (0, "")
+    assert says(docker)["DockerRootDir"] == "/data/docker"
+    assert says(docker)["Driver"] == "overlay2"
+    assert docker.read("/data/docker/precious") == "layers\n"
+    assert not docker.exists("/var/lib/docker/precious")
+    assert docker.apply(wanted).output.splitlines()[-1] == "changed=0"
+    assert docker.undo(wanted).status == 0
+    assert says(docker)["DockerRootDir"] == "/var/lib/docker"
+    assert docker.read("/var/lib/docker/precious") == "layers\n"
+    assert not docker.exists("/data/docker")
+    assert json.loads(docker.read(CONFIG)) == EARLIER
+
+
+def test_a_daemon_that_refuses_gets_file_and_data_back(docker: Running) -> None:
+    docker.write("/var/lib/docker/precious", "layers\n")
+    docker.write(
+        "/etc/systemd/system/docker.service",
+        UNIT.replace("dockerd ", "dockerd --data-root=/var/lib/docker "),
+    )
+    docker.run("systemctl restart docker")
+    text = docker.read(CONFIG)
+    failed = docker.apply(script(docker={"data_root": "/data/docker", "forward": "leave"}))
+    assert failed.status == 1
+    assert "so the old one is back" in failed.errors
+    assert docker.read(CONFIG) == text
+    assert docker.read("/var/lib/docker/precious") == "layers\n"
+    assert not docker.exists("/data/docker")
+    assert docker.run("systemctl is-active docker").output == "active\n"
+
+
+def test_a_storage_driver_that_the_disk_can_not_carry_is_told(docker: Running) -> None:
+    wanted = script(docker={"data_root": "/srv/docker", "forward": "leave"})
+    done = docker.apply(wanted)
+    assert (done.status, done.errors) == (0, "")
+    assert "overlay2 does not work on overlayfs (/srv/docker)" in done.output
+    assert "storage-driver" not in merged(docker)
+    assert says(docker)["Driver"] == "vfs"
+
+
+def test_no_longer_wanted_settings_go(docker: Running) -> None:
+    docker.apply(script(docker={"registry_mirrors": ("https://mirror.example.org",)}))
+    assert docker.exists("/etc/systemd/system/docker.service.d/gpu-cluster-forward.conf")
+    done = docker.apply(script(default_runtime=DefaultRuntime.RUNC, docker={"forward": "leave"}))
+    assert (done.status, done.errors) == (0, "")
+    found = merged(docker)
+    assert found["registry-mirrors"] == EARLIER["registry-mirrors"]
+    assert "default-runtime" not in found
+    assert not docker.exists("/etc/systemd/system/docker.service.d")
+    assert docker.run("iptables -S FORWARD").output.startswith("-P FORWARD DROP")
+    assert says(docker)["DefaultRuntime"] == "runc"
+
+
+BROKEN = {
+    "no JSON": ('{"log-level": "info",}', {}, "that nvidia-ctk can't read"),
+    "files in the new place": (None, {"data_root": "/etc/ssh"}, "files in /etc/ssh"),
+    "no such user": (None, {"members": ("bob",)}, "no user bob"),
+}
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_what_can_not_be_is_refused_and_nothing_is_touched(docker: Running, name: str) -> None:
+    text, settings, told = BROKEN[name]
+    if text is not None:
+        docker.write(CONFIG, text)
+    before = docker.tree(times=True)
+    refused = docker.apply(script(docker=settings))
+    assert refused.status == 1
+    assert told in refused.errors
+    assert "nothing was changed on this host" in refused.errors
+    assert {
+        path
+        for path in differences(before, docker.tree(times=True))
+        if not path.startswith("var/lib/gpu-cluster")
+    } == set()
+    assert docker.run("systemctl is-active docker").output == "active\n"
