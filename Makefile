@@ -53,6 +53,10 @@ env: $(VENV) ## print the environment for plain pulumi: eval "$$(make env)"
 tools: $(VENV) ## show the toolchain, build what is missing
 	@$(RUN) toolchain
 
+.PHONY: images
+images: $(VENV) ## every image and chart that STACK needs
+	@$(RUN) commands.images
+
 .PHONY: test
 test: $(VENV) ## run the whole bounded test suite
 	@venv/bin/python -m pytest --numprocesses 3 --dist loadfile

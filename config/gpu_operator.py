@@ -21,6 +21,9 @@ from config.versions import chart_version, pattern
 MIG_LABEL = "nvidia.com/mig.config"
 #: On a node: `false` takes every operand away (gpu-operator v26.7.0, controllers/state_manager.go).
 OPERANDS_LABEL = "nvidia.com/gpu.deploy.operands"
+OPERAND_LABELS = "nvidia.com/gpu.deploy."
+#: Labels that the operator and MIG manager write while they work: never anybody's declaration.
+STATE_LABELS = ("nvidia.com/gpu-driver-upgrade-state", "nvidia.com/mig.config.state")
 #: The oldest vGPU host driver that guests' driver containers work with (document of the operator's
 #: vGPU installation, "Prerequisites").
 OLDEST_VGPU_HOST = (12, 0)

@@ -7,9 +7,15 @@ from typing import TYPE_CHECKING, Any
 
 from config.device_plugin_rules import foreign_environment
 from config.driver import Driver
-from config.gpu_operator import MIG_LABEL, OPERANDS_LABEL, GpuOperator
+from config.gpu_operator import (
+    MIG_LABEL,
+    OPERAND_LABELS,
+    OPERANDS_LABEL,
+    STATE_LABELS,
+    GpuOperator,
+)
 from config.platform import Platform
-from config.problem import Problem, problem, show
+from config.problem import Location, Problem, problem, show
 
 if TYPE_CHECKING:
     from config.cross import Parts
@@ -78,6 +84,7 @@ def _labels(parts: Parts) -> Iterator[Problem]:
                 "a pool without GPUs: nothing offers them once the operands are off",
                 'write "gpusPerNode: 0", or remove the label',
             )
+        yield from _transient(pool.labels, at)
         layout = pool.labels.get(MIG_LABEL)
         if layout is not None and pool.mig and layout != pool.name:
             yield problem(
@@ -92,6 +99,25 @@ def _labels(parts: Parts) -> Iterator[Problem]:
                 show(layout),
                 f"one of {', '.join(BUILT_IN_LAYOUTS)}; others by the pool's mig, which is counted",
                 'write "mig: {1g.5gb: 7}" with the profiles of this layout',
+            )
+
+
+def _transient(labels: Mapping[str, str], at: Location) -> Iterator[Problem]:
+    """Labels whose values the operator changes on its own: to hold them would undo its work."""
+    for key, value in labels.items():
+        if key in STATE_LABELS:
+            yield problem(
+                (*at, key),
+                show(value),
+                "no state of the operator's among the labels: it writes it as it works",
+                "remove the label",
+            )
+        elif key.startswith(OPERAND_LABELS) and value != "false":
+            yield problem(
+                (*at, key),
+                show(value),
+                "false, or no such label: the operator sets true, and paused-for-… during upgrades",
+                "remove the label",
             )
 
 

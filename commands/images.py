@@ -1,0 +1,58 @@
+"""``make images STACK=…``: every image and chart that a stack needs, for a site without internet.
+
+Two tables on a terminal; one name a line, ``<upstream> <where it is taken from>``, to a pipe, as
+tools that copy images read it.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from rich.console import Console
+from rich.table import Table
+
+import config
+from components.charts.images import Chart, Image, UnknownImages, charts, needed
+
+
+def tables(images: tuple[Image, ...], found: tuple[Chart, ...]) -> list[Table]:
+    """What a person reads."""
+    pictures = Table("image", "taken from", "digest", "note", title="images", title_justify="left")
+    for each in images:
+        source = each.name if each.name != each.upstream else "its own registry"
+        pictures.add_row(each.upstream, source, each.digest[:19] or "not known", each.note)
+    packages = Table("chart", "version", "taken from", title="charts", title_justify="left")
+    for chart in found:
+        packages.add_row(chart.name, chart.version, chart.source)
+    return [pictures, packages]
+
+
+def lines(images: tuple[Image, ...]) -> list[str]:
+    """What a program reads: the image, by its digest where that is known, and its new name."""
+    return [
+        f"{each.upstream}{f'@{each.digest}' if each.digest else ''} {each.name}" for each in images
+    ]
+
+
+def main() -> int:
+    """Print the lists for the stack that `STACK` names."""
+    try:
+        cluster = config.load_stack_file(f"Pulumi.{os.environ.get('STACK', 'dev')}.yaml")
+        images, found = needed(cluster), charts(cluster)
+    except (config.ConfigError, UnknownImages) as error:
+        print(error, file=sys.stderr)
+        return 1
+    if sys.stdout.isatty():
+        console = Console()
+        for table in tables(images, found):
+            console.print(table)
+    else:
+        print("\n".join(lines(images)))
+        for chart in found:
+            print(f"# chart {chart.name} {chart.version} {chart.source}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
