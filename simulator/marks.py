@@ -17,6 +17,8 @@ PREPARED = f"{PREFIX}/prepared"
 HOST = f"{PREFIX}/host"
 #: On a node: GPUs that it would have, a whole number.
 GPUS = f"{PREFIX}/gpus"
+#: On a node: MIG devices of each of its GPUs, such as ``1g.5gb=7``, separated by commas.
+MIG = f"{PREFIX}/mig"
 #: On a node: faults, one or several separated by commas.
 FAULT = f"{PREFIX}/fault"
 #: On a node: why it offers fewer GPUs than it has; set by the controller, never by a person.

@@ -11,6 +11,7 @@ from simulator import logs, marks, stages
 from simulator.api import MERGE, Api, ApiError, Json
 from simulator.controller import judge
 from simulator.controller.follow import Sources, follow
+from simulator.controller.offered import Resources, chosen
 from simulator.controller.preparation import Preparation
 from simulator.controller.queue import Queue
 
@@ -41,8 +42,9 @@ class DevicePlugins:
         self._nodes: dict[str, judge.Node] = {}
         self._pods: dict[str, dict[str, judge.Pod]] = defaultdict(dict)
         self._prepared: dict[str, bool] = {}
+        self._files: dict[tuple[str, str], dict[str, str]] = {}
         self._queue = Queue(self._work)
-        self.sources = Sources(len(SELECTORS) + 1)
+        self.sources = Sources(len(SELECTORS) + 2)
         self.nodes_listed = self.sources.source()
 
     async def run(self) -> None:
@@ -50,6 +52,14 @@ class DevicePlugins:
         async with asyncio.TaskGroup() as group:
             group.create_task(self._work_on())
             group.create_task(self._watch_hosts())
+            files = follow(
+                self._api,
+                "/api/v1/configmaps",
+                self._files_changed,
+                self._files_gone,
+                self.sources.source(),
+            )
+            group.create_task(files)
             for selector in SELECTORS:
                 pods = follow(
                     self._api,
@@ -80,6 +90,18 @@ class DevicePlugins:
     def node_gone(self, item: Json) -> None:
         """A node went."""
         self._nodes.pop(item["metadata"]["name"], None)
+
+    def _files_changed(self, item: Json) -> None:
+        key = item["metadata"]["namespace"], item["metadata"]["name"]
+        data = item.get("data") or {}
+        if self._files.get(key) != data:
+            self._files[key] = data
+            for node, pods in self._pods.items():
+                if any(pod.plugin.config_map == key for pod in pods.values()):
+                    self._queue.add(node)
+
+    def _files_gone(self, item: Json) -> None:
+        self._files.pop((item["metadata"]["namespace"], item["metadata"]["name"]), None)
 
     def _pod_changed(self, item: Json) -> None:
         pod = judge.read_pod(item)
@@ -129,9 +151,12 @@ class DevicePlugins:
                 wanted = judge.plugin_outcome(pod, problem)
                 if (pod.outcome, pod.message) != wanted:
                     await self._decide(pod, *wanted)
-        advertised = problem is None and any(pod.is_plugin and pod.ready for pod in pods)
+        serving = [pod.plugin for pod in pods if pod.is_plugin and pod.ready and not problem]
+        plugin = serving[0] if serving else None
+        data = self._files.get(plugin.config_map, {}) if plugin and plugin.config_map else {}
+        file = chosen(plugin, node.config, data) if plugin else {}
         await self._set_message(node, judge.node_message(node, problem))
-        await self._set_resources(node, *judge.resources(node, advertised))
+        await self._set_resources(node, *judge.resources(node, plugin, file))
 
     async def _decide(self, pod: judge.Pod, outcome: str, message: str) -> None:
         notes = {marks.OUTCOME: outcome, marks.MESSAGE: message or None}
@@ -172,17 +197,22 @@ class DevicePlugins:
             await self._patch(node, f"/api/v1/nodes/{node.name}", body)
 
     async def _set_resources(
-        self, node: judge.Node, capacity: int | None, allocatable: int | None
+        self, node: judge.Node, capacity: Resources, allocatable: Resources
     ) -> None:
         if (node.capacity, node.allocatable) == (capacity, allocatable):
             return
+
+        def merge(old: Resources, new: Resources) -> dict[str, str | None]:
+            gone: dict[str, str | None] = dict.fromkeys(old.keys() - new.keys())
+            return {**gone, **{name: str(count) for name, count in new.items()}}
+
         status = {
-            "capacity": {marks.GPU: str(capacity)},
-            "allocatable": {marks.GPU: str(allocatable)},
+            "capacity": merge(node.capacity, capacity),
+            "allocatable": merge(node.allocatable, allocatable),
         }
         path = f"/api/v1/nodes/{node.name}/status"
         await self._patch(node, path, {"status": status})
-        log.info("node %s: %s of %s GPUs allocatable", node.name, allocatable, capacity)
+        log.info("node %s: %s of %s allocatable", node.name, allocatable, capacity)
 
     async def _patch(self, node: judge.Node, path: str, body: Json) -> None:
         answer = await self._api.request("PATCH", path, body, MERGE)

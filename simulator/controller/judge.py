@@ -6,6 +6,14 @@ from dataclasses import dataclass, field
 
 from simulator import faults, logs, marks, stages
 from simulator.api import Json
+from simulator.controller.offered import (
+    CONFIG_LABEL,
+    Plugin,
+    Resources,
+    offered,
+    owned,
+    read_plugin,
+)
 
 
 @dataclass
@@ -17,9 +25,11 @@ class Node:
     gpus: int
     host: str | None
     faults: faults.Faults
-    capacity: int | None
-    allocatable: int | None
+    capacity: Resources
+    allocatable: Resources
     message: str
+    config: str = ""
+    mig: Resources = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -38,6 +48,7 @@ class Pod:
     ready: bool
     outcome: str
     message: str
+    plugin: Plugin
     object: Json = field(repr=False)
 
     @property
@@ -62,15 +73,17 @@ def read_node(item: Json) -> Node | None:
         gpus=int(notes.get(marks.GPUS, "0")),
         host=notes.get(marks.HOST),
         faults=found,
-        capacity=_quantity(status.get("capacity")),
-        allocatable=_quantity(status.get("allocatable")),
+        capacity=owned(status.get("capacity")),
+        allocatable=owned(status.get("allocatable")),
         message=notes.get(marks.FAULT_MESSAGE, ""),
+        config=(item["metadata"].get("labels") or {}).get(CONFIG_LABEL, ""),
+        mig=_devices(notes.get(marks.MIG, "")),
     )
 
 
-def _quantity(resources: Json | None) -> int | None:
-    value = (resources or {}).get(marks.GPU)
-    return None if value is None else int(value)
+def _devices(text: str) -> Resources:
+    pairs = (each.partition("=") for each in text.split(",") if each)
+    return {profile: int(number) for profile, _, number in pairs}
 
 
 def read_pod(item: Json) -> Pod:
@@ -94,6 +107,7 @@ def read_pod(item: Json) -> Pod:
         and "deletionTimestamp" not in meta,
         outcome=notes.get(marks.OUTCOME, ""),
         message=notes.get(marks.MESSAGE, ""),
+        plugin=read_plugin(item),
         object=item,
     )
 
@@ -105,17 +119,22 @@ def plugin_message(node: Node, prepared: bool) -> str | None:
     return None if prepared else faults.RUNTIME_NOT_CONFIGURED_MESSAGE
 
 
-def resources(node: Node, advertised: bool) -> tuple[int | None, int | None]:
-    """Capacity and allocatable that the node should have.
+def resources(node: Node, plugin: Plugin | None, file: Json) -> tuple[Resources, Resources]:
+    """Capacity and allocatable that the node should have; ``plugin``: the one that serves it.
 
     When the plugin goes, allocatable becomes 0 and capacity stays (kubernetes v1.34,
     pkg/kubelet/cm/devicemanager, endpoints that stopped).
     """
     if not node.gpus:
         return node.capacity, node.allocatable
-    if advertised:
-        return node.gpus, max(0, node.gpus - node.faults.unhealthy)
-    return (None, None) if node.capacity is None else (node.capacity, 0)
+    if plugin is not None:
+        gpus = node.gpus if plugin.visible is None else min(plugin.visible, node.gpus)
+        healthy = max(0, gpus - node.faults.unhealthy)
+        return (
+            offered(gpus, file, plugin.strategy, node.mig),
+            offered(healthy, file, plugin.strategy, node.mig),
+        )
+    return node.capacity, dict.fromkeys(node.capacity, 0)
 
 
 def node_message(node: Node, problem: str | None) -> str:

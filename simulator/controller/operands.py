@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import yaml
+
 from simulator import marks
 from simulator.api import Json
 
@@ -18,6 +20,10 @@ MANAGED_BY = {"app.kubernetes.io/managed-by": "gpu-operator"}
 
 PRESENT = "nvidia.com/gpu.present"
 DEPLOY = "nvidia.com/gpu.deploy."
+#: On a node: no operand at all.
+OPERANDS_OFF = DEPLOY + "operands"
+MIG_LAYOUT = "nvidia.com/mig.config"
+MIG_STATE = "nvidia.com/mig.config.state"
 #: What the operator puts on each GPU node of a container workload.
 NODE_LABELS = {PRESENT: "true"} | {
     DEPLOY + name: "true"
@@ -142,13 +148,42 @@ def daemon_set(operand: Operand, policy: Json, namespace: str) -> Json:
                         {
                             "name": operand.container,
                             "image": _image(section),
-                            "env": section.get("env") or [],
+                            "env": [*(section.get("env") or []), *_environment(operand, spec)],
                             "resources": section.get("resources") or {},
                         }
                     ],
+                    "volumes": _volumes(operand, section),
                 },
             },
         },
+    }
+
+
+def _environment(operand: Operand, spec: Json) -> list[Json]:
+    """What the operator adds to its plugin (controllers/object_controls.go)."""
+    if operand.key != "devicePlugin":
+        return []
+    default = ((spec.get("devicePlugin") or {}).get("config") or {}).get("default", "")
+    strategy = (spec.get("mig") or {}).get("strategy", "")
+    added = {"MIG_STRATEGY": strategy, "DEFAULT_CONFIG": default}
+    return [{"name": name, "value": value} for name, value in added.items() if value]
+
+
+def _volumes(operand: Operand, section: Json) -> list[Json]:
+    name = (section.get("config") or {}).get("name") if operand.key == "devicePlugin" else ""
+    return [{"name": name, "configMap": {"name": name}}] if name else []
+
+
+def layouts(text: str) -> dict[str, str]:
+    """MIG devices of one GPU by layout, in the form of `marks.MIG` (mig-parted, api/spec/v1)."""
+    document = yaml.safe_load(text) or {}
+    return {
+        name: ",".join(
+            f"{profile}={count}"
+            for part in parts
+            for profile, count in (part.get("mig-devices") or {}).items()
+        )
+        for name, parts in (document.get("mig-configs") or {}).items()
     }
 
 

@@ -34,6 +34,7 @@ class Operator:
         self._pods: dict[str, str] = {}
         self._daemon_sets: dict[str, Json] = {}
         self._nodes: dict[str, tuple[dict[str, str], str]] = {}
+        self._mig: dict[str, tuple[str, str, str]] = {}
         self._applied: tuple[str, str] | None = None
         self._queue = Queue(self._work)
         self.sources = Sources(4)
@@ -78,8 +79,16 @@ class Operator:
         """A node is or became so."""
         meta = item["metadata"]
         labels = meta.get("labels") or {}
-        if labels.get(PCI) != "true":
+        if labels.get(PCI) != "true" or labels.get(operands.OPERANDS_OFF) == "false":
             return
+        divided = (
+            labels.get(operands.MIG_LAYOUT, ""),
+            labels.get(operands.MIG_STATE, ""),
+            (meta.get("annotations") or {}).get(marks.MIG, ""),
+        )
+        if self._mig.get(meta["name"], ("", "", "")) != divided:
+            self._mig[meta["name"]] = divided
+            self._queue.add(operands.POLICY)
         ours = {k: v for k, v in labels.items() if k in operands.NODE_LABELS}
         found = (ours, (meta.get("annotations") or {}).get(LABELLED, ""))
         if self._nodes.get(meta["name"]) != found:
@@ -89,6 +98,7 @@ class Operator:
     def node_gone(self, item: Json) -> None:
         """A node went."""
         self._nodes.pop(item["metadata"]["name"], None)
+        self._mig.pop(item["metadata"]["name"], None)
 
     def _policy_changed(self, item: Json) -> None:
         if item["metadata"]["name"] == operands.POLICY:
@@ -128,6 +138,7 @@ class Operator:
             namespace = next(iter(self._pods.values()))
             await self._label()
             await self._apply(self._policy, namespace)
+            await self._divide(self._policy, namespace)
             await self._report(self._policy, namespace)
 
     async def _label(self) -> None:
@@ -147,6 +158,41 @@ class Operator:
                 patch(name, found)
                 for name, (found, labelled) in self._nodes.items()
                 if not labelled and operands.NODE_LABELS.keys() - found.keys()
+            )
+        )
+
+    async def _divide(self, policy: Json, namespace: str) -> None:
+        """MIG manager's part: each node's GPUs as the layout of its label has them."""
+        manager = (policy.get("spec") or {}).get("migManager") or {}
+        name = (manager.get("config") or {}).get("name")
+        known: dict[str, str] = {"all-disabled": ""}
+        if name and manager.get("enabled", True):
+            path = f"/api/v1/namespaces/{namespace}/configmaps/{name}"
+            found = await self._api.request("GET", path)
+            known = operands.layouts((found.get("data") or {}).get("config.yaml", ""))
+        await self._set_mig(
+            {
+                node: (known[layout], "success") if layout in known else (devices, "failed")
+                for node, (layout, _, devices) in self._mig.items()
+                if layout
+            }
+        )
+
+    async def _set_mig(self, wanted: dict[str, tuple[str, str]]) -> None:
+        async def patch(name: str, devices: str, state: str) -> None:
+            body = {
+                "metadata": {
+                    "labels": {operands.MIG_STATE: state or None},
+                    "annotations": {marks.MIG: devices or None},
+                }
+            }
+            await self._api.request("PATCH", f"/api/v1/nodes/{name}", body, MERGE)
+
+        await gather(
+            *(
+                patch(name, devices, state)
+                for name, (devices, state) in wanted.items()
+                if self._mig[name][1:] != (state, devices)
             )
         )
 
@@ -205,6 +251,7 @@ class Operator:
             await self._api.request("PATCH", f"/api/v1/nodes/{name}", body, MERGE)
 
         await gather(*(unlabel(name, keys) for name, (_, keys) in self._nodes.items() if keys))
+        await self._set_mig({name: ("", "") for name, (_, state, _) in self._mig.items() if state})
 
     async def _delete_daemon_set(self, item: Json) -> None:
         meta = item["metadata"]

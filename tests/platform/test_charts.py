@@ -1,0 +1,356 @@
+"""Our values on the stand-ins and on the real charts, rendered by Helm's own engine."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import config
+from components.charts import device_plugin, gpu_operator
+from components.charts.images import NFD, needed
+from config import value_table
+from config.value_check import check
+
+from . import chart_folders
+from .chart_folders import FOLDERS, REAL, STAND_INS
+from .helm import Helm, Refused
+
+Json = dict[str, Any]
+MIRROR = "registry.example.com/gpu"
+needs_real = pytest.mark.skipif(REAL is None, reason="GPU_CHARTS names no folder of charts")
+
+
+@pytest.fixture(scope="module")
+def helm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Helm]:
+    started = Helm(tmp_path_factory.mktemp("helm"))
+    yield started
+    started.close()
+
+
+def cluster(platform: str, **sections: Any) -> config.Cluster:
+    return config.load(
+        {
+            "version": "v1",
+            "kubernetes": {"context": "c"},
+            "platform": platform,
+            "pools": [{"name": "a100", "nodes": ["gpu-[1-4]"], "gpusPerNode": 8}],
+            **sections,
+        }
+    )
+
+
+def plugin(**sections: Any) -> config.Cluster:
+    return cluster("device-plugin", **sections)
+
+
+def operator(**sections: Any) -> config.Cluster:
+    return cluster("gpu-operator", **sections)
+
+
+def pool(**changes: Any) -> list[Json]:
+    return [{"name": "a100", "nodes": ["gpu-[1-4]"], "gpusPerNode": 8, **changes}]
+
+
+OWN_DRIVER = {"source": "operator"}
+PRIVATE = {"mirror": MIRROR, "pullSecret": "registry-credentials"}
+SLICED = {"sharing": {"timeSlicing": {"resources": [{"name": "nvidia.com/gpu", "replicas": 4}]}}}
+CLUSTERS: dict[str, config.Cluster] = {
+    "plugin": plugin(),
+    "plugin-configs": plugin(
+        pools=pool(labels={"nvidia.com/device-plugin.config": "sliced"}),
+        devicePlugin={"configs": {"sliced": SLICED}, "resources": {"limits": {"memory": "100Mi"}}},
+    ),
+    "plugin-mps": plugin(
+        devicePlugin={
+            "config": {
+                "flags": {"mpsRoot": "/var/mps"},
+                "sharing": {"mps": {"resources": [{"name": "nvidia.com/gpu", "replicas": 2}]}},
+            }
+        }
+    ),
+    "plugin-cdi": plugin(
+        runtime={"cdi": True, "defaultRuntime": "runc"},
+        devicePlugin={"config": {"flags": {"plugin": {"deviceListStrategy": "cdi-annotations"}}}},
+    ),
+    "plugin-nfd": plugin(devicePlugin={"gfd": True}),
+    "plugin-existing-nfd": plugin(devicePlugin={"gfd": True, "presence": "existing-nfd"}),
+    "plugin-private": plugin(registry=PRIVATE, devicePlugin={"gfd": True}),
+    "plugin-left-out": plugin(pools=pool(unhealthyDevices={"gpu-3": {"index": [3]}})),
+    "plugin-extra": plugin(
+        devicePlugin={
+            "extraValues": {"podAnnotations": {"a": "b"}, "mps": {"enableHostPID": False}}
+        }
+    ),
+    "operator": operator(),
+    "operator-driver": operator(driver={**OWN_DRIVER, "version": "595.91.07"}),
+    "operator-driver-resource": operator(
+        driver={**OWN_DRIVER, "resource": True, "kernelModuleType": "open"}
+    ),
+    "operator-precompiled": operator(driver={**OWN_DRIVER, "precompiled": True, "version": "595"}),
+    "operator-upgrade": operator(
+        driver=OWN_DRIVER,
+        gpuOperator={
+            "upgrade": {
+                "parallel": 4,
+                "maxUnavailable": 2,
+                "wait": {"podSelector": "app=training", "timeoutSeconds": 60},
+                "podDeletion": {"force": True},
+                "drain": {"deleteEmptyDir": True},
+            }
+        },
+    ),
+    "operator-k3s": operator(driver=OWN_DRIVER, gpuOperator={"distribution": "k3s"}),
+    "operator-nri": operator(driver=OWN_DRIVER, runtime={"cdi": True}, gpuOperator={"nri": True}),
+    "operator-mig": operator(
+        pools=pool(mig={"1g.5gb": 2, "2g.10gb": 2}), gpuOperator={"migStrategy": "mixed"}
+    ),
+    "operator-configs": operator(gpuOperator={"devicePlugin": {"config": SLICED}}),
+    "operator-sandbox": operator(
+        gpuOperator={"sandbox": {"defaultWorkload": "vm-passthrough", "mode": "kata"}}
+    ),
+    "operator-vgpu": operator(
+        driver={**OWN_DRIVER, "version": "550.90.07", "repository": "registry.example.com/vgpu"},
+        gpuOperator={"vgpu": {"hostDriver": "17.3", "licenseSecret": "licensing-config"}},
+    ),
+    "operator-no-nfd": operator(gpuOperator={"nfd": False}),
+    "operator-private": operator(driver=OWN_DRIVER, registry=PRIVATE),
+    "operator-old": operator(gpuOperator={"version": "v26.3.2"}),
+}
+
+
+def chart_of(declared: config.Cluster) -> tuple[str, str, str, Json]:
+    """The chart's name, version, namespace and our values."""
+    if declared.platform is config.Platform.GPU_OPERATOR:
+        section = declared.gpu_operator
+        values = gpu_operator.values(declared, section)
+        return "gpu-operator", section.version, section.namespace, values
+    device = declared.device_plugin
+    values = device_plugin.values(declared, device)
+    return "nvidia-device-plugin", device.version, device.namespace, values
+
+
+def rendered(helm: Helm, folder: Path, declared: config.Cluster) -> dict[tuple[str, str], Json]:
+    chart, wanted, namespace, values = chart_of(declared)
+    if value_table.series_of(wanted) != value_table.series_of(
+        chart_folders.version(folder / chart)
+    ):
+        pytest.skip(f"the folder's {chart} is of another series than {wanted}")
+    objects = helm.render(folder / chart, values, namespace)
+    return {(each["kind"], each["metadata"]["name"]): each for each in objects}
+
+
+def strings(tree: Any) -> Iterator[str]:
+    if isinstance(tree, dict):
+        for item in tree.values():
+            yield from strings(item)
+    elif isinstance(tree, list):
+        for item in tree:
+            yield from strings(item)
+    elif isinstance(tree, str):
+        yield tree
+
+
+@pytest.mark.parametrize("name", CLUSTERS)
+def test_our_own_values_pass_the_check_of_extra_values(name: str) -> None:
+    chart, wanted, _, values = chart_of(CLUSTERS[name])
+    assert list(check(value_table.table(chart, wanted), values, (), decided=False)) == []
+
+
+@pytest.mark.parametrize("folder", FOLDERS)
+@pytest.mark.parametrize("name", CLUSTERS)
+def test_helm_renders_our_values(helm: Helm, folder: Path, name: str) -> None:
+    assert rendered(helm, folder, CLUSTERS[name])
+
+
+@needs_real
+@pytest.mark.parametrize("name", CLUSTERS)
+def test_a_stand_in_renders_no_object_and_no_label_that_the_real_chart_does_not(
+    helm: Helm, name: str
+) -> None:
+    assert REAL is not None
+    real, ours = (rendered(helm, folder, CLUSTERS[name]) for folder in (REAL, STAND_INS))
+    assert ours.keys() <= real.keys()
+    for key, each in ours.items():
+        for place in (["metadata"], ["spec", "template", "metadata"]):
+            mine, theirs = (_labels(item, place) for item in (each, real[key]))
+            assert mine == theirs, key
+
+
+def _labels(item: Json, place: list[str]) -> Json:
+    for step in place:
+        item = item.get(step) or {}
+    versions = ("helm.sh/chart", "app.kubernetes.io/version")
+    return {k: v for k, v in (item.get("labels") or {}).items() if k not in versions}
+
+
+@needs_real
+@pytest.mark.parametrize("name", [name for name in CLUSTERS if name.startswith("plugin")])
+def test_a_stand_ins_daemon_sets_run_where_and_as_the_real_ones(helm: Helm, name: str) -> None:
+    assert REAL is not None
+    real, ours = (rendered(helm, folder, CLUSTERS[name]) for folder in (REAL, STAND_INS))
+    for key, each in ours.items():
+        if key[0] != "DaemonSet":
+            continue
+        mine, theirs = (item["spec"] for item in (each, real[key]))
+        assert mine["selector"] == theirs["selector"]
+        for field in ("nodeSelector", "affinity", "tolerations", "imagePullSecrets"):
+            assert mine["template"]["spec"].get(field) == theirs["template"]["spec"].get(field)
+        for field in ("priorityClassName", "runtimeClassName", "serviceAccountName"):
+            assert mine["template"]["spec"].get(field) == theirs["template"]["spec"].get(field)
+        named = {c["name"]: c for c in theirs["template"]["spec"]["containers"]}
+        for container in mine["template"]["spec"]["containers"]:
+            same = named[container["name"]]
+            assert container["image"] == same["image"]
+            assert container.get("resources") == same.get("resources")
+
+
+@needs_real
+@pytest.mark.parametrize("name", [name for name in CLUSTERS if name.startswith("operator")])
+def test_a_stand_ins_policy_says_what_the_real_one_says(helm: Helm, name: str) -> None:
+    assert REAL is not None
+    real, ours = (rendered(helm, folder, CLUSTERS[name]) for folder in (REAL, STAND_INS))
+    for key in ours:
+        if key[0] in ("ClusterPolicy", "NVIDIADriver"):
+            mine, theirs = (dict(_leaves(item[key]["spec"])) for item in (ours, real))
+            # The driver's own object holds a part only, the policy all that the real one holds.
+            paths = mine.keys() | (theirs.keys() if key[0] == "ClusterPolicy" else set())
+            different = {
+                path
+                for path in paths
+                if (mine.get(path) or None) != (theirs.get(path) or None) and not _added(path)
+            }
+            assert different == set()
+
+
+def _added(path: str) -> bool:
+    """What the real templates add of themselves, and versions that a source tree has not."""
+    added = ("daemonsets.labels", "nodeStatusExporter.version", "validator.version")
+    return path.startswith(added)
+
+
+def _leaves(tree: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
+    if isinstance(tree, dict) and tree:
+        for key, item in tree.items():
+            yield from _leaves(item, f"{prefix}.{key}" if prefix else key)
+    else:
+        yield prefix, tree
+
+
+@needs_real
+@pytest.mark.parametrize("chart", chart_folders.CHARTS)
+def test_a_stand_ins_defaults_are_the_real_ones(chart: str) -> None:
+    assert REAL is not None
+    if chart_folders.version(REAL / chart) != chart_folders.version(STAND_INS / chart):
+        pytest.skip("the folder's chart is of another version than the stand-in")
+    real = dict(_leaves(chart_folders.values(REAL / chart)))
+    ours = dict(_leaves(chart_folders.values(STAND_INS / chart)))
+    empty = ("nfd", "node-feature-discovery", "operator.annotations")
+    assert {k: v for k, v in ours.items() if k not in empty and real.get(k, ...) != v} == {}
+
+
+@pytest.mark.parametrize("folder", FOLDERS)
+@pytest.mark.parametrize("name", ["plugin-private", "operator-private"])
+def test_with_a_private_registry_no_image_comes_from_elsewhere(
+    helm: Helm, folder: Path, name: str
+) -> None:
+    objects = rendered(helm, folder, CLUSTERS[name])
+    found = [text for each in objects.values() for text in strings(each)]
+    assert [text for text in found if text.startswith(("nvcr.io", "registry.k8s.io"))] == []
+    assert sum(text.startswith(MIRROR) for text in found) > 1
+    for kind, workload in objects.items():
+        if kind[0] in ("DaemonSet", "Deployment"):
+            secrets = workload["spec"]["template"]["spec"].get("imagePullSecrets")
+            assert secrets == [{"name": "registry-credentials"}], kind
+
+
+@pytest.mark.parametrize("folder", FOLDERS)
+@pytest.mark.parametrize("name", CLUSTERS)
+def test_the_list_of_images_holds_every_image_of_the_rendered_workloads(
+    helm: Helm, folder: Path, name: str
+) -> None:
+    declared = CLUSTERS[name]
+    listed = {each.name for each in needed(declared)}
+    version = declared.gpu_operator.version
+    for kind, workload in rendered(helm, folder, declared).items():
+        if kind[0] in ("DaemonSet", "Deployment"):
+            for container in workload["spec"]["template"]["spec"]["containers"]:
+                image = container["image"].replace("main-latest", version)
+                assert image in listed, kind
+
+
+@pytest.mark.parametrize("folder", FOLDERS)
+@pytest.mark.parametrize("name", [name for name in CLUSTERS if name.startswith("operator")])
+def test_the_list_of_images_holds_every_image_of_the_policy(
+    helm: Helm, folder: Path, name: str
+) -> None:
+    declared = CLUSTERS[name]
+    listed = {each.name.split("-<")[0] for each in needed(declared)}
+    policy = rendered(helm, folder, declared)[("ClusterPolicy", "cluster-policy")]["spec"]
+    sandbox = policy["sandboxWorkloads"]
+    off = {"kata": "sandboxDevicePlugin", "kubevirt": "kataSandboxDevicePlugin"}[sandbox["mode"]]
+    only_sandbox = {"vgpuDeviceManager", "vfioManager", "sandboxDevicePlugin", "ccManager"}
+    only_sandbox |= {"kataSandboxDevicePlugin"}
+    for key, section in policy.items():
+        if not isinstance(section, dict) or "repository" not in section:
+            continue
+        if section.get("enabled") is False or key in (off, "nodeStatusExporter"):
+            continue
+        if key in only_sandbox and (
+            not sandbox["enabled"] or (key == "ccManager" and sandbox["mode"] != "kata")
+        ):
+            continue
+        version = str(section["version"]).replace("main-latest", declared.gpu_operator.version)
+        assert f"{section['repository']}/{section['image']}:{version}" in listed, key
+
+
+@pytest.mark.parametrize("folder", FOLDERS)
+@pytest.mark.parametrize(
+    ("name", "there"),
+    [("plugin", False), ("plugin-nfd", True), ("plugin-existing-nfd", False)],
+)
+def test_nfd_is_installed_only_where_the_stack_says_so(
+    helm: Helm, folder: Path, name: str, there: bool
+) -> None:
+    objects = rendered(helm, folder, CLUSTERS[name])
+    found = any(text.startswith(NFD) for each in objects.values() for text in strings(each))
+    if folder == STAND_INS:
+        assert not found  # it has none
+    else:
+        assert found == there
+
+
+@pytest.mark.parametrize("folder", FOLDERS)
+@pytest.mark.parametrize(
+    ("chart", "namespace", "values"),
+    [
+        ("nvidia-device-plugin", "default", {}),
+        ("nvidia-device-plugin", "ns", {"config": {"name": "a", "map": {"b": "version: v1"}}}),
+        ("gpu-operator", "ns", {"gpuCluster": {"deployCR": True}}),
+        ("gpu-operator", "ns", {"cdi": {"enabled": False, "nriPluginEnabled": True}}),
+        ("gpu-operator", "ns", {"cdi": {"nriPluginEnabled": True}, "toolkit": {"enabled": False}}),
+        ("gpu-operator", "ns", {"devicePlugin": {"config": {"create": True}}}),
+    ],
+)
+def test_what_the_stack_file_refuses_helm_refuses_too(
+    helm: Helm, folder: Path, chart: str, namespace: str, values: Json
+) -> None:
+    if "v26.3" in chart_folders.version(folder / chart):
+        pytest.skip("this series refuses less")
+    with pytest.raises(Refused):
+        helm.render(folder / chart, values, namespace)
+
+
+def test_the_plugin_gets_the_drivers_root_by_chart_where_cdi_needs_the_mount() -> None:
+    assert chart_of(CLUSTERS["plugin-cdi"])[3]["nvidiaDriverRoot"] == "/"
+    assert "nvidiaDriverRoot" not in chart_of(CLUSTERS["plugin"])[3]
+
+
+def test_toolkit_keeps_reading_the_file_beside_more_environment() -> None:
+    """Without it the drop-in is migrated, and containerd 2.3 ends (gpu-operator#2646)."""
+    extra = {"extraValues": {"toolkit": {"env": [{"name": "A", "value": "b"}]}}}
+    declared = operator(driver=OWN_DRIVER, gpuOperator=extra)
+    environment = {each["name"]: each["value"] for each in chart_of(declared)[3]["toolkit"]["env"]}
+    assert environment == {"RUNTIME_CONFIG_SOURCE": "file", "A": "b"}
