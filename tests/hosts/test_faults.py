@@ -267,7 +267,7 @@ FAULTS: dict[str, tuple[Fault, str]] = {
         )
         for step in STEPS
     },
-    "package manager locked for 30 s": (locked, "resources"),
+    "package manager locked for 30 s": (locked, "lock-frontend held"),
     "disk full where files go": (lambda site: full(site, "/etc/sysctl.d"), "can't write"),
     "disk full where backups go": (
         lambda site: full(site, "/var/lib/gpu-cluster"),

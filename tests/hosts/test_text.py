@@ -49,6 +49,14 @@ def test_any_value_arrives_as_it_is(shell: str, values: list[str]) -> None:
     assert shown(shell, values) == values + twice
 
 
+@pytest.mark.full
+@pytest.mark.parametrize("shell", SHELLS)
+@settings(max_examples=1000, deadline=None)
+@given(value=TEXT)
+def test_a_thousand_values_arrive_as_they_are(shell: str, value: str) -> None:
+    assert shown(shell, [value]) == [value] * 3
+
+
 def test_hostile_values_arrive_as_data_on_a_host(host: Running) -> None:
     names = {f"V{number}": value for number, value in enumerate(HOSTILE)}
     script = render.header(names) + "main() {\n"

@@ -1,0 +1,95 @@
+"""B1: fresh hosts to prepared ones, the same end state by each peer."""
+
+from __future__ import annotations
+
+import statistics
+from pathlib import Path
+
+import toolchain
+
+from . import peer_tools
+from .fleet import Fleet, fleet
+from .host_stack import HostStack
+from .measure import BenchmarkError, write
+from .project import ROOT
+
+GOALS = {"OpenSSH": 1.3, "ansible-core": 0.03, "mitogen": 0.3, "pyinfra": 0.1}
+"""Our time over the peer's, at `JUDGED` hosts."""
+JUDGED = 20
+SIZES = (5, 20, 50)
+ROUND_TRIPS = (0, 20)
+ROUNDS = 3
+"""Of ours and of OpenSSH, in turn; the slow peers run once."""
+
+Row = dict[str, float]
+
+
+def plugin() -> str:
+    """Which command plugin does our part."""
+    tool = toolchain.ensure("pulumi-resource-command")["pulumi-resource-command"]
+    return f"command plugin: {tool.origin} {tool.version}"
+
+
+def ours(hosts: Fleet, folder: Path) -> float:
+    """A new stack's whole `pulumi up`."""
+    hosts.fresh()
+    stack = HostStack.make(folder, "bench", hosts.seen, hosts.key)
+    return stack.timed("up", "--yes", "--skip-preview")[0]
+
+
+def measure(size: int, round_trip: int) -> Row:
+    """Seconds of each; every end state is compared with ours.
+
+    Raises:
+        BenchmarkError: a peer leaves another state.
+    """
+    programs = peer_tools.environment()
+    with fleet(size, round_trip) as hosts, peer_tools.folder() as temporary:
+        root = Path(temporary)
+        wanted = root / "wanted"
+        ours(hosts, root / "reference")  # fills the page cache, gives the files
+        hosts.save(wanted)
+        reference = hosts.states()
+        if len(reference) != 1:
+            raise BenchmarkError(f"hosts differ after our own run: {reference}")
+        peers = peer_tools.Peers(hosts, root, wanted, programs)
+
+        def peer(run: str) -> float:
+            hosts.fresh()
+            if run == "OpenSSH":
+                wall = peers.openssh(peer_tools.both(), "sh -s")
+            elif run == "pyinfra":
+                wall = peers.pyinfra()
+            else:
+                wall = peers.ansible("mitogen_linear" if run == "mitogen" else "linear")
+            if (found := hosts.states()) != reference:
+                raise BenchmarkError(f"{run} leaves another state: {found}, not {reference}")
+            return wall
+
+        pairs = [(ours(hosts, root / str(number)), peer("OpenSSH")) for number in range(ROUNDS)]
+        row = {
+            "ours": statistics.median(a for a, _ in pairs),
+            "OpenSSH": statistics.median(b for _, b in pairs),
+        }
+        return row | {run: peer(run) for run in ("mitogen", "pyinfra", "ansible-core")}
+
+
+def run() -> bool:
+    """Measures and prints; whether all goals are met at `JUDGED` hosts."""
+    rows: dict[str, Row] = {}
+    for size in SIZES:
+        for round_trip in ROUND_TRIPS:
+            row = measure(size, round_trip)
+            rows[f"{size} hosts, {round_trip} ms"] = row
+            times = ", ".join(f"{name} {wall:.1f} s" for name, wall in row.items())
+            print(f"{size} hosts, {round_trip} ms: {times}", flush=True)
+    judged = [rows[f"{JUDGED} hosts, {round_trip} ms"] for round_trip in ROUND_TRIPS]
+    worst = {peer: max(row["ours"] / row[peer] for row in judged) for peer in GOALS}
+    path = write("B1", {"goals": GOALS, "plugin": plugin(), "rows": rows})
+    print(f"written: {path.relative_to(ROOT)}")
+    failed = [f"{value:.3f} × {peer}" for peer, value in worst.items() if value > GOALS[peer]]
+    if failed:
+        print(f"missed: {', '.join(failed)}")
+    text = ", ".join(f"{worst[peer]:.3f} × {peer} (goal ≤ {goal})" for peer, goal in GOALS.items())
+    print(f"B1: {JUDGED} hosts, 0 and 20 ms: {text}; {plugin()}")
+    return not failed

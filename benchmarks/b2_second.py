@@ -1,0 +1,74 @@
+"""B2: a second run that changes nothing, with the drift probe on every host."""
+
+from __future__ import annotations
+
+import statistics
+from pathlib import Path
+
+import facts
+
+from . import peer_tools
+from .b1_cold import JUDGED, ROUND_TRIPS, SIZES, Row, plugin
+from .fleet import fleet
+from .host_stack import HostStack
+from .measure import BenchmarkError, write
+from .project import ROOT
+
+GOALS = {"OpenSSH probe": 1.5, "mitogen": 0.2}
+"""Our time over the peer's, at `JUDGED` hosts."""
+ROUNDS = 5
+PROBE = Path(facts.__file__).parent / "probe.sh"
+
+
+def measure(size: int, round_trip: int) -> Row:
+    """Seconds of each, on hosts that are in their end state.
+
+    Raises:
+        BenchmarkError: a run changed something.
+    """
+    programs = peer_tools.environment()
+    with fleet(size, round_trip) as hosts, peer_tools.folder() as temporary:
+        root = Path(temporary)
+        hosts.fresh()
+        stack = HostStack.make(root / "stack", "bench", hosts.seen, hosts.key)
+        stack.timed("up", "--yes", "--skip-preview")
+        hosts.save(root / "wanted")
+        before = hosts.states()
+        peers = peer_tools.Peers(hosts, root, root / "wanted", programs)
+        script = PROBE.read_text()
+        arguments = ("up", "--yes", "--skip-preview", "--expect-no-changes")
+        pairs = []
+        for _ in range(ROUNDS + 1):
+            wall, _ = stack.timed(*arguments)
+            pairs.append((wall, peers.openssh(script, "sh -s")))
+        pairs = pairs[1:]  # the first of each fills the page cache
+        peers.ansible("mitogen_linear")
+        mitogen = peers.ansible("mitogen_linear")
+        if hosts.states() != before:
+            raise BenchmarkError(f"a second run changed something: {hosts.states()}, not {before}")
+        return {
+            "ours": statistics.median(a for a, _ in pairs),
+            "OpenSSH probe": statistics.median(b for _, b in pairs),
+            "mitogen": mitogen,
+        }
+
+
+def run() -> bool:
+    """Measures and prints; whether all goals are met at `JUDGED` hosts."""
+    rows: dict[str, Row] = {}
+    for size in SIZES:
+        for round_trip in ROUND_TRIPS:
+            row = measure(size, round_trip)
+            rows[f"{size} hosts, {round_trip} ms"] = row
+            times = ", ".join(f"{name} {wall:.2f} s" for name, wall in row.items())
+            print(f"{size} hosts, {round_trip} ms: {times}", flush=True)
+    judged = [rows[f"{JUDGED} hosts, {round_trip} ms"] for round_trip in ROUND_TRIPS]
+    worst = {peer: max(row["ours"] / row[peer] for row in judged) for peer in GOALS}
+    path = write("B2", {"goals": GOALS, "plugin": plugin(), "rows": rows})
+    print(f"written: {path.relative_to(ROOT)}")
+    failed = [f"{value:.2f} × {peer}" for peer, value in worst.items() if value > GOALS[peer]]
+    if failed:
+        print(f"missed: {', '.join(failed)}")
+    text = ", ".join(f"{worst[peer]:.2f} × {peer} (goal ≤ {goal})" for peer, goal in GOALS.items())
+    print(f"B2: {JUDGED} hosts, 0 and 20 ms: {text}; {plugin()}")
+    return not failed

@@ -1,0 +1,112 @@
+"""The proof can fail: each function of the preparation is emptied, and its check sees it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+import pytest
+
+import config
+from components.scripts.render import part, prepare
+
+from .machine import Running
+from .test_system import SELINUX, UNIT, stand_in
+
+pytestmark = pytest.mark.full
+
+SCRIPT = prepare(
+    system=config.System(
+        sysctl={"vm.max_map_count": "262144"},
+        firewall=config.Firewall.DISABLE,
+        selinux=config.Selinux.PERMISSIVE,
+        limits={config.LimitItem.MEMLOCK: -1},
+    )
+)
+
+
+def value(host: Running, key: str) -> str:
+    return host.run(f"sysctl -n {key}").output.strip()
+
+
+CHECKS: dict[str, Callable[[Running], bool]] = {
+    "swap_off": lambda host: (
+        "/swap.img" not in host.read("/proc/swaps") and "\n/swap.img" not in host.read("/etc/fstab")
+    ),
+    "modules_on": lambda host: (
+        host.exists("/sys/module/br_netfilter")
+        and host.exists("/etc/modules-load.d/gpu-cluster.conf")
+    ),
+    "sysctl_on": lambda host: (
+        value(host, "net.ipv4.ip_forward") == "1" and value(host, "vm.max_map_count") == "262144"
+    ),
+    "sysctl_set": lambda host: value(host, "vm.max_map_count") == "262144",
+    "limits_on": lambda host: host.exists("/etc/security/limits.d/99-gpu-cluster.conf"),
+    "selinux_on": lambda host: "SELINUX=permissive" in host.read(SELINUX),
+    "selinux_set": lambda host: host.read("/run/selinux-mode") == "Permissive\n",
+    "firewall_on": lambda host: host.run("systemctl is-active firewalld").output == "inactive\n",
+    "firewalls_off": lambda host: not host.exists("/etc/ufw/enabled"),
+    "blacklist_on": lambda host: host.exists("/etc/modprobe.d/gpu-cluster-blacklist.conf"),
+    "rebuild_initramfs": lambda host: host.exists("/run/simulated-kernel/initramfs"),
+    "place": lambda host: host.exists("/etc/sysctl.d/99-gpu-cluster.conf"),
+    "keep": lambda host: host.exists("/var/lib/gpu-cluster/prepare/kept/etc/fstab"),
+    "record_written": lambda host: (
+        "99-gpu-cluster.conf" in host.read("/var/lib/gpu-cluster/prepare/written")
+    ),
+    "expect": lambda host: "sysctl" in host.read("/var/lib/gpu-cluster/prepare/expected"),
+}
+"""What each function leaves on the host, read past the script."""
+
+
+@pytest.fixture
+def ready(host: Running) -> Running:
+    """A host with a firewall, SELinux and swap to act on."""
+    stand_in(host, "firewall-cmd", "ufw", "getenforce", "setenforce")
+    host.write("/etc/systemd/system/firewalld.service", UNIT)
+    host.write("/etc/ufw/enabled", "")
+    host.run("systemctl enable --now firewalld")
+    host.write("/run/selinux-mode", "Enforcing\n")
+    host.write(SELINUX, "SELINUX=enforcing\n")
+    return host
+
+
+def holds(host: Running, name: str) -> bool:
+    try:
+        return CHECKS[name](host)
+    except FileNotFoundError:
+        return False
+
+
+def emptied(name: str) -> str:
+    """The script in which that function does nothing: its later definition wins."""
+    *rest, call = SCRIPT.splitlines()
+    return "\n".join([*rest, f"{name}() {{ :; }}", call]) + "\n"
+
+
+def test_each_check_holds_for_the_whole_script_and_fails_without_its_function(
+    ready: Running,
+) -> None:
+    for name in CHECKS:
+        assert not holds(ready, name), name
+    assert ready.apply(SCRIPT).status == 0
+    for name in CHECKS:
+        assert holds(ready, name), name
+    assert ready.undo(SCRIPT).status == 0
+    ready.run("rm -f /run/simulated-kernel/initramfs")
+    for name in CHECKS:
+        ready.apply(emptied(name))
+        assert not holds(ready, name), name
+        ready.undo(SCRIPT)
+        ready.run("rm -f /run/simulated-kernel/initramfs; touch /etc/ufw/enabled")
+        ready.write("/run/selinux-mode", "Enforcing\n")
+        ready.write(SELINUX, "SELINUX=enforcing\n")
+        ready.run("systemctl enable --now firewalld; swapon /swap.img")
+        ready.run("sed -i 's/^#gpu-cluster# //' /etc/fstab")
+
+
+def test_every_step_of_the_preparation_has_a_check() -> None:
+    steps = set()
+    for name in ("prepare", "system", "firewall"):
+        body = re.search(r"^(?:system_on|apply)\(\) \{\n(.*?)^\}", part(name), re.M | re.S)
+        steps |= set(re.findall(r"^    (\w+_(?:on|off))$", body[1], re.M)) if body else set()
+    assert steps - {"system_on"} <= CHECKS.keys()
