@@ -18,6 +18,9 @@ ARCHITECTURES = ("x86_64", "aarch64", "arm64")
 KERNEL = (4, 18)
 CONTAINERD = (1, 6)
 DISK_MIB = 1024
+PREINSTALLED = "preinstalled"
+LEAVES_HOST_ALONE = ("operator", "daemonset")
+"""Values of ``driver.source`` by which a container in the cluster brings the driver."""
 SKEW_LIMIT = 30.0
 """Seconds. Certificates and tokens of a cluster are not valid yet, or no longer, beyond some."""
 OLDEST = {"debian": "11", "ubuntu": "20.04", "rhel": "8", "rocky": "8", "almalinux": "8"}
@@ -113,13 +116,16 @@ def _gpus(host: config.Host, facts: HostFacts, cluster: config.Cluster) -> list[
 def _driver(host: config.Host, facts: HostFacts, cluster: config.Cluster) -> list[Finding]:
     found = []
     driver = cluster.driver
-    if driver.managed_by_operator:
+    source = driver.source.value
+    if source in LEAVES_HOST_ALONE:
         if facts.driver:
             cure = "remove it, or declare driver.source: preinstalled (a host's driver wins)"
-            has = f"driver {facts.driver} on the host"
+            has = f"driver {facts.driver} on the host, its module already loaded"
             found.append(Finding(host.name, has, "none", cure, Severity.WARNING))
+    elif source != PREINSTALLED:
+        pass  # the preparation brings it
     elif facts.driver is None:
-        cure = "install the driver, or declare driver.source: operator"
+        cure = "install the driver, or declare another driver.source"
         found.append(Finding(host.name, "no NVIDIA driver loaded", "a driver", cure))
     elif driver.version and facts.driver != driver.version:
         cure = "install that driver, or declare this one in driver.version"

@@ -89,15 +89,19 @@ class Proof:
         self.left += int(said.get("files_left", 0))  # type: ignore[call-overload]
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
-        """The table of faults, then the line."""
-        if not self.cases and not self.faults:
-            return
+        """The table of faults and results."""
         width = max((len(name) for name, _, _ in self.faults.values()), default=0)
         for name, said, healed in self.faults.values():
             result = "healed" if healed else "NOT HEALED"
             terminalreporter.write_line(f"fault: {name:{width}}  {result}  said: {said}")
+
+    def pytest_unconfigure(self, config: pytest.Config) -> None:
+        """The last line of the run, after pytest's own."""
+        reporter = config.pluginmanager.get_plugin("terminalreporter")
+        if reporter is None or not (self.cases or self.faults):
+            return
         healed = sum(healed for _, _, healed in self.faults.values())
-        terminalreporter.write_line(
+        reporter.write_line(
             f"hosts: {sum(self.cases.values())} of {len(self.cases)} containerd cases, "
             f"{healed} of {len(self.faults)} faults healed, {self.left} files left"
         )
