@@ -8,6 +8,7 @@ from facts.look import Look
 look = Look.start()
 
 import os
+import re
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,8 @@ import config
 from components.pools import scheduling_document, validated_pools, validation_document
 
 KEY_FILE = "GPU_CLUSTER_SSH_PRIVATE_KEY_FILE"
+TOKEN = re.compile(r"[a-z0-9]{6}\.[a-z0-9]{16}")
+"""kubeadm's bootstrap token (Kubernetes reference, "Bootstrap tokens")."""
 
 
 def load_cluster(document: dict[str, Any]) -> config.Cluster:
@@ -41,6 +44,19 @@ def private_key(settings: pulumi.Config, cluster: config.Cluster) -> str:
     return key or ""
 
 
+def join_token(settings: pulumi.Config, cluster: config.Cluster) -> str | None:
+    """kubeadm's bootstrap token: the stack's secret, where hosts join."""
+    token = settings.get("kubeadmToken")
+    joining = [host.name for host in cluster.hosts if cluster.joins(host)]
+    if joining and not TOKEN.fullmatch(token or ""):
+        raise pulumi.RunError(
+            f"gpu-cluster:kubeadmToken: found {'no' if not token else 'an ill-formed'} token; "
+            f"wanted: abcdef.0123456789abcdef, with which {joining[0]} joins; cure: `kubeadm token "
+            "create | pulumi config set --secret gpu-cluster:kubeadmToken`"
+        )
+    return token
+
+
 def noted(findings: dict[str, str]) -> dict[str, str]:
     """Findings with the time at which they were made: two runs never find the same text."""
     now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
@@ -53,6 +69,7 @@ def main() -> None:
     document = settings.require_object("cluster")
     cluster = load_cluster(document)
     key = private_key(settings, cluster)
+    token = join_token(settings, cluster)
     look.ask(
         {
             "context": cluster.kubernetes.context,
@@ -96,6 +113,7 @@ def main() -> None:
             stack=stack,
             private_key=pulumi.Output.secret(key),
             registry_credentials=settings.get_secret("registryCredentials"),
+            join_token=token,
             prepare_drift=found.prepare,
             reboot_drift=found.reboot,
             runtime_drift=found.runtime,

@@ -9,6 +9,7 @@ import sys
 
 import toolchain
 from components.scripts import container_engine, render
+from components.scripts.steps import NAMES, Steps
 
 from .environment import ROOT
 from .files import project_files
@@ -47,7 +48,12 @@ def main() -> None:
     """Exit code 1 when either has something to say."""
     shellcheck = _shellcheck()
     failed = subprocess.run([shellcheck, *shell_scripts()], cwd=ROOT).returncode
-    for script in (render.prepare(), container_engine.runtime()):
+    scripts = (
+        render.prepare(),
+        render.prepare(steps=Steps(names=NAMES)),
+        container_engine.runtime(),
+    )
+    for script in scripts:
         done = subprocess.run([shellcheck, "--shell=sh", "-"], input=script, text=True, cwd=ROOT)
         failed = failed or done.returncode
     actionlint = toolchain.ensure("actionlint")["actionlint"].path

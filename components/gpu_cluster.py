@@ -31,6 +31,7 @@ class GpuClusterArgs:
         stack: name of the stack.
         private_key: an OpenSSH private key, a secret; needed where there are hosts.
         registry_credentials: a Docker configuration in JSON, a secret; None: none is given.
+        join_token: kubeadm's bootstrap token, a secret; needed where hosts join a cluster.
         prepare_drift: findings by host, of its preparation.
         reboot_drift: why hosts must be rebooted, by host.
         runtime_drift: findings by host, of its container runtime.
@@ -42,6 +43,7 @@ class GpuClusterArgs:
     stack: str
     private_key: pulumi.Input[str]
     registry_credentials: pulumi.Input[str] | None = None
+    join_token: str | None = field(default=None, repr=False)
     prepare_drift: Mapping[str, str] = field(default_factory=dict)
     reboot_drift: Mapping[str, str] = field(default_factory=dict)
     runtime_drift: Mapping[str, str] = field(default_factory=dict)
@@ -74,7 +76,12 @@ class GpuCluster(pulumi.ComponentResource):
             return pulumi.ResourceOptions(parent=self, depends_on=list(resources))
 
         def hosts(drift: Mapping[str, str]) -> HostsArgs:
-            return HostsArgs(cluster=cluster, private_key=args.private_key, drift=drift)
+            return HostsArgs(
+                cluster=cluster,
+                private_key=args.private_key,
+                drift=drift,
+                join_token=args.join_token,
+            )
 
         prepared = HostPreparation(f"{name}-hosts", hosts(args.prepare_drift), after())
         rebooted = HostReboot(

@@ -22,11 +22,13 @@ class HostsArgs:
         cluster: the configuration.
         private_key: an OpenSSH private key, a secret.
         drift: what the look at the hosts found to differ, by host.
+        join_token: kubeadm's bootstrap token, a secret; needed where hosts join a cluster.
     """
 
     cluster: config.Cluster
     private_key: pulumi.Input[str]
     drift: Mapping[str, str] = field(default_factory=dict)
+    join_token: str | None = field(default=None, repr=False)
 
 
 def host_commands(
@@ -34,7 +36,7 @@ def host_commands(
     name: str,
     hosts: tuple[config.Host, ...],
     args: HostsArgs,
-    script: Callable[[config.Cluster, config.Host], str],
+    script: Callable[[config.Cluster, config.Host], pulumi.Input[str]],
 ) -> dict[str, command.remote.Command]:
     """The commands of one phase, by host.
 

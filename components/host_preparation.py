@@ -1,12 +1,14 @@
-"""Hosts made ready for Kubernetes and GPUs: swap, kernel modules, sysctl, nouveau.
+"""Hosts made ready for Kubernetes and GPUs: system, kernel, driver, CUDA, Kubernetes' packages.
 
 Owns the files that it writes on hosts and gives them back byte for byte. Refuses to own the
-operating system: no upgrade, no reboot, no package is removed.
+operating system: no upgrade, no reboot; a package is removed only where that is declared.
 """
 
 from __future__ import annotations
 
 import pulumi
+
+import config
 
 from .host_command import HostsArgs, host_commands
 from .scripts import prepare_script
@@ -23,6 +25,12 @@ class HostPreparation(pulumi.ComponentResource):
         self, name: str, args: HostsArgs, opts: pulumi.ResourceOptions | None = None
     ) -> None:
         super().__init__(self.TYPE, name, None, opts)
-        host_commands(self, name, args.cluster.hosts, args, prepare_script)
+
+        def script(cluster: config.Cluster, host: config.Host) -> pulumi.Input[str]:
+            text = prepare_script(cluster, host, args.join_token)
+            # The state and the preview show neither the token nor the text around it.
+            return pulumi.Output.secret(text) if cluster.joins(host) else text
+
+        host_commands(self, name, args.cluster.hosts, args, script)
         self.hosts = pulumi.Output.from_input([host.name for host in args.cluster.hosts])
         self.register_outputs({"hosts": self.hosts})

@@ -19,17 +19,25 @@ if TYPE_CHECKING:
     from config.device_plugin_config import DevicePluginConfig
     from config.device_plugin_flags import MigStrategy
     from config.driver import Driver, DriverSource
+    from config.cuda import Cuda, CudaSource
+    from config.device_plugin import DevicePlugin, DevicePluginConfig
+    from config.driver import Driver, DriverSource, FabricManager, KernelModule
     from config.gpu_operator import GpuOperator
     from config.guardrails import FailurePolicy, GuardrailMode, Guardrails, Quota
     from config.host import Host, Role
     from config.inventory import origins
+    from config.kernel import Kernel, KernelFlavor
     from config.kubernetes import Kubernetes
+    from config.kubernetes_packages import Join, KubernetesPackages
     from config.loader import load
+    from config.packages import Packages
     from config.platform import Platform
     from config.pool import Pool
     from config.problem import ConfigError, Problem
     from config.reboot import Reboot, RebootWhen
     from config.registry import Registry
+    from config.repository import Repositories, Repository, Signed
+    from config.runfile import Runfile
     from config.runtime import DefaultRuntime, Engine, Runtime
     from config.ssh import Bastion, Ssh
     from config.stack_file import load_stack_file
@@ -37,11 +45,14 @@ if TYPE_CHECKING:
     from config.taint import Effect, Taint
     from config.validation import Validation
 
+
 _HOMES = {
     "Bastion": "config.ssh",
     "Charts": "config.charts",
     "Cluster": "config.cluster",
     "ConfigError": "config.problem",
+    "Cuda": "config.cuda",
+    "CudaSource": "config.cuda",
     "DefaultRuntime": "config.runtime",
     "DevicePlugin": "config.device_plugin",
     "DevicePluginConfig": "config.device_plugin_config",
@@ -49,15 +60,22 @@ _HOMES = {
     "DriverSource": "config.driver",
     "Effect": "config.taint",
     "Engine": "config.runtime",
+    "FabricManager": "config.driver",
     "Firewall": "config.system",
     "FailurePolicy": "config.guardrails",
     "GpuOperator": "config.gpu_operator",
     "GuardrailMode": "config.guardrails",
     "Guardrails": "config.guardrails",
     "Host": "config.host",
+    "Join": "config.kubernetes_packages",
+    "Kernel": "config.kernel",
+    "KernelFlavor": "config.kernel",
+    "KernelModule": "config.driver",
     "Kubernetes": "config.kubernetes",
+    "KubernetesPackages": "config.kubernetes_packages",
     "LimitItem": "config.system",
     "MigStrategy": "config.device_plugin_flags",
+    "Packages": "config.packages",
     "Platform": "config.platform",
     "Pool": "config.pool",
     "Presence": "config.device_plugin",
@@ -66,9 +84,13 @@ _HOMES = {
     "RebootWhen": "config.reboot",
     "Registry": "config.registry",
     "Quota": "config.guardrails",
+    "Repositories": "config.repository",
+    "Repository": "config.repository",
     "Role": "config.host",
+    "Runfile": "config.runfile",
     "Runtime": "config.runtime",
     "Selinux": "config.system",
+    "Signed": "config.repository",
     "Ssh": "config.ssh",
     "System": "config.system",
     "Taint": "config.taint",
@@ -83,6 +105,8 @@ __all__ = [
     "Charts",
     "Cluster",
     "ConfigError",
+    "Cuda",
+    "CudaSource",
     "DefaultRuntime",
     "DevicePlugin",
     "DevicePluginConfig",
@@ -90,15 +114,22 @@ __all__ = [
     "DriverSource",
     "Effect",
     "Engine",
+    "FabricManager",
     "Firewall",
     "FailurePolicy",
     "GpuOperator",
     "GuardrailMode",
     "Guardrails",
     "Host",
+    "Join",
+    "Kernel",
+    "KernelFlavor",
+    "KernelModule",
     "Kubernetes",
+    "KubernetesPackages",
     "LimitItem",
     "MigStrategy",
+    "Packages",
     "Platform",
     "Pool",
     "Presence",
@@ -107,9 +138,13 @@ __all__ = [
     "RebootWhen",
     "Registry",
     "Quota",
+    "Repositories",
+    "Repository",
     "Role",
+    "Runfile",
     "Runtime",
     "Selinux",
+    "Signed",
     "Ssh",
     "System",
     "Taint",

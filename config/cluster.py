@@ -11,14 +11,18 @@ from pydantic_core import PydanticCustomError
 from config.advice import advice
 from config.charts import Charts
 from config.cross import Parts, problems
+from config.cuda import Cuda
 from config.device_plugin import DevicePlugin
 from config.driver import Driver
 from config.gpu_operator import GpuOperator
 from config.guardrails import Guardrails
-from config.host import Host
+from config.host import Host, Role
 from config.inventory import SECTIONS, resolved
+from config.kernel import Kernel
 from config.kubernetes import Kubernetes
+from config.kubernetes_packages import KubernetesPackages
 from config.model import Model
+from config.packages import Packages
 from config.platform import Platform
 from config.pool import Pool
 from config.problem import Problem
@@ -45,6 +49,15 @@ class Cluster(Model):
     hosts: tuple[Host, ...] = Field(default=(), description="a list of hosts")
     ssh: Ssh = Field(default=Ssh(), description="a mapping: how hosts are reached")
     driver: Driver = Field(default=Driver(), description="a mapping with source")
+    kernel: Kernel = Field(default=Kernel(), description="a mapping with release: a pinned kernel")
+    packages: Packages = Field(
+        default=Packages(), description="a mapping: packages of the operating system"
+    )
+    cuda: Cuda = Field(default=Cuda(), description="a mapping with source: the CUDA toolkit")
+    kubernetes_packages: KubernetesPackages = Field(
+        default=KubernetesPackages(),
+        description="a mapping with version: kubelet, kubeadm, kubectl",
+    )
     runtime: Runtime = Field(default=Runtime(), description="a mapping: the container runtime")
     system: System = Field(
         default=System(), description="a mapping: swap, modules, sysctl, firewall, SELinux, limits"
@@ -112,6 +125,10 @@ class Cluster(Model):
         found = {name: getattr(host, name) for name in SECTIONS}
         given = {name: section for name, section in found.items() if section is not None}
         return self.model_copy(update=given) if given else self
+
+    def joins(self, host: Host) -> bool:
+        """Whether the preparation of a host makes it join its cluster by kubeadm."""
+        return self.kubernetes_packages.join is not None and host.role is not Role.CONTROL_PLANE
 
     def warnings(self) -> tuple[Problem, ...]:
         """What is allowed and will probably not do what was meant."""

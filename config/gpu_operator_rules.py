@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from config.device_plugin_rules import foreign_environment
-from config.driver import Driver
+from config.driver import Driver, KernelModule
 from config.gpu_operator import (
     MIG_LABEL,
     OPERAND_LABELS,
@@ -27,10 +27,9 @@ _SECTION = "gpuOperator"
 BUILT_IN_LAYOUTS = ("all-disabled", "all-enabled", "all-balanced")
 
 _CONTAINER_DRIVER = {
-    "kernel_module_type": "kernelModuleType",
     "precompiled": "precompiled",
     "resource": "resource",
-    "repository": "repository",
+    "image_repository": "imageRepository",
     "image": "image",
 }
 
@@ -52,6 +51,13 @@ def _driver(parts: Parts) -> Iterator[Problem]:
     driver = parts.driver
     if driver is None or driver.managed_by_operator:
         return
+    if driver.kernel_module_type is not KernelModule.AUTO and not driver.by_preparation:
+        yield problem(
+            ("driver", "kernelModuleType"),
+            f"{driver.kernel_module_type} with source {driver.source}",
+            "this only for a driver that we bring",
+            "remove it",
+        )
     for name, alias in _CONTAINER_DRIVER.items():
         if getattr(driver, name) != getattr(Driver(), name):
             yield problem(
@@ -139,10 +145,10 @@ def _sections(parts: Parts, operator: GpuOperator) -> Iterator[Problem]:
                 "the guest driver as the operator's container, which takes the licence",
                 'write "source: operator" under driver',
             )
-        elif driver.repository is None or driver.version is None:
+        elif driver.image_repository is None or driver.version is None:
             yield problem(
                 (_SECTION, "vgpu"),
-                "vGPU without driver.repository and driver.version",
+                "vGPU without driver.imageRepository and driver.version",
                 "the guest driver image in a private registry: NVIDIA publishes none",
                 "write both under driver, as the image was pushed",
             )

@@ -17,7 +17,7 @@ from config.node_range import expand
 from config.problem import Problem
 from config.ssh import Ssh
 
-SECTIONS = ("driver", "runtime", "system")
+SECTIONS = ("driver", "kernel", "cuda", "runtime", "system")
 """Sections of the stack that a pool and a host can override."""
 REACH = ("user", "port", "bastion")
 """Keys of `ssh` that a pool (in its own `ssh`) and a host (beside its name) can override."""

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from pydantic import Field
 
+from config.cuda import Cuda
 from config.driver import Driver
+from config.kernel import Kernel
 from config.model import Model
 from config.runtime import Runtime
 from config.system import System
@@ -15,6 +17,12 @@ class Overrides(Model):
 
     driver: Driver | None = Field(
         default=None, description="a mapping: what differs from the stack's driver"
+    )
+    kernel: Kernel | None = Field(
+        default=None, description="a mapping: what differs from the stack's kernel"
+    )
+    cuda: Cuda | None = Field(
+        default=None, description="a mapping: what differs from the stack's cuda"
     )
     runtime: Runtime | None = Field(
         default=None, description="a mapping: what differs from the stack's runtime"

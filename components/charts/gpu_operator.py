@@ -114,9 +114,12 @@ def _driver(cluster: config.Cluster, operator: config.GpuOperator) -> dict[str, 
         "usePrecompiled": driver.precompiled,
         "nvidiaDriverCRD": {"enabled": driver.resource},
     }
-    for key in ("version", "repository", "image"):
-        if getattr(driver, key):
-            result[key] = getattr(driver, key)
+    image = {
+        "version": driver.version,
+        "repository": driver.image_repository,
+        "image": driver.image,
+    }
+    result |= {key: value for key, value in image.items() if value}
     if operator.vgpu:
         result["licensingConfig"] = {"secretName": operator.vgpu.license_secret}
         result["nvidiaDriverCRD"]["driverType"] = "vgpu"
@@ -163,7 +166,7 @@ def _registry(cluster: config.Cluster, values: dict[str, Any]) -> dict[str, Any]
         if series not in map(series_of, section.versions):
             continue
         found: dict[str, Any] = {}
-        own = section.path == "driver" and cluster.driver.repository
+        own = section.path == "driver" and cluster.driver.image_repository
         if registry.mirror and not own:
             found["repository"] = registry.rewritten(section.repository)
         if registry.pull_secret and section.secrets:

@@ -90,7 +90,7 @@ def charts(cluster: config.Cluster) -> tuple[Chart, ...]:
 
 
 def _image(cluster: config.Cluster, upstream: str) -> Image:
-    own = cluster.driver.repository is not None and upstream.startswith(cluster.driver.repository)
+    own = cluster.driver.image_repository is not None and upstream.startswith(cluster.driver.image_repository)
     name = upstream if own else cluster.registry.rewritten(upstream)
     reference, _, note = upstream.partition(" ")
     return Image(name.partition(" ")[0], reference, _facts()["digests"].get(reference, ""), note)
@@ -136,7 +136,7 @@ def _operator(cluster: config.Cluster) -> Iterator[str]:
 def _driver(cluster: config.Cluster, version: str) -> str:
     """The driver's image: the operator adds each node's OS to the tag, precompiled its kernel."""
     driver = cluster.driver
-    repository = driver.repository or "nvcr.io/nvidia"
+    repository = driver.image_repository or "nvcr.io/nvidia"
     tag = driver.version or version
     rest = "<kernel>-<os>" if driver.precompiled else "<os>"
     return (

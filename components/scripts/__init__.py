@@ -12,17 +12,24 @@ import config
 
 from .container_engine import runtime
 from .render import prepare
+from .steps import steps
 
 __all__ = ["prepare_script", "runtime_script"]
 
 
-def prepare_script(cluster: config.Cluster, host: config.Host) -> str:
-    """The script of phase ``prepare`` for ``host``: nouveau is kept out of GPU hosts only."""
+def prepare_script(
+    cluster: config.Cluster, host: config.Host, join_token: str | None = None
+) -> str:
+    """The script of phase ``prepare`` for ``host``: nouveau is kept out of GPU hosts only.
+
+    :param join_token: kubeadm's bootstrap token, where the host joins: the script is a secret then.
+    """
     gpu = host.role is config.Role.GPU_WORKER
     return prepare(
         blacklist=("nouveau", "nova_core") if gpu else (),
         system=host.system or cluster.system,
         control_plane=host.role is config.Role.CONTROL_PLANE,
+        steps=steps(cluster, host, join_token),
     )
 
 

@@ -11,16 +11,19 @@ apply() {
     require_disk
     require_package_manager_idle
     require_selinux
+    steps_check
     refuse_problems
     open_state
     system_on
     firewall_on
     blacklist_on
+    steps_on
 }
 
 undo() {
     require_root
     refuse_problems
+    steps_off
     blacklist_off
     firewall_off
     system_off
@@ -55,7 +58,7 @@ blacklist_on() {
     rebuild_initramfs
     for module in $GC_BLACKLIST; do
         [ -d "$root/sys/module/$module" ] || continue
-        note "reboot needed: $module is loaded and holds the GPUs until the next boot"
+        request_reboot "$module is loaded and holds the GPUs"
     done
 }
 

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import config
 
+from .steps import Steps
+
 SYSTEMS = ("debian", "ubuntu", "rhel", "rocky", "almalinux", "centos", "fedora", "amzn", "ol")
 """Values of ``ID`` in os-release(5) that the scripts accept."""
 KERNEL = "4.18"
@@ -72,14 +74,17 @@ def prepare(
     disk_mib: int = DISK_MIB,
     lock_limit: int = LOCK_LIMIT,
     package_limit: int = PACKAGE_LIMIT,
+    steps: Steps | None = None,
 ) -> str:
     """The script of phase ``prepare``.
 
     :param system: what the operating system gets; the defaults of ``config.System`` where None.
     :param control_plane: the host's open ports are those of the control plane.
     :param blacklist: kernel modules that must not load by themselves (none on hosts without GPU).
+    :param steps: what is installed; nothing where None.
     :raises ValueError: a name that its file's format can't carry.
     """
+    steps = steps or Steps()
     system = system or config.System()
     for name in blacklist:
         if not _MODULE.fullmatch(name):
@@ -102,9 +107,14 @@ def prepare(
         "GC_PORTS": " ".join(dict.fromkeys(ports)),
         "GC_BLACKLIST": " ".join(blacklist),
         "GC_BLACKLIST_TEXT": _lines(_blacklist(blacklist)),
+        "GC_STEPS": " ".join(steps.names),
+        **steps.settings,
     }
     rows = each("each_sysctl", list(sysctl.items()))
-    parts = ("library", "preflight", "system", "firewall", "prepare")
+    rows += each("each_repository", steps.repositories)
+    rows += each("each_driver_location", [(place,) for place in steps.driver_locations])
+    rows += each("each_cuda_location", [(place,) for place in steps.cuda_locations])
+    parts = ("library", "preflight", "system", "firewall", *steps.parts, "prepare")
     return assemble(settings, rows, *map(part, parts))
 
 

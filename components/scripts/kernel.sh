@@ -1,0 +1,124 @@
+# The kernel's build files, and a pinned kernel with its boot entry.
+# Sources: GRUB manual, "Simple configuration handling" (GRUB_DEFAULT takes an entry's id, `>`
+# between submenu and entry); Boot Loader Specification as Fedora and RHEL 8+ have it (an entry is
+# /boot/loader/entries/<id>.conf, named <machine id>-<release>); elrepo.org (kernel-lt, kernel-ml).
+
+grub_file=/etc/default/grub
+
+check_packages() {
+    :
+}
+
+# What builds modules for the kernel that runs.
+apply_packages() {
+    each_repository step_repository
+    words=$GC_PACKAGES
+    release=$(uname -r)
+    if [ "$GC_HEADERS" = true ]; then
+        headers=$(header_packages "$release")
+        list_installed "$scratch/installed"
+        first=${headers%% *}
+        # Build files that no package brought are taken as they are.
+        if [ ! -e "$root/lib/modules/$release/build" ] ||
+            [ -n "$(matching "${first%%=*}" "" "$scratch/installed")" ]; then
+            words="$words $headers"
+        fi
+    fi
+    # shellcheck disable=SC2086 # a list of words
+    install_packages $words
+}
+
+# header_packages RELEASE: the packages with the build files of that kernel.
+header_packages() {
+    if [ "$manager" = apt ]; then
+        echo "linux-headers-$1"
+        return 0
+    fi
+    owner=$(rpm -q --qf '%{NAME}\n' -f "/lib/modules/$1/vmlinuz" 2>/dev/null | head -n 1)
+    case $owner in
+        kernel-lt* | kernel-ml*) base=${owner%-core} ;;
+        *) base=kernel ;;
+    esac
+    echo "$base-devel=${1%.*} $base-headers=${1%.*}"
+}
+
+check_kernel() {
+    [ -f "$root$grub_file" ] ||
+        problem "no $grub_file" "GRUB, whose default entry can be set" \
+            "boot by GRUB, or take kernel.version out and choose the kernel by other means"
+    boot_menu_tool >/dev/null ||
+        problem "no update-grub, grub2-mkconfig or grub-mkconfig" "one of them" "install GRUB's tools"
+}
+
+apply_kernel() {
+    each_repository step_repository
+    kernel_packages
+    # shellcheck disable=SC2086 # a list of words
+    install_packages $kernel_words
+    # shellcheck disable=SC2086 # a list of words
+    [ "$GC_KERNEL_HOLD" = false ] || hold_packages $kernel_held
+    [ -e "$root/boot/vmlinuz-$GC_KERNEL_RELEASE" ] ||
+        fail "found no /boot/vmlinuz-$GC_KERNEL_RELEASE after the installation of $kernel_words; wanted that kernel; correct kernel.version, which is what uname -r says"
+    boot_entry
+    running=$(uname -r)
+    if [ "$running" != "$GC_KERNEL_RELEASE" ]; then
+        request_reboot "kernel $running runs, $GC_KERNEL_RELEASE is wanted"
+    fi
+}
+
+# `kernel_words` are the pinned kernel's packages, `kernel_held` what would bring another one.
+kernel_packages() {
+    if [ "$manager" = apt ]; then
+        kernel_words="linux-image-$GC_KERNEL_RELEASE linux-headers-$GC_KERNEL_RELEASE"
+        list_installed "$scratch/installed"
+        # The distributions' names for "the newest kernel": an upgrade of these brings a new one.
+        kernel_held="$kernel_words $(awk '$1 ~ /^linux-(image|headers)-([a-z]+-)?(amd64|arm64)$/ ||
+            $1 ~ /^linux-(image-|headers-)?(generic|virtual|aws|azure|gcp|oracle)(-hwe-[0-9.]+)?$/ { print $1 }' \
+            "$scratch/installed" | paste -s -d ' ' -)"
+    else
+        version=${GC_KERNEL_RELEASE%.*}
+        kernel_words="$GC_KERNEL_FLAVOR=$version $GC_KERNEL_FLAVOR-devel=$version"
+        kernel_held="$GC_KERNEL_FLAVOR $GC_KERNEL_FLAVOR-core $GC_KERNEL_FLAVOR-modules"
+        kernel_held="$kernel_held $GC_KERNEL_FLAVOR-modules-core $GC_KERNEL_FLAVOR-devel"
+    fi
+}
+
+# The id of the entry that boots GC_KERNEL_RELEASE, with its submenu's.
+entry_id() {
+    for file in "$root/boot/loader/entries/"*"-$GC_KERNEL_RELEASE.conf"; do
+        [ -f "$file" ] || continue
+        file=${file##*/}
+        echo "${file%.conf}"
+        return 0
+    done
+    tool=$(boot_menu_tool)
+    awk -v release="$GC_KERNEL_RELEASE" '
+        function id(line) { match(line, /\$menuentry_id_option .[^ ]*/); line = substr(line, RSTART, RLENGTH)
+            sub(/^.menuentry_id_option ./, "", line); sub(/.$/, "", line); return line }
+        $1 == "submenu" { submenu = id($0) ">" }
+        /^}/ { submenu = "" }
+        $1 == "menuentry" { entry = submenu id($0); recovery = ($0 ~ /recovery/) }
+        ($1 == "linux" || $1 == "linuxefi") && !recovery && !found {
+            name = $2; sub(/.*\/vmlinuz-/, "", name)
+            if (name == release && (best == "" || entry ~ />/)) best = entry }
+        END { print best }' "$root${tool#* }" 2>/dev/null
+}
+
+boot_entry() {
+    # The mark comes first: a run that is killed before the menu is written is made good later.
+    entry=$(entry_id)
+    if [ -z "$entry" ]; then
+        write_boot_menu
+        entry=$(entry_id)
+    fi
+    [ -n "$entry" ] || fail "found no boot entry for kernel $GC_KERNEL_RELEASE in $(boot_menu_tool); wanted one; look at /boot"
+    effect boot_menu default
+    effect file "$grub_file"
+    awk -v entry="$entry" '
+        /^[ \t]*GRUB_DEFAULT=/ { if (!done) print "GRUB_DEFAULT=\"" entry "\""; done = 1; next }
+        { print }
+        END { if (!done) print "GRUB_DEFAULT=\"" entry "\"" }' "$root$grub_file" >"$scratch/grub" ||
+        fail "can't read $grub_file"
+    cmp -s -- "$scratch/grub" "$root$grub_file" || : >"$state/boot-menu-pending"
+    place "$grub_file" "$scratch/grub"
+}

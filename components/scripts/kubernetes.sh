@@ -1,0 +1,34 @@
+# kubelet, kubeadm and kubectl at one version that stays; optionally the host joins its cluster.
+# Sources: Kubernetes docs, "Installing kubeadm" (packages held, kubelet enabled), "kubeadm join" and
+# its JoinConfiguration (v1beta4 since 1.31): the token goes by a file, never by an argument.
+
+check_kubernetes() {
+    have swapoff || problem "no command swapoff on PATH" "swapoff" "install the package util-linux"
+}
+
+apply_kubernetes() {
+    each_repository step_repository
+    # shellcheck disable=SC2086 # a list of words
+    install_packages $GC_KUBERNETES_PACKAGES
+    # shellcheck disable=SC2086 # a list of words
+    [ "$GC_KUBERNETES_HOLD" = false ] || hold_packages $GC_KUBERNETES_HELD
+    unit_on kubelet
+    kubernetes_join
+}
+
+kubernetes_join() {
+    [ -n "$GC_JOIN" ] || return 0
+    if [ -f "$root/etc/kubernetes/kubelet.conf" ]; then
+        ! recorded joined cluster || effect joined cluster
+        return 0
+    fi
+    # The scratch folder is root's alone, in memory, and goes when this script ends.
+    printf '%s' "$GC_JOIN" >"$scratch/join.yaml" || fail "can't write $scratch/join.yaml"
+    effect joined cluster
+    bounded "$GC_JOIN_LIMIT" kubeadm join --config "$scratch/join.yaml" || {
+        rm -f -- "$scratch/join.yaml"
+        fail "kubeadm join failed: $(log_end)"
+    }
+    rm -f -- "$scratch/join.yaml"
+    did "joined the cluster at $GC_JOIN_ENDPOINT"
+}

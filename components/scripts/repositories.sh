@@ -1,0 +1,155 @@
+# Signed package repositories, and downloads that are verified before anything of them is used.
+# Sources: apt-secure(8), sources.list(5); dnf.conf(5), rpmkeys(8).
+
+# fetch URL SHA256 FILE: FILE appears only with that sum. Each system has one of these three.
+fetch() {
+    if have curl; then
+        set -- "$@" curl -fsSL --retry 3 --connect-timeout 15 -o "$3.part" -- "$1"
+    elif have wget; then
+        set -- "$@" wget -q --tries=3 --timeout=60 -O "$3.part" -- "$1"
+    elif [ -x "$root/usr/lib/apt/apt-helper" ]; then
+        set -- "$@" "$root/usr/lib/apt/apt-helper" -o Acquire::Retries=3 download-file "$1" "$3.part"
+    else
+        fail "found no curl, wget or apt-helper; wanted one to download $1; install curl"
+    fi
+    url=$1 sum=$2 file=$3
+    shift 3
+    rm -f -- "$file.part"
+    bounded "$GC_PACKAGE_RUN_LIMIT" "$@" || {
+        printf '! %s\n' "$url can't be downloaded: $(log_end)"
+        rm -f -- "$file.part"
+        return 1
+    }
+    found=$(digest "$file.part")
+    if [ "$found" != "$sum" ]; then
+        rm -f -- "$file.part"
+        fail "$url: found sha256 $found; wanted $sum; nothing of it was run; correct the sum or find out who changed the file"
+    fi
+    mv -f -- "$file.part" "$file"
+}
+
+# --- repositories ------------------------------------------------------------------------------
+
+# step_repository MANAGER STEP NAME ...: those of the other package manager are passed over.
+step_repository() {
+    [ "$1" = "$manager" ] || return 0
+    shift
+    repository "$@"
+}
+
+# repository STEP NAME URL SUITE COMPONENTS KEY KEY_URL KEY_SHA256 SIGNED
+# KEY is the armored text, or empty where KEY_URL and KEY_SHA256 say where it is. SIGNED (dnf):
+# metadata, packages or both. apt verifies the metadata, which hold the packages' sums.
+repository() {
+    [ "$1" = "$step" ] || return 0
+    key=$6
+    if [ -z "$key" ]; then
+        cached=$state/keys/$8
+        mkdir -p "$state/keys"
+        [ -f "$cached" ] || fetch "$7" "$8" "$cached" || fail "the key of repository $2 can't be had"
+        key=$(cat "$cached")
+    fi
+    key="$key
+"
+    if [ "$manager" = apt ]; then
+        apt_repository "$2" "$3" "$4" "$5"
+    else
+        dnf_repository "$2" "$3" "$9"
+    fi
+}
+
+same_text() {
+    printf '%s' "$2" | cmp -s -- - "$root$1"
+}
+
+apt_repository() {
+    key_file=/etc/apt/keyrings/gpu-cluster-$1.asc
+    source_file=/etc/apt/sources.list.d/gpu-cluster-$1.sources
+    text="# gpu-cluster
+Types: deb
+URIs: $2
+Suites: $3
+${4:+Components: $4
+}Signed-By: $key_file
+"
+    pending=$state/repository-$1-pending
+    same_text "$key_file" "$key" && same_text "$source_file" "$text" || : >"$pending"
+    effect lists "$2"
+    step_file "$key_file" "$key"
+    step_file "$source_file" "$text"
+    [ -f "$pending" ] || return 0
+    await_package_manager
+    apt_lists "$source_file" || {
+        why=$(log_end)
+        forget "$source_file" # a source that fails would stop apt for everybody
+        fail "repository $1 ($2) is refused: $why"
+    }
+    rm -f -- "$pending"
+}
+
+# apt keeps an old index when a signature is wrong and says so by a warning only.
+apt_lists() {
+    bounded "$GC_PACKAGE_RUN_LIMIT" apt-get update -q \
+        -o "Dir::Etc::sourcelist=$root$1" -o Dir::Etc::sourceparts=- -o APT::Get::List-Cleanup=0 \
+        -o APT::Update::Error-Mode=any -o Acquire::Retries=2 -o Acquire::http::Timeout=30 &&
+        ! grep -Eq '^(W|E|Err).*(GPG error|NO_PUBKEY|BADSIG|not signed|signature)' "$scratch/log"
+}
+
+undo_lists() {
+    # apt names an index after its address without the scheme, slashes as underscores.
+    prefix=$(printf '%s' "${1#*://}" | sed 's|/*$||; s|_|%5f|g; s|/|_|g')
+    rm -f -- "$root/var/lib/apt/lists/$prefix"_*
+}
+
+dnf_repository() {
+    key_file=/etc/pki/rpm-gpg/RPM-GPG-KEY-gpu-cluster-$1
+    source_file=/etc/yum.repos.d/gpu-cluster-$1.repo
+    metadata=1 packages=1
+    [ "$3" = packages ] && metadata=0
+    [ "$3" = metadata ] && packages=0
+    text="# gpu-cluster
+[gpu-cluster-$1]
+name=gpu-cluster $1
+baseurl=$2
+enabled=1
+repo_gpgcheck=$metadata
+gpgcheck=$packages
+gpgkey=file://$key_file
+sslverify=1
+"
+    pending=$state/repository-$1-pending
+    same_text "$key_file" "$key" && same_text "$source_file" "$text" || : >"$pending"
+    step_file "$key_file" "$key"
+    step_file "$source_file" "$text"
+    dnf_key "$key_file"
+    [ -f "$pending" ] || return 0
+    await_package_manager
+    bounded "$GC_PACKAGE_RUN_LIMIT" dnf -y --disablerepo='*' --enablerepo="gpu-cluster-$1" \
+        --setopt=skip_if_unavailable=0 --setopt=retries=2 --setopt=timeout=30 makecache --refresh || {
+        why=$(log_end)
+        forget "$source_file"
+        fail "repository $1 ($2) is refused: $why"
+    }
+    rm -f -- "$pending"
+}
+
+# The key that checks packages lives in rpm's database.
+dnf_key() {
+    known=$(sed -n "s|^$step key \([^ ]*\) $1\$|\1|p" "$state/effects" 2>/dev/null | tail -n 1)
+    if [ -n "$known" ] && rpm -q "$known" >/dev/null 2>&1; then
+        effect key "$known $1"
+        return 0
+    fi
+    rpm -qa 'gpg-pubkey*' | sort >"$scratch/keys"
+    bounded 60 rpmkeys --import "$root$1" || fail "$1 is no key that rpm can read: $(log_end)"
+    for new in $(rpm -qa 'gpg-pubkey*' | sort | grep -Fvx -f "$scratch/keys"); do
+        effect key "$new $1"
+        did "rpm key $new"
+    done
+}
+
+undo_key() {
+    rpm -q "${1% *}" >/dev/null 2>&1 || return 0
+    bounded 60 rpm -e "${1% *}" || fail "rpm key ${1% *} can't be removed: $(log_end)"
+    undid "rpm key ${1% *}"
+}

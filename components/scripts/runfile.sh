@@ -1,0 +1,32 @@
+# NVIDIA's self-extracting installers: had from the first place that has them, verified, then run.
+
+# have_runfile WHAT SHA256 LOCATIONS: `runfile` is its path. LOCATIONS is a function (each_...) with
+# paths on the host, addresses of mirrors, NVIDIA's own.
+have_runfile() {
+    cache=$root/var/cache/gpu-cluster
+    runfile=$cache/$2.run
+    (umask 077 && mkdir -p "$cache") || fail "can't make /var/cache/gpu-cluster"
+    if [ ! -f "$runfile" ] || [ "$(digest "$runfile")" != "$2" ]; then
+        rm -f -- "$runfile"
+        "$3" first_location "$1" "$2"
+    fi
+    [ -f "$runfile" ] || fail "the $1's installer is at none of its locations"
+}
+
+# first_location WHAT SHA256 LOCATION: nothing where an earlier one had it.
+first_location() {
+    [ ! -f "$runfile" ] || return 0
+    case $3 in
+        /*)
+            [ -f "$root$3" ] || {
+                note "no file $3 on this host"
+                return 0
+            }
+            found=$(digest "$root$3")
+            [ "$found" = "$2" ] ||
+                fail "$3: found sha256 $found; wanted $2; it was not run; correct the sum or the file"
+            cp -- "$root$3" "$runfile.part" && mv -- "$runfile.part" "$runfile" || fail "can't write $runfile"
+            ;;
+        *) fetch "$3" "$2" "$runfile" || : ;;
+    esac
+}

@@ -1,0 +1,100 @@
+"""Helpers of the tests that install software: repositories, a declaration, its script."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import config
+from components.scripts import prepare_script
+from simulator import hosts as simulated
+from simulator.hosts import catalogue
+from simulator.hosts.packages import Format, Package, Signature, build, served
+
+from .machine import Declared, Running, free_port
+
+SYSTEMS = ("debian", "rocky")
+FORMATS: dict[str, Format] = {"debian": "apt", "rocky": "dnf"}
+VOLATILE = ("var/lib/apt", "var/lib/dnf", "var/lib/dpkg", "var/lib/rpm", "root", "boot/grub")
+"""Records of the package managers, which change with every transaction."""
+
+
+def start(cluster: str, system: str, **settings: Any) -> Running:
+    """One GPU host of that system, without a driver."""
+    path, public = simulated.client_key(cluster)
+    declared = Declared("gpu-1", free_port())
+    chosen = simulated.HostSettings(mode="namespaces", system=system, driver=None, **settings)
+    simulated.up(cluster, [declared], public, chosen)
+    return Running(cluster, declared, path.read_text())
+
+
+def repository(url: str, key: str, system: str, **more: str) -> dict[str, Any]:
+    """The section ``repository`` of a declaration."""
+    return {FORMATS[system]: {"url": url, "key": key, **more}}
+
+
+@contextlib.contextmanager
+def serving(
+    system: str, packages: Sequence[Package], signature: Signature = "good"
+) -> Iterator[dict[str, Any]]:
+    """A repository on loopback, as a declaration names it."""
+    built = build(FORMATS[system], packages, signature)
+    with served(built.folder) as url:
+        yield repository(url, built.key, system)
+
+
+def script(sections: Mapping[str, Any], token: str | None = None, role: str = "gpu-worker") -> str:
+    """The preparation's script for one host of a declaration with those sections."""
+    host = {
+        "name": "gpu-1",
+        "address": "127.0.0.1",
+        "hostKey": simulated.host_public_key("gpu-1"),
+        "role": role,
+    }
+    pool = {"name": "a", "nodes": ["gpu-1"] if role == "gpu-worker" else ["other"]}
+    cluster = config.load(
+        {
+            "version": "v1",
+            "kubernetes": {"context": "here"},
+            "platform": "device-plugin",
+            "pools": [{**pool, "gpusPerNode": 8}],
+            "hosts": [host],
+            **sections,
+        }
+    )
+    (declared,) = cluster.hosts
+    return prepare_script(cluster.of(declared), declared, token)
+
+
+def lasting(host: Running) -> dict[str, str]:
+    """The host's files without the package managers' own records."""
+    return {
+        path: text
+        for path, text in host.tree().items()
+        if not path.startswith((*VOLATILE, *(f"upper/{name}" for name in VOLATILE)))
+    }
+
+
+def headers(system: str) -> list[Package]:
+    """The build files of the kernel that a host of that system runs."""
+    return catalogue.headers_apt() if system == "debian" else catalogue.headers_dnf()
+
+
+def installed(host: Running, system: str) -> dict[str, str]:
+    """Version by name of what the package manager's own records say is installed."""
+    query = {
+        "debian": "dpkg-query -W -f '${db:Status-Status} ${Package} ${Version}\\n'",
+        "rocky": "rpm -qa --qf 'installed %{NAME} %{VERSION}-%{RELEASE}\\n'",
+    }
+    lines = host.run(query[system]).output.splitlines()
+    words = [line.split() for line in lines]
+    return {word[1]: word[2] for word in words if word[0] == "installed"}
+
+
+def held(host: Running, system: str) -> set[str]:
+    """What upgrades of the whole system leave alone."""
+    if system == "debian":
+        return set(host.run("apt-mark showhold").output.split())
+    lines = host.read("/etc/dnf/dnf.conf").splitlines()
+    return {word for line in lines if line.startswith("excludepkgs=") for word in line[12:].split()}

@@ -1,0 +1,48 @@
+"""The CUDA toolkit: by packages or runfile, never with the driver inside it."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from simulator.hosts import catalogue
+from simulator.hosts.packages import served
+
+from . import software
+
+NVCC = "/usr/local/cuda-12.8/bin/nvcc"
+
+
+@pytest.mark.parametrize("source", ["package", "runfile"])
+def test_the_toolkit_comes_and_goes(
+    cluster: str, namespaces: None, tmp_path: Path, source: str
+) -> None:
+    host = software.start(cluster, "debian")
+    data = catalogue.cuda_runfile("12.8")
+    (tmp_path / "cuda.run").write_bytes(data)
+    with served(tmp_path) as url, software.serving("debian", catalogue.cuda("12.8")) as repository:
+        file = {"locations": [f"{url}/cuda.run"], "sha256": hashlib.sha256(data).hexdigest()}
+        section: dict[str, Any] = {"source": source, "version": "12.8"}
+        section |= {"runfile": file} if source == "runfile" else {"repository": repository}
+        script = software.script({"cuda": section, "packages": {"remove": True}})
+        first = host.apply(script)
+        assert (first.status, first.errors) == (0, "")
+        assert "simulated" in host.run(NVCC).output
+        assert not host.exists("/proc/driver/nvidia/version")
+        assert host.apply(script).output == "changed=0\n"
+        # Without the declaration it goes, as it does with the host.
+        taken = host.apply(software.script({"packages": {"remove": True}}))
+        assert taken.status == 0
+        assert not host.exists(NVCC)
+        assert host.apply(script).status == 0
+        assert host.undo(script).status == 0
+        assert not host.exists(NVCC)
+
+
+def test_a_host_without_gpus_gets_no_toolkit() -> None:
+    section = {"cuda": {"source": "package", "version": "12.8"}}
+    assert "GC_STEPS=cuda" in software.script(section)
+    assert "GC_STEPS=''" in software.script(section, role="cpu-worker")

@@ -1,0 +1,100 @@
+"""A pinned kernel: installed, GRUB's default, held, booted; the driver follows it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from simulator.hosts import catalogue
+from simulator.hosts.packages import Package
+
+from . import software
+from .machine import differences
+
+VERSION = "580.65.06"
+PINNED = {"debian": "6.1.0-42-amd64", "rocky": "6.1.150-1.el9.elrepo.x86_64"}
+GRUB = {"debian": "boot/grub/grub.cfg", "rocky": "boot/grub2/grub.cfg"}
+MARK = "/run/gpu-cluster/reboot-required"
+
+
+def packages(system: str) -> list[Package]:
+    if system == "debian":
+        newer = catalogue.kernel_apt("6.1.0-99-amd64")
+        older = [each for each in catalogue.kernel_apt(PINNED[system]) if "amd64" in each.name]
+        return [*newer, *(each for each in older if each.name != "linux-image-amd64")]
+    return catalogue.kernel_dnf(PINNED[system], "kernel-lt")
+
+
+@pytest.mark.parametrize("system", ["debian", pytest.param("rocky", marks=pytest.mark.full)])
+def test_a_pinned_kernel_is_booted_with_its_driver_and_taken_back(
+    cluster: str, namespaces: None, system: str
+) -> None:
+    host = software.start(cluster, system)
+    running = host.run("uname -r").output.strip()
+    pinned = PINNED[system]
+    grub = host.read("/etc/default/grub")
+    before = software.lasting(host)
+    base = [*catalogue.build_tools(), *software.headers(system)]
+    with (
+        software.serving(system, base) as tools,
+        software.serving(system, packages(system)) as kernels,
+        software.serving(system, catalogue.driver(VERSION)) as drivers,
+    ):
+        sections: dict[str, Any] = {
+            "packages": {"repository": tools},
+            "kernel": {"release": pinned, "repository": kernels},
+            "driver": {"source": "package", "version": VERSION, "repository": drivers},
+        }
+        if system == "rocky":
+            sections["kernel"]["flavor"] = "kernel-lt"
+        script = software.script(sections)
+        first = host.apply(script)
+        assert (first.status, first.errors) == (0, "")
+        assert host.read(MARK) == f"kernel {running} runs, {pinned} is wanted\n"
+        assert f"gnulinux-{pinned}-advanced" in host.read("/etc/default/grub")
+        assert f"gnulinux-{pinned}-advanced" in host.read(GRUB[system]).splitlines()[1]
+        assert host.apply(script).output == "changed=0\n" or system == "never"
+        wanted = {"debian": f"linux-image-{pinned}", "rocky": "kernel-lt"}[system]
+        assert wanted in software.held(host, system)
+
+        host = software.start(cluster, system)  # as by a reboot
+        assert host.run("uname -r").output == f"{pinned}\n"
+        assert VERSION in host.read("/proc/driver/nvidia/version")
+        assert not host.exists(MARK)
+        again = host.apply(script)
+        assert (again.status, again.errors) == (0, "")
+        # The tools' repository has no headers of the other kernel: the kernel's own are there.
+        assert host.apply(script).output == "changed=0\n"
+
+        undone = host.undo(script)
+        assert (undone.status, undone.errors) == (0, "")
+        assert host.read("/etc/default/grub") == grub
+        assert 'set default="0"' in host.read(GRUB[system])
+        assert software.held(host, system) == set()
+        left = differences(before, software.lasting(host))
+        assert {path for path in left if path.startswith("etc/")} == set()
+
+
+def test_a_kernel_without_a_boot_loader_is_refused_before_a_change(
+    cluster: str, namespaces: None
+) -> None:
+    host = software.start(cluster, "debian")
+    host.run("rm /etc/default/grub")
+    before = host.tree(times=True)
+    refused = host.apply(software.script({"kernel": {"release": PINNED["debian"]}}))
+    assert refused.status == 1
+    assert "found no /etc/default/grub; wanted GRUB" in refused.errors
+    assert "nothing was changed on this host" in refused.errors
+    assert differences(before, host.tree(times=True)) == {}
+
+
+def test_entries_of_the_boot_loader_specification_are_found(cluster: str, namespaces: None) -> None:
+    """RHEL 8 and later: an entry is a file named after the machine and the kernel."""
+    host = software.start(cluster, "debian")
+    entry = f"0123456789abcdef-{PINNED['debian']}"
+    host.write(f"/boot/loader/entries/{entry}.conf", "title simulated\n")
+    with software.serving("debian", packages("debian")) as kernels:
+        script = software.script({"kernel": {"release": PINNED["debian"], "repository": kernels}})
+        assert host.apply(script).status == 0
+    assert f'GRUB_DEFAULT="{entry}"' in host.read("/etc/default/grub")

@@ -1,0 +1,188 @@
+"""Software by the real package managers, from signed repositories: once, held, taken back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+from typing import Any
+
+import pytest
+
+from simulator.hosts import catalogue
+from simulator.hosts.packages import Signature
+
+from . import software
+from .machine import Running, differences
+
+SYSTEMS = ["debian", pytest.param("rocky", marks=pytest.mark.full)]
+VERSION = "580.65.06"
+NEWER = "595.91.07"
+SOURCES = {"debian": "etc/apt/sources.list.d", "rocky": "etc/yum.repos.d"}
+HOLD_THE_LOCK = """
+use Fcntl;
+open(my $file, ">>", $ARGV[0]) or die;
+my $lock = pack("s s l! l! i", F_WRLCK, 0, 0, 0, 0);
+fcntl($file, F_SETLK, $lock) or die;
+open(my $mark, ">", "/run/held") or die;
+sleep $ARGV[1];
+"""
+
+
+@pytest.fixture(params=SYSTEMS)
+def system(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture
+def site(system: str, cluster: str, namespaces: None) -> Iterator[tuple[Running, dict[str, Any]]]:
+    """A host, and a declaration whose repositories hold an older and a newer version of all."""
+    with ExitStack() as stack:
+
+        def serve(*packages: Any) -> dict[str, Any]:
+            return stack.enter_context(software.serving(system, packages))
+
+        sections = {
+            "packages": {
+                "repository": serve(*catalogue.build_tools(), *software.headers(system)),
+            },
+            "driver": {
+                "source": "package",
+                "version": VERSION,
+                "repository": serve(*catalogue.driver(VERSION), *catalogue.driver(NEWER)),
+            },
+            "kubernetesPackages": {
+                "version": "1.34.4",
+                "repository": serve(
+                    *catalogue.kubernetes("1.34.4"), *catalogue.kubernetes("1.34.9")
+                ),
+            },
+        }
+        yield software.start(cluster, system), sections
+
+
+def judge(host: Running, system: str) -> None:
+    """The host is as declared, by its files and the package manager's records."""
+    found = software.installed(host, system)
+    assert {"gcc", "make", "dkms", "pciutils"} <= found.keys()
+    assert (found["nvidia-open"], found["nvidia-driver"]) == (f"{VERSION}-1", f"{VERSION}-1")
+    assert {found[name] for name in ("kubelet", "kubeadm", "kubectl")} == {"1.34.4-1.1"}
+    assert software.held(host, system) == {"nvidia-open", "kubelet", "kubeadm", "kubectl"}
+    assert VERSION in host.read("/proc/driver/nvidia/version")
+    assert host.exists("/dev/nvidia-uvm")
+    for unit in ("kubelet", "nvidia-persistenced", "gpu-cluster-nvidia-uvm"):
+        assert host.run(f"systemctl is-enabled {unit}; systemctl is-active {unit}").output == (
+            "enabled\nactive\n"
+        )
+
+
+def test_software_is_installed_once_and_taken_back(
+    site: tuple[Running, dict[str, Any]], system: str
+) -> None:
+    host, sections = site
+    before, packages = software.lasting(host), software.installed(host, system)
+    script = software.script(sections)
+    first = host.apply(script)
+    assert (first.status, first.errors) == (0, "")
+    judge(host, system)
+
+    second = host.apply(script)
+    assert (second.output, second.errors) == ("changed=0\n", "")
+
+    undone = host.undo(script)
+    assert (undone.status, undone.errors) == (0, "")
+    left = differences(before, software.lasting(host))
+    assert {path for path in left if not path.startswith("upper/usr/")} == set()
+    assert software.installed(host, system).keys() > packages.keys()
+    assert software.held(host, system) == set()
+    assert host.undo(script).output == "changed=0\n"
+
+
+def test_what_was_installed_goes_where_that_is_declared(
+    site: tuple[Running, dict[str, Any]], system: str
+) -> None:
+    host, sections = site
+    before, packages = software.lasting(host), software.installed(host, system)
+    sections["packages"]["remove"] = True
+    script = software.script(sections)
+    assert host.apply(script).status == 0
+    judge(host, system)
+    undone = host.undo(script)
+    assert (undone.status, undone.errors) == (0, "")
+    assert software.installed(host, system) == packages
+    left = differences(before, software.lasting(host))
+    assert {path for path in left if "/modules" not in path and path != "upper/usr/lib"} <= {
+        f"upper/usr/{name}" for name in ("bin", "sbin", "src", "include", "lib/systemd")
+    } | {"upper/usr/lib/systemd/system"}
+
+
+def test_a_held_package_outlives_an_upgrade_of_the_system(
+    site: tuple[Running, dict[str, Any]], system: str
+) -> None:
+    host, sections = site
+    upgrade = {"debian": "apt-get -y -q dist-upgrade", "rocky": "dnf -y upgrade"}[system]
+    del sections["driver"]
+    assert host.apply(software.script(sections)).status == 0
+    assert host.run(upgrade).status == 0
+    assert software.installed(host, system)["kubelet"] == "1.34.4-1.1"
+    sections["kubernetesPackages"]["hold"] = False
+    released = host.apply(software.script(sections))
+    assert (released.status, software.held(host, system)) == (0, set())
+    assert host.run(upgrade).status == 0
+    assert software.installed(host, system)["kubelet"] == "1.34.9-1.1"
+    # Drift: the next run brings the declared version back.
+    assert host.apply(software.script(sections)).status == 0
+    assert software.installed(host, system)["kubelet"] == "1.34.4-1.1"
+
+
+@pytest.mark.parametrize("signature", ["none", "other", "broken"])
+def test_a_repository_that_is_not_rightly_signed_is_refused(
+    cluster: str, namespaces: None, system: str, signature: Signature
+) -> None:
+    host = software.start(cluster, system)
+    before = software.installed(host, system)
+    with software.serving(system, catalogue.kubernetes("1.34.4"), signature) as repository:
+        sections = {"kubernetesPackages": {"version": "1.34.4", "repository": repository}}
+        refused = host.apply(software.script(sections))
+    assert refused.status == 1
+    assert "is refused:" in refused.errors
+    assert software.installed(host, system).keys() - before.keys() <= {"gpg-pubkey"}
+    sources = host.root / SOURCES[system]
+    assert not list(sources.glob("gpu-cluster-*")) if sources.exists() else True
+    assert not host.exists("/usr/bin/kubelet")
+
+
+def test_a_package_that_no_repository_has_is_named(host: Running) -> None:
+    refused = host.apply(software.script({"packages": {"install": ["no-such-package"]}}))
+    assert refused.status == 1
+    assert "package no-such-package: found none in the repositories" in refused.errors
+
+
+def test_a_step_that_is_no_longer_declared_is_taken_back(
+    site: tuple[Running, dict[str, Any]], system: str
+) -> None:
+    host, sections = site
+    del sections["driver"]
+    assert host.apply(software.script(sections)).status == 0
+    without = {"packages": sections["packages"]}
+    taken = host.apply(software.script(without))
+    assert taken.status == 0
+    assert software.held(host, system) == set()
+    assert host.run("systemctl is-enabled kubelet").output == "disabled\n"
+    assert not any("kubernetes" in path for path in software.lasting(host) if "etc/" in path)
+    assert host.apply(software.script(without)).output == "changed=0\n"
+
+
+@pytest.mark.parametrize("limit", [1, 60])
+def test_a_package_manager_at_work_is_waited_for_and_named(host: Running, limit: int) -> None:
+    host.write("/root/hold.pl", HOLD_THE_LOCK)
+    seconds = 300 if limit == 1 else 3
+    command = f"perl /root/hold.pl /var/lib/dpkg/lock-frontend {seconds} </dev/null >/dev/null 2>&1"
+    host.run(f"{command} & until [ -e /run/held ]; do :; done")
+    with software.serving("debian", catalogue.build_tools()) as repository:
+        section = {"repository": repository, "install": ["gcc"], "lockSeconds": limit}
+        done = host.apply(software.script({"packages": section}))
+    if limit == 1:
+        assert done.status == 1
+        assert "lock-frontend held by process" in done.errors
+    else:
+        assert (done.status, "gcc" in software.installed(host, "debian")) == (0, True)
