@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import toolchain
-from components.scripts.render import prepare, runtime
+from components.scripts.container_engine import runtime
+from components.scripts.render import prepare
 from simulator.hosts.locks import locked
 
 from .fleet import Fleet

@@ -15,12 +15,10 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from config.charts import Charts
     from config.cluster import Cluster
+    from config.cuda import Cuda, CudaSource
     from config.device_plugin import DevicePlugin, Presence
     from config.device_plugin_config import DevicePluginConfig
     from config.device_plugin_flags import MigStrategy
-    from config.driver import Driver, DriverSource
-    from config.cuda import Cuda, CudaSource
-    from config.device_plugin import DevicePlugin, DevicePluginConfig
     from config.driver import Driver, DriverSource, FabricManager, KernelModule
     from config.gpu_operator import GpuOperator
     from config.guardrails import FailurePolicy, GuardrailMode, Guardrails, Quota
@@ -115,8 +113,8 @@ __all__ = [
     "Effect",
     "Engine",
     "FabricManager",
-    "Firewall",
     "FailurePolicy",
+    "Firewall",
     "GpuOperator",
     "GuardrailMode",
     "Guardrails",
@@ -134,10 +132,10 @@ __all__ = [
     "Pool",
     "Presence",
     "Problem",
+    "Quota",
     "Reboot",
     "RebootWhen",
     "Registry",
-    "Quota",
     "Repositories",
     "Repository",
     "Role",

@@ -90,7 +90,9 @@ def charts(cluster: config.Cluster) -> tuple[Chart, ...]:
 
 
 def _image(cluster: config.Cluster, upstream: str) -> Image:
-    own = cluster.driver.image_repository is not None and upstream.startswith(cluster.driver.image_repository)
+    own = cluster.driver.image_repository is not None and upstream.startswith(
+        cluster.driver.image_repository
+    )
     name = upstream if own else cluster.registry.rewritten(upstream)
     reference, _, note = upstream.partition(" ")
     return Image(name.partition(" ")[0], reference, _facts()["digests"].get(reference, ""), note)

@@ -18,9 +18,10 @@ from . import conftest
 from .machine import Running, differences
 
 CONFIG = "/etc/docker/daemon.json"
-UNIT = """\
+DOCKERD = "/usr/sbin/dockerd --containerd=/run/containerd/containerd.sock"
+UNIT = f"""\
 [Service]
-ExecStart=nsenter --net=/run/docker-net /usr/sbin/dockerd --containerd=/run/containerd/containerd.sock
+ExecStart=nsenter --net=/run/docker-net {DOCKERD}
 ExecReload=/bin/kill -s HUP $MAINPID
 """
 IPTABLES = '#!/bin/sh\nexec nsenter --net=/run/docker-net /usr/sbin/iptables "$@"\n'

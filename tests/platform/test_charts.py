@@ -112,7 +112,11 @@ CLUSTERS: dict[str, config.Cluster] = {
         gpuOperator={"sandbox": {"defaultWorkload": "vm-passthrough", "mode": "kata"}}
     ),
     "operator-vgpu": operator(
-        driver={**OWN_DRIVER, "version": "550.90.07", "imageRepository": "registry.example.com/vgpu"},
+        driver={
+            **OWN_DRIVER,
+            "version": "550.90.07",
+            "imageRepository": "registry.example.com/vgpu",
+        },
         gpuOperator={"vgpu": {"hostDriver": "17.3", "licenseSecret": "licensing-config"}},
     ),
     "operator-no-nfd": operator(gpuOperator={"nfd": False}),
