@@ -79,8 +79,8 @@ make_root() {
 
 make_texts() {
     mkdir "$scratch/etc" "$scratch/conf.d" || fail "can't make folders in $scratch"
-    make_root "$scratch/new$config" || fail "can't read $config"
-    cp -- "$scratch/new$config" "$scratch/etc/config.toml"
+    make_root "$scratch/drafts$config" || fail "can't read $config"
+    cp -- "$scratch/drafts$config" "$scratch/etc/config.toml"
     set -- --runtime=containerd --config-source=file --config="$scratch/etc/config.toml" \
         --drop-in-config="$scratch/etc/99-nvidia.toml" --nvidia-runtime-path="$GC_RUNTIME_PATH"
     [ "$GC_DEFAULT_RUNTIME" != nvidia ] || set -- "$@" --set-as-default
@@ -115,7 +115,7 @@ make_texts() {
                 name = runtimes (i == 1 ? ".runc" : ".nvidia") ".options]"
                 if (!(name in seen)) print "\n" name "\n  SystemdCgroup = " cgroup
             }
-        }' "$scratch/etc/99-nvidia.toml" >"$scratch/new$dropin" ||
+        }' "$scratch/etc/99-nvidia.toml" >"$scratch/drafts$dropin" ||
         fail "nvidia-ctk wrote no nvidia runtime: $(tail -n 1 "$scratch/toolkit")"
 }
 
@@ -133,7 +133,7 @@ trial() {
             swap(glob, globs)
             swap(own, owns)
         }
-        { print }' "$scratch/new$config" >"$scratch/trial.toml"
+        { print }' "$scratch/drafts$config" >"$scratch/trial.toml"
     dump "$scratch/trial.toml" "$scratch/$1"
 }
 
@@ -148,7 +148,7 @@ check_texts() {
             "drop-ins that load" "look at the files in $dropins"
         return 0
     fi
-    cp -- "$scratch/new$dropin" "$scratch/conf.d/99-nvidia.toml"
+    cp -- "$scratch/drafts$dropin" "$scratch/conf.d/99-nvidia.toml"
     if ! trial after "$scratch/conf.d/99-nvidia.toml"; then
         problem "that containerd $version refuses the new configuration: $(tail -n 1 "$scratch/dump-error")" \
             "one that loads" "compare the versions of $config and of the files it imports"

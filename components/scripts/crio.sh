@@ -55,8 +55,8 @@ make_wanted() {
         { print }
         /^[[:space:]]*\[crio\.runtime\][[:space:]]*$/ { manager() }
         END { if (!done) { print "\n[crio.runtime]"; manager() } }' "$scratch/etc/99-nvidia.toml" \
-        >"$scratch/new$dropin" || fail "can't read what nvidia-ctk wrote"
-    grep -q '^[[:space:]]*\[crio\.runtime\.runtimes\.nvidia\]' "$scratch/new$dropin" ||
+        >"$scratch/drafts$dropin" || fail "can't read what nvidia-ctk wrote"
+    grep -q '^[[:space:]]*\[crio\.runtime\.runtimes\.nvidia\]' "$scratch/drafts$dropin" ||
         fail "nvidia-ctk wrote no nvidia runtime: $(tail -n 1 "$scratch/toolkit")"
 }
 

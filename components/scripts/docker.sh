@@ -50,16 +50,16 @@ make_wanted() {
     esac
     printf '%s' "$GC_DOCKER_MIRRORS" >"$scratch/mirrors"
     merge_json "$scratch/mirrors" "$scratch/original.json" "$scratch/current.json" >"$scratch/merged.json" &&
-        normal "$scratch/merged.json" "$scratch/new$config" ||
+        normal "$scratch/merged.json" "$scratch/drafts$config" ||
         fail "can't merge $config: $(tail -n 1 "$scratch/toolkit")"
     [ "$GC_DOCKER_FORWARD" = leave ] || printf '%s\n' '# gpu-cluster: Docker sets DROP, which stops pods (read at the next boot)' \
-        '[Service]' "ExecStartPost=-$(command -v iptables) -w -P FORWARD ACCEPT" >"$scratch/new$forward"
+        '[Service]' "ExecStartPost=-$(command -v iptables) -w -P FORWARD ACCEPT" >"$scratch/drafts$forward"
 }
 
 check_wanted() {
-    [ -f "$scratch/new$config" ] || return 0
+    [ -f "$scratch/drafts$config" ] || return 0
     if timeout 20 dockerd --help 2>&1 | grep -q -e --validate; then
-        timeout 60 dockerd --validate --config-file "$scratch/new$config" >"$scratch/judgement" 2>&1 ||
+        timeout 60 dockerd --validate --config-file "$scratch/drafts$config" >"$scratch/judgement" 2>&1 ||
             problem "that Docker $version refuses the new daemon.json: $(why)" "one that loads" \
                 "correct runtime.docker, or $config"
     fi

@@ -87,11 +87,11 @@ insecure-registries labels live-restore max-concurrent-downloads max-concurrent-
 max-download-attempts registry-mirrors runtimes shutdown-timeout"
 
 needed_action() {
-    if cmp -s "$scratch/new$config" "$root$config"; then
+    if cmp -s "$scratch/drafts$config" "$root$config"; then
         return 0
     fi
     action=reload
-    for key in $(changed_keys "$scratch/current.json" "$scratch/new$config"); do
+    for key in $(changed_keys "$scratch/current.json" "$scratch/drafts$config"); do
         case " $reloadable " in
             *" $key "*) ;;
             *) action=restart ;;

@@ -44,7 +44,7 @@ require_engine() {
 make_wanted() {
     [ "$GC_DEFAULT_RUNTIME" = nvidia ] || return 0
     make_folder "$files"
-    printf '# gpu-cluster\ndefault-runtime: nvidia\n' >"$scratch/new$files"
+    printf '# gpu-cluster\ndefault-runtime: nvidia\n' >"$scratch/drafts$files"
 }
 
 # A toolkit that came after the daemon's start is found at its next one.

@@ -60,13 +60,13 @@ after() {
 
 # make_folder PATH: the folder of the draft of PATH.
 make_folder() {
-    mkdir -p "$scratch/new${1%/*}" || fail "can't make folders in $scratch"
+    mkdir -p "$scratch/drafts${1%/*}" || fail "can't make folders in $scratch"
 }
 
 differs() {
     for file in $files; do
-        if [ -f "$scratch/new$file" ]; then
-            cmp -s "$scratch/new$file" "$root$file" || return 0
+        if [ -f "$scratch/drafts$file" ]; then
+            cmp -s "$scratch/drafts$file" "$root$file" || return 0
         elif kept "$file" || was_absent "$file"; then
             return 0
         fi
@@ -108,8 +108,8 @@ put_in_place() {
     fi
     mark_pending
     for file in $files; do
-        if [ -f "$scratch/new$file" ]; then
-            place "$file" "$scratch/new$file"
+        if [ -f "$scratch/drafts$file" ]; then
+            place "$file" "$scratch/drafts$file"
         else
             forget "$file"
         fi

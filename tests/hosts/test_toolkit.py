@@ -1,0 +1,153 @@
+"""The NVIDIA container toolkit from a signed repository: real apt and dnf, packages of our own."""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+import toolchain
+from components.scripts.container_engine import TOOLKIT_PACKAGES, runtime
+from config.repository import Repository
+from config.runtime import Runtime, Toolkit, ToolkitSource
+from simulator.hosts import rootfs
+from simulator.hosts.packages import Format, Package, Signature, build, served
+
+from . import conftest
+from .machine import Running, differences
+
+FORMATS: dict[str, Format] = {"debian": "apt", "rocky": "dnf"}
+VERSION = "1.20.0"
+KEPT = "/usr/local/lib/nvidia-ctk"
+RECORDS = ("var/lib/apt", "var/lib/dnf", "var/lib/dpkg", "var/lib/rpm", "root", "upper")
+"""Records of the package managers, which change with every transaction."""
+SOURCES = {
+    "debian": "/etc/apt/sources.list.d/gpu-cluster-nvidia-container-toolkit.sources",
+    "rocky": "/etc/yum.repos.d/gpu-cluster-nvidia-container-toolkit.repo",
+}
+
+
+def packages(version: str = VERSION) -> list[Package]:
+    """The toolkit's four packages: the real nvidia-ctk, which the host keeps elsewhere, and the
+    hosts' own stand-in for the runtime.
+    """
+    release = f"{version}-1"
+    ctk = f'#!/bin/sh\nexec {KEPT} "$@"\n'
+    shim = rootfs.FIXTURES / "usr/bin/nvidia-container-runtime"
+    base, tools, library = (TOOLKIT_PACKAGES[n] for n in (1, 2, 3))
+    return [
+        Package(library, release),
+        Package(tools, release, depends=(library,)),
+        Package(
+            base,
+            release,
+            {"/usr/bin/nvidia-ctk": ctk, "/usr/bin/nvidia-container-runtime": shim},
+        ),
+        Package(TOOLKIT_PACKAGES[0], release, depends=(base, tools)),
+    ]
+
+
+def wanted(system: str, url: str, key: str, **more: Any) -> str:
+    """The phase's script with the toolkit from that repository."""
+    source = Repository(url=url, key=key)
+    toolkit = Toolkit(source=ToolkitSource.PACKAGE, **{FORMATS[system]: source}, **more)
+    return runtime(Runtime(toolkit=toolkit))
+
+
+@contextlib.contextmanager
+def serving(system: str, signature: Signature = "good", at: str = "") -> Iterator[tuple[str, str]]:
+    """A repository on loopback: its address and its key. ``at``: in a folder of that name."""
+    built = build(FORMATS[system], packages(), signature)
+    if not at:
+        with served(built.folder) as url:
+            yield url, built.key
+        return
+    home = toolchain.cache_dir() / "roots" / "repositories" / f"at-{at.replace('/', '-')}"
+    shutil.copytree(built.folder, home / at, dirs_exist_ok=True)
+    try:
+        with served(home) as url:
+            yield url, built.key
+    finally:
+        shutil.rmtree(home)
+
+
+def bare(cluster: str, system: str) -> Running:
+    """A host with containerd and without the toolkit."""
+    host = conftest.start(cluster, "gpu-1", mode="namespaces", system=system)[0]
+    host.run(f"mv /usr/bin/nvidia-ctk {KEPT}; rm /usr/bin/nvidia-container-runtime")
+    return host
+
+
+def lasting(host: Running) -> dict[str, str]:
+    return {path: text for path, text in host.tree().items() if not path.startswith(RECORDS)}
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("system", FORMATS)
+def test_toolkit_comes_from_a_signed_repository(
+    cluster: str, namespaces: None, system: str
+) -> None:
+    host = bare(cluster, system)
+    before = lasting(host)
+    with serving(system) as (url, key):
+        script = wanted(system, url, key, version=VERSION, remove_packages=True)
+        first = host.apply(script)
+        assert (first.status, first.errors) == (0, "")
+        assert host.run("nvidia-ctk --version").output.splitlines()[0].endswith(VERSION)
+        listed = host.run("dpkg -l 'nvidia-*'" if system == "debian" else "rpm -qa 'nvidia-*'")
+        assert "nvidia-container-toolkit-base" in listed.output
+        assert url in host.read(SOURCES[system])
+        assert "containerd.runtimes.nvidia]" in host.run("containerd config dump").output
+        assert host.apply(script).output == "changed=0\n"
+    assert host.undo(script).status == 0
+    assert differences(before, lasting(host)) == {}
+    assert host.run("command -v nvidia-ctk").status != 0
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("signature", ["none", "other", "broken"])
+@pytest.mark.parametrize("system", FORMATS)
+def test_a_repository_that_is_not_signed_by_the_key_is_refused(
+    cluster: str, namespaces: None, system: str, signature: Signature
+) -> None:
+    host = bare(cluster, system)
+    containerd = host.read("/etc/containerd/config.toml")
+    with serving(system, signature) as (url, key):
+        refused = host.apply(wanted(system, url, key))
+    assert refused.status == 1
+    assert "is refused" in refused.errors
+    assert host.run("command -v nvidia-ctk").status != 0
+    assert not host.exists(SOURCES[system])
+    assert host.read("/etc/containerd/config.toml") == containerd
+
+
+@pytest.mark.full
+def test_packages_stay_unless_they_are_to_go(cluster: str, namespaces: None) -> None:
+    host = bare(cluster, "debian")
+    with serving("debian") as (url, key):
+        script = wanted("debian", url, key)
+        assert host.apply(script).status == 0
+        assert host.undo(script).status == 0
+    assert host.run("nvidia-ctk --version").status == 0
+    assert not host.exists(SOURCES["debian"])
+
+
+@pytest.mark.full
+def test_rocky_9_takes_the_repository_of_rhel_9(cluster: str, namespaces: None) -> None:
+    host = bare(cluster, "rocky")
+    with serving("rocky", at="rhel9.0/x86_64") as (url, key):
+        done = host.apply(wanted("rocky", f"{url}/{{distribution}}/{{architecture}}", key))
+        assert (done.status, done.errors) == (0, "")
+        assert f"baseurl={url}/rhel9.0/x86_64" in host.read(SOURCES["rocky"])
+
+
+@pytest.mark.full
+def test_a_version_that_is_not_there_is_told(cluster: str, namespaces: None) -> None:
+    host = bare(cluster, "debian")
+    with serving("debian") as (url, key):
+        refused = host.apply(wanted("debian", url, key, version="1.19.9"))
+    assert refused.status == 1
+    assert "nvidia-container-toolkit 1.19.9: found 1.20.0-1 in the repositories" in refused.errors
