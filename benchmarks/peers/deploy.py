@@ -12,7 +12,6 @@ def put(path: str) -> files.put:
 
 
 server.shell(name="swap off", commands=["[ $(wc -l </proc/swaps) -eq 1 ] || swapoff -a"])
-files.directory(name="folder of drop-ins", path="/etc/containerd/conf.d")
 put("/etc/fstab")
 modules = put("/etc/modules-load.d/gpu-cluster.conf")
 sysctl = put("/etc/sysctl.d/99-gpu-cluster.conf")
