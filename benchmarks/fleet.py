@@ -82,8 +82,12 @@ class Fleet:
             total.update(found.read_bytes() if found.exists() else b"absent")
         total.update((root / "proc/swaps").read_bytes())
         for key in VALUES:
-            value = root / "run/simulated-kernel/sysctl" / key
-            total.update(value.read_bytes() if value.exists() else b"unset")
+            # What a simulated host set is recorded; else its value is the machine's.
+            places = (
+                root / "run/simulated-kernel/sysctl" / key,
+                Path("/proc/sys", *key.split(".")),
+            )
+            total.update(next((p.read_bytes() for p in places if p.exists()), b"unset"))
         total.update(str((root / "sys/module/br_netfilter").is_dir()).encode())
         pid = root / "run/simulated-systemd/containerd.pid"
         started = pid.stat().st_mtime_ns if pid.exists() else 0
