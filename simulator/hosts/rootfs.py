@@ -19,7 +19,7 @@ from simulator.hosts.locks import locked
 from simulator.hosts.model import HostError
 
 SUITE = "bookworm"
-PACKAGES = (
+PACKAGES: tuple[str, ...] = (
     "ca-certificates",
     "containerd",
     "iproute2",
