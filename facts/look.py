@@ -15,6 +15,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 from .host_facts import HostFacts, drift, reboot
+from .kernels import unequal
 from .preflight import judge
 
 if TYPE_CHECKING:
@@ -134,7 +135,7 @@ class Look:
             unreachable=cluster.get("unreachable", ""),
             hosts=facts,
             problems=(*cluster["problems"], *said["error"]),
-            warnings=tuple(said["warning"]),
+            warnings=(*said["warning"], *unequal(declared, facts)),
             prepare=changed["prepare"],
             runtime=changed["runtime"],
             reboot={

@@ -149,8 +149,9 @@ def _pairs(host: config.Host, facts: HostFacts, cluster: config.Cluster) -> list
         has = f"driver {driver} for CUDA {cuda}"
         found.append(Finding(host.name, has, f"{least} or later", cure))
     built_here = driver is not None and facts.driver != driver
-    if driver and built_here and (why := kernel_refused(driver, facts.kernel)):
-        has = f"driver {driver} on kernel {facts.kernel}, {why}"
+    kernel = cluster.kernel.release or facts.kernel
+    if driver and built_here and (why := kernel_refused(driver, kernel)):
+        has = f"driver {driver} on kernel {kernel}, {why}"
         cure = "declare another driver.version, or another kernel"
         found.append(Finding(host.name, has, "a pair that builds", cure))
     if facts.secure_boot and facts.driver is None:

@@ -120,6 +120,7 @@ if [ -e "$root/run/gpu-cluster-simulated" ]; then say simulated yes; fi
 # one process; a kind that is unknown here is passed over.
 expected() {
     [ -r "$1" ] || return 0
+    listed=$(list_software "$1")
     keys=$(awk '$1 == "sysctl" { print $2 }' "$1")
     # shellcheck disable=SC2086 # a list of names
     [ -z "$keys" ] || values=$(timeout 5 sysctl -n $keys 2>&1 | tr '\t' ' ')
@@ -142,8 +143,45 @@ expected() {
                     ufw) timeout 5 ufw show added | grep -q "^ufw allow $(echo "$value" | tr - :)\\( \\|\$\\)" ;;
                 esac || say drift "$2 port $value"
                 ;;
+            package | hold | path) software "$kind" "$name" "$value" || say drift "$2 $kind $name" ;;
         esac
     done <"$1"
+}
+
+# What expected() asks for was listed by one process (list_software): `<version> <name>` of what is
+# installed, `hold <name>` of what upgrades leave alone.
+software() {
+    case $1 in
+        package) line="$3 $2" ;;
+        hold) line="hold $2" ;;
+        path)
+            [ -e "$root$2" ]
+            return
+            ;;
+    esac
+    case $listed in
+        *"
+$line
+"*) return 0 ;;
+    esac
+    return 1
+}
+
+list_software() {
+    names=$(awk '$1 == "package" || $1 == "hold" { print $2 }' "$1" | sort -u)
+    [ -n "$names" ] || return 0
+    echo
+    # shellcheck disable=SC2016,SC2086 # dpkg-query's own variables; a list of names
+    if command -v dpkg-query >/dev/null 2>&1; then
+        timeout 5 dpkg-query -W -f '${db:Status-Want} ${db:Status-Status} ${Version} ${Package}\n' $names 2>/dev/null |
+            awk '$2 == "installed" { sub(/^[0-9]+:/, "", $3); print $3, $4 } $1 == "hold" { print $1, $4 }'
+    else
+        timeout 5 rpm -q --qf '%{VERSION}-%{RELEASE} %{NAME}\n' $names
+        awk '/^\[/ { main = ($0 == "[main]") } main && /^(excludepkgs|exclude)[ \t]*=/ {
+            sub(/^[^=]*=/, ""); count = split($0, word, /[ ,]+/)
+            for (n = 1; n <= count; n++) print "hold", word[n] }' "$root/etc/dnf/dnf.conf" 2>/dev/null
+    fi
+    echo .
 }
 
 # As in system.sh: a module may be built in.

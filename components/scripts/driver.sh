@@ -210,22 +210,24 @@ nvswitches() {
 }
 
 driver_services() {
+    when=
+    [ -n "$(driver_loaded)" ] || when=later
     if [ "$GC_DRIVER_PERSISTENCE" = true ]; then
         if ! [ -f "$root/lib/systemd/system/$persistenced.service" ] &&
             ! [ -f "$root/usr/lib/systemd/system/$persistenced.service" ]; then
             step_file "/etc/systemd/system/$persistenced.service" "$GC_PERSISTENCED_UNIT"
         fi
-        unit_on "$persistenced"
+        unit_on "$persistenced" $when
     fi
     if [ "$GC_DRIVER_FABRIC_MANAGER" = on ] ||
         { [ "$GC_DRIVER_FABRIC_MANAGER" = auto ] && [ "$(nvswitches)" -gt 0 ]; }; then
         # shellcheck disable=SC2086 # a list of words
         [ -z "$GC_FABRIC_PACKAGES" ] || install_packages $GC_FABRIC_PACKAGES
-        unit_on nvidia-fabricmanager
+        unit_on nvidia-fabricmanager $when
     fi
     # At each boot, because nothing else makes the device before the first CUDA program of root.
     step_file "/etc/systemd/system/$uvm_unit.service" "$GC_UVM_UNIT"
-    unit_on "$uvm_unit"
+    unit_on "$uvm_unit" $when
     if [ -n "$(driver_loaded)" ] && [ ! -e "$root/dev/nvidia-uvm" ]; then
         bounded 60 nvidia-modprobe -u -c 0 || fail "/dev/nvidia-uvm can't be made: $(log_end)"
         did "/dev/nvidia-uvm"

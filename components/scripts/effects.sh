@@ -148,10 +148,9 @@ undo_joined() {
 
 # --- units -------------------------------------------------------------------------------------
 
-# unit_on NAME: enabled and running. --no-reload: a reload of systemd's manager takes the GPUs from
+# unit_on NAME [later]: enabled and running, or running from the next boot on. --no-reload: a reload of systemd's manager takes the GPUs from
 # running containers that have them without CDI (NVIDIA/nvidia-container-toolkit#48).
 unit_on() {
-    expect unit "$1"
     if systemctl is-enabled --quiet "$1" 2>/dev/null; then
         ! recorded enabled "$1" || effect enabled "$1"
     else
@@ -159,6 +158,11 @@ unit_on() {
         bounded 60 systemctl --no-reload enable "$1" || fail "unit $1 can't be enabled: $(log_end)"
         did "unit $1 enabled"
     fi
+    if [ "${2-}" = later ]; then
+        effect started "$1"
+        return 0
+    fi
+    expect active "$1"
     if systemctl is-active --quiet "$1" 2>/dev/null; then
         ! recorded started "$1" || effect started "$1"
     else

@@ -34,7 +34,7 @@ def _texts(folder: str, version: str) -> dict[str, str]:
 def build_tools() -> list[Package]:
     """What builds modules. The headers are of the kernels that simulated hosts run."""
     plain = [
-        Package(name, version, {f"/usr/bin/{name}": f"#!/bin/sh\necho {name} (simulated)\n"})
+        Package(name, version, {f"/usr/bin/{name}": f'#!/bin/sh\necho "{name} (simulated)"\n'})
         for name, version in (("gcc", "12.2.0-3"), ("make", "4.3-4"))
     ]
     lspci = {"/usr/bin/lspci": "#!/bin/sh\necho simulated\n"}
@@ -110,7 +110,7 @@ def _source(version: str) -> dict[str, str]:
 
 def cuda(version: str) -> list[Package]:
     """A CUDA toolkit as packages have it, such as ``12.8``."""
-    nvcc = {f"/usr/local/cuda-{version}/bin/nvcc": f"#!/bin/sh\necho {version} (simulated)\n"}
+    nvcc = {f"/usr/local/cuda-{version}/bin/nvcc": f'#!/bin/sh\necho "{version} (simulated)"\n'}
     return [Package(f"cuda-toolkit-{version.replace('.', '-')}", f"{version}.1-1", nvcc)]
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import config
 from components.scripts import prepare_script
+from facts.hosts import observe
 from simulator import hosts as simulated
 from simulator.hosts import catalogue
 from simulator.hosts.packages import Format, Package, Signature, build, served
@@ -98,3 +100,11 @@ def held(host: Running, system: str) -> set[str]:
         return set(host.run("apt-mark showhold").output.split())
     lines = host.read("/etc/dnf/dnf.conf").splitlines()
     return {word for line in lines if line.startswith("excludepkgs=") for word in line[12:].split()}
+
+
+def drift(host: Running) -> tuple[str, ...]:
+    """What the look at the host finds to differ from its preparation."""
+    found = asyncio.run(observe([host.declared], host.key, 30))
+    facts = found[host.declared.name]
+    assert facts.error == ""
+    return facts.drift.get("prepare", ())

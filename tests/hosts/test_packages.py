@@ -186,3 +186,30 @@ def test_a_package_manager_at_work_is_waited_for_and_named(host: Running, limit:
         assert "lock-frontend held by process" in done.errors
     else:
         assert (done.status, "gcc" in software.installed(host, "debian")) == (0, True)
+
+
+def test_drift_of_software_is_seen_without_a_change_and_repaired(
+    site: tuple[Running, dict[str, Any]], system: str
+) -> None:
+    host, sections = site
+    script = software.script(sections)
+    assert host.apply(script).status == 0
+    assert software.drift(host) == ()
+    loosen = {
+        "debian": "apt-mark unhold kubectl; apt-get -y -q install kubectl; "
+        "dpkg --force-all -P make",
+        "rocky": "dnf -y --disableexcludes=main upgrade kubectl; rpm -e make; "
+        "sed -i 's/ kubectl//' /etc/dnf/dnf.conf",
+    }
+    host.run(f"{loosen[system]}; systemctl stop kubelet")
+    before = host.tree(times=True)
+    found = software.drift(host)
+    assert {"package kubectl", "package make", "hold kubectl", "kubelet is not active"} <= set(
+        found
+    )
+    assert differences(before, host.tree(times=True)) == {}
+    repaired = host.apply(script)
+    assert (repaired.status, repaired.errors) == (0, "")
+    assert repaired.changed < 8
+    judge(host, system)
+    assert software.drift(host) == ()

@@ -1,0 +1,127 @@
+"""Each part of the scripts that install software is needed: emptied, its loss is noticed."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import ExitStack
+from typing import Any
+
+import pytest
+
+from simulator.hosts import catalogue
+
+from . import software
+from .machine import Running, differences
+
+VERSION = "580.65.06"
+PINNED = "6.1.0-42-amd64"
+EMPTIED = (
+    "apply_packages",
+    "apply_kernel",
+    "boot_entry",
+    "apply_driver",
+    "pin_driver",
+    "driver_load",
+    "driver_services",
+    "driver_rebuild",
+    "apply_cuda",
+    "apply_kubernetes",
+    "hold_packages",
+    "unit_on",
+    "effect",
+    "record_written",
+    "undo_file",
+    "undo_hold",
+    "undo_lists",
+    "undo_enabled",
+    "undo_started",
+    "undo_package",
+    "undo_boot_menu",
+)
+"""Functions whose text is replaced by one that does nothing."""
+
+
+@pytest.fixture(scope="module")
+def sections() -> Iterator[dict[str, Any]]:
+    """A declaration with every step."""
+    kernels = [each for each in catalogue.kernel_apt(PINNED) if each.name != "linux-image-amd64"]
+    with ExitStack() as stack:
+
+        def serve(*packages: Any) -> dict[str, Any]:
+            return stack.enter_context(software.serving("debian", packages))
+
+        yield {
+            "packages": {
+                "remove": True,
+                "repository": serve(*catalogue.build_tools(), *catalogue.headers_apt()),
+            },
+            "kernel": {"release": PINNED, "repository": serve(*kernels)},
+            "driver": {
+                "source": "package",
+                "version": VERSION,
+                "host": {
+                    "repository": serve(*catalogue.driver(VERSION), *catalogue.driver("595.91.07"))
+                },
+            },
+            "cuda": {
+                "source": "package",
+                "version": "12.8",
+                "repository": serve(*catalogue.cuda("12.8")),
+            },
+            "kubernetesPackages": {
+                "version": "1.34.4",
+                "repository": serve(*catalogue.kubernetes("1.34.4")),
+            },
+        }
+
+
+def prove(host: Running, script: str) -> None:
+    """What every script must hold, read from the host past the script's own words."""
+    before, packages = software.lasting(host), software.installed(host, "debian")
+    lists = sorted(path.name for path in (host.root / "var/lib/apt/lists").iterdir())
+    assert host.apply(script, "bash").status == 0
+    found = software.installed(host, "debian")
+    assert {"gcc", "make", "dkms", "pciutils", "cuda-toolkit-12-8"} <= found.keys()
+    assert (found["nvidia-driver"], found["kubelet"]) == (f"{VERSION}-1", "1.34.4-1.1")
+    assert {"kubelet", "nvidia-open", f"linux-image-{PINNED}"} <= software.held(host, "debian")
+    assert VERSION in host.read("/proc/driver/nvidia/version")
+    assert VERSION in host.read(f"/lib/modules/{PINNED}/updates/dkms/nvidia.ko")
+    assert f"gnulinux-{PINNED}-advanced" in host.read("/boot/grub/grub.cfg").splitlines()[1]
+    for unit in ("kubelet", "nvidia-persistenced"):
+        assert host.run(f"systemctl is-enabled {unit}; systemctl is-active {unit}").output == (
+            "enabled\nactive\n"
+        )
+    assert host.apply(script).output == "changed=0\n"
+    assert software.drift(host) == ()
+
+    active = host.run("ls /run/simulated-systemd").output
+    assert "kubelet.pid" in active
+    assert host.undo(script).status == 0
+    assert software.installed(host, "debian") == packages
+    assert software.held(host, "debian") == set()
+    left = differences(before, software.lasting(host))
+    assert {path for path in left if path.startswith(("etc/", "var/"))} == set()
+    assert "kubelet.pid" not in host.run("ls /run/simulated-systemd").output
+    assert sorted(path.name for path in (host.root / "var/lib/apt/lists").iterdir()) == lists
+    assert PINNED not in host.read("/boot/grub/grub.cfg").splitlines()[1]
+
+
+@pytest.mark.full
+def test_the_scripts_as_they_are_hold(
+    cluster: str, namespaces: None, sections: dict[str, Any]
+) -> None:
+    prove(software.start(cluster, "debian"), software.script(sections))
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("function", EMPTIED)
+def test_an_emptied_function_is_noticed(
+    cluster: str, namespaces: None, sections: dict[str, Any], function: str
+) -> None:
+    script = software.script(sections)
+    head = rf"^{function}\(\) \{{$"
+    mutant, count = re.subn(head, f"{function}() {{\n    return 0", script, flags=re.M)
+    assert count == 1
+    with pytest.raises((AssertionError, FileNotFoundError, KeyError)):
+        prove(software.start(cluster, "debian"), mutant)
