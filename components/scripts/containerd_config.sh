@@ -92,7 +92,10 @@ make_texts() {
     fi
     timeout 60 nvidia-ctk runtime configure "$@" >"$scratch/toolkit" 2>&1 </dev/null ||
         fail "nvidia-ctk runtime configure failed: $(tail -n 1 "$scratch/toolkit")"
-    awk -v cgroup="$GC_SYSTEMD_CGROUP" '
+    # What 1.7's built-in runc has besides its type, which a section of its own would not have.
+    builtin=
+    [ "$major.$minor" != 1.7 ] || builtin='sandbox_mode = "podsandbox"'
+    awk -v cgroup="$GC_SYSTEMD_CGROUP" -v builtin="$builtin" '
         /^[[:space:]]*\[/ {
             table = $0
             gsub(/^[[:space:]]+|[[:space:]]+$/, "", table)
@@ -110,7 +113,7 @@ make_texts() {
         END {
             if (runtimes == "") exit 1
             if (!(runtimes ".runc]" in seen))
-                print "\n" runtimes ".runc]\n  runtime_type = \"io.containerd.runc.v2\""
+                print "\n" runtimes ".runc]\n  runtime_type = \"io.containerd.runc.v2\"\n  " builtin
             for (i = 1; i <= 2; i++) {
                 name = runtimes (i == 1 ? ".runc" : ".nvidia") ".options]"
                 if (!(name in seen)) print "\n" name "\n  SystemdCgroup = " cgroup

@@ -178,7 +178,8 @@ def merged(host: Running) -> dict[str, Any]:
     done = host.run(
         f"containerd --config {ROOT} config dump 2>/dev/null || containerd config default"
     )
-    return flat(tomllib.loads(done.output))
+    view = flat(tomllib.loads(done.output))
+    return view | {"imports": sorted(view.get("imports", []))}  # in no order, seen with 1.7
 
 
 def flat(table: dict[str, Any], prefix: str = "") -> dict[str, Any]:

@@ -1,0 +1,142 @@
+"""Every value of the runtime's configuration arrives on a host as data, whatever is in it."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+from components.scripts.container_engine import runtime
+from config.repository import Repository, Signed
+from config.runtime import Docker, Engine, Runtime, Toolkit, ToolkitSource
+
+from .test_text import HOSTILE
+
+VALUE = st.one_of(
+    st.sampled_from(HOSTILE),
+    st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=60),
+)
+SHELLS = [shell for shell in ("dash", "bash") if shutil.which(shell)]
+FIELDS = ("image", "root", "mirror", "version", "url", "suite", "components", "key", "place", "sum")
+"""Ten values a script: 100 examples are 1,000."""
+
+
+def script_of(values: dict[str, str]) -> str:
+    """The script of a declaration that no validation has seen: rendering alone must hold."""
+    repository = Repository.model_construct(
+        url=values["url"],
+        suite=values["suite"],
+        components=values["components"],
+        key=values["key"],
+        key_url=values["place"],
+        key_sha256=values["sum"],
+        signed=Signed.BOTH,
+    )
+    toolkit = Toolkit.model_construct(
+        source=ToolkitSource.PACKAGE,
+        version=values["version"],
+        apt=repository,
+        dnf=repository,
+        remove_packages=False,
+    )
+    docker = Docker.model_construct(
+        **(Docker().model_dump() | {"data_root": values["root"]}),
+    )
+    object.__setattr__(docker, "registry_mirrors", (values["mirror"],))
+    whole = Runtime(engine=Engine.DOCKER)
+    for name, value in (
+        ("toolkit", toolkit), ("docker", docker), ("check_image", values["image"])
+    ):  # fmt: skip
+        object.__setattr__(whole, name, value)
+    return runtime(whole)
+
+
+def arrived(shell: str, script: str) -> list[str]:
+    """What a real shell holds once it has read the script, with its call taken out."""
+    rest = script.removesuffix('main "$@" </dev/null\n')
+    assert rest != script
+    names = ("GC_CHECK_IMAGE", "GC_DOCKER_DATA_ROOT", "GC_DOCKER_MIRRORS", "GC_TOOLKIT_PACKAGES")
+    show = [f"printf '%s\\0' \"${name}\"" for name in names]
+    show += ['shown() { [ "$1" = dnf ] || printf \'%s\\0\' "$@"; }', "each_repository shown"]
+    done = subprocess.run(
+        [shell, "-s"],
+        input=(rest + "\n".join([*show, ""])).encode(),
+        capture_output=True,
+        timeout=20,
+        check=True,
+    )
+    assert done.stderr == b""
+    return done.stdout.decode().split("\0")[:-1]
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("shell", SHELLS)
+@settings(max_examples=100, deadline=None)
+@given(texts=st.lists(VALUE, min_size=len(FIELDS), max_size=len(FIELDS)))
+def test_a_thousand_values_arrive_as_they_are(shell: str, texts: list[str]) -> None:
+    values = dict(zip(FIELDS, texts, strict=True))
+    image, root, mirrors, packages, *row = arrived(shell, script_of(values))
+    assert (image, root) == (values["image"], values["root"])
+    assert json.loads(mirrors) == values["mirror"]
+    assert f"nvidia-container-toolkit={values['version']}" in packages
+    keys = ("url", "suite", "components", "key", "place", "sum")
+    assert row[-7:] == [*(values[key] for key in keys), "both"]
+
+
+REFUSED: dict[str, Any] = {
+    "registry_mirrors": lambda text: Docker(registry_mirrors=(text,)),
+    "data_root": lambda text: Docker(data_root=text),
+    "members": lambda text: Docker(members=(text,)),
+    "check_image": lambda text: Runtime(check_image=text),
+    "version": lambda text: Toolkit(version=text),
+    "url": lambda text: Repository(url=text, key="-----BEGIN PGP PUBLIC KEY BLOCK-----"),
+}
+
+
+@pytest.mark.parametrize("field", REFUSED)
+@pytest.mark.parametrize("text", HOSTILE)
+def test_what_a_file_format_can_not_carry_is_refused(field: str, text: str) -> None:
+    with pytest.raises(ValidationError):
+        REFUSED[field](text)
+
+
+def test_settings_of_another_engine_are_refused() -> None:
+    with pytest.raises(ValidationError, match="settings of docker with engine containerd"):
+        Runtime(docker=Docker(data_root="/data/docker"))
+    with pytest.raises(ValidationError, match="checkImage with engine k3s"):
+        Runtime(engine=Engine.K3S, check_image="docker.io/nvidia/cuda:12.8.1-base-ubuntu24.04")
+
+
+@pytest.mark.parametrize("engine", Engine)
+def test_scripts_of_every_engine_are_sound(engine: Engine) -> None:
+    script = runtime(Runtime(engine=engine))
+    for shell in SHELLS:
+        subprocess.run([shell, "-n"], input=script.encode(), check=True, timeout=20)
+    if not shutil.which("shellcheck"):
+        pytest.skip("no shellcheck on PATH (package shellcheck)")
+    done = subprocess.run(
+        ["shellcheck", "-s", "sh", "-"], input=script, capture_output=True, text=True, check=False
+    )
+    assert done.stdout == ""
+
+
+@pytest.mark.parametrize("engine", Engine)
+def test_nothing_reloads_the_service_manager_or_flushes_the_firewall(engine: Engine) -> None:
+    lines = [line.strip() for line in runtime(Runtime(engine=engine)).splitlines()]
+    code = [line for line in lines if not line.startswith("#")]
+    assert not [line for line in code if "daemon-reload" in line or "daemon-reexec" in line]
+    assert not [
+        line
+        for line in code
+        if "systemctl" in line
+        and "able " in line
+        and "is-enabled" not in line
+        and "--no-reload" not in line
+    ]
+    assert not [line for line in code if "iptables" in line and (" -F" in line or " -X" in line)]
