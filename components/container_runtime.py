@@ -24,6 +24,10 @@ def gpu_hosts(cluster: config.Cluster) -> tuple[config.Host, ...]:
     return tuple(host for host in cluster.hosts if host.role is config.Role.GPU_WORKER)
 
 
+def _engine(cluster: config.Cluster) -> str:
+    return cluster.runtime.engine.value
+
+
 class ContainerRuntime(pulumi.ComponentResource):
     """One remote command per host with GPUs."""
 
@@ -36,6 +40,6 @@ class ContainerRuntime(pulumi.ComponentResource):
     ) -> None:
         super().__init__(self.TYPE, name, None, opts)
         hosts = gpu_hosts(args.cluster)
-        host_commands(self, name, hosts, args, runtime_script)
+        host_commands(self, name, hosts, args, runtime_script, _engine)
         self.hosts = pulumi.Output.from_input([host.name for host in hosts])
         self.register_outputs({"hosts": self.hosts})

@@ -37,11 +37,13 @@ def host_commands(
     hosts: tuple[config.Host, ...],
     args: HostsArgs,
     script: Callable[[config.Cluster, config.Host], pulumi.Input[str]],
+    kind: Callable[[config.Cluster], str] | None = None,
 ) -> dict[str, command.remote.Command]:
     """The commands of one phase, by host.
 
     Each is applied on create and on every change of its script, and undone on delete. Its output
     never reaches the engine's log, which a long line could stop (pulumi-command 1.2.1, LogOutput).
+    Where ``kind`` changes, the old script takes its changes back before the new one is applied.
     """
     ssh = args.cluster.ssh
     commands = {}
@@ -55,8 +57,11 @@ def host_commands(
             update=update,
             delete=command_line(host, ssh, "undo"),
             stdin=script(args.cluster.of(host), host),
+            triggers=[kind(args.cluster.of(host))] if kind else None,
             logging=command.remote.Logging.NONE,
             add_previous_output_in_env=False,
-            opts=pulumi.ResourceOptions(parent=parent, ignore_changes=ignored),
+            opts=pulumi.ResourceOptions(
+                parent=parent, ignore_changes=ignored, delete_before_replace=True
+            ),
         )
     return commands

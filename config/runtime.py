@@ -80,7 +80,7 @@ class Runtime(Model):
 
     @model_validator(mode="after")
     def _settings_of_the_engine(self) -> Runtime:
-        if self.engine is not Engine.DOCKER and "docker" in self.model_fields_set:
+        if self.engine is not Engine.DOCKER and self.docker != Docker():
             raise refuse(
                 f"settings of docker with engine {self.engine.value}",
                 "engine: docker, or no section docker",

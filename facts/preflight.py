@@ -9,6 +9,7 @@ import dataclasses
 from enum import StrEnum
 
 import config
+from config.runtime import Engine, ToolkitSource
 
 from .compatibility import cuda_of, driver_for, kernel_refused, runs, shown, version
 from .host_facts import HostFacts
@@ -16,7 +17,8 @@ from .host_facts import HostFacts
 SYSTEMS = ("debian", "ubuntu", "rhel", "rocky", "almalinux", "centos", "fedora", "amzn", "ol")
 ARCHITECTURES = ("x86_64", "aarch64", "arm64")
 KERNEL = (4, 18)
-CONTAINERD = (1, 6)
+ENGINES = {Engine.CONTAINERD: (1, 6), Engine.DOCKER: (20, 10), Engine.CRI_O: (1, 24)}
+"""Oldest versions; K3s and RKE2 are looked for when their script runs."""
 DISK_MIB = 1024
 PREINSTALLED = "preinstalled"
 LEAVES_HOST_ALONE = ("operator", "daemonset")
@@ -165,13 +167,19 @@ def _pairs(host: config.Host, facts: HostFacts, cluster: config.Cluster) -> list
 
 def _runtime(host: config.Host, facts: HostFacts, cluster: config.Cluster) -> list[Finding]:
     found = []
-    if facts.containerd is None:
-        found.append(Finding(host.name, "no containerd", "1.6 or later", "install containerd"))
-    elif version(facts.containerd) < CONTAINERD:
-        has = f"containerd {facts.containerd}"
-        found.append(Finding(host.name, has, "1.6 or later", "upgrade containerd"))
+    runtime = cluster.runtime
+    oldest = ENGINES.get(runtime.engine)
+    if oldest is not None:
+        name = runtime.engine.value
+        has = {"containerd": facts.containerd, "docker": facts.docker, "cri-o": facts.crio}[name]
+        wanted = f"{oldest[0]}.{oldest[1]} or later"
+        if has is None:
+            found.append(Finding(host.name, f"no {name}", wanted, f"install {name}"))
+        elif version(has) < oldest:
+            found.append(Finding(host.name, f"{name} {has}", wanted, f"upgrade {name}"))
     by_operator = cluster.platform is config.Platform.GPU_OPERATOR and cluster.gpu_operator.toolkit
-    if facts.toolkit is None and not by_operator:
-        cure = "install the package nvidia-container-toolkit"
+    by_us = runtime.toolkit.source is ToolkitSource.PACKAGE
+    if facts.toolkit is None and not by_operator and not by_us:
+        cure = "install nvidia-container-toolkit, or declare runtime.toolkit.source: package"
         found.append(Finding(host.name, "no nvidia-ctk", "1.18 or later", cure))
     return found

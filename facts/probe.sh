@@ -136,6 +136,16 @@ expected() {
             module) module_there "$name" || say drift "$2 module $name" ;;
             active) timeout 5 systemctl is-active --quiet "$name" || say drift "$2 $name is not active" ;;
             inactive) timeout 5 systemctl is-active --quiet "$name" && say drift "$2 $name is active" ;;
+            member)
+                case " $(id -nG "$name" 2>/dev/null) " in
+                    *" $value "*) ;;
+                    *) say drift "$2 $name not in the group $value" ;;
+                esac
+                ;;
+            forward)
+                timeout 5 iptables -w -S FORWARD 2>/dev/null | grep -qx -e "-P FORWARD $name" ||
+                    say drift "$2 iptables FORWARD not $name"
+                ;;
             selinux) [ "$(timeout 5 getenforce | tr '[:upper:]' '[:lower:]')" = "$name" ] || say drift "$2 SELinux mode" ;;
             port)
                 case $name in
@@ -211,7 +221,11 @@ for phase in "$root"/var/lib/gpu-cluster/*/; do
     expected "$phase/expected" "${phase##*/}"
     case ${phase##*/} in
         prepare) [ -z "$swap" ] || ! grep -q '^#gpu-cluster# ' "$root/etc/fstab" || say drift "prepare swap" ;;
-        runtime) [ "$nvidia_runtime" = yes ] || say drift "runtime containerd" ;;
+        runtime)
+            engine=containerd
+            [ ! -r "$phase/engine" ] || read -r engine <"$phase/engine"
+            [ "$engine" != containerd ] || [ "$nvidia_runtime" = yes ] || say drift "runtime containerd"
+            ;;
     esac
 done
 say now "$(date -u +%Y-%m-%dT%H:%M:%SZ)"

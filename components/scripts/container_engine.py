@@ -7,6 +7,7 @@ import json
 from config.runtime import Engine, Runtime, ToolkitSource
 
 from .render import LOCK_LIMIT, assemble, each, part
+from .steps import COMMON, PACKAGE_PARTS
 
 PARTS = {
     Engine.CONTAINERD: ("engine_plain", "containerd", "containerd_config"),
@@ -23,11 +24,6 @@ TOOLKIT_PACKAGES = (
     "libnvidia-container1",
 )
 """NVIDIA Container Toolkit installation guide: all four at one version, or apt takes the newest."""
-PACKAGE_PARTS = ("effects", "repositories", "packages", "holds")
-PACKAGE_LIMIT = 540
-"""Seconds for one run of the package manager."""
-PACKAGE_LOCK_LIMIT = 120
-"""Seconds to wait for another run of the package manager."""
 
 
 def runtime(
@@ -50,9 +46,8 @@ def runtime(
         "GC_CHECK_IMAGE": settings.check_image or "",
         "GC_TOOLKIT_SOURCE": toolkit.source.value,
         "GC_TOOLKIT_PACKAGES": " ".join(_packages(toolkit.version)),
+        **COMMON,
         "GC_REMOVE_PACKAGES": str(toolkit.remove_packages).lower(),
-        "GC_PACKAGE_RUN_LIMIT": str(PACKAGE_LIMIT),
-        "GC_PACKAGE_LOCK_LIMIT": str(PACKAGE_LOCK_LIMIT),
         **_of_engine(settings, runtime_path),
     }
     rows: list[tuple[str, ...]] = []

@@ -104,6 +104,7 @@ judge_once() {
 
 after_start() {
     for name in $GC_DOCKER_MEMBERS; do
+        expect member "$name" docker
         case " $(id -nG "$name") " in
             *" docker "*) continue ;;
         esac
@@ -120,6 +121,7 @@ after_start() {
         forward_back
         return 0
     fi
+    expect forward ACCEPT
     policy=$(forward_policy)
     [ "$policy" != ACCEPT ] || return 0
     [ -f "$state/forward" ] || printf '%s\n' "$policy" >"$state/forward"

@@ -88,7 +88,8 @@ request_reboot() {
 
 # expect KIND WORDS: what the probe (facts/probe.sh) must find while this phase holds, besides the
 # files that it placed. Kinds: sysctl KEY VALUE, module NAME, active UNIT, inactive UNIT,
-# selinux MODE, port TOOL PORT, package NAME VERSION, hold NAME, path PATH.
+# selinux MODE, port TOOL PORT, package NAME VERSION, hold NAME, path PATH, member USER GROUP,
+# forward POLICY.
 expect() {
     printf '%s\n' "$*" >>"$scratch/expected" || fail "can't write $scratch/expected"
 }

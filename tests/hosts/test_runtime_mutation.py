@@ -1,4 +1,4 @@
-"""The proof of the runtime can fail: each function emptied in turn is seen, and so is a whole file."""
+"""The proof of the runtime can fail: an emptied function is seen, and so is an emptied file."""
 
 from __future__ import annotations
 
