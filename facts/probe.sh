@@ -74,8 +74,12 @@ secure_boot() {
 nvidia_runtime() {
     command -v containerd >/dev/null 2>&1 || return 0
     [ -f "$root/etc/containerd/config.toml" ] || return 0
-    timeout 5 containerd --config "$root/etc/containerd/config.toml" config dump 2>/dev/null |
-        grep -q 'containerd\.runtimes\.nvidia\]' && echo yes || echo no
+    # 2.0's `dump` leaves out what a file of version 2 says of CRI; its `migrate` shows it.
+    for verb in dump migrate; do
+        timeout 5 containerd --config "$root/etc/containerd/config.toml" config $verb 2>/dev/null |
+            grep -q 'containerd\.runtimes\.nvidia\]' && echo yes && return 0
+    done
+    echo no
 }
 
 os_release

@@ -14,15 +14,19 @@ dropins=/etc/containerd/conf.d
 dropin=$dropins/99-nvidia.toml
 files="$dropin $config"
 
+find_version() {
+    version=$(timeout 20 containerd --version | awk '{ print $3 }' | sed 's/^v//')
+    major=${version%%.*}
+    minor=${version#*.}
+    minor=${minor%%[!0-9]*}
+}
+
 require_engine() {
     if ! have containerd; then
         problem "no containerd" "containerd 1.6 or later" "install containerd"
         return 0
     fi
-    version=$(timeout 20 containerd --version | awk '{ print $3 }' | sed 's/^v//')
-    major=${version%%.*}
-    minor=${version#*.}
-    minor=${minor%%[!0-9]*}
+    find_version
     case $major.$minor in
         1.[6-9] | [2-9].*) ;;
         *) problem "containerd $version" "1.6 or later" "upgrade containerd" ;;
@@ -57,9 +61,7 @@ make_wanted() {
 }
 
 check_wanted() {
-    if [ "$action" != none ] || differs; then
-        check_texts
-    fi
+    ! differs || check_texts
 }
 
 # The daemon is restarted only where what it reads from all files together changes.
@@ -72,13 +74,15 @@ needed_action() {
 }
 
 judge_applied() {
-    dump "$root$config" "$scratch/applied" && judge "$scratch/applied" ||
-        fail "containerd's merged configuration has no working nvidia runtime after the change"
+    dump "$root$config" "$scratch/applied" && judge "$scratch/applied" || {
+        printf '%s\n' "its merged configuration has no nvidia runtime as wanted" >"$scratch/judgement"
+        return 1
+    }
 }
 
 # view RESULT: what the daemon reads now.
 engine_view() {
-    have containerd && [ -f "$root$config" ] && dump "$root$config" "$1"
+    have containerd && [ -f "$root$config" ] && find_version && dump "$root$config" "$1"
 }
 
 # One container with the NVIDIA runtime from an image: nvidia-smi inside it, nothing left after it.

@@ -10,7 +10,6 @@
 # State: engine, service (what the unit was), pending (what the daemon still needs), previous (the
 # files that it last ran with).
 
-# shellcheck disable=SC2034 # read by engines that have texts to check
 action=none
 
 apply() {

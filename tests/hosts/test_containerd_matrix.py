@@ -175,8 +175,11 @@ def install(host: Running, version: str) -> None:
 
 def merged(host: Running) -> dict[str, Any]:
     """containerd's own merged view, every setting by its path."""
+    text = host.read(ROOT) if host.exists(ROOT) else ""
+    old = "v2.0." in host.run("containerd --version").output and "\nversion = 2\n" in f"\n{text}"
+    verb = "migrate" if old else "dump"  # 2.0's dump leaves out a file of version 2
     done = host.run(
-        f"containerd --config {ROOT} config dump 2>/dev/null || containerd config default"
+        f"containerd --config {ROOT} config {verb} 2>/dev/null || containerd config default"
     )
     view = flat(tomllib.loads(done.output))
     return view | {"imports": sorted(view.get("imports", []))}  # in no order, seen with 1.7
