@@ -112,7 +112,8 @@ class Fleet:
 @contextlib.contextmanager
 def fleet(size: int, round_trip: int) -> Iterator[Fleet]:
     """A fleet; nothing of it is left after. At 0 ms peers reach the hosts without a relay."""
-    rootfs.PACKAGES = tuple(dict.fromkeys((*rootfs.PACKAGES, "python3")))  # what Ansible needs
+    with_python = dict.fromkeys((*rootfs.PACKAGES, "python3"))  # what Ansible needs
+    rootfs.PACKAGES = tuple(with_python)  # type: ignore[assignment]
     name = f"bench-hosts-{os.getpid()}"
     ports = _free_ports(2 * size)
     hosts = [Host(f"gpu-{n}", port) for n, port in enumerate(ports[:size], start=1)]

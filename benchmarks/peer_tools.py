@@ -113,6 +113,7 @@ class Peers:
             f"forks = {len(self.fleet.seen)}",
             f"strategy = {strategy}",
             "gathering = explicit",
+            "timeout = 120",
             "interpreter_python = /usr/bin/python3",
             f"local_tmp = {self.folder}/ansible",
             "deprecation_warnings = False",

@@ -9,6 +9,8 @@ from __future__ import annotations
 import os
 import sys
 
+from pulumi import automation
+
 from .engine import select
 from .left import name_of, of_host, without
 from .stack import Stack
@@ -26,8 +28,8 @@ def main() -> None:
         if not gone or exported.deployment is None:
             print(f"HOST: found {host!r}, of which the state holds nothing; wanted: a host's name")
             sys.exit(1)
-        exported.deployment = {**exported.deployment, "resources": without(resources, gone)}
-        selected.import_stack(exported)
+        kept = {**exported.deployment, "resources": without(resources, gone)}
+        selected.import_stack(automation.Deployment(exported.version, kept))
     for urn in gone:
         print(f"forgotten: {name_of(urn)}; what it changed stays on {host}")
 

@@ -16,13 +16,12 @@ from typing import Any
 
 from .hosts import observe
 
-if HOSTS_ONLY := sys.argv[1:] == ["hosts"]:
-    NO_CLUSTER: dict[str, Any]
-    NO_CLUSTER = {"problems": [], "scheduling": {}, "validation": {}, "cordoned": []}
-else:
-    from . import cluster  # a third of a second of imports
-
 Json = dict[str, Any]
+
+NO_CLUSTER: Json = {"problems": [], "scheduling": {}, "validation": {}, "cordoned": []}
+
+if not (HOSTS_ONLY := sys.argv[1:] == ["hosts"]):
+    from . import cluster  # a third of a second of imports
 
 
 async def hosts(request: Json) -> Json:
