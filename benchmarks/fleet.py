@@ -113,7 +113,7 @@ class Fleet:
 def fleet(size: int, round_trip: int) -> Iterator[Fleet]:
     """A fleet; nothing of it is left after. At 0 ms peers reach the hosts without a relay."""
     with_python = dict.fromkeys((*rootfs.PACKAGES, "python3"))  # what Ansible needs
-    rootfs.PACKAGES = tuple(with_python)  # type: ignore[assignment]
+    rootfs.PACKAGES = tuple(with_python)
     name = f"bench-hosts-{os.getpid()}"
     ports = _free_ports(2 * size)
     hosts = [Host(f"gpu-{n}", port) for n, port in enumerate(ports[:size], start=1)]
