@@ -85,7 +85,7 @@ def main() -> None:
     import pulumi_kubernetes as k8s
 
     from components.gpu_cluster import GpuCluster, GpuClusterArgs
-    from components.outputs import next_commands, totals
+    from components.outputs import left_out, next_commands, totals
     from facts.table import table
     from policies.guard import hold
 
@@ -124,6 +124,7 @@ def main() -> None:
     )
     pulumi.export("nodes", built.nodes)
     pulumi.export("gpus", built.nodes.apply(lambda nodes: totals(cluster, nodes)))
+    pulumi.export("unhealthyDevices", left_out(cluster))
     pulumi.export("charts", built.charts)
     pulumi.export("next", next_commands(cluster))
 

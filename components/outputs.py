@@ -6,6 +6,8 @@ from typing import Any
 
 import config
 
+from .pools import exclusions
+
 
 def totals(cluster: config.Cluster, nodes: list[dict[str, Any]]) -> dict[str, Any]:
     """GPUs declared and validated; ``simulated`` counts those that no GPU stands behind."""
@@ -14,6 +16,11 @@ def totals(cluster: config.Cluster, nodes: list[dict[str, Any]]) -> dict[str, An
         "validated": sum(int(node["validated"]) for node in nodes),
         "simulated": sum(int(node["validated"]) for node in nodes if node["simulated"]),
     }
+
+
+def left_out(cluster: config.Cluster) -> dict[str, list[int]]:
+    """Indexes of the GPUs that get no pods, by node; they are not among the declared."""
+    return {node: list(indexes) for node, (_, indexes) in exclusions(cluster).items()}
 
 
 def next_commands(cluster: config.Cluster) -> list[str]:
