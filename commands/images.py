@@ -31,7 +31,10 @@ def tables(images: tuple[Image, ...], found: tuple[Chart, ...]) -> list[Table]:
 def lines(images: tuple[Image, ...]) -> list[str]:
     """What a program reads: the image, by its digest where that is known, and its new name."""
     return [
-        f"{each.upstream}{f'@{each.digest}' if each.digest else ''} {each.name}" for each in images
+        f"# {each.upstream}: {each.note}"
+        if each.note
+        else f"{each.upstream}{f'@{each.digest}' if each.digest else ''} {each.name}"
+        for each in images
     ]
 
 

@@ -15,10 +15,11 @@ import yaml
 import config
 
 from .charts import device_plugin as chart
+from .charts.images import NFD_DEFINITIONS
 from .excluded_gpus import daemon_sets
 from .manifest import Manifest
 from .pull_secret import pull_secret
-from .release import namespace, release
+from .release import definitions, namespace, release
 
 LABELS = {"app.kubernetes.io/managed-by": "gpu-cluster"}
 
@@ -81,6 +82,9 @@ class DevicePlugin(pulumi.ComponentResource):
             Manifest(f"{name}-config", config_map(plugin), child),
             *pull_secret(self, name, cluster, args.registry_credentials, space, plugin.namespace),
         ]
+        if plugin.presence is config.Presence.NFD:
+            names = list(NFD_DEFINITIONS)
+            needed.append(definitions(self, f"{name}-definitions", cluster, names))
         values = chart.values(cluster, plugin)
         if "runtimeClassName" in values:
             options = pulumi.ResourceOptions(parent=self)

@@ -7,13 +7,11 @@ own the operands: the operator makes and removes them, and its transient labels 
 from __future__ import annotations
 
 import pulumi
-import pulumi_command as command
 
 from .charts import gpu_operator as chart
 from .device_plugin import PlatformArgs
-from .operation import command_line, document
 from .pull_secret import pull_secret
-from .release import namespace, release
+from .release import definitions, namespace, release
 
 
 class GpuOperator(pulumi.ComponentResource):
@@ -29,18 +27,8 @@ class GpuOperator(pulumi.ComponentResource):
         super().__init__(self.TYPE, name, None, opts)
         operator = args.cluster.gpu_operator
         space = namespace(self, f"{name}-namespace", operator.namespace)
-        definitions = command.local.Command(
-            f"{name}-definitions",
-            create=command_line("crds", "note"),
-            delete=command_line("crds", "remove"),
-            stdin=document(
-                {
-                    "context": args.cluster.kubernetes.context,
-                    "names": chart.definitions(operator.version),
-                }
-            ),
-            opts=pulumi.ResourceOptions(parent=self),
-        )
+        names = chart.definitions(operator.version)
+        brought = definitions(self, f"{name}-definitions", args.cluster, names)
         secrets = pull_secret(
             self, name, args.cluster, args.registry_credentials, space, operator.namespace
         )
@@ -52,7 +40,7 @@ class GpuOperator(pulumi.ComponentResource):
             version=operator.version,
             namespace_name=operator.namespace,
             values=chart.values(args.cluster, operator),
-            depends_on=[space, definitions, *secrets],
+            depends_on=[space, brought, *secrets],
         )
         self.version = pulumi.Output.from_input(operator.version)
         self.register_outputs({"version": self.version})

@@ -6,12 +6,14 @@ from collections.abc import Sequence
 from typing import Any
 
 import pulumi
+import pulumi_command as command
 
 import config
 
 from .charts.source import chart_arguments
 from .leftovers import clearing
 from .manifest import Manifest, Release
+from .operation import command_line, document
 
 #: Seconds until a release that doesn't come up is given up. Large pools pull images for long;
 #: Helm's default of 300 s was too short for some 180 nodes (METR/hawk#1363).
@@ -34,6 +36,19 @@ def namespace(parent: pulumi.ComponentResource, name: str, namespace_name: str) 
             },
         },
         pulumi.ResourceOptions(parent=parent),
+    )
+
+
+def definitions(
+    parent: pulumi.ComponentResource, name: str, cluster: config.Cluster, names: list[str]
+) -> command.local.Command:
+    """Custom resource definitions that come with a release, and go with it where they are ours."""
+    return command.local.Command(
+        name,
+        create=command_line("crds", "note"),
+        delete=command_line("crds", "remove"),
+        stdin=document({"context": cluster.kubernetes.context, "names": names}),
+        opts=pulumi.ResourceOptions(parent=parent),
     )
 
 

@@ -16,18 +16,12 @@ from config.gpu_operator import Distribution, Upgrade
 from config.value_table import series_of
 
 from ..pools import gpu_pools, tolerations
-from .images import NFD, sections
+from .images import NFD, NFD_DEFINITIONS, sections
 
 PLUGIN_CONFIG_MAP = "gpu-cluster-plugin-configs"
 MIG_CONFIG_MAP = "gpu-cluster-mig-layouts"
 
-_DEFINITIONS = (
-    "clusterpolicies.nvidia.com",
-    "nodefeaturegroups.nfd.k8s-sigs.io",
-    "nodefeaturerules.nfd.k8s-sigs.io",
-    "nodefeatures.nfd.k8s-sigs.io",
-    "nvidiadrivers.nvidia.com",
-)
+_DEFINITIONS = ("clusterpolicies.nvidia.com", "nvidiadrivers.nvidia.com", *NFD_DEFINITIONS)
 _SINCE_V26_7 = (
     "computedomaincliques.resource.nvidia.com",
     "computedomains.resource.nvidia.com",

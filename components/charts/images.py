@@ -16,6 +16,12 @@ from config.value_table import series_of
 from .source import location
 
 NFD = "registry.k8s.io/nfd/node-feature-discovery"
+#: What NFD's chart brings under ``crds/`` (0.17.3 to 0.19.0).
+NFD_DEFINITIONS = (
+    "nodefeaturegroups.nfd.k8s-sigs.io",
+    "nodefeaturerules.nfd.k8s-sigs.io",
+    "nodefeatures.nfd.k8s-sigs.io",
+)
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,120 @@
+"""What a site without internet has to copy: every image and chart, once, with its new name."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+import yaml
+
+import config
+from components.charts import images
+from config.registry import Registry
+from config.value_table import table
+
+from .chart_folders import ROOT
+
+
+def cluster(platform: str, **sections: Any) -> config.Cluster:
+    return config.load(
+        {
+            "version": "v1",
+            "kubernetes": {"context": "c"},
+            "platform": platform,
+            "pools": [{"name": "a100", "nodes": ["gpu-1"], "gpusPerNode": 8}],
+            **sections,
+        }
+    )
+
+
+@pytest.mark.parametrize(
+    ("image", "moved"),
+    [
+        ("nvcr.io/nvidia/driver:1", "r.example.com:5000/x/nvidia/driver:1"),
+        ("localhost/a:1", "r.example.com:5000/x/a:1"),
+        ("ubuntu:24.04", "r.example.com:5000/x/library/ubuntu:24.04"),
+        ("nvidia/cuda:12", "r.example.com:5000/x/nvidia/cuda:12"),
+        ("host:5000/a/b@sha256:" + "0" * 64, "r.example.com:5000/x/a/b@sha256:" + "0" * 64),
+    ],
+)
+def test_an_image_keeps_its_path_in_the_private_registry(image: str, moved: str) -> None:
+    assert Registry(mirror="r.example.com:5000/x").rewritten(image) == moved
+    assert Registry().rewritten(image) == image
+
+
+def test_each_image_stands_once_and_a_known_digest_is_whole() -> None:
+    found = images.needed(cluster("gpu-operator", driver={"source": "operator"}))
+    names = [each.upstream for each in found]
+    assert len(names) == len(set(names))
+    known = [each.digest for each in found if each.digest]
+    assert len(known) >= 5
+    assert all(len(digest) == len("sha256:") + 64 for digest in known)
+
+
+def test_a_version_without_a_list_is_refused_by_name() -> None:
+    declared = cluster("gpu-operator", gpuOperator={"version": "v26.7.9"})
+    with pytest.raises(images.UnknownImages, match=r"found v26\.7\.9.*v26\.7\.0"):
+        images.needed(declared)
+
+
+def test_an_image_that_extra_values_name_is_listed_where_they_say() -> None:
+    extra = {"dcgm": {"enabled": True, "version": "4.7.0"}}
+    declared = cluster("gpu-operator", gpuOperator={"extraValues": extra})
+    listed = [each.upstream for each in images.needed(declared)]
+    assert "nvcr.io/nvidia/cloud-native/dcgm:4.7.0" in listed
+
+
+def test_a_driver_image_of_the_sites_own_is_not_moved() -> None:
+    declared = cluster(
+        "gpu-operator",
+        driver={
+            "source": "operator",
+            "version": "550.90.07",
+            "imageRepository": "own.example.com/d",
+        },
+        registry={"mirror": "r.example.com"},
+    )
+    names = [each.name for each in images.needed(declared)]
+    assert "own.example.com/d/driver:550.90.07-<os>" in names
+    assert all(name.startswith(("own.example.com/", "r.example.com/")) for name in names)
+
+
+def test_charts_come_from_where_the_stack_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("GPU_CHARTS", raising=False)
+    sources = {}
+    for section in ({}, {"directory": "charts"}, {"oci": "oci://r.example.com/charts"}):
+        (chart,) = images.charts(cluster("device-plugin", charts=section))
+        sources[str(section)] = chart.source
+    assert list(sources.values()) == [
+        "https://nvidia.github.io/k8s-device-plugin",
+        "charts/nvidia-device-plugin",
+        "oci://r.example.com/charts/nvidia-device-plugin",
+    ]
+
+
+@pytest.mark.parametrize("stack", ["dev", "staging", "prod"])
+def test_make_images_prints_a_line_per_image(stack: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "commands.images"],
+        cwd=ROOT,
+        env={"PATH": "/usr/bin:/bin", "STACK": stack},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    pairs = [line.split() for line in done.stdout.splitlines() if not line.startswith("#")]
+    assert pairs
+    assert all(len(pair) == 2 for pair in pairs)
+    assert "<" not in "".join(pair[0] for pair in pairs)
+
+
+def test_the_sections_of_the_image_list_are_sections_of_the_charts_values() -> None:
+    facts = yaml.safe_load((ROOT / "components/charts/images.yaml").read_text())
+    for path in facts["operator"]:
+        known = table("gpu-operator", "v26.7.0").values
+        assert f"{path}.repository" in known
+        assert f"{path}.version" in known
