@@ -17,8 +17,9 @@ class Offer:
     Attributes:
         resource: its name.
         count: how much of it a node offers.
-        ask: how much of it one pod may ask for to reach all of it; 1 where replicas are given
-            out one at a time.
+        ask: how much of it a validation pod asks for: all whole GPUs; of replicas and of MIG
+            devices one, since a process uses one MIG device, and several replicas are no several
+            GPUs. The others are counted only.
     """
 
     resource: str
@@ -53,5 +54,8 @@ def offers(cluster: config.Cluster, pool: config.Pool) -> tuple[Offer, ...]:
         }
     elif pool.mig:
         devices = {GPU: sum(pool.mig.values()) * pool.gpus_per_node}
-    found = (file.offered(resource, count) for resource, count in devices.items())
-    return tuple(Offer(name, count, 1 if alone else count) for name, count, alone in found)
+    found = ((count, *file.offered(resource, count)) for resource, count in devices.items())
+    return tuple(
+        Offer(name, count, count if count == plain and not pool.mig else 1)
+        for plain, name, count in found
+    )

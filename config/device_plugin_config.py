@@ -146,16 +146,11 @@ class DevicePluginConfig(Model):
             del document["sharing"]
         return document
 
-    def offered(self, resource: str, devices: int) -> tuple[str, int, bool]:
-        """How a resource's devices are offered: its name, how many, and whether one at a time."""
+    def offered(self, resource: str, devices: int) -> tuple[str, int]:
+        """How a resource's devices are offered: under which name, and how many."""
         shared = self.sharing.replicated
         for each in shared.resources if shared else ():
             if shared and each.resource == resource:
                 name = resource + (SHARED if shared.rename_by_default else "")
-                alone = shared.fail_requests_greater_than_one
-                return (
-                    name,
-                    devices * each.replicas,
-                    bool(self.sharing.mps) if alone is None else (alone),
-                )
-        return resource, devices, False
+                return name, devices * each.replicas
+        return resource, devices

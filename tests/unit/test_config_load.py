@@ -123,11 +123,7 @@ def test_a_full_document_is_read_whole() -> None:
     cluster = config.load(FULL)
     assert cluster.kubernetes.identifier == "i"
     assert cluster.ssh.bastion is not None
-    assert cluster.device_plugin.config.offered("nvidia.com/gpu", 8) == (
-        "nvidia.com/gpu",
-        32,
-        False,
-    )
+    assert cluster.device_plugin.config.offered("nvidia.com/gpu", 8) == ("nvidia.com/gpu", 32)
     assert cluster.device_plugin.config.document() == {
         "version": "v1",
         "flags": {

@@ -1,0 +1,118 @@
+"""What a node offers by its pool and its configuration, and which pools are counted."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import config
+from components.excluded_gpus import daemon_sets
+from components.offers import Offer, offers
+from components.pools import labels, validated_pools
+
+LABEL = "nvidia.com/device-plugin.config"
+
+
+def cluster(platform: str = "device-plugin", **sections: Any) -> config.Cluster:
+    return config.load(
+        {
+            "version": "v1",
+            "kubernetes": {"context": "c"},
+            "platform": platform,
+            "pools": [{"name": "a100", "nodes": ["gpu-[1-4]"], "gpusPerNode": 8}],
+            **sections,
+        }
+    )
+
+
+def pool(**changes: Any) -> list[dict[str, Any]]:
+    return [{"name": "a100", "nodes": ["gpu-[1-4]"], "gpusPerNode": 8, **changes}]
+
+
+def shared(way: str, **changes: Any) -> dict[str, Any]:
+    resources = [{"name": "nvidia.com/gpu", "replicas": 4}]
+    return {"config": {"sharing": {way: {"resources": resources, **changes}}}}
+
+
+MIG = {"1g.5gb": 3, "1g.5gb+me": 1}
+CASES: dict[str, tuple[config.Cluster, tuple[Offer, ...]]] = {
+    "whole": (cluster(), (Offer("nvidia.com/gpu", 8, 8),)),
+    "time-slicing": (
+        cluster(devicePlugin=shared("timeSlicing")),
+        (Offer("nvidia.com/gpu", 32, 1),),
+    ),
+    "renamed": (
+        cluster(devicePlugin=shared("mps", renameByDefault=True)),
+        (Offer("nvidia.com/gpu.shared", 32, 1),),
+    ),
+    "mig-mixed": (
+        cluster("gpu-operator", pools=pool(mig=MIG), gpuOperator={"migStrategy": "mixed"}),
+        (Offer("nvidia.com/mig-1g.5gb", 24, 1), Offer("nvidia.com/mig-1g.5gb.me", 8, 1)),
+    ),
+    "mig-single": (
+        cluster("gpu-operator", pools=pool(mig={"1g.5gb": 7})),
+        (Offer("nvidia.com/gpu", 56, 1),),
+    ),
+    "named": (
+        cluster(
+            pools=pool(labels={LABEL: "sliced"}),
+            devicePlugin={"configs": {"sliced": shared("timeSlicing")["config"]}},
+        ),
+        (Offer("nvidia.com/gpu", 32, 1),),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_node_offers_what_its_configuration_says(name: str) -> None:
+    declared, wanted = CASES[name]
+    assert offers(declared, declared.pools[0]) == wanted
+
+
+def test_nodes_that_offer_different_counts_are_counted_apart() -> None:
+    declared = cluster(pools=pool(unhealthyDevices={"gpu-3": {"index": [5, 3]}}))
+    counted = [(each.name, each.nodes, each.gpus_per_node) for each in validated_pools(declared)]
+    assert counted == [("a100", ("gpu-1", "gpu-2", "gpu-4"), 8), ("a100-x6", ("gpu-3",), 6)]
+    assert declared.gpus == 30
+
+
+def test_a_node_with_gpus_left_out_has_a_plugin_that_sees_the_others() -> None:
+    declared = cluster(
+        pools=pool(
+            unhealthyDevices={"gpu-3": {"index": [5, 3]}, "gpu-4": {"index": [3, 5]}},
+            labels={LABEL: "Sliced_1"},
+        ),
+        devicePlugin={"configs": {"Sliced_1": shared("timeSlicing")["config"]}},
+    )
+    (made,) = daemon_sets(declared, {})
+    pod = made["spec"]["template"]["spec"]
+    environment = {each["name"]: each["value"] for each in pod["containers"][0]["env"]}
+    assert environment["NVIDIA_VISIBLE_DEVICES"] == "0,1,2,4,6,7"
+    assert environment["CONFIG_FILE"] == "/config/Sliced_1"
+    assert made["metadata"]["name"] == "nvidia-device-plugin-without-3-5-of-8-sliced-1"
+    required = pod["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
+    nodes = [term["matchFields"][0]["values"] for term in required["nodeSelectorTerms"]]
+    assert nodes == [["gpu-3"], ["gpu-4"]]
+
+
+@pytest.mark.parametrize(
+    ("declared", "wanted"),
+    [
+        (cluster(), {"nvidia.com/gpu.present": "true"}),
+        (cluster(devicePlugin={"gfd": True}), {}),
+        (
+            cluster(devicePlugin=shared("mps")),
+            {"nvidia.com/gpu.present": "true", "nvidia.com/mps.capable": "true"},
+        ),
+        (
+            cluster("gpu-operator", pools=pool(mig={"1g.5gb": 7})),
+            {"nvidia.com/mig.config": "a100"},
+        ),
+    ],
+    ids=["label", "nfd", "mps", "mig"],
+)
+def test_a_pool_has_the_labels_that_its_platform_needs(
+    declared: config.Cluster, wanted: dict[str, str]
+) -> None:
+    assert labels(declared, declared.pools[0]) == {"nvidia.com/gpu": "true", **wanted}
