@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
+from .driver_container import judge_all
 from .host_facts import HostFacts, drift, reboot
 from .kernels import unequal
 from .preflight import judge
@@ -127,6 +128,7 @@ class Look:
             if host.name in facts:
                 for finding in judge(host, facts[host.name], declared.of(host)):
                     said[finding.severity].append(str(finding))
+        said["error"] += [str(each) for each in judge_all(declared, facts)]
         changed = {
             phase: {name: text for name, each in facts.items() if (text := drift(each, phase))}
             for phase in ("prepare", "runtime")

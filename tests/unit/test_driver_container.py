@@ -1,0 +1,65 @@
+"""Where the operator's driver container can't run, and what would."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import config
+from facts.driver_container import image_tag, judge_all
+from facts.host_facts import HostFacts
+
+KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIKvDyV1cmEiXz9dP0UXFkyBKtNBYLVgEdSOvVr4fsW1F"
+UBUNTU = HostFacts(os="ubuntu", os_version="24.04")
+ROCKY = HostFacts(os="rocky", os_version="9.4")
+
+
+def cluster(**driver: Any) -> config.Cluster:
+    hosts = [
+        {"name": name, "address": f"192.0.2.{number}", "hostKey": KEY}
+        for number, name in enumerate(("gpu-1", "gpu-2"), start=1)
+    ]
+    return config.load(
+        {
+            "version": "v1",
+            "kubernetes": {"context": "c"},
+            "platform": "gpu-operator",
+            "pools": [{"name": "a100", "nodes": ["gpu-[1-2]"], "gpusPerNode": 8}],
+            "hosts": hosts,
+            "driver": driver,
+        }
+    )
+
+
+def found(facts: dict[str, HostFacts], **driver: Any) -> list[str]:
+    return [str(each) for each in judge_all(cluster(**driver), facts)]
+
+
+def test_two_systems_need_an_nvidia_driver_object() -> None:
+    mixed = {"gpu-1": UBUNTU, "gpu-2": ROCKY}
+    (message,) = found(mixed, source="operator")
+    assert message.startswith("host gpu-2: found rocky9, and ubuntu24.04 on gpu-1; wanted one")
+    assert found(mixed, source="operator", resource=True) == []
+    assert found(mixed, source="preinstalled") == []
+    assert found({"gpu-1": UBUNTU, "gpu-2": UBUNTU}, source="operator") == []
+
+
+def test_two_releases_of_one_system_differ_as_the_image_tags_do() -> None:
+    other = HostFacts(os="rocky", os_version="9.5")
+    assert found({"gpu-1": ROCKY, "gpu-2": other}, source="operator") == []
+    assert image_tag(UBUNTU) == "ubuntu24.04"
+    older = HostFacts(os="ubuntu", os_version="22.04")
+    assert len(found({"gpu-1": UBUNTU, "gpu-2": older}, source="operator")) == 1
+
+
+def test_secure_boot_refuses_modules_that_a_container_builds() -> None:
+    signed = HostFacts(os="ubuntu", os_version="24.04", secure_boot=True)
+    both = {"gpu-1": signed, "gpu-2": UBUNTU}
+    (message,) = found(both, source="operator")
+    assert message.startswith("host gpu-1: found Secure Boot on")
+    assert found(both, source="operator", precompiled=True, version="595") == []
+    assert found(both, source="preinstalled") == []
+
+
+def test_a_host_that_was_not_reached_is_not_judged() -> None:
+    lost = HostFacts(error="no answer", secure_boot=True)
+    assert found({"gpu-1": lost, "gpu-2": UBUNTU}, source="operator") == []
