@@ -29,24 +29,7 @@ def judge_all(cluster: config.Cluster, facts: Mapping[str, HostFacts]) -> list[F
         for host in cluster.hosts
         if host.role is config.Role.GPU_WORKER and host.name in facts and not facts[host.name].error
     }
-    return [*_signed(cluster, reached), *_one_system(cluster, reached)]
-
-
-def _signed(cluster: config.Cluster, reached: Mapping[str, HostFacts]) -> list[Finding]:
-    """A container that builds modules signs none: Secure Boot refuses them (gpu-operator#141)."""
-    if cluster.driver.precompiled:
-        return []
-    return [
-        Finding(
-            name,
-            "Secure Boot on",
-            "modules that are signed, which the operator's driver container does not build",
-            'write "precompiled: true" under driver (Ubuntu\'s are signed), bring the driver by '
-            '"source: package", or turn Secure Boot off',
-        )
-        for name, facts in reached.items()
-        if facts.secure_boot
-    ]
+    return _one_system(cluster, reached)
 
 
 def _one_system(cluster: config.Cluster, reached: Mapping[str, HostFacts]) -> list[Finding]:

@@ -157,8 +157,10 @@ def _pairs(host: config.Host, facts: HostFacts, cluster: config.Cluster) -> list
         cure = "declare another driver.version, or another kernel"
         found.append(Finding(host.name, has, "a pair that builds", cure))
     if facts.secure_boot and facts.driver is None:
-        # The GPU Operator's driver container never supported it: NVIDIA/gpu-operator issue 266.
-        severity = Severity.ERROR if cluster.driver.managed_by_operator else Severity.WARNING
+        # The GPU Operator's driver container signs no module that it builds: NVIDIA/gpu-operator
+        # issue 266. Precompiled ones are signed where their distribution signs them.
+        built = cluster.driver.managed_by_operator and not cluster.driver.precompiled
+        severity = Severity.ERROR if built else Severity.WARNING
         cure = "turn it off in the firmware, or enrol the key that signs the driver (mokutil)"
         wanted = "it off, or a driver that is signed"
         found.append(Finding(host.name, "Secure Boot on", wanted, cure, severity))
