@@ -5,6 +5,8 @@ SHELL := /bin/bash
 
 PYTHON ?= python3
 STACK ?= dev
+# Version of the embedded control plane; empty: the newest (toolchain/pins.py).
+KUBERNETES ?=
 export STACK
 
 VENV := venv/.complete
@@ -66,8 +68,8 @@ test-hosts: $(VENV) ## the full proof of host preparation and container runtime
 	@venv/bin/python -m pytest -m '' tests/hosts
 
 .PHONY: test-platform
-test-platform: $(VENV) ## the full proof of the platforms
-	@venv/bin/python -m pytest -m '' tests/platform
+test-platform: $(VENV) ## the full proof of the platforms: make test-platform KUBERNETES=1.33.13
+	@GPU_CLUSTER_KUBERNETES=$(KUBERNETES) venv/bin/python -m pytest -m '' tests/platform
 
 .PHONY: test-rules
 test-rules: $(VENV) ## the full proof of the rules

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 # ruff: noqa: E402  the look is started first: it works while the rest is imported
-from facts.look import Look
+from facts.look import Look, endpoints
 
 look = Look.start()
 
@@ -17,6 +17,7 @@ import pulumi
 
 import config
 from components.pools import scheduling_document, validated_pools, validation_document
+from components.presence import presence_document
 
 KEY_FILE = "GPU_CLUSTER_SSH_PRIVATE_KEY_FILE"
 TOKEN = re.compile(r"[a-z0-9]{6}\.[a-z0-9]{16}")
@@ -77,6 +78,8 @@ def main() -> None:
             "validation": [
                 validation_document(cluster, pool, stack) for pool in validated_pools(cluster)
             ],
+            "presence": presence_document(cluster),
+            "endpoints": endpoints(cluster),
             "hosts": [host.model_dump(mode="json") for host in cluster.hosts],
             "privateKey": key,
         }
@@ -119,6 +122,8 @@ def main() -> None:
             runtime_drift=found.runtime,
             scheduling_drift=noted(found.scheduling),
             validation_drift=noted(found.validation),
+            groups=found.groups,
+            presence_drift=noted(found.presence).get("platform"),
         ),
         pulumi.ResourceOptions(providers=[provider]),
     )

@@ -17,8 +17,11 @@ from .scripts import runtime_script
 def gpu_hosts(cluster: config.Cluster) -> tuple[config.Host, ...]:
     """Hosts with GPUs; the others get no GPU step.
 
-    None where the GPU Operator configures the runtime: two writers undo each other.
+    None where the GPU Operator configures the runtime: two writers undo each other. None under
+    gpu-manager, which wants plain runc (tkestack/gpu-manager#78).
     """
+    if cluster.platform is config.Platform.GPU_MANAGER:
+        return ()
     if cluster.gpu_operator and cluster.gpu_operator.toolkit:
         return ()
     return tuple(host for host in cluster.hosts if host.role is config.Role.GPU_WORKER)

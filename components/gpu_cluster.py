@@ -13,12 +13,17 @@ import config
 from .charts.device_plugin import RUNTIME_CLASS
 from .container_runtime import ContainerRuntime
 from .device_plugin import DevicePlugin, PlatformArgs
+from .dra_driver import DraDriver
+from .driver_installer import DriverInstaller
+from .gpu_manager import GpuManager
 from .gpu_operator import GpuOperator
 from .guardrails import Guardrails, GuardrailsArgs
 from .host_command import HostsArgs
 from .host_preparation import HostPreparation
 from .host_reboot import HostReboot, HostRebootArgs
+from .monitoring import Monitoring, MonitoringArgs
 from .node_scheduling import NodeScheduling, NodeSchedulingArgs
+from .presence import presence
 from .validation import Validation, ValidationArgs
 
 
@@ -37,6 +42,8 @@ class GpuClusterArgs:
         runtime_drift: findings by host, of its container runtime.
         scheduling_drift: findings by pool.
         validation_drift: findings by pool.
+        presence_drift: what is missing of the platform.
+        groups: API groups that the cluster was seen to serve.
     """
 
     cluster: config.Cluster
@@ -49,10 +56,18 @@ class GpuClusterArgs:
     runtime_drift: Mapping[str, str] = field(default_factory=dict)
     scheduling_drift: dict[str, str] = field(default_factory=dict)
     validation_drift: dict[str, str] = field(default_factory=dict)
+    presence_drift: str | None = None
+    groups: frozenset[str] = frozenset()
 
 
 def runtime_class(cluster: config.Cluster) -> str | None:
-    """RuntimeClass of pods that use GPUs; None where they need none."""
+    """RuntimeClass of pods that use GPUs; None where they need none.
+
+    gpu-manager mounts the driver's libraries itself and wants plain runc (gpu-manager#78); the DRA
+    driver hands devices over by CDI.
+    """
+    if cluster.platform in (config.Platform.GPU_MANAGER, config.Platform.DRA):
+        return None
     if cluster.runtime.default_runtime is config.DefaultRuntime.NVIDIA:
         return None
     return RUNTIME_CLASS
@@ -98,19 +113,27 @@ class GpuCluster(pulumi.ComponentResource):
         if cluster.guardrails is not None:
             guarded = GuardrailsArgs(cluster=cluster, guardrails=cluster.guardrails)
             Guardrails(f"{name}-guardrails", guarded, after())
-        platform: DevicePlugin | GpuOperator
+        before: list[pulumi.Resource] = [runtime, scheduling]
         platform_args = PlatformArgs(
             cluster=cluster, registry_credentials=args.registry_credentials
         )
+        if cluster.driver.managed_by_daemonset:
+            before.append(DriverInstaller(f"{name}-driver", platform_args, after(*before)))
+        platform: DevicePlugin | GpuOperator | GpuManager | DraDriver
         match cluster.platform:
             case config.Platform.DEVICE_PLUGIN:
                 chart = "nvidia-device-plugin"
-                platform = DevicePlugin(f"{name}-plugin", platform_args, after(runtime, scheduling))
+                platform = DevicePlugin(f"{name}-plugin", platform_args, after(*before))
             case config.Platform.GPU_OPERATOR:
                 chart = "gpu-operator"
-                platform = GpuOperator(
-                    f"{name}-operator", platform_args, after(runtime, scheduling)
-                )
+                platform = GpuOperator(f"{name}-operator", platform_args, after(*before))
+            case config.Platform.GPU_MANAGER:
+                chart = "gpu-manager"
+                platform = GpuManager(f"{name}-manager", platform_args, after(*before))
+            case config.Platform.DRA:
+                chart = "nvidia-dra-driver-gpu"
+                platform = DraDriver(f"{name}-dra", platform_args, after(*before))
+        checked = presence(platform, f"{name}-presence", cluster, args.presence_drift)
         validation = Validation(
             f"{name}-validation",
             ValidationArgs(
@@ -120,8 +143,19 @@ class GpuCluster(pulumi.ComponentResource):
                 registry_credentials=args.registry_credentials,
                 drift=args.validation_drift,
             ),
-            after(platform),
+            after(platform, checked),
         )
+        if cluster.monitoring is not None:
+            Monitoring(
+                f"{name}-monitoring",
+                MonitoringArgs(
+                    cluster=cluster,
+                    settings=cluster.monitoring,
+                    runtime_class=runtime_class(cluster),
+                    groups=args.groups,
+                ),
+                after(platform),
+            )
         self.nodes = validation.nodes
         self.charts = platform.version.apply(lambda version: {chart: version})
         self.register_outputs({"nodes": self.nodes, "charts": self.charts})

@@ -1,7 +1,8 @@
 """NVIDIA's GPU Operator by its chart.
 
-Owns its namespace, the release, and the custom resource definitions that came with it. Refuses to
-own the operands: the operator makes and removes them, and its transient labels are its own.
+Owns its namespace, the release, the custom resource definitions that came with it, and the labels
+that the operator leaves on nodes. Refuses to own the operands: the operator makes and removes them,
+and its transient labels are its own.
 """
 
 from __future__ import annotations
@@ -32,6 +33,19 @@ class GpuOperator(pulumi.ComponentResource):
         secrets = pull_secret(
             self, name, args.cluster, args.registry_credentials, space, operator.namespace
         )
+        labels = command.local.Command(
+            f"{name}-labels",
+            create=command_line("operator_labels", "note"),
+            delete=command_line("operator_labels", "remove"),
+            stdin=document(
+                {
+                    "context": args.cluster.kubernetes.context,
+                    "labels": chart.NODE_LABELS,
+                    "annotations": chart.NODE_ANNOTATIONS,
+                }
+            ),
+            opts=pulumi.ResourceOptions(parent=self),
+        )
         release(
             self,
             f"{name}-release",
@@ -40,7 +54,7 @@ class GpuOperator(pulumi.ComponentResource):
             version=operator.version,
             namespace_name=operator.namespace,
             values=chart.values(args.cluster, operator),
-            depends_on=[space, brought, *secrets],
+            depends_on=[space, brought, labels, *secrets],
         )
         self.version = pulumi.Output.from_input(operator.version)
         self.register_outputs({"version": self.version})

@@ -24,6 +24,7 @@ class Manifest(pulumi.CustomResource):
     """One object. Its provider comes from the options, or from its parent's."""
 
     metadata: pulumi.Output[Json]
+    spec: pulumi.Output[Json]
 
     def __init__(self, name: str, manifest: Json, opts: pulumi.ResourceOptions) -> None:
         kind = token(manifest["apiVersion"], manifest["kind"])

@@ -2,7 +2,8 @@
 
 Owns exactly the labels and taints that a pool declares, on the nodes that belong to it, under one
 field manager per pool. Refuses to own nodes: a node that is not in the cluster is an error, never
-a new Node object. Takes everything back when the pool or the stack goes.
+a new Node object. Leaves a pool to Node Feature Discovery where a rule stands for it. Takes
+everything back when the pool or the stack goes.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import config
 
 from .operation import command_line, document, repair
 from .pools import scheduling_document
+from .scheduling_classes import by_rule, declare
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,7 +46,10 @@ class NodeScheduling(pulumi.ComponentResource):
         self, name: str, args: NodeSchedulingArgs, opts: pulumi.ResourceOptions | None = None
     ) -> None:
         super().__init__(self.TYPE, name, None, opts)
+        declare(self, name, args.cluster, args.stack)
         for pool in args.cluster.pools:
+            if by_rule(args.cluster, pool):
+                continue
             line = command_line("scheduling", "apply")
             update, ignored = repair(line, args.drift.get(pool.name))
             command.local.Command(

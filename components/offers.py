@@ -5,9 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import config
+from config.cards import CORE, cores
 from config.device_plugin import CONFIG_LABEL
 from config.device_plugin_config import GPU
 from config.gpu_operator import OperatorPlugin
+
+#: Name of NVIDIA's DRA driver in ResourceSlices, and of its class of whole GPUs.
+DRA_DRIVER = "gpu.nvidia.com"
 
 
 @dataclass(frozen=True)
@@ -40,8 +44,16 @@ def offers(cluster: config.Cluster, pool: config.Pool) -> tuple[Offer, ...]:
 
     A MIG device is ``nvidia.com/gpu`` under the strategy ``single`` and
     ``nvidia.com/mig-<profile>`` under ``mixed``, with ``.`` for the ``+`` of a profile's attributes
-    (k8s-device-plugin v0.20.0, internal/rm and its README "MIG").
+    (k8s-device-plugin v0.20.0, internal/rm and its README "MIG"). gpu-manager offers 100 units a
+    card. Under `dra` there is no extended resource: the driver's name stands for the devices of its
+    ResourceSlices (`facts.nodes.with_devices`).
     """
+    match cluster.platform:
+        case config.Platform.GPU_MANAGER:
+            units = cores(pool.gpus_per_node)
+            return (Offer(CORE, units, units),)
+        case config.Platform.DRA:
+            return (Offer(DRA_DRIVER, pool.gpus_per_node, pool.gpus_per_node),)
     file = plugin_file(cluster, pool)
     strategy = file.flags.mig_strategy
     if cluster.platform is config.Platform.GPU_OPERATOR:

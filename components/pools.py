@@ -31,6 +31,10 @@ def _members(cluster: config.Cluster, pool: config.Pool) -> Json:
     return {**members, "selector": dict(pool.selector or {}), "count": pool.size}
 
 
+#: Label of a pool's nodes where objects of the platform select them.
+POOL_LABEL = "gpu-cluster/pool"
+
+
 def labels(cluster: config.Cluster, pool: config.Pool) -> dict[str, str]:
     """Labels of a pool's nodes: the declared ones, and what the platform needs to find them.
 
@@ -38,6 +42,8 @@ def labels(cluster: config.Cluster, pool: config.Pool) -> dict[str, str]:
     chart's default affinity asks for it (nvidia-device-plugin 0.20.0, values.yaml ``affinity``);
     and ``nvidia.com/mps.capable=true`` where MPS shares its GPUs, which else feature discovery
     sets. Under ``gpu-operator`` the layout that MIG manager applies. The operator sets the others.
+    The chart of ``dra`` asks for the same presence label (nvidia-dra-driver-gpu 25.12.0), and
+    gpu-manager's DaemonSet selects one of its own (tkestack/gpu-manager 8cd842e, gpu-manager.yaml).
     """
     declared = dict(pool.labels)
     if not pool.gpus_per_node:
@@ -52,27 +58,38 @@ def labels(cluster: config.Cluster, pool: config.Pool) -> dict[str, str]:
         case config.Platform.GPU_OPERATOR:
             if pool.mig:
                 declared[MIG_LABEL] = pool.name
+        case config.Platform.DRA:
+            declared.setdefault("nvidia.com/gpu.present", "true")
+        case config.Platform.GPU_MANAGER:
+            declared.setdefault("nvidia-device-enable", "enable")
+    if cluster.driver.managed_by_daemonset and pool.selector is None:
+        declared[POOL_LABEL] = pool.name
     return declared
 
 
-def taints(pool: config.Pool) -> list[dict[str, str]]:
-    """Taints of a pool's nodes as the API server writes them: no key with an empty value."""
+def plain_taints(taints: tuple[config.Taint, ...]) -> list[dict[str, str]]:
+    """Taints as the API server writes them: no key with an empty value."""
     return [
         {
             "key": taint.key,
             **({"value": taint.value} if taint.value else {}),
             "effect": str(taint.effect),
         }
-        for taint in pool.taints
+        for taint in taints
     ]
 
 
-def tolerations(pools: tuple[config.Pool, ...]) -> list[dict[str, str]]:
-    """One toleration for each taint of the pools, without repeats, in a stable order."""
+def tolerations(
+    pools: tuple[config.Pool, ...], *more: tuple[config.Taint, ...]
+) -> list[dict[str, str]]:
+    """One toleration for each taint of the pools, without repeats, in a stable order.
+
+    ``more``: taints of single nodes, which the platform's pods must tolerate, too.
+    """
     found = {
-        (taint["key"], taint.get("value", ""), taint["effect"])
-        for pool in pools
-        for taint in taints(pool)
+        (taint.key, taint.value, str(taint.effect))
+        for taints in (*(pool.taints for pool in pools), *more)
+        for taint in taints
     }
     return [
         {"key": key, "operator": "Equal", "value": value, "effect": effect}
@@ -80,6 +97,11 @@ def tolerations(pools: tuple[config.Pool, ...]) -> list[dict[str, str]]:
         else {"key": key, "operator": "Exists", "effect": effect}
         for key, value, effect in sorted(found)
     ]
+
+
+def node_taints(cluster: config.Cluster) -> tuple[config.Taint, ...]:
+    """Taints that single nodes have beside their pool's."""
+    return tuple(taint for node in cluster.scheduling.nodes.values() for taint in node.taints)
 
 
 def gpu_pools(cluster: config.Cluster) -> tuple[config.Pool, ...]:
@@ -119,11 +141,20 @@ def validated_pools(cluster: config.Cluster) -> tuple[config.Pool, ...]:
 
 def scheduling_document(cluster: config.Cluster, pool: config.Pool, stack: str) -> Json:
     """Input of ``operations.scheduling`` for one pool."""
+    by_itself = cluster.scheduling.nodes
     return {
         **_members(cluster, pool),
         "manager": manager(stack, pool),
         "labels": labels(cluster, pool),
-        "taints": taints(pool),
+        "taints": plain_taints(pool.taints),
+        "byItself": {
+            name: {
+                "labels": dict(by_itself[name].labels),
+                "taints": plain_taints(by_itself[name].taints),
+            }
+            for name in pool.node_names()
+            if name in by_itself
+        },
     }
 
 

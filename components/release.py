@@ -11,6 +11,7 @@ import pulumi_command as command
 import config
 
 from .charts.source import chart_arguments
+from .handover import other_releases
 from .leftovers import clearing
 from .manifest import Manifest, Release
 from .operation import command_line, document
@@ -78,6 +79,8 @@ def release(
         pulumi.ResourceOptions(
             parent=parent,
             depends_on=list(depends_on),
+            aliases=other_releases(chart),
+            delete_before_replace=True,
             hooks=clearing("release", cluster.kubernetes.context, name),
         ),
     )

@@ -18,17 +18,20 @@ import pulumi_command as command
 
 import config
 
+from .charts.dra_driver import claim_template
 from .leftovers import clearing
 from .manifest import Manifest
 from .offers import offers
 from .operation import command_line, document, parsed
-from .pools import SLACK, job_name, tolerations, validated_pools, validation_document
+from .pools import SLACK, job_name, node_taints, tolerations, validated_pools, validation_document
 from .pull_secret import pull_secret
 
 GATE = "gpu-cluster/pin"
 POOL = "gpu-cluster/validation"
 VALIDATES = "gpu-cluster/validates"
 DRIFT = "gpu-cluster/drift"
+#: Name of a validation pod's claim, under `dra`.
+CLAIM = "gpus"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,6 +53,17 @@ class ValidationArgs:
     drift: dict[str, str] = field(default_factory=dict)
 
 
+def resources(cluster: config.Cluster, pool: config.Pool) -> dict[str, Any]:
+    """What a validation pod asks for: all GPUs of one node, in the platform's own words.
+
+    Whole cards of gpu-manager need no memory beside them (tkestack/gpu-manager 8cd842e,
+    pkg/services/allocator/nvidia/allocator.go).
+    """
+    if cluster.platform is config.Platform.DRA:
+        return {"claims": [{"name": CLAIM}]}
+    return {"limits": {each.resource: str(each.ask) for each in offers(cluster, pool)}}
+
+
 def job_spec(
     cluster: config.Cluster, pool: config.Pool, runtime_class: str | None
 ) -> dict[str, Any]:
@@ -61,14 +75,12 @@ def job_spec(
         "automountServiceAccountToken": False,
         "restartPolicy": "Never",
         "schedulingGates": [{"name": GATE}],
-        "tolerations": tolerations((pool,)),
+        "tolerations": tolerations((pool,), node_taints(cluster)),
         "containers": [
             {
                 "name": "vectoradd",
                 "image": cluster.registry.rewritten(cluster.validation.image),
-                "resources": {
-                    "limits": {each.resource: str(each.ask) for each in offers(cluster, pool)}
-                },
+                "resources": resources(cluster, pool),
                 "securityContext": {
                     "allowPrivilegeEscalation": False,
                     "capabilities": {"drop": ["ALL"]},
@@ -79,7 +91,10 @@ def job_spec(
     }
     if cluster.registry.pull_secret:
         pod["imagePullSecrets"] = [{"name": cluster.registry.pull_secret}]
-    if runtime_class:
+    if cluster.platform is config.Platform.DRA:
+        template = {"name": CLAIM, "resourceClaimTemplateName": job_name(pool)}
+        pod["resourceClaims"] = [template]
+    elif runtime_class:
         pod["runtimeClassName"] = runtime_class
     return {
         "completionMode": "Indexed",
@@ -104,6 +119,9 @@ def fingerprint(cluster: config.Cluster, pool: config.Pool) -> str:
         str(cluster.platform),
         cluster.device_plugin.model_dump(mode="json") if cluster.device_plugin else None,
         cluster.gpu_operator.model_dump(mode="json") if cluster.gpu_operator else None,
+        cluster.gpu_manager.model_dump(mode="json"),
+        cluster.dra.model_dump(mode="json", include={"version", "namespace"}),
+        cluster.driver_installer.model_dump(mode="json"),
     ]
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:16]
 
@@ -152,6 +170,17 @@ class Validation(pulumi.ComponentResource):
         counts: list[pulumi.Output[list[dict[str, Any]]]] = []
         for pool in validated_pools(cluster):
             drift = args.drift.get(pool.name)
+            needed: list[pulumi.Resource] = [namespace]
+            if cluster.platform is config.Platform.DRA:
+                needed.append(
+                    Manifest(
+                        f"{name}-{pool.name}-claim",
+                        claim_template(
+                            job_name(pool), cluster.validation.namespace, pool.gpus_per_node
+                        ),
+                        pulumi.ResourceOptions(parent=self, depends_on=[namespace]),
+                    )
+                )
             path = f'spec.template.metadata.annotations["{DRIFT}"]'
             spec = job_spec(cluster, pool, args.runtime_class)
             spec["template"]["metadata"]["annotations"] = {
@@ -174,7 +203,7 @@ class Validation(pulumi.ComponentResource):
                 },
                 pulumi.ResourceOptions(
                     parent=self,
-                    depends_on=[namespace, *secrets],
+                    depends_on=[*needed, *secrets],
                     delete_before_replace=True,
                     ignore_changes=[] if drift else [path],
                     hooks=clearing("job", cluster.kubernetes.context, f"{name}-{pool.name}"),

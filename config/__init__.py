@@ -19,7 +19,10 @@ if TYPE_CHECKING:
     from config.device_plugin import DevicePlugin, Presence
     from config.device_plugin_config import DevicePluginConfig
     from config.device_plugin_flags import MigStrategy
+    from config.dra import Dra
     from config.driver import Driver, DriverSource, FabricManager, KernelModule
+    from config.driver_installer import DriverInstaller
+    from config.gpu_manager import GpuManager
     from config.gpu_operator import GpuOperator
     from config.guardrails import FailurePolicy, GuardrailMode, Guardrails, Quota
     from config.host import Host, Role
@@ -28,6 +31,7 @@ if TYPE_CHECKING:
     from config.kubernetes import Kubernetes
     from config.kubernetes_packages import Join, KubernetesPackages
     from config.loader import load
+    from config.monitoring import Monitoring
     from config.packages import Packages
     from config.platform import Platform
     from config.pool import Pool
@@ -37,6 +41,7 @@ if TYPE_CHECKING:
     from config.repository import Repositories, Repository, Signed
     from config.runfile import Runfile
     from config.runtime import DefaultRuntime, Engine, Runtime
+    from config.scheduling import Scheduling
     from config.ssh import Bastion, Ssh
     from config.stack_file import load_stack_file
     from config.system import Firewall, LimitItem, Selinux, System
@@ -93,6 +98,11 @@ _HOMES = {
     "System": "config.system",
     "Taint": "config.taint",
     "Validation": "config.validation",
+    "Dra": "config.dra",
+    "DriverInstaller": "config.driver_installer",
+    "GpuManager": "config.gpu_manager",
+    "Monitoring": "config.monitoring",
+    "Scheduling": "config.scheduling",
     "load": "config.loader",
     "load_stack_file": "config.stack_file",
     "origins": "config.inventory",
@@ -108,13 +118,16 @@ __all__ = [
     "DefaultRuntime",
     "DevicePlugin",
     "DevicePluginConfig",
+    "Dra",
     "Driver",
+    "DriverInstaller",
     "DriverSource",
     "Effect",
     "Engine",
     "FabricManager",
     "FailurePolicy",
     "Firewall",
+    "GpuManager",
     "GpuOperator",
     "GuardrailMode",
     "Guardrails",
@@ -127,6 +140,7 @@ __all__ = [
     "KubernetesPackages",
     "LimitItem",
     "MigStrategy",
+    "Monitoring",
     "Packages",
     "Platform",
     "Pool",
@@ -141,6 +155,7 @@ __all__ = [
     "Role",
     "Runfile",
     "Runtime",
+    "Scheduling",
     "Selinux",
     "Signed",
     "Ssh",

@@ -10,10 +10,14 @@ from pydantic_core import PydanticCustomError
 
 from config.advice import advice
 from config.charts import Charts
+from config.cross import SECTIONS as CROSS_SECTIONS
 from config.cross import Parts, problems
 from config.cuda import Cuda
 from config.device_plugin import DevicePlugin
+from config.dra import Dra
 from config.driver import Driver
+from config.driver_installer import DriverInstaller
+from config.gpu_manager import GpuManager
 from config.gpu_operator import GpuOperator
 from config.guardrails import Guardrails
 from config.host import Host, Role
@@ -22,6 +26,7 @@ from config.kernel import Kernel
 from config.kubernetes import Kubernetes
 from config.kubernetes_packages import KubernetesPackages
 from config.model import Model
+from config.monitoring import Monitoring
 from config.packages import Packages
 from config.platform import Platform
 from config.pool import Pool
@@ -29,6 +34,7 @@ from config.problem import Problem
 from config.reboot import Reboot
 from config.registry import Registry
 from config.runtime import Runtime
+from config.scheduling import Scheduling
 from config.ssh import Ssh
 from config.system import System
 from config.validation import Validation
@@ -64,13 +70,26 @@ class Cluster(Model):
     )
     reboot: Reboot = Field(default=Reboot(), description="a mapping with when")
     platform: Platform = Field(
-        description="device-plugin or gpu-operator", examples=["device-plugin"]
+        description="device-plugin, gpu-operator, gpu-manager or dra", examples=["device-plugin"]
     )
     device_plugin: DevicePlugin = Field(
         default=DevicePlugin(), description="a mapping: the device plugin's chart"
     )
     gpu_operator: GpuOperator = Field(
         default=GpuOperator(), description="a mapping: the GPU Operator's chart"
+    )
+    gpu_manager: GpuManager = Field(
+        default=GpuManager(), description="a mapping: TKEStack's gpu-manager"
+    )
+    dra: Dra = Field(default=Dra(), description="a mapping: the DRA driver's chart and claims")
+    driver_installer: DriverInstaller = Field(
+        default=DriverInstaller(), description="a mapping: the driver by DaemonSet"
+    )
+    scheduling: Scheduling = Field(
+        default=Scheduling(), description="a mapping: nodes by themselves, priorities, limits"
+    )
+    monitoring: Monitoring | None = Field(
+        default=None, description="a mapping: metrics, alerts and a dashboard"
     )
     validation: Validation = Field(
         default=Validation(), description="a mapping: the validation pods"
@@ -98,6 +117,7 @@ class Cluster(Model):
             device_plugin=self.device_plugin,
             gpu_operator=self.gpu_operator,
             given=frozenset(fields[name].alias or name for name in self.model_fields_set),
+            sections={name: getattr(self, name) for name in CROSS_SECTIONS},
         )
         if found := tuple(problems(parts)):
             raise PydanticCustomError(

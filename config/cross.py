@@ -6,28 +6,44 @@ They run over whatever could be read, so that a mistake in one pool does not hid
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TypeVar
 
 from config.address import canonical
 from config.device_plugin import DevicePlugin
+from config.dra import Dra
 from config.driver import Driver
+from config.driver_installer import DriverInstaller
 from config.gpu_operator import GpuOperator
 from config.host import Host, Role
+from config.model import Model
 from config.platform import Platform
 from config.pool import Pool
 from config.problem import Location, Problem, problem, show
 from config.runtime import Runtime
+from config.scheduling import NodeFeatures, Scheduling
 
 _SECTION_OF = {
     Platform.DEVICE_PLUGIN: ("devicePlugin", "device-plugin"),
     Platform.GPU_OPERATOR: ("gpuOperator", "gpu-operator"),
+    Platform.GPU_MANAGER: ("gpuManager", "gpu-manager"),
+    Platform.DRA: ("dra", "dra"),
+}
+
+#: Labels that Node Feature Discovery makes from features.
+NFD_PREFIX = "feature.node.kubernetes.io/"
+
+#: Sections whose rules also need the pools, by their names in `Cluster`.
+SECTIONS: Mapping[str, type[Model]] = {
+    "dra": Dra,
+    "driver_installer": DriverInstaller,
+    "scheduling": Scheduling,
 }
 
 
 @dataclass(frozen=True)
 class Parts:
-    """The valid parts of a document. `complete`: no pool was refused."""
+    """The valid parts of a document. `complete`: no pool was refused; `sections`: `SECTIONS`."""
 
     pools: Mapping[int, Pool]
     hosts: Mapping[int, Host]
@@ -38,6 +54,7 @@ class Parts:
     runtime: Runtime | None = None
     device_plugin: DevicePlugin | None = None
     gpu_operator: GpuOperator | None = None
+    sections: Mapping[str, Model] = field(default_factory=dict)
 
 
 def problems(parts: Parts) -> Iterator[Problem]:
@@ -46,6 +63,7 @@ def problems(parts: Parts) -> Iterator[Problem]:
     yield from _hosts(parts)
     yield from _membership(parts)
     yield from _platform(parts)
+    yield from _sections(parts)
     from config import device_plugin_rules, gpu_operator_rules  # they know these parts
 
     yield from device_plugin_rules.problems(parts)
@@ -148,6 +166,91 @@ def _platform(parts: Parts) -> Iterator[Problem]:
             "driver source operator only with platform gpu-operator",
             'write "source: preinstalled", or "platform: gpu-operator"',
         )
+    by_daemonset = parts.driver is not None and parts.driver.managed_by_daemonset
+    if by_daemonset and parts.platform is Platform.GPU_OPERATOR:
+        yield problem(
+            ("driver", "source"),
+            "daemonset with platform gpu-operator",
+            "one that brings the driver: the operator has a driver container of its own",
+            'write "source: operator"',
+        )
+    if "driverInstaller" in parts.given and parts.driver is not None and not by_daemonset:
+        yield problem(
+            ("driverInstaller",),
+            f"a section driverInstaller with driver.source {parts.driver.source}",
+            "driverInstaller only with driver.source daemonset",
+            'remove driverInstaller, or write "source: daemonset"',
+        )
+
+
+def _sections(parts: Parts) -> Iterator[Problem]:
+    """Names of pools and nodes in other sections, and what only one platform can do."""
+    pools = {pool.name: pool for pool in parts.pools.values()}
+    dra, installer = parts.sections.get("dra"), parts.sections.get("driver_installer")
+    named: list[tuple[Location, str]] = []
+    if isinstance(dra, Dra):
+        named += [(("dra", "selectors", name), name) for name in dra.selectors]
+    if isinstance(installer, DriverInstaller):
+        named += [(("driverInstaller", "pools", name), name) for name in installer.pools]
+    for location, name in named:
+        if name not in pools and parts.complete:
+            known = ", ".join(pools)
+            yield problem(location, f"pool {show(name)}", f"one of {known}", "correct the name")
+    driver = parts.driver
+    if (
+        driver is not None
+        and driver.managed_by_daemonset
+        and isinstance(installer, DriverInstaller)
+    ):
+        for name, pool in pools.items():
+            if pool.gpus_per_node and installer.version_of(name, driver.version) is None:
+                yield problem(
+                    ("driver", "version"),
+                    f"no driver version for pool {name}",
+                    "the version that the installer downloads",
+                    'write "version: 595.91.07", or one below driverInstaller.pools',
+                )
+    scheduling = parts.sections.get("scheduling")
+    if isinstance(scheduling, Scheduling):
+        yield from _scheduling(scheduling, parts)
+
+
+def _scheduling(scheduling: Scheduling, parts: Parts) -> Iterator[Problem]:
+    nodes = {name for pool in parts.pools.values() for name in pool.node_names()}
+    for name in scheduling.nodes:
+        if name not in nodes and parts.complete:
+            yield problem(
+                ("scheduling", "nodes", name),
+                f"node {show(name)}, which no pool names",
+                "a node of a pool that names its nodes",
+                "add it to `nodes` of its pool, or take it out here",
+            )
+    by_rule = scheduling.node_features is NodeFeatures.RULE
+    for i, pool in parts.pools.items():
+        strange = [key for key in pool.selector or {} if not key.startswith(NFD_PREFIX)]
+        if by_rule and strange:
+            yield problem(
+                ("pools", i, "selector", strange[0]),
+                f"the label {strange[0]} with scheduling.nodeFeatures rule",
+                f"labels of Node Feature Discovery ({NFD_PREFIX}…), which a rule can match",
+                'select by such a label, or write "nodeFeatures: program"',
+            )
+    if scheduling.limits and parts.platform is Platform.DRA:
+        yield problem(
+            ("scheduling", "limits"),
+            "limits with platform dra",
+            "none: a LimitRange counts extended resources, and claims are none",
+            "remove limits; a ResourceQuota can count claims",
+        )
+        return
+    for i, limit in enumerate(scheduling.limits):
+        if limit.max_cards % 1 and parts.platform not in (None, Platform.GPU_MANAGER):
+            yield problem(
+                ("scheduling", "limits", i, "maxCards"),
+                f"{limit.max_cards:g} with platform {parts.platform}",
+                "whole cards: only gpu-manager shares one",
+                'write "maxCards: 1", or "platform: gpu-manager"',
+            )
 
 
 _Key = TypeVar("_Key")

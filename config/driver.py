@@ -156,3 +156,8 @@ class Driver(Model):
     def by_preparation(self) -> bool:
         """Whether the preparation of a host installs the driver."""
         return self.source in (DriverSource.PACKAGE, DriverSource.RUNFILE)
+
+    @property
+    def managed_by_daemonset(self) -> bool:
+        """Whether an installer in a DaemonSet brings the driver."""
+        return self.source is DriverSource.DAEMONSET

@@ -6,9 +6,10 @@ from collections.abc import Iterator, Mapping
 from typing import Any, TypeVar
 
 from pydantic import ValidationError
+from pydantic.alias_generators import to_camel
 
 from config.cluster import Cluster, with_derived_defaults
-from config.cross import Parts
+from config.cross import SECTIONS, Parts
 from config.cross import problems as cross_problems
 from config.device_plugin import DevicePlugin
 from config.driver import Driver
@@ -64,6 +65,11 @@ def _parts(document: Mapping[str, Any]) -> Parts:
         gpu_operator=_one(GpuOperator, document.get("gpuOperator", {})),
         given=frozenset(document),
         complete=isinstance(declared, list | tuple) and len(pools) == len(declared),
+        sections={
+            name: section
+            for name, model in SECTIONS.items()
+            if (section := _one(model, document.get(to_camel(name), {}))) is not None
+        },
     )
 
 

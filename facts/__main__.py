@@ -41,7 +41,13 @@ async def look(request: Json) -> Json:
     if HOSTS_ONLY:
         return {"cluster": NO_CLUSTER, "hosts": await hosts(request)}
     seen, hosts_seen = await asyncio.gather(
-        cluster.observe(request["context"], request["scheduling"], request["validation"]),
+        cluster.observe(
+            request["context"],
+            request["scheduling"],
+            request["validation"],
+            request["presence"],
+            request["endpoints"],
+        ),
         hosts(request),
     )
     return {"cluster": seen, "hosts": hosts_seen}

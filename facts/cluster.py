@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from .api import Client, ClusterError, Json, Refused, connect
-from .nodes import CORDONED, gpus, managed_by, pool_members
+from .nodes import CORDONED, gpus, managed_by, pool_members, wanted_of, with_devices
+from .presence import lacking, released
+from .surroundings import surroundings
 
 VALIDATED = "gpu-cluster/validated"
 
@@ -30,21 +32,22 @@ def scheduling_drift(members: list[Json], document: Json) -> str | None:
     for node in members:
         name = node["metadata"]["name"]
         labels = node["metadata"].get("labels", {})
-        for key, value in document["labels"].items():
+        wanted_labels, wanted_taints = wanted_of(document, name)
+        for key, value in wanted_labels.items():
             if labels.get(key) != value:
                 findings.setdefault(f"label {key} is {labels.get(key)!r}", []).append(name)
         taints = {
             (taint["key"], taint.get("value", ""), taint["effect"])
             for taint in node["spec"].get("taints") or []
         }
-        for taint in document["taints"]:
+        for taint in wanted_taints:
             if (taint["key"], taint.get("value", ""), taint["effect"]) not in taints:
                 findings.setdefault(f"taint {taint['key']} is missing", []).append(name)
     return "; ".join(f"{what} on {_some(names)}" for what, names in findings.items()) or None
 
 
 def validation_drift(members: list[Json], document: Json, job: Json | None) -> str | None:
-    """Why no validation Job stands for the pool's nodes; None where one does."""
+    """Why no validation Job stands for the pool\'s nodes; None where one does."""
     if job is None:
         return "no validation Job in the cluster"
     if not job["metadata"].get("annotations", {}).get(VALIDATED):
@@ -69,6 +72,15 @@ async def _job(client: Client, document: Json) -> Json | None:
     return job
 
 
+async def _missing(client: Client, document: Json) -> str:
+    """What an installed platform lacks; empty where nothing is missing or none is installed."""
+    release = document["release"]
+    if await released(client, release["name"], release["namespace"]) is None:
+        return ""
+    missing = _some([str(item) for item in await lacking(client, document)])
+    return f"missing: {missing}" if missing else ""
+
+
 async def nodes_by_name(context: str) -> dict[str, Json]:
     """Node objects by name.
 
@@ -79,25 +91,36 @@ async def nodes_by_name(context: str) -> dict[str, Json]:
         return {node["metadata"]["name"]: node for node in await client.list("nodes")}
 
 
-async def observe(context: str, scheduling: list[Json], validation: list[Json]) -> Json:
-    """Looks once at nodes and validation Jobs.
+async def observe(
+    context: str,
+    scheduling: list[Json],
+    validation: list[Json],
+    presence: Json,
+    endpoints: list[str],
+) -> Json:
+    """Looks once at nodes, validation Jobs, and what else is in the cluster.
 
     Args:
         context: context of the kubeconfig.
         scheduling: one document per pool, the input of ``operations.scheduling``.
         validation: one document per pool with GPUs, the input of ``operations.validation``.
+        presence: the input of ``operations.presence``.
+        endpoints: ``host:port`` that nodes need.
 
     Returns:
         ``reached``, ``unreachable`` (why not), ``problems`` (texts that must stop the run),
-        ``scheduling`` and ``validation``: findings by pool; ``cordoned``: nodes that a run of this
-        program cordoned and did not give back.
+        ``scheduling`` and ``validation``: findings by pool; ``presence``: under ``platform``, what
+        is missing of it; ``surroundings``: what `facts.platform.judge` judges; ``members``: labels
+        of each pool's nodes; ``cordoned``: nodes that a run of this program cordoned and did not
+        give back.
     """
-    found: Json = {"reached": False, "problems": [], "scheduling": {}, "validation": {}}
-    found["cordoned"] = []
+    found: Json = {"reached": False, "problems": [], "cordoned": []}
+    found |= {"scheduling": {}, "validation": {}, "presence": {}}
     try:
         async with connect(context) as client:
-            nodes = await client.list("nodes")
+            nodes = await with_devices(client, await client.list("nodes"), validation)
             found["reached"] = True
+            found["surroundings"] = await surroundings(client, nodes, endpoints)
             found["cordoned"] = [
                 node["metadata"]["name"]
                 for node in nodes
@@ -114,6 +137,13 @@ async def observe(context: str, scheduling: list[Json], validation: list[Json]) 
                 finding = scheduling_drift(members[pool], document)
                 if finding:
                     found["scheduling"][pool] = finding
+            found["members"] = {
+                pool: [node["metadata"].get("labels", {}) for node in each]
+                for pool, each in members.items()
+            }
+            missing = await _missing(client, presence)
+            if missing:
+                found["presence"]["platform"] = missing
             for document in validation:
                 pool = document["pool"]
                 if pool in members:

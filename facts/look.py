@@ -17,6 +17,8 @@ from typing import TYPE_CHECKING, Any
 from .driver_container import judge_all
 from .host_facts import HostFacts, drift, reboot
 from .kernels import unequal
+from .platform import guests
+from .platform import judge as judge_platform
 from .preflight import judge
 
 if TYPE_CHECKING:
@@ -42,6 +44,8 @@ class Found:
         reboot: by host, why it must be rebooted, or its node given back; with the host's time.
         scheduling: by pool, what its nodes lack.
         validation: by pool, why its last validation no longer holds.
+        presence: under ``platform``, which of its objects are missing.
+        groups: API groups that the cluster serves; empty where it was not seen.
     """
 
     unreachable: str = ""
@@ -53,6 +57,14 @@ class Found:
     reboot: dict[str, str] = field(default_factory=dict)
     scheduling: dict[str, str] = field(default_factory=dict)
     validation: dict[str, str] = field(default_factory=dict)
+    presence: dict[str, str] = field(default_factory=dict)
+    groups: frozenset[str] = frozenset()
+
+
+def endpoints(cluster: config.Cluster) -> list[str]:
+    """Addresses (``host:port``) that the platform's nodes need."""
+    declared = guests(cluster)
+    return sorted(declared.endpoints.values()) if declared else []
 
 
 class Extent(StrEnum):
@@ -129,6 +141,10 @@ class Look:
                 for finding in judge(host, facts[host.name], declared.of(host)):
                     said[finding.severity].append(str(finding))
         said["error"] += [str(each) for each in judge_all(declared, facts)]
+        if "surroundings" in cluster:
+            members = cluster["members"]
+            for each in judge_platform(declared, cluster["surroundings"], members, facts):
+                said[each.severity].append(str(each))
         changed = {
             phase: {name: text for name, each in facts.items() if (text := drift(each, phase))}
             for phase in ("prepare", "runtime")
@@ -148,6 +164,8 @@ class Look:
             },
             scheduling=cluster["scheduling"],
             validation=cluster["validation"],
+            presence=cluster["presence"],
+            groups=frozenset(cluster.get("surroundings", {}).get("groups", {})),
         )
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from .api import ClusterError, Json
+from .api import Client, ClusterError, Json
 
 GPU = "nvidia.com/gpu"
+#: NVIDIA's DRA driver: its devices are in ResourceSlices, not in the node's status.
+DRA_DRIVER = "gpu.nvidia.com"
 SIMULATED = "kwok.x-k8s.io/node"
 CORDONED = "gpu-cluster/cordoned"
 """Annotation of a node that this program cordoned for a reboot."""
@@ -49,6 +51,14 @@ def pool_members(nodes: list[Json], pool: Json) -> list[Json]:
     return sorted(members, key=lambda node: str(node["metadata"]["name"]))
 
 
+def wanted_of(document: Json, name: str) -> tuple[dict[str, str], list[Json]]:
+    """Labels and taints that a node of a pool shall have: the pool's, and its own before them."""
+    own = document.get("byItself", {}).get(name, {"labels": {}, "taints": []})
+    pairs = {(taint["key"], taint["effect"]) for taint in own["taints"]}
+    shared = [taint for taint in document["taints"] if (taint["key"], taint["effect"]) not in pairs]
+    return {**document["labels"], **own["labels"]}, [*shared, *own["taints"]]
+
+
 def managed_by(node: Json, manager: str) -> bool:
     """Whether a field manager holds something of the node by server-side apply."""
     return any(
@@ -60,6 +70,43 @@ def managed_by(node: Json, manager: str) -> bool:
 def gpus(node: Json, kind: str = "allocatable", resource: str = GPU) -> int:
     """GPUs in a node's ``capacity`` or ``allocatable``; 0 where the resource is absent."""
     return int(node.get("status", {}).get(kind, {}).get(resource, "0"))
+
+
+def _with(node: Json, resource: str, specs: list[Json]) -> Json:
+    newest = max((spec["pool"]["generation"] for spec in specs), default=0)
+    devices = [
+        device
+        for spec in specs
+        if spec["pool"]["generation"] == newest
+        for device in spec.get("devices") or []
+        if device.get("attributes", {}).get("type", {}).get("string") == "gpu"
+    ]
+    healthy = [device for device in devices if not device.get("taints")]
+    status = dict(node.get("status", {}))
+    for kind, found in (("capacity", devices), ("allocatable", healthy)):
+        status[kind] = {**status.get(kind, {}), resource: str(len(found))}
+    return {**node, "status": status}
+
+
+def count_devices(nodes: list[Json], slices: list[Json], driver: str) -> list[Json]:
+    """The nodes with a DRA driver's whole GPUs beside their extended resources.
+
+    They are counted under the driver's name: as ``capacity`` all, as ``allocatable`` those without
+    a taint. Of each node the newest generation of slices holds (resource.k8s.io/v1, ResourcePool).
+    """
+    by_node: dict[str, list[Json]] = {}
+    for each in slices:
+        if each["spec"]["driver"] == driver:
+            by_node.setdefault(each["spec"].get("nodeName", ""), []).append(each["spec"])
+    return [_with(node, driver, by_node.get(node["metadata"]["name"], [])) for node in nodes]
+
+
+async def with_devices(client: Client, nodes: list[Json], documents: list[Json]) -> list[Json]:
+    """The nodes as `count_devices` gives them, where a document counts DRA devices."""
+    if not any(DRA_DRIVER in document["resources"] for document in documents):
+        return nodes
+    slices = await client.list("resourceslices", base="/apis/resource.k8s.io")
+    return count_devices(nodes, slices, DRA_DRIVER)
 
 
 def simulated(node: Json) -> bool:

@@ -1,4 +1,6 @@
-"""Clears what a killed run left and a new create would stumble over: ``release`` and ``job``.
+"""Clears what a new create would stumble over: ``release`` and ``job``.
+
+That is what a killed run left, and what another platform's release leaves for a moment.
 
 Input: ``context`` and ``inputs``, the inputs of the resource about to be created.
 """
@@ -6,28 +8,27 @@ Input: ``context`` and ``inputs``, the inputs of the resource about to be create
 from __future__ import annotations
 
 import asyncio
-import base64
-import gzip
-import json
 import time
 from typing import Any
 
 from facts.api import Client, ClusterError, Json, Refused, connect
+from facts.presence import decode_release
 
 from ._program import main
 
 #: Seconds to wait until a removed Job is gone.
 GONE = 60
+#: Seconds to wait until the pods of another platform are gone: their grace period is 30.
+OTHERS_GONE = 90
 
-
-def decode_release(secret: Json) -> Json:
-    """The release that Helm keeps in a Secret: gzipped JSON, base64 inside the Secret's own base64.
-
-    Source: helm.sh/helm/v3 pkg/storage/driver/util.go, ``decodeRelease``.
-    """
-    data = base64.b64decode(base64.b64decode(secret["data"]["release"]))
-    release: Json = json.loads(gzip.decompress(data))
-    return release
+#: What gives GPUs out, by release: labels of its pods (the charts' templates; for the operator
+#: gpu-operator v26.7.0, assets/state-device-plugin).
+SERVERS = {
+    "nvidia-device-plugin": "app.kubernetes.io/name=nvidia-device-plugin",
+    "gpu-operator": "app=nvidia-device-plugin-daemonset",
+    "gpu-manager": "name=gpu-manager-ds",
+    "nvidia-dra-driver-gpu": "nvidia-dra-driver-gpu-component=kubelet-plugin",
+}
 
 
 def same_values(recorded: Any, wanted: Any) -> bool:
@@ -44,17 +45,21 @@ def same_values(recorded: Any, wanted: Any) -> bool:
 
 
 async def release(document: Json) -> Json:
-    """Removes Helm's record of an unfinished or unknown release with our chart and values.
+    """Waits until no other platform serves GPUs, and removes a record that nobody knows.
+
+    A record is Helm's, of an unfinished or unknown release with our chart and values.
 
     The objects stay: they carry Helm's ownership marks of the same release, so the install that
     follows takes them over.
 
     Raises:
-        ClusterError: a release of that name that is not ours.
+        ClusterError: a release of that name that is not ours, or pods of another platform that
+            stay.
     """
     inputs = document["inputs"]
     name, namespace = inputs["name"], inputs["namespace"]
     async with connect(document["context"]) as client:
+        await _others_gone(client, name)
         records = await client.list(
             f"namespaces/{namespace}/secrets", labelSelector=f"owner=helm,name={name}"
         )
@@ -71,6 +76,34 @@ async def release(document: Json) -> Json:
         for record in records:
             await _delete(client, f"namespaces/{namespace}/secrets/{record['metadata']['name']}")
     return {"removed": [f"record of release {namespace}/{name}"]}
+
+
+async def _others_gone(client: Client, name: str) -> None:
+    """Waits for the last pods of another platform: two at once give the same GPU out twice."""
+    if name not in SERVERS:
+        return
+    deadline = time.monotonic() + OTHERS_GONE
+    while True:
+        # Pods of a DaemonSet that is still there belong to somebody else's, on nodes of its own:
+        # the look has judged it.
+        sets = await client.list("daemonsets", base="/apis/apps")
+        living = {each["metadata"]["uid"] for each in sets}
+        pods = [
+            f"{pod['metadata']['namespace']}/{pod['metadata']['name']}"
+            for other, selector in SERVERS.items()
+            if other != name
+            for pod in await client.list("pods", labelSelector=selector)
+            if not living & {owner["uid"] for owner in pod["metadata"].get("ownerReferences", [])}
+        ]
+        if not pods:
+            return
+        if time.monotonic() > deadline:
+            raise ClusterError(
+                f"release {name}: found {len(pods)} pods of another platform, first {pods[0]}; "
+                f"wanted: none after {OTHERS_GONE} s; cure: see what holds them (`kubectl get pod "
+                "-o yaml`), then run again"
+            )
+        await asyncio.sleep(0.5)
 
 
 async def job(document: Json) -> Json:

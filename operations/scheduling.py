@@ -9,7 +9,8 @@ drop the taints of others, so taints are added one by one under a resourceVersio
 does, and remembered in the annotation `RECORD`.
 
 Input: ``context``, ``manager``, ``pool``, ``nodes`` (names) or ``selector`` (labels) with
-``count``, ``labels``, ``taints`` (``key``, ``value``, ``effect``).
+``count``, ``labels``, ``taints`` (``key``, ``value``, ``effect``) and ``byItself``, labels and
+taints of single nodes by name.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from __future__ import annotations
 import json
 
 from facts.api import APPLY, JSON_PATCH, Client, ClusterError, Json, Refused, connect, gather
-from facts.nodes import managed_by, pool_members
+from facts.nodes import managed_by, pool_members, wanted_of
 
 from ._program import main
 
@@ -121,8 +122,7 @@ async def _apply_metadata(client: Client, node: Json, metadata: Json, manager: s
 
 
 async def _settle(client: Client, node: Json, document: Json) -> bool:
-    labels: dict[str, str] = document["labels"]
-    taints: list[Json] = document["taints"]
+    labels, taints = wanted_of(document, node["metadata"]["name"])
     manager: str = document["manager"]
     try:
         written = await _write_taints(client, node, taints, manager)

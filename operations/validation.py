@@ -18,7 +18,7 @@ import time
 from dataclasses import dataclass
 
 from facts.api import APPLY, JSON_PATCH, Client, ClusterError, Json, Refused, connect, gather
-from facts.nodes import GPU, pool_members, simulated
+from facts.nodes import GPU, pool_members, simulated, with_devices
 from facts.nodes import gpus as offered
 
 from ._program import main
@@ -244,7 +244,8 @@ async def count(document: Json) -> Json:
         already = (await counting.job())["metadata"].get("annotations", {}).get(VALIDATED)
         if not already:
             await counting.wait()
-        members = pool_members(await client.list("nodes"), document)
+        nodes = await with_devices(client, await client.list("nodes"), [document])
+        members = pool_members(nodes, document)
         short = {
             node["metadata"]["name"]: shortfall(node, declared, document["resources"])
             for node in members
@@ -256,7 +257,7 @@ async def count(document: Json) -> Json:
             await counting.clean()
     return {
         "pool": document["pool"],
-        "resource": GPU,
+        "resources": document["resources"],
         "nodes": [
             {
                 "name": node["metadata"]["name"],

@@ -6,16 +6,21 @@ separated by commas.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from simulator import marks
 
 DRIVER_MISSING = "driver-missing"
 RUNTIME_NOT_CONFIGURED = "runtime-not-configured"
 UNHEALTHY_GPUS = "unhealthy-gpus"
 VALIDATION_FAILS = "validation-fails"
 VALIDATION_SILENT = "validation-silent"
+DRIVER_ALREADY_LOADED = "driver-already-loaded"
 
 NAMES = (
     DRIVER_MISSING,
+    DRIVER_ALREADY_LOADED,
     RUNTIME_NOT_CONFIGURED,
     f"{UNHEALTHY_GPUS}=K",
     VALIDATION_FAILS,
@@ -39,6 +44,12 @@ RUNTIME_NOT_CONFIGURED_MESSAGE = (
     'failed to get sandbox runtime: no runtime for "nvidia" is configured'
 )
 
+#: What an installer's log ends with where the host has loaded a driver itself (document 003,
+#: "Error 1", of nvidia-driver-installer).
+ALREADY_LOADED_MESSAGE = (
+    "An NVIDIA kernel module 'nvidia' appears to already be loaded in your kernel."
+)
+
 #: What the device plugin logs for a GPU that it withdraws (NVIDIA/k8s-device-plugin v0.20.0,
 #: internal/rm/health.go). Xid 79 is "GPU has fallen off the bus" (NVIDIA "XID Errors").
 UNHEALTHY_MESSAGE = "XidCriticalError: Xid=79 on Device={device}; marking device as unhealthy."
@@ -57,6 +68,7 @@ class Faults:
     """
 
     driver_missing: bool = False
+    driver_already_loaded: bool = False
     runtime_not_configured: bool = False
     unhealthy: int = 0
     validation_fails: bool = False
@@ -101,3 +113,13 @@ def unhealthy_message(count: int) -> str:
     return " ".join(
         UNHEALTHY_MESSAGE.format(device=f"GPU-simulated-{index}") for index in range(count)
     )
+
+
+def of_node(annotations: Mapping[str, str]) -> Faults:
+    """The faults of a node; one that waits for its driver's installer has no driver."""
+    try:
+        found = parse(annotations.get(marks.FAULT, ""))
+    except FaultError as error:
+        found = Faults(unknown=str(error))  # a typing error must not pass as healthy
+    waits = marks.DRIVER_WANTED in annotations and marks.DRIVER_LOADED not in annotations
+    return replace(found, driver_missing=True) if waits else found

@@ -26,12 +26,20 @@ FAULT_MESSAGE = f"{PREFIX}/fault-message"
 #: On a node: labels that the simulator gave it, as JSON, so that stale ones can be taken back.
 DECLARED = f"{PREFIX}/declared"
 
+#: On a node: it has no driver until an installer's pod has brought one.
+DRIVER_WANTED = f"{PREFIX}/driver-wanted"
+#: On a node: version of the driver that an installer's pod loaded; set by the controller.
+DRIVER_LOADED = f"{PREFIX}/driver-loaded"
+
+#: On a node: labels and taints that the simulated Node Feature Discovery set, as JSON.
+RULED = f"{PREFIX}/ruled"
+
 #: On a pod: what the controller decided, read by the kwok stages.
 OUTCOME = f"{PREFIX}/outcome"
 #: On a pod: the message of the component that fails.
 MESSAGE = f"{PREFIX}/message"
 
-#: On a DaemonSet: made by the simulated operator.
+#: On a DaemonSet or a ResourceSlice: made by the simulator.
 SIMULATED_OPERAND = f"{PREFIX}/simulated"
 
 #: The resource that the device plugin advertises.

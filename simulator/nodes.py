@@ -21,12 +21,17 @@ CPU_SERVER = {"cpu": "32", "memory": "128Gi", "ephemeral-storage": "500Gi", "pod
 
 @dataclass(frozen=True)
 class NodeSpec:
-    """One simulated node. ``gpus``: what it would have; ``host``: the SSH host standing for it."""
+    """One simulated node.
+
+    ``gpus``: what it would have; ``host``: the SSH host standing for it; ``driver``: whether it
+    has one from the start, or waits for an installer's pod.
+    """
 
     name: str
     gpus: int = 0
     host: str | None = None
     control_plane: bool = False
+    driver: bool = True
     labels: dict[str, str] = field(default_factory=dict)
 
 
@@ -47,6 +52,7 @@ def node_specs(cluster: Cluster) -> tuple[NodeSpec, ...]:
             specs[name] = NodeSpec(
                 name=name,
                 gpus=pool.gpus_per_node,
+                driver=not cluster.driver.managed_by_daemonset,
                 host=host.name if host else None,
                 labels=dict(pool.selector or {}),
             )
@@ -75,6 +81,8 @@ def manifest(spec: NodeSpec) -> Json:
         labels["feature.node.kubernetes.io/pci-10de.present"] = "true"
         annotations[marks.GPUS] = str(spec.gpus)
         annotations[marks.PREPARED] = "host" if spec.host else "assumed"
+        if not spec.driver:
+            annotations[marks.DRIVER_WANTED] = "true"
     if spec.host:
         annotations[marks.HOST] = spec.host
     annotations[marks.DECLARED] = json.dumps(labels, sort_keys=True, separators=(",", ":"))
@@ -96,7 +104,7 @@ def difference(wanted: Json, found: Json) -> Json | None:
     annotations = found["metadata"].get("annotations") or {}
     before: dict[str, str] = json.loads(annotations.get(marks.DECLARED, "{}"))
     labels |= {key: None for key in before if key not in wanted["metadata"]["labels"]}
-    ours = (marks.GPUS, marks.PREPARED, marks.HOST)
+    ours = (marks.GPUS, marks.PREPARED, marks.HOST, marks.DRIVER_WANTED)
     notes = _changed(wanted["metadata"]["annotations"], annotations)
     notes |= {
         key: None

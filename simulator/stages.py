@@ -19,6 +19,11 @@ Json = dict[str, Any]
 PLUGIN_NAME = "nvidia-device-plugin"
 OPERATOR_PLUGIN_APP = "nvidia-device-plugin-daemonset"
 
+#: Pods of gpu-manager, of the DRA driver and of the driver's installer wait for it, too.
+MANAGER_KEY, MANAGER = "name", "gpu-manager-ds"
+DRA_KEY, DRA = "nvidia-dra-driver-gpu-component", "kubelet-plugin"
+INSTALLER = "gpu-cluster/driver-installer"
+
 RUNNING = "running"
 CRASHING = "crashing"
 PASSED = "passed"
@@ -256,6 +261,9 @@ def stages() -> list[Json]:
             unready,
             _match('.metadata.labels["app.kubernetes.io/name"]', "NotIn", PLUGIN_NAME),
             _match(".metadata.labels.app", "NotIn", OPERATOR_PLUGIN_APP),
+            _match(f'.metadata.labels["{MANAGER_KEY}"]', "NotIn", MANAGER),
+            _match(f'.metadata.labels["{DRA_KEY}"]', "NotIn", DRA),
+            _match(f'.metadata.labels["{INSTALLER}"]', "DoesNotExist"),
         ),
         _pod("plugin-runs", POD_RUNS, unready, _match(_OUTCOME, "In", RUNNING)),
         _pod("plugin-crashes", POD_CRASHES, message_old, _match(_OUTCOME, "In", CRASHING)),

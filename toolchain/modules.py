@@ -54,10 +54,11 @@ class Module:
         return " ".join(("-s", "-w", *stamped))
 
 
-def _kubernetes_version() -> dict[str, str]:
-    major, minor, _ = pins.KUBERNETES.split(".")
+def _kubernetes_version(module: str) -> dict[str, str]:
+    version = next(key for key, name in pins.KUBERNETES_MODULES.items() if name == module)
+    major, minor, _ = version.split(".")
     values = {
-        "gitVersion": f"v{pins.KUBERNETES}",
+        "gitVersion": f"v{version}",
         "gitMajor": major,
         "gitMinor": minor,
         "gitTreeState": "clean",
@@ -86,13 +87,25 @@ _MODULES = (
     Module(
         name="cluster",
         stamps={
-            **_kubernetes_version(),
+            **_kubernetes_version("cluster"),
             "sigs.k8s.io/kwok/pkg/consts.Version": f"v{pins.KWOK}",
             f"{UNLISTED}/pkg/version.Version": pins.KUBERNETES_PLUGIN,
         },
         seconds=600,
         embeds=True,
         flags=(*BUILD_FLAGS, _GENERATED),
+    ),
+    Module(
+        name="kubernetes-1.33",
+        stamps=_kubernetes_version("kubernetes-1.33"),
+        seconds=310,
+    ),
+    Module(
+        # Without the clouds' service discovery, which promtool never asks here.
+        name="prometheus",
+        stamps={"github.com/prometheus/common/version.Version": pins.PROMETHEUS},
+        seconds=240,
+        flags=(*BUILD_FLAGS, "-tags=remove_all_sd"),
     ),
     Module(
         name="nvidia",

@@ -9,14 +9,26 @@ differed (pulumi/pulumi issue 9416).
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
+from .tool import ToolchainError
 from .versions import Range
 
 PULUMI = "3.250.0"
-KUBERNETES = "1.34.4"
+#: Control planes by version: the module that each is built from. The first is the usual one, the
+#: others are made on demand, where `GPU_CLUSTER_KUBERNETES` names them.
+KUBERNETES_MODULES: Mapping[str, str] = MappingProxyType(
+    {"1.34.4": "cluster", "1.33.13": "kubernetes-1.33"}
+)
+KUBERNETES = os.environ.get("GPU_CLUSTER_KUBERNETES") or next(iter(KUBERNETES_MODULES))
+if KUBERNETES not in KUBERNETES_MODULES:
+    raise ToolchainError(
+        f"GPU_CLUSTER_KUBERNETES: found {KUBERNETES}, wanted one of "
+        f"{', '.join(KUBERNETES_MODULES)}; cure: leave it out, or name one of them"
+    )
 ETCD = "3.6.5"
 KWOK = "0.8.0"
 KUBERNETES_PLUGIN = "4.25.0"
@@ -24,6 +36,7 @@ COMMAND_PLUGIN = "1.2.1"
 NVIDIA_CTK = "1.20.0"
 ACTIONLINT = "1.7.12"
 CONTAINERD = ("1.7.28", "2.0.5", "2.1.4", "2.2.3", "2.3.1")
+PROMETHEUS = "3.13.5"
 
 #: Where releases are downloaded from; tests put their own server here.
 BASES: Mapping[str, str] = MappingProxyType(
@@ -88,6 +101,7 @@ _PULUMI_ROOT = "{github}/pulumi/pulumi/releases/download/v{version}"
 _PULUMI_ARCHIVE = f"{_PULUMI_ROOT}/pulumi-v{{version}}-{{os}}-{{arch}}.tar.gz"
 _PULUMI_SUMS = f"{_PULUMI_ROOT}/pulumi-{{version}}-checksums.txt"
 _ACTIONLINT_ROOT = "{github}/rhysd/actionlint/releases/download/v{version}"
+_PROMETHEUS_ROOT = "{github}/prometheus/prometheus/releases/download/v{version}"
 _PULUMI_ARCH = MappingProxyType({"amd64": "x64"})
 
 
@@ -104,9 +118,9 @@ def _control_plane(name: str) -> Pin:
     return Pin(
         name=name,
         version=KUBERNETES,
-        fits=Range(KUBERNETES, "1.35.0"),
+        fits=Range(KUBERNETES, f"1.{int(KUBERNETES.split('.')[1]) + 1}.0"),
         release=Release(url, url + ".sha256", archive=False, systems=("linux",)),
-        go=GoPackage("cluster", f"k8s.io/kubernetes/cmd/{name}"),
+        go=GoPackage(KUBERNETES_MODULES[KUBERNETES], f"k8s.io/kubernetes/cmd/{name}"),
     )
 
 
@@ -210,6 +224,17 @@ _PINS = (
         go=GoPackage("actionlint", "github.com/rhysd/actionlint/cmd/actionlint"),
     ),
     *(_containerd(version) for version in CONTAINERD),
+    Pin(
+        name="promtool",
+        version=PROMETHEUS,
+        fits=Range(PROMETHEUS, "4.0.0"),
+        release=Release(
+            f"{_PROMETHEUS_ROOT}/prometheus-{{version}}.{{os}}-{{arch}}.tar.gz",
+            f"{_PROMETHEUS_ROOT}/sha256sums.txt",
+        ),
+        go=GoPackage("prometheus", "github.com/prometheus/prometheus/cmd/promtool"),
+        on_demand=True,
+    ),
 )
 
 #: Every tool by name, in the order in which they are shown.

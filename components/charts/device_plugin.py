@@ -12,7 +12,7 @@ from config.device_plugin import DEFAULT_CONFIG, Presence
 from config.device_plugin_flags import CDI
 from config.extra_values import merged, plain
 
-from ..pools import exclusions, gpu_pools, tolerations
+from ..pools import exclusions, gpu_pools, node_taints, tolerations
 
 CONFIG_MAP = "nvidia-plugin-configs"
 RUNTIME_CLASS = "nvidia"
@@ -68,7 +68,7 @@ def plugin_tolerations(cluster: config.Cluster) -> list[dict[str, str]]:
     """What every pod of the plugin tolerates."""
     return [
         {"key": "CriticalAddonsOnly", "operator": "Exists"},
-        *tolerations(gpu_pools(cluster)),
+        *tolerations(gpu_pools(cluster), node_taints(cluster)),
     ]
 
 

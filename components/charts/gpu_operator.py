@@ -15,7 +15,7 @@ from config.extra_values import merged
 from config.gpu_operator import Distribution, Upgrade
 from config.value_table import series_of
 
-from ..pools import gpu_pools, tolerations
+from ..pools import gpu_pools, node_taints, tolerations
 from .images import NFD, NFD_DEFINITIONS, sections
 
 PLUGIN_CONFIG_MAP = "gpu-cluster-plugin-configs"
@@ -41,6 +41,26 @@ def definitions(version: str) -> list[str]:
     return sorted((*_DEFINITIONS, *(_SINCE_V26_7 if not version.startswith("v26.3.") else ())))
 
 
+#: Prefixes of what the operator, its operands and Node Feature Discovery write on nodes
+#: (gpu-operator v26.7.0 controllers/state_manager.go, k8s-operator-libs pkg/upgrade/consts.go;
+#: node-feature-discovery 0.19.0 api/nfd).
+NODE_LABELS = [
+    "feature.node.kubernetes.io/",
+    "nvidia.com/cuda.",
+    "nvidia.com/gfd.",
+    "nvidia.com/gpu-driver-upgrade",
+    "nvidia.com/gpu-operator.",
+    "nvidia.com/gpu.",
+    "nvidia.com/mig.",
+    "nvidia.com/mps.",
+    "nvidia.com/vgpu.",
+]
+NODE_ANNOTATIONS = ["nfd.node.kubernetes.io/", "nvidia.com/gpu-driver-upgrade"]
+
+#: Those without which the operator does nothing, in every version.
+POLICY_DEFINITIONS = ["clusterpolicies.nvidia.com"]
+
+
 def values(cluster: config.Cluster, operator: config.GpuOperator) -> dict[str, Any]:
     """Helm values for a configuration."""
     result: dict[str, Any] = {
@@ -49,7 +69,7 @@ def values(cluster: config.Cluster, operator: config.GpuOperator) -> dict[str, A
         "cdi": {"enabled": cluster.runtime.cdi, "nriPluginEnabled": operator.nri},
         "nfd": {"enabled": operator.nfd},
         "mig": {"strategy": str(operator.mig_strategy)},
-        "daemonsets": {"tolerations": tolerations(gpu_pools(cluster))},
+        "daemonsets": {"tolerations": tolerations(gpu_pools(cluster), node_taints(cluster))},
         "dcgmExporter": {"serviceMonitor": {"enabled": False}},
     }
     if operator.sandbox:

@@ -12,7 +12,11 @@ REPOSITORIES = {
     "gpu-operator": "https://helm.ngc.nvidia.com/nvidia",
     # https://github.com/NVIDIA/k8s-device-plugin, README "Deployment via helm"
     "nvidia-device-plugin": "https://nvidia.github.io/k8s-device-plugin",
+    "nvidia-dra-driver-gpu": "https://helm.ngc.nvidia.com/nvidia",
 }
+
+#: Charts of the project's own, for software that is published without one.
+OWN = {"gpu-manager": "components/charts/gpu-manager"}
 
 
 def location(charts: config.Charts, chart: str) -> str:
@@ -21,8 +25,10 @@ def location(charts: config.Charts, chart: str) -> str:
     Args:
         charts: of the stack file; `GPU_CHARTS` in the environment goes before its ``directory``
             and ``oci``, so that one stack can be tried on other charts without an edit.
-        chart: name of the chart, a key of `REPOSITORIES`.
+        chart: name of the chart, a key of `REPOSITORIES` or `OWN`.
     """
+    if chart in OWN:
+        return OWN[chart]
     directory = os.environ.get("GPU_CHARTS") or charts.directory
     if directory:
         return f"{directory.rstrip('/')}/{chart}"
@@ -32,6 +38,6 @@ def location(charts: config.Charts, chart: str) -> str:
 def chart_arguments(charts: config.Charts, chart: str, version: str) -> dict[str, Any]:
     """Inputs of a ``Release`` that say which chart it installs, at which version."""
     place = location(charts, chart)
-    if place == REPOSITORIES[chart]:
+    if place == REPOSITORIES.get(chart):
         return {"chart": chart, "version": version, "repositoryOpts": {"repo": place}}
     return {"chart": place, **({"version": version} if place.startswith("oci://") else {})}

@@ -13,8 +13,10 @@ from pathlib import Path
 from simulator import api
 from simulator.control_plane import ControlPlane
 from simulator.controller.device_plugin import DevicePlugins
+from simulator.controller.features import Features
 from simulator.controller.follow import follow
 from simulator.controller.operator import Operator
+from simulator.controller.platforms import Platforms
 from simulator.controller.preparation import Preparation
 
 #: Seconds between two looks whether the cluster's folder is still there.
@@ -39,30 +41,29 @@ async def run(plane: ControlPlane) -> None:
 
     async with api.connect(plane.access()) as client:
         plugins = DevicePlugins(client, Preparation(root), plane.logs)
-        operator = Operator(client)
+        parts = (plugins, Operator(client), Platforms(client), Features(client))
 
         def changed(node: api.Json) -> None:
-            plugins.node_changed(node)
-            operator.node_changed(node)
+            for part in parts:
+                part.node_changed(node)
 
         def gone(node: api.Json) -> None:
-            plugins.node_gone(node)
-            operator.node_gone(node)
+            for part in parts:
+                part.node_gone(node)
 
         def listed() -> None:
-            plugins.nodes_listed()
-            operator.nodes_listed()
+            for part in parts:
+                part.nodes_listed()
 
         async def tell() -> None:
-            await plugins.sources.complete.wait()
-            await operator.sources.complete.wait()
+            for part in parts:
+                await part.sources.complete.wait()
             plane.controller_ready.write_text(str(os.getpid()))
             await stop.wait()
 
         tasks = [
             asyncio.create_task(follow(client, "/api/v1/nodes", changed, gone, listed)),
-            asyncio.create_task(plugins.run()),
-            asyncio.create_task(operator.run()),
+            *(asyncio.create_task(part.run()) for part in parts),
             asyncio.create_task(tell()),
             asyncio.create_task(stop.wait()),
             asyncio.create_task(abandoned()),

@@ -62,17 +62,13 @@ def read_node(item: Json) -> Node | None:
     notes = item["metadata"].get("annotations") or {}
     if marks.FAKE_NODE not in notes:
         return None
-    try:
-        found = faults.parse(notes.get(marks.FAULT, ""))
-    except faults.FaultError as error:
-        found = faults.Faults(unknown=str(error))  # a typing error must not pass as healthy
     status = item.get("status") or {}
     return Node(
         version=int(item["metadata"]["resourceVersion"]),
         name=item["metadata"]["name"],
         gpus=int(notes.get(marks.GPUS, "0")),
         host=notes.get(marks.HOST),
-        faults=found,
+        faults=faults.of_node(notes),
         capacity=owned(status.get("capacity")),
         allocatable=owned(status.get("allocatable")),
         message=notes.get(marks.FAULT_MESSAGE, ""),

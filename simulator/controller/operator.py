@@ -1,7 +1,7 @@
 """Stands for the GPU Operator's program: from its running pod and its policy to operands.
 
-It cleans up more than the real one: when the policy goes, the node labels that it set go too. The
-real operator leaves them (NVIDIA/gpu-operator#1391).
+As the real one it leaves the node labels that it set when the policy goes
+(NVIDIA/gpu-operator#1391).
 """
 
 from __future__ import annotations
@@ -20,8 +20,6 @@ log = logging.getLogger(__name__)
 
 OPERATOR_POD = "app=gpu-operator,app.kubernetes.io/component=gpu-operator"
 MANAGED = ",".join(f"{key}={value}" for key, value in operands.MANAGED_BY.items())
-#: On a node: the labels that the simulated operator set, separated by commas.
-LABELLED = f"{marks.PREFIX}/operator-labels"
 PCI = "feature.node.kubernetes.io/pci-10de.present"
 
 
@@ -33,7 +31,7 @@ class Operator:
         self._policy: Json | None = None
         self._pods: dict[str, str] = {}
         self._daemon_sets: dict[str, Json] = {}
-        self._nodes: dict[str, tuple[dict[str, str], str]] = {}
+        self._nodes: dict[str, dict[str, str]] = {}
         self._mig: dict[str, tuple[str, str, str]] = {}
         self._applied: tuple[str, str] | None = None
         self._queue = Queue(self._work)
@@ -90,9 +88,8 @@ class Operator:
             self._mig[meta["name"]] = divided
             self._queue.add(operands.POLICY)
         ours = {k: v for k, v in labels.items() if k in operands.NODE_LABELS}
-        found = (ours, (meta.get("annotations") or {}).get(LABELLED, ""))
-        if self._nodes.get(meta["name"]) != found:
-            self._nodes[meta["name"]] = found
+        if self._nodes.get(meta["name"]) != ours:
+            self._nodes[meta["name"]] = ours
             self._queue.add(operands.POLICY)
 
     def node_gone(self, item: Json) -> None:
@@ -145,19 +142,14 @@ class Operator:
         async def patch(name: str, found: dict[str, str]) -> None:
             # A value that is there, such as "false", is a person's choice: it is honoured.
             missing = {k: v for k, v in operands.NODE_LABELS.items() if k not in found}
-            body = {
-                "metadata": {
-                    "labels": missing,
-                    "annotations": {LABELLED: ",".join(sorted(missing))},
-                }
-            }
+            body = {"metadata": {"labels": missing}}
             await self._api.request("PATCH", f"/api/v1/nodes/{name}", body, MERGE)
 
         await gather(
             *(
                 patch(name, found)
-                for name, (found, labelled) in self._nodes.items()
-                if not labelled and operands.NODE_LABELS.keys() - found.keys()
+                for name, found in self._nodes.items()
+                if operands.NODE_LABELS.keys() - found.keys()
             )
         )
 
@@ -245,12 +237,6 @@ class Operator:
             await self._delete_daemon_set(item)
         self._applied = None
 
-        async def unlabel(name: str, keys: str) -> None:
-            labels = dict.fromkeys(keys.split(","))
-            body = {"metadata": {"labels": labels, "annotations": {LABELLED: None}}}
-            await self._api.request("PATCH", f"/api/v1/nodes/{name}", body, MERGE)
-
-        await gather(*(unlabel(name, keys) for name, (_, keys) in self._nodes.items() if keys))
         await self._set_mig({name: ("", "") for name, (_, state, _) in self._mig.items() if state})
 
     async def _delete_daemon_set(self, item: Json) -> None:

@@ -163,6 +163,8 @@ def test_each_platform_installs_its_own_chart_and_no_other(preview: bool) -> Non
     for platform, chart in (
         ("device-plugin", "nvidia-device-plugin"),
         ("gpu-operator", "gpu-operator"),
+        ("gpu-manager", "gpu-manager"),
+        ("dra", "nvidia-dra-driver-gpu"),
     ):
         releases = build(preview, cluster(platform=platform)).of("kubernetes:helm.sh/v3:Release")
         assert [release.inputs["name"] for release in releases] == [chart]

@@ -11,8 +11,9 @@ import pytest
 
 from facts.api import ClusterError
 from facts.cluster import scheduling_drift, validation_drift
-from facts.nodes import pool_members
-from operations.leftovers import decode_release, same_values
+from facts.nodes import count_devices, gpus, pool_members
+from facts.presence import decode_release
+from operations.leftovers import same_values
 from operations.scheduling import taints_wanted
 from operations.validation import shortfall, verdict
 
@@ -116,6 +117,24 @@ def test_a_node_counts_only_with_exactly_the_declared_gpus() -> None:
     assert "1 unhealthy or withdrawn" in shortfall(
         node("n", allocatable=7, capacity=8), 8, {"nvidia.com/gpu": 8}
     )
+
+
+def test_devices_of_slices_count_as_a_node_s_own() -> None:
+    def devices(node_name: str, generation: int, *kinds: str, **extra: object) -> dict[str, object]:
+        listed = [{"name": k, "attributes": {"type": {"string": k}}, **extra} for k in kinds]
+        pool = {"name": node_name, "generation": generation}
+        spec = {"driver": "gpu.nvidia.com", "nodeName": node_name, "pool": pool}
+        return {"spec": {**spec, "devices": listed}}
+
+    slices = [
+        devices("n", 1, "gpu", "gpu", "gpu"),
+        devices("n", 2, "gpu", "mig"),
+        devices("n", 2, "gpu", taints=[{"effect": "NoSchedule"}]),
+        devices("m", 2, "gpu"),
+    ]
+    (found,) = count_devices([node("n", allocatable=0)], slices, "gpu.nvidia.com")
+    assert gpus(found, resource="gpu.nvidia.com") == 1
+    assert gpus(found, "capacity", "gpu.nvidia.com") == 2
 
 
 def test_values_are_the_same_whether_absent_null_or_empty() -> None:

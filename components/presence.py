@@ -1,0 +1,83 @@
+"""The check that every object of the platform is there.
+
+Owns nothing. What is missing of a release that somebody changed by hand shows in the preview, and
+is made again by the next run.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pulumi
+import pulumi_command as command
+
+import config
+
+from .charts import dra_driver, gpu_manager, gpu_operator
+from .charts.device_plugin import CONFIG_MAP
+from .operation import command_line, document, repair
+from .pools import gpu_pools
+
+Json = dict[str, Any]
+
+
+def _object(api_version: str, kind: str, name: str, namespace: str = "") -> Json:
+    return {"apiVersion": api_version, "kind": kind, "namespace": namespace, "name": name}
+
+
+def _definitions(names: list[str]) -> list[Json]:
+    return [_object("apiextensions.k8s.io/v1", "CustomResourceDefinition", each) for each in names]
+
+
+def presence_document(cluster: config.Cluster) -> Json:
+    """Input of ``operations.presence``: the release, and what this program makes beside it."""
+    objects: list[Json] = []
+    match cluster.platform:
+        case config.Platform.DEVICE_PLUGIN:
+            name, space = "nvidia-device-plugin", cluster.device_plugin.namespace
+            objects.append(_object("v1", "ConfigMap", CONFIG_MAP, space))
+        case config.Platform.GPU_OPERATOR:
+            name, space = "gpu-operator", cluster.gpu_operator.namespace
+            objects += _definitions(gpu_operator.POLICY_DEFINITIONS)
+        case config.Platform.GPU_MANAGER:
+            name, space = "gpu-manager", gpu_manager.NAMESPACE
+            objects.append(_object("v1", "Service", gpu_manager.ADMISSION, space))
+            objects.append(_object("v1", "ConfigMap", gpu_manager.SCHEDULER, space))
+        case config.Platform.DRA:
+            name, space = dra_driver.CHART, cluster.dra.namespace
+            objects += [
+                _object("resource.k8s.io/v1", "ResourceClaimTemplate", f"{pool.name}-gpu", where)
+                for pool in gpu_pools(cluster)
+                for where in cluster.dra.claim_namespaces
+            ]
+    if cluster.driver.managed_by_daemonset:
+        objects += [
+            _object(
+                "apps/v1",
+                "DaemonSet",
+                f"nvidia-driver-installer-{pool.name}",
+                cluster.driver_installer.namespace,
+            )
+            for pool in gpu_pools(cluster)
+        ]
+    return {
+        "context": cluster.kubernetes.context,
+        "platform": str(cluster.platform),
+        "release": {"name": name, "namespace": space},
+        "objects": objects,
+    }
+
+
+def presence(
+    parent: pulumi.Resource, name: str, cluster: config.Cluster, finding: str | None
+) -> command.local.Command:
+    """The check, run after the platform; ``finding``: what a look found to be missing."""
+    update, ignored = repair(command_line("presence", "restore"), finding)
+    return command.local.Command(
+        name,
+        create=command_line("presence", "check"),
+        update=update,
+        stdin=document(presence_document(cluster)),
+        add_previous_output_in_env=False,
+        opts=pulumi.ResourceOptions(parent=parent, ignore_changes=ignored),
+    )

@@ -1,0 +1,47 @@
+"""NVIDIA's driver for Dynamic Resource Allocation: its chart and the claims that we offer.
+
+Source: kubernetes-sigs/dra-driver-nvidia-gpu (before: NVIDIA/k8s-dra-driver-gpu) v25.12.0,
+deployments/helm/nvidia-dra-driver-gpu.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import AfterValidator, Field
+
+from config.model import Freeze, FrozenDict, Model, Text, Truth
+from config.names import DnsLabel, PoolName
+from config.versions import pattern
+
+
+class Dra(Model):
+    """The Helm release, and a ResourceClaimTemplate `<pool>-gpu` per pool and namespace.
+
+    `selectors`: a CEL expression over a device by pool, which the pool's template then carries;
+    without one any GPU will do. `computeDomains`: multi-node NVLink, off by default.
+    """
+
+    version: Annotated[
+        Text,
+        AfterValidator(
+            pattern(r"\d+\.\d+\.\d+(-[a-z0-9.]+)?", "a chart version such as 25.12.0", "25.12.0")
+        ),
+    ] = Field(
+        default="25.12.0", description="a chart version such as 25.12.0", examples=["25.12.0"]
+    )
+    namespace: DnsLabel = Field(
+        default="nvidia-dra-driver", description="a namespace", examples=["nvidia-dra-driver"]
+    )
+    compute_domains: Truth = Field(
+        default=False, description="true or false: multi-node NVLink", examples=["false"]
+    )
+    claim_namespaces: tuple[DnsLabel, ...] = Field(
+        default=("default",),
+        description="a list of namespaces that get the pools' claim templates",
+        examples=["[default]"],
+    )
+    selectors: Annotated[dict[PoolName, Text], Freeze] = Field(
+        default=FrozenDict({}),
+        description="a mapping of pool names to CEL expressions over a device",
+    )

@@ -1,0 +1,86 @@
+"""TKEStack's gpu-manager: shares of cards for pods.
+
+Sources: tkestack/gpu-manager 8cd842e (gpu-manager.yaml, cmd/manager/options/options.go) and
+tkestack/gpu-admission 47d56ae (README); reserved resources: document 002, "TKEStack GPU".
+"""
+
+from __future__ import annotations
+
+import re
+from enum import StrEnum
+from typing import Annotated
+
+from pydantic import AfterValidator, Field
+
+from config.image import Image
+from config.model import Model, Text
+from config.problem import refuse, show
+
+#: Flags that the image's start script or this program sets (build/start.sh of gpu-manager).
+_OURS = (
+    "--container-runtime-endpoint",
+    "--cgroup-driver",
+    "--hostname-override",
+    "--extra-config",
+    "--volume-config",
+    "--share-mode",
+    "--query-addr",
+    "--log-dir",
+)
+_FLAG = re.compile(r"--[a-z][a-z0-9-]*(=[A-Za-z0-9._:/,-]*)?")
+
+
+class CgroupDriver(StrEnum):
+    """The kubelet's cgroup driver, which gpu-manager must share."""
+
+    SYSTEMD = "systemd"
+    CGROUPFS = "cgroupfs"
+
+
+def _flag(text: str) -> str:
+    if _FLAG.fullmatch(text) is None:
+        raise refuse(show(text), "one flag: --name or --name=value", "write --v=4")
+    if text.split("=")[0] in _OURS:
+        raise refuse(
+            show(text),
+            f"a flag that is not set already ({', '.join(_OURS)})",
+            "leave it out; containerRuntimeEndpoint and runtime.systemdCgroup set two of them",
+        )
+    return text
+
+
+def _socket(text: str) -> str:
+    if not re.fullmatch(r"/(?:[A-Za-z0-9._-]+/)*[A-Za-z0-9._-]+\.sock", text):
+        raise refuse(
+            show(text), "the path of a socket", "write /var/run/containerd/containerd.sock"
+        )
+    return text
+
+
+class GpuManager(Model):
+    """The DaemonSet `gpu-manager-daemonset` and the Deployment `gpu-quota-admission`.
+
+    Each is given 1 CPU and 1 GiB, as document 002 reserves. `extraFlags` go into `EXTRA_FLAGS`
+    beside the runtime's endpoint and the cgroup driver, which gpu-manager does not find by itself.
+    """
+
+    image: Image = Field(
+        default="tkestack/gpu-manager:1.0.3",
+        description="an image reference with a tag or a digest",
+        examples=["tkestack/gpu-manager:1.0.3"],
+    )
+    admission_image: Image = Field(
+        default="tkestack/gpu-quota-admission:v1.0.0",
+        description="an image reference with a tag or a digest",
+        examples=["tkestack/gpu-quota-admission:v1.0.0"],
+    )
+    container_runtime_endpoint: Annotated[Text, AfterValidator(_socket)] = Field(
+        default="/var/run/containerd/containerd.sock",
+        description="the path of the container runtime's socket",
+        examples=["/var/run/containerd/containerd.sock"],
+    )
+    extra_flags: tuple[Annotated[Text, AfterValidator(_flag)], ...] = Field(
+        default=("--logtostderr=false",),
+        description="a list of gpu-manager's flags",
+        examples=["[--logtostderr=false]"],
+    )

@@ -1,0 +1,151 @@
+"""Which objects of a platform are missing.
+
+What a platform consists of is read from the release that Helm recorded, so that it holds for every
+version of a chart, with the objects that this program makes beside it. Helm itself never looks
+again. Whether its pods do their work is the validation's to say, which knows the nodes.
+"""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import json
+from dataclasses import dataclass
+
+import yaml
+
+from .api import Client, ClusterError, Json, Refused, gather
+
+
+@dataclass(frozen=True)
+class Expected:
+    """One object. ``body``: its manifest, where a release has it; None for others."""
+
+    api_version: str
+    kind: str
+    namespace: str
+    name: str
+    body: str | None = None
+
+    def __str__(self) -> str:
+        where = f"{self.namespace}/" if self.namespace else ""
+        return f"{self.kind} {where}{self.name}"
+
+
+def decode_release(secret: Json) -> Json:
+    """The release that Helm keeps in a Secret: gzipped JSON, base64 inside the Secret's own base64.
+
+    Source: helm.sh/helm/v3 pkg/storage/driver/util.go, ``decodeRelease``.
+    """
+    data = base64.b64decode(base64.b64decode(secret["data"]["release"]))
+    release: Json = json.loads(gzip.decompress(data))
+    return release
+
+
+def expected(manifest: str) -> list[Expected]:
+    """The objects of a release's manifest."""
+    found = []
+    for body in yaml.safe_load_all(manifest):
+        if isinstance(body, dict) and "kind" in body:
+            metadata = body["metadata"]
+            found.append(
+                Expected(
+                    body["apiVersion"],
+                    body["kind"],
+                    metadata.get("namespace", ""),
+                    metadata["name"],
+                    json.dumps(body),
+                )
+            )
+    return found
+
+
+async def released(client: Client, name: str, namespace: str) -> list[Expected] | None:
+    """The objects of the release's newest record; None where there is no record."""
+    records = await client.list(
+        f"namespaces/{namespace}/secrets", labelSelector=f"owner=helm,name={name}"
+    )
+    if not records:
+        return None
+    newest = max(records, key=lambda record: int(record["metadata"]["labels"]["version"]))
+    manifest: str = decode_release(newest)["manifest"]
+    return expected(manifest)
+
+
+class Kinds:
+    """Where the API server serves each kind; asked once per API version."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self._known: dict[str, dict[str, tuple[str, bool]]] = {}
+
+    async def url(self, item: Expected, *, collection: bool = False) -> tuple[str, str, str] | None:
+        """Path, base and version of an object; None where its kind is not served."""
+        group, _, version = item.api_version.rpartition("/")
+        base = f"/apis/{group}" if group else ""
+        if item.api_version not in self._known:
+            try:
+                answer = await self._client.request("GET", "", base=base, version=version)
+            except Refused as error:
+                if error.code != 404:
+                    raise
+                answer = {"resources": []}
+            self._known[item.api_version] = {
+                each["kind"]: (each["name"], each["namespaced"])
+                for each in answer["resources"]
+                if "/" not in each["name"]
+            }
+        served = self._known[item.api_version].get(item.kind)
+        if served is None:
+            return None
+        plural, namespaced = served
+        path = f"namespaces/{item.namespace}/{plural}" if namespaced else plural
+        return path if collection else f"{path}/{item.name}", base, version
+
+
+async def lacking(client: Client, document: Json) -> list[Expected]:
+    """The objects that are missing.
+
+    Args:
+        client: of the cluster.
+        document: ``release`` (``name``, ``namespace``) and ``objects``, each ``apiVersion``,
+            ``kind``, ``namespace`` and ``name``.
+
+    Raises:
+        ClusterError: there is no record of the release at all.
+    """
+    release = document["release"]
+    items = await released(client, release["name"], release["namespace"])
+    if items is None:
+        raise ClusterError(
+            f"release {release['namespace']}/{release['name']}: found no record of it; wanted: the "
+            "platform's release; cure: `pulumi up --refresh`"
+        )
+    items += [
+        Expected(each["apiVersion"], each["kind"], each["namespace"], each["name"])
+        for each in document["objects"]
+    ]
+    kinds = Kinds(client)
+    for item in items:  # one by one: each asks for its API version only the first time
+        await kinds.url(item)
+
+    async def missing(item: Expected) -> bool:
+        # Helm leaves the namespace out where it is the release's own.
+        where = await kinds.url(item if item.namespace else _in(item, release["namespace"]))
+        if where is None:
+            return True
+        path, base, version = where
+        try:
+            await client.request("GET", path, base=base, version=version)
+        except Refused as error:
+            if error.code != 404:
+                raise
+            return True
+        return False
+
+    absent = await gather(missing, items)
+    return [item for item, gone in zip(items, absent, strict=True) if gone]
+
+
+def _in(item: Expected, namespace: str) -> Expected:
+    return Expected(item.api_version, item.kind, namespace, item.name, item.body)

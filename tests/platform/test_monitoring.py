@@ -1,0 +1,214 @@
+"""Alert rules by the real promtool; what is made where; the dashboard's queries."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+import config
+import toolchain
+from components.charts import gpu_manager
+from components.charts.monitoring import COUNTERS, alert_groups, counters, dashboard
+from components.monitoring import MonitoringArgs, objects
+
+from . import ways
+
+Json = dict[str, Any]
+
+
+def cluster(way: str = "device-plugin", **settings: Any) -> config.Cluster:
+    return config.load(ways.declared("x", way, monitoring=settings))
+
+
+def made(way: str, *groups: str, **settings: Any) -> dict[str, Json]:
+    declared = cluster(way, **settings)
+    assert declared.monitoring is not None
+    return objects(
+        MonitoringArgs(
+            cluster=declared,
+            settings=declared.monitoring,
+            runtime_class=None,
+            groups=frozenset(groups),
+        )
+    )
+
+
+def rules(way: str) -> Json:
+    declared = cluster(way)
+    assert declared.monitoring is not None
+    return alert_groups(declared, declared.monitoring)
+
+
+@pytest.fixture(scope="module")
+def promtool() -> Path:
+    return toolchain.ensure("promtool")["promtool"].path
+
+
+def run(promtool: Path, *arguments: str | Path) -> str:
+    done = subprocess.run(
+        [promtool, *arguments],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout
+    return done.stdout
+
+
+#: Series, and the alerts that they must raise half an hour on.
+CASES: dict[str, tuple[dict[str, str], set[str]]] = {
+    "healthy": ({}, set()),
+    "hardware-xid": ({'DCGM_FI_DEV_XID_ERRORS{Hostname="n",gpu="0"}': "79x40"}, {"GpuXidError"}),
+    "program-xid": ({'DCGM_FI_DEV_XID_ERRORS{Hostname="n",gpu="0"}': "31x40"}, set()),
+    "ecc": (
+        {'DCGM_FI_DEV_ECC_DBE_VOL_TOTAL{Hostname="n",gpu="0"}': "0x20 1x20"},
+        {"GpuEccUncorrectable"},
+    ),
+    "row-remap": (
+        {'DCGM_FI_DEV_ROW_REMAP_FAILURE{Hostname="n",gpu="0"}': "1x40"},
+        {"GpuRowRemapFailed"},
+    ),
+    "hot": ({'DCGM_FI_DEV_GPU_TEMP{Hostname="n",gpu="0"}': "92x40"}, {"GpuHot"}),
+    "throttled": (
+        {'DCGM_FI_DEV_THERMAL_VIOLATION{Hostname="n",gpu="0"}': "0+1000x40"},
+        {"GpuThermalThrottling"},
+    ),
+    "gpu-gone": (
+        {'kube_node_status_allocatable{resource="nvidia_com_gpu",node="gpu-2"}': "7x40"},
+        {"GpusBelowDeclared"},
+    ),
+    "plugin-down": (
+        {'kube_daemonset_status_number_unavailable{daemonset="nvidia-device-plugin"}': "1x40"},
+        {"GpuPluginDown"},
+    ),
+    "exporter-down": ({'up{job="dcgm-exporter"}': "0x40"}, {"GpuExporterDown"}),
+}
+
+#: A cluster in which nothing is wrong.
+HEALTHY = {
+    'up{job="dcgm-exporter"}': "1x40",
+    **{
+        f'kube_node_status_allocatable{{resource="nvidia_com_gpu",node="gpu-{n}"}}': "8x40"
+        for n in (1, 2, 3)
+    },
+}
+
+
+def test_the_real_promtool_takes_every_way_s_rules(promtool: Path, tmp_path: Path) -> None:
+    for way in ways.WAYS:
+        file = tmp_path / f"{way}.yaml"
+        file.write_text(yaml.safe_dump(rules(way)))
+        count = len(rules(way)["groups"][0]["rules"])
+        assert f"SUCCESS: {count} rules found" in run(promtool, "check", "rules", file)
+
+
+def test_each_alert_is_raised_by_its_fault_and_by_nothing_else(
+    promtool: Path, tmp_path: Path
+) -> None:
+    declared = rules("device-plugin")
+    (tmp_path / "rules.yaml").write_text(yaml.safe_dump(declared))
+    names = {rule["alert"] for rule in declared["groups"][0]["rules"]}
+    assert names == {name for _, raised in CASES.values() for name in raised}
+    cases = []
+    for series, raised in CASES.values():
+        cases.append(
+            {
+                "interval": "1m",
+                "input_series": [
+                    {"series": name, "values": values}
+                    for name, values in {**HEALTHY, **series}.items()
+                ],
+                "promql_expr_test": [
+                    {
+                        "expr": f'count(ALERTS{{alertname="{name}",alertstate="firing"}})',
+                        "eval_time": "30m",
+                        "exp_samples": [{"labels": "{}", "value": 1}] if name in raised else [],
+                    }
+                    for name in sorted(names)
+                ],
+            }
+        )
+    file = tmp_path / "tests.yaml"
+    file.write_text(yaml.safe_dump({"rule_files": ["rules.yaml"], "tests": cases}))
+    assert "SUCCESS" in run(promtool, "test", "rules", file)
+
+
+def test_a_share_that_takes_more_memory_than_it_asked_for_is_told(
+    promtool: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "rules.yaml").write_text(yaml.safe_dump(rules("gpu-manager")))
+    pod = 'namespace="a",pod_name="p",container_name="c"'
+    used = f'container_gpu_memory_total{{{pod},gpu_memory="total"}}'
+    asked = f'container_request_gpu_memory{{{pod},req_of_gpu_memory="total"}}'
+    expression = 'count(ALERTS{alertname="GpuShareExceeded",alertstate="firing"})'
+    cases = [
+        {
+            "interval": "1m",
+            "input_series": [
+                {"series": used, "values": f"{mib}x40"},
+                {"series": asked, "values": "5120x40"},
+            ],
+            "promql_expr_test": [
+                {
+                    "expr": expression,
+                    "eval_time": "30m",
+                    "exp_samples": [{"labels": "{}", "value": 1}] if mib > 5120 else [],
+                }
+            ],
+        }
+        for mib in (5000, 6000)
+    ]
+    file = tmp_path / "tests.yaml"
+    file.write_text(yaml.safe_dump({"rule_files": ["rules.yaml"], "tests": cases}))
+    assert "SUCCESS" in run(promtool, "test", "rules", file)
+
+
+def test_prometheus_objects_are_made_where_their_definitions_are() -> None:
+    kinds = {"service-monitor", "share-monitor", "alerts"}
+    assert not kinds & made("gpu-manager").keys()
+    assert kinds <= made("gpu-manager", "monitoring.coreos.com").keys()
+    assert kinds <= made("gpu-manager", operatorObjects="always").keys()
+    never = made("gpu-manager", "monitoring.coreos.com", operatorObjects="never")
+    assert not kinds & never.keys()
+
+
+def test_the_operator_s_own_exporter_is_read_and_no_second_one_made() -> None:
+    found = made("gpu-operator-preinstalled", "monitoring.coreos.com")
+    assert "exporter" not in found
+    spec = found["service-monitor"]["spec"]
+    assert spec["selector"]["matchLabels"] == {"app": "nvidia-dcgm-exporter"}
+    assert spec["namespaceSelector"]["matchNames"] == ["gpu-operator"]
+
+
+def test_gpu_manager_is_scraped_at_its_own_path() -> None:
+    spec = made("gpu-manager", "monitoring.coreos.com")["share-monitor"]["spec"]
+    (endpoint,) = spec["endpoints"]
+    assert (endpoint["path"], endpoint["port"]) == ("/metric", "metrics")
+    assert gpu_manager.METRICS_PORT == 5678
+
+
+def test_the_dashboard_asks_only_for_what_is_collected() -> None:
+    collected = {name for name, _, _ in COUNTERS} | set(gpu_manager.METRICS)
+    collected |= {"kube_node_status_allocatable"}
+    for way in ways.WAYS:
+        panels = json.loads(dashboard(cluster(way)))["panels"]
+        for panel in panels:
+            (target,) = panel["targets"]
+            assert any(name in target["expr"] for name in collected), target
+    panels = json.loads(dashboard(cluster("gpu-manager")))["panels"]
+    text = json.dumps(panels)
+    assert all(name in text for name in gpu_manager.METRICS)
+
+
+def test_counters_are_written_as_the_exporter_reads_them() -> None:
+    lines = counters().splitlines()
+    assert len(lines) == len(COUNTERS)
+    assert all(line.count(",") >= 2 for line in lines)
+    assert len({line.split(",")[0] for line in lines}) == len(lines)

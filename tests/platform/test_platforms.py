@@ -1,0 +1,139 @@
+"""Each of the six ways by the real engine on the embedded cluster: up, the same again, gone."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+from typing import Any
+
+import pytest
+
+import config
+from components.presence import presence_document
+from facts.api import Client, ClusterError
+from facts.presence import Expected, Kinds, lacking, released
+from operations import presence
+from tests.e2e import snapshot
+from tests.e2e.project import Project
+
+from . import ways
+
+Json = dict[str, Any]
+
+LAST = re.compile(r"up: (\d+) of (\d+) GPUs validated, (\d+) resources changed, \d+ s")
+ALL = ways.NODES * ways.GPUS
+
+#: `make test` shows the way that has most objects of the project's own; the full proof all six.
+SLICE = "gpu-manager"
+EACH = [
+    pytest.param(way, marks=[] if way == SLICE else [pytest.mark.full], id=way) for way in ways.WAYS
+]
+
+
+def figures(line: str) -> tuple[int, int, int]:
+    """GPUs validated, GPUs declared, resources changed, from the last line of `make up`."""
+    match = LAST.fullmatch(line)
+    assert match, line
+    validated, declared, changed = map(int, match.groups())
+    return validated, declared, changed
+
+
+def served(project: Project, way: str) -> None:
+    """Skips a way that this control plane can't have, with the reason."""
+    if way == "dra":
+        version = project.request("GET", "", base="/version", version="")
+        if int(version["minor"].rstrip("+")) < 34:
+            pytest.skip(f"Kubernetes {version['gitVersion']} serves no resource.k8s.io/v1")
+
+
+@pytest.mark.platform
+@pytest.mark.parametrize("way", EACH)
+def test_a_platform_comes_up_stays_as_it_is_and_goes_without_a_trace(
+    project: Project, way: str
+) -> None:
+    served(project, way)
+    before = snapshot.cluster(project)
+    project.write(ways.declared(project.stack, way))
+    validated, wanted, changed = figures(project.up())
+    assert (validated, wanted) == (ALL, ALL)
+    assert changed > 0
+    assert figures(project.up()) == (validated, wanted, 0)
+    _withhold_each(project, ways.declared(project.stack, way))
+    done = project.command("destroy")
+    assert done.returncode == 0, done.stdout
+    assert snapshot.cluster(project) == before
+
+
+def _withhold_each(project: Project, declared: Json) -> None:
+    """The platform's check names each single object that is withheld, and passes when it is back.
+
+    Definitions are left: with one of them all objects of its kind go.
+    """
+    document = presence_document(config.load(declared))
+
+    async def withhold(client: Client) -> tuple[int, list[str]]:
+        release = document["release"]
+        items = await released(client, release["name"], release["namespace"])
+        assert items
+        items += [
+            Expected(each["apiVersion"], each["kind"], each["namespace"], each["name"])
+            for each in document["objects"]
+        ]
+        kinds, unseen = Kinds(client), []
+        checked = [item for item in items if item.kind != "CustomResourceDefinition"]
+        for item in checked:
+            where = await kinds.url(
+                item if item.namespace else Expected(*_placed(item, release["namespace"]))
+            )
+            assert where, item
+            path, base, version = where
+            found = await client.request("GET", path, base=base, version=version)
+            await client.request(
+                "DELETE",
+                path,
+                base=base,
+                version=version,
+                body={"propagationPolicy": "Foreground"},
+            )
+            await _gone(client, where)
+            try:
+                await presence._check(client, document)
+                unseen.append(str(item))
+            except ClusterError as error:
+                if str(item) not in str(error):
+                    unseen.append(str(item))
+            await client.request(
+                "POST", path.rpartition("/")[0], base=base, version=version, body=_again(found)
+            )
+        assert await lacking(client, document) == []
+        return len(checked), unseen
+
+    count, unseen = project.ask(withhold)
+    assert unseen == []
+    assert count >= 4
+
+
+def _placed(item: Expected, namespace: str) -> tuple[str, str, str, str]:
+    return item.api_version, item.kind, namespace, item.name
+
+
+async def _gone(client: Client, where: tuple[str, str, str]) -> None:
+    path, base, version = where
+    for _ in range(300):
+        try:
+            await client.request("GET", path, base=base, version=version)
+        except ClusterError:
+            return
+        await asyncio.sleep(0.1)
+    raise AssertionError(f"{path} is still there")
+
+
+def _again(found: Json) -> Json:
+    """An object as it was, ready to be made again."""
+    body: Json = json.loads(json.dumps(found))
+    body.pop("status", None)
+    for key in ("resourceVersion", "uid", "creationTimestamp", "managedFields", "generation"):
+        body["metadata"].pop(key, None)
+    body["metadata"].pop("finalizers", None)
+    return body

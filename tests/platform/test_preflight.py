@@ -1,0 +1,128 @@
+"""The cluster preflight refuses what would do harm, and lets pass what would not."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import config
+from facts.host_facts import HostFacts
+from facts.look import endpoints
+from facts.platform import daemon_set, judge
+from facts.preflight import Severity
+
+from . import ways
+
+Json = dict[str, Any]
+
+LABELS = {"nvidia.com/gpu": "true"}
+SEEN: Json = {
+    "version": "v1.34.4",
+    "groups": {"resource.k8s.io": ["v1"]},
+    "namespaces": ["nvidia-device-plugin"],
+    "daemonSets": [],
+    "taintingFeatures": False,
+    "engines": {},
+    "endpoints": {},
+}
+
+
+def found(way: str, host: HostFacts | None = None, **changes: Any) -> list[str]:
+    """What stops a run, as text; warnings begin with `warning`."""
+    cluster = config.load(ways.declared("x", way))
+    seen = {**copy.deepcopy(SEEN), **changes}
+    hosts = {"gpu-1": host} if host else {}
+    return [
+        ("" if each.severity is Severity.ERROR else "warning ") + str(each)
+        for each in judge(cluster, seen, {"a100": [LABELS]}, hosts)
+    ]
+
+
+def item(image: str, name: str = "plugin", namespace: str = "other", **spec: Any) -> Json:
+    kept = daemon_set(
+        {
+            "metadata": {"name": name, "namespace": namespace},
+            "spec": {"template": {"spec": {"containers": [{"image": image}], **spec}}},
+            "status": {"desiredNumberScheduled": 2},
+        }
+    )
+    assert kept is not None
+    return kept
+
+
+def test_a_plain_cluster_passes_for_every_way() -> None:
+    assert {way: found(way) for way in ways.WAYS} == {way: [] for way in ways.WAYS}
+
+
+def test_kubernetes_below_the_floor_is_refused() -> None:
+    assert "found Kubernetes v1.28.15; wanted 1.29" in found("device-plugin", version="v1.28.15")[0]
+    old = {"version": "v1.33.13", "groups": {"resource.k8s.io": ["v1beta2"]}}
+    assert "without resource.k8s.io/v1" in found("dra", **old)[0]
+    assert found("device-plugin", **old) == []
+
+
+def test_another_manager_on_the_same_nodes_is_refused_and_elsewhere_is_not() -> None:
+    plugin = item("registry/nvidia/k8s-device-plugin:v0.17.0")
+    for way in ways.WAYS:
+        (text,) = found(way, daemonSets=[plugin])
+        assert "DaemonSet other/plugin: found NVIDIA's device plugin on nodes of the pools" in text
+    elsewhere = {**plugin, "selector": {"nvidia.com/gpu": "false"}}
+    idle = {**plugin, "scheduled": 0}
+    ours = {**plugin, "namespace": "nvidia-device-plugin"}
+    for harmless in (elsewhere, idle, ours, {**plugin, "ours": True}):
+        assert found("gpu-manager", daemonSets=[harmless]) == []
+
+
+def test_what_gives_no_gpu_out_is_no_manager() -> None:
+    for name in ("gpu-feature-discovery", "nvidia-mps-control-daemon"):
+        metadata = {"name": name, "namespace": "x"}
+        spec = {"containers": [{"image": "nvcr.io/nvidia/k8s-device-plugin:v0.20.0"}]}
+        assert daemon_set({"metadata": metadata, "spec": {"template": {"spec": spec}}}) is None
+
+
+def test_a_second_node_feature_discovery_is_refused_only_where_the_chart_brings_one() -> None:
+    nfd = item("registry.k8s.io/nfd/node-feature-discovery:v0.18.3", "nfd-worker", "nfd")
+    (text,) = found("gpu-operator-preinstalled", daemonSets=[nfd])
+    assert 'write "nfd: false" in gpuOperator' in text
+    assert found("device-plugin", daemonSets=[nfd]) == []
+
+
+def test_gpu_manager_is_refused_on_cgroup_v2_with_the_reason() -> None:
+    (text,) = found("gpu-manager", HostFacts(cgroup=2))
+    assert "found cgroup v2" in text
+    assert "gpu-manager#184" in text
+    assert found("gpu-manager", HostFacts(cgroup=1)) == []
+    assert found("device-plugin", HostFacts(cgroup=2)) == []
+    assert found("gpu-manager", version="v1.35.4")[0].startswith("warning ")
+
+
+def test_an_engine_that_cannot_do_what_is_asked_is_refused_by_node() -> None:
+    engines = {"gpu-1": "containerd://1.6.38", "gpu-2": "containerd://2.1.4"}
+    (text,) = found("dra", engines=engines)
+    assert text.startswith("node gpu-1: found containerd 1.6.38; wanted 1.7 or later")
+    assert found("device-plugin", engines=engines) == []
+    assert found("gpu-manager", engines={"gpu-1": "docker://26.1.0"})[0].startswith("warning ")
+
+
+def test_guests_need_their_licence_server_and_registry() -> None:
+    vgpu = {"hostDriver": "16.4", "licenseSecret": "l", "licenseServer": "licences.example:443"}
+    declared = ways.declared(
+        "x",
+        "gpu-operator-driver",
+        gpuOperator={"vgpu": vgpu},
+        driver={
+            "source": "operator",
+            "version": ways.VERSION,
+            "imageRepository": "registry.example/nvidia",
+        },
+    )
+    cluster = config.load(declared)
+    assert endpoints(cluster) == ["licences.example:443", "registry.example:443"]
+    silent = dict.fromkeys(endpoints(cluster), "no answer within 3 s")
+    texts = [str(each) for each in judge(cluster, {**SEEN, "endpoints": silent}, {}, {})]
+    assert [text.split(":")[0] for text in texts] == [
+        "licence server licences.example",
+        "registry registry.example",
+    ]
+    reached = dict.fromkeys(silent, "")
+    assert judge(cluster, {**SEEN, "endpoints": reached}, {}, {}) == []

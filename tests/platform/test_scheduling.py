@@ -1,0 +1,169 @@
+"""Labels and taints per pool and node on a real API server; classes, limits, node rules."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import config
+from components.pools import scheduling_document
+from components.scheduling_classes import features, node_feature_rule, scheduling_objects
+from operations import scheduling
+from simulator.controller import features as simulated
+from tests.e2e.project import Project
+
+from . import ways
+
+Json = dict[str, Any]
+
+NFD = "feature.node.kubernetes.io/"
+
+
+def cluster(stack: str, pools: list[Json], **changes: Any) -> config.Cluster:
+    return config.load(ways.declared(stack, "device-plugin", pools=pools, **changes))
+
+
+def pool(name: str, *nodes: str, **more: Any) -> Json:
+    return {"name": name, "nodes": list(nodes), "gpusPerNode": 8, **more}
+
+
+def run(project: Project, declared: config.Cluster, action: str) -> list[Json]:
+    work = {"apply": scheduling.apply, "release": scheduling.release}[action]
+    documents = [scheduling_document(declared, each, "test") for each in declared.pools]
+    return [project.ask(lambda _, document=each: work(document)) for each in documents]
+
+
+def look(project: Project) -> dict[str, tuple[dict[str, str], list[Json]]]:
+    nodes = project.request("GET", "nodes")["items"]
+    return {
+        node["metadata"]["name"]: (
+            node["metadata"].get("labels", {}),
+            node["spec"].get("taints") or [],
+        )
+        for node in nodes
+    }
+
+
+def test_a_node_that_leaves_a_pool_loses_what_we_set_and_only_that(project: Project) -> None:
+    before = look(project)
+    somebody = {"metadata": {"labels": {"somebody/else": "kept"}}}
+    merge = {"content_type": "application/merge-patch+json"}
+    project.request("PATCH", "nodes/gpu-2", body=somebody, **merge)
+    try:
+        both = cluster(project.stack, [pool("a100", "gpu-1", "gpu-2")])
+        assert [each["changed"] for each in run(project, both, "apply")] == [2]
+        assert [each["changed"] for each in run(project, both, "apply")] == [0]
+        labels, taints = look(project)["gpu-2"]
+        assert labels["nvidia.com/gpu"] == "true"
+        assert [taint["key"] for taint in taints] == ["nvidia.com/gpu"]
+
+        one = cluster(project.stack, [pool("a100", "gpu-1")])
+        assert run(project, one, "apply")[0]["released"] == 1
+        labels, taints = look(project)["gpu-2"]
+        assert labels == {**before["gpu-2"][0], "somebody/else": "kept"}
+        assert taints == before["gpu-2"][1]
+        run(project, one, "release")
+    finally:
+        nobody = {"metadata": {"labels": {"somebody/else": None}}}
+        project.request("PATCH", "nodes/gpu-2", body=nobody, **merge)
+    assert look(project) == before
+
+
+def test_a_single_node_has_its_own_labels_and_taints_before_its_pool_s(project: Project) -> None:
+    before = look(project)
+    own = {"labels": {"nvidia.com/gpu": "spare"}, "taints": ["example.com/reserved:NoExecute"]}
+    declared = cluster(
+        project.stack, [pool("a100", "gpu-1", "gpu-2")], scheduling={"nodes": {"gpu-2": own}}
+    )
+    run(project, declared, "apply")
+    found = look(project)
+    assert found["gpu-1"][0]["nvidia.com/gpu"] == "true"
+    assert found["gpu-2"][0]["nvidia.com/gpu"] == "spare"
+    assert {taint["key"] for taint in found["gpu-2"][1]} == {
+        "nvidia.com/gpu",
+        "example.com/reserved",
+    }
+    assert {taint["key"] for taint in found["gpu-1"][1]} == {"nvidia.com/gpu"}
+    run(project, declared, "release")
+    assert look(project) == before
+
+
+def test_classes_and_limits_are_accepted_by_the_api_server(project: Project) -> None:
+    for way, cards, most in (
+        ("device-plugin", 4, {"nvidia.com/gpu": "4"}),
+        ("gpu-manager", 0.3, {"tencent.com/vcuda-core": "30"}),
+    ):
+        section = {
+            "priorityClasses": [{"name": "gpu-training", "value": 1000, "preempts": False}],
+            "limits": [{"namespace": "default", "maxCards": cards}],
+        }
+        declared = config.load(ways.declared(project.stack, way, scheduling=section))
+        made = scheduling_objects(declared, "test")
+        assert set(made) == {"priority-gpu-training", "limit-default"}
+        dry = {"params": {"dryRun": "All"}}
+        project.request(
+            "POST",
+            "priorityclasses",
+            base="/apis/scheduling.k8s.io",
+            body=made["priority-gpu-training"],
+            **dry,
+        )
+        limit = project.request(
+            "POST", "namespaces/default/limitranges", body=made["limit-default"], **dry
+        )
+        assert limit["spec"]["limits"][0]["max"] == most
+
+
+def test_a_rule_finds_what_a_selector_finds_and_refuses_what_is_no_feature() -> None:
+    assert features({f"{NFD}pci-0302_10de.present": "true"}) == [
+        {
+            "feature": "pci.device",
+            "matchExpressions": {
+                "class": {"op": "In", "value": ["0302"]},
+                "vendor": {"op": "In", "value": ["10de"]},
+            },
+        }
+    ]
+    (term,) = features({f"{NFD}system-os_release.ID": "ubuntu"}) or []
+    assert term["feature"] == "system.osrelease"
+    assert term["matchExpressions"] == {"ID": {"op": "In", "value": ["ubuntu"]}}
+    assert features({"team": "a"}) is None
+    assert features({f"{NFD}custom-thing": "true"}) is None
+
+
+def test_a_rule_gives_nodes_what_the_pool_declares_and_takes_it_back() -> None:
+    selector = {f"{NFD}pci-10de.present": "true"}
+    declared = cluster(
+        "x",
+        [{"name": "any", "selector": selector, "count": 2, "gpusPerNode": 8}],
+        scheduling={"nodeFeatures": "rule"},
+    )
+    (name,) = scheduling_objects(declared, "test")
+    assert name == "rule-any"
+    rule = node_feature_rule(declared, declared.pools[0], "test")
+    theirs = {"key": "somebody/else", "effect": "NoSchedule"}
+    node: Json = {
+        "metadata": {"name": "n", "labels": dict(selector), "annotations": {}},
+        "spec": {"taints": [theirs]},
+    }
+    given = simulated.patch(node, [rule])
+    assert given is not None
+    assert given["metadata"]["labels"]["nvidia.com/gpu"] == "true"
+    assert [taint["key"] for taint in given["spec"]["taints"]] == [
+        "somebody/else",
+        "nvidia.com/gpu",
+    ]
+    ruled = {
+        "metadata": {
+            "name": "n",
+            "labels": {**selector, **given["metadata"]["labels"]},
+            "annotations": given["metadata"]["annotations"],
+        },
+        "spec": given["spec"],
+    }
+    assert simulated.patch(ruled, [rule]) is None
+    back = simulated.patch(ruled, [])
+    assert back is not None
+    assert back["spec"]["taints"] == [theirs]
+    assert set(back["metadata"]["labels"].values()) == {None}
+    other = {**node, "metadata": {**node["metadata"], "labels": {}}}
+    assert simulated.patch(other, [rule]) is None

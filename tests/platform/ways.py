@@ -1,0 +1,42 @@
+"""The six ways to offer GPUs, as stack files declare them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+Json = dict[str, Any]
+
+VERSION = "595.91.07"
+
+#: Each way's own part of the configuration.
+WAYS: dict[str, Json] = {
+    "device-plugin": {"platform": "device-plugin"},
+    "device-plugin-driver-daemonset": {
+        "platform": "device-plugin",
+        "driver": {"source": "daemonset", "version": VERSION},
+    },
+    "gpu-operator-driver": {
+        "platform": "gpu-operator",
+        "driver": {"source": "operator", "version": VERSION},
+    },
+    "gpu-operator-preinstalled": {"platform": "gpu-operator"},
+    "gpu-manager": {"platform": "gpu-manager"},
+    "dra": {"platform": "dra"},
+}
+
+NODES, GPUS = 3, 8
+
+
+def declared(stack: str, way: str, **changes: Any) -> Json:
+    """A configuration of one way: 3 simulated nodes of 8 GPUs in two pools."""
+    return {
+        "version": "v1",
+        "kubernetes": {"context": f"gpu-cluster-{stack}"},
+        "pools": [
+            {"name": "a100", "nodes": ["gpu-[1-2]"], "gpusPerNode": GPUS},
+            {"name": "t4", "nodes": ["gpu-3"], "gpusPerNode": GPUS},
+        ],
+        "validation": {"timeoutSeconds": 30},
+        **WAYS[way],
+        **changes,
+    }
