@@ -14,6 +14,7 @@ from .device_plugin import PlatformArgs
 from .manifest import Manifest
 from .operation import command_line, document
 from .pools import gpu_pools
+from .pull_secret import pull_secret
 from .release import namespace, release
 
 
@@ -37,6 +38,7 @@ class DraDriver(pulumi.ComponentResource):
             stdin=document({"context": cluster.kubernetes.context, "names": chart.DEFINITIONS}),
             opts=pulumi.ResourceOptions(parent=self),
         )
+        secrets = pull_secret(self, name, cluster, args.registry_credentials, space, dra.namespace)
         driver = release(
             self,
             f"{name}-release",
@@ -45,7 +47,7 @@ class DraDriver(pulumi.ComponentResource):
             version=dra.version,
             namespace_name=dra.namespace,
             values=chart.values(cluster),
-            depends_on=[space, definitions],
+            depends_on=[space, definitions, *secrets],
         )
         for pool in gpu_pools(cluster):
             for where in dra.claim_namespaces:

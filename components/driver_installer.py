@@ -14,10 +14,12 @@ import pulumi_command as command
 
 import config
 
+from .charts.images import PAUSE
 from .device_plugin import PlatformArgs
 from .manifest import Manifest
 from .operation import command_line, document
 from .pools import POOL_LABEL, gpu_pools, node_taints, tolerations
+from .pull_secret import pull_secret, pull_secrets
 from .release import namespace
 
 LABELS = {"app.kubernetes.io/managed-by": "gpu-cluster"}
@@ -26,8 +28,6 @@ INSTALLER = "gpu-cluster/driver-installer"
 CPU = "150m"
 #: Seconds that all nodes get to download, compile and load the driver.
 ROLLOUT = 1800
-#: Holds the pod when the driver is loaded.
-PAUSE = "registry.k8s.io/pause:3.10"
 
 
 def node_selector(pool: config.Pool) -> dict[str, str]:
@@ -77,6 +77,7 @@ def daemon_set(cluster: config.Cluster, pool: config.Pool) -> dict[str, Any]:
             "template": {
                 "metadata": {"labels": labels},
                 "spec": {
+                    **pull_secrets(cluster),
                     "hostPID": True,
                     "priorityClassName": "system-node-critical",
                     "nodeSelector": node_selector(pool),
@@ -87,7 +88,7 @@ def daemon_set(cluster: config.Cluster, pool: config.Pool) -> dict[str, Any]:
                     "initContainers": [
                         {
                             "name": "nvidia-driver-installer",
-                            "image": settings.image_of(pool.name),
+                            "image": cluster.registry.rewritten(settings.image_of(pool.name)),
                             "env": [
                                 {"name": key, "value": value} for key, value in environment.items()
                             ],
@@ -101,7 +102,7 @@ def daemon_set(cluster: config.Cluster, pool: config.Pool) -> dict[str, Any]:
                             "terminationMessagePolicy": "FallbackToLogsOnError",
                         }
                     ],
-                    "containers": [{"name": "pause", "image": PAUSE}],
+                    "containers": [{"name": "pause", "image": cluster.registry.rewritten(PAUSE)}],
                     "volumes": [
                         {"name": key, "hostPath": {"path": outside}}
                         for key, (outside, _) in mounts.items()
@@ -130,12 +131,20 @@ class DriverInstaller(pulumi.ComponentResource):
         super().__init__(self.TYPE, name, None, opts)
         cluster = args.cluster
         space = namespace(self, f"{name}-namespace", cluster.driver_installer.namespace)
+        secrets = pull_secret(
+            self,
+            name,
+            cluster,
+            args.registry_credentials,
+            space,
+            cluster.driver_installer.namespace,
+        )
         sets = {pool.name: daemon_set(cluster, pool) for pool in gpu_pools(cluster)}
         made = [
             Manifest(
                 f"{name}-{pool}",
                 manifest,
-                pulumi.ResourceOptions(parent=self, depends_on=[space]),
+                pulumi.ResourceOptions(parent=self, depends_on=[space, *secrets]),
             )
             for pool, manifest in sets.items()
         ]

@@ -153,6 +153,7 @@ class GpuCluster(pulumi.ComponentResource):
                     settings=cluster.monitoring,
                     runtime_class=runtime_class(cluster),
                     groups=args.groups,
+                    registry_credentials=args.registry_credentials,
                 ),
                 after(platform),
             )

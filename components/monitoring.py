@@ -19,6 +19,7 @@ from .charts import gpu_manager
 from .charts import monitoring as content
 from .manifest import Manifest
 from .pools import gpu_pools, node_taints, tolerations
+from .pull_secret import pull_secret, pull_secrets
 from .release import namespace
 
 Json = dict[str, Any]
@@ -40,12 +41,14 @@ class MonitoringArgs:
         settings: its section `monitoring`.
         runtime_class: RuntimeClass of pods that see GPUs; None where nvidia is the default.
         groups: API groups that the cluster was seen to serve.
+        registry_credentials: a Docker configuration in JSON, a secret; None: none is given.
     """
 
     cluster: config.Cluster
     settings: config.Monitoring
     runtime_class: str | None
     groups: frozenset[str]
+    registry_credentials: pulumi.Input[str] | None = None
 
     @property
     def prometheus(self) -> bool:
@@ -67,6 +70,7 @@ def exporter(cluster: config.Cluster, settings: config.Monitoring, runtime: str 
     """
     alike = "nvidia-device-enable" if _shared(cluster) else "nvidia.com/gpu.present"
     pod: Json = {
+        **pull_secrets(cluster),
         "automountServiceAccountToken": False,
         "priorityClassName": "system-node-critical",
         "nodeSelector": {alike: "enable" if _shared(cluster) else "true"},
@@ -74,7 +78,7 @@ def exporter(cluster: config.Cluster, settings: config.Monitoring, runtime: str 
         "containers": [
             {
                 "name": EXPORTER,
-                "image": settings.exporter_image,
+                "image": cluster.registry.rewritten(settings.exporter_image),
                 "args": ["-f", "/etc/gpu-cluster/counters.csv"],
                 "env": [
                     {"name": "DCGM_EXPORTER_LISTEN", "value": f":{PORT}"},
@@ -221,9 +225,19 @@ class Monitoring(pulumi.ComponentResource):
     ) -> None:
         super().__init__(self.TYPE, name, None, opts)
         space = namespace(self, f"{name}-namespace", args.settings.namespace)
+        secrets = pull_secret(
+            self,
+            name,
+            args.cluster,
+            args.registry_credentials,
+            space,
+            args.settings.namespace,
+        )
         for end, manifest in objects(args).items():
             Manifest(
-                f"{name}-{end}", manifest, pulumi.ResourceOptions(parent=self, depends_on=[space])
+                f"{name}-{end}",
+                manifest,
+                pulumi.ResourceOptions(parent=self, depends_on=[space, *secrets]),
             )
         groups = content.alert_groups(args.cluster, args.settings)["groups"]
         self.alerts = pulumi.Output.from_input(sum(len(group["rules"]) for group in groups))

@@ -48,3 +48,9 @@ def pull_secret(
             ),
         )
     ]
+
+
+def pull_secrets(cluster: config.Cluster) -> dict[str, list[dict[str, str]]]:
+    """``imagePullSecrets`` of a pod; nothing where the registry asks for no credentials."""
+    secret = cluster.registry.pull_secret
+    return {"imagePullSecrets": [{"name": secret}]} if secret else {}

@@ -11,6 +11,7 @@ import config
 
 from ..offers import DRA_DRIVER
 from ..pools import gpu_pools, node_taints, tolerations
+from .images import DRA
 
 CHART = "nvidia-dra-driver-gpu"
 #: What the chart and its subcharts bring under ``crds/``.
@@ -24,7 +25,14 @@ def values(cluster: config.Cluster) -> dict[str, Any]:
     the device plugin on the same nodes would be given out twice; here one platform excludes the
     other. The kubelet plugin tolerates nothing by default.
     """
+    registry = cluster.registry
+    images: dict[str, Any] = {}
+    if registry.mirror:
+        images["image"] = {"repository": registry.rewritten(DRA)}
+    if registry.pull_secret:
+        images["imagePullSecrets"] = [{"name": registry.pull_secret}]
     return {
+        **images,
         "gpuResourcesEnabledOverride": True,
         "resources": {
             "gpus": {"enabled": True},

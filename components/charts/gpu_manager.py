@@ -46,9 +46,11 @@ def extra_flags(cluster: config.Cluster) -> list[str]:
 
 def values(cluster: config.Cluster) -> dict[str, Any]:
     """Helm values for a configuration."""
+    secret = cluster.registry.pull_secret
     return {
-        "image": cluster.gpu_manager.image,
-        "admissionImage": cluster.gpu_manager.admission_image,
+        "image": cluster.registry.rewritten(cluster.gpu_manager.image),
+        "admissionImage": cluster.registry.rewritten(cluster.gpu_manager.admission_image),
+        "imagePullSecrets": [{"name": secret}] if secret else [],
         "extraFlags": extra_flags(cluster),
         "resources": {"requests": RESOURCES, "limits": RESOURCES},
         "tolerations": [

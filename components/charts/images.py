@@ -15,6 +15,10 @@ from config.value_table import series_of
 
 from .source import location
 
+#: Image of the chart nvidia-dra-driver-gpu (25.12.0, values.yaml).
+DRA = "nvcr.io/nvidia/k8s-dra-driver-gpu"
+#: Holds a driver installer's pod when the driver is loaded.
+PAUSE = "registry.k8s.io/pause:3.10"
 NFD = "registry.k8s.io/nfd/node-feature-discovery"
 #: What NFD's chart brings under ``crds/`` (0.17.3 to 0.19.0).
 NFD_DEFINITIONS = (
@@ -82,16 +86,21 @@ def needed(cluster: config.Cluster) -> tuple[Image, ...]:
     Raises:
         UnknownImages: the operator's version is none of those whose images are known.
     """
-    found = dict.fromkeys((*_platform(cluster), cluster.validation.image))
+    found = dict.fromkeys((*_platform(cluster), *_beside(cluster), cluster.validation.image))
     return tuple(_image(cluster, upstream) for upstream in found)
 
 
 def charts(cluster: config.Cluster) -> tuple[Chart, ...]:
-    """The charts of the platform."""
-    if cluster.platform is config.Platform.GPU_OPERATOR:
-        name, version = "gpu-operator", cluster.gpu_operator.version
-    else:
-        name, version = "nvidia-device-plugin", cluster.device_plugin.version
+    """The charts of the platform; none where the project's own is used."""
+    match cluster.platform:
+        case config.Platform.GPU_MANAGER:
+            return ()
+        case config.Platform.GPU_OPERATOR:
+            name, version = "gpu-operator", cluster.gpu_operator.version
+        case config.Platform.DRA:
+            name, version = "nvidia-dra-driver-gpu", cluster.dra.version
+        case config.Platform.DEVICE_PLUGIN:
+            name, version = "nvidia-device-plugin", cluster.device_plugin.version
     return (Chart(name, version, location(cluster.charts, name)),)
 
 
@@ -105,13 +114,29 @@ def _image(cluster: config.Cluster, upstream: str) -> Image:
 
 
 def _platform(cluster: config.Cluster) -> Iterator[str]:
-    if cluster.platform is config.Platform.GPU_OPERATOR:
-        yield from _operator(cluster)
-    else:
-        plugin = cluster.device_plugin
-        yield f"nvcr.io/nvidia/k8s-device-plugin:v{plugin.version}"
-        if plugin.presence is config.Presence.NFD:
-            yield f"{NFD}:{_facts()['nfd'][series_of(plugin.version)]}"
+    match cluster.platform:
+        case config.Platform.GPU_OPERATOR:
+            yield from _operator(cluster)
+        case config.Platform.GPU_MANAGER:
+            yield cluster.gpu_manager.image
+            yield cluster.gpu_manager.admission_image
+        case config.Platform.DRA:
+            yield f"{DRA}:v{cluster.dra.version}"
+        case config.Platform.DEVICE_PLUGIN:
+            plugin = cluster.device_plugin
+            yield f"nvcr.io/nvidia/k8s-device-plugin:v{plugin.version}"
+            if plugin.presence is config.Presence.NFD:
+                yield f"{NFD}:{_facts()['nfd'][series_of(plugin.version)]}"
+
+
+def _beside(cluster: config.Cluster) -> Iterator[str]:
+    """Images of what stands beside the platform: the driver's installers, the exporter."""
+    if cluster.driver.managed_by_daemonset:
+        installer = cluster.driver_installer
+        yield from (installer.image_of(pool.name) for pool in cluster.pools if pool.gpus_per_node)
+        yield PAUSE
+    if cluster.monitoring and cluster.platform is not config.Platform.GPU_OPERATOR:
+        yield cluster.monitoring.exporter_image
 
 
 def _operator(cluster: config.Cluster) -> Iterator[str]:

@@ -1,0 +1,97 @@
+"""The DRA driver's stand-in against the real chart; claims against a real API server."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+import config
+from components.charts import dra_driver as chart
+from tests.e2e.project import Project
+
+from . import ways
+from .chart_folders import REAL, STAND_INS, values
+from .helm import Helm, Refused
+from .test_platforms import served
+
+Json = dict[str, Any]
+
+HAS_REAL = REAL is not None and (REAL / chart.CHART).is_dir()
+needs_real = pytest.mark.skipif(not HAS_REAL, reason="GPU_CHARTS holds no nvidia-dra-driver-gpu")
+
+
+@pytest.fixture(scope="module")
+def helm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Helm]:
+    started = Helm(tmp_path_factory.mktemp("helm"))
+    yield started
+    started.close()
+
+
+def cluster(**changes: Any) -> config.Cluster:
+    return config.load(ways.declared("x", "dra", **changes))
+
+
+def paths(tree: Any, prefix: str = "") -> set[str]:
+    if isinstance(tree, dict) and tree:
+        return {leaf for key, value in tree.items() for leaf in paths(value, f"{prefix}.{key}")}
+    return {prefix}
+
+
+@needs_real
+def test_the_stand_in_has_the_real_ones_paths_objects_and_labels(helm: Helm) -> None:
+    assert REAL is not None
+    assert paths(values(STAND_INS / chart.CHART)) <= paths(values(REAL / chart.CHART))
+    for domains in (False, True):
+        given = chart.values(cluster(dra={"computeDomains": domains}))
+        real, ours = (
+            {
+                (each["kind"], each["metadata"]["name"]): each
+                for each in helm.render(folder / chart.CHART, given, "nvidia-dra-driver")
+            }
+            for folder in (REAL, STAND_INS)
+        )
+        assert ours.keys() <= real.keys()
+        for key, item in ours.items():
+            if key[0] == "DaemonSet":
+                labels = [
+                    each["spec"]["template"]["metadata"]["labels"] for each in (item, real[key])
+                ]
+                assert labels[0] == labels[1]
+                assert item["spec"]["selector"] == real[key]["spec"]["selector"]
+            if key[0] == "DeviceClass":
+                assert item["apiVersion"] == real[key]["apiVersion"]
+
+
+def test_both_charts_refuse_gpus_without_the_override(helm: Helm) -> None:
+    given = {**chart.values(cluster()), "gpuResourcesEnabledOverride": False}
+    for folder in (STAND_INS, *([REAL] if HAS_REAL and REAL else [])):
+        with pytest.raises(Refused, match="gpuResourcesEnabledOverride"):
+            helm.render(folder / chart.CHART, given, "nvidia-dra-driver")
+
+
+def test_a_private_registry_serves_the_driver(helm: Helm) -> None:
+    given = chart.values(cluster(registry={"mirror": "registry.example/gpu", "pullSecret": "s"}))
+    for item in helm.render(STAND_INS / chart.CHART, given, "nvidia-dra-driver"):
+        if item["kind"] == "DaemonSet":
+            pod = item["spec"]["template"]["spec"]
+            assert pod["imagePullSecrets"] == [{"name": "s"}]
+            images = {each["image"] for each in pod["containers"]}
+            assert images == {"registry.example/gpu/nvidia/k8s-dra-driver-gpu:v25.12.0"}
+
+
+def test_claims_are_accepted_by_the_api_server(project: Project) -> None:
+    served(project, "dra")
+    selector = 'device.attributes["gpu.nvidia.com"].productName.matches("A100")'
+    made = chart.claim_template("a100-gpu", "default", 2, selector)
+    answer = project.request(
+        "POST",
+        "namespaces/default/resourceclaimtemplates",
+        base="/apis/resource.k8s.io",
+        body=made,
+        params={"dryRun": "All"},
+    )
+    (request,) = answer["spec"]["spec"]["devices"]["requests"]
+    assert request["exactly"]["count"] == 2
+    assert request["exactly"]["deviceClassName"] == "gpu.nvidia.com"

@@ -1,0 +1,218 @@
+"""gpu-manager: its chart rendered by Helm, its extender called by the real kube-scheduler."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import threading
+import time
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+import config
+import toolchain
+from components.charts import gpu_manager as chart
+from config.cards import CORE, MEMORY
+from tests.e2e.project import Project
+
+from . import ways
+from .chart_folders import ROOT
+from .helm import Helm
+
+Json = dict[str, Any]
+
+LIMIT = 60
+
+
+@pytest.fixture(scope="module")
+def objects(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Json]:
+    """What Helm renders, by kind and name."""
+    helm = Helm(tmp_path_factory.mktemp("helm"))
+    try:
+        values = chart.values(cluster())
+        found = helm.render(ROOT / chart.CHART, values, chart.NAMESPACE)
+    finally:
+        helm.close()
+    return {f"{each['kind']}/{each['metadata']['name']}": each for each in found}
+
+
+def cluster(**changes: Any) -> config.Cluster:
+    return config.load(ways.declared("x", "gpu-manager", **changes))
+
+
+def container(item: Json) -> Json:
+    (only,) = item["spec"]["template"]["spec"]["containers"]
+    found: Json = only
+    return found
+
+
+def test_both_programs_get_one_cpu_and_one_gibibyte(objects: dict[str, Json]) -> None:
+    for name in ("DaemonSet/gpu-manager-daemonset", "Deployment/gpu-quota-admission"):
+        assert objects[name]["metadata"]["namespace"] == "kube-system"
+        resources = container(objects[name])["resources"]
+        assert resources == {kind: {"cpu": "1", "memory": "1Gi"} for kind in ("requests", "limits")}
+
+
+def test_flags_name_the_runtime_and_the_cgroup_driver(objects: dict[str, Json]) -> None:
+    environment = {
+        each["name"]: each.get("value")
+        for each in container(objects["DaemonSet/gpu-manager-daemonset"])["env"]
+    }
+    assert environment["EXTRA_FLAGS"] == (
+        "--logtostderr=false "
+        "--container-runtime-endpoint=/var/run/containerd/containerd.sock "
+        "--cgroup-driver=systemd"
+    )
+    other = chart.extra_flags(cluster(runtime={"systemdCgroup": False}))
+    assert other[-1] == "--cgroup-driver=cgroupfs"
+
+
+def test_it_mounts_what_it_needs_of_the_host_and_writes_no_more(objects: dict[str, Json]) -> None:
+    pod = objects["DaemonSet/gpu-manager-daemonset"]["spec"]["template"]["spec"]
+    assert pod["nodeSelector"] == {"nvidia-device-enable": "enable"}
+    assert pod["hostPID"] is True
+    assert pod["containers"][0]["securityContext"] == {"privileged": True}
+    host = {each["name"]: each["hostPath"]["path"] for each in pod["volumes"]}
+    mounts = {host[each["name"]]: each for each in pod["containers"][0]["volumeMounts"]}
+    assert mounts["/usr"]["mountPath"] == "/usr/local/host"
+    assert {path for path, each in mounts.items() if each.get("readOnly")} == {
+        "/usr",
+        "/sys/fs/cgroup",
+    }
+    assert "/var/lib/kubelet/device-plugins" in mounts
+
+
+def test_metrics_are_served_where_document_002_looks(objects: dict[str, Json]) -> None:
+    service = objects["Service/gpu-manager-metric"]
+    assert service["spec"]["ports"] == [{"name": "metrics", "port": 5678, "targetPort": "metrics"}]
+    assert service["metadata"]["annotations"]["prometheus.io/path"] == "/metric"
+    assert service["spec"]["selector"] == {"name": "gpu-manager-ds"}
+    assert set(chart.METRICS) == {
+        "container_gpu_utilization",
+        "container_request_gpu_utilization",
+        "container_gpu_memory_total",
+        "container_request_gpu_memory",
+    }
+
+
+def test_neither_program_may_more_than_it_does(objects: dict[str, Json]) -> None:
+    rules = {
+        name: {
+            resource: set(rule["verbs"])
+            for rule in objects[f"ClusterRole/{name}"]["rules"]
+            for resource in rule["resources"]
+        }
+        for name in ("gpu-manager", "gpu-quota-admission")
+    }
+    pods = {"get", "list", "watch", "patch"}
+    assert rules == {
+        "gpu-manager": {"pods": pods, "pods/status": {"update"}, "nodes": {"get", "update"}},
+        "gpu-quota-admission": {"pods": pods, "nodes": {"get", "list", "watch"}},
+    }
+
+
+class Extender(ThreadingHTTPServer):
+    """Answers as gpu-quota-admission does, and remembers what it was asked."""
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[str, str]] = []
+        super().__init__(("127.0.0.1", 0), _Answer)
+
+
+class _Answer(BaseHTTPRequestHandler):
+    server: Extender
+
+    def do_POST(self) -> None:
+        arguments = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        self.server.asked.append((self.path, arguments["Pod"]["metadata"]["name"]))
+        answer = json.dumps({"Nodes": arguments["Nodes"], "Error": ""}).encode()
+        self.send_response(200)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(answer)))
+        self.end_headers()
+        self.wfile.write(answer)
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+@pytest.fixture
+def extender() -> Iterator[Extender]:
+    server = Extender()
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    yield server
+    server.shutdown()
+    thread.join(LIMIT)
+    server.server_close()
+
+
+def pod(name: str, resources: Json) -> Json:
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name, "namespace": "default"},
+        "spec": {
+            "schedulerName": "with-extender",
+            "containers": [{"name": "c", "image": "sample", "resources": {"limits": resources}}],
+        },
+    }
+
+
+@pytest.mark.full
+def test_the_real_scheduler_asks_the_extender_for_shares_and_for_nothing_else(
+    project: Project, extender: Extender, tmp_path: Path
+) -> None:
+    settings = chart.scheduler_configuration("127.0.0.1")
+    settings["clientConnection"]["kubeconfig"] = str(
+        toolchain.cache_dir() / "embedded" / project.stack / "kubeconfig"
+    )
+    settings["leaderElection"] = {"leaderElect": False}
+    settings["profiles"] = [{"schedulerName": "with-extender"}]
+    url = settings["extenders"][0]["urlPrefix"]
+    assert url == "http://127.0.0.1:3456/scheduler"
+    settings["extenders"][0]["urlPrefix"] = url.replace("3456", str(extender.server_port))
+    file = tmp_path / "scheduler.yaml"
+    file.write_text(yaml.safe_dump(settings))
+    merge = {"content_type": "application/merge-patch+json"}
+    offered = {CORE: "800", MEMORY: "2560"}
+    status = {"status": {"capacity": offered, "allocatable": offered}}
+    project.request("PATCH", "nodes/gpu-1/status", body=status, **merge)
+    tool = toolchain.ensure("kube-scheduler")["kube-scheduler"]
+    log = (tmp_path / "scheduler.log").open("w")
+    process = subprocess.Popen(
+        [tool.path, f"--config={file}", "--secure-port=0"], stdout=log, stderr=log
+    )
+    names = ("share", "plain")
+    try:
+        project.request(
+            "POST", "namespaces/default/pods", body=pod("share", {CORE: "30", MEMORY: "20"})
+        )
+        project.request("POST", "namespaces/default/pods", body=pod("plain", {"cpu": "1"}))
+        deadline = time.monotonic() + LIMIT
+        placed: dict[str, str] = {}
+        while len(placed) < len(names) and time.monotonic() < deadline:
+            assert process.poll() is None, (tmp_path / "scheduler.log").read_text()[-2000:]
+            for name in names:
+                spec = project.request("GET", f"namespaces/default/pods/{name}")["spec"]
+                if "nodeName" in spec:
+                    placed[name] = spec["nodeName"]
+        assert placed["share"] == "gpu-1"
+        assert set(placed) == set(names)
+        assert extender.asked == [("/scheduler/predicates", "share")]
+    finally:
+        process.terminate()
+        process.wait(LIMIT)
+        log.close()
+        for name in names:
+            project.request(
+                "DELETE", f"namespaces/default/pods/{name}", body={"gracePeriodSeconds": 0}
+            )
+        gone = dict.fromkeys(offered)
+        body = {"status": {"capacity": gone, "allocatable": gone}}
+        project.request("PATCH", "nodes/gpu-1/status", body=body, **merge)
