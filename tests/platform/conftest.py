@@ -16,6 +16,8 @@ from . import ways
 
 #: Marks of tests that the last line counts, each by its result.
 COUNTED = ("platform", "bad_setting")
+#: Lines that tests leave for the end: figures.
+told: list[str] = []
 _results: dict[str, dict[str, bool]] = {mark: {} for mark in COUNTED}
 
 
@@ -54,6 +56,8 @@ def pytest_runtest_makereport(
 @pytest.hookimpl(trylast=True)
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """The last line of `make test-platform`; a slice of the tests says nothing of the whole."""
+    for line in told:
+        terminalreporter.write_line(line)
     platforms, settings = (_results[mark] for mark in COUNTED)
     if platforms:
         terminalreporter.write_line(

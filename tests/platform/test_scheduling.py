@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
+
+import pytest
 
 import config
 from components.pools import scheduling_document
@@ -12,6 +15,7 @@ from simulator.controller import features as simulated
 from tests.e2e.project import Project
 
 from . import ways
+from .test_platforms import figures
 
 Json = dict[str, Any]
 
@@ -167,3 +171,98 @@ def test_a_rule_gives_nodes_what_the_pool_declares_and_takes_it_back() -> None:
     assert set(back["metadata"]["labels"].values()) == {None}
     other = {**node, "metadata": {**node["metadata"], "labels": {}}}
     assert simulated.patch(other, [rule]) is None
+
+
+#: Node Feature Discovery's definition, so far as rules need it, and a master that may taint.
+DEFINITION: Json = {
+    "apiVersion": "apiextensions.k8s.io/v1",
+    "kind": "CustomResourceDefinition",
+    "metadata": {"name": "nodefeaturerules.nfd.k8s-sigs.io"},
+    "spec": {
+        "group": "nfd.k8s-sigs.io",
+        "scope": "Cluster",
+        "names": {
+            "kind": "NodeFeatureRule",
+            "listKind": "NodeFeatureRuleList",
+            "plural": "nodefeaturerules",
+            "singular": "nodefeaturerule",
+        },
+        "versions": [
+            {
+                "name": "v1alpha1",
+                "served": True,
+                "storage": True,
+                "schema": {
+                    "openAPIV3Schema": {
+                        "type": "object",
+                        "x-kubernetes-preserve-unknown-fields": True,
+                    }
+                },
+            }
+        ],
+    },
+}
+MASTER: Json = {
+    "apiVersion": "apps/v1",
+    "kind": "Deployment",
+    "metadata": {
+        "name": "nfd-master",
+        "namespace": "default",
+        "labels": {"app.kubernetes.io/name": "node-feature-discovery"},
+    },
+    "spec": {
+        "selector": {"matchLabels": {"app": "nfd-master"}},
+        "template": {
+            "metadata": {"labels": {"app": "nfd-master"}},
+            "spec": {
+                "containers": [{"name": "master", "image": "nfd", "args": ["-enable-taints"]}]
+            },
+        },
+    },
+}
+
+
+@pytest.mark.full
+def test_a_rule_stands_for_a_pool_of_any_size(project: Project) -> None:
+    definitions, apps = "/apis/apiextensions.k8s.io", "/apis/apps"
+    declared = ways.declared(
+        project.stack,
+        "device-plugin",
+        pools=[
+            {
+                "name": "any",
+                "selector": {f"{NFD}pci-10de.present": "true"},
+                "count": 3,
+                "gpusPerNode": 8,
+            }
+        ],
+        scheduling={"nodeFeatures": "rule"},
+    )
+    project.write(declared)
+    refused = project.command("up")
+    assert refused.returncode != 0
+    assert "no Node Feature Discovery (nfd.k8s-sigs.io is not served)" in refused.stdout
+    project.request("POST", "customresourcedefinitions", base=definitions, body=DEFINITION)
+    project.request("POST", "namespaces/default/deployments", base=apps, body=MASTER)
+    try:
+        assert figures(project.up())[:2] == (24, 24)
+        for name in ("any-1", "any-2", "any-3"):
+            labels, taints = look(project)[name]
+            assert labels["nvidia.com/gpu.present"] == "true"
+            assert [taint["key"] for taint in taints] == ["nvidia.com/gpu"]
+        assert figures(project.up())[2] == 0
+        done = project.command("destroy")
+        assert done.returncode == 0, done.stdout
+        deadline = time.monotonic() + 30
+        while time.monotonic() < deadline and look(project)["any-1"][1]:
+            pass
+        labels, taints = look(project)["any-1"]
+        assert "nvidia.com/gpu" not in labels
+        assert taints == []
+    finally:
+        project.command("destroy")
+        name = DEFINITION["metadata"]["name"]
+        project.request("DELETE", f"customresourcedefinitions/{name}", base=definitions)
+        project.request("DELETE", "namespaces/default/deployments/nfd-master", base=apps)
+        project.write(ways.declared(project.stack, "device-plugin"))
+        assert project.command("start").returncode == 0
