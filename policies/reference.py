@@ -46,7 +46,7 @@ class Example(NamedTuple):
 
 def example(rule: Rule) -> Example:
     """The passing and the failing manifest of a rule."""
-    passing, failing = (EXAMPLES / f"{rule.id}.yaml").read_text().split("---\n")
+    passing, failing = (EXAMPLES / f"{rule.id}.yaml").read_text().split("\n---\n")
     settings: Mapping[str, Any] = {}
     if passing.startswith(_SETTINGS):
         first, _, passing = passing.partition("\n")

@@ -38,16 +38,55 @@ if pulumi.Config("rules").get_bool("hold"):
     import config
     from policies.guard import hold
     hold(config.load(pulumi.Config("gpu-cluster").require_object("cluster")))
-MODULES = {"v1": k8s.core.v1, "apps/v1": k8s.apps.v1, "batch/v1": k8s.batch.v1}
 provider = k8s.Provider("files", render_yaml_to_directory="rendered")
 later = command.local.Command("later", create="echo later")
-for name, manifest in json.load(open("manifests.json")).items():
-    metadata = dict(manifest.get("metadata", {}))
-    metadata["labels"] = {"later": later.stdout}
-    kind = getattr(MODULES[manifest["apiVersion"]], manifest["kind"])
-    kind(name, metadata=metadata, spec=manifest["spec"],
-         opts=pulumi.ResourceOptions(provider=provider))
+
+
+def secrets(value):
+    if isinstance(value, dict):
+        if "fn::secret" in value:
+            return pulumi.Output.secret(value["fn::secret"])
+        return {key: secrets(item) for key, item in value.items()}
+    return [secrets(item) for item in value] if isinstance(value, list) else value
+
+
+def declare(name, manifest):
+    manifest = dict(manifest)
+    group, kind = manifest["apiVersion"], manifest["kind"]
+    if kind == "List":
+        for index, item in enumerate(manifest["items"]):
+            declare(f"{name}-{index}", item)
+    elif group == "command/remote":
+        del manifest["apiVersion"], manifest["kind"]
+        props = {**secrets(manifest), "triggers": [later.stdout]}
+        pulumi.CustomResource("command:remote:Command", name, props)
+    elif group == "helm.sh/v3":
+        del manifest["apiVersion"], manifest["kind"]
+        props = {**manifest, "compat": "true", "status": None, "description": later.stdout}
+        options = pulumi.ResourceOptions(provider=cluster)
+        pulumi.CustomResource("kubernetes:helm.sh/v3:Release", name, props, options)
+    else:
+        labels = manifest.get("metadata", {}).get("labels", {})
+        metadata = {**manifest.get("metadata", {}), "labels": {**labels, "later": later.stdout}}
+        token = f"kubernetes:{'core/v1' if group == 'v1' else group}:{kind}"
+        options = pulumi.ResourceOptions(provider=provider)
+        pulumi.CustomResource(token, name, {**manifest, "metadata": metadata}, options)
+
+
+declared = json.load(open("manifests.json"))
+if "helm.sh" in json.dumps(declared):
+    cluster = k8s.Provider("cluster", kubeconfig=json.dumps(NO_CLUSTER))
+for each, content in declared.items():
+    declare(each, content)
 '''
+NO_CLUSTER = {
+    "apiVersion": "v1",
+    "kind": "Config",
+    "current-context": "none",
+    "clusters": [{"name": "none", "cluster": {"server": "http://127.0.0.1:1"}}],
+    "users": [{"name": "none", "user": {}}],
+    "contexts": [{"name": "none", "context": {"cluster": "none", "user": "none"}}],
+}
 
 
 @dataclass(frozen=True)
@@ -109,7 +148,7 @@ def preview(pulumi_env: dict[str, str], tmp_path: Path) -> Run:
             "runtime": {"name": "python", "options": {"virtualenv": sys.prefix}},
         }
         (tmp_path / "Pulumi.yaml").write_text(yaml.safe_dump(project))
-        (tmp_path / "__main__.py").write_text(PROGRAM)
+        (tmp_path / "__main__.py").write_text(f"NO_CLUSTER = {NO_CLUSTER}\n{PROGRAM}")
         (tmp_path / "manifests.json").write_text(json.dumps(manifests))
         stack = tmp_path.name.replace("_", "-")
         _pulumi(["stack", "init", stack], tmp_path, pulumi_env)

@@ -20,7 +20,7 @@ AMOUNTS = st.one_of(
 NAMES = (
     *("gpu", "nvidia.com/GPU", "nvidia.com/gpus", "Nvidia.com/gpu", "limits.nvidia.com/gpu"),
     *("requests.nvidia.com/gpu", "alpha.kubernetes.io/nvidia-gpu", "storage", "a/b/c", "x/", "/x"),
-    *("example.com/a_b", "example.com/-a", "example..com/a", "cpu", "memory", "hugepages-2Mi"),
+    *("example.com/a_b", "example.com/-a", "example..com/a", "cpu", "memory", "limits.a/b"),
     *("example.com/" + "a" * 63, "example.com/" + "a" * 64, "a" * 244 + "/a", "a" * 245 + "/a"),
 )
 # Half of the lists are plausible, so that both answers come up often.
@@ -61,7 +61,7 @@ def pod_specs(draw: st.DrawFn) -> dict[str, Any]:
     }
     if draw(st.integers(0, 7)) == 0:
         level = draw(st.sampled_from([GPU, HCA, "cpu", "memory"]))
-        spec["resources"] = {"limits": {level: 1}}
+        spec["resources"] = {"limits": {level: 1000}}
     return spec
 
 

@@ -5,17 +5,16 @@ Every object in these programs carries a label whose value is not known at previ
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
 import yaml
 
 from policies import reference
-from policies.rules import RULES, Severity
+from policies.rules import RULES, Rule, Severity
 from tests.rules.conftest import Run
 
-MANDATORY = [rule for rule in RULES.values() if rule.severity is Severity.MANDATORY]
-ADVISORY = [rule for rule in RULES.values() if rule.severity is Severity.ADVISORY]
 POOL = {"name": "a100", "nodes": ["gpu-[1-4]"], "gpusPerNode": 8}
 CLUSTER = {
     "version": "v1",
@@ -42,32 +41,70 @@ def test_one_bad_object_stops_the_preview(preview: Run, rule_id: str) -> None:
     assert RULES[rule_id].title in done.output
 
 
-def test_every_mandatory_rule_is_reported_for_the_object_that_breaks_it(preview: Run) -> None:
-    pool = {**PACK_POOL, "gpusPerNode": 8, "taints": ["nvidia.com/gpu=present:NoSchedule"]}
-    manifests = {rule.id.lower(): failing(rule.id) for rule in MANDATORY}
-    done = preview(manifests, settings={"pools": [pool]})
-    assert done.code != 0, done.output
-    assert done.violations("mandatory") == {rule.id.lower(): [rule.id] for rule in MANDATORY}
+def settings_of(rule: Rule) -> str:
+    """The settings of a rule's example with the reference's pool, as JSON: what groups them."""
+    pool = {"name": "a100", "gpusPerNode": 8, "taints": ["nvidia.com/gpu=present:NoSchedule"]}
+    shown = reference.example(rule).settings
+    return json.dumps({"pools": [pool], **shown}, sort_keys=True)
+
+
+GROUPS: dict[str, list[Rule]] = {}
+for each in RULES.values():
+    if not each.across:
+        GROUPS.setdefault(settings_of(each), []).append(each)
+ALONE = [each for each in RULES.values() if each.across]
+LARGEST = max(GROUPS, key=lambda group: len(GROUPS[group]))
+
+
+def judge_group(preview: Run, group: str) -> None:
+    """Each rule is reported for the object that breaks it, and for no other."""
+    rules = GROUPS[group]
+    manifests = {rule.id.lower(): failing(rule.id) for rule in rules}
+    done = preview(manifests, settings=json.loads(group))
+    must = [rule for rule in rules if rule.severity is Severity.MANDATORY]
+    assert (done.code != 0) == bool(must), done.output
+    assert done.violations("mandatory") == {rule.id.lower(): [rule.id] for rule in must}
+    advice = {rule.id.lower(): [rule.id] for rule in rules if rule not in must}
+    assert done.violations("advisory") == advice
+
+
+def test_every_rule_is_reported_for_the_object_that_breaks_it(preview: Run) -> None:
+    judge_group(preview, LARGEST)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("group", [group for group in GROUPS if group != LARGEST])
+def test_every_rule_with_settings_is_reported_too(preview: Run, group: str) -> None:
+    judge_group(preview, group)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("rule", ALONE, ids=lambda rule: rule.id)
+def test_a_rule_over_the_stack_is_reported_for_the_stack(preview: Run, rule: Rule) -> None:
+    done = preview({"all": failing(rule.id)}, settings=json.loads(settings_of(rule)))
+    assert (done.code != 0) == (rule.severity is Severity.MANDATORY), done.output
+    assert f"{rule.id} {rule.title}" in done.output
 
 
 def test_good_objects_pass_without_a_word(preview: Run) -> None:
+    rules = [rule for rule in GROUPS[LARGEST] if rule.id not in ("GPU029", "GPU047")]
     done = preview(
-        {rule.id.lower(): passing(rule.id) for rule in RULES.values()}, settings={"pools": []}
+        {rule.id.lower(): passing(rule.id) for rule in rules}, settings=json.loads(LARGEST)
     )
     assert done.code == 0, done.output
-    assert "GPU0" not in done.output
+    said = {line.split()[0] for line in done.output.splitlines() if line.strip()[:4] == "GPU0"}
+    assert said <= {"GPU047"}, done.output
 
 
-def test_advice_is_printed_and_stops_nothing(preview: Run) -> None:
-    manifests = {rule.id.lower(): failing(rule.id) for rule in ADVISORY}
-    done = preview(manifests, settings={"platform": "device-plugin"})
-    assert done.code == 0, done.output
-    found = done.violations("advisory")
-    assert {name for name, ids in found.items() if name.upper() in ids} == set(manifests)
+def test_a_rule_over_the_stack_stops_the_preview(preview: Run) -> None:
+    done = preview({"team": failing("GPU029")}, settings=json.loads(LARGEST))
+    assert done.code != 0, done.output
+    assert "GPU029 A namespace that uses GPUs has a quota on them: Namespace team-a" in done.output
 
 
 def test_the_packs_own_settings_stand_before_the_stacks(preview: Run) -> None:
-    settings = {"pools": [PACK_POOL], "rules": {"GPU004": "off", "GPU007": "advisory"}}
+    settings: Any = {"pools": [PACK_POOL], "rules": {"GPU004": "off", "GPU007": "advisory"}}
+    settings["rules"] |= {"GPU040": "off"}
     done = preview({"bad": passing("GPU007")}, cluster=CLUSTER, settings=settings)
     assert done.code == 0, done.output
     assert done.violations("advisory") == {"bad": ["GPU007"]}, done.output
