@@ -10,6 +10,8 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 
+from policies.rules.resource_names import DEVICES, MIG
+
 CAP = 1_000_000_000
 """Amounts count up to here, so that their sum fits an integer; no node has as many devices."""
 
@@ -22,6 +24,11 @@ def text(value: str) -> str:
 def texts(values: Iterable[str]) -> str:
     """A CEL list of string literals, sorted."""
     return f"[{', '.join(map(text, sorted(values)))}]"
+
+
+def parameter(key: str) -> str:
+    """A list of texts from the parameter, as `policies.admission.parameters` writes it."""
+    return f'params.data["{key}"].split(",").filter(x, x != "")'
 
 
 def resources(owner: str, field: str) -> str:
@@ -42,12 +49,30 @@ def limits(container: str) -> str:
     return resources(container, "resources.?limits")
 
 
+def requests(container: str) -> str:
+    """The requests of a container; in a template without what the limits imply."""
+    return resources(container, "resources.?requests")
+
+
+def named(condition: str, container: str = "c") -> str:
+    """Whether a container has a resource `n` for which a condition holds."""
+    return (
+        f"({limits(container)}.exists(n, {condition}) || "
+        f"{requests(container)}.exists(n, {condition}))"
+    )
+
+
 def amount(quantity: str) -> str:
     """A whole quantity as an integer of at most `CAP`."""
     return (
         f'(quantity({quantity}).isGreaterThan(quantity("{CAP}")) ? {CAP} : '
         f"quantity({quantity}).asInteger())"
     )
+
+
+def positive(quantity: str) -> str:
+    """Whether a quantity is more than 0."""
+    return f"sign(quantity({quantity})) > 0"
 
 
 def hundreds(quantity: str) -> str:
@@ -69,12 +94,26 @@ def asked(container: str, name: str) -> str:
 
 def is_gpu(name: str) -> str:
     """Whether a name is that of a GPU resource."""
-    return f'({name} in variables.gpuResources || {name}.startsWith("nvidia.com/mig-"))'
+    return f"({name} in variables.gpuResources || {name}.startsWith({text(MIG)}))"
 
 
-def where(container: str) -> str:
-    """The beginning of a place: which container."""
-    return f'"container " + {container}.name'
+def is_device(name: str) -> str:
+    """Whether a name is that of a device or a share of one, not of a part of its memory."""
+    return f"({name} in {texts(DEVICES)} || {name}.startsWith({text(MIG)}))"
+
+
+def tolerates(toleration: str, taint: str) -> str:
+    """Whether a toleration covers a taint that is written as key=value:effect.
+
+    Source: k8s.io/api v0.34.4 core/v1/toleration.go ToleratesTaint.
+    """
+    o, t = toleration, taint
+    return (
+        f'(({o}.?effect.orValue("") == "" || {t}.endsWith(":" + {o}.effect)) && '
+        f'({o}.?key.orValue("") == "" || {t}.startsWith({o}.key + "=")) && '
+        f'({o}.?operator.orValue("") == "Exists" || '
+        f'{t}.contains("=" + {o}.?value.orValue("") + ":")))'
+    )
 
 
 def unless_empty(condition: str, place: str) -> str:
@@ -82,6 +121,14 @@ def unless_empty(condition: str, place: str) -> str:
     return f"{condition} ? [{place}] : []"
 
 
+def in_workloads(places: str) -> str:
+    """Places, but none in the namespaces of the GPU stack itself."""
+    listed = parameter("infrastructureNamespaces")
+    return f"request.namespace in {listed} ? [] : ({places})"
+
+
 def each_container(condition: str, found: str, containers: str = "variables.containers") -> str:
     """A place for each container `c` for which a condition holds; `found` is text in CEL."""
-    return f'{containers}.filter(c, {condition}).map(c, {where("c")} + ": found " + {found})'
+    return (
+        f'{containers}.filter(c, {condition}).map(c, "container " + c.name + ": found " + {found})'
+    )

@@ -6,11 +6,21 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from policies.admission import namespaces, parameters, pods
+from policies.admission import (
+    devices,
+    exemptions,
+    isolation,
+    namespaces,
+    parameters,
+    placement,
+    workloads,
+)
 from policies.admission.cel import text, texts
 from policies.admission.shapes import SHAPES, Shape
 from policies.admission.twin import NoTwin, Twin
-from policies.rules import RULES, Context, Need, Rule, Severity
+from policies.admission.without import WITHOUT
+from policies.rules import RULES, Context, Rule, Severity
+from policies.rules.exemptions import RULE_ID
 
 Json = dict[str, Any]
 
@@ -19,7 +29,15 @@ OPT_OUT: Final = "gpu-cluster/guardrails"
 
 _LABELS: Final = {"app.kubernetes.io/managed-by": "gpu-cluster"}
 _GROUP: Final = "admissionregistration.k8s.io"
-_TWINS: Final[Mapping[str, Twin | NoTwin]] = {**pods.TWINS, **namespaces.TWINS}
+_TWINS: Final[Mapping[str, Twin | NoTwin]] = {
+    **devices.TWINS,
+    **placement.TWINS,
+    **isolation.TWINS,
+    **workloads.TWINS,
+    **namespaces.TWINS,
+    **exemptions.TWINS,
+    **WITHOUT,
+}
 
 
 def twin(rule_id: str) -> Twin | NoTwin:
@@ -61,7 +79,7 @@ def _judged(context: Context, shape: Shape, severity: Severity) -> list[tuple[Ru
     found = []
     for rule_id, each in sorted(_TWINS.items()):
         rule = RULES[rule_id]
-        known = context.pools or Need.POOLS not in rule.needs
+        known = all(need.known(context) for need in rule.needs)
         acts = context.severities.get(rule_id, rule.severity) is severity
         if known and acts and isinstance(each, Twin) and shape.judges(each):
             found.append((rule, each))
@@ -73,7 +91,7 @@ def _policy(
 ) -> Json:
     places = {rule.id: _places(shape, each) for rule, each in twins}
     lists = " + ".join(map(_violation, (rule for rule, _ in twins)))
-    variables = {**shape.used(places.values()), **places, "violations": lists}
+    variables = {**shape.used([*places.values(), lists]), **places, "violations": lists}
     spec: Json = {
         "failurePolicy": failure_policy,
         "paramKind": {"apiVersion": "v1", "kind": "ConfigMap"},
@@ -116,7 +134,8 @@ def _violation(rule: Rule) -> str:
     places = f"variables.{rule.id}"
     more = f'(size({places}) > 1 ? " and " + string(size({places}) - 1) + " more" : "")'
     line = f"{text(f'{rule.id} {rule.title}: ')} + {places}[0] + {more}"
-    return f"(size({places}) > 0 ? [{line}] : [])"
+    lifted = "" if rule.id == RULE_ID else f' && !("{rule.id}" in variables.lifted)'
+    return f"(size({places}) > 0{lifted} ? [{line}] : [])"
 
 
 def _binding(policy: Json, parameter: Json, severity: Severity, enforcement: Enforcement) -> Json:

@@ -7,11 +7,14 @@ import json
 from collections.abc import Mapping
 from typing import Any, Final
 
-from policies.rules import Context, Pool
-from policies.rules.resource_names import KNOWN, is_extended
+from policies.admission.pod_variables import NAMES
+from policies.rules import Context, Mig, Pool, Sharing, Taint
+from policies.rules.capacity import per_node
+from policies.rules.pools import gpu_pools, hard_taints
+from policies.rules.resource_names import GPU, GPU_SHARED, KNOWN, is_extended
 
 NAMESPACE: Final = "kube-system"
-_KEEPS_AWAY = frozenset({"NoSchedule", "NoExecute"})
+_BLOCK_MIB: Final = 256  # tkestack gpu-manager pkg/types/types.go MemoryBlockSize
 
 
 def config_map(context: Context, labels: Mapping[str, str]) -> dict[str, Any]:
@@ -37,32 +40,61 @@ def config_map(context: Context, labels: Mapping[str, str]) -> dict[str, Any]:
 def data(context: Context) -> dict[str, str]:
     """The context as texts: lists are joined by commas, which no name, label or taint holds.
 
-    Of each pool that has GPUs: `<pool>.gpus` per node, `<pool>.labels` as key=value,
-    `<pool>.taints` as key=value:effect, only those that keep pods away.
+    What is not known is left out. Of each pool that has GPUs: `<pool>.labels` as key=value,
+    `<pool>.taints` as key=value:effect, only those that keep pods away, `<pool>.<resource>` per
+    node and `<pool>.<resource>.all` on all its nodes, `<pool>.blocks` of vcuda-memory per GPU.
     """
-    pools = [pool for pool in context.pools if pool.gpus_per_node > 0]
+    pools = gpu_pools(context)
     names = {name for name in context.resource_names if is_extended(name)}
+    taints = {_taint(taint) for pool in pools for taint in hard_taints(pool)}
     found = {
         "extendedResourceToleration": str(context.extended_resource_toleration).lower(),
-        "gpuResources": ",".join(sorted(KNOWN | names)),
-        "infrastructureNamespaces": ",".join(sorted(context.infrastructure_namespaces)),
-        "platform": context.platform or "",
+        "gpuResources": _list(KNOWN | names),
+        "infrastructureNamespaces": _list(context.infrastructure_namespaces),
         "pools": ",".join(pool.name for pool in pools),
-        "resourceNames": ",".join(sorted(context.resource_names)),
+        "resourceNames": _list(context.resource_names),
+        "runtimeClasses": _list(context.runtime_classes),
+        "sharedResources": _list({GPU_SHARED}),
+        "sizesKnown": str(any(pool.nodes is not None for pool in context.pools)).lower(),
+        "taints": _list(taints),
     }
+    optional = {
+        "platform": context.platform,
+        "runtimeClass": context.runtime_class,
+        "maxGpusPerContainer": context.max_gpus_per_container,
+        "maxGpusPerPod": context.max_gpus_per_pod,
+    }
+    found |= {key: str(value) for key, value in optional.items() if value is not None}
+    if plugin := context.plugin:
+        shared = plugin.sharing is not Sharing.NONE
+        found["notAdvertised"] = GPU if shared and plugin.renamed else GPU_SHARED
+        found["migByName"] = str(plugin.mig is Mig.MIXED).lower()
+        if shared and not plugin.renamed:
+            found["sharedResources"] = _list({GPU_SHARED, GPU})
     for pool in pools:
-        found |= _pool(pool)
+        found |= _pool(pool, context)
     return found
 
 
-def _pool(pool: Pool) -> dict[str, str]:
-    taints = [
-        f"{each.key}={each.value}:{each.effect}"
-        for each in pool.taints
-        if each.effect in _KEEPS_AWAY
-    ]
-    return {
-        f"{pool.name}.gpus": str(pool.gpus_per_node),
-        f"{pool.name}.labels": ",".join(f"{key}={pool.labels[key]}" for key in sorted(pool.labels)),
-        f"{pool.name}.taints": ",".join(taints),
+def _list(values: frozenset[str] | set[str]) -> str:
+    return ",".join(sorted(values))
+
+
+def _taint(taint: Taint) -> str:
+    return f"{taint.key}={taint.value}:{taint.effect}"
+
+
+def _pool(pool: Pool, context: Context) -> dict[str, str]:
+    found = {
+        f"{pool.name}.labels": _list({f"{key}={value}" for key, value in pool.labels.items()}),
+        f"{pool.name}.taints": ",".join(map(_taint, hard_taints(pool))),
     }
+    for variable, name in NAMES.items():
+        size = per_node(pool, name, context)
+        if size is not None:
+            found[f"{pool.name}.{variable}"] = str(size)
+            if pool.nodes is not None:
+                found[f"{pool.name}.{variable}.all"] = str(size * pool.nodes)
+    if pool.gpu_memory_mib is not None:
+        found[f"{pool.name}.blocks"] = str(pool.gpu_memory_mib // _BLOCK_MIB)
+    return found

@@ -12,11 +12,11 @@ from policies.rules.resource_names import GPU
 from policies.rules.rule import Finding, Need, Rule, Subject
 from policies.rules.unknown import UNKNOWN, at, mapping, sequence, text
 
-_VARIABLE = "NVIDIA_VISIBLE_DEVICES"
-_NO_DEVICES = ("none", "void")
+VARIABLE = "NVIDIA_VISIBLE_DEVICES"
+NO_DEVICES = ("none", "void")
 # What gives GPUs, or lets a container start others that have them.
-_GIVES_GPUS = ("/dev/nvidia", "/run/nvidia", "/var/run/nvidia", "/var/lib/kubelet/device-plugins")
-_SOCKETS = frozenset(
+GIVES_GPUS = ("/dev/nvidia", "/run/nvidia", "/var/run/nvidia", "/var/lib/kubelet/device-plugins")
+SOCKETS = frozenset(
     f"{folder}/{name}"
     for folder in ("/run", "/var/run")
     for name in (
@@ -27,9 +27,9 @@ _SOCKETS = frozenset(
         "cri-dockerd.sock",
     )
 )
-_PARENTS = frozenset(
+PARENTS = frozenset(
     {"/", "/dev", "/run", "/var/run", "/var", "/var/lib", "/var/lib/kubelet"}
-    | {socket.rpartition("/")[0] for socket in _SOCKETS}
+    | {socket.rpartition("/")[0] for socket in SOCKETS}
 )
 
 
@@ -40,12 +40,12 @@ def _devices_not_forced(subject: Subject, context: Context) -> Iterator[Finding]
         for index, raw in enumerate(sequence(container.spec.get("env"))):
             env = mapping(raw)
             value = env.get("value")
-            if env.get("name") != _VARIABLE or value is UNKNOWN:
+            if env.get("name") != VARIABLE or value is UNKNOWN:
                 continue
-            if value not in _NO_DEVICES:
+            if value not in NO_DEVICES:
                 yield Finding(
                     path=f"{container.path}.env[{index}]",
-                    found=f"{_VARIABLE} set by the pod",
+                    found=f"{VARIABLE} set by the pod",
                     wanted="none or void, or no such variable",
                     cure=f"Ask for {GPU} under limits; the device plugin sets the variable.",
                     container=container.name,
@@ -57,11 +57,11 @@ def _not_by_reference(subject: Subject, context: Context) -> Iterator[Finding]:
         return
     for part in ("data", "stringData"):
         values = mapping(at(subject.manifest, part))
-        value = values.get(_VARIABLE)
-        if _VARIABLE in values and value is not UNKNOWN and value not in _NO_DEVICES:
+        value = values.get(VARIABLE)
+        if VARIABLE in values and value is not UNKNOWN and value not in NO_DEVICES:
             yield Finding(
-                path=f"{part}[{_VARIABLE}]",
-                found=f"{_VARIABLE} for containers that take their environment from here",
+                path=f"{part}[{VARIABLE}]",
+                found=f"{VARIABLE} for containers that take their environment from here",
                 wanted="no such key",
                 cure=f"Remove it; containers ask for {GPU} under limits.",
             )
@@ -103,8 +103,8 @@ def _no_host_paths(subject: Subject, context: Context) -> Iterator[Finding]:
         return
     near = _on_gpu_nodes(subject, context)
     for index, path in host_paths(subject.pod):
-        gives = path.startswith(_GIVES_GPUS) or path in _SOCKETS
-        if gives or (near and path in _PARENTS):
+        gives = path.startswith(GIVES_GPUS) or path in SOCKETS
+        if gives or (near and path in PARENTS):
             yield Finding(
                 path=subject.pod.under(f"spec.volumes[{index}].hostPath.path"),
                 found=path[:80],

@@ -38,7 +38,7 @@ _LABEL_NAME = re.compile(r"([A-Za-z0-9][A-Za-z0-9_.-]*)?[A-Za-z0-9]")
 _SUBDOMAIN = re.compile(r"[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*")
 _NATIVE = frozenset({"cpu", "memory", "ephemeral-storage"})
 _HUGE_PAGES = "hugepages-"
-_DEVICES = frozenset({GPU, GPU_SHARED, "amd.com/gpu", "gpu.intel.com/i915", "gpu.intel.com/xe"})
+DEVICES = frozenset({GPU, GPU_SHARED, "amd.com/gpu", "gpu.intel.com/i915", "gpu.intel.com/xe"})
 _WRONG = {
     "alpha.kubernetes.io/nvidia-gpu": GPU,
     "nvidia.com/gpus": GPU,
@@ -95,7 +95,7 @@ def is_gpu(name: str, context: Context) -> bool:
 
 def is_device(name: str) -> bool:
     """Whether one unit of `name` is a device or a share of one, not a part of its memory."""
-    return name in _DEVICES or name.startswith(MIG)
+    return name in DEVICES or name.startswith(MIG)
 
 
 def is_vcuda(name: str) -> bool:

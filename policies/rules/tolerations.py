@@ -14,7 +14,7 @@ from policies.rules.rule import Finding, Need, Rule, Subject
 from policies.rules.unknown import UNKNOWN, at, holds_unknown, mapping, sequence
 
 # kubernetes v1.34.4 pkg/kubelet/cm/devicemanager; containernetworking CNI conventions
-_NODE_SERVICES = ("/var/lib/kubelet/device-plugins", "/opt/cni/bin", "/etc/cni/net.d")
+NODE_SERVICES = ("/var/lib/kubelet/device-plugins", "/opt/cni/bin", "/etc/cni/net.d")
 
 
 def _tolerated(subject: Subject, context: Context) -> Iterator[Finding]:
@@ -74,7 +74,7 @@ def _node_service(subject: Subject, context: Context) -> Iterator[Finding]:
     pod = subject.pod
     if pod is None or subject.kind != "DaemonSet":
         return
-    service = next((p for _, p in host_paths(pod) if p.startswith(_NODE_SERVICES)), None)
+    service = next((p for _, p in host_paths(pod) if p.startswith(NODE_SERVICES)), None)
     if service is None:
         return
     selector_known = not holds_unknown(mapping(pod.spec.get("nodeSelector")))

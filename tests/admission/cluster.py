@@ -5,45 +5,68 @@ from __future__ import annotations
 import copy
 import json
 import re
-import uuid
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import httpx
 
 from benchmarks.api_server import await_true, make_namespace
 from policies.admission import Enforcement, Twin, manifests, twin
-from policies.rules import RULES, Context, Pool, Severity, Taint
+from policies.rules import RULES, Context, Mig, Plugin, Pool, Severity, Sharing, Taint
 
 GPU = "nvidia.com/gpu"
+LABEL = "guarded"
+"""The label of a namespace with the name under which its policies were installed."""
+
 _TAINT = Taint(GPU, "present")
 _POOLS = (
-    Pool("a100", 8, (_TAINT,), {"gpu": "a100", "zone": "a"}),
-    Pool("t4", 2, (_TAINT, Taint("batch", "", "NoExecute")), {"gpu": "t4"}),
-    Pool("system", 0, (), {"gpu": "none"}),
+    Pool("a100", 8, (_TAINT,), {"gpu": "a100", "zone": "a", "size": "8"}, nodes=2),
+    Pool("t4", 2, (_TAINT, Taint("batch", "", "NoExecute")), {"gpu": "t4", "size": "2"}, nodes=3),
+    Pool("system", 0, (), {"gpu": "none"}, nodes=3),
 )
+_OPEN = Pool(
+    "open", 4, (Taint("soft", "", "PreferNoSchedule"),), {"gpu": "v100"}, gpu_memory_mib=16384
+)
+EVERYTHING = Context(
+    pools=_POOLS,
+    platform="device-plugin",
+    plugin=Plugin(sharing=Sharing.TIME_SLICING, replicas=2),
+    runtime_class="",
+    runtime_classes=frozenset({"kata"}),
+    max_gpus_per_container=6,
+    max_gpus_per_pod=12,
+)
+"""A context of which all is known, so that all rules apply."""
+
 CONTEXTS: Mapping[str, Context] = {
     "unknown": Context(),
-    "plugin": Context(pools=_POOLS, platform="device-plugin"),
+    "plugin": EVERYTHING,
     "vcuda": Context(
-        pools=(*_POOLS, Pool("open", 4, (Taint("soft", "", "PreferNoSchedule"),), {"gpu": "v100"})),
+        pools=(*(replace(pool, nodes=None, gpu_memory_mib=8200) for pool in _POOLS), _OPEN),
         platform="gpu-manager",
         resource_names=frozenset({"nvidia.com/gpus", "example.com/npu"}),
+        max_gpus_per_container=2,
     ),
     "infrastructure": Context(
         pools=_POOLS[:1],
+        platform="gpu-operator",
+        plugin=Plugin(mig=Mig.SINGLE, sharing=Sharing.MPS, renamed=True, replicas=4),
+        runtime_class="nvidia",
         extended_resource_toleration=True,
-        infrastructure_namespaces=frozenset({"kube-system", "infrastructure"}),
+        infrastructure_namespaces=frozenset({"kube-system", "infrastructure", "gpu-system"}),
+        max_gpus_per_pod=2,
     ),
 }
-"""By the namespace in which each holds. The policies are those of the last, with all rules."""
+"""By the namespace in which each holds."""
+
+RUNTIME_CLASSES = ("nvidia", "kata", "other")
 
 TWINS = {rule for rule in RULES if isinstance(twin(rule), Twin)}
 WARN = Enforcement({Severity.MANDATORY: ["Warn"], Severity.ADVISORY: ["Warn"]})
 _RULE = re.compile(r"[:;] (GPU\d{3}) ")
 _PLURALS = {
-    "ConfigMap": "configmaps",
+    "RuntimeClass": "runtimeclasses",
     "ValidatingAdmissionPolicy": "validatingadmissionpolicies",
     "ValidatingAdmissionPolicyBinding": "validatingadmissionpolicybindings",
 }
@@ -70,6 +93,12 @@ def path(manifest: Mapping[str, Any]) -> str:
     group = f"/api/{version}" if version == "v1" else f"/apis/{version}"
     space = f"/namespaces/{metadata['namespace']}" if "namespace" in metadata else ""
     return f"{group}{space}/{_PLURALS.get(kind, kind.lower() + 's')}"
+
+
+def context_name(manifest: Mapping[str, Any]) -> str:
+    """Which of the contexts holds for a manifest."""
+    metadata = manifest["metadata"]
+    return str(metadata["namespace"] if "namespace" in metadata else metadata["labels"][LABEL])
 
 
 def answer(response: httpx.Response) -> Answer:
@@ -126,24 +155,33 @@ def delete(client: httpx.Client, manifest: Mapping[str, Any]) -> None:
     assert client.delete(url).status_code in (200, 202, 404)
 
 
+def policies(how: Enforcement) -> list[Json]:
+    """The policies, with all rules: one that does not know what it needs judges nothing."""
+    made = manifests(EVERYTHING, how)
+    return [each for each in made if each["kind"] == "ValidatingAdmissionPolicy"]
+
+
 def install(client: httpx.Client, namespace: str, context: Context, how: Enforcement) -> None:
     """Brings a namespace with its policies, by a parameter and bindings of its own.
 
     Comes back when the policies act.
     """
-    marker = uuid.uuid4().hex[:8]
     make_namespace(client, namespace)
-    metadata = {"name": namespace, "labels": {"guarded": marker}}
+    metadata = {"name": namespace, "labels": {LABEL: namespace}}
     apply(client, {"apiVersion": "v1", "kind": "Namespace", "metadata": metadata})
+    for policy in policies(how):
+        apply(client, policy)
     for given in manifests(context, how):
         manifest = copy.deepcopy(given)
+        if manifest["kind"] == "ValidatingAdmissionPolicy":
+            continue
         if manifest["kind"] == "ConfigMap":
             manifest["metadata"]["name"] += f"-{namespace}"
         if manifest["kind"] == "ValidatingAdmissionPolicyBinding":
             manifest["metadata"]["name"] += f"-{namespace}"
             manifest["spec"]["paramRef"]["name"] += f"-{namespace}"
             selector = manifest["spec"]["matchResources"]["namespaceSelector"]
-            selector["matchLabels"] = {"guarded": marker}
+            selector["matchLabels"] = {LABEL: namespace}
         apply(client, manifest)
     for probe in _probes(namespace):
         await_true(f"{probe['kind']} judged in {namespace}", lambda p=probe: judged(client, p))

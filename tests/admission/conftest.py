@@ -9,13 +9,16 @@ import pytest
 
 from benchmarks.api_server import running
 
-from .cluster import CONTEXTS, WARN, install
+from .cluster import CONTEXTS, RUNTIME_CLASSES, WARN, apply, install
 
 
 @pytest.fixture(scope="session")
 def api() -> Iterator[httpx.Client]:
     """A real API server and controller manager, no nodes; policies warn in each context."""
     with running("admission", controllers=True) as client:
+        for name in RUNTIME_CLASSES:
+            manifest = {"apiVersion": "node.k8s.io/v1", "kind": "RuntimeClass", "handler": name}
+            apply(client, {**manifest, "metadata": {"name": name}})
         for namespace, context in CONTEXTS.items():
             install(client, namespace, context, WARN)
         yield client

@@ -6,12 +6,16 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from .cluster import CONTEXTS, GPU
+from policies.admission import Twin, twin
+from policies.rules import RULES
+
+from .cluster import CONTEXTS, GPU, LABEL, RUNTIME_CLASSES
 
 Json = dict[str, Any]
 
 SHARED, MIG = "nvidia.com/gpu.shared", "nvidia.com/mig-1g.10gb"
 CORE, MEMORY = "tencent.com/vcuda-core", "tencent.com/vcuda-memory"
+PERCENTAGE = "nvidia.com/gpumem-percentage"
 LIMIT_KEY = "tencent.com/vcuda-core-limit"
 
 _ODD = (
@@ -35,15 +39,25 @@ AMOUNTS = {
     SHARED: _amounts(st.sampled_from([0, 1, 1, 2, 3])),
     MIG: _amounts(_FEW),
     CORE: _amounts(_CORES),
-    MEMORY: _amounts(st.sampled_from([0, 1, 4, 32])),
+    MEMORY: _amounts(st.sampled_from([0, 1, 4, 32, 33, 64, 65])),
+    PERCENTAGE: _amounts(st.sampled_from([0, 50, 100, 101])),
     "amd.com/gpu": _amounts(_FEW),
     "rdma/hca": _amounts(_FEW),
     "nvidia.com/gpus": _amounts(_FEW),
     "example.com/npu": _amounts(_FEW),
-    "cpu": st.sampled_from(["500m", 1, 2]),
-    "memory": st.sampled_from(["1Gi", "512Mi"]),
 }
-_NAMES = st.sampled_from([GPU, GPU, GPU, CORE, CORE, MEMORY, MEMORY, *AMOUNTS])
+_NAMES = st.sampled_from([GPU, GPU, GPU, CORE, CORE, MEMORY, MEMORY, SHARED, MIG, *AMOUNTS])
+_SIZES = st.sampled_from(
+    [
+        ({"cpu": 1, "memory": "1Gi"}, {"cpu": 1, "memory": "1Gi"}),
+        ({"memory": "1Gi"}, {"cpu": "500m"}),
+        ({"memory": "1Gi"}, {"cpu": "500m", "memory": "1024Mi"}),
+        ({"memory": "2Gi"}, {"cpu": "500m", "memory": "1Gi"}),
+        ({"cpu": 1, "memory": "1Gi"}, {}),
+        ({}, {"cpu": 1, "memory": "1Gi"}),
+        ({"cpu": 1}, {}),
+    ]
+)
 
 
 @st.composite
@@ -54,9 +68,15 @@ def _resources(draw: st.DrawFn) -> Json:
     limits = {name: draw(AMOUNTS[name]) for name in names}
     how = draw(st.integers(0, 19))
     if how < 12:
-        return {"limits": limits}
+        found: Json = {"limits": limits}
+    elif how < 18:
+        found = {"limits": limits, "requests": dict(limits)}
     if how < 18:
-        return {"limits": limits, "requests": dict(limits)}
+        if draw(st.booleans()):
+            more, asked = draw(_SIZES)
+            found["limits"] = found["limits"] | more
+            found["requests"] = found.get("requests", {}) | asked
+        return found
     return {"limits": limits, "requests": {name: draw(AMOUNTS[name]) for name in names[:1]}}
 
 
@@ -79,9 +99,37 @@ _ENV = st.lists(
 )
 
 
+_IMAGES = st.sampled_from(
+    [
+        *("cuda", "cuda:13.0", "cuda:13.0", "cuda:13.0", "cuda:latest", "host:5000/cuda"),
+        *("host:5000/a/cuda:latest", "host:5000/a/cuda:1", "cuda:a:b", f"cuda@sha256:{'0' * 64}"),
+        *(f"cuda:latest@sha256:{'0' * 64}", "cuda:"),
+    ]
+)
+_VOLUME_NAMES = st.sampled_from(["shm", "shm", "path", "path-2"])
+_MOUNT_PATHS = st.sampled_from(["/dev/shm", "/dev/shm", "/dev/shm/", "/dev/shm2", "/data"])
+_HOST_PATHS = st.sampled_from(
+    [
+        *("/", "/dev", "/dev/", "//dev//nvidia0", "/dev/./nvidiactl", "/run/nvidia", "/data"),
+        *("/var/run/docker.sock", "/run/containerd/containerd.sock", "/run/containerd", "/var"),
+        *("/var/lib/kubelet/device-plugins", "/opt/cni/bin", "/etc/cni/net.d/x", "/opt", "dev"),
+    ]
+)
+_VOLUMES = st.sampled_from(
+    [
+        {"emptyDir": {"medium": "Memory"}},
+        {"emptyDir": {"medium": "Memory"}},
+        {"emptyDir": {}},
+        {"configMap": {"name": "a"}},
+    ]
+)
+
+
 @st.composite
 def _container(draw: st.DrawFn, name: str) -> Json:
-    made: Json = {"name": name, "image": "cuda", "resources": draw(_resources())}
+    made: Json = {"name": name, "image": draw(_IMAGES), "resources": draw(_resources())}
+    if draw(st.integers(0, 4)) == 0:
+        made["volumeMounts"] = [{"name": draw(_VOLUME_NAMES), "mountPath": draw(_MOUNT_PATHS)}]
     if draw(st.integers(0, 7)) == 0:
         made["env"] = draw(_ENV)
     if draw(st.integers(0, 7)) == 0:
@@ -119,6 +167,42 @@ _SELECTORS = st.sampled_from(
         {"other": "x"},
     ]
 )
+_EXPRESSIONS = st.sampled_from(
+    [
+        {"key": "gpu", "operator": "In", "values": ["a100", "t4"]},
+        {"key": "gpu", "operator": "In", "values": ["none"]},
+        {"key": "gpu", "operator": "NotIn", "values": ["a100"]},
+        {"key": "gpu", "operator": "Exists"},
+        {"key": "gpu", "operator": "DoesNotExist"},
+        {"key": "zone", "operator": "DoesNotExist"},
+        {"key": "size", "operator": "Gt", "values": ["2"]},
+        {"key": "size", "operator": "Lt", "values": ["8"]},
+        {"key": "gpu", "operator": "Gt", "values": ["1"]},
+        {"key": "other", "operator": "In", "values": ["x"]},
+    ]
+)
+_TERMS = st.lists(
+    st.one_of(
+        st.fixed_dictionaries({"matchExpressions": st.lists(_EXPRESSIONS, max_size=2)}),
+        st.just({"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["gpu-1"]}]}),
+    ),
+    min_size=1,
+    max_size=2,
+)
+_RULE_IDS = sorted(rule for rule in RULES if isinstance(twin(rule), Twin))
+_EXEMPTIONS = st.dictionaries(
+    st.sampled_from([*_RULE_IDS, *_RULE_IDS, "GPU999", "GPU01", "other"]).map(
+        lambda rule: f"exempt.gpu-cluster/{rule}"
+    ),
+    st.sampled_from(
+        [
+            *("2099-12-31 why", "2099-12-31 why", "  2099-02-28   why not ", "2020-01-01 why"),
+            *("2099-02-30 why", "2099-12-31", "why", "", "2099-12-31why", "2099-1-1 why"),
+        ]
+    ),
+    min_size=1,
+    max_size=2,
+)
 _ANNOTATIONS = st.dictionaries(
     st.sampled_from(
         [
@@ -147,8 +231,28 @@ def _spec(draw: st.DrawFn) -> Json:
         spec["tolerations"] = draw(st.lists(_TOLERATIONS, max_size=2))
     if draw(st.integers(0, 2)) == 0:
         spec["nodeSelector"] = draw(_SELECTORS)
+    if draw(st.integers(0, 5)) == 0:
+        required = {"nodeSelectorTerms": draw(_TERMS)}
+        spec["affinity"] = {
+            "nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}
+        }
     if draw(st.integers(0, 9)) == 0:
         spec["nodeName"] = "gpu-1"
+    if draw(st.integers(0, 9)) == 0:
+        spec["activeDeadlineSeconds"] = 60
+    if draw(st.integers(0, 5)) == 0:
+        spec["runtimeClassName"] = draw(st.sampled_from(RUNTIME_CLASSES))
+    hosts = draw(st.booleans()) and draw(st.booleans())
+    mounted = {
+        mount["name"]
+        for each in (*spec["containers"], *spec.get("initContainers", ()))
+        for mount in each.get("volumeMounts", ())
+    }
+    volumes = [{"name": name, **draw(_VOLUMES)} for name in sorted(mounted)]
+    if hosts:
+        volumes.append({"name": "host", "hostPath": {"path": draw(_HOST_PATHS)}})
+    if volumes:
+        spec["volumes"] = volumes
     return spec
 
 
@@ -173,8 +277,19 @@ _STRATEGIES = st.sampled_from(
         {"rollingUpdate": {"maxSurge": 1}},
         {"rollingUpdate": {"maxSurge": "10%", "maxUnavailable": 0}},
         {"rollingUpdate": {"maxUnavailable": 1}},
+        {"rollingUpdate": {"maxUnavailable": "34%", "maxSurge": 1}},
+        {"rollingUpdate": {"maxUnavailable": "1%", "maxSurge": "0%"}},
+        {"rollingUpdate": {"maxUnavailable": 0, "maxSurge": "50%"}},
     ]
 )
+
+
+@st.composite
+def _annotated(draw: st.DrawFn) -> Json:
+    which = draw(st.integers(0, 9))
+    if which > 2:
+        return {}
+    return {"annotations": draw(_EXEMPTIONS if which == 0 else _ANNOTATIONS)}
 
 
 @st.composite
@@ -184,12 +299,11 @@ def _workload(draw: st.DrawFn, kind: str, namespace: str) -> Json:
     if draw(st.integers(0, 9)) == 0:
         spec["overhead"] = {GPU: draw(st.integers(0, 2)), "cpu": "100m"}
     template: Json = {"metadata": {"labels": labels}, "spec": spec}
-    if draw(st.integers(0, 3)) == 0:
-        template["metadata"]["annotations"] = draw(_ANNOTATIONS)
+    template["metadata"] |= draw(_annotated())
     base: Json = {
         "apiVersion": _WORKLOADS[kind],
         "kind": kind,
-        "metadata": {"name": "a", "namespace": namespace},
+        "metadata": {"name": "a", "namespace": namespace, **draw(_annotated())},
     }
     match kind:
         case "PodTemplate":
@@ -198,7 +312,11 @@ def _workload(draw: st.DrawFn, kind: str, namespace: str) -> Json:
             return {**base, "spec": {"selector": labels, "template": template}}
         case "Job" | "CronJob":
             spec["restartPolicy"] = "Never"
-            job = {"spec": {"template": template}}
+            job: Json = {"spec": {"template": template}}
+            if draw(st.booleans()):
+                job["spec"]["activeDeadlineSeconds"] = 60
+            if draw(st.booleans()):
+                job["spec"]["backoffLimit"] = draw(st.sampled_from([0, 6, 10, 11]))
             if kind == "Job":
                 return {**base, **job}
             return {**base, "spec": {"schedule": "@daily", "jobTemplate": job}}
@@ -206,14 +324,14 @@ def _workload(draw: st.DrawFn, kind: str, namespace: str) -> Json:
     strategy = draw(_STRATEGIES) if kind == "Deployment" else None
     if strategy is not None:
         body["strategy"] = strategy
+    if kind == "Deployment" and draw(st.booleans()):
+        body["replicas"] = draw(st.sampled_from([0, 1, 2, 3, 4, 5, 16]))
     return {**base, "spec": body}
 
 
 @st.composite
 def _pod(draw: st.DrawFn, namespace: str) -> Json:
-    metadata: Json = {"name": "a", "namespace": namespace}
-    if draw(st.integers(0, 3)) == 0:
-        metadata["annotations"] = draw(_ANNOTATIONS)
+    metadata: Json = {"name": "a", "namespace": namespace, **draw(_annotated())}
     return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": draw(_spec())}
 
 
@@ -262,14 +380,46 @@ def _quota(draw: st.DrawFn, namespace: str) -> Json:
 
 
 @st.composite
+def _values(draw: st.DrawFn, namespace: str) -> Json:
+    kind = draw(st.sampled_from(["ConfigMap", "Secret"]))
+    given = draw(
+        st.dictionaries(
+            st.sampled_from(["NVIDIA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES", "A"]),
+            st.sampled_from(["all", "0", "none", "void", ""]),
+            max_size=1,
+        )
+    )
+    return {
+        "apiVersion": "v1",
+        "kind": kind,
+        "metadata": {"name": "a", "namespace": namespace, **draw(_annotated())},
+        ("stringData" if kind == "Secret" else "data"): given,
+    }
+
+
+@st.composite
+def _namespace(draw: st.DrawFn, guarded: str) -> Json:
+    labels = {LABEL: guarded}
+    level = draw(st.sampled_from([None, "privileged", "baseline", "restricted"]))
+    if level is not None:
+        labels["pod-security.kubernetes.io/enforce"] = level
+    name = draw(st.sampled_from(["team-a", "gpu-system", "gpu-operator"]))
+    metadata = {"name": name, "labels": labels, **draw(_annotated())}
+    return {"apiVersion": "v1", "kind": "Namespace", "metadata": metadata}
+
+
+@st.composite
 def manifests(draw: st.DrawFn) -> Json:
     """An object of a kind that a rule knows, in the namespace of one of the contexts."""
     namespace = draw(st.sampled_from(list(CONTEXTS)))
-    which = draw(st.integers(0, 19))
-    if which < 10:
+    which = draw(st.integers(0, 23))
+    if which < 9:
         return draw(_pod(namespace))
     if which < 12:
         return draw(_workload("Deployment", namespace))
-    if which < 18:
+    if which < 14:
+        return draw(_workload("DaemonSet", namespace))
+    if which < 20:
         return draw(_workload(draw(st.sampled_from(list(_WORKLOADS))), namespace))
-    return draw(_limit_range(namespace)) if which < 19 else draw(_quota(namespace))
+    others = (_limit_range, _quota, _values, _namespace)
+    return draw(others[which - 20](namespace))

@@ -1,0 +1,40 @@
+"""Exemptions at admission: the annotations that lift one rule from one object until a day."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from policies.admission.cel import texts
+from policies.admission.twin import Scope, Twin
+from policies.rules import RULES
+from policies.rules.exemptions import PREFIX, RULE_ID
+
+_FORM = r"^GPU[0-9]{3}=\\s*[0-9]{4}-[0-9]{2}-[0-9]{2}\\s+\\S"
+_DAY = f"e.substring({len('GPU000=')}).trim().substring(0, 10)"
+_HOLDS = (
+    f'e.matches("{_FORM}") && e.substring(0, 6) in {texts(set(RULES) - {RULE_ID})} && '
+    f"!format.date().validate({_DAY}).hasValue() && {_DAY} >= variables.today"
+)
+
+VARIABLES: Final[Mapping[str, str]] = {
+    # As id=value; an object's own stand over those of its template.
+    "exemptions": f'variables.ownAnnotations.filter(k, k.startsWith("{PREFIX}"))'
+    f'.map(k, k.substring({len(PREFIX)}) + "=" + variables.ownAnnotations[k]) + '
+    f'variables.annotations.filter(k, k.startsWith("{PREFIX}") && '
+    "!(k in variables.ownAnnotations))"
+    f'.map(k, k.substring({len(PREFIX)}) + "=" + variables.annotations[k])',
+    # CEL has no clock. The API server has just noted the time of this change in the object.
+    "today": '([string(object.metadata.?creationTimestamp.orValue(""))] + '
+    "object.metadata.?managedFields.orValue([])"
+    '.map(m, string(m.?time.orValue("")))).max().substring(0, 10)',
+    "lifted": f"variables.exemptions.filter(e, {_HOLDS}).map(e, e.substring(0, 6))",
+}
+
+TWINS: Final[Mapping[str, Twin]] = {
+    RULE_ID: Twin(
+        f"variables.exemptions.filter(e, !({_HOLDS}))"
+        '.map(e, "found an exemption that lifts nothing: " + e)',
+        scopes=frozenset(Scope),
+    )
+}

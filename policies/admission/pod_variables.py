@@ -1,0 +1,115 @@
+"""The variables of pods and templates, over `variables.spec`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from policies.admission.cel import (
+    amount,
+    asked,
+    is_device,
+    is_gpu,
+    limits,
+    parameter,
+    positive,
+    resources,
+)
+from policies.rules.resource_names import GPU, GPU_SHARED, VCUDA_CORE
+
+NAMES: Final[Mapping[str, str]] = {"gpu": GPU, "shared": GPU_SHARED, "core": VCUDA_CORE}
+"""The resources of which the parameter says how much a node has, by the variables' names."""
+
+SIDECAR: Final = 'c.?restartPolicy.orValue("") == "Always"'
+
+
+def request(name: str, starting: str, sidecars: str) -> str:
+    """The pod's effective request of a resource, as `policies.rules.pod_request` counts it.
+
+    Containers and sidecars together, or an init container with the sidecars before it (of which a
+    sidecar itself is one more case), whichever is most; then the overhead. `starting`, `sidecars`:
+    what each init container asks for, and each sidecar of them.
+    """
+    before = f"{sidecars}.transformList(j, s, j < i, s).sum()"
+    return (
+        f"([variables.spec.containers.map(c, {asked('c', name)}).sum() + {sidecars}.sum()] + "
+        f"{starting}.transformList(i, a, a + {before})).max() + "
+        + amount(f'variables.overhead[?{name}].orValue("0")')
+    )
+
+
+def _requests() -> dict[str, str]:
+    found: dict[str, str] = {}
+    for variable, name in NAMES.items():
+        quantity = asked("c", f'"{name}"')
+        found |= {
+            f"{variable}Starting": f"variables.init.map(c, {quantity})",
+            f"{variable}Sidecars": f"variables.init.map(c, {SIDECAR} ? {quantity} : 0)",
+            f"{variable}Request": request(
+                f'"{name}"', f"variables.{variable}Starting", f"variables.{variable}Sidecars"
+            ),
+        }
+    return found
+
+
+_LABELS = 'params.data[p + ".labels"].split(",")'
+_TERMS = (
+    "variables.spec.?affinity.?nodeAffinity.?requiredDuringSchedulingIgnoredDuringExecution"
+    ".?nodeSelectorTerms.orValue([])"
+)
+
+
+def _bound(comparison: str) -> str:
+    number = "l.substring(size(e.key) + 1)"
+    return (
+        f'{_LABELS}.exists(l, l.startsWith(e.key + "=") && '
+        f'{number}.matches("^-?[0-9]{{1,18}}$") && '
+        f"int({number}) {comparison} int(e.values[0]))"
+    )
+
+
+# Whether nodes of pool `p`, and perhaps more labels, fit expression `e`; as in
+# `policies.rules.pools`.
+_FITS = (
+    f'(!{_LABELS}.exists(l, l.startsWith(e.key + "=")) || '
+    f'(e.operator == "In" ? e.values.exists(v, e.key + "=" + v in {_LABELS}) : '
+    f'e.operator == "NotIn" ? !e.values.exists(v, e.key + "=" + v in {_LABELS}) : '
+    f'e.operator == "Gt" ? {_bound(">")} : e.operator == "Lt" ? {_bound("<")} : '
+    'e.operator == "Exists"))'
+)
+_CANDIDATE = (
+    f"variables.nodeSelector.all(k, {_LABELS}.all(l, "
+    '!l.startsWith(k + "=") || l == k + "=" + variables.nodeSelector[k])) && '
+    "(size(variables.terms) == 0 || variables.terms.exists(t, "
+    "size(t.?matchExpressions.orValue([])) + size(t.?matchFields.orValue([])) > 0 && "
+    f"t.?matchExpressions.orValue([]).all(e, {_FITS})))"
+)
+_AMOUNT = f"{limits('c')}[n]"
+_NAMES_GPU = f"{limits('c')}.exists(n, {is_gpu('n')} && "
+
+POD_VARIABLES: Final[Mapping[str, str]] = {
+    "init": "variables.spec.?initContainers.orValue([])",
+    # Two lists of one type, which the type check takes for two.
+    "containers": "dyn(variables.spec.containers) + dyn(variables.init)",
+    "judged": "variables.containers",
+    "overhead": resources("variables.spec", "overhead"),
+    "tolerations": "variables.spec.?tolerations.orValue([])",
+    "nodeSelector": "variables.spec.?nodeSelector.orValue({})",
+    "terms": _TERMS,
+    "volumes": "variables.spec.?volumes.orValue([])",
+    "hostPaths": 'variables.volumes.filter(v, v.?hostPath.?path.orValue("") != "")'
+    '.map(v, "/" + v.hostPath.path.split("/").filter(s, s != "" && s != ".").join("/"))',
+    "gpuResources": parameter("gpuResources"),
+    "gpuContainers": f"variables.containers.filter(c, {_NAMES_GPU}{positive(_AMOUNT)}))",
+    "asksForGpus": "size(variables.gpuContainers) > 0 || "
+    f"variables.containers.exists(c, {_NAMES_GPU}"
+    + positive('variables.overhead[?n].orValue("0")')
+    + "))",
+    # Evaluated once: the order of a map differs from one evaluation to the next.
+    "deviceNames": f"variables.containers.map(c, {limits('c')}.filter(n, {is_device('n')})"
+    '.join(",")).join(",").split(",")',
+    "taints": parameter("taints"),
+    "gpuPools": parameter("pools"),
+    "pools": f"variables.gpuPools.filter(p, {_CANDIDATE})",
+    **_requests(),
+}
