@@ -67,7 +67,7 @@ def evaluate(
     may be there. Raises nothing, whatever the manifest holds.
     """
     return [
-        dataclasses.replace(violation, path=place + violation.path)
+        dataclasses.replace(violation, path=place + violation.path) if place else violation
         for place, item in items(manifest)
         for violation in _judge(Subject.of(item), context, partial)
     ]
@@ -80,11 +80,10 @@ def evaluate_stack(manifests: Iterable[Mapping[str, object]], context: Context) 
     """
     subjects = [Subject.of(item) for manifest in manifests for _, item in items(manifest)]
     return [
-        violation
+        _violation(rule, subject, finding, context, _lifted(subject, context))
         for rule in RULES.values()
         if rule.across and _applies(rule, context)
         for subject, finding in rule.across(subjects, context)
-        for violation in _violations(rule, subject, [finding], context, _lifted(subject, context))
     ]
 
 
@@ -106,14 +105,14 @@ def items(
 
 def _judge(subject: Subject, context: Context, partial: bool) -> Iterator[Violation]:
     lifted = _lifted(subject, context)
-    for rule in RULES.values():
-        if _applies(rule, context) and not (partial and rule.whole):
-            found: Iterable[Finding] = (
-                map(exemptions.finding, filter(_problem, lifted.values()))
-                if rule is exemptions.RULE
-                else rule.check(subject, context)
-            )
-            yield from _violations(rule, subject, found, context, lifted)
+    for rule in _applicable(context, partial):
+        found: Iterable[Finding] = (
+            map(exemptions.finding, filter(_problem, lifted.values()))
+            if rule is exemptions.RULE
+            else rule.check(subject, context)
+        )
+        for finding in found:
+            yield _violation(rule, subject, finding, context, lifted)
 
 
 def _problem(exemption: Exemption) -> str:
@@ -130,26 +129,37 @@ def _applies(rule: Rule, context: Context) -> bool:
     return on and all(need.known(context) for need in rule.needs)
 
 
-def _violations(
+_last: tuple[Context, bool, tuple[Rule, ...]] | None = None
+
+
+def _applicable(context: Context, partial: bool) -> tuple[Rule, ...]:
+    """The rules over one manifest that apply, kept for the next manifest in the same context."""
+    global _last
+    last = _last
+    if last is None or last[0] is not context or last[1] is not partial:
+        rules = (rule for rule in RULES.values() if not (partial and rule.whole))
+        last = _last = (context, partial, tuple(r for r in rules if _applies(r, context)))
+    return last[2]
+
+
+def _violation(
     rule: Rule,
     subject: Subject,
-    findings: Iterable[Finding],
+    finding: Finding,
     context: Context,
     lifted: Mapping[str, Exemption],
-) -> Iterator[Violation]:
-    severity = context.severities.get(rule.id, rule.severity)
+) -> Violation:
     exemption = lifted.get(rule.id)
     exempt = str(exemption) if exemption and not exemption.problem else ""
     label = "/".join(filter(None, (subject.namespace, subject.name)))
-    for finding in findings:
-        yield Violation(
-            rule=rule,
-            severity=Severity.ADVISORY if exempt else severity,
-            subject=f"{subject.kind} {label}".strip(),
-            container=finding.container,
-            path=finding.path,
-            found=finding.found,
-            wanted=finding.wanted,
-            cure=finding.cure,
-            exemption=exempt,
-        )
+    return Violation(
+        rule=rule,
+        severity=(Severity.ADVISORY if exempt else context.severities.get(rule.id, rule.severity)),
+        subject=f"{subject.kind} {label}".strip(),
+        container=finding.container,
+        path=finding.path,
+        found=finding.found,
+        wanted=finding.wanted,
+        cure=finding.cure,
+        exemption=exempt,
+    )

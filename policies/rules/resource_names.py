@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import re
+from functools import lru_cache
 from typing import Final
 
 from policies.rules.context import Context
@@ -63,6 +64,7 @@ def is_extended(name: str) -> bool:
     return "/" in name and "kubernetes.io/" not in name and not name.startswith("requests.")
 
 
+@lru_cache(maxsize=4096)
 def is_qualified(name: str) -> bool:
     """Whether `name` has the form of a label key.
 
@@ -122,8 +124,13 @@ def meant(name: str, context: Context) -> str | None:
     if is_gpu(lower, context):
         return lower
     domain, _, local = lower.replace(".com.", ".com/", 1).rpartition("/")
-    for right in difflib.get_close_matches(domain, ("nvidia.com", "tencent.com"), 1, 0.8):
+    for right in _near(domain):
         candidate = f"{right}/{local}"
         if is_gpu(candidate, context):
             return candidate
     return None
+
+
+@lru_cache(maxsize=4096)
+def _near(domain: str) -> list[str]:
+    return difflib.get_close_matches(domain, ("nvidia.com", "tencent.com"), 1, 0.8)

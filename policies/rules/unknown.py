@@ -26,6 +26,12 @@ UNKNOWN: Final = Unknown()
 
 def mapping(value: object) -> Mapping[str, object]:
     """`value` if it is a mapping, else an empty one. Keys that are not text are left out."""
+    if type(value) is dict:
+        for key in value:
+            if type(key) is not str:
+                break
+        else:
+            return value  # by far the most, without a copy
     if isinstance(value, Mapping):
         return {key: item for key, item in value.items() if isinstance(key, str)}
     return {}
@@ -33,6 +39,8 @@ def mapping(value: object) -> Mapping[str, object]:
 
 def sequence(value: object) -> Sequence[object]:
     """`value` if it is a list, else an empty one."""
+    if type(value) is list:
+        return value
     if isinstance(value, Sequence) and not isinstance(value, (str, bytes)):
         return value
     return ()
@@ -57,5 +65,5 @@ def at(value: object, *path: str) -> object:
     for key in path:
         if value is UNKNOWN:
             return UNKNOWN
-        value = mapping(value).get(key)
+        value = (value if type(value) is dict else mapping(value)).get(key)
     return value
