@@ -8,9 +8,11 @@ and its transient labels are its own.
 from __future__ import annotations
 
 import pulumi
+import pulumi_command as command
 
 from .charts import gpu_operator as chart
 from .device_plugin import PlatformArgs
+from .operation import command_line, document
 from .pull_secret import pull_secret
 from .release import definitions, namespace, release
 

@@ -52,7 +52,7 @@ def context_of(cluster: Cluster) -> Context:
 
 def _plugin(cluster: Cluster) -> Plugin:
     file = cluster.device_plugin.config
-    name, replicas, _ = file.offered(GPU, 1)
+    name, replicas = file.offered(GPU, 1)
     ways = {Sharing.TIME_SLICING: file.sharing.time_slicing, Sharing.MPS: file.sharing.mps}
     return Plugin(
         mig=Mig(str(file.flags.mig_strategy)),
