@@ -18,7 +18,7 @@ from .project import OWN, ROOT, pulumi
 
 GOAL = 1.2
 RESOURCES = 500
-ROUNDS = 2
+ROUNDS = 5
 STACK = "preview"
 TOOLS = ("pulumi", "pulumi-language-python", "pulumi-resource-kubernetes")
 
