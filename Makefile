@@ -73,7 +73,7 @@ test-platform: $(VENV) ## the full proof of the platforms: make test-platform KU
 
 .PHONY: test-rules
 test-rules: $(VENV) ## the full proof of the rules
-	@venv/bin/python -m pytest -m '' tests/rules tests/admission
+	@venv/bin/python -m pytest -m '' tests/check tests/rules tests/admission
 
 .PHONY: check
 check: $(VENV) ## lint, types, layers
