@@ -6,6 +6,7 @@ import io
 import os
 import sys
 from collections.abc import Iterator, Sequence
+from concurrent.futures.process import BrokenProcessPool
 from dataclasses import replace
 from pathlib import Path
 
@@ -33,6 +34,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         _write(report, given.format)
     except ContextError as error:
         print(error, file=sys.stderr)
+        return UNREADABLE
+    except BrokenProcessPool:
+        print("a process that judged was ended from outside; was memory short?", file=sys.stderr)
         return UNREADABLE
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # nobody reads on

@@ -29,7 +29,9 @@ def find(arguments: Iterable[str]) -> Iterator[str | Problem]:
         any_file = False
         for name in _expand(argument):
             any_file = True
-            if (key := _identity(name)) not in seen:
+            if isinstance(name, Problem):
+                yield name
+            elif (key := _identity(name)) not in seen:
                 seen.add(key)
                 yield name
         if not any_file:
@@ -52,7 +54,7 @@ def _nothing(argument: str) -> tuple[str, str, str]:
     return "no such file", "a file, a folder, a pattern or -", "Check the name."
 
 
-def _expand(argument: str) -> Iterator[str]:
+def _expand(argument: str) -> Iterator[str | Problem]:
     if argument == STDIN:
         yield argument
         return
@@ -64,9 +66,13 @@ def _expand(argument: str) -> Iterator[str]:
             yield name
 
 
-def _below(folder: str) -> Iterator[str]:
-    with os.scandir(folder) as entries:
-        found = sorted(entries, key=lambda entry: entry.name)
+def _below(folder: str) -> Iterator[str | Problem]:
+    try:
+        with os.scandir(folder) as entries:
+            found = sorted(entries, key=lambda entry: entry.name)
+    except OSError as error:
+        yield _unreadable(folder, error, "a readable folder")
+        return
     for entry in found:
         if entry.is_dir(follow_symlinks=False):
             if not entry.name.startswith("."):
@@ -79,6 +85,8 @@ def read(name: str) -> Iterator[Source | Problem]:
     """The documents of a file, or the `Problem` that keeps it from being read."""
     shown = STDIN_NAME if name == STDIN else name
     try:
+        if name == STDIN and sys.stdin is None:
+            raise InputError("no standard input", "manifests on it", "Pipe them in.")
         if name == STDIN:
             raw = sys.stdin.buffer.read(SIZE_LIMIT + 1)
         else:
@@ -91,7 +99,11 @@ def read(name: str) -> Iterator[Source | Problem]:
         for part in split(decode(raw)):
             yield Source(shown, part)
     except OSError as error:
-        reason = (error.strerror or str(error)).lower()
-        yield Problem(shown, None, None, reason, "a readable file", "Check its permissions.")
+        yield _unreadable(shown, error, "a readable file")
     except InputError as error:
         yield Problem(shown, None, error.line, *error.parts)
+
+
+def _unreadable(name: str, error: OSError, wanted: str) -> Problem:
+    reason = (error.strerror or str(error)).lower()
+    return Problem(name, None, None, reason, wanted, "Check its name and permissions.")

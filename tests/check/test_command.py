@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import multiprocessing
 import os
 import pty
 import subprocess
@@ -259,3 +260,43 @@ def test_a_configuration_that_is_wrong_is_told(
         path.write_text(content)
     done = check(str(tmp_path), "--config", str(path))
     assert (done.code, says in done.errors) == (2, True)
+
+
+def test_what_the_system_refuses_to_open_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "loop.yaml").symlink_to(tmp_path / "loop.yaml")
+    done = check(str(tmp_path / "loop.yaml"))
+    assert (done.code, "too many levels of symbolic links" in done.output) == (2, True)
+    monkeypatch.setattr(os, "scandir", _refuse)
+    done = check(str(tmp_path))
+    assert (done.code, "found permission denied, wanted a readable folder" in done.output) == (
+        2,
+        True,
+    )
+
+
+def _refuse(_: str) -> None:
+    raise PermissionError(13, "Permission denied")
+
+
+def test_a_closed_standard_input_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdin", None)
+    done = check("-")
+    assert (done.code, "no standard input" in done.output) == (2, True)
+
+
+@pytest.mark.skipif(
+    multiprocessing.get_start_method() != "fork", reason="the judge is replaced before a fork"
+)
+def test_a_process_that_is_killed_ends_the_run_with_a_message(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "all.yaml").write_text("---\n".join([GOOD] * 600))
+    monkeypatch.setattr("policies.check.pool.judge", _die)
+    done = check(str(tmp_path))
+    assert (done.code, "ended from outside" in done.errors) == (2, True)
+
+
+def _die(*_: object, **__: object) -> None:
+    os.kill(os.getpid(), 9)
