@@ -45,7 +45,7 @@ PROPERTIES: Mapping[str, Any] = {
     },
     "platform": {
         "type": "string",
-        "enum": ["device-plugin", "gpu-operator", "gpu-manager"],
+        "enum": ["device-plugin", "gpu-operator", "gpu-manager", "dra"],
         "description": "What hands out the GPUs; default: the stack's.",
     },
     "plugin": {

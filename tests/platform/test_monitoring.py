@@ -101,6 +101,7 @@ HEALTHY = {
 }
 
 
+@pytest.mark.full
 def test_the_real_promtool_takes_every_way_s_rules(promtool: Path, tmp_path: Path) -> None:
     for way in ways.WAYS:
         file = tmp_path / f"{way}.yaml"
@@ -109,6 +110,7 @@ def test_the_real_promtool_takes_every_way_s_rules(promtool: Path, tmp_path: Pat
         assert f"SUCCESS: {count} rules found" in run(promtool, "check", "rules", file)
 
 
+@pytest.mark.full
 def test_each_alert_is_raised_by_its_fault_and_by_nothing_else(
     promtool: Path, tmp_path: Path
 ) -> None:
@@ -140,6 +142,7 @@ def test_each_alert_is_raised_by_its_fault_and_by_nothing_else(
     assert "SUCCESS" in run(promtool, "test", "rules", file)
 
 
+@pytest.mark.full
 def test_a_share_that_takes_more_memory_than_it_asked_for_is_told(
     promtool: Path, tmp_path: Path
 ) -> None:
