@@ -18,10 +18,15 @@ from . import conftest
 from .machine import Running, differences
 
 CONFIG = "/etc/docker/daemon.json"
-DOCKERD = "/usr/sbin/dockerd --containerd=/run/containerd/containerd.sock"
+DOCKERD = "/usr/local/sbin/dockerd-apart --containerd=/run/containerd/containerd.sock"
+APART = """\
+#!/bin/sh
+# Docker writes network settings, which are its namespace's own; the host's /proc/sys is read-only.
+mount --make-rprivate / && mount -t proc proc /proc && exec /usr/sbin/dockerd "$@"
+"""
 UNIT = f"""\
 [Service]
-ExecStart=nsenter --net=/run/docker-net {DOCKERD}
+ExecStart=nsenter --net=/run/docker-net unshare --mount {DOCKERD}
 ExecReload=/bin/kill -s HUP $MAINPID
 """
 IPTABLES = '#!/bin/sh\nexec nsenter --net=/run/docker-net /usr/sbin/iptables "$@"\n'
@@ -48,10 +53,11 @@ def docker(cluster: str, namespaces: None) -> Running:
     host = conftest.start(cluster, "gpu-1", mode="namespaces", system="docker")[0]
     host.write("/etc/systemd/system/docker.service", UNIT)
     host.write("/usr/local/sbin/iptables", IPTABLES)
+    host.write("/usr/local/sbin/dockerd-apart", APART)
     host.write(CONFIG, json.dumps(EARLIER))
     done = host.run(
         "touch /run/docker-net; unshare --net=/run/docker-net ip link set lo up;"
-        "chmod 755 /usr/local/sbin/iptables; mkdir -p /data /var/lib/docker;"
+        "chmod 755 /usr/local/sbin/*; mkdir -p /data /var/lib/docker;"
         "mount -t tmpfs data /data; mount -t tmpfs docker /var/lib/docker; adduser --quiet"
         " --disabled-password --gecos '' alice; systemctl --no-reload enable docker;"
         "systemctl restart docker"
@@ -150,7 +156,7 @@ def test_a_daemon_that_refuses_gets_file_and_data_back(docker: Running) -> None:
     docker.write("/var/lib/docker/precious", "layers\n")
     docker.write(
         "/etc/systemd/system/docker.service",
-        UNIT.replace("dockerd ", "dockerd --data-root=/var/lib/docker "),
+        UNIT.replace("dockerd-apart ", "dockerd-apart --data-root=/var/lib/docker "),
     )
     docker.run("systemctl restart docker")
     text = docker.read(CONFIG)
