@@ -30,7 +30,14 @@ choose_storage() {
     else
         case $below in
             ext2/ext3 | xfs | btrfs | tmpfs | f2fs) storage=overlay2 ;;
-            *) note "Docker's storage driver stays ${current:-its own choice}: overlay2 does not work on $below ($data_to)" ;;
+            *)
+                if [ "$current" = overlay2 ]; then
+                    problem "$below below $data_to" "a file system that overlay2, which Docker's data are in, works on" \
+                        "choose another data root, on ext4 or xfs"
+                else
+                    note "Docker's storage driver stays ${current:-its own choice}: overlay2 does not work on $below ($data_to)"
+                fi
+                ;;
         esac
     fi
 }
@@ -59,19 +66,31 @@ move_data() {
         fail "can't write $state/moving"
     timeout 300 systemctl stop docker.socket docker >/dev/null 2>&1
     systemctl is-active --quiet docker && fail "Docker can't be stopped; its data stay in $1"
-    [ -d "$root$1" ] || return 0
+    [ -d "$root$1" ] && [ ! -f "$state/moved" ] || return 0
     rmdir -- "$root$2" 2>/dev/null
-    [ ! -d "$root$2" ] || return 0
     make_directory "${2%/*}"
-    if same_device "$1" "$2" && mv -T -- "$root$1" "$root$2" 2>/dev/null; then
+    if [ -d "$root$2" ]; then # a mount point
+        cp -a -- "$root$1/." "$root$2/"
+    elif same_device "$1" "$2" && mv -T -- "$root$1" "$root$2" 2>/dev/null; then
         return 0
-    fi
-    rm -rf -- "$root$2.gpu-cluster-new"
-    cp -a -- "$root$1" "$root$2.gpu-cluster-new" && mv -T -- "$root$2.gpu-cluster-new" "$root$2" || {
-        rm -rf -- "$root$2.gpu-cluster-new" "$state/moving"
+    else
+        rm -rf -- "$root$2.gpu-cluster-new"
+        cp -a -- "$root$1" "$root$2.gpu-cluster-new" && mv -T -- "$root$2.gpu-cluster-new" "$root$2"
+    fi && : >"$state/moved" || {
+        remove_data "$2.gpu-cluster-new"
+        remove_data "$2"
+        rm -f -- "$state/moving"
         systemctl start docker >/dev/null 2>&1 9>&-
         fail "Docker's data can't be copied to $2; they stay in $1"
     }
+}
+
+# remove_data PATH: never / itself, whatever the state's files say. A mount point stays, empty.
+remove_data() {
+    case $1 in
+        /?*) rm -rf -- "$root$1" 2>/dev/null ;;
+    esac
+    [ -z "$(ls -A "$root$1" 2>/dev/null)" ] || note "$1 can't be removed"
 }
 
 files_back() {
@@ -81,15 +100,15 @@ files_back() {
     if [ ! -d "$root$data_from" ]; then
         mv -T -- "$root$data_to" "$root$data_from" || fail "Docker's data can't be moved back from $data_to to $data_from"
     else
-        rm -rf -- "${root:?}$data_to"
+        remove_data "$data_to"
     fi
-    rm -f -- "$state/moving"
+    rm -f -- "$state/moving" "$state/moved"
 }
 
 # The daemon runs with the new data: what was copied is not needed twice.
 settled() {
     [ -f "$state/moving" ] || return 0
     read -r data_from data_to <"$state/moving"
-    [ ! -d "$root$data_from" ] || rm -rf -- "${root:?}$data_from"
-    rm -f -- "$state/moving"
+    [ ! -d "$root$data_from" ] || remove_data "$data_from"
+    rm -f -- "$state/moving" "$state/moved"
 }

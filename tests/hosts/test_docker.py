@@ -170,10 +170,11 @@ def test_a_daemon_that_refuses_gets_file_and_data_back(docker: Running) -> None:
 
 
 def test_a_storage_driver_that_the_disk_can_not_carry_is_told(docker: Running) -> None:
-    wanted = script(docker={"data_root": "/srv/docker", "forward": "leave"})
-    done = docker.apply(wanted)
+    docker.run("systemctl stop docker; umount /var/lib/docker; systemctl start docker")
+    assert says(docker)["Driver"] == "vfs"
+    done = docker.apply(script(docker={"forward": "leave"}))
     assert (done.status, done.errors) == (0, "")
-    assert "overlay2 does not work on overlayfs (/srv/docker)" in done.output
+    assert "overlay2 does not work on overlayfs (/var/lib/docker)" in done.output
     assert "storage-driver" not in merged(docker)
     assert says(docker)["Driver"] == "vfs"
 
@@ -186,14 +187,19 @@ def test_no_longer_wanted_settings_go(docker: Running) -> None:
     found = merged(docker)
     assert found["registry-mirrors"] == EARLIER["registry-mirrors"]
     assert "default-runtime" not in found
-    assert not docker.exists("/etc/systemd/system/docker.service.d")
+    assert not docker.exists("/etc/systemd/system/docker.service.d/gpu-cluster-forward.conf")
     assert docker.run("iptables -S FORWARD").output.startswith("-P FORWARD DROP")
     assert says(docker)["DefaultRuntime"] == "runc"
 
 
-BROKEN = {
+BROKEN: dict[str, tuple[str | None, dict[str, Any], str]] = {
     "no JSON": ('{"log-level": "info",}', {}, "that nvidia-ctk can't read"),
     "files in the new place": (None, {"data_root": "/etc/ssh"}, "files in /etc/ssh"),
+    "a disk that can't carry the data": (
+        None,
+        {"data_root": "/srv/docker"},
+        "found overlayfs below /srv/docker",
+    ),
     "no such user": (None, {"members": ("bob",)}, "no user bob"),
 }
 
