@@ -17,6 +17,8 @@ from config.runtime import DefaultRuntime, Docker, Engine, Runtime
 from . import conftest
 from .machine import Running, differences
 
+pytestmark = pytest.mark.full
+
 CONFIG = "/etc/docker/daemon.json"
 DOCKERD = "/usr/local/sbin/dockerd-apart --containerd=/run/containerd/containerd.sock"
 APART = """\

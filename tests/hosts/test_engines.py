@@ -84,6 +84,7 @@ def test_cri_o_gets_a_drop_in_and_loses_it(crio: Running) -> None:
     assert crio.run("systemctl is-active crio").output == "active\n"
 
 
+@pytest.mark.full
 def test_cri_o_by_runtime_class_with_cgroupfs(crio: Running) -> None:
     assert crio.apply(of(Engine.CRI_O)).status == 0
     other = of(Engine.CRI_O, default_runtime=DefaultRuntime.RUNC, systemd_cgroup=False)
@@ -93,6 +94,7 @@ def test_cri_o_by_runtime_class_with_cgroupfs(crio: Running) -> None:
     assert (view["cgroup_manager"], view["conmon_cgroup"]) == ("cgroupfs", "pod")
 
 
+@pytest.mark.full
 def test_cri_o_that_does_not_start_gets_its_old_files_back(crio: Running) -> None:
     crio.write("/etc/crio/refuse", "")
     crio.run(f"sed -i 's|-e /etc/crio/refuse|-e {CRIO_DROPIN}|' /usr/local/bin/crio")
@@ -109,6 +111,7 @@ def test_cri_o_that_does_not_start_gets_its_old_files_back(crio: Running) -> Non
     assert crio.run("systemctl is-active crio").output == "active\n"
 
 
+@pytest.mark.full
 def test_a_later_file_of_cri_o_is_refused(crio: Running) -> None:
     crio.write("/etc/crio/crio.conf.d/99-site.conf", '[crio.runtime]\ndefault_runtime = "crun"\n')
     before = crio.tree(times=True)
@@ -158,6 +161,7 @@ def files_of(host: Running) -> dict[str, str]:
     }
 
 
+@pytest.mark.full
 def test_a_template_that_hides_the_runtimes_is_refused(host: Running) -> None:
     install(host, "k3s", "k3s", "k3s")
     template = "/var/lib/rancher/k3s/agent/etc/containerd/config-v3.toml.tmpl"
@@ -171,6 +175,7 @@ def test_a_template_that_hides_the_runtimes_is_refused(host: Running) -> None:
     assert host.apply(of(Engine.K3S)).status == 0
 
 
+@pytest.mark.full
 def test_k3s_that_does_not_start_gets_its_old_file_back(host: Running) -> None:
     install(host, "k3s", "k3s", "k3s")
     host.write("/etc/rancher/k3s/refuse", "")
@@ -181,6 +186,7 @@ def test_k3s_that_does_not_start_gets_its_old_file_back(host: Running) -> None:
     assert host.run("systemctl is-active k3s").output == "active\n"
 
 
+@pytest.mark.full
 def test_a_toolkit_that_came_later_makes_k3s_restart(host: Running) -> None:
     host.run("mv /usr/bin/nvidia-container-runtime /usr/bin/hidden")
     install(host, "k3s", "k3s", "k3s")
