@@ -19,8 +19,10 @@ from facts.hosts import observe, parse
 from facts.preflight import Severity, judge
 from facts.table import table
 from simulator import hosts as simulated
+from simulator.hosts import catalogue
 from simulator.hosts.model import hosts_dir
 
+from . import software
 from .conftest import start
 from .machine import Declared, Running, differences
 
@@ -280,6 +282,22 @@ def test_what_is_expected_besides_files_is_drift_when_it_is_not_found(host: Runn
     assert facts.drift == {"prepare": ("module br_netfilter", "sysctl vm.max_map_count")}
     assert host.apply(script).changed == 2
     assert drift(look(host)["gpu-1"], "prepare") is None
+
+
+def test_software_that_went_is_drift(cluster: str, namespaces: None) -> None:
+    with software.serving(
+        "debian", [*catalogue.build_tools(), *catalogue.headers_apt()]
+    ) as repository:
+        machine = software.start(cluster, "debian")
+        script = software.script({"packages": {"build": True, "repository": repository}})
+        done = machine.apply(script)
+        assert done.status == 0, done
+        assert drift(look(machine)["gpu-1"], "prepare") is None
+        gone = machine.run("dpkg --purge --force-depends pciutils")
+        assert gone.status == 0, gone
+        assert look(machine)["gpu-1"].drift == {"prepare": ("package pciutils",)}
+        assert "package pciutils" in machine.apply(script).output
+        assert drift(look(machine)["gpu-1"], "prepare") is None
 
 
 def test_keys_of_the_wrong_kind_do_not_raise() -> None:

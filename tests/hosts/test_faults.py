@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import hashlib
 import re
 import subprocess
 import time
@@ -21,9 +22,11 @@ import pytest
 from benchmarks.host_stack import HostStack
 from benchmarks.relay import Relay
 from simulator import hosts as simulated
-from simulator.hosts import processes
+from simulator.hosts import catalogue, processes
 from simulator.hosts.model import hosts_dir
+from simulator.hosts.packages import served
 
+from . import software
 from .conftest import start
 from .machine import Declared, Running, differences, free_port
 from .test_prepare import HOLD_THE_PACKAGE_LOCK
@@ -184,8 +187,9 @@ def hanging(site: Site, step: str) -> str:
 
 
 def locked(site: Site) -> str:
-    """The package manager is at work for 30 s, then lets go: waited for, so `up` succeeds."""
-    site.host.write("/root/hold.pl", HOLD_THE_PACKAGE_LOCK.replace("sleep 300", "sleep 30"))
+    """The package manager is at work, 30 s of them while the script waits: `up` succeeds."""
+    waits = 'sleep 1 until -e "/run/gpu-cluster-prepare"; sleep 30'
+    site.host.write("/root/hold.pl", HOLD_THE_PACKAGE_LOCK.replace("sleep 300", waits))
     site.host.run(
         "setsid perl /root/hold.pl </dev/null >/dev/null 2>&1 & until [ -e /run/held ]; do :; done"
     )
@@ -201,7 +205,7 @@ def full(site: Site, folder: str) -> str:
         f"head -c 4096 /dev/zero >{folder}/fill"
     )
     output = site.refused()
-    site.host.run(f"umount {folder}")
+    site.host.run(f"umount {folder}; rmdir {folder} 2>/dev/null")
     return output
 
 
@@ -278,6 +282,81 @@ FAULTS: dict[str, tuple[Fault, str]] = {
     "probe hanging": (probe_hanging, "no answer within 10 s"),
     "host down": (host_down, "no connection as root after 2 attempts"),
 }
+
+
+Sections = dict[str, object]
+
+
+def unreachable(sections: Sections) -> Sections:
+    """A repository at which nobody answers."""
+    apt = {**sections["packages"]["repository"]["apt"]}  # type: ignore[index]
+    apt["url"] = f"http://127.0.0.1:{free_port()}"
+    packages = {"build": True, "repository": {"apt": apt}}
+    return {**sections, "packages": packages}
+
+
+def wrong_checksum(sections: Sections) -> Sections:
+    """An installer that is another one than declared."""
+    driver = {**sections["driver"]}  # type: ignore[dict-item]
+    runfile = {**driver["runfile"], "sha256": "0" * 64}  # type: ignore[dict-item]
+    return {**sections, "driver": {**driver, "runfile": runfile}}
+
+
+SOFTWARE: dict[str, tuple[Callable[[Sections], Sections], str]] = {
+    "repository unreachable": (unreachable, "can't be (read|reached|refreshed)|Connection refused"),
+    "wrong checksum": (wrong_checksum, "sha256"),
+}
+
+
+@pytest.mark.host_fault
+@pytest.mark.parametrize("name", SOFTWARE)
+def test_a_fault_of_software_is_told_and_healed_by_up_again(
+    name: str,
+    cluster: str,
+    namespaces: None,
+    tmp_path: Path,
+    record_property: Callable[[str, object], None],
+) -> None:
+    record_property("host_fault", name)
+    broken, said = SOFTWARE[name]
+    host = software.start(cluster, "debian")
+    before = software.lasting(host)
+    mirror = tmp_path / "mirror"
+    mirror.mkdir()
+    installer = catalogue.driver_runfile("595.91.07")
+    (mirror / "driver.run").write_bytes(installer)
+    key, _ = simulated.client_key(cluster)
+    stack = HostStack.make(tmp_path / "stack", "faults", [host.declared], key)
+    with (
+        software.serving("debian", [*catalogue.build_tools(), *catalogue.headers_apt()]) as tools,
+        served(mirror) as url,
+    ):
+        sections: Sections = {
+            "packages": {"build": True, "remove": True, "repository": tools},
+            "driver": {
+                "source": "runfile",
+                "version": "595.91.07",
+                "runfile": {
+                    "locations": [f"{url}/driver.run"],
+                    "sha256": hashlib.sha256(installer).hexdigest(),
+                },
+            },
+        }
+        document = stack.read()
+        stack.write({**document, **broken(sections)})
+        refused = stack.run("up", "--yes", "--skip-preview", limit=LIMIT)
+        assert refused.returncode != 0, refused.stdout
+        found = re.search(said, refused.stdout)
+        record_property("host_fault_said", found[0] if found else "nothing of it")
+        assert found, refused.stdout
+        stack.write({**document, **sections})
+        stack.timed("up", "--yes", "--skip-preview")
+        assert "595.91.07" in host.read("/proc/driver/nvidia/version")
+        stack.timed("up", "--yes", "--skip-preview", "--expect-no-changes")
+        stack.timed("destroy", "--yes", "--skip-preview")
+    left = differences(before, software.lasting(host))
+    record_property("files_left", len(left))
+    assert left == {}
 
 
 @pytest.mark.host_fault
