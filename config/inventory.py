@@ -122,7 +122,8 @@ def origins(document: Document) -> dict[str, dict[str, str]]:
         for origin, level in ((f"pool {pool.get('name')}", pool), (f"host {host['name']}", host)):
             reach = level.get("ssh", {}) if level is pool else level
             leaves = {section: level[section] for section in SECTIONS if section in level}
-            leaves |= {f"ssh.{key}": reach[key] for key in REACH if key in reach}
+            # A port of one's own is an address, not a decision.
+            leaves |= {f"ssh.{key}": reach[key] for key in REACH if key in reach and key != "port"}
             values |= {path: (str(value), origin) for path, value in _leaves("", leaves)}
         if values:
             found[host["name"]] = {

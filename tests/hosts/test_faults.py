@@ -303,7 +303,7 @@ def wrong_checksum(sections: Sections) -> Sections:
 
 
 SOFTWARE: dict[str, tuple[Callable[[Sections], Sections], str]] = {
-    "repository unreachable": (unreachable, "can't be (read|reached|refreshed)|Connection refused"),
+    "repository unreachable": (unreachable, "repository .* is refused"),
     "wrong checksum": (wrong_checksum, "sha256"),
 }
 
