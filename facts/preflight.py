@@ -6,6 +6,7 @@ Every refusal names the host, what was found, what was wanted and the cure.
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
 from enum import StrEnum
 
 import config
@@ -20,9 +21,6 @@ KERNEL = (4, 18)
 ENGINES = {Engine.CONTAINERD: (1, 6), Engine.DOCKER: (20, 10), Engine.CRI_O: (1, 24)}
 """Oldest versions; K3s and RKE2 are looked for when their script runs."""
 DISK_MIB = 1024
-PREINSTALLED = "preinstalled"
-LEAVES_HOST_ALONE = ("operator", "daemonset")
-"""Values of ``driver.source`` by which a container in the cluster brings the driver."""
 SKEW_LIMIT = 30.0
 """Seconds. Certificates and tokens of a cluster are not valid yet, or no longer, beyond some."""
 OLDEST = {"debian": "11", "ubuntu": "20.04", "rhel": "8", "rocky": "8", "almalinux": "8"}
@@ -118,13 +116,13 @@ def _gpus(host: config.Host, facts: HostFacts, cluster: config.Cluster) -> list[
 def _driver(host: config.Host, facts: HostFacts, cluster: config.Cluster) -> list[Finding]:
     found = []
     driver = cluster.driver
-    source = driver.source.value
-    if source in LEAVES_HOST_ALONE:
+    sources = config.DriverSource
+    if driver.source in (sources.OPERATOR, sources.DAEMONSET):
         if facts.driver:
             cure = "remove it, or declare driver.source: preinstalled (a host's driver wins)"
             has = f"driver {facts.driver} on the host, its module already loaded"
             found.append(Finding(host.name, has, "none", cure, Severity.WARNING))
-    elif source != PREINSTALLED:
+    elif driver.source is not sources.PREINSTALLED:
         pass  # the preparation brings it
     elif facts.driver is None:
         cure = "install the driver, or declare another driver.source"
@@ -144,17 +142,21 @@ def _pairs(host: config.Host, facts: HostFacts, cluster: config.Cluster) -> list
     """Driver and CUDA, driver and kernel, driver and Secure Boot, where they don't fit."""
     found = []
     driver = cluster.driver.version or facts.driver
-    cuda = cuda_of(cluster.validation.image)
-    if driver and not runs(cuda, driver):
-        least = shown(driver_for(cuda))
-        cure = "declare that driver, or a validation.image with an older CUDA"
-        has = f"driver {driver} for CUDA {cuda}"
-        found.append(Finding(host.name, has, f"{least} or later", cure))
+    needed = {
+        "validation.image": cuda_of(cluster.validation.image),
+        "cuda.version": cluster.cuda.version or "",
+    }
+    for where, cuda in needed.items() if driver else ():
+        if not runs(cuda, driver or ""):
+            cure = f"declare that driver, or an older CUDA in {where}"
+            has = f"driver {driver} for CUDA {cuda} of {where}"
+            wanted = f"{shown(driver_for(cuda))} or later"
+            found.append(Finding(host.name, has, wanted, cure))
     built_here = driver is not None and facts.driver != driver
     kernel = cluster.kernel.release or facts.kernel
     if driver and built_here and (why := kernel_refused(driver, kernel)):
         has = f"driver {driver} on kernel {kernel}, {why}"
-        cure = "declare another driver.version, or another kernel"
+        cure = "declare another driver.version, or another kernel.release"
         found.append(Finding(host.name, has, "a pair that builds", cure))
     if facts.secure_boot and facts.driver is None:
         # The GPU Operator's driver container signs no module that it builds: NVIDIA/gpu-operator

@@ -243,6 +243,18 @@ def test_driver_and_kernel_that_are_known_not_to_build_are_refused(
     assert (refused in why) if refused else why == ""
 
 
+
+def test_the_kernel_that_is_declared_is_judged_and_the_toolkit_too() -> None:
+    cluster, host = declared_with(
+        driver={"version": "530.41.03"},
+        kernel={"release": "6.5.0-41-amd64"},
+        cuda={"source": "package", "version": "13.0"},
+    )
+    text = "\n".join(map(str, judge(host, dataclasses.replace(GOOD, driver=None), cluster)))
+    assert "driver 530.41.03 for CUDA 13.0 of cuda.version" in text
+    assert "driver 530.41.03 on kernel 6.5.0-41-amd64, known not to build" in text
+
+
 def test_secure_boot_is_told_where_no_driver_is_loaded_yet() -> None:
     facts = dataclasses.replace(GOOD, secure_boot=True)
     cluster, host = declared()
