@@ -6,7 +6,6 @@ Every refusal names the host, what was found, what was wanted and the cure.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
 from enum import StrEnum
 
 import config

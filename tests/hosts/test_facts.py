@@ -243,7 +243,6 @@ def test_driver_and_kernel_that_are_known_not_to_build_are_refused(
     assert (refused in why) if refused else why == ""
 
 
-
 def test_the_kernel_that_is_declared_is_judged_and_the_toolkit_too() -> None:
     cluster, host = declared_with(
         driver={"version": "530.41.03"},
