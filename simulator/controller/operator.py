@@ -78,6 +78,7 @@ class Operator:
         meta = item["metadata"]
         labels = meta.get("labels") or {}
         if labels.get(PCI) != "true" or labels.get(operands.OPERANDS_OFF) == "false":
+            self.node_gone(item)
             return
         divided = (
             labels.get(operands.MIG_LAYOUT, ""),
