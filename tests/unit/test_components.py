@@ -185,3 +185,53 @@ def test_a_job_stands_for_drivers_runtime_and_platform_but_not_for_labels() -> N
     same = validation.fingerprint(before, pool)
     assert validation.fingerprint(relabelled, relabelled.pools[0]) == same
     assert validation.fingerprint(upgraded, pool) != same
+
+
+def test_registry_credentials_are_secrets_in_each_namespace_of_ours(preview: bool) -> None:
+    declared = cluster(registry={"mirror": "registry.example.com", "pullSecret": "credentials"})
+
+    def program() -> None:
+        GpuCluster(
+            "gpu-cluster",
+            GpuClusterArgs(
+                cluster=declared,
+                stack="test",
+                private_key=pulumi.Output.secret(CANARY),
+                registry_credentials=pulumi.Output.secret("docker-canary"),
+            ),
+        )
+
+    secrets = declare(program, preview=preview).of("kubernetes:core/v1:Secret")
+    found = {each.inputs["metadata"]["namespace"]: each.inputs for each in secrets}
+    assert set(found) == {"nvidia-device-plugin", "gpu-validation"}
+    for inputs in found.values():
+        assert inputs["metadata"]["name"] == "credentials"
+        content = inputs["stringData"]
+        assert "docker-canary" not in {content.get(".dockerconfigjson")}  # wrapped as a secret
+
+
+def test_every_pod_of_ours_pulls_from_the_private_registry(preview: bool) -> None:
+    declared = cluster(registry={"mirror": "registry.example.com", "pullSecret": "credentials"})
+    (job,) = build(preview, declared).of("kubernetes:batch/v1:Job")
+    pod = job.inputs["spec"]["template"]["spec"]
+    assert pod["containers"][0]["image"].startswith("registry.example.com/nvidia/k8s/")
+    assert pod["imagePullSecrets"] == [{"name": "credentials"}]
+
+
+def test_a_node_with_gpus_left_out_costs_one_daemon_set_and_one_count(preview: bool) -> None:
+    pools = [
+        {
+            "name": "a100",
+            "nodes": ["gpu-[1-4]"],
+            "gpusPerNode": 8,
+            "unhealthyDevices": {"gpu-3": {"index": [3]}},
+        }
+    ]
+    recorder = build(preview, cluster(pools=pools))
+    assert len(recorder.of("kubernetes:apps/v1:DaemonSet")) == 1
+    jobs = recorder.of("kubernetes:batch/v1:Job")
+    limits = [
+        job.inputs["spec"]["template"]["spec"]["containers"][0]["resources"]["limits"]
+        for job in jobs
+    ]
+    assert sorted(limit["nvidia.com/gpu"] for limit in limits) == ["7", "8"]
