@@ -23,6 +23,8 @@ from .chart_folders import FOLDERS, STAND_INS
 pytestmark = pytest.mark.full
 
 Json = dict[str, Any]
+#: Seconds for any one command: the real charts bring some thirty objects.
+LIMIT = 900
 CREDENTIALS = '{"auths": {"registry.example.com": {"auth": "Y2FuYXJ5OmNhbmFyeQ=="}}}'
 
 
@@ -35,9 +37,11 @@ def live(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
     project.environment["GPU_CHARTS"] = str(folder)
     project.write(declared(stack, platform="device-plugin"))
     try:
-        done = project.command("start")
-        assert done.returncode == 0, done.stdout
-        yield project
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr("tests.e2e.project.LIMIT", LIMIT)
+            done = project.command("start")
+            assert done.returncode == 0, done.stdout
+            yield project
     finally:
         simulator.down(stack)
         embedded = toolchain.cache_dir() / "embedded"
@@ -51,7 +55,7 @@ def declared(stack: str, **sections: Any) -> Json:
     return {
         "version": "v1",
         "kubernetes": {"context": f"gpu-cluster-{stack}"},
-        "validation": {"timeoutSeconds": 60},
+        "validation": {"timeoutSeconds": 180},
         "pools": [{"name": "a100", "nodes": ["gpu-[1-4]"], "gpusPerNode": 8}],
         **sections,
     }
