@@ -12,6 +12,7 @@ import time
 from typing import Any
 
 from facts.api import Client, ClusterError, Json, Refused, connect
+from facts.platform import OWNER, ours
 from facts.presence import decode_release
 
 from ._program import main
@@ -84,10 +85,15 @@ async def _others_gone(client: Client, name: str) -> None:
         return
     deadline = time.monotonic() + OTHERS_GONE
     while True:
-        # Pods of a DaemonSet that is still there belong to somebody else's, on nodes of its own:
-        # the look has judged it.
+        # Those of a DaemonSet that is not ours run on nodes of its own: the look has judged it.
         sets = await client.list("daemonsets", base="/apis/apps")
-        living = {each["metadata"]["uid"] for each in sets}
+        spaces = ours(await client.list("namespaces"))
+        living = {
+            each["metadata"]["uid"]
+            for each in sets
+            if each["metadata"]["namespace"] not in spaces
+            and OWNER not in (each["metadata"].get("annotations") or {})
+        }
         pods = [
             f"{pod['metadata']['namespace']}/{pod['metadata']['name']}"
             for other, selector in SERVERS.items()

@@ -14,7 +14,7 @@ from __future__ import annotations
 import json
 import os
 
-from facts.api import JSON_PATCH, Client, Json, Refused, connect, gather
+from facts.api import APPLY, JSON_PATCH, Client, Json, Refused, connect, gather
 
 from ._program import main
 
@@ -28,13 +28,19 @@ def keys(node: Json, place: str, prefixes: list[str]) -> set[str]:
     return {key for key in found if key.startswith(tuple(prefixes))}
 
 
-def held(node: Json, place: str) -> set[str]:
-    """Keys that this program's field managers hold on a node."""
+def held(node: Json) -> dict[str, dict[str, set[str]]]:
+    """By field manager of this program and by place: the keys that it holds on a node."""
     return {
-        key.removeprefix("f:")
+        entry["manager"]: {
+            place: {
+                key.removeprefix("f:")
+                for key in entry.get("fieldsV1", {}).get("f:metadata", {}).get(f"f:{place}", {})
+                if key != "."
+            }
+            for place in PLACES
+        }
         for entry in node["metadata"].get("managedFields", [])
-        if entry["manager"].startswith(MANAGER)
-        for key in entry.get("fieldsV1", {}).get("f:metadata", {}).get(f"f:{place}", {})
+        if entry["manager"].startswith(MANAGER) and entry["operation"] == "Apply"
     }
 
 
@@ -50,7 +56,11 @@ async def note(document: Json) -> Json:
 
 
 async def _strip(client: Client, node: Json, gone: list[tuple[str, str]]) -> None:
-    name = node["metadata"]["name"]
+    """Takes keys off a node, and puts back those that this program holds, now as its alone.
+
+    A key that the operator had set, too, would else outlive this program's own taking back.
+    """
+    name, metadata = node["metadata"]["name"], node["metadata"]
     patch: list[Json] = [
         {
             "op": "remove",
@@ -63,6 +73,19 @@ async def _strip(client: Client, node: Json, gone: list[tuple[str, str]]) -> Non
     except Refused as error:
         if error.code not in (404, 422):  # gone by now, the node or a key: nothing to take back
             raise
+        return
+    for manager, places in held(node).items():
+        if any(key in places[place] for place, key in gone):
+            own = {place: {key: metadata[place][key] for key in places[place]} for place in PLACES}
+            body = {
+                "apiVersion": "v1",
+                "kind": "Node",
+                "metadata": {"name": name, "uid": metadata["uid"], **own},
+            }
+            params = {"fieldManager": manager, "force": "true"}
+            await client.request(
+                "PATCH", f"nodes/{name}", body=body, content_type=APPLY, params=params
+            )
 
 
 async def remove(document: Json) -> Json:
@@ -76,7 +99,7 @@ async def remove(document: Json) -> Json:
             gone = [
                 (place, key)
                 for place in PLACES
-                for key in sorted(keys(node, place, document[place]) - held(node, place))
+                for key in sorted(keys(node, place, document[place]))
                 if name not in before.get(place, {}).get(key, [])
             ]
             if gone:

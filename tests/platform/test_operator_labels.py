@@ -1,0 +1,62 @@
+"""What the operator leaves on nodes is taken back, and nothing else."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+import config
+from components.charts.gpu_operator import NODE_ANNOTATIONS, NODE_LABELS
+from components.pools import scheduling_document
+from operations import operator_labels, scheduling
+from tests.e2e.project import Project
+
+from . import ways
+from .test_scheduling import look
+
+Json = dict[str, Any]
+
+#: As the operator and its feature discovery write them.
+LEFT = {
+    "nvidia.com/gpu.present": "true",
+    "nvidia.com/gpu.deploy.driver": "true",
+    "nvidia.com/gpu-driver-upgrade-state": "upgrade-done",
+    "nvidia.com/mig.config": "all-disabled",
+}
+
+
+def test_left_labels_go_and_those_of_others_and_ours_stay(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = look(project)
+    merge = {"content_type": "application/merge-patch+json"}
+    somebody = {"metadata": {"labels": {"nvidia.com/gpu.product": "kept"}}}
+    project.request("PATCH", "nodes/gpu-2", body=somebody, **merge)
+    document = {
+        "context": f"gpu-cluster-{project.stack}",
+        "labels": NODE_LABELS,
+        "annotations": NODE_ANNOTATIONS,
+    }
+    noted = project.ask(lambda _: operator_labels.note(document))
+    monkeypatch.setenv("PULUMI_COMMAND_STDOUT", json.dumps(noted))
+    left = {"metadata": {"labels": LEFT}}
+    for name in ("gpu-1", "gpu-2"):
+        project.request("PATCH", f"nodes/{name}", body=left, **merge)
+    # The device plugin's stack has come meanwhile, and wants one of the same labels.
+    declared = config.load(ways.declared(project.stack, "device-plugin"))
+    pools = [scheduling_document(declared, pool, "test") for pool in declared.pools]
+    project.ask(lambda _: scheduling.apply(pools[0]))
+
+    project.ask(lambda _: operator_labels.remove(document))
+    found = look(project)
+    for name in ("gpu-1", "gpu-2"):
+        labels = found[name][0]
+        assert {key for key in LEFT if key in labels} == {"nvidia.com/gpu.present"}
+    assert found["gpu-2"][0]["nvidia.com/gpu.product"] == "kept"
+
+    project.ask(lambda _: scheduling.release(pools[0]))
+    nobody = {"metadata": {"labels": {"nvidia.com/gpu.product": None}}}
+    project.request("PATCH", "nodes/gpu-2", body=nobody, **merge)
+    assert look(project) == before
