@@ -73,7 +73,10 @@ test-platform: $(VENV) ## the full proof of the platforms: make test-platform KU
 
 .PHONY: test-rules
 test-rules: $(VENV) ## the full proof of the rules
+	@rm -rf tests/results
 	@venv/bin/python -m pytest -m '' tests/check tests/rules tests/admission
+	@$(RUN) tests.rules.mutate
+	@$(RUN) tests.rules.results
 
 .PHONY: check
 check: $(VENV) ## lint, types, layers

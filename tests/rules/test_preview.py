@@ -87,13 +87,11 @@ def test_a_rule_over_the_stack_is_reported_for_the_stack(preview: Run, rule: Rul
 
 
 def test_good_objects_pass_without_a_word(preview: Run) -> None:
-    rules = [rule for rule in GROUPS[LARGEST] if rule.id not in ("GPU029", "GPU047")]
-    done = preview(
-        {rule.id.lower(): passing(rule.id) for rule in rules}, settings=json.loads(LARGEST)
-    )
+    manifests = {rule.id.lower(): passing(rule.id) for rule in GROUPS[LARGEST]}
+    off = {"rules": {"GPU047": "off"}}  # several of the examples are the same release
+    done = preview(manifests, settings=json.loads(LARGEST) | off)
     assert done.code == 0, done.output
-    said = {line.split()[0] for line in done.output.splitlines() if line.strip()[:4] == "GPU0"}
-    assert said <= {"GPU047"}, done.output
+    assert "GPU0" not in done.output
 
 
 def test_a_rule_over_the_stack_stops_the_preview(preview: Run) -> None:
