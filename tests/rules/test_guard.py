@@ -109,3 +109,27 @@ def test_a_stack_file_gives_the_rules_their_pools(stack_context: Context) -> Non
     assert stack_context.platform in ("device-plugin", "gpu-operator")
     assert any(pool.gpus_per_node for pool in stack_context.pools)
     assert all(isinstance(taint, Taint) for pool in stack_context.pools for taint in pool.taints)
+
+
+RELEASE = {"chart": "gpu-operator", "version": "v26.7.0", "repository_opts": {"repo": "https://x"}}
+
+
+def check_release(**fields: Any) -> None:
+    check_declared("kubernetes:helm.sh/v3:Release", "operator", {**RELEASE, **fields}, CONTEXT)
+
+
+def test_a_release_is_judged_by_its_values_and_keeps_their_names() -> None:
+    check_release(values={"driver": {"upgradePolicy": {"maxParallelUpgrades": 1}}})
+    with pytest.raises(RuleBroken, match="GPU055"):
+        check_release(values={"driver": {"upgradePolicy": {"maxParallelUpgrades": 0}}})
+    check_release(values={"driver": {"upgrade_policy": {"max_parallel_upgrades": 0}}})
+    with pytest.raises(RuleBroken, match="GPU052"):
+        check_release(version=None)
+
+
+def test_a_command_on_a_host_is_judged() -> None:
+    given: Any = {"create": "true", "connection": {"host": "192.0.2.1"}}
+    with pytest.raises(RuleBroken, match="GPU056"):
+        check_declared("command:remote:Command", "host", given, CONTEXT)
+    given["connection"] = pulumi.Output.from_input(given["connection"])
+    check_declared("command:remote:Command", "host", given, CONTEXT)
