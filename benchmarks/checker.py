@@ -163,6 +163,8 @@ def tool(name: str) -> Path:
         asked = _go([go, "mod", "download", "-json", f"{peer.module}@{peer.version}"], folder)
         source = Path(folder) / "source"
         shutil.copytree(json.loads(asked)["Dir"], source, copy_function=shutil.copyfile)
+        for each in (source, *source.rglob("*/")):
+            each.chmod(0o755)  # Go's module cache is read-only, and so is its copy
         built.parent.mkdir(parents=True, exist_ok=True)
         _go([go, "build", "-trimpath", "-o", str(built), peer.package], source)
     return built
