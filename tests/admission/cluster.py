@@ -105,7 +105,8 @@ def answer(response: httpx.Response) -> Answer:
     warnings = response.headers.get_list("warning")
     refusal = response.json().get("message", "") if response.status_code >= 400 else ""
     text = "\n".join([*warnings, refusal])
-    return Answer(response.status_code, frozenset(_RULE.findall(text)), text)
+    rules = _RULE.findall(refusal or text)  # advice comes along with a refusal, too
+    return Answer(response.status_code, frozenset(rules), text)
 
 
 def create(client: httpx.Client, manifest: Mapping[str, Any], *, dry: bool = True) -> Answer:

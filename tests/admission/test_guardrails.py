@@ -1,0 +1,106 @@
+"""What `Guardrails` declares, with the engine mocked; what its configuration refuses."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pulumi
+import pytest
+
+import config
+from components.guardrails import Guardrails, GuardrailsArgs, enforcement
+from policies.rules import Severity
+from tests.unit.mocks import Recorder, declare
+from tests.unit.test_components import cluster
+
+POLICY = "kubernetes:admissionregistration.k8s.io/v1:ValidatingAdmissionPolicy"
+
+
+def build(cluster: config.Cluster, preview: bool = False) -> Recorder:
+    def program() -> None:
+        assert cluster.guardrails is not None
+        args = GuardrailsArgs(cluster=cluster, guardrails=cluster.guardrails)
+        Guardrails("guardrails", args, pulumi.ResourceOptions())
+
+    return declare(program, preview=preview)
+
+
+def guarded(**guardrails: Any) -> config.Cluster:
+    return cluster(guardrails={"mode": "enforce", **guardrails})
+
+
+@pytest.mark.parametrize("preview", [False, True], ids=["up", "preview"])
+def test_policies_come_with_a_binding_each_and_one_parameter(preview: bool) -> None:
+    made = build(guarded(), preview)
+    policies = [each.inputs["metadata"]["name"] for each in made.of(POLICY)]
+    bound = [each.inputs["spec"]["policyName"] for each in made.of(f"{POLICY}Binding")]
+    assert policies
+    assert sorted(policies) == sorted(bound)
+    (parameter,) = made.of("kubernetes:core/v1:ConfigMap")
+    names = {each.inputs["spec"]["paramRef"]["name"] for each in made.of(f"{POLICY}Binding")}
+    assert names == {parameter.inputs["metadata"]["name"]}
+
+
+def test_a_quota_counts_under_requests() -> None:
+    quotas = [{"namespace": "team-a", "resources": {"nvidia.com/gpu": 16}}]
+    (made,) = build(guarded(quotas=quotas)).of("kubernetes:core/v1:ResourceQuota")
+    assert made.inputs["metadata"]["namespace"] == "team-a"
+    assert made.inputs["spec"]["hard"] == {"requests.nvidia.com/gpu": "16"}
+
+
+@pytest.mark.parametrize(
+    ("mode", "mandatory", "advisory"),
+    [("enforce", "Deny", "Warn"), ("warn", "Warn", "Warn"), ("audit", "Audit", "Audit")],
+)
+def test_the_mode_says_what_a_violation_does(mode: str, mandatory: str, advisory: str) -> None:
+    declared = cluster(guardrails={"mode": mode})
+    assert declared.guardrails
+    found = enforcement(GuardrailsArgs(cluster=declared, guardrails=declared.guardrails))
+    assert found.actions[Severity.MANDATORY][0] == mandatory
+    assert found.actions[Severity.ADVISORY][0] == advisory
+    assert found.failure_policy == "Fail"
+
+
+def test_the_namespaces_of_kubernetes_and_the_platform_are_left_alone() -> None:
+    declared = guarded(excludedNamespaces=["monitoring"])
+    assert declared.guardrails
+    found = enforcement(GuardrailsArgs(cluster=declared, guardrails=declared.guardrails))
+    assert found.excluded == ("kube-system", "monitoring", "nvidia-device-plugin")
+
+
+def test_without_the_section_there_are_no_guardrails() -> None:
+    assert cluster().guardrails is None
+
+
+@pytest.mark.parametrize(
+    ("guardrails", "path"),
+    [
+        ({}, "guardrails.mode"),
+        ({"mode": "on"}, "guardrails.mode"),
+        ({"mode": "warn", "failurePolicy": "open"}, "guardrails.failurePolicy"),
+        ({"mode": "warn", "excludedNamespaces": ["A"]}, "guardrails.excludedNamespaces"),
+        (
+            {"mode": "warn", "quotas": [{"namespace": "a", "resources": {}}]},
+            "guardrails.quotas[0].resources",
+        ),
+        (
+            {"mode": "warn", "quotas": [{"namespace": "a", "resources": {"cpu": 1}}]},
+            "guardrails.quotas[0].resources.cpu",
+        ),
+        (
+            {
+                "mode": "warn",
+                "quotas": [{"namespace": "a", "resources": {"requests.nvidia.com/gpu": 1}}],
+            },
+            'guardrails.quotas[0].resources["requests.nvidia.com/gpu"]',
+        ),
+        (
+            {"mode": "warn", "quotas": 2 * [{"namespace": "a", "resources": {"a.b/c": 1}}]},
+            "guardrails.quotas",
+        ),
+    ],
+)
+def test_a_wrong_setting_is_refused_by_its_path(guardrails: Any, path: str) -> None:
+    with pytest.raises(config.ConfigError) as refused:
+        cluster(guardrails=guardrails)
+    assert any(problem.path.startswith(path) for problem in refused.value.problems)

@@ -1,0 +1,99 @@
+"""The policies as text: which rules, which variables, what the parameter says."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+
+import pytest
+
+from policies.admission import Enforcement, NoTwin, Twin, manifests, twin
+from policies.admission.parameters import data
+from policies.rules import RULES, Context, Pool, Severity, Taint
+
+from .cluster import EVERYTHING, WARN
+
+
+def text(context: Context, how: Enforcement = WARN) -> str:
+    return json.dumps(manifests(context, how))
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_every_rule_is_held_at_admission_or_says_why_not(rule: str) -> None:
+    found = twin(rule)
+    if isinstance(found, NoTwin):
+        assert found.reason.endswith(".")
+        assert f"variables.{rule}" not in text(EVERYTHING)
+    else:
+        assert f"{rule} {RULES[rule].title}: " in text(EVERYTHING)
+
+
+def test_no_twin_is_without_a_rule() -> None:
+    with pytest.raises(KeyError):
+        twin("GPU000")
+
+
+def test_most_rules_about_objects_are_held_at_admission() -> None:
+    assert sum(isinstance(twin(rule), Twin) for rule in RULES) >= 33
+
+
+def test_rules_that_lack_what_they_need_are_left_out() -> None:
+    assert "variables.GPU007" not in text(Context())
+    assert "variables.GPU005" in text(Context())
+
+
+def test_a_rule_that_is_off_is_left_out_and_a_lowered_one_only_warns() -> None:
+    severities = {"GPU005": Severity.OFF, "GPU006": Severity.ADVISORY}
+    made = manifests(dataclasses.replace(EVERYTHING, severities=severities), WARN)
+    policies = {each["metadata"]["name"]: str(each) for each in made if "variables" in str(each)}
+    assert not any("variables.GPU005" in each for each in policies.values())
+    assert "variables.GPU006" in policies["gpu-rules-pods-advisory"]
+    assert "variables.GPU006" not in policies["gpu-rules-pods-mandatory"]
+
+
+def test_every_variable_is_defined_before_it_is_used_and_used() -> None:
+    for policy in manifests(EVERYTHING, WARN):
+        if policy["kind"] != "ValidatingAdmissionPolicy":
+            continue
+        variables = policy["spec"]["variables"]
+        defined: list[str] = []
+        for variable in variables:
+            later = {each["name"] for each in variables} - set(defined)
+            used = {name for name in later if f"variables.{name}" in _words(variable)}
+            assert not used, (variable["name"], used)
+            defined.append(variable["name"])
+        everything = str(policy["spec"])
+        assert all(f"variables.{name}" in everything for name in defined)
+
+
+def _words(variable: dict[str, str]) -> set[str]:
+    cleaned = "".join(c if c.isalnum() or c == "." else " " for c in variable["expression"])
+    return {".".join(word.split(".")[:2]) for word in cleaned.split()}
+
+
+def test_a_changed_cluster_is_a_new_parameter_that_the_bindings_name() -> None:
+    pools = (*EVERYTHING.pools, Pool("h100", 8))
+    before = manifests(EVERYTHING, WARN)
+    after = manifests(dataclasses.replace(EVERYTHING, pools=pools), WARN)
+    assert before[0]["metadata"]["name"] != after[0]["metadata"]["name"]
+    assert before[0]["immutable"]
+    for binding in after:
+        if binding["kind"] == "ValidatingAdmissionPolicyBinding":
+            assert binding["spec"]["paramRef"]["name"] == after[0]["metadata"]["name"]
+
+
+def test_the_parameter_says_what_is_known_of_a_pool() -> None:
+    taints = (Taint("nvidia.com/gpu", "present"), Taint("soft", "", "PreferNoSchedule"))
+    pool = Pool("a100", 8, taints, {"b": "2", "a": "1"}, nodes=3, gpu_memory_mib=8200)
+    found = data(Context(pools=(pool, Pool("cpu", 0))))
+    assert {key: value for key, value in found.items() if key.startswith("a100.")} == {
+        "a100.labels": "a=1,b=2",
+        "a100.taints": "nvidia.com/gpu=present:NoSchedule",
+        "a100.gpu": "8",
+        "a100.gpu.all": "24",
+        "a100.core": "800",
+        "a100.core.all": "2400",
+        "a100.blocks": "32",
+    }
+    assert found["pools"] == "a100"
+    assert "platform" not in found
