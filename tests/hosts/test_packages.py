@@ -207,7 +207,8 @@ def test_drift_of_software_is_seen_without_a_change_and_repaired(
     assert {"package kubectl", "package make", "hold kubectl", "kubelet is not active"} <= set(
         found
     )
-    assert differences(before, host.tree(times=True)) == {}
+    # rpm's own reading touches its database's shared memory.
+    assert differences(before, host.tree(times=True)).keys() <= {"var/lib/rpm/rpmdb.sqlite-shm"}
     repaired = host.apply(script)
     assert (repaired.status, repaired.errors) == (0, "")
     assert repaired.changed < 8
