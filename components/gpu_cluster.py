@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pulumi
@@ -90,21 +90,20 @@ class GpuCluster(pulumi.ComponentResource):
         def after(*resources: pulumi.Resource) -> pulumi.ResourceOptions:
             return pulumi.ResourceOptions(parent=self, depends_on=list(resources))
 
-        def hosts(drift: Mapping[str, str]) -> HostsArgs:
-            return HostsArgs(
-                cluster=cluster,
-                private_key=args.private_key,
-                drift=drift,
-                join_token=args.join_token,
-            )
-
-        prepared = HostPreparation(f"{name}-hosts", hosts(args.prepare_drift), after())
+        hosts = HostsArgs(cluster=cluster, private_key=args.private_key, join_token=args.join_token)
+        prepared = HostPreparation(
+            f"{name}-hosts", replace(hosts, drift=args.prepare_drift), after()
+        )
         rebooted = HostReboot(
             f"{name}-reboot",
             HostRebootArgs(cluster=cluster, private_key=args.private_key, drift=args.reboot_drift),
             after(prepared),
         )
-        runtime = ContainerRuntime(f"{name}-runtime", hosts(args.runtime_drift), after(rebooted))
+        runtime = ContainerRuntime(
+            f"{name}-runtime",
+            replace(hosts, drift=args.runtime_drift, after=prepared.commands, gate=rebooted.done),
+            after(),
+        )
         scheduling = NodeScheduling(
             f"{name}-scheduling",
             NodeSchedulingArgs(cluster=cluster, stack=args.stack, drift=args.scheduling_drift),

@@ -23,12 +23,18 @@ class HostsArgs:
         private_key: an OpenSSH private key, a secret.
         drift: what the look at the hosts found to differ, by host.
         join_token: kubeadm's bootstrap token, a secret; needed where hosts join a cluster.
+        after: by host, the command that comes before. Host by host, so that a host that does not
+            answer keeps no other one from being undone: the engine deletes nothing on which
+            something still depends.
+        gate: waited for before the first command, without becoming a dependency of the state.
     """
 
     cluster: config.Cluster
     private_key: pulumi.Input[str]
     drift: Mapping[str, str] = field(default_factory=dict)
     join_token: str | None = field(default=None, repr=False)
+    after: Mapping[str, pulumi.Resource] = field(default_factory=dict)
+    gate: pulumi.Output[str] | None = None
 
 
 def host_commands(
@@ -47,6 +53,14 @@ def host_commands(
     """
     ssh = args.cluster.ssh
     commands = {}
+
+    async def later(text: pulumi.Input[str], gate: pulumi.Output[str]) -> pulumi.Input[str]:
+        await gate.future()
+        return text
+
+    def gated(text: pulumi.Input[str]) -> pulumi.Input[str]:
+        return text if args.gate is None else pulumi.Output.from_input(later(text, args.gate))
+
     for host in hosts:
         line = command_line(host, ssh, "apply")
         update, ignored = repair(line, args.drift.get(host.name))
@@ -56,12 +70,15 @@ def host_commands(
             create=line,
             update=update,
             delete=command_line(host, ssh, "undo"),
-            stdin=script(args.cluster.of(host), host),
+            stdin=gated(script(args.cluster.of(host), host)),
             triggers=[kind(args.cluster.of(host))] if kind else None,
             logging=command.remote.Logging.NONE,
             add_previous_output_in_env=False,
             opts=pulumi.ResourceOptions(
-                parent=parent, ignore_changes=ignored, delete_before_replace=True
+                parent=parent,
+                depends_on=args.after.get(host.name),
+                ignore_changes=ignored,
+                delete_before_replace=True,
             ),
         )
     return commands

@@ -6,6 +6,8 @@ operating system: no upgrade, no reboot; a package is removed only where that is
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import pulumi
 
 import config
@@ -20,6 +22,7 @@ class HostPreparation(pulumi.ComponentResource):
     TYPE = "gpucluster:index:HostPreparation"
 
     hosts: pulumi.Output[list[str]]
+    commands: Mapping[str, pulumi.Resource]
 
     def __init__(
         self, name: str, args: HostsArgs, opts: pulumi.ResourceOptions | None = None
@@ -31,6 +34,6 @@ class HostPreparation(pulumi.ComponentResource):
             # The state and the preview show neither the token nor the text around it.
             return pulumi.Output.secret(text) if cluster.joins(host) else text
 
-        host_commands(self, name, args.cluster.hosts, args, script)
+        self.commands = host_commands(self, name, args.cluster.hosts, args, script)
         self.hosts = pulumi.Output.from_input([host.name for host in args.cluster.hosts])
         self.register_outputs({"hosts": self.hosts})

@@ -58,21 +58,24 @@ def reboot_document(cluster: config.Cluster, private_key: str) -> dict[str, Any]
 
 
 class HostReboot(pulumi.ComponentResource):
-    """One command, or none."""
+    """One command, or none. ``done``: what it printed; empty without it."""
 
     TYPE = "gpucluster:index:HostReboot"
+
+    done: pulumi.Output[str]
 
     def __init__(
         self, name: str, args: HostRebootArgs, opts: pulumi.ResourceOptions | None = None
     ) -> None:
         super().__init__(self.TYPE, name, None, opts)
         cluster = args.cluster
+        self.done = pulumi.Output.from_input("")
         if cluster.reboot.when is config.RebootWhen.REQUIRED and cluster.hosts:
             line = command_line("reboot", "apply")
             finding = "; ".join(f"host {host}: {why}" for host, why in sorted(args.drift.items()))
             update, ignored = repair(line, finding or None)
             key = pulumi.Output.secret(args.private_key)
-            command.local.Command(
+            self.done = command.local.Command(
                 name,
                 create=line,
                 update=update,
@@ -81,5 +84,5 @@ class HostReboot(pulumi.ComponentResource):
                 ),
                 add_previous_output_in_env=False,
                 opts=pulumi.ResourceOptions(parent=self, ignore_changes=ignored),
-            )
+            ).stdout
         self.register_outputs({})

@@ -37,6 +37,5 @@ prepared = HostPreparation(
 )
 ContainerRuntime(
     "runtime",
-    HostsArgs(cluster=cluster, private_key=secret, drift=found.runtime),
-    pulumi.ResourceOptions(depends_on=[prepared]),
+    HostsArgs(cluster=cluster, private_key=secret, drift=found.runtime, after=prepared.commands),
 )
