@@ -54,12 +54,17 @@ def host_commands(
     ssh = args.cluster.ssh
     commands = {}
 
-    async def later(text: pulumi.Input[str], gate: pulumi.Output[str]) -> pulumi.Input[str]:
-        await gate.future()
-        return text
-
     def gated(text: pulumi.Input[str]) -> pulumi.Input[str]:
-        return text if args.gate is None else pulumi.Output.from_input(later(text, args.gate))
+        gate = args.gate
+        if gate is None:
+            return text
+
+        async def opened() -> str:
+            await gate.future()
+            return ""
+
+        both = pulumi.Output.all(pulumi.Output.from_input(opened()), text)
+        return both.apply(lambda found: str(found[1]))
 
     for host in hosts:
         line = command_line(host, ssh, "apply")

@@ -62,6 +62,8 @@ class Running:
     cluster: str
     declared: Declared
     key: str = dataclasses.field(repr=False)
+    limit: int = 60
+    """Seconds for one command."""
 
     def run(self, command: str, stdin: str = "", host_key: str | None = None) -> Result:
         """Run one command as the declared user."""
@@ -70,7 +72,7 @@ class Running:
     async def _run(self, command: str, stdin: str, host_key: str) -> Result:
         trusted = asyncssh.import_public_key(host_key)
         async with (
-            asyncio.timeout(60),
+            asyncio.timeout(self.limit),
             asyncssh.connect(
                 self.declared.address,
                 self.declared.port,
@@ -87,11 +89,11 @@ class Running:
 
     def apply(self, script: str, shell: str = "sh") -> Result:
         """Run a script as the product does."""
-        return self.run(f"timeout -k 10 60 {shell} -s -- apply", script)
+        return self.run(f"timeout -k 10 {self.limit} {shell} -s -- apply", script)
 
     def undo(self, script: str, shell: str = "sh") -> Result:
         """Take a script's changes back as the product does."""
-        return self.run(f"timeout -k 10 60 {shell} -s -- undo", script)
+        return self.run(f"timeout -k 10 {self.limit} {shell} -s -- undo", script)
 
     @property
     def root(self) -> Path:

@@ -16,7 +16,8 @@ from simulator.hosts.packages import Format, Package, Signature, build, served
 
 from .machine import Declared, Running, free_port
 
-SYSTEMS = ("debian", "rocky")
+LIMIT = 300
+"""Seconds for one command: a package manager on a busy machine."""
 FORMATS: dict[str, Format] = {"debian": "apt", "rocky": "dnf"}
 VOLATILE = ("var/lib/apt", "var/lib/dnf", "var/lib/dpkg", "var/lib/rpm", "root", "boot/grub")
 """Records of the package managers, which change with every transaction."""
@@ -28,7 +29,7 @@ def start(cluster: str, system: str, **settings: Any) -> Running:
     declared = Declared("gpu-1", free_port())
     chosen = simulated.HostSettings(mode="namespaces", system=system, driver=None, **settings)
     simulated.up(cluster, [declared], public, chosen)
-    return Running(cluster, declared, path.read_text())
+    return Running(cluster, declared, path.read_text(), limit=LIMIT)
 
 
 def repository(url: str, key: str, system: str, **more: str) -> dict[str, Any]:

@@ -16,6 +16,7 @@ from . import software
 NVCC = "/usr/local/cuda-12.8/bin/nvcc"
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("source", ["package", "runfile"])
 def test_the_toolkit_comes_and_goes(
     cluster: str, namespaces: None, tmp_path: Path, source: str

@@ -100,6 +100,7 @@ def test_a_wrong_checksum_is_refused_before_anything_runs(
         assert not host.exists("/run/owned")
 
 
+@pytest.mark.full
 def test_a_newer_runfile_replaces_the_one_that_we_ran(
     host: Running, tools: dict[str, Any], mirror: str
 ) -> None:
@@ -112,6 +113,7 @@ def test_a_newer_runfile_replaces_the_one_that_we_ran(
     assert host.apply(newer).output == "changed=0\n"
 
 
+@pytest.mark.full
 def test_a_module_in_use_is_not_torn_out(host: Running, tools: dict[str, Any], mirror: str) -> None:
     assert host.apply(software.script(runfile(tools, f"{mirror}/{VERSION}.run"))).status == 0
     host.run("touch /run/nvidia-in-use")
@@ -121,6 +123,7 @@ def test_a_module_in_use_is_not_torn_out(host: Running, tools: dict[str, Any], m
     assert VERSION in host.read(SHOWN)
 
 
+@pytest.mark.full
 def test_another_driver_on_the_host_goes_only_when_asked(
     host: Running, tools: dict[str, Any], mirror: str
 ) -> None:
@@ -156,6 +159,7 @@ def test_another_driver_on_the_host_goes_only_when_asked(
         assert "nvidia-driver" not in software.installed(host, "debian")
 
 
+@pytest.mark.full
 def test_nouveau_asks_for_a_reboot_instead_of_a_failure(
     host: Running, tools: dict[str, Any], mirror: str
 ) -> None:
@@ -170,6 +174,7 @@ def test_nouveau_asks_for_a_reboot_instead_of_a_failure(
     assert again.run("systemctl is-active nvidia-persistenced").output == "active\n"
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("switches", [0, 2])
 def test_the_fabric_manager_runs_where_there_are_switches(
     host: Running, tools: dict[str, Any], switches: int
@@ -188,6 +193,7 @@ def test_the_fabric_manager_runs_where_there_are_switches(
         assert host.apply(script).output == "changed=0\n"
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("source", ["preinstalled", "operator", "daemonset"])
 def test_a_host_whose_driver_others_bring_is_left_alone(host: Running, source: str) -> None:
     platform = "gpu-operator" if source == "operator" else "device-plugin"

@@ -89,6 +89,7 @@ def test_a_kernel_without_a_boot_loader_is_refused_before_a_change(
     assert differences(before, host.tree(times=True)) == {}
 
 
+@pytest.mark.full
 def test_entries_of_the_boot_loader_specification_are_found(cluster: str, namespaces: None) -> None:
     """RHEL 8 and later: an entry is a file named after the machine and the kernel."""
     host = software.start(cluster, "debian")

@@ -57,6 +57,7 @@ def test_a_host_joins_once_and_leaves(cluster: str, namespaces: None) -> None:
         assert "the node object stays in the cluster" in undone.output
 
 
+@pytest.mark.full
 def test_a_refused_join_fails_without_the_token_in_its_words(
     cluster: str, namespaces: None
 ) -> None:
@@ -74,6 +75,7 @@ def test_a_refused_join_fails_without_the_token_in_its_words(
         assert host.exists("/etc/kubernetes/kubelet.conf")
 
 
+@pytest.mark.full
 def test_a_host_that_was_a_node_before_is_neither_joined_nor_reset(
     cluster: str, namespaces: None
 ) -> None:

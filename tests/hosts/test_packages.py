@@ -97,6 +97,7 @@ def test_software_is_installed_once_and_taken_back(
     assert host.undo(script).output == "changed=0\n"
 
 
+@pytest.mark.full
 def test_what_was_installed_goes_where_that_is_declared(
     site: tuple[Running, dict[str, Any]], system: str
 ) -> None:
@@ -115,6 +116,7 @@ def test_what_was_installed_goes_where_that_is_declared(
     } | {"upper/usr/lib/systemd/system"}
 
 
+@pytest.mark.full
 def test_a_held_package_outlives_an_upgrade_of_the_system(
     site: tuple[Running, dict[str, Any]], system: str
 ) -> None:
@@ -157,6 +159,7 @@ def test_a_package_that_no_repository_has_is_named(host: Running) -> None:
     assert "package no-such-package: found none in the repositories" in refused.errors
 
 
+@pytest.mark.full
 def test_a_step_that_is_no_longer_declared_is_taken_back(
     site: tuple[Running, dict[str, Any]], system: str
 ) -> None:
@@ -172,6 +175,7 @@ def test_a_step_that_is_no_longer_declared_is_taken_back(
     assert host.apply(software.script(without)).output == "changed=0\n"
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("limit", [1, 60])
 def test_a_package_manager_at_work_is_waited_for_and_named(host: Running, limit: int) -> None:
     host.write("/root/hold.pl", HOLD_THE_LOCK)
@@ -188,6 +192,7 @@ def test_a_package_manager_at_work_is_waited_for_and_named(host: Running, limit:
         assert (done.status, "gcc" in software.installed(host, "debian")) == (0, True)
 
 
+@pytest.mark.full
 def test_drift_of_software_is_seen_without_a_change_and_repaired(
     site: tuple[Running, dict[str, Any]], system: str
 ) -> None:

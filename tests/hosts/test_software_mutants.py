@@ -60,9 +60,7 @@ def sections() -> Iterator[dict[str, Any]]:
             "driver": {
                 "source": "package",
                 "version": VERSION,
-                "host": {
-                    "repository": serve(*catalogue.driver(VERSION), *catalogue.driver("595.91.07"))
-                },
+                "repository": serve(*catalogue.driver(VERSION), *catalogue.driver("595.91.07")),
             },
             "cuda": {
                 "source": "package",
@@ -79,7 +77,6 @@ def sections() -> Iterator[dict[str, Any]]:
 def prove(host: Running, script: str) -> None:
     """What every script must hold, read from the host past the script's own words."""
     before, packages = software.lasting(host), software.installed(host, "debian")
-    lists = sorted(path.name for path in (host.root / "var/lib/apt/lists").iterdir())
     assert host.apply(script, "bash").status == 0
     found = software.installed(host, "debian")
     assert {"gcc", "make", "dkms", "pciutils", "cuda-toolkit-12-8"} <= found.keys()
@@ -103,7 +100,7 @@ def prove(host: Running, script: str) -> None:
     left = differences(before, software.lasting(host))
     assert {path for path in left if path.startswith(("etc/", "var/"))} == set()
     assert "kubelet.pid" not in host.run("ls /run/simulated-systemd").output
-    assert sorted(path.name for path in (host.root / "var/lib/apt/lists").iterdir()) == lists
+    assert not list((host.root / "var/lib/apt/lists").glob("127.0.0.1*"))
     assert PINNED not in host.read("/boot/grub/grub.cfg").splitlines()[1]
 
 

@@ -17,7 +17,7 @@ SUM = "0" * 64
 KEY = "-----BEGIN PGP PUBLIC KEY BLOCK-----\n\nmQ==\n-----END PGP PUBLIC KEY BLOCK-----"
 HOST_KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIGPVVJnWq0RGVDc6v0ocP1kZbAnZ3WQ2GuMHyM9Ea5kT"
 RUNFILE = {"locations": ["https://mirror.example.org/driver.run"], "sha256": SUM}
-RUNFILE_DRIVER = {"source": "runfile", "version": "580.65.06", "host": {"runfile": RUNFILE}}
+RUNFILE_DRIVER = {"source": "runfile", "version": "580.65.06", "runfile": RUNFILE}
 
 
 def cluster(first: dict[str, Any] | None = None, **sections: Any) -> config.Cluster:
@@ -43,11 +43,10 @@ def cluster(first: dict[str, Any] | None = None, **sections: Any) -> config.Clus
 @pytest.mark.parametrize(
     ("sections", "found"),
     [
-        ({"driver": {"source": "runfile"}}, "source runfile without host.runfile"),
-        ({"driver": {"host": {"hold": False}}}, "host with source preinstalled"),
+        ({"driver": {"source": "runfile"}}, "source runfile without runfile"),
         (
-            {"driver": {"source": "package", "host": {"runfile": RUNFILE}}},
-            "source package with host.runfile",
+            {"driver": {"source": "package", "runfile": RUNFILE}},
+            "source package with runfile",
         ),
         ({"driver": {**RUNFILE_DRIVER, "version": None}}, "a runfile without version"),
         ({"cuda": {"source": "package"}}, "source package with version None"),
@@ -118,10 +117,9 @@ def test_a_driver_that_the_preparation_brings_may_be_missing() -> None:
         assert any("no NVIDIA driver" in each for each in found) is stopped
 
 
-@pytest.mark.parametrize("source", ["daemonset"])
-def test_a_leftover_driver_is_told_where_another_one_comes(source: str) -> None:
+def test_a_leftover_driver_is_told_where_another_one_comes() -> None:
     facts = HostFacts(os="debian", arch="x86_64", kernel="6.1.0", driver="580.65.06")
-    declared = cluster(driver={"source": source})
+    declared = cluster(driver={"source": "daemonset", "version": "595.91.07"})
     found = judge(declared.hosts[0], facts, declared)
     assert [each.severity for each in found if "driver 580.65.06 on the host" in each.found] == [
         Severity.WARNING
