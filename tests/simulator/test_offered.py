@@ -1,0 +1,74 @@
+"""What a simulated plugin offers by its configuration, decided without a cluster."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from simulator.controller import operands
+from simulator.controller.offered import Plugin, chosen, offered, owned, read_plugin
+
+SLICED = {"sharing": {"timeSlicing": {"resources": [{"name": "gpu", "replicas": 4}]}}}
+MIG = {"1g.5gb": 2, "2g.10gb+me": 1}
+
+
+@pytest.mark.parametrize(
+    ("file", "strategy", "mig", "wanted"),
+    [
+        ({}, "", {}, {"nvidia.com/gpu": 8}),
+        (SLICED, "", {}, {"nvidia.com/gpu": 32}),
+        ({"flags": {"migStrategy": "single"}}, "", {"1g.5gb": 7}, {"nvidia.com/gpu": 56}),
+        ({}, "none", MIG, {"nvidia.com/gpu": 8}),
+        ({}, "mixed", MIG, {"nvidia.com/mig-1g.5gb": 16, "nvidia.com/mig-2g.10gb.me": 8}),
+        # The environment stands above the file.
+        ({"flags": {"migStrategy": "mixed"}}, "single", {"1g.5gb": 7}, {"nvidia.com/gpu": 56}),
+        (
+            {"sharing": {"mps": {**SLICED["sharing"]["timeSlicing"], "renameByDefault": True}}},
+            "",
+            {},
+            {"nvidia.com/gpu.shared": 32},
+        ),
+    ],
+)
+def test_a_plugin_offers_what_its_configuration_says(
+    file: Any, strategy: str, mig: dict[str, int], wanted: dict[str, int]
+) -> None:
+    assert offered(8, file, strategy, mig) == wanted
+
+
+def test_an_unknown_name_leaves_the_default() -> None:
+    data = {"config": "version: v1", "sliced": "sharing: {}"}
+    plugin = Plugin(file="config")
+    assert chosen(plugin, "sliced", data) == {"sharing": {}}
+    assert chosen(plugin, "slicde", data) == {"version": "v1"}
+    assert chosen(plugin, "", {}) == {}
+
+
+def test_a_plugin_sees_the_gpus_that_its_environment_names() -> None:
+    def pod(**environment: str) -> dict[str, Any]:
+        env = [{"name": name, "value": value} for name, value in environment.items()]
+        container = {"name": "nvidia-device-plugin-ctr", "env": env}
+        volumes = [{"name": "c", "configMap": {"name": "configs"}}]
+        spec = {"containers": [container], "volumes": volumes}
+        return {"metadata": {"namespace": "ns"}, "spec": spec}
+
+    assert read_plugin(pod()).visible is None
+    assert read_plugin(pod(NVIDIA_VISIBLE_DEVICES="all")).visible is None
+    found = read_plugin(pod(NVIDIA_VISIBLE_DEVICES="0,2,5", CONFIG_FILE="/config/sliced"))
+    assert (found.visible, found.file, found.config_map) == (3, "sliced", ("ns", "configs"))
+    assert read_plugin(pod(CONFIG_FILE="/config/config.yaml", DEFAULT_CONFIG="a")).file == "a"
+
+
+def test_only_resources_of_a_plugin_are_its_own() -> None:
+    capacity = {"cpu": "8", "nvidia.com/gpu": "8", "nvidia.com/mig-1g.5gb": "2", "a/gpu": "1"}
+    assert owned(capacity) == {"nvidia.com/gpu": 8, "nvidia.com/mig-1g.5gb": 2}
+    assert owned(None) == {}
+
+
+def test_layouts_are_read_as_mig_manager_reads_them() -> None:
+    text = (
+        "version: v1\nmig-configs:\n  all-disabled: [{devices: all, mig-enabled: false}]\n"
+        "  a100: [{devices: all, mig-enabled: true, mig-devices: {1g.5gb: 7}}]\n"
+    )
+    assert operands.layouts(text) == {"all-disabled": "", "a100": "1g.5gb=7"}
