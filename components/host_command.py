@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 import pulumi
@@ -63,8 +63,8 @@ def host_commands(
             await gate.future()
             return ""
 
-        waited: Awaitable[str] = opened()
-        both = pulumi.Output.all(pulumi.Output.from_input(waited), text)
+        waited: pulumi.Output[str] = pulumi.Output.from_input(opened())
+        both = pulumi.Output.all(waited, text)
         return both.apply(lambda found: str(found[1]))
 
     for host in hosts:
