@@ -29,6 +29,7 @@ def prepare_script(
         blacklist=("nouveau", "nova_core") if gpu else (),
         system=host.system or cluster.system,
         control_plane=host.role is config.Role.CONTROL_PLANE,
+        package_limit=cluster.packages.lock_seconds,
         steps=steps(cluster, host, join_token),
     )
 

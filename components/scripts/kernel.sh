@@ -34,12 +34,13 @@ header_packages() {
         echo "linux-headers-$1"
         return 0
     fi
-    owner=$(rpm -q --qf '%{NAME}\n' -f "/lib/modules/$1/vmlinuz" 2>/dev/null | head -n 1)
+    owner=$(rpm -q --qf '%{NAME}\n' -f "/lib/modules/$1/vmlinuz" -f "/boot/vmlinuz-$1" 2>/dev/null |
+        grep '^kernel' | head -n 1)
     case $owner in
-        kernel-lt* | kernel-ml*) base=${owner%-core} ;;
-        *) base=kernel ;;
+        # elrepo's headers for programs stand in the way of the distribution's: they stay away.
+        kernel-lt* | kernel-ml*) echo "${owner%-core}-devel=${1%.*}" ;;
+        *) echo "kernel-devel=${1%.*} kernel-headers=${1%.*}" ;;
     esac
-    echo "$base-devel=${1%.*} $base-headers=${1%.*}"
 }
 
 check_kernel() {

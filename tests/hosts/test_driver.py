@@ -197,7 +197,8 @@ def test_the_fabric_manager_runs_where_there_are_switches(
 @pytest.mark.parametrize("source", ["preinstalled", "operator", "daemonset"])
 def test_a_host_whose_driver_others_bring_is_left_alone(host: Running, source: str) -> None:
     platform = "gpu-operator" if source == "operator" else "device-plugin"
-    script = software.script({"driver": {"source": source}, "platform": platform})
+    driver = {"source": source, "version": VERSION}
+    script = software.script({"driver": driver, "platform": platform})
     assert host.apply(script).status == 0
     assert not host.exists(SHOWN)
     assert host.apply(script).output == "changed=0\n"

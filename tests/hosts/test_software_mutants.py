@@ -32,7 +32,6 @@ EMPTIED = (
     "effect",
     "record_written",
     "undo_file",
-    "undo_hold",
     "undo_lists",
     "undo_enabled",
     "undo_started",
@@ -74,7 +73,7 @@ def sections() -> Iterator[dict[str, Any]]:
         }
 
 
-def prove(host: Running, script: str) -> None:
+def prove(host: Running, script: str, removed: bool = True) -> None:
     """What every script must hold, read from the host past the script's own words."""
     before, packages = software.lasting(host), software.installed(host, "debian")
     assert host.apply(script, "bash").status == 0
@@ -95,13 +94,21 @@ def prove(host: Running, script: str) -> None:
     active = host.run("ls /run/simulated-systemd").output
     assert "kubelet.pid" in active
     assert host.undo(script).status == 0
-    assert software.installed(host, "debian") == packages
+    assert (software.installed(host, "debian") == packages) is removed
     assert software.held(host, "debian") == set()
     left = differences(before, software.lasting(host))
     assert {path for path in left if path.startswith(("etc/", "var/"))} == set()
     assert "kubelet.pid" not in host.run("ls /run/simulated-systemd").output
     assert not list((host.root / "var/lib/apt/lists").glob("127.0.0.1*"))
     assert PINNED not in host.read("/boot/grub/grub.cfg").splitlines()[1]
+
+
+def emptied(script: str, function: str) -> str:
+    """The script with one of its functions doing nothing."""
+    head = rf"^{function}\(\) \{{$"
+    mutant, count = re.subn(head, f"{function}() {{\n    return 0", script, flags=re.M)
+    assert count == 1
+    return mutant
 
 
 @pytest.mark.full
@@ -116,9 +123,21 @@ def test_the_scripts_as_they_are_hold(
 def test_an_emptied_function_is_noticed(
     cluster: str, namespaces: None, sections: dict[str, Any], function: str
 ) -> None:
-    script = software.script(sections)
-    head = rf"^{function}\(\) \{{$"
-    mutant, count = re.subn(head, f"{function}() {{\n    return 0", script, flags=re.M)
-    assert count == 1
+    mutant = emptied(software.script(sections), function)
     with pytest.raises((AssertionError, FileNotFoundError, KeyError)):
         prove(software.start(cluster, "debian"), mutant)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("function", ["", "undo_hold"])
+def test_holds_end_where_packages_stay(
+    cluster: str, namespaces: None, sections: dict[str, Any], function: str
+) -> None:
+    """A removed package has no hold: these are proved with packages that stay."""
+    script = software.script({**sections, "packages": {**sections["packages"], "remove": False}})
+    host = software.start(cluster, "debian")
+    if not function:
+        prove(host, script, removed=False)
+        return
+    with pytest.raises(AssertionError):
+        prove(host, emptied(script, function), removed=False)
