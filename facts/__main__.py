@@ -18,7 +18,8 @@ from .hosts import observe
 
 Json = dict[str, Any]
 
-NO_CLUSTER: Json = {"problems": [], "scheduling": {}, "validation": {}, "cordoned": []}
+NO_CLUSTER: Json = {"problems": [], "cordoned": []}
+NO_CLUSTER |= {"scheduling": {}, "validation": {}, "presence": {}}
 
 if not (HOSTS_ONLY := sys.argv[1:] == ["hosts"]):
     from . import cluster  # a third of a second of imports

@@ -354,7 +354,12 @@ def test_a_fault_of_software_is_told_and_healed_by_up_again(
         assert "595.91.07" in host.read("/proc/driver/nvidia/version")
         stack.timed("up", "--yes", "--skip-preview", "--expect-no-changes")
         stack.timed("destroy", "--yes", "--skip-preview")
-    left = differences(before, software.lasting(host))
+    # A folder of the root in which something was made and removed shows in the overlay.
+    left = {
+        path: seen
+        for path, seen in differences(before, software.lasting(host)).items()
+        if not (host.root / path.removeprefix("upper/")).is_dir()
+    }
     record_property("files_left", len(left))
     assert left == {}
 
