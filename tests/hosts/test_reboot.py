@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import shutil
 import threading
 from collections.abc import Iterator
 from typing import Any
@@ -21,6 +22,7 @@ from facts.api import ClusterError, connect
 from facts.nodes import CORDONED
 from operations import drain, reboot
 from simulator import hosts as simulated
+from simulator.hosts.model import cluster_dir
 
 from .machine import Running, free_port
 
@@ -121,6 +123,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
         finally:
             simulated.down(name)
             simulator.down(name)
+            shutil.rmtree(cluster_dir(name), ignore_errors=True)
 
 
 @contextlib.contextmanager
