@@ -5,11 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from . import admission
+from . import admission, checker, preview
 from .measure import write
 from .project import ROOT
 
-PARTS: Final[Mapping[str, Callable[[], dict[str, Any]]]] = {"admission": admission.run}
+PARTS: Final[Mapping[str, Callable[[], dict[str, Any]]]] = {
+    "admission": admission.run,
+    "preview": preview.run,
+    "checker": checker.run,
+}
 """Each measures and prints; what it gives back is kept, `met` says whether its goal is."""
 
 
