@@ -147,6 +147,9 @@ def test_k3s_and_rke2_get_the_default_runtime_and_no_template(
     assert section["containerd"]["default_runtime_name"] == "nvidia"
     assert not host.exists(f"{generated}.tmpl")
     assert host.apply(wanted).output == "changed=0\n"
+    assert host.apply(of(engine, default_runtime=DefaultRuntime.RUNC)).status == 0
+    assert "default_runtime_name" not in host.read(generated)
+    assert host.apply(wanted).status == 0
     assert host.undo(wanted).status == 0
     assert differences(before, files_of(host)) == {}
     assert "default_runtime_name" not in host.read(generated)
