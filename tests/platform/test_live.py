@@ -47,7 +47,7 @@ def live(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
         embedded = toolchain.cache_dir() / "embedded"
         shutil.rmtree(embedded / stack, ignore_errors=True)
         shutil.rmtree(toolchain.cache_dir() / "tmp" / stack, ignore_errors=True)
-        for left in (f"{stack}.salt", f".{stack}.lock"):
+        for left in (f"{stack}.salt", f"{stack}.cluster", f".{stack}.lock"):
             (embedded / left).unlink(missing_ok=True)
 
 
