@@ -9,17 +9,16 @@ from typing import Any
 import pytest
 
 import config
-from components.charts import device_plugin, gpu_operator
 from components.charts.images import NFD, needed
 from config import value_table
 from config.value_check import check
 
 from . import chart_folders
 from .chart_folders import FOLDERS, REAL, STAND_INS
+from .clusters import CLUSTERS, MIRROR, OWN_DRIVER, chart_of, operator
 from .helm import Helm, Refused
 
 Json = dict[str, Any]
-MIRROR = "registry.example.com/gpu"
 needs_real = pytest.mark.skipif(REAL is None, reason="GPU_CHARTS names no folder of charts")
 
 
@@ -28,112 +27,6 @@ def helm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Helm]:
     started = Helm(tmp_path_factory.mktemp("helm"))
     yield started
     started.close()
-
-
-def cluster(platform: str, **sections: Any) -> config.Cluster:
-    return config.load(
-        {
-            "version": "v1",
-            "kubernetes": {"context": "c"},
-            "platform": platform,
-            "pools": [{"name": "a100", "nodes": ["gpu-[1-4]"], "gpusPerNode": 8}],
-            **sections,
-        }
-    )
-
-
-def plugin(**sections: Any) -> config.Cluster:
-    return cluster("device-plugin", **sections)
-
-
-def operator(**sections: Any) -> config.Cluster:
-    return cluster("gpu-operator", **sections)
-
-
-def pool(**changes: Any) -> list[Json]:
-    return [{"name": "a100", "nodes": ["gpu-[1-4]"], "gpusPerNode": 8, **changes}]
-
-
-OWN_DRIVER = {"source": "operator"}
-PRIVATE = {"mirror": MIRROR, "pullSecret": "registry-credentials"}
-SLICED = {"sharing": {"timeSlicing": {"resources": [{"name": "nvidia.com/gpu", "replicas": 4}]}}}
-CLUSTERS: dict[str, config.Cluster] = {
-    "plugin": plugin(),
-    "plugin-configs": plugin(
-        pools=pool(labels={"nvidia.com/device-plugin.config": "sliced"}),
-        devicePlugin={"configs": {"sliced": SLICED}, "resources": {"limits": {"memory": "100Mi"}}},
-    ),
-    "plugin-mps": plugin(
-        devicePlugin={
-            "config": {
-                "flags": {"mpsRoot": "/var/mps"},
-                "sharing": {"mps": {"resources": [{"name": "nvidia.com/gpu", "replicas": 2}]}},
-            }
-        }
-    ),
-    "plugin-cdi": plugin(
-        runtime={"cdi": True, "defaultRuntime": "runc"},
-        devicePlugin={"config": {"flags": {"plugin": {"deviceListStrategy": "cdi-annotations"}}}},
-    ),
-    "plugin-nfd": plugin(devicePlugin={"gfd": True}),
-    "plugin-existing-nfd": plugin(devicePlugin={"gfd": True, "presence": "existing-nfd"}),
-    "plugin-private": plugin(registry=PRIVATE, devicePlugin={"gfd": True}),
-    "plugin-left-out": plugin(pools=pool(unhealthyDevices={"gpu-3": {"index": [3]}})),
-    "plugin-extra": plugin(
-        devicePlugin={
-            "extraValues": {"podAnnotations": {"a": "b"}, "mps": {"enableHostPID": False}}
-        }
-    ),
-    "operator": operator(),
-    "operator-driver": operator(driver={**OWN_DRIVER, "version": "595.91.07"}),
-    "operator-driver-resource": operator(
-        driver={**OWN_DRIVER, "resource": True, "kernelModuleType": "open"}
-    ),
-    "operator-precompiled": operator(driver={**OWN_DRIVER, "precompiled": True, "version": "595"}),
-    "operator-upgrade": operator(
-        driver=OWN_DRIVER,
-        gpuOperator={
-            "upgrade": {
-                "parallel": 4,
-                "maxUnavailable": 2,
-                "wait": {"podSelector": "app=training", "timeoutSeconds": 60},
-                "podDeletion": {"force": True},
-                "drain": {"deleteEmptyDir": True},
-            }
-        },
-    ),
-    "operator-k3s": operator(driver=OWN_DRIVER, gpuOperator={"distribution": "k3s"}),
-    "operator-nri": operator(driver=OWN_DRIVER, runtime={"cdi": True}, gpuOperator={"nri": True}),
-    "operator-mig": operator(
-        pools=pool(mig={"1g.5gb": 2, "2g.10gb": 2}), gpuOperator={"migStrategy": "mixed"}
-    ),
-    "operator-configs": operator(gpuOperator={"devicePlugin": {"config": SLICED}}),
-    "operator-sandbox": operator(
-        gpuOperator={"sandbox": {"defaultWorkload": "vm-passthrough", "mode": "kata"}}
-    ),
-    "operator-vgpu": operator(
-        driver={
-            **OWN_DRIVER,
-            "version": "550.90.07",
-            "imageRepository": "registry.example.com/vgpu",
-        },
-        gpuOperator={"vgpu": {"hostDriver": "17.3", "licenseSecret": "licensing-config"}},
-    ),
-    "operator-no-nfd": operator(gpuOperator={"nfd": False}),
-    "operator-private": operator(driver=OWN_DRIVER, registry=PRIVATE),
-    "operator-old": operator(gpuOperator={"version": "v26.3.2"}),
-}
-
-
-def chart_of(declared: config.Cluster) -> tuple[str, str, str, Json]:
-    """The chart's name, version, namespace and our values."""
-    if declared.platform is config.Platform.GPU_OPERATOR:
-        section = declared.gpu_operator
-        values = gpu_operator.values(declared, section)
-        return "gpu-operator", section.version, section.namespace, values
-    device = declared.device_plugin
-    values = device_plugin.values(declared, device)
-    return "nvidia-device-plugin", device.version, device.namespace, values
 
 
 def rendered(helm: Helm, folder: Path, declared: config.Cluster) -> dict[tuple[str, str], Json]:
