@@ -43,7 +43,8 @@ def context_of(cluster: Cluster) -> Context:
     return Context(
         pools=pools,
         platform=str(cluster.platform),
-        plugin=None if operated else _plugin(cluster),
+        # With several configurations a pod's node decides: nothing is known of it here.
+        plugin=None if operated or cluster.device_plugin.configs else _plugin(cluster),
         runtime_class=None if by_operator else "" if default else RUNTIME_CLASS,
         runtime_classes=_OPERATOR_CLASSES if operated else frozenset(),
         infrastructure_namespaces=INFRASTRUCTURE_NAMESPACES | own,
