@@ -132,7 +132,7 @@ class GpuCluster(pulumi.ComponentResource):
             case config.Platform.DRA:
                 chart = "nvidia-dra-driver-gpu"
                 platform = DraDriver(f"{name}-dra", platform_args, after(*before))
-        checked = presence(platform, f"{name}-presence", cluster, args.presence_drift)
+        checked = presence(f"{name}-presence", cluster, args.presence_drift, after(platform))
         validation = Validation(
             f"{name}-validation",
             ValidationArgs(

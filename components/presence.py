@@ -69,15 +69,16 @@ def presence_document(cluster: config.Cluster) -> Json:
 
 
 def presence(
-    parent: pulumi.Resource, name: str, cluster: config.Cluster, finding: str | None
+    name: str, cluster: config.Cluster, finding: str | None, opts: pulumi.ResourceOptions
 ) -> command.local.Command:
-    """The check, run after the platform; ``finding``: what a look found to be missing."""
+    """The check, after what ``opts`` names; ``finding``: what a look found to be missing."""
     update, ignored = repair(command_line("presence", "restore"), finding)
+    opts.ignore_changes = ignored
     return command.local.Command(
         name,
         create=command_line("presence", "check"),
         update=update,
         stdin=document(presence_document(cluster)),
         add_previous_output_in_env=False,
-        opts=pulumi.ResourceOptions(parent=parent, ignore_changes=ignored),
+        opts=opts,
     )

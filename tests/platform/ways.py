@@ -36,7 +36,7 @@ def declared(stack: str, way: str, **changes: Any) -> Json:
             {"name": "a100", "nodes": ["gpu-[1-2]"], "gpusPerNode": GPUS},
             {"name": "t4", "nodes": ["gpu-3"], "gpusPerNode": GPUS},
         ],
-        "validation": {"timeoutSeconds": 30},
+        "validation": {"timeoutSeconds": 120},
         **WAYS[way],
         **changes,
     }
