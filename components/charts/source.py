@@ -16,7 +16,7 @@ REPOSITORIES = {
 }
 
 #: Charts of the project's own, for software that is published without one.
-OWN = {"gpu-manager": "components/charts/gpu-manager"}
+OWN = {"gpu-manager": "./components/charts/gpu-manager"}
 
 
 def location(charts: config.Charts, chart: str) -> str:
@@ -31,7 +31,9 @@ def location(charts: config.Charts, chart: str) -> str:
         return OWN[chart]
     directory = os.environ.get("GPU_CHARTS") or charts.directory
     if directory:
-        return f"{directory.rstrip('/')}/{chart}"
+        # Without the dot Helm and the rules would take `folder/chart` for a repository's chart.
+        start = "" if directory.startswith(("/", "./", "../", "~")) else "./"
+        return f"{start}{directory.rstrip('/')}/{chart}"
     return f"{charts.oci}/{chart}" if charts.oci else REPOSITORIES[chart]
 
 

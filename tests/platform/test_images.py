@@ -89,7 +89,7 @@ def test_charts_come_from_where_the_stack_says(monkeypatch: pytest.MonkeyPatch) 
         sources[str(section)] = chart.source
     assert list(sources.values()) == [
         "https://nvidia.github.io/k8s-device-plugin",
-        "charts/nvidia-device-plugin",
+        "./charts/nvidia-device-plugin",
         "oci://r.example.com/charts/nvidia-device-plugin",
     ]
 
