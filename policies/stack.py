@@ -8,9 +8,13 @@ from policies.rules import Context, Mig, Plugin, Pool, Sharing, Taint
 from policies.rules.context import INFRASTRUCTURE_NAMESPACES
 
 if TYPE_CHECKING:
+    import config
     from config import Cluster
 
+GPU = "nvidia.com/gpu"
 RUNTIME_CLASS = "nvidia"
+_OPERATOR = "gpu-operator"
+_NVIDIA = frozenset({"device-plugin", _OPERATOR})
 GPU = "nvidia.com/gpu"
 # gpu-operator v26.7.0 assets/state-container-toolkit and its CDI classes
 _OPERATOR_CLASSES = frozenset({"nvidia", "nvidia-cdi", "nvidia-legacy"})
@@ -19,9 +23,9 @@ _OPERATOR_CLASSES = frozenset({"nvidia", "nvidia-cdi", "nvidia-legacy"})
 def context_of(cluster: Cluster) -> Context:
     """What a stack's `gpu-cluster:cluster` says of pools, platform, plugin and runtime.
 
-    The namespaces of the platform and of the validation are the GPU stack's own. With the GPU
-    Operator the plugin's configuration and, where it configures the runtime too, the default
-    runtime are the operator's: not known here.
+    The namespaces of the platform, of what comes with it and of the validation are the GPU stack's
+    own. Where the GPU Operator configures the runtime too, the default runtime is not known here;
+    nor is the plugin where its configuration differs between the pools.
     """
     pools = tuple(
         Pool(
@@ -33,31 +37,61 @@ def context_of(cluster: Cluster) -> Context:
         )
         for pool in cluster.pools
     )
-    operated = str(cluster.platform) == "gpu-operator"
-    default = str(cluster.runtime.default_runtime) == RUNTIME_CLASS
-    by_operator = operated and cluster.gpu_operator.toolkit
+    platform = str(cluster.platform)
     own = {
         cluster.validation.namespace,
-        cluster.gpu_operator.namespace if operated else cluster.device_plugin.namespace,
+        cluster.device_plugin.namespace,
+        cluster.gpu_operator.namespace,
+        cluster.dra.namespace,
+        cluster.driver_installer.namespace,
     }
+    if cluster.monitoring is not None:
+        own.add(cluster.monitoring.namespace)
     return Context(
         pools=pools,
-        platform=str(cluster.platform),
+        platform=platform,
         # With several configurations a pod's node decides: nothing is known of it here.
-        plugin=None if operated or cluster.device_plugin.configs else _plugin(cluster),
-        runtime_class=None if by_operator else "" if default else RUNTIME_CLASS,
-        runtime_classes=_OPERATOR_CLASSES if operated else frozenset(),
+        plugin=None
+        if platform not in _NVIDIA or cluster.device_plugin.configs
+        else _plugin(cluster),
+        runtime_class=_runtime_class(cluster),
+        runtime_classes=_OPERATOR_CLASSES if platform == _OPERATOR else frozenset(),
         infrastructure_namespaces=INFRASTRUCTURE_NAMESPACES | own,
     )
 
 
-def _plugin(cluster: Cluster) -> Plugin:
-    file = cluster.device_plugin.config
+def _runtime_class(cluster: Cluster) -> str | None:
+    platform = str(cluster.platform)
+    if platform not in _NVIDIA or (platform == _OPERATOR and cluster.gpu_operator.toolkit):
+        return None
+    default = str(cluster.runtime.default_runtime) == RUNTIME_CLASS
+    return "" if default else RUNTIME_CLASS
+
+
+def _plugin(cluster: Cluster) -> Plugin | None:
+    """The plugin's configuration where it is one and the same on all pools with GPUs."""
+    found = {_plugin_of(cluster, pool) for pool in cluster.pools if pool.gpus_per_node}
+    return found.pop() if len(found) == 1 else None
+
+
+def _plugin_of(cluster: Cluster, pool: config.Pool) -> Plugin:
+    from config.device_plugin import CONFIG_LABEL
+    from config.gpu_operator import OperatorPlugin
+
+    label = pool.labels.get(CONFIG_LABEL)
+    if str(cluster.platform) == _OPERATOR:
+        file = (cluster.gpu_operator.device_plugin or OperatorPlugin()).config_named(label)
+        strategy = Mig(str(cluster.gpu_operator.mig_strategy))
+    else:
+        file = cluster.device_plugin.config_named(label)
+        strategy = Mig(str(file.flags.mig_strategy))
+    if strategy is Mig.SINGLE and not pool.mig:
+        strategy = Mig.NONE  # without MIG devices it advertises whole GPUs, as none does
     name, replicas = file.offered(GPU, 1)
-    ways = {Sharing.TIME_SLICING: file.sharing.time_slicing, Sharing.MPS: file.sharing.mps}
+    kind = Sharing.MPS if file.sharing.mps else Sharing.TIME_SLICING
     return Plugin(
-        mig=Mig(str(file.flags.mig_strategy)),
-        sharing=next((way for way, given in ways.items() if given), Sharing.NONE),
+        mig=strategy,
+        sharing=kind if replicas > 1 else Sharing.NONE,
         renamed=name != GPU,
         replicas=replicas,
     )

@@ -87,9 +87,9 @@ class Context:
     """The cluster, as far as it is known; rules that need more than is known judge nothing.
 
     `pools`: empty where unknown. `platform`: what hands out the GPUs (`device-plugin`,
-    `gpu-operator`, `gpu-manager`), `None` where unknown. `resource_names`: GPU resources that
-    the nodes advertise besides the well-known ones. `extended_resource_toleration`: whether the
-    API server runs that admission plugin, off by default (kubernetes v1.34.4
+    `gpu-operator`, `gpu-manager`, `dra`), `None` where unknown. `resource_names`: GPU resources
+    that the nodes advertise besides the well-known ones. `extended_resource_toleration`: whether
+    the API server runs that admission plugin, off by default (kubernetes v1.34.4
     pkg/kubeapiserver/options/plugins.go). `infrastructure_namespaces`: where the GPU stack's own
     pods run. `severities`: by rule id, in place of the rule's own. `plugin`: `None` where unknown.
     `runtime_class`: the RuntimeClass that GPU pods must name, empty where nvidia is the default

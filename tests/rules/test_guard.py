@@ -13,9 +13,9 @@ with warnings.catch_warnings():
     import pulumi
     import pulumi_kubernetes as k8s
 
-from config import load_stack_file
+from config import load, load_stack_file
 from policies.guard import RuleBroken, check_declared
-from policies.rules import Context, Pool, Taint, evaluate
+from policies.rules import Context, Plugin, Pool, Sharing, Taint, evaluate
 from policies.stack import context_of
 
 GPU = "nvidia.com/gpu"
@@ -133,3 +133,41 @@ def test_a_command_on_a_host_is_judged() -> None:
         check_declared("command:remote:Command", "host", given, CONTEXT)
     given["connection"] = pulumi.Output.from_input(given["connection"])
     check_declared("command:remote:Command", "host", given, CONTEXT)
+
+
+def stack(platform: str = "device-plugin", **fields: Any) -> Context:
+    pools = [{"name": "a", "nodes": ["a-1"], "gpusPerNode": 8}]
+    cluster = {"version": "v1", "kubernetes": {"context": "none"}, "platform": platform}
+    return context_of(load({**cluster, "pools": pools, **fields}))
+
+
+def shared(**fields: Any) -> dict[str, Any]:
+    resources = [{"name": GPU, "replicas": 4}]
+    return {"config": {"sharing": {"timeSlicing": {"resources": resources, **fields}}}}
+
+
+def test_the_stack_tells_how_its_plugin_shares() -> None:
+    assert stack().plugin == Plugin()
+    assert stack(devicePlugin=shared()).plugin == Plugin(sharing=Sharing.TIME_SLICING, replicas=4)
+    renamed = stack(devicePlugin=shared(renameByDefault=True)).plugin
+    assert renamed == Plugin(sharing=Sharing.TIME_SLICING, renamed=True, replicas=4)
+
+
+def test_a_plugin_that_differs_between_pools_is_not_known() -> None:
+    label = {"nvidia.com/gpu": "true", "nvidia.com/device-plugin.config": "other"}
+    pools = [
+        {"name": "a", "nodes": ["a-1"], "gpusPerNode": 8},
+        {"name": "b", "nodes": ["b-1"], "gpusPerNode": 8, "labels": label},
+    ]
+    plugin = {"configs": {"other": shared()["config"]}}
+    assert stack(pools=pools, devicePlugin=plugin).plugin is None
+
+
+def test_the_stack_tells_the_runtime_class() -> None:
+    assert stack().runtime_class == ""
+    assert stack(runtime={"defaultRuntime": "runc"}).runtime_class == "nvidia"
+    assert stack("gpu-manager").runtime_class is None
+    assert stack("gpu-manager").plugin is None
+    operated = stack("gpu-operator", driver={"source": "operator"})
+    assert operated.runtime_class is None
+    assert "nvidia" in operated.runtime_classes
