@@ -102,7 +102,7 @@ def test_a_rule_over_the_stack_stops_the_preview(preview: Run) -> None:
 
 def test_the_packs_own_settings_stand_before_the_stacks(preview: Run) -> None:
     settings: Any = {"pools": [PACK_POOL], "rules": {"GPU004": "off", "GPU007": "advisory"}}
-    settings["rules"] |= {"GPU040": "off"}
+    settings["rules"] |= {"GPU030": "off"}
     done = preview({"bad": passing("GPU007")}, cluster=CLUSTER, settings=settings)
     assert done.code == 0, done.output
     assert done.violations("advisory") == {"bad": ["GPU007"]}, done.output
