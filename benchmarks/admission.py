@@ -125,7 +125,8 @@ def run() -> dict[str, Any]:
     made = manifests(context(), Enforcement(actions, excluded=("kube-system",)))
     bindings = [each for each in made if each["kind"] == "ValidatingAdmissionPolicyBinding"]
     samples: dict[str, list[float]] = {"bare": [], "guarded": []}
-    with running("bench-admission") as client:
+    with running("bench-admission") as server:
+        client = server.client
         for manifest in made:
             if manifest not in bindings:
                 _post(client, _PATHS[manifest["kind"]], manifest)

@@ -9,6 +9,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 import httpx
@@ -23,9 +24,22 @@ WAIT = 90
 VERSION = "v1.34.4"
 
 
+@dataclass(frozen=True)
+class ApiServer:
+    """A running API server.
+
+    Attributes:
+        client: with the rights of an administrator.
+        kubeconfig: the same rights, for tools; the file is there while the server runs.
+    """
+
+    client: httpx.Client
+    kubeconfig: Path
+
+
 @contextmanager
-def running(name: str, *, controllers: bool = False) -> Iterator[httpx.Client]:
-    """A client of an API server of its own, with the rights of an administrator.
+def running(name: str, *, controllers: bool = False) -> Iterator[ApiServer]:
+    """An API server of its own.
 
     Args:
         name: tells it from others on this machine; the process's number is added.
@@ -65,7 +79,7 @@ def running(name: str, *, controllers: bool = False) -> Iterator[httpx.Client]:
                 raise BenchmarkError(f"kwokctl create cluster: {done.stdout}{done.stderr}")
             with _client(kubeconfig) as client:
                 make_namespace(client, "default")
-                yield client
+                yield ApiServer(client, kubeconfig)
         finally:
             subprocess.run(
                 [kwokctl, "delete", "cluster", *common],
@@ -111,4 +125,4 @@ def _client(kubeconfig: Path) -> httpx.Client:
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE  # loopback, a server of our own
     context.load_cert_chain(user["client-certificate"], user["client-key"])
-    return httpx.Client(base_url=cluster["server"], verify=context, timeout=30)
+    return httpx.Client(base_url=cluster["server"], verify=context, timeout=60)

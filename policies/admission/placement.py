@@ -24,6 +24,7 @@ from policies.rules.tolerations import NODE_SERVICES
 
 _LIMITS = limits("c")
 _TAINTS = 'params.data[p + ".taints"].split(",")'
+_OVERHEAD = positive('variables.overhead[?n].orValue("0")')
 _TOLERATED = f"variables.tolerations.exists(o, {tolerates('o', 't')})"
 
 
@@ -32,7 +33,7 @@ def _added() -> str:
     return (
         'params.data.extendedResourceToleration == "true" && t.endsWith(":NoSchedule") && '
         f'variables.containers.exists(c, {_LIMITS}.exists(n, t.startsWith(n + "=") && '
-        f"{is_gpu('n')} && {positive(f'{_LIMITS}[n]')}))"
+        f"{is_gpu('n')} && ({positive(f'{_LIMITS}[n]')} || {_OVERHEAD})))"
     )
 
 

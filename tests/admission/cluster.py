@@ -21,8 +21,8 @@ LABEL = "guarded"
 
 _TAINT = Taint(GPU, "present")
 _POOLS = (
-    Pool("a100", 8, (_TAINT,), {"gpu": "a100", "zone": "a", "size": "8"}, nodes=2),
-    Pool("t4", 2, (_TAINT, Taint("batch", "", "NoExecute")), {"gpu": "t4", "size": "2"}, nodes=3),
+    Pool("a100", 8, (_TAINT,), {"gpu": "a100", "zone": "a", "size": "8"}, nodes=1),
+    Pool("t4", 2, (_TAINT, Taint("batch", "", "NoExecute")), {"gpu": "t4", "size": "2"}, nodes=1),
     Pool("system", 0, (), {"gpu": "none"}, nodes=3),
 )
 _OPEN = Pool(

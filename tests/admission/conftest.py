@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import httpx
 import pytest
 
-from benchmarks.api_server import running
+from benchmarks.api_server import ApiServer, running
 
 from .cluster import CONTEXTS, RUNTIME_CLASSES, WARN, apply, install
 
@@ -15,10 +15,18 @@ from .cluster import CONTEXTS, RUNTIME_CLASSES, WARN, apply, install
 @pytest.fixture(scope="session")
 def api() -> Iterator[httpx.Client]:
     """A real API server and controller manager, no nodes; policies warn in each context."""
-    with running("admission", controllers=True) as client:
+    with running("admission", controllers=True) as server:
+        client = server.client
         for name in RUNTIME_CLASSES:
             manifest = {"apiVersion": "node.k8s.io/v1", "kind": "RuntimeClass", "handler": name}
             apply(client, {**manifest, "metadata": {"name": name}})
         for namespace, context in CONTEXTS.items():
             install(client, namespace, context, WARN)
         yield client
+
+
+@pytest.fixture
+def alone() -> Iterator[ApiServer]:
+    """An API server with controllers and nothing of ours."""
+    with running("alone", controllers=True) as server:
+        yield server

@@ -39,7 +39,7 @@ AMOUNTS = {
     SHARED: _amounts(st.sampled_from([0, 1, 1, 2, 3])),
     MIG: _amounts(_FEW),
     CORE: _amounts(_CORES),
-    MEMORY: _amounts(st.sampled_from([0, 1, 4, 32, 33, 64, 65])),
+    MEMORY: _amounts(st.sampled_from([0, 1, 4, 32, 33, 64, 65, 90, 99])),
     PERCENTAGE: _amounts(st.sampled_from([0, 50, 100, 101])),
     "amd.com/gpu": _amounts(_FEW),
     "rdma/hca": _amounts(_FEW),
@@ -299,6 +299,9 @@ def _workload(draw: st.DrawFn, kind: str, namespace: str) -> Json:
     if draw(st.integers(0, 9)) == 0:
         spec["overhead"] = {GPU: draw(st.integers(0, 2)), "cpu": "100m"}
     template: Json = {"metadata": {"labels": labels}, "spec": spec}
+    if kind == "DaemonSet" and draw(st.booleans()):
+        path = draw(st.sampled_from(["/opt/cni/bin", "/etc/cni/net.d/x", "/opt"]))
+        spec.setdefault("volumes", []).append({"name": "cni", "hostPath": {"path": path}})
     template["metadata"] |= draw(_annotated())
     base: Json = {
         "apiVersion": _WORKLOADS[kind],
@@ -325,7 +328,7 @@ def _workload(draw: st.DrawFn, kind: str, namespace: str) -> Json:
     if strategy is not None:
         body["strategy"] = strategy
     if kind == "Deployment" and draw(st.booleans()):
-        body["replicas"] = draw(st.sampled_from([0, 1, 2, 3, 4, 5, 16]))
+        body["replicas"] = draw(st.sampled_from([0, 1, 2, 3, 4, 5, 8, 10, 20]))
     return {**base, "spec": body}
 
 
@@ -412,7 +415,7 @@ def _namespace(draw: st.DrawFn, guarded: str) -> Json:
 def manifests(draw: st.DrawFn) -> Json:
     """An object of a kind that a rule knows, in the namespace of one of the contexts."""
     namespace = draw(st.sampled_from(list(CONTEXTS)))
-    which = draw(st.integers(0, 23))
+    which = draw(st.integers(0, 27))
     if which < 9:
         return draw(_pod(namespace))
     if which < 12:
@@ -422,4 +425,4 @@ def manifests(draw: st.DrawFn) -> Json:
     if which < 20:
         return draw(_workload(draw(st.sampled_from(list(_WORKLOADS))), namespace))
     others = (_limit_range, _quota, _values, _namespace)
-    return draw(others[which - 20](namespace))
+    return draw(others[which % 4](namespace))

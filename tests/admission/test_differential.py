@@ -16,8 +16,8 @@ from hypothesis import HealthCheck, Phase, given, seed, settings
 from policies.admission import NoTwin, twin
 from policies.rules import RULES, evaluate
 
-from .cluster import CONTEXTS, TWINS, context_name, create
-from .generate import manifests
+from .cluster import CONTEXTS, GPU, TWINS, context_name, create
+from .generate import CORE, MEMORY, SHARED, manifests
 
 CASES = 10_000
 RESULTS = Path(__file__).parents[1] / "results"
@@ -93,6 +93,53 @@ def run(api: httpx.Client, figures: Figures, examples: int, number: int) -> None
         figures.add(api, manifest)
 
     add()
+
+
+def workload(kind: str, namespace: str, spec: dict[str, Any]) -> dict[str, Any]:
+    labels = {"app": "a"}
+    template = {"metadata": {"labels": labels}, "spec": spec}
+    return {
+        "apiVersion": "apps/v1",
+        "kind": kind,
+        "metadata": {"name": "a", "namespace": namespace},
+        "spec": {"selector": {"matchLabels": labels}, "template": template},
+    }
+
+
+def pod(namespace: str, spec: dict[str, Any]) -> dict[str, Any]:
+    metadata = {"name": "a", "namespace": namespace}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
+
+
+def container(limits: dict[str, Any]) -> dict[str, Any]:
+    return {"name": "a", "image": "cuda", "resources": {"limits": limits}}
+
+
+DIFFERED = {
+    "100 exa cores are a multiple of 100": pod(
+        "unknown", {"containers": [container({CORE: "100E"})]}
+    ),
+    "several devices by name count once each": pod(
+        "infrastructure",
+        {
+            "containers": [container({})],
+            "initContainers": [container({GPU: "0", MEMORY: "0", SHARED: "08"}) | {"name": "b"}],
+        },
+    ),
+    "overhead counts for the toleration that the API server adds": workload(
+        "DaemonSet",
+        "infrastructure",
+        {"containers": [container({GPU: 0})], "overhead": {GPU: 2, "cpu": "100m"}},
+    ),
+}
+"""Manifests of which a rule and its twin once said different things."""
+
+
+@pytest.mark.parametrize("name", DIFFERED)
+def test_what_once_differed_agrees(api: httpx.Client, name: str) -> None:
+    taken, python, cel = compare(api, DIFFERED[name])
+    assert taken
+    assert python == cel
 
 
 def test_twins_agree_with_the_rules_in_a_slice(api: httpx.Client) -> None:
