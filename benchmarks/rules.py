@@ -10,9 +10,9 @@ from .measure import write
 from .project import ROOT
 
 PARTS: Final[Mapping[str, Callable[[], dict[str, Any]]]] = {
-    "admission": admission.run,
     "preview": preview.run,
     "checker": checker.run,
+    "admission": admission.run,
 }
 """Each measures and prints; what it gives back is kept, `met` says whether its goal is."""
 

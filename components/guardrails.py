@@ -17,6 +17,7 @@ from policies.admission import Enforcement, manifests
 from policies.rules import Severity
 from policies.stack import context_of
 
+from .charts import gpu_manager
 from .manifest import Manifest
 
 QUOTA: Final = "gpu-cluster"
@@ -40,22 +41,31 @@ class GuardrailsArgs:
     guardrails: config.Guardrails
 
 
+def own_namespaces(cluster: config.Cluster) -> set[str]:
+    """The namespaces of what the stack deploys: its pods are privileged and see all GPUs."""
+    by_platform = {
+        config.Platform.DEVICE_PLUGIN: cluster.device_plugin.namespace,
+        config.Platform.GPU_OPERATOR: cluster.gpu_operator.namespace,
+        config.Platform.GPU_MANAGER: gpu_manager.NAMESPACE,
+        config.Platform.DRA: cluster.dra.namespace,
+    }
+    found = {by_platform[cluster.platform], cluster.driver_installer.namespace}
+    if cluster.monitoring is not None:
+        found.add(cluster.monitoring.namespace)
+    return found
+
+
 def enforcement(args: GuardrailsArgs) -> Enforcement:
     """How the policies act, and which namespaces they leave alone.
 
-    Those are the declared ones, Kubernetes' own, and that of the device plugin or operator, whose
-    pods are privileged and see all GPUs.
+    Those are the declared ones, Kubernetes' own, and those of what the stack itself deploys.
     """
-    cluster, declared = args.cluster, args.guardrails
-    match cluster.platform:
-        case config.Platform.DEVICE_PLUGIN:
-            platform = cluster.device_plugin.namespace
-        case config.Platform.GPU_OPERATOR:
-            platform = cluster.gpu_operator.namespace
+    declared = args.guardrails
+    excluded = {"kube-system", *own_namespaces(args.cluster), *declared.excluded_namespaces}
     return Enforcement(
         actions=_ACTIONS[declared.mode],
         failure_policy=declared.failure_policy.capitalize(),
-        excluded=tuple(sorted({"kube-system", platform, *declared.excluded_namespaces})),
+        excluded=tuple(sorted(excluded)),
     )
 
 

@@ -65,7 +65,20 @@ def test_the_namespaces_of_kubernetes_and_the_platform_are_left_alone() -> None:
     declared = guarded(excludedNamespaces=["monitoring"])
     assert declared.guardrails
     found = enforcement(GuardrailsArgs(cluster=declared, guardrails=declared.guardrails))
-    assert found.excluded == ("kube-system", "monitoring", "nvidia-device-plugin")
+    assert found.excluded == (
+        "kube-system",
+        "monitoring",
+        "nvidia-device-plugin",
+        "nvidia-driver",
+    )
+
+
+@pytest.mark.parametrize("platform", list(config.Platform))
+def test_every_platform_has_its_own_namespace_left_alone(platform: config.Platform) -> None:
+    declared = cluster(hosts=[], platform=str(platform), guardrails={"mode": "warn"})
+    assert declared.guardrails
+    found = enforcement(GuardrailsArgs(cluster=declared, guardrails=declared.guardrails))
+    assert "kube-system" in found.excluded
 
 
 def test_without_the_section_there_are_no_guardrails() -> None:
