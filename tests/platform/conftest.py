@@ -36,7 +36,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
         embedded = toolchain.cache_dir() / "embedded"
         shutil.rmtree(embedded / stack, ignore_errors=True)
         shutil.rmtree(toolchain.cache_dir() / "tmp" / stack, ignore_errors=True)
-        for left in (f"{stack}.salt", f".{stack}.lock"):
+        for left in (f"{stack}.salt", f"{stack}.cluster", f".{stack}.lock"):
             (embedded / left).unlink(missing_ok=True)
 
 
