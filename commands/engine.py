@@ -93,14 +93,17 @@ def _tell_origins(environment: dict[str, str]) -> None:
 
 def _end_orphans() -> None:
     """Ends plugins of the toolchain whose engine was killed: they would wait for it for ever."""
+    tools = toolchain.ensure("pulumi-resource-kubernetes", "pulumi-resource-command").values()
+    ours = {tool.path.resolve() for tool in tools}
     for path in Path("/proc").glob("[0-9]*/cmdline"):
         try:
             words = path.read_bytes().decode(errors="replace").split("\0")
         except OSError:
             continue
-        ours = str(toolchain.cache_dir()) in words[0] and "pulumi-resource-" in words[0]
+        if not words[0].startswith("/") or Path(words[0]).resolve() not in ours:
+            continue
         host, _, port = next((word for word in words[1:] if ":" in word), "").rpartition(":")
-        if ours and port.isdigit() and not _answers(host, int(port)):
+        if port.isdigit() and not _answers(host, int(port)):
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.kill(int(path.parent.name), signal.SIGTERM)
 

@@ -14,7 +14,8 @@ import pytest
 
 import toolchain
 from benchmarks.host_stack import HostStack
-from components.scripts.render import prepare, runtime
+from components.scripts.container_engine import runtime
+from components.scripts.render import prepare
 from simulator import hosts as simulated
 from simulator.hosts.model import cluster_dir
 

@@ -17,12 +17,7 @@ from . import ways
 from .test_platforms import ALL, figures, served
 
 PAIRS = [
-    pytest.param(
-        old,
-        new,
-        marks=[] if (old, new) == ("device-plugin", "gpu-manager") else [pytest.mark.full],
-        id=f"{old}-to-{new}",
-    )
+    pytest.param(old, new, marks=pytest.mark.full, id=f"{old}-to-{new}")
     for old, new in itertools.permutations(ways.WAYS, 2)
 ]
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import warnings
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,11 +19,20 @@ from config import load, load_stack_file
 from policies.guard import RuleBroken, check_declared
 from policies.rules import Context, Plugin, Pool, Sharing, Taint, evaluate
 from policies.stack import context_of
+from tests.unit.mocks import LOOP
 
 GPU = "nvidia.com/gpu"
 CONTEXT = Context(pools=(Pool("a100", 8, (Taint(GPU, "present"),)),))
 POD = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "train"}}
 ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture(autouse=True)
+def loop() -> Iterator[None]:
+    """Outputs need a current event loop; a test before may have taken it away."""
+    asyncio.set_event_loop(LOOP)
+    yield
+    asyncio.set_event_loop(None)
 
 
 def limits(**kinds: Any) -> dict[str, Any]:

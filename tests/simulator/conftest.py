@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -18,28 +19,47 @@ USER_FILE = "apiVersion: v1\nkind: Config\nclusters: []\n"
 
 
 @pytest.fixture(scope="session")
-def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """A user's home with a kubeconfig, and a cache that is not the user's."""
+def places(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """The environment of a user's home with a kubeconfig, and of a cache that is not the user's."""
     tools = toolchain.ensure(*TOOLS)  # in the user's cache: built once
     folders = {str(tool.path.parent) for tool in tools.values()}
     home = tmp_path_factory.mktemp("home")
     (home / ".kube").mkdir()
     (home / ".kube" / "config").write_text(USER_FILE)
+    return {
+        "PATH": os.pathsep.join([*sorted(folders), os.environ["PATH"]]),
+        "GPU_CLUSTER_CACHE": str(tmp_path_factory.mktemp("cache")),
+        "HOME": str(home),
+        "KUBECONFIG": str(home / ".kube" / "config"),
+    }
+
+
+@contextmanager
+def lent(places: dict[str, str]) -> Iterator[None]:
+    """The environment for a while: tests of other folders may come next in the same process."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("PATH", os.pathsep.join([*sorted(folders), os.environ["PATH"]]))
-        patch.setenv("GPU_CLUSTER_CACHE", str(tmp_path_factory.mktemp("cache")))
-        patch.setenv("HOME", str(home))
-        patch.setenv("KUBECONFIG", str(home / ".kube" / "config"))
-        yield home
+        for name, value in places.items():
+            patch.setenv(name, value)
+        yield
+
+
+@pytest.fixture(autouse=True)
+def home(places: dict[str, str]) -> Iterator[Path]:
+    """The home folder, in force."""
+    with lent(places):
+        yield Path(places["HOME"])
 
 
 @pytest.fixture(scope="session")
-def shared(home: Path) -> Iterator[Running]:
+def shared(places: dict[str, str]) -> Iterator[Running]:
     """The cluster, started once."""
     try:
-        yield Running(simulator.up(CLUSTER, declared()))
+        with lent(places):
+            running = Running(simulator.up(CLUSTER, declared()))
+        yield running
     finally:
-        simulator.down(CLUSTER)
+        with lent(places):
+            simulator.down(CLUSTER)
 
 
 @pytest.fixture
