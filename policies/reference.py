@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import yaml
 
+from policies.admission import Twin, twin
 from policies.parameters import PROPERTIES, context_by
 from policies.rules import (
     RULES,
@@ -66,6 +67,14 @@ def judged_by(rule: Rule) -> str:
     return f"{scope}, with {' and '.join(needs)}" if needs else scope
 
 
+def admission(rule: Rule) -> str:
+    """Whether the rule is held at admission, too, and why where it is not; for people."""
+    found = twin(rule.id)
+    if isinstance(found, Twin):
+        return "by a ValidatingAdmissionPolicy"
+    return f"by the API server itself: {found.reason}" if found.enforced else f"no: {found.reason}"
+
+
 def page(rule: Rule) -> str:
     """The page of a rule in Markdown."""
     shown = example(rule)
@@ -78,6 +87,8 @@ def page(rule: Rule) -> str:
 Severity: {rule.severity}. Judged by {judged_by(rule)}.{patches}
 
 {rule.why}
+
+At admission: {admission(rule).rstrip(".")}.
 
 Passes{told}:
 
@@ -113,7 +124,8 @@ _CONFIGURATION = {
 def index() -> str:
     """The list of all rules in Markdown."""
     rows = "\n".join(
-        f"| [{rule.id}]({rule.id}.md) | {rule.title} | {rule.severity} | {judged_by(rule)} |"
+        f"| [{rule.id}]({rule.id}.md) | {rule.title} | {rule.severity} | {judged_by(rule)} | "
+        f"{admission(rule).partition(':')[0]} |"
         for rule in RULES.values()
     )
     settings = "\n".join(
@@ -145,8 +157,8 @@ metadata:
 
 Pages are written by `python -m policies.reference`.
 
-| rule | title | severity | judged by |
-| --- | --- | --- | --- |
+| rule | title | severity | judged by | at admission |
+| --- | --- | --- | --- | --- |
 {rows}
 
 ## Settings
