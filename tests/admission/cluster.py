@@ -13,7 +13,17 @@ import httpx
 
 from benchmarks.api_server import await_true, make_namespace
 from policies.admission import Enforcement, Twin, manifests, twin
-from policies.rules import RULES, Context, Mig, Plugin, Pool, Severity, Sharing, Taint
+from policies.rules import (
+    RULES,
+    Context,
+    Mig,
+    Plugin,
+    Pool,
+    Severity,
+    Sharing,
+    Taint,
+    evaluate,
+)
 
 GPU = "nvidia.com/gpu"
 LABEL = "guarded"
@@ -185,12 +195,19 @@ def install(client: httpx.Client, namespace: str, context: Context, how: Enforce
             selector["matchLabels"] = {LABEL: namespace}
         apply(client, manifest)
     for probe in _probes(namespace):
-        await_true(f"{probe['kind']} judged in {namespace}", lambda p=probe: judged(client, p))
+        what = f"{probe['kind']} judged in {namespace}"
+        await_true(what, lambda p=probe: judged(client, p, context))
 
 
-def judged(client: httpx.Client, probe: Mapping[str, Any]) -> bool:
-    """Whether the policies say something of a manifest."""
-    return bool(create(client, probe).rules)
+def judged(client: httpx.Client, probe: Mapping[str, Any], context: Context) -> bool:
+    """Whether the policies of each severity that the rules find say something of a manifest.
+
+    Each severity has a policy of its own, and the API server takes them up one by one.
+    """
+    heard = {RULES[rule].severity for rule in create(client, probe).rules}
+    found = {violation.rule for violation in evaluate(probe, context)}
+    wanted = {rule.severity for rule in found if isinstance(twin(rule.id), Twin)}
+    return bool(heard) and wanted <= heard
 
 
 def _probes(namespace: str) -> list[Json]:
