@@ -202,12 +202,15 @@ def install(client: httpx.Client, namespace: str, context: Context, how: Enforce
 def judged(client: httpx.Client, probe: Mapping[str, Any], context: Context) -> bool:
     """Whether the policies of each severity that the rules find say something of a manifest.
 
-    Each severity has a policy of its own, and the API server takes them up one by one.
+    Each severity has a policy of its own, and the API server takes them up one by one. What is
+    refused carries no advice, so that one severity must do there.
     """
-    heard = {RULES[rule].severity for rule in create(client, probe).rules}
+    said = create(client, probe)
+    heard = {RULES[rule].severity for rule in said.rules}
     found = {violation.rule for violation in evaluate(probe, context)}
     wanted = {rule.severity for rule in found if isinstance(twin(rule.id), Twin)}
-    return bool(heard) and wanted <= heard
+    whole = said.taken and probe["kind"] == "Pod"
+    return bool(heard) and (not whole or wanted <= heard)
 
 
 def _probes(namespace: str) -> list[Json]:
