@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 # ruff: noqa: E402  the look is started first: it works while the rest is imported
-from facts.look import Look, endpoints
+from facts.look import Look
 
 look = Look.start()
 
@@ -18,6 +18,7 @@ import pulumi
 import config
 from components.pools import scheduling_document, validated_pools, validation_document
 from components.presence import presence_document
+from facts.platform import endpoints
 
 KEY_FILE = "GPU_CLUSTER_SSH_PRIVATE_KEY_FILE"
 TOKEN = re.compile(r"[a-z0-9]{6}\.[a-z0-9]{16}")

@@ -14,12 +14,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
-from .driver_container import judge_all
 from .host_facts import HostFacts, drift, reboot
-from .kernels import unequal
-from .platform import guests
-from .platform import judge as judge_platform
-from .preflight import judge
 
 if TYPE_CHECKING:
     import config
@@ -59,12 +54,6 @@ class Found:
     validation: dict[str, str] = field(default_factory=dict)
     presence: dict[str, str] = field(default_factory=dict)
     groups: frozenset[str] = frozenset()
-
-
-def endpoints(cluster: config.Cluster) -> list[str]:
-    """Addresses (``host:port``) that the platform's nodes need."""
-    declared = guests(cluster)
-    return sorted(declared.endpoints.values()) if declared else []
 
 
 class Extent(StrEnum):
@@ -132,6 +121,12 @@ class Look:
         if self._process.returncode != 0:
             last = errors.strip().splitlines()[-1:] or ["no message"]
             return Found(unreachable=f"the look at the cluster failed: {last[0]}")
+        # What judges needs the configuration: imported now, so that the look starts before it.
+        from .driver_container import judge_all
+        from .kernels import unequal
+        from .platform import judge as judge_platform
+        from .preflight import judge
+
         seen = json.loads(output)
         cluster = seen["cluster"]
         facts = {name: HostFacts(**each) for name, each in seen["hosts"].items()}

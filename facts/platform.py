@@ -1,23 +1,27 @@
 """What is in a cluster, held against the platform that is declared: pure, no connection.
 
 `seen` is what `facts.cluster.observe` read: ``version``, ``groups`` (API versions by group),
-``namespaces`` (ours), ``daemonSets`` (see `daemon_set`), ``taintingFeatures`` (Node Feature
-Discovery may taint nodes), ``engines`` (by node), ``endpoints`` (why each could not be reached;
-empty where it could).
+``namespaces`` (ours), ``daemonSets`` (see `facts.managers.daemon_set`), ``taintingFeatures`` (Node
+Feature Discovery may taint nodes), ``engines`` (by node), ``endpoints`` (why each could not be
+reached; empty where it could).
 """
 
 from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
 
 import config
 from config.scheduling import NodeFeatures
 
-from .api import Json
 from .host_facts import HostFacts
+from .managers import NFD
 from .preflight import Severity
+
+if TYPE_CHECKING:
+    from .api import Json
 
 #: Kubernetes below this has no ``backoffLimitPerIndex`` by default, which validation Jobs use.
 FLOOR = (1, 29)
@@ -30,24 +34,6 @@ CDI_CONTAINERD = (1, 7)
 #: The oldest vGPU host driver that guests' driver containers work with (document 000, from the
 #: operator's vGPU prerequisites).
 VGPU_HOST = (12, 0)
-
-NFD = "Node Feature Discovery"
-#: What gives GPUs out, by a part of its image's name.
-MANAGERS = {
-    "k8s-device-plugin": "NVIDIA's device plugin",
-    "nvidia-gpu-device-plugin": "a device plugin of GKE or kubespray",
-    "tkestack/gpu-manager": "gpu-manager",
-    "projecthami/hami": "HAMi",
-    "k8s-dra-driver-gpu": "NVIDIA's DRA driver",
-    "dra-driver-nvidia-gpu": "NVIDIA's DRA driver",
-    "k8s-gpushare-plugin": "Aliyun's gpushare",
-    "fake-gpu-operator": "fake-gpu-operator",
-}
-#: Of the same images, what gives no GPU out: feature discovery and the MPS daemon.
-_HELPERS = ("feature-discovery", "mps-control-daemon")
-_NFD_IMAGE = "node-feature-discovery"
-#: On objects of the project's own charts.
-OWNER = "gpu-cluster/owner"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -87,25 +73,10 @@ def guests(cluster: config.Cluster) -> Guests | None:
     return Guests(vgpu.host_driver, endpoints)
 
 
-def daemon_set(item: Json) -> Json | None:
-    """What is kept of a DaemonSet that gives GPUs out or finds features; None for any other."""
-    metadata, spec = item["metadata"], item["spec"]["template"]["spec"]
-    images = [container["image"] for container in spec["containers"]]
-    what = next((name for part, name in MANAGERS.items() for i in images if part in i), None)
-    if what and any(word in metadata["name"] for word in _HELPERS):
-        return None
-    if what is None and any(_NFD_IMAGE in image for image in images):
-        what = NFD
-    if what is None:
-        return None
-    return {
-        "what": what,
-        "name": metadata["name"],
-        "namespace": metadata["namespace"],
-        "selector": spec.get("nodeSelector") or {},
-        "scheduled": item.get("status", {}).get("desiredNumberScheduled", 0),
-        "ours": OWNER in (metadata.get("annotations") or {}),
-    }
+def endpoints(cluster: config.Cluster) -> list[str]:
+    """Addresses (``host:port``) that the platform's nodes need."""
+    declared = guests(cluster)
+    return sorted(declared.endpoints.values()) if declared else []
 
 
 def judge(
@@ -280,12 +251,3 @@ def _guests(cluster: config.Cluster, seen: Json) -> Iterator[ClusterFinding]:
                 "an answer from here, as nodes need it",
                 "correct the address or open the way; GPU_CLUSTER_LOOK=off skips every look",
             )
-
-
-def ours(namespaces: Iterable[Json]) -> list[str]:
-    """Names of the namespaces that this program made."""
-    return sorted(
-        item["metadata"]["name"]
-        for item in namespaces
-        if item["metadata"].get("labels", {}).get("app.kubernetes.io/managed-by") == "gpu-cluster"
-    )

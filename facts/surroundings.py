@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
-from .api import Client, Json
+from .managers import daemon_set
 from .nodes import simulated
-from .platform import daemon_set, ours
+
+if TYPE_CHECKING:
+    from .api import Client, Json
 
 #: Node Feature Discovery's master, and the flag that lets its rules taint nodes
 #: (node-feature-discovery v0.19.0, cmd/nfd-master; also `enableTaints` of its configuration).
@@ -16,6 +20,15 @@ TAINTING = "enable-taints"
 
 #: Seconds that an endpoint has to accept a connection.
 ANSWER = 3.0
+
+
+def ours(namespaces: Iterable[Json]) -> list[str]:
+    """Names of the namespaces that this program made."""
+    return sorted(
+        item["metadata"]["name"]
+        for item in namespaces
+        if item["metadata"].get("labels", {}).get("app.kubernetes.io/managed-by") == "gpu-cluster"
+    )
 
 
 async def _endpoint(address: str) -> str:

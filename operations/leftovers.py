@@ -12,8 +12,9 @@ import time
 from typing import Any
 
 from facts.api import Client, ClusterError, Json, Refused, connect
-from facts.platform import OWNER, ours
+from facts.managers import OWNER
 from facts.presence import decode_release
+from facts.surroundings import ours
 
 from ._program import main
 

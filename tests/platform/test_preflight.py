@@ -7,8 +7,8 @@ from typing import Any
 
 import config
 from facts.host_facts import HostFacts
-from facts.look import endpoints
-from facts.platform import daemon_set, judge
+from facts.managers import daemon_set
+from facts.platform import endpoints, judge
 from facts.preflight import Severity
 
 from . import ways

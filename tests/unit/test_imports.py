@@ -1,0 +1,56 @@
+"""What a preview waits for: imports. Each process loads only what it uses."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+#: The program's modules, as `__main__.py` imports them; running it needs an engine.
+PROGRAM = (
+    "facts.look",
+    "pulumi",
+    "pulumi_kubernetes",
+    "config",
+    "components.pools",
+    "components.presence",
+    "facts.platform",
+    "components.gpu_cluster",
+    "components.outputs",
+    "facts.table",
+    "policies.guard",
+)
+
+
+def loaded(*modules: str) -> set[str]:
+    """Every package that a fresh interpreter holds after importing `modules`."""
+    program = "import importlib, json, sys\nfor name in sys.argv[1:]: importlib.import_module(name)"
+    ending = "\nprint(json.dumps(sorted({name.split('.')[0] for name in sys.modules})))"
+    done = subprocess.run(
+        [sys.executable, "-c", program + ending, *modules],
+        cwd=ROOT,
+        check=True,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    return set(json.loads(done.stdout))
+
+
+@pytest.mark.parametrize(
+    ("modules", "without"),
+    [
+        (("facts.look",), {"config", "pydantic", "pulumi", "kr8s", "httpx", "asyncssh"}),
+        (("facts.cluster", "facts.hosts"), {"config", "pydantic", "pulumi"}),
+        (PROGRAM, {"kr8s", "httpx", "asyncssh", "kubernetes", "jinja2", "policies.admission"}),
+    ],
+    ids=["before the look starts", "the look", "the program"],
+)
+def test_no_process_imports_what_it_does_not_use(
+    modules: tuple[str, ...], without: set[str]
+) -> None:
+    assert not loaded(*modules) & without
