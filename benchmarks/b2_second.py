@@ -8,11 +8,10 @@ from pathlib import Path
 import facts
 
 from . import peer_tools
-from .b1_cold import JUDGED, ROUND_TRIPS, SIZES, Row, plugin
+from .b1_cold import Row, judged
 from .fleet import fleet
 from .host_stack import HostStack
-from .measure import BenchmarkError, write
-from .project import ROOT
+from .measure import BenchmarkError
 
 GOALS = {"OpenSSH probe": 1.5, "mitogen": 0.2}
 """Our time over the peer's, at `JUDGED` hosts."""
@@ -55,20 +54,4 @@ def measure(size: int, round_trip: int) -> Row:
 
 def run() -> bool:
     """Measures and prints; whether all goals are met at `JUDGED` hosts."""
-    rows: dict[str, Row] = {}
-    for size in SIZES:
-        for round_trip in ROUND_TRIPS:
-            row = measure(size, round_trip)
-            rows[f"{size} hosts, {round_trip} ms"] = row
-            times = ", ".join(f"{name} {wall:.2f} s" for name, wall in row.items())
-            print(f"{size} hosts, {round_trip} ms: {times}", flush=True)
-    judged = [rows[f"{JUDGED} hosts, {round_trip} ms"] for round_trip in ROUND_TRIPS]
-    worst = {peer: max(row["ours"] / row[peer] for row in judged) for peer in GOALS}
-    path = write("B2", {"goals": GOALS, "plugin": plugin(), "rows": rows})
-    print(f"written: {path.relative_to(ROOT)}")
-    failed = [f"{value:.2f} × {peer}" for peer, value in worst.items() if value > GOALS[peer]]
-    if failed:
-        print(f"missed: {', '.join(failed)}")
-    text = ", ".join(f"{worst[peer]:.2f} × {peer} (goal ≤ {goal})" for peer, goal in GOALS.items())
-    print(f"B2: {JUDGED} hosts, 0 and 20 ms: {text}; {plugin()}")
-    return not failed
+    return judged("B2", GOALS, measure, digits=2)
