@@ -6,7 +6,6 @@ import contextlib
 import hashlib
 import os
 import shutil
-import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -16,6 +15,7 @@ from pathlib import Path
 from simulator import hosts as simulated
 from simulator.hosts import rootfs
 from simulator.hosts.model import cluster_dir
+from simulator.ports import free_ports
 
 from .measure import BenchmarkError
 
@@ -115,7 +115,7 @@ def fleet(size: int, round_trip: int) -> Iterator[Fleet]:
     with_python = dict.fromkeys((*rootfs.PACKAGES, "python3"))  # what Ansible needs
     rootfs.PACKAGES = tuple(with_python)
     name = f"bench-hosts-{os.getpid()}"
-    ports = _free_ports(2 * size)
+    ports = free_ports(2 * size)
     hosts = [Host(f"gpu-{n}", port) for n, port in enumerate(ports[:size], start=1)]
     seen = [Host(host.name, port) for host, port in zip(hosts, ports[size:], strict=True)]
     relay = None
@@ -136,12 +136,3 @@ def fleet(size: int, round_trip: int) -> Iterator[Fleet]:
             relay.communicate()
         simulated.down(name)
         shutil.rmtree(cluster_dir(name), ignore_errors=True)
-
-
-def _free_ports(count: int) -> list[int]:
-    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    try:
-        return [each.getsockname()[1] for each in sockets]
-    finally:
-        for each in sockets:
-            each.close()

@@ -14,6 +14,7 @@ from typing import Any, Protocol
 import yaml
 
 import toolchain
+from simulator.hosts import model as simulated
 
 ROOT = Path(__file__).parents[1]
 PROGRAM = Path(__file__).parent / "hosts_stack" / "__main__.py"
@@ -22,17 +23,9 @@ OWN = ("PULUMI_", "KUBECONFIG", "GPU_CHARTS", "GPU_CLUSTER_SSH", "GPU_CLUSTER_LO
 """What the caller has set for stacks of his own does not reach these."""
 
 
-class Host(Protocol):
+class Host(simulated.Host, Protocol):
     """What is read of a host."""
 
-    @property
-    def name(self) -> str: ...
-    @property
-    def role(self) -> str: ...
-    @property
-    def address(self) -> str: ...
-    @property
-    def port(self) -> int: ...
     @property
     def host_key(self) -> str: ...
 

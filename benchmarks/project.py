@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import socket
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -19,6 +18,7 @@ import toolchain
 from commands.environment import local_backend
 from commands.files import copy_project
 from simulator import hosts as simulated_hosts
+from simulator.ports import free_ports
 
 from .measure import Sample, timed
 
@@ -97,7 +97,7 @@ def running(nodes: int) -> Iterator[Project]:
         folder, state = Path(temporary, "project"), Path(temporary, "state")
         copy_project(folder)
         state.mkdir()
-        document = configuration(stack, nodes, _free_ports(HOSTS))
+        document = configuration(stack, nodes, tuple(free_ports(HOSTS)))
         (folder / f"Pulumi.{stack}.yaml").write_text(
             yaml.safe_dump({"config": {"gpu-cluster:cluster": document}})
         )
@@ -117,14 +117,5 @@ def running(nodes: int) -> Iterator[Project]:
             simulator.down(stack)
             simulated_hosts.down(stack)
             shutil.rmtree(embedded / stack, ignore_errors=True)
-            for left in (f"{stack}.salt", f".{stack}.lock"):
+            for left in (f"{stack}.salt", f"{stack}.cluster", f".{stack}.lock"):
                 (embedded / left).unlink(missing_ok=True)
-
-
-def _free_ports(count: int) -> tuple[int, ...]:
-    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    try:
-        return tuple(each.getsockname()[1] for each in sockets)
-    finally:
-        for each in sockets:
-            each.close()

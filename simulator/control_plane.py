@@ -40,6 +40,15 @@ TOOLS = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", 
 #: need over minutes. Large clusters raise them so (kube-controller-manager, --kube-api-qps).
 #: In the file, not by --extra-args: kwokctl 0.8.0 panics at the second one of a second component.
 RATES = [{"key": "kube-api-qps", "value": "500"}, {"key": "kube-api-burst", "value": "1000"}]
+#: kwokctl alone takes the highest free ports: two clusters that start at once take the same.
+PORTS = (
+    "etcdPort",
+    "etcdPeerPort",
+    "kubeApiserverPort",
+    "kubeControllerManagerPort",
+    "kubeSchedulerPort",
+    "kwokControllerPort",
+)
 #: Without leases: a kwok that is started again would not act on nodes until those of the killed one
 #: have run out. In their place nodes report each 10 minutes (`stages`), and an hour is the limit.
 OPTIONS = {
@@ -194,7 +203,7 @@ class ControlPlane:
         settings = {
             "apiVersion": "config.kwok.x-k8s.io/v1alpha1",
             "kind": "KwokctlConfiguration",
-            "options": {**OPTIONS, **free_ports()},
+            "options": {**OPTIONS, **dict(zip(PORTS, free_ports(len(PORTS)), strict=True))},
             "componentsPatches": PATCHES,
         }
         documents = [settings, *stages.stages(), *logs.cluster_logs(self.logs)]

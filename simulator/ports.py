@@ -1,4 +1,4 @@
-"""Free ports for the control plane, chosen so that two clusters that start at once do not meet."""
+"""Free loopback ports, chosen so that two clusters that start at once do not meet."""
 
 from __future__ import annotations
 
@@ -6,16 +6,7 @@ import contextlib
 import random
 import socket
 
-#: Ports of kwokctl's options. kwokctl alone takes the highest free ones, so that two clusters that
-#: start at once take the same; below 32768 no outgoing connection takes them meanwhile.
-PORTS = (
-    "etcdPort",
-    "etcdPeerPort",
-    "kubeApiserverPort",
-    "kubeControllerManagerPort",
-    "kubeSchedulerPort",
-    "kwokControllerPort",
-)
+#: Below 32768: no outgoing connection takes one before it is used.
 PORT_RANGE = range(20_000, 32_000)
 
 
@@ -23,20 +14,20 @@ class PortError(OSError):
     """Too few free ports; the message says how many were found and the cure."""
 
 
-def free_ports() -> dict[str, int]:
-    """One free loopback port for each of `PORTS`, chosen at random.
+def free_ports(count: int) -> list[int]:
+    """Loopback ports that nobody listens on, chosen at random.
 
     :raises PortError: too few are free.
     """
-    chosen: dict[str, int] = {}
-    candidates = random.SystemRandom().sample(PORT_RANGE, 200)
+    chosen: list[int] = []
+    candidates = random.SystemRandom().sample(PORT_RANGE, 200 + count)
     for port in candidates:
         with contextlib.suppress(OSError), socket.socket() as probe:
             probe.bind(("127.0.0.1", port))
-            chosen[PORTS[len(chosen)]] = port
-        if len(chosen) == len(PORTS):
+            chosen.append(port)
+        if len(chosen) == count:
             return chosen
     raise PortError(
         f"ports: {len(chosen)} of {len(candidates)} tried between {PORT_RANGE.start} and "
-        f"{PORT_RANGE.stop} are free; wanted: {len(PORTS)}; cure: end what holds them"
+        f"{PORT_RANGE.stop} are free; wanted: {count}; cure: end what holds them"
     )

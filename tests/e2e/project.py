@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 import os
 import re
+import shutil
 import signal
-import socket
 import subprocess
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
@@ -23,6 +24,7 @@ from commands.environment import local_backend
 from commands.files import copy_project
 from facts.api import Client, connect
 from simulator import hosts as simulated_hosts
+from simulator.ports import free_ports
 
 LIMIT = 240
 """Seconds for any one command."""
@@ -30,16 +32,6 @@ PRIVATE = re.compile("BEGIN OPENSSH PRIVATE KEY")
 
 Json = dict[str, Any]
 T = TypeVar("T")
-
-
-def free_ports(count: int) -> list[int]:
-    """Ports of loopback that nobody listens on."""
-    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    try:
-        return [each.getsockname()[1] for each in sockets]
-    finally:
-        for each in sockets:
-            each.close()
 
 
 @dataclass
@@ -207,6 +199,23 @@ class Project:
         """The state file's text."""
         (path,) = (self.state / ".pulumi" / "stacks").rglob(f"{self.stack}.json")
         return path.read_text()
+
+
+@contextmanager
+def started(project: Project) -> Iterator[Project]:
+    """The project with its embedded cluster and hosts running; nothing of it is left afterwards."""
+    try:
+        done = project.command("start")
+        assert done.returncode == 0, done.stdout
+        yield project
+    finally:
+        simulator.down(project.stack)
+        simulated_hosts.down(project.stack)
+        embedded = toolchain.cache_dir() / "embedded"
+        shutil.rmtree(embedded / project.stack, ignore_errors=True)
+        shutil.rmtree(toolchain.cache_dir() / "tmp" / project.stack, ignore_errors=True)
+        for left in (f"{project.stack}.salt", f"{project.stack}.cluster", f".{project.stack}.lock"):
+            (embedded / left).unlink(missing_ok=True)
 
 
 def _children(parent: int, name: str) -> list[int]:

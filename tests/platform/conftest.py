@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import os
-import shutil
 from collections.abc import Iterator
 
 import pytest
 
-import simulator
-import toolchain
-from tests.e2e.project import Project
+from tests.e2e.project import Project, started
 
 from . import ways
 
@@ -27,17 +24,8 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
     stack = f"platform-{os.getpid()}"
     made = Project.make(tmp_path_factory.mktemp("platform"), stack)
     made.write(ways.declared(stack, "device-plugin"))
-    try:
-        done = made.command("start")
-        assert done.returncode == 0, done.stdout
+    with started(made):
         yield made
-    finally:
-        simulator.down(stack)
-        embedded = toolchain.cache_dir() / "embedded"
-        shutil.rmtree(embedded / stack, ignore_errors=True)
-        shutil.rmtree(toolchain.cache_dir() / "tmp" / stack, ignore_errors=True)
-        for left in (f"{stack}.salt", f"{stack}.cluster", f".{stack}.lock"):
-            (embedded / left).unlink(missing_ok=True)
 
 
 @pytest.hookimpl(wrapper=True)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import subprocess
 import time
 from collections.abc import Iterator
@@ -13,10 +12,8 @@ from typing import Any
 
 import pytest
 
-import simulator
-import toolchain
 from tests.e2e import snapshot
-from tests.e2e.project import Project
+from tests.e2e.project import Project, started
 
 from .chart_folders import FOLDERS, STAND_INS
 
@@ -36,19 +33,10 @@ def live(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
     project = Project.make(tmp_path_factory.mktemp("live"), stack)
     project.environment["GPU_CHARTS"] = str(folder)
     project.write(declared(stack, platform="device-plugin"))
-    try:
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr("tests.e2e.project.LIMIT", LIMIT)
-            done = project.command("start")
-            assert done.returncode == 0, done.stdout
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("tests.e2e.project.LIMIT", LIMIT)
+        with started(project):
             yield project
-    finally:
-        simulator.down(stack)
-        embedded = toolchain.cache_dir() / "embedded"
-        shutil.rmtree(embedded / stack, ignore_errors=True)
-        shutil.rmtree(toolchain.cache_dir() / "tmp" / stack, ignore_errors=True)
-        for left in (f"{stack}.salt", f"{stack}.cluster", f".{stack}.lock"):
-            (embedded / left).unlink(missing_ok=True)
 
 
 def declared(stack: str, **sections: Any) -> Json:
