@@ -284,6 +284,8 @@ def test_a_namespace_is_left_alone_by_label_and_by_name(api: httpx.Client) -> No
     for name, labels in (("out-by-label", {OPT_OUT: "exempt"}), ("out-by-name", {}), ("in", {})):
         make_namespace(api, name, {"team": "out", **labels})
     for manifest in manifests(CONTEXT, how):
+        if manifest["kind"] == "ValidatingAdmissionPolicy":
+            continue  # the server's are shared, and hold more rules than this context needs
         if manifest["kind"] == "ValidatingAdmissionPolicyBinding":
             manifest["metadata"]["name"] += "-out"
             selector = manifest["spec"]["matchResources"]["namespaceSelector"]
