@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import hashlib
-import socket
 import stat
 from pathlib import Path
 
@@ -13,6 +12,7 @@ import asyncssh
 
 from simulator import hosts as simulated
 from simulator.hosts.model import hosts_dir
+from simulator.ports import free_ports
 
 VOLATILE = ("dev", "proc", "run", "sys", "tmp")
 VOLATILE += ("opt/containerd", "var/cache", "var/lib/containerd", "var/log")
@@ -158,6 +158,4 @@ def differences(before: dict[str, str], after: dict[str, str]) -> dict[str, tupl
 
 def free_port() -> int:
     """A port that nothing listens on now."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+    return free_ports(1)[0]
