@@ -74,15 +74,19 @@ def main() -> None:
     token = join_token(settings, cluster)
     look.ask(
         {
-            "context": cluster.kubernetes.context,
-            "scheduling": [scheduling_document(cluster, pool, stack) for pool in cluster.pools],
-            "validation": [
-                validation_document(cluster, pool, stack) for pool in validated_pools(cluster)
-            ],
-            "presence": presence_document(cluster),
-            "endpoints": endpoints(cluster),
-            "hosts": [host.model_dump(mode="json") for host in cluster.hosts],
-            "privateKey": key,
+            "cluster": {
+                "context": cluster.kubernetes.context,
+                "scheduling": [scheduling_document(cluster, pool, stack) for pool in cluster.pools],
+                "validation": [
+                    validation_document(cluster, pool, stack) for pool in validated_pools(cluster)
+                ],
+                "presence": presence_document(cluster),
+                "endpoints": endpoints(cluster),
+            },
+            "hosts": {
+                "hosts": [host.model_dump(mode="json") for host in cluster.hosts],
+                "privateKey": key,
+            },
         }
     )
     # The look is under way: what follows costs no time of its own.
@@ -107,7 +111,7 @@ def main() -> None:
     for warning in found.warnings:
         pulumi.log.warn(warning)
     if found.unreachable:
-        pulumi.log.warn(f"the cluster was not looked at: {found.unreachable}")
+        pulumi.log.warn(f"not all was looked at: {found.unreachable}")
     if found.problems:
         raise pulumi.RunError("\n".join(found.problems))
     built = GpuCluster(

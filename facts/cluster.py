@@ -91,6 +91,11 @@ async def nodes_by_name(context: str) -> dict[str, Json]:
         return {node["metadata"]["name"]: node for node in await client.list("nodes")}
 
 
+async def answer(request: Json) -> Json:
+    """`observe` for a request: its arguments by name."""
+    return await observe(**request)
+
+
 async def observe(
     context: str,
     scheduling: list[Json],

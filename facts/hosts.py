@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import dataclasses
 import os
 import time
 from collections.abc import AsyncIterator, Iterable, Sequence
 from pathlib import Path
-from typing import Protocol
+from types import SimpleNamespace
+from typing import Any, Protocol
 
 import asyncssh
 
@@ -89,6 +91,18 @@ async def observe(
 
         found = await asyncio.gather(*(look(host) for host in hosts))
     return {host.name: facts for host, facts in zip(hosts, found, strict=True)}
+
+
+async def answer(request: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    """`observe` for a request: ``hosts`` as declared, ``privateKey``. Facts by host."""
+    declared = [_declared(host) for host in request["hosts"]]
+    found = await observe(declared, request["privateKey"])
+    return {name: dataclasses.asdict(facts) for name, facts in found.items()}
+
+
+def _declared(host: dict[str, Any]) -> SimpleNamespace:
+    bastion = host["bastion"] and SimpleNamespace(**host["bastion"])
+    return SimpleNamespace(**{**host, "bastion": bastion})
 
 
 def _name(endpoint: Endpoint) -> str:

@@ -1,15 +1,17 @@
 """Starts the look at hosts and cluster and takes its result: findings, never changes.
 
-The look runs in a process of its own beside the program's imports. What it can't reach is told and
+The look runs in processes of its own beside the program's imports. What it can't reach is told and
 does not stop a preview; what contradicts the configuration does.
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import subprocess
 import sys
+import time
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
@@ -30,7 +32,7 @@ class Found:
     """What the look found.
 
     Attributes:
-        unreachable: why the cluster was not seen; empty when it was.
+        unreachable: what was not seen, and why; empty when all was.
         hosts: what the probe found, by host.
         problems: what contradicts the configuration and must stop the run.
         warnings: what will probably do harm.
@@ -69,65 +71,83 @@ class Extent(StrEnum):
 #: looks at nothing.
 EXTENT = "GPU_CLUSTER_LOOK"
 
+#: What is found where nothing is looked at.
+_NOTHING: Json = {
+    "cluster": {"problems": [], "cordoned": [], "scheduling": {}, "validation": {}, "presence": {}},
+    "hosts": {},
+}
+
 
 class Look:
-    """A look under way.
+    """A look under way, by a process each for the cluster and the hosts.
 
     Raises:
         ValueError: `EXTENT` says something else than an `Extent`.
     """
 
     def __init__(self, extent: Extent) -> None:
-        self._extent = extent
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", "facts", extent],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
+        parts = {Extent.ALL: ("cluster", "hosts"), Extent.OFF: ()}.get(extent, (extent.value,))
+        self._processes = {
+            part: subprocess.Popen(
+                [sys.executable, "-m", "facts", part],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                text=True,
+            )
+            for part in parts
+        }
 
     @classmethod
-    def start(cls) -> Look | NoLook:
+    def start(cls) -> Look:
         """The look that the environment asks for."""
-        extent = Extent(os.environ.get(EXTENT, Extent.ALL))
-        return NoLook() if extent is Extent.OFF else cls(extent)
+        return cls(Extent(os.environ.get(EXTENT, Extent.ALL)))
 
     def ask(self, request: Json) -> None:
-        """Tells the process what to look at; it has been importing meanwhile.
+        """Tells the processes what to look at; they have been importing meanwhile.
 
         Args:
-            request: ``context``, ``scheduling`` and ``validation`` (the documents of the pools),
-                ``hosts`` (as declared), ``privateKey``. It goes through a pipe, so
-                that the key is in no process argument and in no file.
+            request: ``cluster``, the arguments of `facts.cluster.observe`; ``hosts``: ``hosts`` as
+                declared and their ``privateKey``. They go through pipes, so that the key is in no
+                process argument and in no file.
         """
-        pipe = self._process.stdin
-        if pipe is None:
-            raise RuntimeError("a look is asked once")
-        if self._extent is Extent.CLUSTER:
-            request = {**request, "hosts": [], "privateKey": ""}
-        json.dump(request, pipe)
-        pipe.close()
-        self._process.stdin = None
+        for part, process in self._processes.items():
+            pipe = process.stdin
+            if pipe is None:
+                raise RuntimeError("a look is asked once")
+            with contextlib.suppress(BrokenPipeError):  # it has ended, and its result says why
+                json.dump(request[part], pipe)
+                pipe.close()
+            process.stdin = None
+
+    def _seen(self) -> tuple[Json, str]:
+        """What the processes found, by part, and why one found nothing."""
+        seen, deadline = dict(_NOTHING), time.monotonic() + LIMIT
+        reasons = []
+        for part, process in self._processes.items():
+            try:
+                output, errors = process.communicate(timeout=max(0.1, deadline - time.monotonic()))
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.communicate()
+                reasons.append(f"the look at the {part} took longer than {LIMIT} s")
+                continue
+            if process.returncode == 0:
+                seen[part] = json.loads(output)
+                continue
+            last = errors.strip().splitlines()[-1:] or ["no message"]
+            reasons.append(f"the look at the {part} failed: {last[0]}")
+        return seen, "; ".join(reasons)
 
     def result(self, declared: config.Cluster) -> Found:
         """Waits for the facts, at most `LIMIT` seconds, and holds them against what is declared."""
-        try:
-            output, errors = self._process.communicate(timeout=LIMIT)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.communicate()
-            return Found(unreachable=f"no answer within {LIMIT} s")
-        if self._process.returncode != 0:
-            last = errors.strip().splitlines()[-1:] or ["no message"]
-            return Found(unreachable=f"the look at the cluster failed: {last[0]}")
         # What judges needs the configuration: imported now, so that the look starts before it.
         from .driver_container import judge_all
         from .kernels import unequal
         from .platform import judge as judge_platform
         from .preflight import judge
 
-        seen = json.loads(output)
+        seen, reasons = self._seen()
         cluster = seen["cluster"]
         facts = {name: HostFacts(**each) for name, each in seen["hosts"].items()}
         said: dict[str, list[str]] = {"error": [], "warning": []}
@@ -145,7 +165,7 @@ class Look:
             for phase in ("prepare", "runtime")
         }
         return Found(
-            unreachable=cluster.get("unreachable", ""),
+            unreachable="; ".join(filter(None, (cluster.get("unreachable"), reasons))),
             hosts=facts,
             problems=(*cluster["problems"], *said["error"]),
             warnings=(*said["warning"], *unequal(declared, facts)),
@@ -162,14 +182,3 @@ class Look:
             presence=cluster["presence"],
             groups=frozenset(cluster.get("surroundings", {}).get("groups", {})),
         )
-
-
-class NoLook:
-    """Nothing is looked at, nothing found."""
-
-    def ask(self, request: Json) -> None:
-        """Nothing to do."""
-
-    def result(self, declared: config.Cluster) -> Found:
-        """Nothing found."""
-        return Found()

@@ -11,10 +11,14 @@ import base64
 import gzip
 import json
 from dataclasses import dataclass
+from typing import Any, Final
 
 import yaml
 
 from .api import Client, ClusterError, Json, Refused, gather
+
+#: libyaml's reads a chart's objects in a tenth of the time, where PyYAML came with it.
+_LOADER: Final[Any] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 @dataclass(frozen=True)
@@ -45,7 +49,7 @@ def decode_release(secret: Json) -> Json:
 def expected(manifest: str) -> list[Expected]:
     """The objects of a release's manifest."""
     found = []
-    for body in yaml.safe_load_all(manifest):
+    for body in yaml.load_all(manifest, Loader=_LOADER):
         if isinstance(body, dict) and "kind" in body:
             metadata = body["metadata"]
             found.append(

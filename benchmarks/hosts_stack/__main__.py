@@ -20,7 +20,14 @@ import config
 document = pulumi.Config("gpu-cluster").require_object("cluster")
 cluster = config.load(document)
 key = Path(os.environ["GPU_CLUSTER_SSH_PRIVATE_KEY_FILE"]).read_text()
-look.ask({"hosts": [host.model_dump(mode="json") for host in cluster.hosts], "privateKey": key})
+look.ask(
+    {
+        "hosts": {
+            "hosts": [host.model_dump(mode="json") for host in cluster.hosts],
+            "privateKey": key,
+        }
+    }
+)
 
 from components.container_runtime import ContainerRuntime
 from components.host_command import HostsArgs
