@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 # ruff: noqa: E402  the look is started first: it works while the rest is imported
-from facts.look import Look
+from facts.look import Found, Look
 
 look = Look.start()
 
+import asyncio
 import os
 import re
 from datetime import UTC, datetime
@@ -90,6 +91,7 @@ def main() -> None:
         }
     )
     # The look is under way: what follows costs no time of its own.
+    import pulumi_command
     import pulumi_kubernetes as k8s
 
     from components.gpu_cluster import GpuCluster, GpuClusterArgs
@@ -98,44 +100,53 @@ def main() -> None:
     from policies.guard import hold
 
     hold(cluster)
-    provider = k8s.Provider(
-        "kubernetes",
-        context=cluster.kubernetes.context,
-        cluster_identifier=cluster.kubernetes.identifier,
-    )
+    # The plugins start while the look ends; nothing but them is declared before its answer.
+    providers = [
+        k8s.Provider(
+            "kubernetes",
+            context=cluster.kubernetes.context,
+            cluster_identifier=cluster.kubernetes.identifier,
+        ),
+        pulumi_command.Provider("command"),
+    ]
     for warning in cluster.warnings():
         pulumi.log.warn(str(warning))
-    found = look.result(cluster)
-    if text := table(cluster.hosts, found.hosts, config.origins(document)):
-        pulumi.log.info(f"hosts\n{text}")
-    for warning in found.warnings:
-        pulumi.log.warn(warning)
-    if found.unreachable:
-        pulumi.log.warn(f"not all was looked at: {found.unreachable}")
-    if found.problems:
-        raise pulumi.RunError("\n".join(found.problems))
-    built = GpuCluster(
-        "gpu-cluster",
-        GpuClusterArgs(
-            cluster=cluster,
-            stack=stack,
-            private_key=pulumi.Output.secret(key),
-            registry_credentials=settings.get_secret("registryCredentials"),
-            join_token=token,
-            prepare_drift=found.prepare,
-            reboot_drift=found.reboot,
-            runtime_drift=found.runtime,
-            scheduling_drift=noted(found.scheduling),
-            validation_drift=noted(found.validation),
-            groups=found.groups,
-            presence_drift=noted(found.presence).get("platform"),
-        ),
-        pulumi.ResourceOptions(providers=[provider]),
-    )
-    pulumi.export("nodes", built.nodes)
-    pulumi.export("gpus", built.nodes.apply(lambda nodes: totals(cluster, nodes)))
+
+    def build(found: Found) -> GpuCluster:
+        if text := table(cluster.hosts, found.hosts, config.origins(document)):
+            pulumi.log.info(f"hosts\n{text}")
+        for warning in found.warnings:
+            pulumi.log.warn(warning)
+        if found.unreachable:
+            pulumi.log.warn(f"not all was looked at: {found.unreachable}")
+        if found.problems:
+            raise pulumi.RunError("\n".join(found.problems))
+        return GpuCluster(
+            "gpu-cluster",
+            GpuClusterArgs(
+                cluster=cluster,
+                stack=stack,
+                private_key=pulumi.Output.secret(key),
+                registry_credentials=settings.get_secret("registryCredentials"),
+                join_token=token,
+                prepare_drift=found.prepare,
+                reboot_drift=found.reboot,
+                runtime_drift=found.runtime,
+                scheduling_drift=noted(found.scheduling),
+                validation_drift=noted(found.validation),
+                groups=found.groups,
+                presence_drift=noted(found.presence).get("platform"),
+            ),
+            pulumi.ResourceOptions(providers=providers),
+        )
+
+    seen = pulumi.Output.from_input(asyncio.to_thread(look.result, cluster))
+    built = seen.apply(build)
+    nodes = built.apply(lambda each: each.nodes)
+    pulumi.export("nodes", nodes)
+    pulumi.export("gpus", nodes.apply(lambda found: totals(cluster, found)))
     pulumi.export("unhealthyDevices", left_out(cluster))
-    pulumi.export("charts", built.charts)
+    pulumi.export("charts", built.apply(lambda each: each.charts))
     pulumi.export("next", next_commands(cluster))
 
 
