@@ -6,8 +6,8 @@ from collections.abc import Mapping
 
 import config
 
+from .finding import Finding
 from .host_facts import HostFacts
-from .preflight import Finding
 
 #: Systems of which the operator's image tag keeps the major version only
 #: (gpu-operator v26.7.0, controllers/state_manager.go, getGPUNodeOSInfo).
@@ -43,7 +43,7 @@ def _one_system(cluster: config.Cluster, reached: Mapping[str, HostFacts]) -> li
         if image_tag(facts) != first[1]:
             found.append(
                 Finding(
-                    name,
+                    f"host {name}",
                     f"{image_tag(facts)}, and {first[1]} on {first[0]}",
                     "one system on all GPU nodes: by its policy the operator takes the driver image"
                     " of the first one for all",

@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING
 import config
 from config.scheduling import NodeFeatures
 
+from .finding import Finding, Severity
 from .host_facts import HostFacts
 from .managers import NFD
-from .preflight import Severity
 
 if TYPE_CHECKING:
     from .api import Json
@@ -34,20 +34,6 @@ CDI_CONTAINERD = (1, 7)
 #: The oldest vGPU host driver that guests' driver containers work with (document 000, from the
 #: operator's vGPU prerequisites).
 VGPU_HOST = (12, 0)
-
-
-@dataclasses.dataclass(frozen=True)
-class ClusterFinding:
-    """One thing in a cluster that is not as wanted. ``place``: where it was found."""
-
-    place: str
-    found: str
-    wanted: str
-    cure: str
-    severity: Severity = Severity.ERROR
-
-    def __str__(self) -> str:
-        return f"{self.place}: found {self.found}; wanted {self.wanted}; {self.cure}"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -84,7 +70,7 @@ def judge(
     seen: Json,
     members: Mapping[str, list[Mapping[str, str]]],
     hosts: Mapping[str, HostFacts],
-) -> list[ClusterFinding]:
+) -> list[Finding]:
     """Everything in a cluster that contradicts the platform or will probably do harm.
 
     Args:
@@ -110,16 +96,16 @@ def numbers(text: str) -> tuple[int, int]:
     return (int(match[1]), int(match[2])) if match else (0, 0)
 
 
-def _version(cluster: config.Cluster, seen: Json) -> Iterator[ClusterFinding]:
+def _version(cluster: config.Cluster, seen: Json) -> Iterator[Finding]:
     found = seen["version"]
     place = f"cluster {cluster.kubernetes.context}"
     if numbers(found) < FLOOR:
         wanted = f"{FLOOR[0]}.{FLOOR[1]} or later (Jobs that count each index by itself)"
-        yield ClusterFinding(place, f"Kubernetes {found}", wanted, "upgrade the cluster")
+        yield Finding(place, f"Kubernetes {found}", wanted, "upgrade the cluster")
     elif cluster.platform is config.Platform.DRA and "v1" not in seen["groups"].get(
         "resource.k8s.io", []
     ):
-        yield ClusterFinding(
+        yield Finding(
             place,
             f"Kubernetes {found} without resource.k8s.io/v1",
             f"{DRA_FLOOR[0]}.{DRA_FLOOR[1]} or later, with Dynamic Resource Allocation",
@@ -129,14 +115,14 @@ def _version(cluster: config.Cluster, seen: Json) -> Iterator[ClusterFinding]:
 
 def _others(
     cluster: config.Cluster, seen: Json, nodes: list[Mapping[str, str]]
-) -> Iterator[ClusterFinding]:
+) -> Iterator[Finding]:
     for item in seen["daemonSets"]:
         if item["what"] == NFD or item["ours"] or item["namespace"] in seen["namespaces"]:
             continue
         selector = item["selector"].items()
         if not item["scheduled"] or not any(selector <= labels.items() for labels in nodes):
             continue
-        yield ClusterFinding(
+        yield Finding(
             f"DaemonSet {item['namespace']}/{item['name']}",
             f"{item['what']} on nodes of the pools",
             f"{cluster.platform} alone: two of them give the same GPU out twice",
@@ -144,7 +130,7 @@ def _others(
         )
 
 
-def _features(cluster: config.Cluster, seen: Json) -> Iterator[ClusterFinding]:
+def _features(cluster: config.Cluster, seen: Json) -> Iterator[Finding]:
     match cluster.platform:
         case config.Platform.GPU_OPERATOR if cluster.gpu_operator.nfd:
             cure = 'write "nfd: false" in gpuOperator'
@@ -154,7 +140,7 @@ def _features(cluster: config.Cluster, seen: Json) -> Iterator[ClusterFinding]:
             return
     for item in seen["daemonSets"]:
         if item["what"] == NFD and item["namespace"] not in seen["namespaces"]:
-            yield ClusterFinding(
+            yield Finding(
                 f"DaemonSet {item['namespace']}/{item['name']}",
                 "a Node Feature Discovery that is there already",
                 "one of them: two write the same labels",
@@ -162,20 +148,20 @@ def _features(cluster: config.Cluster, seen: Json) -> Iterator[ClusterFinding]:
             )
 
 
-def _rules(cluster: config.Cluster, seen: Json) -> Iterator[ClusterFinding]:
+def _rules(cluster: config.Cluster, seen: Json) -> Iterator[Finding]:
     """Node rules need Node Feature Discovery, and leave to taint nodes."""
     pools = [pool for pool in cluster.pools if pool.selector is not None]
     if cluster.scheduling.node_features is not NodeFeatures.RULE or not pools:
         return
     if "nfd.k8s-sigs.io" not in seen["groups"]:
-        yield ClusterFinding(
+        yield Finding(
             f"cluster {cluster.kubernetes.context}",
             "no Node Feature Discovery (nfd.k8s-sigs.io is not served)",
             "one that obeys NodeFeatureRules",
             'install it, or write "nodeFeatures: program" in scheduling',
         )
     elif any(pool.taints for pool in pools) and not seen["taintingFeatures"]:
-        yield ClusterFinding(
+        yield Finding(
             f"cluster {cluster.kubernetes.context}",
             "a Node Feature Discovery that taints no node",
             "its master with -enable-taints (chart value master.extraArgs or enableTaints)",
@@ -183,27 +169,27 @@ def _rules(cluster: config.Cluster, seen: Json) -> Iterator[ClusterFinding]:
         )
 
 
-def _engines(cluster: config.Cluster, seen: Json) -> Iterator[ClusterFinding]:
+def _engines(cluster: config.Cluster, seen: Json) -> Iterator[Finding]:
     by_host = {host.node for host in cluster.hosts}
     cdi = cluster.runtime.cdi or cluster.platform is config.Platform.DRA
     for node, text in seen["engines"].items():
         engine, _, version = text.partition("://")
         if node in by_host and engine != cluster.runtime.engine:
-            yield ClusterFinding(
+            yield Finding(
                 f"node {node}",
                 f"container engine {text}",
                 f"{cluster.runtime.engine}, whose configuration is written on its host",
                 "correct runtime.engine, or take the host out",
             )
         elif engine == "containerd" and cdi and numbers(version) < CDI_CONTAINERD:
-            yield ClusterFinding(
+            yield Finding(
                 f"node {node}",
                 f"containerd {version}",
                 "1.7 or later, which knows the Container Device Interface",
                 "upgrade containerd",
             )
         elif engine == "docker" and cluster.platform is config.Platform.GPU_MANAGER:
-            yield ClusterFinding(
+            yield Finding(
                 f"node {node}",
                 "the engine docker, whose socket for Kubernetes is another",
                 f"{cluster.gpu_manager.container_runtime_endpoint}",
@@ -214,16 +200,16 @@ def _engines(cluster: config.Cluster, seen: Json) -> Iterator[ClusterFinding]:
 
 def _cgroups(
     cluster: config.Cluster, seen: Json, hosts: Mapping[str, HostFacts]
-) -> Iterator[ClusterFinding]:
+) -> Iterator[Finding]:
     if cluster.platform is not config.Platform.GPU_MANAGER:
         return
     wanted = "cgroup v1: gpu-manager reads /sys/fs/cgroup/memory (tkestack/gpu-manager#184)"
     cure = "boot with systemd.unified_cgroup_hierarchy=0, or declare another platform"
     for name, facts in hosts.items():
         if facts.cgroup == 2 and not facts.simulated:
-            yield ClusterFinding(f"host {name}", "cgroup v2", wanted, cure)
+            yield Finding(f"host {name}", "cgroup v2", wanted, cure)
     if numbers(seen["version"]) >= NO_CGROUP_V1:
-        yield ClusterFinding(
+        yield Finding(
             f"cluster {cluster.kubernetes.context}",
             f"Kubernetes {seen['version']}, whose kubelet refuses cgroup v1 by default",
             "nodes with cgroup v1 and failCgroupV1: false",
@@ -232,12 +218,12 @@ def _cgroups(
         )
 
 
-def _guests(cluster: config.Cluster, seen: Json) -> Iterator[ClusterFinding]:
+def _guests(cluster: config.Cluster, seen: Json) -> Iterator[Finding]:
     declared = guests(cluster)
     if declared is None:
         return
     if numbers(declared.host_driver) < VGPU_HOST:
-        yield ClusterFinding(
+        yield Finding(
             "gpuOperator.vgpu",
             f"host driver {declared.host_driver}",
             f"{VGPU_HOST[0]}.{VGPU_HOST[1]} or later on the hypervisors",
@@ -245,7 +231,7 @@ def _guests(cluster: config.Cluster, seen: Json) -> Iterator[ClusterFinding]:
         )
     for what, address in declared.endpoints.items():
         if problem := seen["endpoints"].get(address):
-            yield ClusterFinding(
+            yield Finding(
                 f"{what} {address}",
                 problem,
                 "an answer from here, as nodes need it",

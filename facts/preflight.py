@@ -5,13 +5,11 @@ Every refusal names the host, what was found, what was wanted and the cure.
 
 from __future__ import annotations
 
-import dataclasses
-from enum import StrEnum
-
 import config
 from config.runtime import Engine, ToolkitSource
 
 from .compatibility import cuda_of, driver_for, kernel_refused, runs, shown, version
+from .finding import Finding, Severity
 from .host_facts import HostFacts
 
 SYSTEMS = ("debian", "ubuntu", "rhel", "rocky", "almalinux", "centos", "fedora", "amzn", "ol")
@@ -26,33 +24,12 @@ OLDEST = {"debian": "11", "ubuntu": "20.04", "rhel": "8", "rocky": "8", "almalin
 """The oldest releases that are still maintained, of systems that number theirs so."""
 
 
-class Severity(StrEnum):
-    """``error``: the declaration can't come true on this host; ``warning``: told, not stopped."""
-
-    ERROR = "error"
-    WARNING = "warning"
-
-
-@dataclasses.dataclass(frozen=True)
-class Finding:
-    """One thing on a host that is not as wanted."""
-
-    host: str
-    found: str
-    wanted: str
-    cure: str
-    severity: Severity = Severity.ERROR
-
-    def __str__(self) -> str:
-        return f"host {self.host}: found {self.found}; wanted {self.wanted}; {self.cure}"
-
-
 def judge(host: config.Host, facts: HostFacts, cluster: config.Cluster) -> list[Finding]:
     """Everything on ``host`` that contradicts ``cluster`` or will probably do harm."""
     if facts.error:
         severity = Severity.ERROR if facts.refused else Severity.WARNING
         cure = f"see that ssh {host.user}@{host.address} -p {host.port} works from here"
-        return [Finding(host.name, facts.error, "a host that answers", cure, severity)]
+        return [Finding(f"host {host.name}", facts.error, "a host that answers", cure, severity)]
     found = [*_system(host, facts, cluster)]
     if host.role is config.Role.GPU_WORKER:
         found += [*_gpus(host, facts, cluster), *_driver(host, facts, cluster)]
@@ -64,7 +41,7 @@ def _system(host: config.Host, facts: HostFacts, cluster: config.Cluster) -> lis
     found = []
 
     def tell(has: str, wanted: str, cure: str, severity: Severity = Severity.ERROR) -> None:
-        found.append(Finding(host.name, has, wanted, cure, severity))
+        found.append(Finding(f"host {host.name}", has, wanted, cure, severity))
 
     if facts.os not in SYSTEMS:
         wanted = f"one of {', '.join(SYSTEMS)}"
@@ -109,7 +86,7 @@ def _gpus(host: config.Host, facts: HostFacts, cluster: config.Cluster) -> list[
         return []
     cure = "look at lspci -d 10de: on the host, or correct gpusPerNode or the host's role"
     has = f"{facts.nvidia_devices} NVIDIA PCI devices"
-    return [Finding(host.name, has, f"{least} or more", cure)]
+    return [Finding(f"host {host.name}", has, f"{least} or more", cure)]
 
 
 def _driver(host: config.Host, facts: HostFacts, cluster: config.Cluster) -> list[Finding]:
@@ -120,20 +97,22 @@ def _driver(host: config.Host, facts: HostFacts, cluster: config.Cluster) -> lis
         if facts.driver:
             cure = "remove it, or declare driver.source: preinstalled (a host's driver wins)"
             has = f"driver {facts.driver} on the host, its module already loaded"
-            found.append(Finding(host.name, has, "none", cure, Severity.WARNING))
+            found.append(Finding(f"host {host.name}", has, "none", cure, Severity.WARNING))
     elif driver.source is not sources.PREINSTALLED:
         pass  # the preparation brings it
     elif facts.driver is None:
         cure = "install the driver, or declare another driver.source"
-        found.append(Finding(host.name, "no NVIDIA driver loaded", "a driver", cure))
+        found.append(Finding(f"host {host.name}", "no NVIDIA driver loaded", "a driver", cure))
     elif driver.version and facts.driver != driver.version:
         cure = "install that driver, or declare this one in driver.version"
-        found.append(Finding(host.name, f"driver {facts.driver}", driver.version, cure))
+        found.append(Finding(f"host {host.name}", f"driver {facts.driver}", driver.version, cure))
     found += _pairs(host, facts, cluster)
     for module in facts.loaded:
         cure = "reboot the host after it is prepared"
         has = f"module {module} loaded"
-        found.append(Finding(host.name, has, "the NVIDIA driver alone", cure, Severity.WARNING))
+        found.append(
+            Finding(f"host {host.name}", has, "the NVIDIA driver alone", cure, Severity.WARNING)
+        )
     return found
 
 
@@ -150,13 +129,13 @@ def _pairs(host: config.Host, facts: HostFacts, cluster: config.Cluster) -> list
             cure = f"declare that driver, or an older CUDA in {where}"
             has = f"driver {driver} for CUDA {cuda} of {where}"
             wanted = f"{shown(driver_for(cuda))} or later"
-            found.append(Finding(host.name, has, wanted, cure))
+            found.append(Finding(f"host {host.name}", has, wanted, cure))
     built_here = driver is not None and facts.driver != driver
     kernel = cluster.kernel.release or facts.kernel
     if driver and built_here and (why := kernel_refused(driver, kernel)):
         has = f"driver {driver} on kernel {kernel}, {why}"
         cure = "declare another driver.version, or another kernel.release"
-        found.append(Finding(host.name, has, "a pair that builds", cure))
+        found.append(Finding(f"host {host.name}", has, "a pair that builds", cure))
     if facts.secure_boot and facts.driver is None:
         # The GPU Operator's driver container signs no module that it builds: NVIDIA/gpu-operator
         # issue 266. Precompiled ones are signed where their distribution signs them.
@@ -164,7 +143,7 @@ def _pairs(host: config.Host, facts: HostFacts, cluster: config.Cluster) -> list
         severity = Severity.ERROR if built else Severity.WARNING
         cure = "turn it off in the firmware, or enrol the key that signs the driver (mokutil)"
         wanted = "it off, or a driver that is signed"
-        found.append(Finding(host.name, "Secure Boot on", wanted, cure, severity))
+        found.append(Finding(f"host {host.name}", "Secure Boot on", wanted, cure, severity))
     return found
 
 
@@ -177,12 +156,12 @@ def _runtime(host: config.Host, facts: HostFacts, cluster: config.Cluster) -> li
         has = {"containerd": facts.containerd, "docker": facts.docker, "cri-o": facts.crio}[name]
         wanted = f"{oldest[0]}.{oldest[1]} or later"
         if has is None:
-            found.append(Finding(host.name, f"no {name}", wanted, f"install {name}"))
+            found.append(Finding(f"host {host.name}", f"no {name}", wanted, f"install {name}"))
         elif version(has) < oldest:
-            found.append(Finding(host.name, f"{name} {has}", wanted, f"upgrade {name}"))
+            found.append(Finding(f"host {host.name}", f"{name} {has}", wanted, f"upgrade {name}"))
     by_operator = cluster.platform is config.Platform.GPU_OPERATOR and cluster.gpu_operator.toolkit
     by_us = runtime.toolkit.source is ToolkitSource.PACKAGE
     if facts.toolkit is None and not by_operator and not by_us:
         cure = "install nvidia-container-toolkit, or declare runtime.toolkit.source: package"
-        found.append(Finding(host.name, "no nvidia-ctk", "1.18 or later", cure))
+        found.append(Finding(f"host {host.name}", "no nvidia-ctk", "1.18 or later", cure))
     return found

@@ -14,9 +14,10 @@ import config
 from components.scripts.container_engine import runtime
 from components.scripts.render import prepare
 from facts.compatibility import kernel_refused
+from facts.finding import Severity
 from facts.host_facts import HostFacts, drift
 from facts.hosts import observe, parse
-from facts.preflight import Severity, judge
+from facts.preflight import judge
 from facts.table import table
 from simulator import hosts as simulated
 from simulator.hosts import catalogue
@@ -201,7 +202,7 @@ def test_each_fault_alone_is_found(
 ) -> None:
     cluster, host = declared(version="595.91.07")
     (finding,) = judge(host, dataclasses.replace(GOOD, **change), cluster)  # type: ignore[arg-type]
-    assert (finding.host, finding.severity) == ("gpu-1", severity)
+    assert (finding.place, finding.severity) == ("host gpu-1", severity)
     assert found in str(finding)
     assert finding.wanted
     assert finding.cure

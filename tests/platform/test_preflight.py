@@ -6,10 +6,10 @@ import copy
 from typing import Any
 
 import config
+from facts.finding import Severity
 from facts.host_facts import HostFacts
 from facts.managers import daemon_set
 from facts.platform import endpoints, judge
-from facts.preflight import Severity
 
 from . import ways
 

@@ -9,9 +9,10 @@ import pytest
 import config
 from components.scripts import prepare_script
 from components.scripts.steps import NAMES, PACKAGE_PARTS, Steps, steps
+from facts.finding import Severity
 from facts.host_facts import HostFacts
 from facts.kernels import unequal
-from facts.preflight import Severity, judge
+from facts.preflight import judge
 
 SUM = "0" * 64
 KEY = "-----BEGIN PGP PUBLIC KEY BLOCK-----\n\nmQ==\n-----END PGP PUBLIC KEY BLOCK-----"
