@@ -61,7 +61,7 @@ images: $(VENV) ## every image and chart that STACK needs
 
 .PHONY: test
 test: $(VENV) ## run the whole bounded test suite
-	@venv/bin/python -m pytest --numprocesses 3 --dist loadfile
+	@venv/bin/python -m pytest --numprocesses 4 --dist loadfile --no-loadscope-reorder
 
 .PHONY: test-hosts
 test-hosts: $(VENV) ## the full proof of host preparation and container runtime

@@ -29,6 +29,9 @@ from simulator.ports import free_ports
 LIMIT = 240
 """Seconds for any one command."""
 PRIVATE = re.compile("BEGIN OPENSSH PRIVATE KEY")
+LAST = re.compile(r"up: (\d+) of (\d+) GPUs validated, (\d+) resources changed, \d+ s")
+DROP_IN = "etc/containerd/conf.d/99-nvidia.toml"
+"""On a prepared host, below its root."""
 
 Json = dict[str, Any]
 T = TypeVar("T")
@@ -199,6 +202,13 @@ class Project:
         """The state file's text."""
         (path,) = (self.state / ".pulumi" / "stacks").rglob(f"{self.stack}.json")
         return path.read_text()
+
+
+def figures(line: str) -> tuple[int, ...]:
+    """Of the last line of `make up`: GPUs validated, GPUs declared, resources changed."""
+    match = LAST.fullmatch(line)
+    assert match, line
+    return tuple(int(number) for number in match.groups())
 
 
 @contextmanager

@@ -11,8 +11,7 @@ import pytest
 import simulator
 
 from . import snapshot
-from .project import Project
-from .test_stack import figures
+from .project import Project, figures
 
 POINTS = [
     pytest.param("gpu-cluster-hosts-gpu-1", id="host"),
