@@ -83,6 +83,7 @@ steps_on() {
 
 steps_off() {
     find_manager
+    record_killed
     for recorded in $(recorded_steps); do
         take_back_step "$recorded"
     done

@@ -72,9 +72,63 @@ refresh_all() {
     fi || note "not every repository of this host could be read: $(log_end)"
 }
 
+# What a killed dpkg left half done is ended first: apt refuses all work until then (apt-get(8) says
+# "dpkg was interrupted" as long as there is a journal).
+end_interrupted() {
+    [ "$manager" = apt ] && [ -n "$(ls -A "$root/var/lib/dpkg/updates" 2>/dev/null)" ] || return 0
+    await_package_manager
+    DEBIAN_FRONTEND=noninteractive NEEDRESTART_SUSPEND=1 bounded "$GC_PACKAGE_RUN_LIMIT" dpkg \
+        --force-confdef --force-confold --configure -a || note "dpkg can't end what was interrupted: $(log_end)"
+    did "dpkg: ended what was interrupted"
+}
+
+# rpm calls a package installed before its own script has run, so what a killed dnf brought is
+# installed once more.
+install_interrupted_again() {
+    [ "$manager" = dnf ] || return 0
+    list_new
+    [ -s "$scratch/new" ] || return 0
+    await_package_manager
+    # shellcheck disable=SC2046 # a list of words
+    bounded "$GC_PACKAGE_RUN_LIMIT" dnf -y --disableexcludes=main reinstall $(cat "$scratch/new") ||
+        note "dnf can't install again what was interrupted: $(log_end)"
+    did "dnf: installed again what was interrupted"
+}
+
+# Packages that were not there before this step's installation, also where that was killed.
+list_new() {
+    [ -f "$state/before-$step" ] || {
+        : >"$scratch/new"
+        return 0
+    }
+    awk 'FNR == NR { before[$1] = 1; next } !before[$1] { print $1 }' \
+        "$state/before-$step" "$scratch/installed" >"$scratch/new"
+}
+
+record_new() {
+    list_new
+    while IFS= read -r new; do
+        effect package "$new"
+    done <"$scratch/new"
+}
+
+# At undo: what an installation brought that was killed before it could be recorded.
+record_killed() {
+    for file in "$state"/before-*; do
+        [ -f "$file" ] || continue
+        step=${file##*/before-}
+        end_interrupted
+        list_installed "$scratch/installed"
+        record_new
+        rm -f -- "$file"
+    done
+}
+
 # install_packages NAME[=VERSION]...: those at that version, with what they need.
 install_packages() {
+    end_interrupted
     list_installed "$scratch/installed"
+    install_interrupted_again
     missing=
     for word in "$@"; do
         name=${word%%=*} version=${word#"$name"}
@@ -96,13 +150,7 @@ install_packages() {
         done
     fi
     # What was not there before, also when an earlier run was killed after the installation.
-    if [ -f "$state/before-$step" ]; then
-        awk 'FNR == NR { before[$1] = 1; next } !before[$1] { print $1 }' \
-            "$state/before-$step" "$scratch/installed" >"$scratch/new"
-        while IFS= read -r new; do
-            effect package "$new"
-        done <"$scratch/new"
-    fi
+    record_new
     grep -e "^$step package " "$state/effects" >>"$scratch/wanted" 2>/dev/null
     rm -f -- "$state/before-$step"
     for word in "$@"; do
@@ -168,6 +216,7 @@ install_exact() {
 
 undo_package() {
     [ "$GC_REMOVE_PACKAGES" = true ] || return 0
+    end_interrupted
     list_installed "$scratch/installed"
     [ -n "$(matching "$1" "" "$scratch/installed")" ] || return 0
     remove_packages "$1"

@@ -37,6 +37,7 @@ toolkit_on() {
 toolkit_off() {
     [ -f "$state/effects" ] || return 0
     find_manager
+    record_killed
     take_back_step toolkit
 }
 
