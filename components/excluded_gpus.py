@@ -17,7 +17,6 @@ from typing import Any
 import config
 from config.device_plugin import CONFIG_LABEL, DEFAULT_CONFIG
 from config.device_plugin_flags import DeviceListStrategy
-from config.extra_values import plain
 
 from .charts import device_plugin as chart
 from .pools import exclusions
@@ -95,7 +94,7 @@ def _daemon_set(
                     {"name": "configs", "mountPath": "/config"},
                     *({"name": each, "mountPath": at} for each, (_, at) in folders.items()),
                 ],
-                **({"resources": plain(plugin.resources)} if plugin.resources else {}),
+                **({"resources": wanted} if (wanted := chart.resources(cluster)) else {}),
             }
         ],
         "volumes": [

@@ -210,9 +210,31 @@ def _sections(parts: Parts) -> Iterator[Problem]:
                     "the version that the installer downloads",
                     'write "version: 595.91.07", or one below driverInstaller.pools',
                 )
+    if isinstance(installer, DriverInstaller) and "plugin_memory" in installer.model_fields_set:
+        yield from _plugin_memory(parts)
     scheduling = parts.sections.get("scheduling")
     if isinstance(scheduling, Scheduling):
         yield from _scheduling(scheduling, parts)
+
+
+def _plugin_memory(parts: Parts) -> Iterator[Problem]:
+    """`driverInstaller.pluginMemory` needs NVIDIA's plugin, and nothing else that says the same."""
+    at = ("driverInstaller", "pluginMemory")
+    if parts.platform not in (None, Platform.DEVICE_PLUGIN):
+        yield problem(
+            at,
+            f"pluginMemory with platform {parts.platform}",
+            "pluginMemory only with platform device-plugin, whose memory it is",
+            'remove pluginMemory, or write "platform: device-plugin"',
+        )
+    own = parts.device_plugin.resources if parts.device_plugin is not None else None
+    if own and any("memory" in part for part in own.values()):
+        yield problem(
+            at,
+            "pluginMemory, and memory in devicePlugin.resources",
+            "one of them: both are the plugin's memory",
+            "remove pluginMemory",
+        )
 
 
 def _scheduling(scheduling: Scheduling, parts: Parts) -> Iterator[Problem]:

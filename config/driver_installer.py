@@ -97,7 +97,7 @@ class DriverInstaller(Model):
 
     The address is `baseUrls[flavor]` + `file`, with the version put in. `version` of the section
     `driver` is every pool's unless `pools` says otherwise. `pluginMemory`: request and limit of
-    the device plugin that goes with it.
+    the device plugin that goes with it; `devicePlugin.resources` with memory of its own goes first.
     """
 
     namespace: DnsLabel = Field(

@@ -57,11 +57,24 @@ def values(cluster: config.Cluster, plugin: config.DevicePlugin) -> dict[str, An
         result["nvidiaDriverRoot"] = flags.nvidia_driver_root
     if flags.mps_root:
         result["mps"] = {"root": flags.mps_root}
-    if plugin.resources:
-        result["resources"] = plain(plugin.resources)
+    if wanted := resources(cluster):
+        result["resources"] = wanted
     if left_out := sorted(exclusions(cluster)):
         result["affinity"] = _elsewhere(left_out)
     return merged(_registry(cluster, result), plugin.extra_values)
+
+
+def resources(cluster: config.Cluster) -> dict[str, Any]:
+    """Requests and limits of the plugin; empty: none.
+
+    Beside a driver installer its memory is `driverInstaller.pluginMemory` (document 003;
+    kubespray's nvidia_gpu_device_plugin_memory), unless `devicePlugin.resources` names memory.
+    """
+    own = plain(cluster.device_plugin.resources or {})
+    if not cluster.driver.managed_by_daemonset or any("memory" in part for part in own.values()):
+        return dict(own)
+    memory = {"memory": cluster.driver_installer.plugin_memory}
+    return {**own, **{kind: {**own.get(kind, {}), **memory} for kind in ("limits", "requests")}}
 
 
 def plugin_tolerations(cluster: config.Cluster) -> list[dict[str, str]]:

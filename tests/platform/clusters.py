@@ -60,6 +60,11 @@ CLUSTERS: dict[str, config.Cluster] = {
     "plugin-existing-nfd": plugin(devicePlugin={"gfd": True, "presence": "existing-nfd"}),
     "plugin-private": plugin(registry=PRIVATE, devicePlugin={"gfd": True}),
     "plugin-left-out": plugin(pools=pool(unhealthyDevices={"gpu-3": {"index": [3]}})),
+    "plugin-driver": plugin(
+        driver={"source": "daemonset", "version": "595.91.07"},
+        pools=pool(unhealthyDevices={"gpu-3": {"index": [3]}}),
+        devicePlugin={"resources": {"limits": {"cpu": "50m"}}},
+    ),
     "plugin-extra": plugin(
         devicePlugin={
             "extraValues": {"podAnnotations": {"a": "b"}, "mps": {"enableHostPID": False}}

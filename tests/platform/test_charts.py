@@ -10,12 +10,13 @@ import pytest
 
 import config
 from components.charts.images import NFD, needed
+from components.excluded_gpus import daemon_sets
 from config import value_table
 from config.value_check import check
 
 from . import chart_folders
 from .chart_folders import FOLDERS, REAL, STAND_INS
-from .clusters import CLUSTERS, MIRROR, OWN_DRIVER, chart_of, operator
+from .clusters import CLUSTERS, MIRROR, OWN_DRIVER, chart_of, operator, plugin
 from .helm import Helm, Refused
 
 Json = dict[str, Any]
@@ -251,3 +252,27 @@ def test_toolkit_keeps_reading_the_file_beside_more_environment() -> None:
     declared = operator(driver=OWN_DRIVER, gpuOperator=extra)
     environment = {each["name"]: each["value"] for each in chart_of(declared)[3]["toolkit"]["env"]}
     assert environment == {"RUNTIME_CONFIG_SOURCE": "file", "A": "b"}
+
+
+@pytest.mark.parametrize("folder", FOLDERS)
+def test_the_plugin_beside_a_driver_installer_gets_the_memory_that_is_declared(
+    helm: Helm, folder: Path
+) -> None:
+    """Document 003: 30Mi unless declared otherwise; memory of the plugin's own goes first."""
+    expected: Json = {"limits": {"cpu": "50m", "memory": "30Mi"}, "requests": {"memory": "30Mi"}}
+    declared = CLUSTERS["plugin-driver"]
+    chart = chart_of(declared)[3]
+    own = daemon_sets(declared, chart)
+    objects = rendered(helm, folder, declared)
+    sets = [*own, objects["DaemonSet", "nvidia-device-plugin"]]
+    for item in sets:
+        plugin_of = {c["name"]: c for c in item["spec"]["template"]["spec"]["containers"]}
+        assert plugin_of["nvidia-device-plugin-ctr"]["resources"] == expected
+    assert len(sets) == 2
+    for section, memory in (
+        ({"driverInstaller": {"pluginMemory": "60Mi"}}, {"memory": "60Mi"}),
+        ({"devicePlugin": {"resources": {"limits": {"memory": "1Gi"}}}}, {"memory": "1Gi"}),
+    ):
+        source = {"source": "daemonset", "version": "595.91.07"}
+        assert chart_of(plugin(driver=source, **section))[3]["resources"]["limits"] == memory
+    assert "resources" not in chart_of(CLUSTERS["plugin"])[3]
