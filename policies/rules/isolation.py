@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from base64 import b64decode
 from collections.abc import Iterator
 
 from policies.rules.context import Context, Severity
@@ -55,16 +57,41 @@ def _devices_not_forced(subject: Subject, context: Context) -> Iterator[Finding]
 def _not_by_reference(subject: Subject, context: Context) -> Iterator[Finding]:
     if subject.kind not in ("ConfigMap", "Secret") or not subject.is_workload(context):
         return
-    for part in ("data", "stringData"):
-        values = mapping(at(subject.manifest, part))
-        value = values.get(VARIABLE)
-        if VARIABLE in values and value is not UNKNOWN and value not in NO_DEVICES:
-            yield Finding(
-                path=f"{part}[{VARIABLE}]",
-                found=f"{VARIABLE} for containers that take their environment from here",
-                wanted="no such key",
-                cure=f"Remove it; containers ask for {GPU} under limits.",
-            )
+    part, value = _by_reference(subject)
+    if part and value is not UNKNOWN and value not in NO_DEVICES:
+        yield Finding(
+            path=f"{part}[{VARIABLE}]",
+            found=f"{VARIABLE} for containers that take their environment from here",
+            wanted="no such key",
+            cure=f"Remove it; containers ask for {GPU} under limits.",
+        )
+
+
+def _by_reference(subject: Subject) -> tuple[str, object]:
+    """Where the variable stands, and its value; empty where it does not.
+
+    A Secret's `data` is base64, and its `stringData` is written over it (kubernetes v1.34.4
+    pkg/apis/core/v1/conversion.go Convert_v1_Secret_To_core_Secret).
+    """
+    if subject.kind == "Secret":
+        plain = at(subject.manifest, "stringData")
+        if plain is UNKNOWN or VARIABLE in mapping(plain):
+            return "stringData", at(plain, VARIABLE)
+    data = mapping(at(subject.manifest, "data"))
+    if VARIABLE not in data:
+        return "", None
+    value = data[VARIABLE]
+    return "data", _decoded(value) if subject.kind == "Secret" else value
+
+
+def _decoded(value: object) -> object:
+    """The text that base64 stands for, as Go reads it; `None` where it stands for none."""
+    if value is UNKNOWN:
+        return UNKNOWN
+    try:
+        return b64decode(re.sub(r"[\r\n]", "", text(value)), validate=True).decode()
+    except ValueError:
+        return None
 
 
 def _not_privileged(subject: Subject, context: Context) -> Iterator[Finding]:

@@ -38,7 +38,7 @@ def _tolerated(subject: Subject, context: Context) -> Iterator[Finding]:
 
 def _kept_away(subject: Subject, context: Context) -> Iterator[Finding]:
     pod = subject.pod
-    if pod is None or subject.kind == "DaemonSet" or not subject.is_workload(context):
+    if pod is None or _of_daemon_set(subject) or not subject.is_workload(context):
         return
     if any(_may_ask(container, context) for container in pod.containers):
         return
@@ -56,6 +56,20 @@ def _kept_away(subject: Subject, context: Context) -> Iterator[Finding]:
                     "cpu and memory from GPU work.",
                 )
                 break
+
+
+def _of_daemon_set(subject: Subject) -> bool:
+    """Whether it is a DaemonSet or one's pod, as far as can be told."""
+    owners = at(subject.manifest, "metadata", "ownerReferences")
+    return (
+        subject.kind == "DaemonSet"
+        or holds_unknown(owners)
+        or any(
+            holds_unknown(owner)
+            or (at(owner, "kind") == "DaemonSet" and at(owner, "controller") is True)
+            for owner in sequence(owners)
+        )
+    )
 
 
 def _may_ask(container: Container, context: Context) -> bool:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from policies.rules.context import Context, Severity
 from policies.rules.pod_spec import Role
 from policies.rules.resource_names import VCUDA_CORE, VCUDA_MEMORY, is_vcuda
 from policies.rules.rule import Finding, Rule, Subject
-from policies.rules.unknown import UNKNOWN, at, mapping
+from policies.rules.unknown import UNKNOWN, at, mapping, text
 
 _ALLOCATOR = "tkestack gpu-manager pkg/services/allocator/nvidia/allocator.go allocateOne"
+_HUNDREDTHS = re.compile("0*([1-9][0-9]?|100)")
 _ASSIGNED = ("tencent.com/predicate-", "tencent.com/gpu-assigned")
 
 
@@ -112,12 +114,7 @@ def _limit_annotation(subject: Subject, _: Context) -> Iterator[Finding]:
     value = at(subject.pod.metadata, "annotations", key)
     if value is None or value is UNKNOWN:
         return
-    if not (
-        isinstance(value, str)
-        and value.isascii()
-        and value.isdigit()
-        and 1 <= int(value[:9]) <= 100
-    ):
+    if not _HUNDREDTHS.fullmatch(text(value)):
         yield Finding(
             path=subject.pod.under(f"metadata.annotations[{key}]"),
             found="a value that is not text with a number from 1 to 100",

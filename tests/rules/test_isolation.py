@@ -110,6 +110,36 @@ def test_privileged_containers(manifest: Any, refused: bool) -> None:
         ("ConfigMap", {"data": {"A": "all"}}, []),
         ("ConfigMap", {}, []),
         ("Secret", {"data": {"NVIDIA_VISIBLE_DEVICES": "YWxs"}}, ["data[NVIDIA_VISIBLE_DEVICES]"]),
+        ("Secret", {"data": {"NVIDIA_VISIBLE_DEVICES": "bm9uZQ=="}}, []),
+        ("Secret", {"data": {"NVIDIA_VISIBLE_DEVICES": "dm9\r\npZA=="}}, []),
+        ("Secret", {"data": {"NVIDIA_VISIBLE_DEVICES": "none"}}, ["data[NVIDIA_VISIBLE_DEVICES]"]),
+        ("Secret", {"data": {"NVIDIA_VISIBLE_DEVICES": "no!ne"}}, ["data[NVIDIA_VISIBLE_DEVICES]"]),
+        ("Secret", {"data": {"NVIDIA_VISIBLE_DEVICES": 7}}, ["data[NVIDIA_VISIBLE_DEVICES]"]),
+        ("Secret", {"data": {"NVIDIA_VISIBLE_DEVICES": UNKNOWN}}, []),
+        ("Secret", {"data": {"A": "YWxs"}}, []),
+        ("Secret", {"data": {"NVIDIA_VISIBLE_DEVICES": "YWxs"}, "stringData": UNKNOWN}, []),
+        (
+            "Secret",
+            {
+                "data": {"NVIDIA_VISIBLE_DEVICES": "YWxs"},
+                "stringData": {"NVIDIA_VISIBLE_DEVICES": "none"},
+            },
+            [],
+        ),
+        (
+            "Secret",
+            {
+                "data": {"NVIDIA_VISIBLE_DEVICES": "bm9uZQ=="},
+                "stringData": {"NVIDIA_VISIBLE_DEVICES": "all"},
+            },
+            ["stringData[NVIDIA_VISIBLE_DEVICES]"],
+        ),
+        (
+            "ConfigMap",
+            {"data": {"NVIDIA_VISIBLE_DEVICES": "bm9uZQ=="}},
+            ["data[NVIDIA_VISIBLE_DEVICES]"],
+        ),
+        ("ConfigMap", {"stringData": {"NVIDIA_VISIBLE_DEVICES": "all"}}, []),
         (
             "Secret",
             {"stringData": {"NVIDIA_VISIBLE_DEVICES": "0"}},
@@ -213,6 +243,14 @@ def test_without_gpu_pools_no_selector_is_wrong() -> None:
 
 
 ANY = {"operator": "Exists"}
+
+
+def owned(*owners: Any) -> dict[str, Any]:
+    made = pod(container(), tolerations=[ANY])
+    made["metadata"]["ownerReferences"] = list(owners)
+    return made
+
+
 KEPT: list[tuple[str, Any, list[str]]] = [
     ("no toleration", pod(container(), tolerations=[]), []),
     ("of the taint", pod(container(), tolerations=[TOLERATION]), ["spec.tolerations[0]"]),
@@ -234,6 +272,12 @@ KEPT: list[tuple[str, Any, list[str]]] = [
     ("in an unknown namespace", pod(container(), tolerations=[ANY], namespace=UNKNOWN), []),
     ("a DaemonSet", workload("DaemonSet", container(), pod_spec={"tolerations": [ANY]}), []),
     ("a Deployment", workload("Deployment", container(), pod_spec={"tolerations": [ANY]}), ["spec.template.spec.tolerations[0]"]),
+    ("a DaemonSet's pod", owned({"kind": "DaemonSet", "controller": True}), []),
+    ("one that a DaemonSet owns too", owned({"kind": "Job", "controller": True}, {"kind": "DaemonSet"}), ["spec.tolerations[0]"]),
+    ("a Job's pod", owned({"kind": "Job", "controller": True}), ["spec.tolerations[0]"]),
+    ("of unknown owner", owned(UNKNOWN), []),
+    ("of an owner unknown in part", owned({"kind": UNKNOWN, "controller": True}), []),
+    ("of owners that are none", owned("DaemonSet", 7), ["spec.tolerations[0]"]),
 ]  # fmt: skip
 
 
