@@ -1,9 +1,13 @@
 """A mutation run over `policies/rules`: does some test fail when a rule is changed?
 
-`python -m tests.rules.mutate [--every N]`. mutmut makes the mutants, all of them in one copy of the
-sources with a switch; here each gets a forked process that already holds the tests. The tests are
-those by tables: each case builds a manifest and asks the rules, without engine and API server.
-Functions with a decorator (those that remember results) are not mutated by mutmut.
+`python -m tests.rules.mutate [--every N] [--module NAME]`. mutmut makes the mutants, all of them in
+one copy of the sources with a switch; here each gets a forked process that already holds the tests,
+and runs those that call the changed function. The tests are those by tables: each case builds a
+manifest and asks the rules, without engine and API server. Functions with a decorator (those that
+remember results) are not mutated by mutmut.
+
+Results are stored by module, so that runs of some (`--module`, `--minutes`) add up to one of all.
+Survivors that change nothing anybody could see are listed with the reason in `equivalent.json`.
 """
 
 from __future__ import annotations
@@ -16,10 +20,12 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
+from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
 
@@ -30,19 +36,8 @@ TESTS = (
     *("test_capacity", "test_isolation", "test_stack_rules", "test_inputs", "test_workloads"),
     *("test_rules", "test_quantity"),
 )
-FIRST = {
-    "capacity": "test_capacity", "replicas": "test_capacity", "pod_request": "test_capacity",
-    "isolation": "test_isolation", "tolerations": "test_isolation", "pools": "test_isolation",
-    "sharing": "test_isolation", "embedded": "test_isolation", "host_paths": "test_isolation",
-    "nodes": "test_stack_rules", "namespace_quota": "test_stack_rules",
-    "device_plugins": "test_stack_rules", "helm": "test_inputs", "helm_values": "test_inputs",
-    "remote_commands": "test_inputs", "secret": "test_inputs", "exemptions": "test_inputs",
-    "workloads": "test_workloads", "naming": "test_workloads", "resource_names": "test_workloads",
-    "quantity": "test_quantity",
-}  # fmt: skip
-"""The tests to begin with, by the module that was changed: most mutants end there."""
 LIMIT = 20
-"""Seconds for all tests on one mutant; a mutant that never ends is found too."""
+"""Seconds of processor time for all tests on one mutant; one that never ends is found too."""
 MOST = 0.05
 """The share of mutants that may survive."""
 SETTINGS = """
@@ -53,6 +48,8 @@ use_git_change_detection = false
 [tool.pytest.ini_options]
 pythonpath = ["."]
 """
+EQUIVALENT = Path(__file__).with_name("equivalent.json")
+"""Reasons by mutant, for those that no test could notice."""
 GENERATE = "from mutmut.__main__ import create_mutants; create_mutants(2)"
 
 
@@ -91,17 +88,18 @@ def _run(folder: Path, *arguments: str, lines: str = "") -> str:
     return done.stdout
 
 
-def run(every: int, processes: int) -> dict[str, Any]:
-    """Judge each `every`-th mutant."""
+def run(every: int, processes: int, minutes: float, modules: list[str]) -> dict[str, Any]:
+    """Judge each `every`-th mutant; by module, the largest first, those that were finished."""
     with tempfile.TemporaryDirectory(prefix="mutants-") as temporary:
         folder = Path(temporary)
-        names = prepare(folder)[::every]
+        names = [n for n in prepare(folder) if not modules or _module(n) in modules][::every]
+        sizes = Counter(map(_module, names))
+        names.sort(key=lambda name: (-sizes[_module(name)], _module(name)))
         parts = [names[start::processes] for start in range(processes)]
+        judge = ("-m", "tests.rules.mutate", "--judge", f"--minutes={minutes}")
 
         def judged(part: list[str]) -> str:
-            return _run(
-                folder / "mutants", "-m", "tests.rules.mutate", "--judge", lines="\n".join(part)
-            )
+            return _run(folder / "mutants", *judge, lines="\n".join(part))
 
         with ThreadPoolExecutor(processes) as pool:
             outputs = list(pool.map(judged, parts))
@@ -109,28 +107,56 @@ def run(every: int, processes: int) -> dict[str, Any]:
         line.split(" ")[1:] for output in outputs for line in output.splitlines()
         if line.startswith("verdict ")
     )  # fmt: skip
-    survived = sorted(name for name, verdict in verdicts.items() if verdict == "survived")
+    found: dict[str, dict[str, Any]] = {}
+    for name, verdict in sorted(verdicts.items()):
+        each = found.setdefault(_module(name), {"mutants": 0, "every": every, "survived": []})
+        each["mutants"] += 1
+        if verdict == "survived":
+            each["survived"].append(name)
+    return {module: each for module, each in found.items() if each["mutants"] == sizes[module]}
+
+
+def _module(name: str) -> str:
+    return name.split(".")[2]
+
+
+def document(modules: dict[str, Any]) -> dict[str, Any]:
+    """All that is known of all modules; survivors apart that are explained."""
+    reasons = json.loads(EQUIVALENT.read_text())
+    survived = [name for each in modules.values() for name in each["survived"]]
+    mutants = sum(each["mutants"] for each in modules.values())
+    whole = {name for name, each in modules.items() if each["every"] == 1}
     return {
-        "mutants": len(verdicts),
-        "killed": len(verdicts) - len(survived),
-        "every": every,
-        "survived": survived,
+        "mutants": mutants,
+        "killed": mutants - len(survived),
+        "explained": {name: reasons[name] for name in survived if name in reasons},
+        "unexplained": [name for name in survived if name not in reasons],
+        "stale": [n for n in reasons if _module(n) in whole and n not in survived],
+        "modules": modules,
     }
 
 
 class Judge:
     """A pytest plugin that runs the collected tests once for each mutant, in a fork each."""
 
-    def __init__(self, names: list[str]) -> None:
+    def __init__(self, names: list[str], minutes: float) -> None:
         self.names = names
+        self.end = time.monotonic() + 60 * minutes
 
     def pytest_collection_finish(self, session: pytest.Session) -> None:
         cases = [item for item in session.items if _alone(item)]
+        callers: dict[str, list[pytest.Item]] = {}
         for item in cases:  # unchanged they pass, and what they import is there
-            _call(item)
+            for function in _called(item):
+                callers.setdefault(function, []).append(item)
         for name in self.names:
-            _begin_with(FIRST.get(name.split(".")[2], ""), cases)
-            sys.stdout.write(f"verdict {name} {_verdict(name, cases)}\n")
+            if time.monotonic() > self.end:
+                break
+            here = callers.get(name.rpartition("__mutmut_")[0], [])
+            killer = _killer(name, here)
+            if killer is not None:  # it will end the next mutants of this function, too
+                here.insert(0, here.pop(killer))
+            sys.stdout.write(f"verdict {name} {'survived' if killer is None else 'killed'}\n")
             sys.stdout.flush()
         session.items.clear()
 
@@ -149,54 +175,88 @@ def _call(item: Any) -> None:
     item.obj(**_parameters(item))
 
 
-def _begin_with(first: str, cases: list[pytest.Item]) -> None:
-    cases.sort(key=lambda item: (item.path.stem != first, "reference_page" not in item.name))
-
-
-def _verdict(name: str, cases: list[pytest.Item]) -> str:
-    child = os.fork()
-    if child == 0:
-        os._exit(_fails(name, cases))
-    _, status = os.waitpid(child, 0)
-    return "survived" if status == 0 else "killed"
-
-
-def _fails(name: str, cases: list[pytest.Item]) -> int:
+def _called(item: pytest.Item) -> set[str]:
+    """The functions that a test calls."""
     from mutmut.mutation.trampoline import set_mutant_under_test
+    from mutmut.state import state
 
-    signal.alarm(LIMIT)
-    with open(os.devnull, "w") as null:
-        os.dup2(null.fileno(), 1)
-        os.dup2(null.fileno(), 2)
+    state()._stats.clear()
+    _forget()
+    set_mutant_under_test("stats")
+    _call(item)
+    return set(state()._stats)
+
+
+def _forget() -> None:
+    """Empty what remembers results."""
     for module in [each for key, each in sys.modules.items() if key.startswith("policies")]:
         for value in list(vars(module).values()):
             if hasattr(value, "cache_clear"):
                 value.cache_clear()
+
+
+def _killer(name: str, cases: list[pytest.Item]) -> int | None:
+    """The first test that fails with a mutant; `None` where none does."""
+    reader, writer = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.close(reader)
+        _try(name, cases, writer)
+    os.close(writer)
+    with open(reader, "rb") as pipe:
+        begun = len(pipe.read())  # a byte for each test
+    _, status = os.waitpid(child, 0)
+    return None if status == 0 else max(begun - 1, 0)
+
+
+def _try(name: str, cases: list[pytest.Item], writer: int) -> NoReturn:
+    """Run the tests in this process, which ends: with 0 where all of them pass."""
+    from mutmut.mutation.trampoline import set_mutant_under_test
+
+    signal.setitimer(signal.ITIMER_PROF, LIMIT)
+    with open(os.devnull, "w") as null:
+        os.dup2(null.fileno(), 1)
+        os.dup2(null.fileno(), 2)
+    _forget()
     set_mutant_under_test(name)
     for item in cases:
+        os.write(writer, b".")
         try:
             _call(item)
         except BaseException:  # whatever it raises, the change was seen
-            return 1
-    return 0
+            os._exit(1)
+    os._exit(0)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--every", type=int, default=1)
     parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
+    parser.add_argument("--module", action="append", default=[], dest="modules")
     parser.add_argument("--judge", action="store_true", help="names of mutants come as lines")
+    parser.add_argument("--minutes", type=float, default=240, help="unfinished modules are left")
     arguments = parser.parse_args()
+    minutes = arguments.minutes
     if arguments.judge:
         names = [line.strip() for line in islice(sys.stdin, None) if line.strip()]
         files = [f"tests/rules/{name}.py" for name in TESTS]
-        code = pytest.main(["-q", "-p", "no:cacheprovider", *files], plugins=[Judge(names)])
+        code = pytest.main(
+            ["-q", "-p", "no:cacheprovider", *files], plugins=[Judge(names, minutes)]
+        )
         sys.exit(0 if code in (0, 5) else 1)
-    found = run(arguments.every, arguments.processes)
+    known = results.load("mutation") or {} if arguments.modules else {}
+    known = known.get("modules", {})
+    known |= run(arguments.every, arguments.processes, minutes, arguments.modules)
+    found = document(dict(sorted(known.items())))
     results.store("mutation", found)
-    sys.stdout.write("".join(f"survived: {name}\n" for name in found["survived"]))
+    for what in ("unexplained", "stale"):
+        sys.stdout.write("".join(f"{what}: {name}\n" for name in found[what]))
+    for name, each in found["modules"].items():
+        dead = each["mutants"] - len(each["survived"])
+        sys.stdout.write(f"{name}: {dead} of {each['mutants']}\n")
     sys.stdout.write(f"{found['killed']} of {found['mutants']} mutants killed\n")
-    sys.exit(1 if len(found["survived"]) >= MOST * found["mutants"] else 0)
+    few = found["mutants"] - found["killed"] < MOST * found["mutants"]
+    sys.exit(0 if few and not found["unexplained"] and not found["stale"] else 1)
 
 
 if __name__ == "__main__":
