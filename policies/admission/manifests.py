@@ -11,6 +11,7 @@ from policies.admission import (
     exemptions,
     isolation,
     namespaces,
+    ordinary,
     parameters,
     placement,
     workloads,
@@ -108,12 +109,15 @@ def _policy(
             }
         ],
     }
-    if shape.changed:
+    conditions = {
+        "what-rules-read-changed": f'request.operation == "CREATE" || {shape.changed}'
+        if shape.changed
+        else "",
+        "may-break-a-rule": ordinary.condition(places) if shape.ordinary else "",
+    }
+    if any(conditions.values()):
         spec["matchConditions"] = [
-            {
-                "name": "what-rules-read-changed",
-                "expression": f'request.operation == "CREATE" || {shape.changed}',
-            }
+            {"name": name, "expression": cel} for name, cel in conditions.items() if cel
         ]
     return {
         "apiVersion": f"{_GROUP}/v1",

@@ -14,6 +14,7 @@ from policies.rules.pools import gpu_pools, hard_taints
 from policies.rules.resource_names import GPU, GPU_SHARED, KNOWN, is_extended
 
 NAMESPACE: Final = "kube-system"
+_MOST: Final = 16  # of whole GPUs in one container that need no second look
 _BLOCK_MIB: Final = 256  # tkestack gpu-manager pkg/types/types.go MemoryBlockSize
 
 
@@ -65,6 +66,7 @@ def data(context: Context) -> dict[str, str]:
         "maxGpusPerPod": context.max_gpus_per_pod,
     }
     found |= {key: str(value) for key, value in optional.items() if value is not None}
+    found |= _ordinary(pools, context)
     if plugin := context.plugin:
         shared = plugin.sharing is not Sharing.NONE
         found["notAdvertised"] = GPU if shared and plugin.renamed else GPU_SHARED
@@ -74,6 +76,22 @@ def data(context: Context) -> dict[str, str]:
     for pool in pools:
         found |= _pool(pool, context)
     return found
+
+
+def _ordinary(pools: tuple[Pool, ...], context: Context) -> dict[str, str]:
+    """The resource of pods that need no second look, and the numbers that nodes and caps allow."""
+    plugin, platform = context.plugin, context.platform
+    plain = platform in (None, "device-plugin", "gpu-operator") and (
+        plugin is None or plugin.sharing is Sharing.NONE
+    )
+    sizes = [size for pool in pools if (size := per_node(pool, GPU, context)) is not None]
+    caps = [
+        cap for cap in (context.max_gpus_per_container, context.max_gpus_per_pod) if cap is not None
+    ]
+    return {
+        "ordinaryGpu": GPU if plain else "",
+        "ordinaryGpus": ",".join(str(1 + n) for n in range(min([_MOST, *sizes, *caps]))),
+    }
 
 
 def _list(values: frozenset[str] | set[str]) -> str:

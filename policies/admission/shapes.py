@@ -28,7 +28,8 @@ class Shape:
     `name`: ends the policies' names. `rules`: `matchConstraints.resourceRules`. `changed`: CEL
     that is true where an update touches what twins read, so that all other updates of objects from
     before the policy pass; empty where only creations are matched. `variables`: by name, in an
-    order in which each uses earlier ones only. `kinds`: empty where twins of all kinds apply.
+    order in which each uses earlier ones only. `ordinary`: whether those that are in good order at
+    a glance (`policies.admission.ordinary`) are not judged any further.
     """
 
     name: str
@@ -38,6 +39,7 @@ class Shape:
     changed: str = ""
     ephemeral: bool = False
     templates: bool = False
+    ordinary: bool = False
 
     def judges(self, twin: Twin) -> bool:
         """Whether a twin is about these objects."""
@@ -117,6 +119,7 @@ SHAPES: Final = (
         scope=Scope.PODS,
         rules=(_rule("", ("CREATE",), "pods"),),
         variables=_POD,
+        ordinary=True,
     ),
     Shape(
         name="ephemeral-containers",

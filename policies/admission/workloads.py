@@ -23,7 +23,7 @@ def _names(resource: str) -> str:
 
 _MEMORY = f'quantity({_REQUESTS}[?"memory"].orValue({_LIMITS}[?"memory"].orValue("0")))'
 _TAG = "^([^@]*/)?[^@/:]*:"
-_PINNED = (
+PINNED = (
     '(c.image.matches("^[^@]*@sha256:") || '
     rf'(c.image.matches("{_TAG}[\\w][\\w.-]{{0,127}}(@|$)") && '
     f'!c.image.matches("{_TAG}latest(@|$)")))'
@@ -63,7 +63,7 @@ TWINS: Final[Mapping[str, Twin]] = {
     ),
     "GPU051": pods(
         each_container(
-            f'c.?image.orValue("") != "" && !{_PINNED}',
+            f'c.?image.orValue("") != "" && !{PINNED}',
             '"an image without a fixed version"',
             "variables.gpuContainers",
         )

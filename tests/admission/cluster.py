@@ -58,6 +58,14 @@ CONTEXTS: Mapping[str, Context] = {
         resource_names=frozenset({"nvidia.com/gpus", "example.com/npu"}),
         max_gpus_per_container=2,
     ),
+    "whole": Context(
+        pools=(*_POOLS, _OPEN),
+        platform="device-plugin",
+        plugin=Plugin(),
+        runtime_class="",
+        max_gpus_per_container=2,
+        max_gpus_per_pod=3,
+    ),
     "infrastructure": Context(
         pools=_POOLS[:1],
         platform="gpu-operator",

@@ -17,7 +17,8 @@ from policies.admission import NoTwin, twin
 from policies.rules import RULES, evaluate
 
 from .cluster import CONTEXTS, GPU, TWINS, context_name, create
-from .generate import CORE, MEMORY, SHARED, manifests
+from .generate import manifests
+from .generate_specs import CORE, LIMIT_KEY, MEMORY, SHARED, VARIABLE
 
 CASES = 10_000
 RESULTS = Path(__file__).parents[1] / "results"
@@ -115,6 +116,25 @@ def container(limits: dict[str, Any]) -> dict[str, Any]:
     return {"name": "a", "image": "cuda", "resources": {"limits": limits}}
 
 
+def annotated(limit: str) -> dict[str, Any]:
+    made = pod("vcuda", {"containers": [container({})]})
+    made["metadata"]["annotations"] = {LIMIT_KEY: limit}
+    return made
+
+
+def secret(**fields: Any) -> dict[str, Any]:
+    metadata = {"name": "a", "namespace": "plugin"}
+    return {"apiVersion": "v1", "kind": "Secret", "metadata": metadata, **fields}
+
+
+def owned(kind: str, controller: bool) -> dict[str, Any]:
+    made = pod("plugin", {"containers": [container({})], "tolerations": [{"operator": "Exists"}]})
+    version = "apps/v1" if kind == "DaemonSet" else "batch/v1"
+    owner = {"apiVersion": version, "kind": kind, "name": "a", "uid": "0"}
+    made["metadata"]["ownerReferences"] = [{**owner, "controller": controller}]
+    return made
+
+
 DIFFERED = {
     "100 exa cores are a multiple of 100": pod(
         "unknown", {"containers": [container({CORE: "100E"})]}
@@ -131,8 +151,17 @@ DIFFERED = {
         "infrastructure",
         {"containers": [container({GPU: 0})], "overhead": {GPU: 2, "cpu": "100m"}},
     ),
+    "a limit of cores with zeros before it": annotated("0000000050"),
+    "a limit of cores of ten digits": annotated("0000000500"),
+    "no devices, by a Secret in base64": secret(data={VARIABLE: "bm9uZQ=="}),
+    "all devices, by a Secret in base64": secret(data={VARIABLE: "YWxs"}),
+    "what is base64 and looks like no devices": secret(data={VARIABLE: "none"}),
+    "text over base64": secret(data={VARIABLE: "YWxs"}, stringData={VARIABLE: "none"}),
+    "a DaemonSet's pod": owned("DaemonSet", controller=True),
+    "a pod that a DaemonSet does not control": owned("DaemonSet", controller=False),
+    "a Job's pod": owned("Job", controller=True),
 }
-"""Manifests of which a rule and its twin once said different things."""
+"""Manifests of which a rule and its twin once said different things, or might."""
 
 
 @pytest.mark.parametrize("name", DIFFERED)

@@ -7,9 +7,9 @@ import json
 
 import pytest
 
-from policies.admission import Enforcement, NoTwin, Twin, manifests, twin
+from policies.admission import Enforcement, NoTwin, Twin, manifests, ordinary, twin
 from policies.admission.parameters import data
-from policies.rules import RULES, Context, Pool, Severity, Taint
+from policies.rules import RULES, Context, Plugin, Pool, Severity, Sharing, Taint
 
 from .cluster import EVERYTHING, WARN
 
@@ -40,6 +40,39 @@ def test_most_rules_about_objects_are_held_at_admission() -> None:
 def test_rules_that_lack_what_they_need_are_left_out() -> None:
     assert "variables.GPU007" not in text(Context())
     assert "variables.GPU005" in text(Context())
+
+
+def test_each_rule_about_pods_has_its_signs() -> None:
+    pods = [each for each in manifests(EVERYTHING, WARN) if "-pods-" in each["metadata"]["name"]]
+    for policy in pods[::2]:
+        names = [each["name"] for each in policy["spec"].get("matchConditions", [])]
+        assert names == ["may-break-a-rule"], policy["metadata"]["name"]
+
+
+def test_a_rule_without_signs_is_always_judged() -> None:
+    assert ordinary.condition(["GPU004"])
+    assert ordinary.condition(["GPU004", "GPU024"]) == ""
+
+
+@pytest.mark.parametrize(
+    ("context", "wanted"),
+    [
+        (Context(), ("nvidia.com/gpu", 16)),
+        (Context(platform="gpu-manager"), ("", 16)),
+        (Context(platform="dra"), ("", 16)),
+        (Context(plugin=Plugin(sharing=Sharing.MPS)), ("", 16)),
+        (Context(plugin=Plugin(), pools=(Pool("a", 8), Pool("b", 2))), ("nvidia.com/gpu", 2)),
+        (Context(max_gpus_per_pod=3, pools=(Pool("a", 8),)), ("nvidia.com/gpu", 3)),
+        (Context(max_gpus_per_container=4, max_gpus_per_pod=6), ("nvidia.com/gpu", 4)),
+    ],
+)
+def test_pods_need_no_second_look_only_where_gpus_are_whole(
+    context: Context, wanted: tuple[str, int]
+) -> None:
+    found = data(context)
+    numbers = found["ordinaryGpus"].split(",")
+    assert (found["ordinaryGpu"], len(numbers)) == wanted
+    assert numbers == [str(number) for number in range(1, wanted[1] + 1)]
 
 
 def test_a_rule_that_is_off_is_left_out_and_a_lowered_one_only_warns() -> None:
