@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from policies.rules import Context, Pool, Severity, Taint, evaluate, evaluate_stack
+from policies.rules import Context, Pool, Severity, Taint
+from tests.rules.messages import judge, judge_stack
 
 GPU, SHARED, MIG = "nvidia.com/gpu", "nvidia.com/gpu.shared", "nvidia.com/mig-1g.10gb"
 CORE, MEMORY = "tencent.com/vcuda-core", "tencent.com/vcuda-memory"
@@ -67,17 +68,17 @@ def release(chart: str = "gpu-operator", **fields: Any) -> dict[str, Any]:
 
 def ids(manifest: Any, context: Context = CONTEXT, **options: Any) -> list[str]:
     """The rules that a manifest breaks on its own, without advice on workloads."""
-    found = [violation.rule.id for violation in evaluate(manifest, context, **options)]
+    found = [violation.rule.id for violation in judge(manifest, context, **options)]
     return [rule_id for rule_id in found if rule_id not in PRACTICE]
 
 
 def paths(rule_id: str, manifest: Any, context: Context = CONTEXT) -> list[str]:
     """Where a manifest breaks one rule."""
-    return [each.path for each in evaluate(manifest, context) if each.rule.id == rule_id]
+    return [each.path for each in judge(manifest, context) if each.rule.id == rule_id]
 
 
 def stack_ids(*manifests: Any, context: Context = CONTEXT) -> list[str]:
     """The rules that the manifests break together, each with the name of the object."""
-    found = evaluate_stack(manifests, context)
+    found = judge_stack(manifests, context)
     assert all(violation.severity is not Severity.OFF for violation in found)
     return [f"{violation.rule.id} {violation.subject}" for violation in found]

@@ -30,12 +30,9 @@ from typing import Any, NoReturn
 import pytest
 
 from tests.rules import results
+from tests.rules.messages import TESTS
 
 ROOT = Path(__file__).parents[2]
-TESTS = (
-    *("test_capacity", "test_isolation", "test_stack_rules", "test_inputs", "test_workloads"),
-    *("test_rules", "test_quantity"),
-)
 LIMIT = 20
 """Seconds of processor time for all tests on one mutant; one that never ends is found too."""
 MOST = 0.05
@@ -64,8 +61,9 @@ def prepare(folder: Path) -> list[str]:
     (mutants / "tests" / "rules").mkdir(parents=True)
     (mutants / "pyproject.toml").write_text(SETTINGS)
     (mutants / "tests" / "__init__.py").touch()
-    own = [*(f"{name}.py" for name in TESTS), "cases.py", "mutate.py", "results.py", "__init__.py"]
-    for name in [*own, "quantities.json"]:
+    own = [*(f"{name}.py" for name in TESTS), "cases.py", "messages.py"]
+    own += ["mutate.py", "results.py", "__init__.py"]
+    for name in [*own, "quantities.json", "messages.json"]:
         shutil.copy(ROOT / "tests" / "rules" / name, mutants / "tests" / "rules")
     found: list[str] = []
     for file in sorted(mutants.glob("policies/rules/*.meta")):

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from policies.rules import UNKNOWN, Context, Mig, Plugin, Pool, Sharing, evaluate, evaluate_stack
+from policies.rules import UNKNOWN, Context, Mig, Plugin, Pool, Sharing
 from tests.rules.cases import (
     CONTEXT,
     CORE,
@@ -26,6 +26,7 @@ from tests.rules.cases import (
     stack_ids,
     workload,
 )
+from tests.rules.messages import judge, judge_stack
 
 SLICED = Plugin(sharing=Sharing.TIME_SLICING, replicas=4)
 RENAMED = replace(SLICED, renamed=True)
@@ -61,7 +62,7 @@ def test_the_largest_pool_that_fits_counts() -> None:
     small, large = Pool("t4", 2, (TAINT,)), Pool("h100", 4, (TAINT,))
     (found,) = (
         each
-        for each in evaluate(pod(gpus(5)), Context(pools=(small, large)))
+        for each in judge(pod(gpus(5)), Context(pools=(small, large)))
         if each.rule.id == "GPU007"
     )
     assert (found.found, found.wanted) == (
@@ -199,7 +200,7 @@ def test_what_a_stack_asks_for(manifest: Any, count: int) -> None:
 
 def test_a_stack_that_is_too_large_is_told_once_with_the_sum() -> None:
     parts = [workload("Deployment", gpus(6), name=f"d{index}") for index in range(4)]
-    (found,) = evaluate_stack(parts, CONTEXT)
+    (found,) = judge_stack(parts, CONTEXT)
     assert (found.path, found.found) == (
         "spec.template.spec",
         f"18 {GPU} in the stack, this one included",

@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
-from policies.rules import UNKNOWN, Context, Severity, evaluate
+from policies.rules import UNKNOWN, Context, Severity
 from tests.rules.cases import CONTEXT, container, gpus, ids, paths, pod, release, workload
+from tests.rules.messages import judge
 
 VARIABLE = {"name": "ACCEPT_NVIDIA_VISIBLE_DEVICES_ENVVAR_WHEN_UNPRIVILEGED", "value": "false"}
 MOUNT = {"name": "ACCEPT_NVIDIA_VISIBLE_DEVICES_AS_VOLUME_MOUNTS", "value": "true"}
@@ -223,12 +224,12 @@ COMMANDS: list[tuple[str, dict[str, Any], list[tuple[str, str]]]] = [
     ("fields", "wanted"), [r[1:] for r in COMMANDS], ids=[r[0] for r in COMMANDS]
 )
 def test_commands_on_hosts(fields: dict[str, Any], wanted: list[tuple[str, str]]) -> None:
-    assert [(v.rule.id, v.path) for v in evaluate(command(**fields), CONTEXT)] == wanted
+    assert [(v.rule.id, v.path) for v in judge(command(**fields), CONTEXT)] == wanted
 
 
 def test_a_copy_has_no_undo_and_no_log() -> None:
     copy = command("CopyToRemote", delete=None, stdin=secret("x"))
-    assert evaluate(copy, CONTEXT) == []
+    assert judge(copy, CONTEXT) == []
     assert ids(command("CopyToRemote", connection={"host": "a"})) == ["GPU056"]
 
 
@@ -237,7 +238,7 @@ def test_a_command_of_another_kind_is_not_judged() -> None:
         **command(delete=None, stdin=secret("x"), environment={"K": KEY}),
         "apiVersion": "command/local",
     }
-    assert evaluate(local, CONTEXT) == []
+    assert judge(local, CONTEXT) == []
 
 
 TODAY = date(2026, 6, 15)
@@ -247,7 +248,7 @@ AT = "exempt.gpu-cluster/"
 def exempted(key: str, value: Any, today: date | None = TODAY) -> list[tuple[str, str, str]]:
     manifest = pod(gpus("500m"))
     manifest["metadata"]["annotations"] = {key: value}
-    found = evaluate(manifest, Context(today=today))
+    found = judge(manifest, Context(today=today))
     return [
         (each.rule.id, str(each.severity), each.exemption)
         for each in found
@@ -305,10 +306,10 @@ def test_an_exemption_on_the_template_counts_and_the_objects_own_goes_before() -
     manifest = workload("Deployment", gpus("500m"))
     metadata = {"annotations": {f"{AT}GPU001": "2026-12-31 because"}}
     manifest["spec"]["template"]["metadata"] = metadata
-    found = {v.rule.id: v for v in evaluate(manifest, Context(today=TODAY))}
+    found = {v.rule.id: v for v in judge(manifest, Context(today=TODAY))}
     assert found["GPU001"].severity is Severity.ADVISORY
     manifest["metadata"]["annotations"] = {f"{AT}GPU001": "2026-01-01 over"}
-    found = {v.rule.id: v for v in evaluate(manifest, Context(today=TODAY))}
+    found = {v.rule.id: v for v in judge(manifest, Context(today=TODAY))}
     assert found["GPU001"].severity is Severity.MANDATORY
     assert found["GPU062"].path == f"metadata.annotations[{AT}GPU001]"
 
@@ -322,4 +323,4 @@ def test_a_rule_that_is_off_stays_off_when_exempted() -> None:
     manifest = pod(container())
     manifest["metadata"]["annotations"] = {f"{AT}GPU001": "2026-01-01 over"}
     context = Context(today=TODAY, severities={"GPU062": Severity.OFF})
-    assert evaluate(manifest, context) == []
+    assert judge(manifest, context) == []

@@ -9,7 +9,8 @@ import pytest
 import yaml
 
 from policies import reference
-from policies.rules import RULES, UNKNOWN, Context, Pool, Rule, Severity, Taint, evaluate
+from policies.rules import RULES, UNKNOWN, Context, Pool, Rule, Severity, Taint
+from tests.rules.messages import judge
 
 GPU = "nvidia.com/gpu"
 CORE, MEMORY = "tencent.com/vcuda-core", "tencent.com/vcuda-memory"
@@ -39,7 +40,7 @@ BESIDE = {"GPU032", "GPU048", "GPU049", "GPU050", "GPU051", "GPU060"}
 
 
 def ids(manifest: Any, context: Context = CONTEXT, **options: Any) -> list[str]:
-    found = [violation.rule.id for violation in evaluate(manifest, context, **options)]
+    found = [violation.rule.id for violation in judge(manifest, context, **options)]
     return [rule_id for rule_id in found if rule_id not in BESIDE]
 
 
@@ -191,7 +192,7 @@ def test_the_same_kind_of_another_group_passes_untouched() -> None:
 
 def test_each_item_of_a_list_is_judged_by_its_place() -> None:
     good, bad = pod(container({GPU: 1})), pod(container({GPU: "500m"}))
-    found = evaluate({"apiVersion": "v1", "kind": "List", "items": [good, bad]}, CONTEXT)
+    found = judge({"apiVersion": "v1", "kind": "List", "items": [good, bad]}, CONTEXT)
     (violation,) = (each for each in found if each.rule.id == "GPU001")
     assert violation.path.startswith("items[1].spec.containers[0].")
 
@@ -214,7 +215,7 @@ def test_without_pools_nothing_is_said_about_them() -> None:
 def test_a_rule_can_be_turned_off_and_lowered() -> None:
     manifest = pod(container({GPU: "500m"}, {GPU: 1}))
     context = Context(severities={"GPU001": Severity.OFF, "GPU002": Severity.ADVISORY})
-    found = {v.rule.id: v.severity for v in evaluate(manifest, context)}
+    found = {v.rule.id: v.severity for v in judge(manifest, context)}
     assert "GPU001" not in found
     assert found["GPU002"] is Severity.ADVISORY
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from policies.rules import UNKNOWN, Context, Pool, Taint, evaluate_stack
+from policies.rules import UNKNOWN, Context, Pool, Taint
 from tests.rules.cases import (
     CONTEXT,
     GPU,
@@ -23,6 +23,7 @@ from tests.rules.cases import (
     stack_ids,
     workload,
 )
+from tests.rules.messages import judge_stack
 
 HARD = [{"key": GPU, "value": "present", "effect": "NoSchedule"}]
 PRESENT = {"nvidia.com/gpu.present": "true"}
@@ -93,7 +94,7 @@ def test_the_pools_taints_are_judged_once_for_the_stack() -> None:
         Pool("c", 8),
         replace(POOL, name="d", taints=(own, TAINT)),
     )
-    (found,) = evaluate_stack([], Context(pools=pools))
+    (found,) = judge_stack([], Context(pools=pools))
     assert (found.rule.id, found.subject, found.path) == ("GPU030", "Pool b", "pools[1].taints")
 
 
@@ -133,7 +134,7 @@ def test_a_namespace_with_gpus_has_a_quota(manifests: Any, wanted: list[str]) ->
 
 def test_the_workload_that_needs_the_quota_is_named() -> None:
     first = workload("Deployment", gpus(), name="first", namespace="team-a")
-    (found,) = evaluate_stack([TEAM, first, USER], CONTEXT)
+    (found,) = judge_stack([TEAM, first, USER], CONTEXT)
     assert found.found == "no quota on GPUs beside Deployment first, which asks for some"
 
 
@@ -230,5 +231,5 @@ def test_an_annotation_exempts_from_a_rule_over_the_stack() -> None:
     exempted = resource(
         "Namespace", name="team-a", annotations={"exempt.gpu-cluster/GPU029": "2999-01-01 trial"}
     )
-    (found,) = evaluate_stack([exempted, USER], CONTEXT)
+    (found,) = judge_stack([exempted, USER], CONTEXT)
     assert (found.severity, found.exemption) == ("advisory", "until 2999-01-01: trial")

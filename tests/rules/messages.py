@@ -1,0 +1,63 @@
+"""The messages of all tables of tests, as they are written down in `messages.json`.
+
+`python -m tests.rules.messages` writes the file anew; its difference is what people will read.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from policies.rules import Context, Violation, evaluate, evaluate_stack
+
+FILE = Path(__file__).with_name("messages.json")
+TESTS = (
+    *("test_capacity", "test_isolation", "test_stack_rules", "test_inputs", "test_workloads"),
+    *("test_rules", "test_quantity"),
+)
+"""The tests by tables: each case builds a manifest and asks the rules."""
+
+_written = {rule: frozenset(texts) for rule, texts in json.loads(FILE.read_text()).items()}
+_recorded: dict[str, set[str]] | None = None
+
+
+def judge(manifest: Any, context: Context, **options: Any) -> list[Violation]:
+    """What the rules say of a manifest, of which every message is known."""
+    return _known(evaluate(manifest, context, **options))
+
+
+def judge_stack(manifests: Iterable[Mapping[str, Any]], context: Context) -> list[Violation]:
+    """The same of all manifests of a stack together."""
+    return _known(evaluate_stack(manifests, context))
+
+
+def _known(found: list[Violation]) -> list[Violation]:
+    for each in found:
+        where = f"container {each.container}: {each.path}" if each.container else each.path
+        text = f"{where}: found {each.found}, wanted {each.wanted}. {each.cure}"
+        if _recorded is not None:
+            _recorded.setdefault(each.rule.id, set()).add(text)
+        else:
+            written = _written.get(each.rule.id, frozenset())
+            assert text in written, "a message that messages.json does not have: see its module"
+    return found
+
+
+def main() -> None:
+    global _recorded
+    _recorded = {}
+    code = pytest.main(["-q", *(str(FILE.with_name(f"{name}.py")) for name in TESTS)])
+    if code:
+        raise SystemExit(code)
+    content = {rule: sorted(texts) for rule, texts in sorted(_recorded.items())}
+    FILE.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n")
+
+
+if __name__ == "__main__":
+    from tests.rules import messages
+
+    messages.main()
