@@ -11,7 +11,7 @@ data_root_now() {
 
 existing_part() {
     path=$1
-    while [ ! -d "$root$path" ]; do path=${path%/*}; done
+    while [ ! -d "$root$path/" ]; do path=${path%/*}; done
     printf '%s' "${path:-/}"
 }
 

@@ -137,20 +137,21 @@ def changed_by_undo(found: dict[str, tuple[str, str]]) -> dict[str, tuple[str, s
     }
 
 
-def test_data_move_and_move_back(docker: Running) -> None:
+@pytest.mark.parametrize("place", ["/data/docker", "/data"])
+def test_data_move_and_move_back(docker: Running, place: str) -> None:
     docker.write("/var/lib/docker/precious", "layers\n")
-    wanted = script(docker={"data_root": "/data/docker", "forward": "leave"})
+    wanted = script(docker={"data_root": place, "forward": "leave"})
     done = docker.apply(wanted)
     assert (done.status, done.errors) == (0, "")
-    assert says(docker)["DockerRootDir"] == "/data/docker"
+    assert says(docker)["DockerRootDir"] == place
     assert says(docker)["Driver"] == "overlay2"
-    assert docker.read("/data/docker/precious") == "layers\n"
+    assert docker.read(f"{place}/precious") == "layers\n"
     assert not docker.exists("/var/lib/docker/precious")
     assert docker.apply(wanted).output.splitlines()[-1] == "changed=0"
     assert docker.undo(wanted).status == 0
     assert says(docker)["DockerRootDir"] == "/var/lib/docker"
     assert docker.read("/var/lib/docker/precious") == "layers\n"
-    assert not docker.exists("/data/docker")
+    assert docker.run("ls -A /data").output == ""
     assert json.loads(docker.read(CONFIG)) == EARLIER
 
 
