@@ -1,0 +1,221 @@
+"""By real runs of `up`: a host is drained, rebooted, given back; a container engine is changed.
+
+A boot is simulated: the host's namespaces end and are made again, with another boot id. Nodes are
+played by kwok.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from benchmarks.host_stack import HostStack
+from simulator import hosts as simulated
+from tests.e2e.project import Project, started
+
+from .machine import Declared, Running, differences
+from .test_docker import EARLIER, changed_by_undo, docker, merged, says
+
+pytestmark = pytest.mark.full
+__all__ = ["docker"]  # a fixture
+
+Json = dict[str, Any]
+CORDONED = "unschedulable"
+DROPIN = "/etc/containerd/conf.d/99-nvidia.toml"
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
+    """Four nodes, two of them hosts, which may be rebooted."""
+    made = Project.make(tmp_path_factory.mktemp("reboot"), f"reboot-{os.getpid()}")
+    limits = {"timeoutSeconds": 60, "drainTimeoutSeconds": 60}
+    made.edit(lambda cluster: cluster.update(reboot={"when": "required", **limits}))
+    with started(made):
+        yield made
+
+
+@pytest.fixture(scope="module")
+def hosts(project: Project) -> dict[str, Running]:
+    key, _ = simulated.client_key(project.stack)
+    return {
+        host["name"]: Running(project.stack, Declared(host["name"], host["port"]), key.read_text())
+        for host in project.read()["hosts"]
+    }
+
+
+def boot_id(host: Running) -> str:
+    return host.read("/proc/sys/kernel/random/boot_id").strip()
+
+
+class Watch:
+    """Whether hosts run and their nodes are cordoned, looked at all the time by a thread."""
+
+    def __init__(self, project: Project) -> None:
+        self._project = project
+        self._done = threading.Event()
+        self._thread = threading.Thread(target=self._look)
+        self.down: dict[str, list[bool]] = {"gpu-1": [], "gpu-2": []}
+        """For each sight of a host that was down: whether its node was cordoned then."""
+
+    def _cordoned(self) -> set[str]:
+        items = self._project.request("GET", "nodes")["items"]
+        return {item["metadata"]["name"] for item in items if item["spec"].get(CORDONED)}
+
+    def _look(self) -> None:
+        before = self._cordoned()
+        while not self._done.wait(0.05):
+            down = [h.name for h in simulated.status(self._project.stack) if not h.running]
+            after = self._cordoned()
+            for name in down:
+                self.down[name].append(name in before | after)
+            before = after
+
+    @contextmanager
+    def looking(self) -> Iterator[None]:
+        self._thread.start()
+        try:
+            yield
+        finally:
+            self._done.set()
+            self._thread.join()
+
+
+def workload(project: Project, node: str) -> str:
+    """A Deployment with one pod on that node, Running; gives back the pod's name."""
+    labels = {"app": "moved"}
+    namespace = {"metadata": {"name": "moved"}}
+    project.request("POST", "namespaces", body=namespace)
+    template = {
+        "metadata": {"labels": labels},
+        "spec": {
+            "nodeSelector": {"kubernetes.io/hostname": node},
+            "tolerations": [{"key": "nvidia.com/gpu", "operator": "Exists"}],
+            "containers": [{"name": "c", "image": "sample"}],
+        },
+    }
+    body: Json = {
+        "metadata": {"name": "moved"},
+        "spec": {"selector": {"matchLabels": labels}, "template": template},
+    }
+    project.request("POST", "namespaces/moved/deployments", base="/apis/apps", body=body)
+    return running(project)
+
+
+def running(project: Project, limit: float = 60) -> str:
+    """The name of the workload's running pod."""
+    deadline = time.monotonic() + limit
+    while time.monotonic() < deadline:
+        for pod in project.request("GET", "namespaces/moved/pods")["items"]:
+            if pod["status"]["phase"] == "Running" and not pod["metadata"].get("deletionTimestamp"):
+                return str(pod["metadata"]["name"])
+        time.sleep(0.1)
+    raise AssertionError(f"no running pod after {limit} s")
+
+
+def up(project: Project) -> tuple[str, tuple[int, int, int]]:
+    """`up`: its output, and the figures of its last line."""
+    done = project.command("up")
+    assert done.returncode == 0, done.stdout
+    found = re.search(r"up: (\d+) of (\d+) GPUs validated, (\d+) resources changed", done.stdout)
+    assert found, done.stdout
+    validated, declared, changed = map(int, found.groups())
+    return done.stdout, (validated, declared, changed)
+
+
+def test_up_drains_reboots_and_gives_back_the_host_that_needs_it(
+    project: Project, hosts: dict[str, Running]
+) -> None:
+    hosts["gpu-1"].run("modprobe nouveau")
+    pod = workload(project, "gpu-1")
+    before = {name: boot_id(host) for name, host in hosts.items()}
+    watch = Watch(project)
+    with watch.looking():
+        _, figures = up(project)
+    assert figures[:2] == (32, 32)
+    assert boot_id(hosts["gpu-1"]) != before["gpu-1"]
+    assert boot_id(hosts["gpu-2"]) == before["gpu-2"]
+    assert watch.down["gpu-1"]
+    assert all(watch.down["gpu-1"]), "cordoned as long as it was down"
+    assert watch.down["gpu-2"] == []
+    assert running(project) != pod, "evicted, and made again after the boot"
+    for name in hosts:
+        node = project.request("GET", f"nodes/{name}")
+        assert CORDONED not in node["spec"]
+    assert not hosts["gpu-1"].exists("/sys/module/nouveau")
+    assert hosts["gpu-1"].exists(DROPIN)
+
+    settled = {name: boot_id(host) for name, host in hosts.items()}
+    assert up(project)[1] == (32, 32, 0)
+    assert {name: boot_id(host) for name, host in hosts.items()} == settled
+
+
+def test_a_reboot_that_became_due_shows_in_the_preview_and_up_does_it(
+    project: Project, hosts: dict[str, Running]
+) -> None:
+    before = {name: boot_id(host) for name, host in hosts.items()}
+    hosts["gpu-2"].run("modprobe nouveau")
+    hosts["gpu-2"].write("/run/gpu-cluster/reboot-required", "nouveau is loaded\n")
+    preview = project.pulumi("preview", "--diff")
+    assert preview.returncode == 0, preview.stdout
+    assert "gpu-2: nouveau is loaded" in preview.stdout
+    assert {name: boot_id(host) for name, host in hosts.items()} == before
+    _, figures = up(project)
+    assert figures[:2] == (32, 32)
+    assert boot_id(hosts["gpu-2"]) != before["gpu-2"]
+    assert boot_id(hosts["gpu-1"]) == before["gpu-1"]
+    assert CORDONED not in project.request("GET", "nodes/gpu-2")["spec"]
+    assert up(project)[1] == (32, 32, 0)
+
+
+def test_destroy_after_reboots_leaves_nothing_on_the_hosts(
+    project: Project, hosts: dict[str, Running]
+) -> None:
+    done = project.command("destroy")
+    assert done.returncode == 0, done.stdout
+    for host in hosts.values():
+        assert not host.exists("/var/lib/gpu-cluster")
+        assert not host.exists(DROPIN)
+        assert not host.exists("/etc/modprobe.d/gpu-cluster-blacklist.conf")
+
+
+def test_up_changes_the_container_engine_and_changes_it_back(
+    docker: Running, tmp_path: Path
+) -> None:
+    before = docker.tree()
+    key, _ = simulated.client_key(docker.cluster)
+    stack = HostStack.make(tmp_path / "stack", "engine", [docker.declared], key)
+    plain = stack.read()
+    engines: dict[str, Json] = {
+        "containerd": {"engine": "containerd"},
+        "docker": {
+            "engine": "docker",
+            "systemdCgroup": False,
+            "docker": {"storageDriver": "leave", "members": ["alice"]},
+        },
+    }
+
+    def containerd_has_nvidia() -> bool:
+        return "containerd.runtimes.nvidia]" in docker.run("containerd config dump").output
+
+    for engine in ("containerd", "docker", "containerd"):
+        stack.write({**plain, "runtime": engines[engine]})
+        if stack.checkpoint().count("hosts-gpu-1"):
+            preview = stack.run("preview", "--diff")
+            assert "replace" in preview.stdout
+        stack.timed("up", "--yes", "--skip-preview")
+        assert docker.exists(DROPIN) is containerd_has_nvidia() is (engine == "containerd")
+        assert ("nvidia" in merged(docker)["runtimes"]) is (engine == "docker")
+        assert says(docker)["DefaultRuntime"] == ("nvidia" if engine == "docker" else "runc")
+        assert ("docker" in docker.run("id -nG alice").output.split()) is (engine == "docker")
+        assert merged(docker)["log-opts"] == EARLIER["log-opts"]
+        stack.timed("up", "--yes", "--skip-preview", "--expect-no-changes")
+    stack.timed("destroy", "--yes", "--skip-preview")
+    assert changed_by_undo(differences(before, docker.tree())) == {}

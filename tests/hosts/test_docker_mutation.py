@@ -1,0 +1,182 @@
+"""The proof of Docker's part can fail: each of its functions is emptied, and its check sees it.
+
+``smi_in_container`` is left out: it needs an image and a GPU.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import json
+import re
+from collections.abc import Callable
+
+import pytest
+
+from components.scripts.render import part
+
+from .machine import Running, differences
+from .test_docker import CONFIG, EARLIER, UNIT, changed_by_undo, docker, merged, pid, says, script
+from .test_runtime_mutation import emptied
+
+pytestmark = pytest.mark.full
+__all__ = ["docker"]  # a fixture
+
+UNIT_FILE = "/etc/systemd/system/docker.service"
+WHOLE = script(
+    docker={"registry_mirrors": ("https://mirror.example.org",), "members": ("alice",)},
+)
+MOVED = script(docker={"data_root": "/data/docker", "forward": "leave"})
+
+
+def merges(host: Running, mutant: Callable[[str], str]) -> bool:
+    """Everything declared is there, what was there too; once; and undo gives all of it back."""
+    text, before, process = mutant(WHOLE), host.tree(), pid(host)
+    if host.apply(text).status != 0:
+        return False
+    found, view, started = merged(host), says(host), pid(host)
+    groups = host.run("id -nG alice").output.split()
+    forward = host.run("iptables -S FORWARD").output
+    again = host.apply(text).output.splitlines()[-1]
+    once = started == pid(host) and started != process  # the storage driver needs a restart
+    undone = host.undo(text)
+    return (
+        found["registry-mirrors"] == [*EARLIER["registry-mirrors"], "https://mirror.example.org"]
+        and found["storage-driver"] == view["Driver"] == "overlay2"
+        and found["log-opts"] == EARLIER["log-opts"]
+        and view["DefaultRuntime"] == "nvidia"
+        and {"kata", "nvidia"} <= view["Runtimes"].keys()
+        and "docker" in groups
+        and forward.startswith("-P FORWARD ACCEPT")
+        and (again, once) == ("changed=0", True)
+        and undone.status == 0
+        and changed_by_undo(differences(before, host.tree())) == {}
+        and "docker" not in host.run("id -nG alice").output.split()
+        and host.run("iptables -S FORWARD").output.startswith("-P FORWARD DROP")
+        and says(host)["DefaultRuntime"] == "runc"
+    )
+
+
+def moves(host: Running, mutant: Callable[[str], str]) -> bool:
+    """The data move with the data root, and move back."""
+    text = mutant(MOVED)
+    host.write("/var/lib/docker/precious", "layers\n")
+    if host.apply(text).status != 0:
+        return False
+    root, old = says(host)["DockerRootDir"], host.exists("/var/lib/docker/precious")
+    there = host.exists("/data/docker/precious")
+    undone = host.undo(text).status
+    return (
+        (root, old, there, undone) == ("/data/docker", False, True, 0)
+        and says(host)["DockerRootDir"] == "/var/lib/docker"
+        and host.exists("/var/lib/docker/precious")
+        and not host.exists("/data/docker")
+    )
+
+
+def refuses(host: Running, mutant: Callable[[str], str]) -> bool:
+    """What can't be is told, all of it, and nothing is touched."""
+    host.run("mkdir -p /small /full; mount -t tmpfs -o size=64k small /small")
+    host.write("/full/a", "")
+    host.run("head -c 200000 /dev/urandom >/var/lib/docker/large")
+    text = host.read(CONFIG)
+    try:
+        for settings, told in (
+            ({"members": ("bob",)}, "no user bob"),
+            ({"data_root": "/full"}, "files in /full"),
+            ({"data_root": "/small/docker"}, "MiB free for /small/docker"),
+        ):
+            refused = host.apply(mutant(script(docker=settings)))
+            if refused.status != 1 or told not in refused.errors or host.read(CONFIG) != text:
+                return False
+        return True
+    finally:
+        host.undo(WHOLE)
+        host.run("umount /small; rm -rf /small /full /var/lib/docker/large")
+
+
+def comes_back(host: Running, mutant: Callable[[str], str]) -> bool:
+    """A daemon that does not start with the new files gets the old ones, and its data."""
+    host.write("/var/lib/docker/precious", "layers\n")
+    host.write(
+        UNIT_FILE, UNIT.replace("dockerd-apart ", "dockerd-apart --data-root=/var/lib/docker ")
+    )
+    text = host.read(CONFIG)
+    try:
+        failed = host.apply(mutant(MOVED))
+        return (
+            failed.status == 1
+            and "so the old one is back" in failed.errors
+            and host.read(CONFIG) == text
+            and host.exists("/var/lib/docker/precious")
+            and not host.exists("/data/docker")
+            and host.run("systemctl is-active docker").output == "active\n"
+        )
+    finally:
+        host.write(UNIT_FILE, UNIT)
+
+
+def judges(host: Running, mutant: Callable[[str], str]) -> bool:
+    """A daemon that starts and passes the new settings over is no success."""
+    host.write("/etc/docker/other.json", "{}")
+    other = "dockerd-apart --config-file=/etc/docker/other.json "
+    host.write(UNIT_FILE, UNIT.replace("dockerd-apart ", other))
+    try:
+        failed = host.apply(mutant(script(docker={"forward": "leave"})))
+        return failed.status == 1 and "docker info shows" in failed.errors
+    finally:
+        host.write(UNIT_FILE, UNIT)
+
+
+CHECKS: dict[str, Callable[[Running, Callable[[str], str]], bool]] = {
+    **dict.fromkeys(
+        (
+            *("make_wanted", "docker_says", "after_start", "forward_policy", "forward_back"),
+            *("leave_group", "engine_off", "original", "normal", "merge_json", "needed_action"),
+            *("changed_keys", "value_of", "data_root_now", "choose_storage"),
+            "existing_part",
+        ),
+        merges,
+    ),
+    **dict.fromkeys(("before_files", "move_data", "settled", "remove_data", "engine_view"), moves),
+    **dict.fromkeys(("require_engine", "check_wanted", "same_device"), refuses),
+    "files_back": comes_back,
+    "judge_applied": judges,
+    "judge_once": judges,
+}
+
+
+def clean(host: Running) -> None:
+    """The host as it was, whatever a mutated script did."""
+    host.undo(WHOLE)
+    host.write(CONFIG, json.dumps(EARLIER))
+    host.run(
+        "systemctl stop docker; rm -rf /var/lib/gpu-cluster /data/* /var/lib/docker/*"
+        " /etc/systemd/system/docker.service.d; gpasswd -d alice docker;"
+        "iptables -P FORWARD DROP; systemctl --no-reload enable docker; systemctl start docker"
+    )
+
+
+def emptied_of(name: str, text: str) -> str:
+    return emptied(text, name)
+
+
+@pytest.mark.parametrize("check", [merges, moves, refuses, comes_back, judges])
+def test_an_emptied_function_of_docker_is_seen(
+    docker: Running, check: Callable[[Running, Callable[[str], str]], bool]
+) -> None:
+    assert check(docker, lambda text: text)
+    for name, held in CHECKS.items():
+        if held is check:
+            clean(docker)
+            with contextlib.suppress(KeyError, ValueError, OSError):
+                assert not check(docker, functools.partial(emptied_of, name)), name
+
+
+def test_every_function_of_docker_has_a_check() -> None:
+    functions = {
+        name
+        for file in ("docker", "docker_config", "docker_data")
+        for name in re.findall(r"^(\w+)\(\) \{", part(file), re.M)
+    }
+    assert functions - {"smi_in_container"} == CHECKS.keys()

@@ -1,0 +1,162 @@
+"""The proof of toolkit and K3s can fail: each function is emptied, and its check sees it."""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Callable
+
+import pytest
+
+from components.scripts.container_engine import runtime
+from components.scripts.render import part
+from config.repository import Repository
+from config.runtime import DefaultRuntime, Engine, Runtime, Toolkit, ToolkitSource
+
+from .machine import Running
+from .test_docker_mutation import emptied_of
+from .test_engines import install
+from .test_toolkit import KEPT, SOURCES, bare, serving
+
+pytestmark = pytest.mark.full
+
+
+def installs(host: Running, url: str, key: str, mutant: Callable[[str], str]) -> bool:
+    """The toolkit is there at its version, from our repository alone, and goes at undo."""
+    source = Repository(url=f"{url}/{{distribution}}/{{architecture}}", key=key)
+    toolkit = Toolkit(
+        source=ToolkitSource.PACKAGE, apt=source, dnf=source, version="1.20.0", remove_packages=True
+    )
+    text = mutant(runtime(Runtime(toolkit=toolkit)))
+    other = "/etc/yum.repos.d/gpu-cluster-nvidia-container-toolkit.repo"
+    try:
+        if host.apply(text).status != 0:
+            return False
+        there = host.run("nvidia-ctk --version").status == 0
+        foreign = host.exists(other)
+        undone = host.undo(text).status
+        return (there, foreign, undone) == (True, False, 0) and not (
+            host.exists(SOURCES["debian"]) or host.run("command -v nvidia-ctk").status == 0
+        )
+    finally:
+        host.undo(runtime())
+        host.run(
+            f"apt-get -y -q purge 'nvidia-container*' 'libnvidia-container*';"
+            f"rm -rf {SOURCES['debian']} {other} /var/lib/gpu-cluster"
+        )
+
+
+def refuses_old(host: Running, mutant: Callable[[str], str]) -> bool:
+    """A toolkit that is too old for drop-in files is told."""
+    host.write("/usr/local/bin/nvidia-ctk", "#!/bin/sh\necho 'NVIDIA CTK version 1.14.3'\n")
+    host.run("chmod 755 /usr/local/bin/nvidia-ctk")
+    try:
+        refused = host.apply(mutant(runtime()))
+        return refused.status == 1 and "nvidia-ctk 1.14.3" in refused.errors
+    finally:
+        host.run("rm /usr/local/bin/nvidia-ctk")
+        host.undo(runtime())
+
+
+INSTALLS = ("check_toolkit", "toolkit_on", "toolkit_off", "toolkit_repository", "name_host")
+
+
+def test_an_emptied_function_of_the_toolkit_is_seen(cluster: str, namespaces: None) -> None:
+    host = bare(cluster, "debian")
+    with serving("debian", at="debian12/amd64") as (url, key):
+        assert installs(host, url, key, lambda text: text)
+        for name in INSTALLS:
+            assert not installs(host, url, key, functools.partial(emptied_of, name)), name
+    host.run(f"cp {KEPT} /usr/bin/nvidia-ctk")
+    assert refuses_old(host, lambda text: text)
+    assert not refuses_old(host, functools.partial(emptied_of, "require_toolkit"))
+    assert {*INSTALLS, "require_toolkit"} == set(
+        re.findall(r"^(\w+)\(\) \{", part("toolkit"), re.M)
+    )
+
+
+BY_CLASS = runtime(Runtime(engine=Engine.K3S, default_runtime=DefaultRuntime.RUNC))
+DEFAULT = runtime(Runtime(engine=Engine.K3S))
+TEMPLATE = "/var/lib/rancher/k3s/agent/etc/containerd/config-v3.toml.tmpl"
+
+
+def refuses_template(host: Running, mutant: Callable[[str], str]) -> bool:
+    """A template that hides the runtimes is told."""
+    host.write(TEMPLATE, "version = 3\n")
+    try:
+        refused = host.apply(mutant(DEFAULT))
+        return refused.status == 1 and "hides the runtimes" in refused.errors
+    finally:
+        host.run(f"rm {TEMPLATE}")
+
+
+def finds_a_later_toolkit(host: Running, mutant: Callable[[str], str]) -> bool:
+    """A toolkit that came after the daemon's start makes it restart."""
+    host.run(
+        "mv /usr/bin/nvidia-container-runtime /usr/bin/hidden; systemctl restart k3s;"
+        "mv /usr/bin/hidden /usr/bin/nvidia-container-runtime"
+    )
+    return host.apply(mutant(BY_CLASS)).output.splitlines() == ["+ k3s restarted", "changed=1"]
+
+
+GENERATED = "/var/lib/rancher/k3s/agent/etc/containerd/config.toml"
+
+
+def brings_default(host: Running, mutant: Callable[[str], str]) -> bool:
+    """The daemon takes the default runtime over at its restart."""
+    done = host.apply(mutant(DEFAULT))
+    return done.status == 0 and "default_runtime_name" in host.read(GENERATED)
+
+
+def drops_default(host: Running, mutant: Callable[[str], str]) -> bool:
+    """The daemon forgets the default runtime when it is no longer declared."""
+    assert host.apply(DEFAULT).status == 0
+    done = host.apply(mutant(BY_CLASS))
+    return done.status == 0 and "default_runtime_name" not in host.read(GENERATED)
+
+
+def judges(host: Running, mutant: Callable[[str], str]) -> bool:
+    """A daemon that passes the file over is no success."""
+    host.run("sed -i 's/^default=.*/default=/' /usr/local/bin/k3s")
+    try:
+        failed = host.apply(mutant(DEFAULT))
+        return failed.status == 1 and "has no nvidia runtime as wanted" in failed.errors
+    finally:
+        install(host, "k3s", "k3s", "k3s")
+
+
+def undoes_without_restart(host: Running, mutant: Callable[[str], str]) -> bool:
+    """Where no file of ours was there, undo leaves the daemon alone."""
+    text = mutant(BY_CLASS)
+    if host.apply(text).status != 0:
+        return False
+    process = host.read("/run/simulated-systemd/k3s.pid")
+    undone = host.undo(text)
+    return undone.status == 0 and process == host.read("/run/simulated-systemd/k3s.pid")
+
+
+K3S: dict[str, Callable[[Running, Callable[[str], str]], bool]] = {
+    "require_engine": refuses_template,
+    "check_wanted": finds_a_later_toolkit,
+    "judge_generated": finds_a_later_toolkit,
+    "make_wanted": brings_default,
+    "needed_action": drops_default,
+    "judge_applied": judges,
+    "engine_view": undoes_without_restart,
+}
+
+
+def test_an_emptied_function_of_k3s_is_seen(host: Running) -> None:
+    install(host, "k3s", "k3s", "k3s")
+
+    def clean() -> None:
+        host.undo(DEFAULT)
+        host.run("rm -rf /var/lib/gpu-cluster /etc/rancher; systemctl restart k3s")
+
+    for name, check in K3S.items():
+        assert check(host, lambda text: text), name
+        clean()
+        assert not check(host, functools.partial(emptied_of, name)), name
+        clean()
+    functions = set(re.findall(r"^(\w+)\(\) \{", part("k3s"), re.M))
+    assert functions - {"smi_in_container"} == K3S.keys()
