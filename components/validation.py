@@ -23,7 +23,15 @@ from .leftovers import clearing
 from .manifest import Manifest
 from .offers import offers
 from .operation import command_line, document, parsed
-from .pools import SLACK, job_name, node_taints, tolerations, validated_pools, validation_document
+from .pools import (
+    SLACK,
+    gpu_pools,
+    job_name,
+    node_taints,
+    tolerations,
+    validated_pools,
+    validation_document,
+)
 from .pull_secret import pull_secret
 
 GATE = "gpu-cluster/pin"
@@ -168,6 +176,7 @@ class Validation(pulumi.ComponentResource):
             cluster.validation.namespace,
         )
         counts: list[pulumi.Output[list[dict[str, Any]]]] = []
+        declared_in = {node: pool.name for pool in gpu_pools(cluster) for node in pool.node_names()}
         for pool in validated_pools(cluster):
             drift = args.drift.get(pool.name)
             needed: list[pulumi.Resource] = [namespace]
@@ -224,7 +233,9 @@ class Validation(pulumi.ComponentResource):
             counts.append(
                 parsed(count.stdout).apply(
                     lambda result: [
-                        {**node, "pool": result["pool"]} for node in result.get("nodes", [])
+                        # A node with GPUs left out is counted in a part of its pool.
+                        {**node, "pool": declared_in.get(node["name"], result["pool"])}
+                        for node in result.get("nodes", [])
                     ]
                 )
             )

@@ -113,6 +113,12 @@ def test_each_node_offers_what_its_own_configuration_says(live: Project) -> None
     assert allocatable(live, "gpu-4") == {"nvidia.com/gpu": "8"}
     output = json.loads(live.pulumi("stack", "output", "--json").stdout)
     assert output["unhealthyDevices"] == {"gpu-3": [3, 5]}
+    assert {node["name"]: node["pool"] for node in output["nodes"]} == {
+        "gpu-1": "sliced",
+        "gpu-2": "mps",
+        "gpu-3": "whole",
+        "gpu-4": "whole",
+    }
     assert changed(live) == 0
     _a_gpu_that_is_left_out_moves_the_plugin_of_its_node_only(live)
     destroyed(live, before)
