@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import pulumi
+import pulumi_command as command
 import yaml
 
 import config
@@ -18,6 +19,7 @@ from .charts import device_plugin as chart
 from .charts.images import NFD_DEFINITIONS
 from .excluded_gpus import daemon_sets
 from .manifest import Manifest
+from .operation import command_line, document
 from .pull_secret import pull_secret
 from .release import definitions, namespace, release
 
@@ -53,16 +55,6 @@ def config_map(plugin: config.DevicePlugin) -> dict[str, Any]:
     }
 
 
-def runtime_class() -> dict[str, Any]:
-    """The RuntimeClass of pods with GPUs where nvidia is not the default runtime."""
-    return {
-        "apiVersion": "node.k8s.io/v1",
-        "kind": "RuntimeClass",
-        "metadata": {"name": chart.RUNTIME_CLASS, "labels": LABELS},
-        "handler": "nvidia",
-    }
-
-
 class DevicePlugin(pulumi.ComponentResource):
     """The release ``nvidia-device-plugin``."""
 
@@ -87,8 +79,17 @@ class DevicePlugin(pulumi.ComponentResource):
             needed.append(definitions(self, f"{name}-definitions", cluster, names))
         values = chart.values(cluster, plugin)
         if "runtimeClassName" in values:
-            options = pulumi.ResourceOptions(parent=self)
-            needed.append(Manifest(f"{name}-runtime-class", runtime_class(), options))
+            needed.append(
+                command.local.Command(
+                    f"{name}-runtime-class",
+                    create=command_line("runtime_class", "own"),
+                    delete=command_line("runtime_class", "remove"),
+                    stdin=document(
+                        {"context": cluster.kubernetes.context, "name": chart.RUNTIME_CLASS}
+                    ),
+                    opts=pulumi.ResourceOptions(parent=self),
+                )
+            )
         release(
             self,
             f"{name}-release",

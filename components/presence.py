@@ -14,7 +14,7 @@ import pulumi_command as command
 import config
 
 from .charts import dra_driver, gpu_manager, gpu_operator
-from .charts.device_plugin import CONFIG_MAP
+from .charts.device_plugin import CONFIG_MAP, RUNTIME_CLASS
 from .operation import command_line, document, repair
 from .pools import gpu_pools
 
@@ -36,6 +36,8 @@ def presence_document(cluster: config.Cluster) -> Json:
         case config.Platform.DEVICE_PLUGIN:
             name, space = "nvidia-device-plugin", cluster.device_plugin.namespace
             objects.append(_object("v1", "ConfigMap", CONFIG_MAP, space))
+            if cluster.runtime.default_runtime is not config.DefaultRuntime.NVIDIA:
+                objects.append(_object("node.k8s.io/v1", "RuntimeClass", RUNTIME_CLASS))
         case config.Platform.GPU_OPERATOR:
             name, space = "gpu-operator", cluster.gpu_operator.namespace
             objects += _definitions(gpu_operator.POLICY_DEFINITIONS)

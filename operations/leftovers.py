@@ -16,6 +16,7 @@ from facts.managers import OWNER
 from facts.presence import decode_release
 from facts.surroundings import ours
 
+from . import runtime_class
 from ._program import main
 
 #: Seconds to wait until a removed Job is gone.
@@ -49,7 +50,8 @@ def same_values(recorded: Any, wanted: Any) -> bool:
 async def release(document: Json) -> Json:
     """Waits until no other platform serves GPUs, and removes a record that nobody knows.
 
-    A record is Helm's, of an unfinished or unknown release with our chart and values.
+    A record is Helm's, of an unfinished or unknown release with our chart and values. The
+    RuntimeClass that the GPU Operator leaves becomes ours, where the release's pods name it.
 
     The objects stay: they carry Helm's ownership marks of the same release, so the install that
     follows takes them over.
@@ -62,6 +64,8 @@ async def release(document: Json) -> Json:
     name, namespace = inputs["name"], inputs["namespace"]
     async with connect(document["context"]) as client:
         await _others_gone(client, name)
+        if runtime_class_name := (inputs.get("values") or {}).get("runtimeClassName"):
+            await runtime_class.settle(client, runtime_class_name)
         records = await client.list(
             f"namespaces/{namespace}/secrets", labelSelector=f"owner=helm,name={name}"
         )

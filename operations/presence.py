@@ -1,7 +1,8 @@
 """Checks that all objects of a platform are there; puts back what is missing.
 
 ``check`` fails with what is missing; ``restore`` first makes the missing objects of the
-release again, from the manifest that Helm recorded, marked as Helm marks its own.
+release again, from the manifest that Helm recorded, marked as Helm marks its own, and the
+RuntimeClass.
 
 Input: ``context``, ``platform``, ``release`` (``name``, ``namespace``) and ``objects`` (those that
 Pulumi makes beside the release).
@@ -14,6 +15,7 @@ import json
 from facts.api import Client, ClusterError, Json, connect
 from facts.presence import Expected, Kinds, lacking
 
+from . import runtime_class
 from ._program import main
 
 
@@ -70,6 +72,9 @@ async def restore(document: Json) -> Json:
         for item in await lacking(client, document):
             if item.body is not None:
                 await _restore(client, kinds, item, document["release"])
+                restored.append(str(item))
+            elif item.kind == "RuntimeClass":
+                await runtime_class.settle(client, item.name)
                 restored.append(str(item))
         result = await _check(client, document)
     return {**result, "restored": sorted(restored)}

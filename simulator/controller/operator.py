@@ -201,9 +201,7 @@ class Operator:
             elif fresh:
                 await self._api.request("PATCH", f"{path}/{name}", body, MERGE)
         if fresh:
-            await self._create(
-                "/apis/node.k8s.io/v1/runtimeclasses", operands.runtime_class(policy)
-            )
+            await self._own(operands.runtime_class(policy))
             for name in self._daemon_sets.keys() - wanted.keys():
                 await self._delete_daemon_set(self._daemon_sets[name])
         self._applied = generation
@@ -215,6 +213,12 @@ class Operator:
         except ApiError as error:
             if error.code != 409:
                 raise
+
+    async def _own(self, body: Json) -> None:
+        """Makes the RuntimeClass, or writes it over one that is there, as the real operator."""
+        path = "/apis/node.k8s.io/v1/runtimeclasses"
+        await self._create(path, body)
+        await self._api.request("PATCH", f"{path}/{body['metadata']['name']}", body, MERGE)
 
     async def _report(self, policy: Json, namespace: str) -> None:
         items = [self._daemon_sets.get(item.name) for item in operands.enabled(policy)]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import threading
 import time
+from typing import Any
 
 import pytest
 
@@ -53,20 +54,82 @@ class Watch:
         self._project.ask(serving)
 
 
-@pytest.mark.parametrize(("old", "new"), PAIRS)
-def test_one_platform_follows_another_and_never_beside_it(
-    project: Project, old: str, new: str
-) -> None:
+def migrate(project: Project, old: str, new: str, **changes: Any) -> None:
+    """From one way to the other, watched; both come up whole."""
     for way in (old, new):
         served(project, way)
-    before = snapshot.cluster(project)
-    project.write(ways.declared(project.stack, old))
+    project.write(ways.declared(project.stack, old, **changes))
     assert figures(project.up())[:2] == (ALL, ALL)
-    project.write(ways.declared(project.stack, new))
+    project.write(ways.declared(project.stack, new, **changes))
     with Watch(project) as watch:
         assert figures(project.up())[:2] == (ALL, ALL)
     assert max(map(len, watch.seen)) == 1, watch.seen
     assert figures(project.up()) == (ALL, ALL, 0)
+
+
+def gone(project: Project, before: dict[str, Any]) -> None:
     done = project.command("destroy")
     assert done.returncode == 0, done.stdout
     assert snapshot.cluster(project) == before
+
+
+@pytest.mark.parametrize(("old", "new"), PAIRS)
+def test_one_platform_follows_another_and_never_beside_it(
+    project: Project, old: str, new: str
+) -> None:
+    before = snapshot.cluster(project)
+    migrate(project, old, new)
+    gone(project, before)
+
+
+def runtime_class(project: Project) -> tuple[str, list[str]]:
+    """Who made the RuntimeClass nvidia, and the kinds of its owners."""
+    found = project.request("GET", "runtimeclasses/nvidia", base="/apis/node.k8s.io")
+    metadata = found["metadata"]
+    owners = [owner["kind"] for owner in metadata.get("ownerReferences", [])]
+    return metadata["labels"]["app.kubernetes.io/managed-by"], owners
+
+
+RUNC = {"runtime": {"defaultRuntime": "runc"}}
+PLUGIN, OPERATOR = "device-plugin", "gpu-operator-preinstalled"
+
+
+@pytest.mark.full
+def test_the_plugin_s_runtime_class_outlives_the_operator_that_made_it(project: Project) -> None:
+    before = snapshot.cluster(project)
+    migrate(project, OPERATOR, PLUGIN, **RUNC)
+    assert runtime_class(project) == ("gpu-cluster", [])
+    project.request("DELETE", "runtimeclasses/nvidia", base="/apis/node.k8s.io")
+    assert figures(project.up())[2] > 0
+    assert runtime_class(project) == ("gpu-cluster", [])
+    assert figures(project.up())[2] == 0
+    gone(project, before)
+
+
+@pytest.mark.full
+def test_the_operator_s_runtime_class_outlives_the_plugin_that_made_it(project: Project) -> None:
+    before = snapshot.cluster(project)
+    migrate(project, PLUGIN, OPERATOR, **RUNC)
+    assert runtime_class(project) == ("gpu-operator", ["ClusterPolicy"])
+    gone(project, before)
+
+
+@pytest.mark.full
+def test_a_runtime_class_of_somebody_else_is_used_and_stays(project: Project) -> None:
+    """As K3s brings one."""
+    base = "/apis/node.k8s.io"
+    theirs = {
+        "apiVersion": "node.k8s.io/v1",
+        "kind": "RuntimeClass",
+        "metadata": {"name": "nvidia", "labels": {"app.kubernetes.io/managed-by": "somebody"}},
+        "handler": "nvidia",
+    }
+    project.request("POST", "runtimeclasses", base=base, body=theirs)
+    try:
+        before = snapshot.cluster(project)
+        project.write(ways.declared(project.stack, PLUGIN, **RUNC))
+        assert figures(project.up())[:2] == (ALL, ALL)
+        assert runtime_class(project) == ("somebody", [])
+        gone(project, before)
+    finally:
+        project.request("DELETE", "runtimeclasses/nvidia", base=base)

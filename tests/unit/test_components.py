@@ -155,8 +155,12 @@ def test_runc_as_default_makes_gpu_pods_name_the_runtime_class(preview: bool) ->
     recorder = build(preview, cluster(runtime={"defaultRuntime": "runc"}))
     (job,) = recorder.of("kubernetes:batch/v1:Job")
     assert job.inputs["spec"]["template"]["spec"]["runtimeClassName"] == "nvidia"
-    (made,) = recorder.of("kubernetes:node.k8s.io/v1:RuntimeClass")
-    assert made.inputs["handler"] == "nvidia"
+    (made,) = [
+        each
+        for each in recorder.of("command:local:Command")
+        if each.inputs["create"] == "sh operations/run.sh runtime_class own"
+    ]
+    assert json.loads(made.inputs["stdin"])["name"] == "nvidia"
 
 
 def test_each_platform_installs_its_own_chart_and_no_other(preview: bool) -> None:

@@ -13,6 +13,7 @@ from facts.api import ClusterError
 from facts.cluster import scheduling_drift, validation_drift
 from facts.nodes import count_devices, gpus, pool_members
 from facts.presence import decode_release
+from operations import runtime_class
 from operations.leftovers import same_values
 from operations.scheduling import taints_wanted
 from operations.validation import shortfall, verdict
@@ -148,3 +149,16 @@ def test_a_release_record_is_read_as_helm_writes_it() -> None:
     packed = base64.b64encode(gzip.compress(json.dumps({"config": {"a": 1}}).encode()))
     secret = {"data": {"release": base64.b64encode(packed).decode()}}
     assert decode_release(secret) == {"config": {"a": 1}}
+
+
+def test_a_runtime_class_is_ours_until_somebody_takes_it_over() -> None:
+    made = runtime_class.manifest("nvidia")
+    assert runtime_class.is_ours(made)
+    assert runtime_class.policy(made) is None
+    owner = {"apiVersion": "nvidia.com/v1", "kind": "ClusterPolicy", "name": "p", "uid": "u"}
+    taken = {**made, "metadata": {**made["metadata"], "ownerReferences": [owner]}}
+    assert not runtime_class.is_ours(taken)
+    assert runtime_class.policy(taken) == owner
+    theirs = {**made, "metadata": {"name": "nvidia"}}
+    assert not runtime_class.is_ours(theirs)
+    assert runtime_class.policy(theirs) is None
