@@ -69,7 +69,7 @@ test-hosts: $(VENV) ## the full proof of host preparation and container runtime
 
 .PHONY: test-platform
 test-platform: $(VENV) ## the full proof of the platforms: make test-platform KUBERNETES=1.33.13
-	@GPU_CLUSTER_KUBERNETES=$(KUBERNETES) venv/bin/python -m pytest -m '' tests/platform
+	@GPU_CLUSTER_KUBERNETES=$(KUBERNETES) venv/bin/python -m pytest -m '' --numprocesses 3 --dist worksteal tests/platform
 
 .PHONY: test-rules
 test-rules: $(VENV) ## the full proof of the rules

@@ -13,9 +13,10 @@ from . import ways
 
 #: Marks of tests that the last line counts, each by its result.
 COUNTED = ("platform", "bad_setting")
-#: Lines that tests leave for the end: figures.
-told: list[str] = []
+#: Property of a test's report: a line with figures, kept for the end.
+TOLD = "told"
 _results: dict[str, dict[str, bool]] = {mark: {} for mark in COUNTED}
+_told: list[str] = []
 
 
 @pytest.fixture(scope="session")
@@ -28,27 +29,34 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
         yield made
 
 
-@pytest.hookimpl(wrapper=True)
-def pytest_runtest_makereport(
-    item: pytest.Item, call: pytest.CallInfo[None]
-) -> Iterator[None] | pytest.TestReport:
-    report: pytest.TestReport = yield  # type: ignore[misc, assignment]
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Marks go as properties: a report's keywords hold the names of folders, too."""
+    for item in items:
+        item.user_properties += [(mark, True) for mark in COUNTED if item.get_closest_marker(mark)]
+
+
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    """Counts results, also those of other processes."""
+    said = dict(report.user_properties)
     for mark in COUNTED:
-        if item.get_closest_marker(mark):
-            passed = _results[mark].get(item.nodeid, True)
+        if mark in said:
+            passed = _results[mark].get(report.nodeid, True)
             # A skipped test shows nothing, so it does not count as shown.
-            _results[mark][item.nodeid] = passed and report.passed
-    return report
+            _results[mark][report.nodeid] = passed and report.passed
+    if report.when == "call" and TOLD in said:
+        _told.append(str(said[TOLD]))
 
 
 @pytest.hookimpl(trylast=True)
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+def pytest_unconfigure(config: pytest.Config) -> None:
     """The last line of `make test-platform`; a slice of the tests says nothing of the whole."""
-    for line in told:
-        terminalreporter.write_line(line)
+    reporter = config.pluginmanager.get_plugin("terminalreporter")
     platforms, settings = (_results[mark] for mark in COUNTED)
-    if platforms:
-        terminalreporter.write_line(
-            f"platform: {sum(platforms.values())} of {len(platforms)} platforms up and gone, "
-            f"{sum(settings.values())} of {len(settings)} bad settings refused"
-        )
+    if reporter is None or not platforms:
+        return
+    for line in _told:
+        reporter.write_line(line)
+    reporter.write_line(
+        f"platform: {sum(platforms.values())} of {len(platforms)} platforms up and gone, "
+        f"{sum(settings.values())} of {len(settings)} bad settings refused"
+    )

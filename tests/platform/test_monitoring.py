@@ -15,8 +15,12 @@ import toolchain
 from components.charts import gpu_manager
 from components.charts.monitoring import COUNTERS, alert_groups, counters, dashboard
 from components.monitoring import MonitoringArgs, objects
+from tests.e2e import snapshot
+from tests.e2e.project import Project
 
 from . import ways
+from .definitions import defined, definition
+from .test_platforms import ALL, figures
 
 Json = dict[str, Any]
 
@@ -215,3 +219,42 @@ def test_counters_are_written_as_the_exporter_reads_them() -> None:
     assert len(lines) == len(COUNTERS)
     assert all(line.count(",") >= 2 for line in lines)
     assert len({line.split(",")[0] for line in lines}) == len(lines)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("way", ["device-plugin", "gpu-manager", "gpu-operator-preinstalled"])
+def test_what_watches_gpus_comes_up_stays_and_goes_without_a_trace(
+    project: Project, way: str
+) -> None:
+    group = "monitoring.coreos.com"
+    kinds = ("ServiceMonitor", "PrometheusRule")
+    before = snapshot.cluster(project)
+    project.write(ways.declared(project.stack, way, monitoring={}))
+    try:
+        # Without the definitions there is nothing of Prometheus; with them the next run adds it.
+        assert figures(project.up())[:2] == (ALL, ALL)
+        with defined(project, *(definition(group, "v1", kind, "Namespaced") for kind in kinds)):
+            assert figures(project.up())[2] > 0
+            assert figures(project.up()) == (ALL, ALL, 0)
+            _watches(project, made(way, group), group)
+            done = project.command("destroy")
+            assert done.returncode == 0, done.stdout
+    finally:
+        project.command("destroy")
+    assert snapshot.cluster(project) == before
+
+
+def _watches(project: Project, expected: dict[str, Json], group: str) -> None:
+    for plural, kind, base in (
+        ("configmaps", "ConfigMap", ""),
+        ("services", "Service", ""),
+        ("daemonsets", "DaemonSet", "/apis/apps"),
+        ("servicemonitors", "ServiceMonitor", f"/apis/{group}"),
+        ("prometheusrules", "PrometheusRule", f"/apis/{group}"),
+    ):
+        items = project.request("GET", f"namespaces/gpu-monitoring/{plural}", base=base)["items"]
+        names = {each["metadata"]["name"] for each in items} - {"kube-root-ca.crt"}
+        wanted = {e["metadata"]["name"] for e in expected.values() if e["kind"] == kind}
+        assert names == wanted
+        if kind == "DaemonSet":
+            assert all(item["status"]["numberReady"] == ways.NODES for item in items)

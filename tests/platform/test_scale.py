@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -12,7 +13,7 @@ from tests.e2e import project as projects
 from tests.e2e.project import Project
 
 from . import ways
-from .conftest import told
+from .conftest import TOLD
 from .test_platforms import figures
 
 Json = dict[str, Any]
@@ -24,7 +25,9 @@ LIMIT = 1500
 
 @pytest.mark.full
 def test_a_thousand_nodes_cost_a_few_resources(
-    project: Project, monkeypatch: pytest.MonkeyPatch
+    project: Project,
+    monkeypatch: pytest.MonkeyPatch,
+    record_property: Callable[[str, object], None],
 ) -> None:
     monkeypatch.setattr(projects, "LIMIT", LIMIT)
     pools = [
@@ -50,9 +53,10 @@ def test_a_thousand_nodes_cost_a_few_resources(
         assert (validated, wanted, changed) == (total, total, 0)
         # A pool costs its labels and taints, a Job and a count; the rest is the same for any size.
         assert len(resources) < 20 + 4 * POOLS
-        told.append(
+        record_property(
+            TOLD,
             f"scale: {POOLS * EACH} simulated nodes in {POOLS} pools: {len(resources)} resources, "
-            f"up {first:.0f} s, the same again {second:.0f} s, state {len(state) / 1024:.0f} KiB"
+            f"up {first:.0f} s, the same again {second:.0f} s, state {len(state) / 1024:.0f} KiB",
         )
     finally:
         done = project.command("destroy")

@@ -15,6 +15,7 @@ from simulator.controller import features as simulated
 from tests.e2e.project import Project
 
 from . import ways
+from .definitions import defined, definition
 from .test_platforms import figures
 
 Json = dict[str, Any]
@@ -173,35 +174,8 @@ def test_a_rule_gives_nodes_what_the_pool_declares_and_takes_it_back() -> None:
     assert simulated.patch(other, [rule]) is None
 
 
-#: Node Feature Discovery's definition, so far as rules need it, and a master that may taint.
-DEFINITION: Json = {
-    "apiVersion": "apiextensions.k8s.io/v1",
-    "kind": "CustomResourceDefinition",
-    "metadata": {"name": "nodefeaturerules.nfd.k8s-sigs.io"},
-    "spec": {
-        "group": "nfd.k8s-sigs.io",
-        "scope": "Cluster",
-        "names": {
-            "kind": "NodeFeatureRule",
-            "listKind": "NodeFeatureRuleList",
-            "plural": "nodefeaturerules",
-            "singular": "nodefeaturerule",
-        },
-        "versions": [
-            {
-                "name": "v1alpha1",
-                "served": True,
-                "storage": True,
-                "schema": {
-                    "openAPIV3Schema": {
-                        "type": "object",
-                        "x-kubernetes-preserve-unknown-fields": True,
-                    }
-                },
-            }
-        ],
-    },
-}
+DEFINITION = definition("nfd.k8s-sigs.io", "v1alpha1", "NodeFeatureRule", "Cluster")
+#: Node Feature Discovery's master, which may taint.
 MASTER: Json = {
     "apiVersion": "apps/v1",
     "kind": "Deployment",
@@ -224,7 +198,7 @@ MASTER: Json = {
 
 @pytest.mark.full
 def test_a_rule_stands_for_a_pool_of_any_size(project: Project) -> None:
-    definitions, apps = "/apis/apiextensions.k8s.io", "/apis/apps"
+    apps = "/apis/apps"
     declared = ways.declared(
         project.stack,
         "device-plugin",
@@ -242,27 +216,25 @@ def test_a_rule_stands_for_a_pool_of_any_size(project: Project) -> None:
     refused = project.command("up")
     assert refused.returncode != 0
     assert "no Node Feature Discovery (nfd.k8s-sigs.io is not served)" in refused.stdout
-    project.request("POST", "customresourcedefinitions", base=definitions, body=DEFINITION)
     project.request("POST", "namespaces/default/deployments", base=apps, body=MASTER)
     try:
-        assert figures(project.up())[:2] == (24, 24)
-        for name in ("any-1", "any-2", "any-3"):
-            labels, taints = look(project)[name]
-            assert labels["nvidia.com/gpu.present"] == "true"
-            assert [taint["key"] for taint in taints] == ["nvidia.com/gpu"]
-        assert figures(project.up())[2] == 0
-        done = project.command("destroy")
-        assert done.returncode == 0, done.stdout
-        deadline = time.monotonic() + 30
-        while time.monotonic() < deadline and look(project)["any-1"][1]:
-            pass
-        labels, taints = look(project)["any-1"]
-        assert "nvidia.com/gpu" not in labels
-        assert taints == []
+        with defined(project, DEFINITION):
+            assert figures(project.up())[:2] == (24, 24)
+            for name in ("any-1", "any-2", "any-3"):
+                labels, taints = look(project)[name]
+                assert labels["nvidia.com/gpu.present"] == "true"
+                assert [taint["key"] for taint in taints] == ["nvidia.com/gpu"]
+            assert figures(project.up())[2] == 0
+            done = project.command("destroy")
+            assert done.returncode == 0, done.stdout
+            deadline = time.monotonic() + 30
+            while time.monotonic() < deadline and look(project)["any-1"][1]:
+                pass
+            labels, taints = look(project)["any-1"]
+            assert "nvidia.com/gpu" not in labels
+            assert taints == []
     finally:
         project.command("destroy")
-        name = DEFINITION["metadata"]["name"]
-        project.request("DELETE", f"customresourcedefinitions/{name}", base=definitions)
         project.request("DELETE", "namespaces/default/deployments/nfd-master", base=apps)
         project.write(ways.declared(project.stack, "device-plugin"))
         assert project.command("start").returncode == 0
