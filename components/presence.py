@@ -15,6 +15,7 @@ import config
 
 from .charts import dra_driver, gpu_manager, gpu_operator
 from .charts.device_plugin import CONFIG_MAP, RUNTIME_CLASS
+from .excluded_gpus import daemon_sets
 from .operation import command_line, document, repair
 from .pools import gpu_pools
 
@@ -36,6 +37,10 @@ def presence_document(cluster: config.Cluster) -> Json:
         case config.Platform.DEVICE_PLUGIN:
             name, space = "nvidia-device-plugin", cluster.device_plugin.namespace
             objects.append(_object("v1", "ConfigMap", CONFIG_MAP, space))
+            objects += [
+                _object("apps/v1", "DaemonSet", item["metadata"]["name"], space)
+                for item in daemon_sets(cluster, {})
+            ]
             if cluster.runtime.default_runtime is not config.DefaultRuntime.NVIDIA:
                 objects.append(_object("node.k8s.io/v1", "RuntimeClass", RUNTIME_CLASS))
         case config.Platform.GPU_OPERATOR:

@@ -88,6 +88,7 @@ async def _others_gone(client: Client, name: str) -> None:
     """Waits for the last pods of another platform: two at once give the same GPU out twice."""
     if name not in SERVERS:
         return
+    await _own_servers_gone(client, name)
     deadline = time.monotonic() + OTHERS_GONE
     while True:
         # Those of a DaemonSet that is not ours run on nodes of its own: the look has judged it.
@@ -115,6 +116,22 @@ async def _others_gone(client: Client, name: str) -> None:
                 "-o yaml`), then run again"
             )
         await asyncio.sleep(0.5)
+
+
+async def _own_servers_gone(client: Client, name: str) -> None:
+    """Removes this program's DaemonSets that serve beside another platform's release.
+
+    Those for nodes on which GPUs are left out: the engine deletes them, too, but only after all
+    that it makes.
+    """
+    others = [each.split("=") for other, each in SERVERS.items() if other != name]
+    for item in await client.list("daemonsets", base="/apis/apps"):
+        metadata, labels = item["metadata"], item["spec"]["template"]["metadata"].get("labels", {})
+        if runtime_class.LABELS.items() <= (metadata.get("labels") or {}).items() and any(
+            labels.get(key) == value for key, value in others
+        ):
+            url = f"namespaces/{metadata['namespace']}/daemonsets/{metadata['name']}"
+            await _delete(client, url, base="/apis/apps")
 
 
 async def job(document: Json) -> Json:

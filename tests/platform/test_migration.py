@@ -23,6 +23,10 @@ PAIRS = [
 ]
 
 
+RUNC = {"runtime": {"defaultRuntime": "runc"}}
+PLUGIN, OPERATOR = "device-plugin", "gpu-operator-preinstalled"
+
+
 class Watch:
     """Looks, as long as a run goes on, at which platforms' pods serve GPUs at the same time."""
 
@@ -67,6 +71,21 @@ def migrate(project: Project, old: str, new: str, **changes: Any) -> None:
     assert figures(project.up()) == (ALL, ALL, 0)
 
 
+@pytest.mark.full
+def test_the_plugin_of_nodes_with_gpus_left_out_gives_way_too(project: Project) -> None:
+    before = snapshot.cluster(project)
+    declared = ways.declared(project.stack, PLUGIN)
+    declared["pools"][0]["unhealthyDevices"] = {"gpu-2": {"index": [3, 5]}}
+    project.write(declared)
+    assert figures(project.up())[:2] == (ALL - 2, ALL - 2)
+    project.write(ways.declared(project.stack, OPERATOR))
+    with Watch(project) as watch:
+        assert figures(project.up())[:2] == (ALL, ALL)
+    assert max(map(len, watch.seen)) == 1, watch.seen
+    assert figures(project.up()) == (ALL, ALL, 0)
+    gone(project, before)
+
+
 def gone(project: Project, before: dict[str, Any]) -> None:
     done = project.command("destroy")
     assert done.returncode == 0, done.stdout
@@ -88,10 +107,6 @@ def runtime_class(project: Project) -> tuple[str, list[str]]:
     metadata = found["metadata"]
     owners = [owner["kind"] for owner in metadata.get("ownerReferences", [])]
     return metadata["labels"]["app.kubernetes.io/managed-by"], owners
-
-
-RUNC = {"runtime": {"defaultRuntime": "runc"}}
-PLUGIN, OPERATOR = "device-plugin", "gpu-operator-preinstalled"
 
 
 @pytest.mark.full
