@@ -61,6 +61,7 @@ def prepare(folder: Path) -> list[str]:
     (mutants / "tests" / "rules").mkdir(parents=True)
     (mutants / "pyproject.toml").write_text(SETTINGS)
     (mutants / "tests" / "__init__.py").touch()
+    shutil.copy(ROOT / "tests" / "conftest.py", mutants / "tests")
     own = [*(f"{name}.py" for name in TESTS), "cases.py", "messages.py"]
     own += ["mutate.py", "results.py", "__init__.py"]
     for name in [*own, "quantities.json", "messages.json"]:

@@ -10,6 +10,7 @@ from typing import Any
 import httpx
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
 
 from policies.rules import Context, evaluate
 from tests.rules import results
@@ -102,7 +103,7 @@ def test_ten_thousand_manifests_agree(api: httpx.Client) -> None:
                 for rule in ENFORCED
             },
         }
-    found["ephemeral"] = ephemeral(api, 300)
+    found["rules"]["GPU011"] = ephemeral(api, 300)
     results.store("api-server", found)
     for rule, counts in found["rules"].items():
         assert min(counts.values()) >= 100, f"{rule}: too few to show anything: {counts}"
@@ -116,13 +117,14 @@ def ephemeral(api: httpx.Client, examples: int) -> dict[str, int]:
     url = "/api/v1/namespaces/default/pods/a/ephemeralcontainers?dryRun=All"
     counts = {"rejected": 0, "accepted": 0}
 
-    @given(resources())
+    @given(resources() | st.just({}), st.integers(0, 10**6))
     @settings(max_examples=examples, deadline=None, derandomize=True, database=None)
-    def agree(asked: dict[str, Any]) -> None:
+    def agree(asked: dict[str, Any], number: int) -> None:
         # An empty list of resources is refused too, and asks for nothing: not the rule's concern.
         listed = {part: dict.fromkeys(names, 1) for part, names in asked.items()}
         given = {part: names for part, names in listed.items() if names}
-        container = {"name": "debug", "image": "a", "resources": given}
+        env = [{"name": "N", "value": str(number)}]
+        container = {"name": "debug", "image": "a", "resources": given, "env": env}
         patch = {"spec": {"ephemeralContainers": [container]}}
         kind = "application/strategic-merge-patch+json"
         said = answer_of(api.patch(url, json=patch, headers={"Content-Type": kind}))

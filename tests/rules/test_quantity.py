@@ -55,6 +55,10 @@ def test_a_number_is_read_as_its_text(number: int) -> None:
     assert parse(number).milli == parse(str(number)).milli == parse(float(number)).milli
 
 
+def test_a_number_that_python_writes_with_an_exponent_is_read_so() -> None:
+    assert parse(1.2e16).api_milli == parse("1.2e+16").api_milli == 0
+
+
 @given(st.text() | st.floats() | st.booleans() | st.lists(st.integers()) | st.none())
 def test_anything_is_a_quantity_or_refused(value: object) -> None:
     with contextlib.suppress(QuantityError):

@@ -202,6 +202,11 @@ def test_a_typed_list_gives_its_kind_to_its_items() -> None:
     assert ids({"apiVersion": "v1", "kind": "PodList", "items": [bad]}) == ["GPU001"]
 
 
+def test_a_list_of_any_kind_gives_nothing_to_its_items() -> None:
+    bad = {"kind": "StatefulSet", "spec": {"template": pod(container({GPU: "500m"}))}}
+    assert ids({"apiVersion": "v1", "kind": "List", "items": [bad]}) == ["GPU001"]
+
+
 def test_a_patch_is_not_blamed_for_what_it_leaves_out() -> None:
     manifest = pod(container({CORE: 50}), tolerations=[])
     assert ids(manifest) == ["GPU004", "GPU006"]

@@ -110,6 +110,7 @@ def test_images(image: str, fixed: bool) -> None:
     wanted = [] if fixed else ["spec.containers[0].image"]
     assert paths("GPU051", pod(gpus(image=image))) == wanted
     assert paths("GPU051", pod(container(image=image))) == []
+    assert paths("GPU051", pod(gpus(0, image=image))) == []
 
 
 def test_no_image_is_not_a_floating_one() -> None:
