@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from .cluster import CONTEXTS, GPU, LABEL
 from .generate_ordinary import ordinary_pods
+from .generate_rare import rare
 from .generate_specs import CORE, MIG, VARIABLE, annotated, specs
 
 Json = dict[str, Any]
@@ -173,7 +174,9 @@ def _namespace(draw: st.DrawFn, guarded: str) -> Json:
 def manifests(draw: st.DrawFn) -> Json:
     """An object of a kind that a rule knows, in the namespace of one of the contexts."""
     namespace = draw(st.sampled_from(list(CONTEXTS)))
-    which = draw(st.integers(0, 31))
+    which = draw(st.integers(0, 39))
+    if which > 31:
+        return draw(rare())
     if which > 27:
         return draw(ordinary_pods(draw(st.sampled_from([namespace, "whole"]))))
     if which < 9:

@@ -1,0 +1,98 @@
+"""Objects that break the rules that hardly any object breaks by chance, or nearly do."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hypothesis import strategies as st
+
+from .cluster import CONTEXTS, GPU, LABEL
+from .generate_specs import CORE, MEMORY, MIG, VARIABLE
+
+Json = dict[str, Any]
+
+_ROOM = 20  # shares of GPUs in the pools of the context "plugin"
+_BLOCKS = (32, 64)  # of memory in one GPU of the pools of the context "vcuda"
+_NAMESPACES = st.sampled_from(list(CONTEXTS))
+
+
+def _metadata(namespace: str) -> Json:
+    return {"name": "a", "namespace": namespace}
+
+
+def _container(limits: Json) -> Json:
+    return {"name": "a", "image": "cuda:13.0", "resources": {"limits": limits}}
+
+
+@st.composite
+def _updates(draw: st.DrawFn) -> Json:
+    """GPU026, GPU039: whether there is room for new pods beside the old ones."""
+    gpus, surge = draw(st.integers(1, 6)), draw(st.integers(0, 3))
+    spec = {"containers": [_container({GPU: gpus})], "tolerations": [{"operator": "Exists"}]}
+    labels = {"app": "a"}
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": _metadata(draw(st.sampled_from(["plugin", "plugin", "vcuda"]))),
+        "spec": {
+            "replicas": max(_ROOM // gpus - draw(st.integers(-1, 3)), 0),
+            "strategy": {"rollingUpdate": {"maxUnavailable": int(surge == 0), "maxSurge": surge}},
+            "selector": {"matchLabels": labels},
+            "template": {"metadata": {"labels": labels}, "spec": spec},
+        },
+    }
+
+
+@st.composite
+def _parts(draw: st.DrawFn) -> Json:
+    """GPU046: whether the memory of a part of a GPU is that of one GPU at most."""
+    blocks = draw(st.sampled_from(_BLOCKS)) + draw(st.integers(-1, 2))
+    limits = {CORE: draw(st.integers(1, 101)), MEMORY: blocks}
+    spec: Json = {"containers": [_container(limits)], "tolerations": [{"operator": "Exists"}]}
+    if draw(st.booleans()):
+        spec["nodeSelector"] = {"gpu": draw(st.sampled_from(["a100", "t4", "v100"]))}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": _metadata("vcuda"), "spec": spec}
+
+
+@st.composite
+def _limits(draw: st.DrawFn) -> Json:
+    """GPU012: limits that hand out GPUs."""
+    names = draw(st.lists(st.sampled_from([GPU, MIG, CORE, "cpu"]), min_size=1, unique=True))
+    given = {name: draw(st.integers(0, 8)) for name in names}
+    kind, field = draw(
+        st.sampled_from(
+            [("Container", "default"), ("Container", "max"), ("Pod", "max"), ("Pod", "min")]
+        )
+    )
+    return {
+        "apiVersion": "v1",
+        "kind": "LimitRange",
+        "metadata": _metadata(draw(_NAMESPACES)),
+        "spec": {"limits": [{"type": kind, field: given}]},
+    }
+
+
+@st.composite
+def _environments(draw: st.DrawFn) -> Json:
+    """GPU035: what brings the variable to containers."""
+    value = draw(st.integers(0, 99).map(lambda n: "none" if n < 10 else str(n)))
+    kind, field = draw(st.sampled_from([("ConfigMap", "data"), ("Secret", "stringData")]))
+    made = {"apiVersion": "v1", "kind": kind, "metadata": _metadata(draw(_NAMESPACES))}
+    return {**made, field: {VARIABLE: value}}
+
+
+@st.composite
+def _namespaces(draw: st.DrawFn) -> Json:
+    """GPU060: the level of Pod Security."""
+    labels = {LABEL: draw(_NAMESPACES), "team": str(draw(st.integers(0, 999)))}
+    level = draw(st.sampled_from(["", "privileged", "baseline", "restricted"]))
+    if level:
+        labels["pod-security.kubernetes.io/enforce"] = level
+    return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "team", "labels": labels}}
+
+
+@st.composite
+def rare(draw: st.DrawFn) -> Json:
+    """One of them; by a number from many, as few alternatives are not drawn equally often."""
+    kinds = (_updates, _updates, _parts, _parts, _limits, _environments, _environments, _namespaces)
+    return draw(kinds[draw(st.integers(0, 2**16 - 1)) % len(kinds)]())
