@@ -71,16 +71,14 @@ def test_every_path_that_a_template_reads_is_known(folder: Path, chart: str) -> 
 
 
 @pytest.mark.parametrize("chart", CHARTS)
-@pytest.mark.parametrize("folder", FOLDERS)
+@pytest.mark.parametrize("folder", [each for each in FOLDERS if each.id == "real"])
 def test_no_path_of_the_table_is_made_up(folder: Path, chart: str) -> None:
-    """Each is in the chart's values, in its templates, or in a subchart."""
+    """Each is in the chart's values, in its templates, or in a subchart: stand-ins have a part."""
     table = value_table.table(chart, version(folder / chart))
     found = set(_paths(values(folder / chart)))
     texts = [path.read_text() for path in (folder / chart).rglob("templates/*")]
     texts += [path.read_text() for path in (folder / chart).rglob("values.yaml")]
     words = set(re.findall(r"[\w-]+", " ".join(texts)))
-    if not (folder / chart / "charts").is_dir():
-        pytest.skip("the stand-ins read a part of the values only")
     made_up = [
         path
         for path in table.values
