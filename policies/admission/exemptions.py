@@ -25,8 +25,9 @@ VARIABLES: Final[Mapping[str, str]] = {
     "!(k in variables.ownAnnotations))"
     f'.map(k, k.substring({len(PREFIX)}) + "=" + variables.annotations[k])',
     # CEL has no clock. The API server has just noted the time of this change in the object.
-    "today": '([string(object.metadata.?creationTimestamp.orValue(""))] + '
-    "object.metadata.?managedFields.orValue([])"
+    # Without types: these are texts, which the type check takes for times.
+    "today": '([string(dyn(object).metadata.?creationTimestamp.orValue(""))] + '
+    "dyn(object).metadata.?managedFields.orValue([])"
     '.map(m, string(m.?time.orValue("")))).max().substring(0, 10)',
     "lifted": f"variables.exemptions.filter(e, {_HOLDS}).map(e, e.substring(0, 6))",
 }

@@ -7,7 +7,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 from .cluster import CONTEXTS, GPU, LABEL
-from .generate_specs import CORE, MEMORY, MIG, VARIABLE
+from .generate_specs import CORE, LIMIT_KEY, MEMORY, MIG, PERCENTAGE, VARIABLE
 
 Json = dict[str, Any]
 
@@ -92,7 +92,58 @@ def _namespaces(draw: st.DrawFn) -> Json:
 
 
 @st.composite
+def _services(draw: st.DrawFn) -> Json:
+    """GPU033: a DaemonSet that serves nodes, with and without those that have GPUs."""
+    path = draw(st.sampled_from(["/opt/cni/bin", "/etc/cni/net.d", "/opt"]))
+    keys = draw(st.lists(st.sampled_from([GPU, "batch", "zone"]), max_size=2, unique=True))
+    spec: Json = {
+        "containers": [_container({"cpu": draw(st.integers(1, 64))})],
+        "tolerations": [{"key": key, "operator": "Exists"} for key in keys],
+        "volumes": [{"name": "cni", "hostPath": {"path": path}}],
+    }
+    labels = {"app": "a"}
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "DaemonSet",
+        "metadata": _metadata(draw(_NAMESPACES)),
+        "spec": {
+            "selector": {"matchLabels": labels},
+            "template": {"metadata": {"labels": labels}, "spec": spec},
+        },
+    }
+
+
+@st.composite
+def _shares(draw: st.DrawFn) -> Json:
+    """GPU025, GPU061: shares of a GPU by annotation and by percentage."""
+    limits = {GPU: 1, PERCENTAGE: draw(st.integers(90, 110))}
+    metadata = _metadata(draw(_NAMESPACES))
+    metadata["annotations"] = {LIMIT_KEY: str(draw(st.integers(90, 110)))}
+    spec = {"containers": [_container(limits)], "tolerations": [{"operator": "Exists"}]}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
+
+
+@st.composite
+def _jobs(draw: st.DrawFn) -> Json:
+    """GPU048: Jobs without an end, or with many tries."""
+    template = {"containers": [_container({GPU: draw(st.integers(0, 2))})]}
+    spec: Json = {
+        "template": {"spec": {**template, "restartPolicy": "Never"}},
+        "backoffLimit": draw(st.integers(5, 14)),
+    }
+    if draw(st.booleans()):
+        spec["activeDeadlineSeconds"] = draw(st.integers(1, 99))
+    metadata = _metadata(draw(_NAMESPACES))
+    return {"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata, "spec": spec}
+
+
+_KINDS = (
+    *(_updates, _updates, _parts, _parts, _limits, _environments, _environments, _namespaces),
+    *(_services, _services, _shares, _jobs),
+)
+
+
+@st.composite
 def rare(draw: st.DrawFn) -> Json:
     """One of them; by a number from many, as few alternatives are not drawn equally often."""
-    kinds = (_updates, _updates, _parts, _parts, _limits, _environments, _environments, _namespaces)
-    return draw(kinds[draw(st.integers(0, 2**16 - 1)) % len(kinds)]())
+    return draw(_KINDS[draw(st.integers(0, 2**16 - 1)) % len(_KINDS)]())
