@@ -17,7 +17,7 @@ from policies.rules import Context, Violation, evaluate, evaluate_stack
 FILE = Path(__file__).with_name("messages.json")
 TESTS = (
     *("test_capacity", "test_isolation", "test_stack_rules", "test_inputs", "test_workloads"),
-    *("test_rules", "test_quantity"),
+    *("test_rules", "test_vcuda", "test_quantity"),
 )
 """The tests by tables: each case builds a manifest and asks the rules."""
 
