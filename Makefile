@@ -65,7 +65,7 @@ test: $(VENV) ## run the whole bounded test suite
 
 .PHONY: test-hosts
 test-hosts: $(VENV) ## the full proof of host preparation and container runtime
-	@venv/bin/python -m pytest -m '' tests/hosts
+	@venv/bin/python -m pytest --numprocesses 2 --dist loadfile -m '' tests/hosts
 
 .PHONY: test-platform
 test-platform: $(VENV) ## the full proof of the platforms: make test-platform KUBERNETES=1.33.13
