@@ -83,6 +83,7 @@ def build(form: Format, packages: Sequence[Package], signature: Signature = "goo
     digest = hashlib.sha256(f"{form} {signature} {BUILDER.read_text()}".encode())
     digest.update(json.dumps([{**part, "files": None} for part in parts]).encode())
     for package in packages:
+        digest.update(_spec(package).encode() if form == "dnf" else b"")
         for path, content in sorted(package.files.items()):
             data = content.read_bytes() if isinstance(content, Path) else content.encode()
             digest.update(f"{package.name} {path} {hashlib.sha256(data).hexdigest()}".encode())
@@ -191,6 +192,8 @@ def _spec(package: Package) -> str:
         "cp -a %{_tree}/. %{buildroot}/",
         "rm -rf %{buildroot}/DEBIAN",
         "%files",
+        # rpm, unlike dpkg, leaves folders that no package owns.
+        *sorted({f"%dir {path.rpartition('/')[0]}" for path in package.files if "/src/" in path}),
         *sorted(package.files),
     ]
     if package.installed:
