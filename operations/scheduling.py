@@ -137,7 +137,8 @@ async def _settle(client: Client, node: Json, document: Json) -> bool:
     settled = (
         managed_by(node, manager)
         and all(found.get("labels", {}).get(key) == value for key, value in labels.items())
-        and not _gone(node, manager, labels)
+        # What another set first, such as the operator, must be ours, too: it may take it back.
+        and _held(node, manager) == set(labels)
         and found.get("annotations", {}).get(RECORD) == metadata.get("annotations", {}).get(RECORD)
     )
     if not settled:
@@ -145,12 +146,12 @@ async def _settle(client: Client, node: Json, document: Json) -> bool:
     return bool(written["changed"]) or not settled
 
 
-def _gone(node: Json, manager: str, labels: dict[str, str]) -> set[str]:
-    """Labels that we hold on the node and no longer want."""
+def _held(node: Json, manager: str) -> set[str]:
+    """Labels that we hold on the node."""
     for entry in node["metadata"].get("managedFields", []):
         if entry["manager"] == manager and entry["operation"] == "Apply":
             held = entry.get("fieldsV1", {}).get("f:metadata", {}).get("f:labels", {})
-            return {key.removeprefix("f:") for key in held if key != "."} - set(labels)
+            return {key.removeprefix("f:") for key in held if key != "."}
     return set()
 
 

@@ -10,7 +10,7 @@ import pytest
 import config
 from components.pools import scheduling_document
 from components.scheduling_classes import features, node_feature_rule, scheduling_objects
-from operations import scheduling
+from operations import operator_labels, scheduling
 from simulator.controller import features as simulated
 from tests.e2e.project import Project
 
@@ -70,6 +70,26 @@ def test_a_node_that_leaves_a_pool_loses_what_we_set_and_only_that(project: Proj
     finally:
         nobody = {"metadata": {"labels": {"somebody/else": None}}}
         project.request("PATCH", "nodes/gpu-2", body=nobody, **merge)
+    assert look(project) == before
+
+
+def test_a_label_that_another_set_first_stays_when_the_other_takes_it_back(
+    project: Project,
+) -> None:
+    """The operator's labels are taken back after it, those that we hold are not."""
+    before = look(project)
+    key = "nvidia.com/gpu.product"
+    merge = {"content_type": "application/merge-patch+json"}
+    run(project, cluster(project.stack, [pool("a100", "gpu-1")]), "apply")
+    theirs = {"metadata": {"labels": {key: "A100"}}}
+    project.request("PATCH", "nodes/gpu-1", body=theirs, **merge)
+    declared = cluster(project.stack, [pool("a100", "gpu-1", labels={key: "A100"})])
+    assert [each["changed"] for each in run(project, declared, "apply")] == [1]
+    assert [each["changed"] for each in run(project, declared, "apply")] == [0]
+    document = {"context": f"gpu-cluster-{project.stack}", "labels": [key], "annotations": []}
+    project.ask(lambda _: operator_labels.remove(document))
+    assert look(project)["gpu-1"][0][key] == "A100"
+    run(project, declared, "release")
     assert look(project) == before
 
 
