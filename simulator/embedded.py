@@ -20,7 +20,8 @@ from toolchain import cache_dir
 
 CONTROLLER = "simulator.controller"
 NOT_READY = "node.kubernetes.io/not-ready"
-READY_SECONDS = 60
+#: Seconds until nodes are Ready: at least, and for each node more.
+READY_SECONDS, EACH_READY = 60, 0.3
 CONTROLLER_SECONDS = 30
 LOCK_SECONDS = 120
 
@@ -211,7 +212,8 @@ async def _settle(plane: ControlPlane, specs: tuple[nodes.NodeSpec, ...]) -> tup
 
 
 async def _wait_ready(client: api.Api, wanted: set[str]) -> None:
-    deadline = time.monotonic() + READY_SECONDS
+    limit = READY_SECONDS + EACH_READY * len(wanted)
+    deadline = time.monotonic() + limit
     while True:
         listed, _ = await client.list("/api/v1/nodes", resourceVersion="0")
         ready = {node["metadata"]["name"] for node in listed if _is_ready(node)}
@@ -220,7 +222,7 @@ async def _wait_ready(client: api.Api, wanted: set[str]) -> None:
         if time.monotonic() > deadline:
             late = sorted(wanted - ready)
             raise SimulatorError(
-                f"nodes {', '.join(late[:10])}: not Ready after {READY_SECONDS} s; wanted: "
+                f"nodes {', '.join(late[:10])}: not Ready after {limit:.0f} s; wanted: "
                 f"{len(wanted)} Ready nodes; cure: see kwok-controller.log of the cluster"
             )
         await asyncio.sleep(0.1 + len(wanted) / 1000)  # a list of 1,000 nodes costs 3 MB

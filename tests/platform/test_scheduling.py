@@ -83,7 +83,8 @@ def test_a_label_that_another_set_first_stays_when_the_other_takes_it_back(
     run(project, cluster(project.stack, [pool("a100", "gpu-1")]), "apply")
     theirs = {"metadata": {"labels": {key: "A100"}}}
     project.request("PATCH", "nodes/gpu-1", body=theirs, **merge)
-    declared = cluster(project.stack, [pool("a100", "gpu-1", labels={key: "A100"})])
+    labels = {"nvidia.com/gpu": "true", key: "A100"}
+    declared = cluster(project.stack, [pool("a100", "gpu-1", labels=labels)])
     assert [each["changed"] for each in run(project, declared, "apply")] == [1]
     assert [each["changed"] for each in run(project, declared, "apply")] == [0]
     document = {"context": f"gpu-cluster-{project.stack}", "labels": [key], "annotations": []}
