@@ -78,7 +78,8 @@ def type_checked(api: httpx.Client, policy: Json) -> list[Json]:
         seen = found.get("status", {}).get("observedGeneration")
         return bool(seen == found["metadata"]["generation"])
 
-    await_true(f"types of {policy['metadata']['name']} checked", checked)
+    # With every variable spelt out for each kind of template it takes a minute and more.
+    await_true(f"types of {policy['metadata']['name']} checked", checked, seconds=300)
     warnings: list[Json] = read(api, policy)["status"]["typeChecking"].get("expressionWarnings", [])
     return warnings
 
