@@ -16,6 +16,7 @@ import httpx
 import yaml
 
 import toolchain
+from simulator.control_plane import with_ports
 
 from .measure import BenchmarkError
 
@@ -54,7 +55,10 @@ def running(name: str, *, controllers: bool = False) -> Iterator[ApiServer]:
         kwokctl = str(tools["kwokctl"].path)
         common = [f"--name={name}-{os.getpid()}", f"--kubeconfig={kubeconfig}"]
         environment = {**os.environ, "KWOK_WORKDIR": temporary, "KWOK_KUBE_VERSION": VERSION}
+        config = Path(temporary, "config.yaml")
+        config.write_text(yaml.safe_dump(with_ports({})))
         arguments = [
+            f"--config={config}",
             f"--etcd-binary={tools['etcd'].path}",
             f"--kube-apiserver-binary={tools['kube-apiserver'].path}",
             f"--kwok-controller-binary={tools['kwok'].path}",
@@ -105,7 +109,7 @@ def make_namespace(client: httpx.Client, name: str, labels: dict[str, str] | Non
             raise BenchmarkError(f"POST {path}: {answer.status_code} {answer.text}")
 
 
-def await_true(what: str, question: Callable[[], bool], seconds: float = 60) -> None:
+def await_true(what: str, question: Callable[[], bool], seconds: float = 240) -> None:
     """Asks until the answer is yes.
 
     Raises:

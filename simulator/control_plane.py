@@ -13,8 +13,10 @@ import subprocess
 import sys
 import time
 import urllib.request
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import yaml
 
@@ -63,6 +65,16 @@ PATCHES = [
         "extraArgs": [{"key": "node-lease-duration-seconds", "value": "0"}],
     },
 ]
+
+
+def with_ports(options: Mapping[str, object]) -> dict[str, Any]:
+    """A configuration of kwokctl: its options, and a free port for each component."""
+    ports = dict(zip(PORTS, free_ports(len(PORTS)), strict=True))
+    return {
+        "apiVersion": "config.kwok.x-k8s.io/v1alpha1",
+        "kind": "KwokctlConfiguration",
+        "options": {**options, **ports},
+    }
 
 
 class SimulatorError(RuntimeError):
@@ -200,12 +212,7 @@ class ControlPlane:
         return False
 
     def _create(self, tools: dict[str, Tool]) -> None:
-        settings = {
-            "apiVersion": "config.kwok.x-k8s.io/v1alpha1",
-            "kind": "KwokctlConfiguration",
-            "options": {**OPTIONS, **dict(zip(PORTS, free_ports(len(PORTS)), strict=True))},
-            "componentsPatches": PATCHES,
-        }
+        settings = {**with_ports(OPTIONS), "componentsPatches": PATCHES}
         documents = [settings, *stages.stages(), *logs.cluster_logs(self.logs)]
         config = self.directory / "kwok.yaml"
         config.write_text(yaml.safe_dump_all(documents, sort_keys=False))
