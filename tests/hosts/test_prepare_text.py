@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import subprocess
 from typing import Any
 
 import pytest
@@ -17,7 +16,7 @@ from config.model import FrozenDict
 from config.packages import BUILD
 from simulator import hosts as simulated
 
-from .test_runtime_text import VALUE
+from .test_runtime_text import VALUE, shown
 
 pytestmark = pytest.mark.full
 
@@ -102,21 +101,11 @@ def script_of(values: dict[str, str]) -> str:
 
 
 def arrived(shell: str, script: str) -> dict[str, list[str]]:
-    """What a real shell holds once it has read the script, with its call taken out."""
-    rest = script.removesuffix('main "$@" </dev/null\n')
-    assert rest != script
+    """The values that a shell holds, by the variable or the list that they are in."""
     show = [f"printf '%s\\0' {name} \"${name}\" '\n'" for name in SHOWN]
     show += [f"shown() {{ printf '%s\\0' {name} \"$@\" '\n'; }}\n{name} shown" for name in ROWS]
-    done = subprocess.run(
-        [shell, "-s"],
-        input=(rest + "\n".join([*show, ""])).encode(),
-        capture_output=True,
-        timeout=20,
-        check=True,
-    )
-    assert done.stderr == b""
     found: dict[str, list[str]] = {}
-    words = done.stdout.decode().split("\0")[:-1]
+    words = shown(shell, script, show)
     # A value may be a line end too, so each record is as long as its kind has words.
     sizes = {**dict.fromkeys(SHOWN, 1), "each_sysctl": 2, "each_driver_location": 1}
     sizes["each_repository"] = 10

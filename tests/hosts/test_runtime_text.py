@@ -57,13 +57,13 @@ def script_of(values: dict[str, str]) -> str:
     return runtime(whole)
 
 
-def arrived(shell: str, script: str) -> list[str]:
-    """What a real shell holds once it has read the script, with its call taken out."""
+def shown(shell: str, script: str, show: list[str]) -> list[str]:
+    """What the lines `show` print, each word with a NUL, in a real shell that has read the script.
+
+    The script's call of itself is taken out.
+    """
     rest = script.removesuffix('main "$@" </dev/null\n')
     assert rest != script
-    names = ("GC_CHECK_IMAGE", "GC_DOCKER_DATA_ROOT", "GC_DOCKER_MIRRORS", "GC_TOOLKIT_PACKAGES")
-    show = [f"printf '%s\\0' \"${name}\"" for name in names]
-    show += ['shown() { [ "$1" = dnf ] || printf \'%s\\0\' "$@"; }', "each_repository shown"]
     done = subprocess.run(
         [shell, "-s"],
         input=(rest + "\n".join([*show, ""])).encode(),
@@ -73,6 +73,14 @@ def arrived(shell: str, script: str) -> list[str]:
     )
     assert done.stderr == b""
     return done.stdout.decode().split("\0")[:-1]
+
+
+def arrived(shell: str, script: str) -> list[str]:
+    """The values that a shell holds."""
+    names = ("GC_CHECK_IMAGE", "GC_DOCKER_DATA_ROOT", "GC_DOCKER_MIRRORS", "GC_TOOLKIT_PACKAGES")
+    show = [f"printf '%s\\0' \"${name}\"" for name in names]
+    show += ['shown() { [ "$1" = dnf ] || printf \'%s\\0\' "$@"; }', "each_repository shown"]
+    return shown(shell, script, show)
 
 
 @pytest.mark.full
