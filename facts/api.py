@@ -82,6 +82,16 @@ class Client:
             raise Refused(code, str(status.get("reason", "")), message) from error
         return json.loads(text) if parse else text
 
+    async def find(self, url: str, *, base: str = "") -> Json | None:
+        """One object; None where there is none of that name, or of that kind."""
+        try:
+            found: Json = await self.request("GET", url, base=base)
+        except Refused as error:
+            if error.code == 404:
+                return None
+            raise
+        return found
+
     async def list(
         self, url: str, *, base: str = "", version: str = "v1", **params: str
     ) -> list[Json]:

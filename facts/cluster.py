@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .api import Client, ClusterError, Json, Refused, connect
+from .api import Client, ClusterError, Json, connect
 from .nodes import CORDONED, gpus, managed_by, pool_members, wanted_of, with_devices
 from .presence import lacking, released
 from .surroundings import surroundings
@@ -63,13 +63,7 @@ def validation_drift(members: list[Json], document: Json, job: Json | None) -> s
 
 async def _job(client: Client, document: Json) -> Json | None:
     url = f"namespaces/{document['namespace']}/jobs/{document['job']}"
-    try:
-        job: Json = await client.request("GET", url, base="/apis/batch")
-    except Refused as error:
-        if error.code == 404:
-            return None
-        raise
-    return job
+    return await client.find(url, base="/apis/batch")
 
 
 async def _missing(client: Client, document: Json) -> str:

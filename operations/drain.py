@@ -18,13 +18,7 @@ PAUSE = 2.0
 
 async def node_of(client: Client, name: str) -> Json | None:
     """The Node object, or None where the host is no node (yet)."""
-    try:
-        node: Json = await client.request("GET", f"nodes/{name}")
-    except Refused as error:
-        if error.code == 404:
-            return None
-        raise
-    return node
+    return await client.find(f"nodes/{name}")
 
 
 def cordoned_by_us(node: Json) -> bool:

@@ -144,7 +144,7 @@ async def job(document: Json) -> Json:
     name, namespace = metadata["name"], metadata["namespace"]
     url = f"namespaces/{namespace}/jobs/{name}"
     async with connect(document["context"]) as client:
-        found = await _get(client, url)
+        found = await client.find(url, base="/apis/batch")
         if found is None:
             return {"removed": []}
         if found["metadata"].get("labels", {}).get("app.kubernetes.io/managed-by") != "gpu-cluster":
@@ -154,7 +154,7 @@ async def job(document: Json) -> Json:
             )
         await _delete(client, url, base="/apis/batch")
         deadline = time.monotonic() + GONE
-        while await _get(client, url) is not None:
+        while await client.find(url, base="/apis/batch") is not None:
             if time.monotonic() > deadline:
                 raise ClusterError(
                     f"job {namespace}/{name}: still there {GONE} s after its removal; "
@@ -162,16 +162,6 @@ async def job(document: Json) -> Json:
                 )
             await asyncio.sleep(0.2)
     return {"removed": [f"job {namespace}/{name}"]}
-
-
-async def _get(client: Client, url: str) -> Json | None:
-    try:
-        found: Json = await client.request("GET", url, base="/apis/batch")
-    except Refused as error:
-        if error.code == 404:
-            return None
-        raise
-    return found
 
 
 async def _delete(client: Client, url: str, base: str = "") -> None:

@@ -50,16 +50,6 @@ def policy(found: Json) -> Json | None:
     return next((owner for owner in owners if owner["kind"] == OPERATOR), None)
 
 
-async def _get(client: Client, url: str, base: str) -> Json | None:
-    try:
-        found: Json = await client.request("GET", url, base=base)
-    except Refused as error:
-        if error.code == 404:
-            return None
-        raise
-    return found
-
-
 async def own(document: Json) -> Json:
     """Makes it where it is missing. ``made``: whether it goes with the stack.
 
@@ -68,7 +58,7 @@ async def own(document: Json) -> Json:
     """
     name = document["name"]
     async with connect(document["context"]) as client:
-        found = await _get(client, f"runtimeclasses/{name}", BASE)
+        found = await client.find(f"runtimeclasses/{name}", base=BASE)
         if found is None:
             await client.request("POST", "runtimeclasses", base=BASE, body=manifest(name))
             return {"made": True}
@@ -90,7 +80,7 @@ async def settle(client: Client, name: str) -> None:
     url = f"runtimeclasses/{name}"
     deadline = time.monotonic() + POLICY_GONE
     while True:
-        found = await _get(client, url, BASE)
+        found = await client.find(url, base=BASE)
         try:
             if found is None:
                 await client.request("POST", "runtimeclasses", base=BASE, body=manifest(name))
@@ -99,7 +89,7 @@ async def settle(client: Client, name: str) -> None:
             if owner is None:
                 return
             group, _, _ = owner["apiVersion"].partition("/")
-            living = await _get(client, f"clusterpolicies/{owner['name']}", f"/apis/{group}")
+            living = await client.find(f"clusterpolicies/{owner['name']}", base=f"/apis/{group}")
             if living is None or living["metadata"]["uid"] != owner["uid"]:
                 version = found["metadata"]["resourceVersion"]
                 body = manifest(name)
@@ -123,7 +113,7 @@ async def remove(document: Json) -> Json:
     name, url = document["name"], f"runtimeclasses/{document['name']}"
     made = json.loads(os.environ.get("PULUMI_COMMAND_STDOUT") or "{}").get("made", False)
     async with connect(document["context"]) as client:
-        found = await _get(client, url, BASE)
+        found = await client.find(url, base=BASE)
         if not made or found is None or not is_ours(found):
             return {"removed": []}
         try:
