@@ -17,7 +17,6 @@ from .dra_driver import DraDriver
 from .driver_installer import DriverInstaller
 from .gpu_manager import GpuManager
 from .gpu_operator import GpuOperator
-from .guardrails import Guardrails, GuardrailsArgs
 from .host_command import HostsArgs
 from .host_preparation import HostPreparation
 from .host_reboot import HostReboot, HostRebootArgs
@@ -110,6 +109,9 @@ class GpuCluster(pulumi.ComponentResource):
             after(),
         )
         if cluster.guardrails is not None:
+            # Its twins of all rules cost the import of every stack, so those with guardrails only.
+            from .guardrails import Guardrails, GuardrailsArgs
+
             guarded = GuardrailsArgs(cluster=cluster, guardrails=cluster.guardrails)
             Guardrails(f"{name}-guardrails", guarded, after())
         before: list[pulumi.Resource] = [runtime, scheduling]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 
 import pytest
 
@@ -17,6 +17,7 @@ COUNTED = ("platform", "bad_setting")
 TOLD = "told"
 _results: dict[str, dict[str, bool]] = {mark: {} for mark in COUNTED}
 _told: list[str] = []
+_failed = pytest.StashKey[bool]()
 
 
 @pytest.fixture(scope="session")
@@ -27,6 +28,24 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
     made.write(ways.declared(stack, "device-plugin"))
     with started(made):
         yield made
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item,
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    report = yield
+    item.stash[_failed] = report.when == "call" and report.failed
+    return report
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_teardown(item: pytest.Item) -> None:
+    """What a failed test left up would spoil the next one."""
+    if item.stash.get(_failed, False):
+        for value in getattr(item, "funcargs", {}).values():
+            if isinstance(value, Project):
+                value.command("destroy")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

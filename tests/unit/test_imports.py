@@ -27,9 +27,9 @@ PROGRAM = (
 
 
 def loaded(*modules: str) -> set[str]:
-    """Every package that a fresh interpreter holds after importing `modules`."""
+    """Every module that a fresh interpreter holds after importing `modules`."""
     program = "import importlib, json, sys\nfor name in sys.argv[1:]: importlib.import_module(name)"
-    ending = "\nprint(json.dumps(sorted({name.split('.')[0] for name in sys.modules})))"
+    ending = "\nprint(json.dumps(sorted(sys.modules)))"
     done = subprocess.run(
         [sys.executable, "-c", program + ending, *modules],
         cwd=ROOT,
