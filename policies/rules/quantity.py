@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import re
+from ctypes import c_int64
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
@@ -17,7 +18,10 @@ _FORM = re.compile(r"([+-]?)([0-9]*)(?:\.([0-9]*))?([eEinumkKMGTP]*[+-]?[0-9]*)"
 _EXPONENT = re.compile(r"[eE]([+-]?[0-9]+)")
 _DECIMAL = {"": 0, "n": -9, "u": -6, "m": -3, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
 _BINARY = {"Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40, "Pi": 50, "Ei": 60}
-_NANO, _MILLI = -9, -3
+_NANO = -9
+_NEVER_BARE = ("Pi", "Ei")  # the other suffixes alone are zero
+# Scales that positiveScaleInt64 brings to milli by one product, which wraps; others overflow to 0.
+_WRAPPED = (-2, -1, 0, 3, 6)
 _INT64_MAX = 2**63 - 1
 _INT64_DIGITS = 18  # maxInt64Factors in math.go
 _EXPONENT_LIMIT = 1_000  # ours: upstream takes any, and spends minutes on a large one
@@ -82,15 +86,20 @@ def _parse(written: str) -> Quantity:
         raise QuantityError(f"{written!r} is not a quantity")
     sign, whole, decimals, suffix = match[1], match[2].lstrip("0"), match[3] or "", match[4]
     base, exponent = _suffix(suffix, written)
-    digits = int(whole + decimals or "0")
-    if _fits_int64(whole or "0", decimals, base, exponent):
-        milli, api_milli = _small(digits, len(decimals), base, exponent)
-    elif match[2] or decimals:
-        milli, api_milli = _large(digits, len(decimals), base, exponent)
-    else:
+    scale = exponent - len(decimals)
+    # ParseQuantity keeps the amount as a 64-bit integer and a power of ten.
+    kept = base == 10 and len(whole or "0") + len(decimals) <= _INT64_DIGITS and scale >= _NANO
+    if not match[2] + decimals and (scale < _NANO or suffix in _NEVER_BARE):
         raise QuantityError(f"{written!r} has no digits")
+    amount = int(whole + decimals or "0") * Fraction(base) ** exponent / 10 ** len(decimals)
+    if base == 2:
+        amount = min(amount, Fraction(_INT64_MAX))
+    milli = math.ceil(amount * 1000)
+    api_milli = _low(milli)
+    if kept and api_milli != milli and scale not in _WRAPPED:
+        api_milli = 0
     if sign == "-":
-        milli, api_milli = -milli, _wrap(-api_milli)
+        milli, api_milli = -milli, _low(-api_milli)
     return Quantity(milli, api_milli, stripped)
 
 
@@ -101,7 +110,7 @@ def _suffix(suffix: str, written: str) -> tuple[int, int]:
     if suffix in _BINARY:
         return 2, _BINARY[suffix]
     match = _EXPONENT.fullmatch(suffix)
-    if match is None or len(match[1]) > _INT64_DIGITS:
+    if match is None:
         raise QuantityError(f"{written!r} has an unknown suffix {suffix!r}")
     exponent = int(match[1])
     if abs(exponent) > _EXPONENT_LIMIT:
@@ -109,35 +118,6 @@ def _suffix(suffix: str, written: str) -> tuple[int, int]:
     return 10, exponent
 
 
-def _fits_int64(whole: str, decimals: str, base: int, exponent: int) -> bool:
-    """Whether ParseQuantity keeps the amount as a 64-bit integer and a power of ten."""
-    length = len(whole) + len(decimals)
-    if base == 10:
-        return length <= _INT64_DIGITS and exponent - len(decimals) >= _NANO
-    if decimals or 15 - len(whole) - int(exponent * 3 / 10) - 1 < 0:
-        return False
-    return int(whole) << exponent <= _INT64_MAX
-
-
-def _small(digits: int, places: int, base: int, exponent: int) -> tuple[int, int]:
-    value, scale = (digits << exponent, 0) if base == 2 else (digits, exponent - places)
-    if scale < _MILLI:
-        value, scale = -(-value // 10 ** (_MILLI - scale)), _MILLI
-    milli = value * 10 ** (scale - _MILLI)
-    if milli <= _INT64_MAX:
-        return milli, milli
-    # On overflow positiveScaleInt64 gives the wrapped product, or 0 where it multiplies in a loop.
-    return milli, _wrap(milli) if scale - _MILLI in (1, 2, 3, 6, 9) else 0
-
-
-def _large(digits: int, places: int, base: int, exponent: int) -> tuple[int, int]:
-    amount = Fraction(digits) * Fraction(base) ** exponent / 10**places
-    if base == 2:
-        amount = min(amount, Fraction(_INT64_MAX))
-    milli = math.ceil(amount * 1000)
-    return milli, _wrap(milli)
-
-
-def _wrap(value: int) -> int:
+def _low(value: int) -> int:
     """`value` as Go's big.Int.Int64 gives it: the low 64 bits, signed."""
-    return (value + 2**63) % 2**64 - 2**63
+    return c_int64(value).value

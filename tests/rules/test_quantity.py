@@ -55,6 +55,38 @@ def test_a_number_is_read_as_its_text(number: int) -> None:
     assert parse(number).milli == parse(str(number)).milli == parse(float(number)).milli
 
 
+@pytest.mark.parametrize(
+    ("value", "written"),
+    [(None, "0"), (8.0, "8"), (200.0, "200"), (2.0**53, "9007199254740992.0"), (0.5, "0.5")],
+)
+def test_a_value_is_shown_as_a_person_would_write_it(value: object, written: str) -> None:
+    quantity = parse(value)
+    assert (str(quantity), quantity.milli) == (written, parse(written).milli)
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        (True, "bool is not a quantity"),
+        (math.inf, "inf is not a quantity"),
+        ("8 GPUs", "'8 GPUs' is not a quantity"),
+        ("8i", "'8i' has an unknown suffix 'i'"),
+        ("Ei", "'Ei' has no digits"),
+        ("1e1001", "'1e1001' has an exponent beyond ±1000"),
+        ("1" * 1001, "a text of 1001 characters is not a quantity"),
+    ],
+)
+def test_a_refusal_says_what_was_found(value: object, message: str) -> None:
+    with pytest.raises(QuantityError) as refused:
+        parse(value)
+    assert str(refused.value) == message
+
+
+@pytest.mark.parametrize("written", ["1e1000", "-1e-1000", "1" * 1000])
+def test_the_largest_that_is_taken_is_taken(written: str) -> None:
+    assert parse(written).milli != 0
+
+
 def test_a_number_that_python_writes_with_an_exponent_is_read_so() -> None:
     assert parse(1.2e16).api_milli == parse("1.2e+16").api_milli == 0
 
