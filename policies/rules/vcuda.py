@@ -43,7 +43,7 @@ def _memory_with_part(subject: Subject, _: Context) -> Iterator[Finding]:
         if missing or (memory and memory.quantity and memory.quantity.milli <= 0):
             yield Finding(
                 path=f"{container.path}.resources.limits[{VCUDA_MEMORY}]",
-                found="no memory" if missing else "0",
+                found="no memory" if memory is None else str(memory.quantity),
                 wanted="1 or more (blocks of 256 MiB)",
                 cure=f"Name {VCUDA_MEMORY} beside {VCUDA_CORE} in the same container.",
                 container=container.name,

@@ -21,6 +21,7 @@ from tests.rules.cases import (
     resource,
     workload,
 )
+from tests.rules.messages import judge
 
 CORES = f"spec.containers[0].resources.limits[{CORE}]"
 BLOCKS = f"spec.containers[0].resources.limits[{MEMORY}]"
@@ -39,6 +40,7 @@ PARTS: list[tuple[str, str, Any, list[str]]] = [
     ("a part without", "GPU006", pod(container({CORE: 1})), [BLOCKS]),
     ("nearly a GPU without", "GPU006", pod(container({CORE: 99})), [BLOCKS]),
     ("a part with none", "GPU006", pod(container({CORE: 99, MEMORY: 0})), [BLOCKS]),
+    ("a part with a crumb", "GPU006", pod(container({CORE: 99, MEMORY: "1m"})), []),
     ("a GPU without", "GPU006", pod(container({CORE: 100})), []),
     ("no part", "GPU006", pod(container({CORE: 0})), []),
     ("unknown memory", "GPU006", pod(container({CORE: 1, MEMORY: UNKNOWN})), []),
@@ -49,6 +51,7 @@ PARTS: list[tuple[str, str, Any, list[str]]] = [
     ("memory with cores", "GPU018", pod(container({CORE: 1, MEMORY: 1})), []),
     ("memory alone", "GPU018", pod(container({MEMORY: 1})), [BLOCKS]),
     ("no memory", "GPU018", pod(container({MEMORY: 0})), []),
+    ("a crumb of memory", "GPU018", pod(container({MEMORY: "1m"})), [BLOCKS]),
     ("memory by request", "GPU018", pod(container(None, {MEMORY: 1})), [BLOCKS.replace("limits", "requests")]),
     ("memory, unknown cores", "GPU018", pod(container({CORE: UNKNOWN, MEMORY: 1})), []),
     ("memory, unknown requests", "GPU018", pod(container({MEMORY: 1}, UNKNOWN)), []),
@@ -76,6 +79,16 @@ PARTS: list[tuple[str, str, Any, list[str]]] = [
 )
 def test_parts_of_gpus(rule: str, manifest: Any, wanted: list[str]) -> None:
     assert paths(rule, manifest) == wanted
+
+
+@pytest.mark.parametrize(("limits", "found"), [({}, "no memory"), ({MEMORY: "0Ki"}, "0Ki")])
+def test_a_part_says_which_memory_it_has(limits: Any, found: str) -> None:
+    (violation,) = [
+        each
+        for each in judge(pod(container({CORE: 1, **limits})), CONTEXT)
+        if each.rule.id == "GPU006"
+    ]
+    assert violation.found == found
 
 
 @pytest.mark.parametrize(
