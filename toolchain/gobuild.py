@@ -9,8 +9,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from . import embeds, golang
-from .modules import UNLISTED, Module
+from . import embeds, golang, kinds
+from .modules import SDK, UNLISTED, Module
 from .pins import Pin
 from .progress import Steps
 from .tool import ToolchainError
@@ -23,10 +23,14 @@ _TYPICAL_CORES = 2
 
 @dataclass(frozen=True)
 class Load:
-    """How much a build compiles: ``stale`` of ``packages`` are not in Go's build cache."""
+    """How much a build compiles: ``stale`` of ``packages`` are not in Go's build cache.
+
+    ``flags``: those of the build.
+    """
 
     packages: int
     stale: int
+    flags: tuple[str, ...]
 
     @property
     def share(self) -> float:
@@ -43,9 +47,14 @@ class Builder:
 
     def load(self, module: Module, wanted: Sequence[Pin]) -> Load:
         """Fetch the modules that ``wanted`` needs, and count the packages to compile."""
-        arguments = ["list", "-deps", "-e", "-f", "{{.Stale}}", *module.flags, *_packages(wanted)]
+        flags = module.flags
+        if module.plugin:
+            sdk = self._source(module, SDK)
+            modfile = kinds.write_sdk(module, sdk, self._folder(f"sdk-{module.name}"))
+            flags = (*flags, f"-modfile={modfile}")
+        arguments = ["list", "-deps", "-e", "-f", "{{.Stale}}", *flags, *_packages(wanted)]
         answers = self._run(module, arguments).split()
-        return Load(len(answers), answers.count("true"))
+        return Load(len(answers), answers.count("true"), flags)
 
     def build(
         self, module: Module, wanted: Sequence[Pin], load: Load, steps: Steps
@@ -55,14 +64,11 @@ class Builder:
 
         Raises :class:`ToolchainError` with the compiler's last lines.
         """
-        out = self.folder / f"bin-{module.name}"
-        out.mkdir()
-        arguments = ["build", "-v", *module.flags, f"-ldflags={module.link_flags}", "-o", f"{out}/"]
-        if module.embeds:
-            generated = self.folder / f"embeds-{module.name}"
-            generated.mkdir()
-            source = self._run(module, ["list", "-m", "-f", "{{.Dir}}", UNLISTED]).strip()
-            overlay = embeds.write_overlay(module, Path(source), generated)
+        out = self._folder(f"bin-{module.name}")
+        arguments = ["build", "-v", *load.flags, f"-ldflags={module.link_flags}", "-o", f"{out}/"]
+        if module.plugin:
+            folder = self._folder(f"embeds-{module.name}")
+            overlay = embeds.write_overlay(module, self._source(module, UNLISTED), folder)
             arguments.append(f"-overlay={overlay}")
         names = ", ".join(pin.name for pin in wanted)
         cores = os.cpu_count() or _TYPICAL_CORES
@@ -70,6 +76,15 @@ class Builder:
         with steps.step(f"building {names}", seconds, load.stale, "packages") as advance:
             self._stream(module, [*arguments, *_packages(wanted)], advance)
         return {pin.name: out / pin.go.executable for pin in wanted if pin.go is not None}
+
+    def _folder(self, name: str) -> Path:
+        made = self.folder / name
+        made.mkdir()
+        return made
+
+    def _source(self, module: Module, path: str) -> Path:
+        """Where a module that ``module`` needs lies in Go's module cache; fetches it."""
+        return Path(self._run(module, ["list", "-m", "-f", "{{.Dir}}", path]).strip())
 
     def _run(self, module: Module, arguments: list[str]) -> str:
         command = [str(self.go), *arguments]

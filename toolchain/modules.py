@@ -15,31 +15,29 @@ ROOT = Path(__file__).resolve().parent / "go"
 #: No DWARF, no symbol table: less to compile and link, and nobody debugs these here.
 BUILD_FLAGS = ("-trimpath", "-mod=readonly", "-gcflags=all=-dwarf=false")
 
-#: The Kubernetes plugin drags in its generated Go SDK (90 packages) for the constructors that
-#: ``ConfigGroup`` and ``Chart`` call. Without inlining it compiles in half of its time, which is
-#: most of the plugin's, and in two thirds of the memory.
-_GENERATED = "-gcflags=github.com/pulumi/pulumi-kubernetes/sdk/v4/...=-dwarf=false -l"
-
 #: Of containerd what its CRI plugin needs: no snapshotter of its own file system, no tracing.
 _CONTAINERD_TAGS = "-tags=no_aufs,no_btrfs,no_devmapper,no_zfs,no_tracing"
 
 #: Served by module proxies, but not in the checksum database; go.sum pins its content.
 UNLISTED = "github.com/pulumi/pulumi-kubernetes/provider/v4"
 
+#: The Kubernetes plugin's Go SDK.
+SDK = "github.com/pulumi/pulumi-kubernetes/sdk/v4"
+
 
 @dataclass(frozen=True)
 class Module:
     """One go.mod under ``toolchain/go``.
 
-    ``stamps``: variables set at link time. ``embeds``: files of a dependency's source that a main
-    of ours embeds (see :mod:`toolchain.embeds`). ``seconds``: a cold build on two cores, for
-    estimates.
+    ``stamps``: variables set at link time. ``plugin``: whether the Kubernetes plugin is in it,
+    whose main embeds files of its source (:mod:`toolchain.embeds`) and whose SDK goes without its
+    kinds (:mod:`toolchain.kinds`). ``seconds``: a cold build on two cores, for estimates.
     """
 
     name: str
     stamps: Mapping[str, str]
     seconds: int
-    embeds: bool = False
+    plugin: bool = False
     flags: tuple[str, ...] = BUILD_FLAGS
 
     @property
@@ -91,9 +89,8 @@ _MODULES = (
             "sigs.k8s.io/kwok/pkg/consts.Version": f"v{pins.KWOK}",
             f"{UNLISTED}/pkg/version.Version": pins.KUBERNETES_PLUGIN,
         },
-        seconds=600,
-        embeds=True,
-        flags=(*BUILD_FLAGS, _GENERATED),
+        seconds=480,
+        plugin=True,
     ),
     Module(
         name="kubernetes-1.33",

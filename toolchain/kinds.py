@@ -1,0 +1,69 @@
+"""The Kubernetes plugin's Go SDK without a Go type for each kind.
+
+``ConfigGroup``, ``ConfigFile`` and ``Chart`` (v4) register each object of a manifest by one
+function of the SDK, ``RegisterResource`` in ``yaml/v2/kinds.go``. Its switch names the Go type of
+every kind that Kubernetes ever had, and so compiles 90 generated packages: a third of a cold build
+of the whole toolchain. The plugin reads nothing from those types (provider/v4
+``pkg/provider/yaml/v2/yaml.go`` keeps the resource as a reference), so a copy of the SDK, made at
+build time out of the verified module, gets ``go/kinds/register.go`` instead, which registers the
+same token with one type.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+from pathlib import Path
+
+from .modules import ROOT, SDK, Module
+from .tool import ToolchainError
+
+_PACKAGES = ("", "utilities", "helm/v4", "yaml/v2")
+_KINDS = Path("go/kubernetes/yaml/v2/kinds.go")
+_REGISTER = ROOT / "kinds" / "register.go"
+_LISTS = re.compile(r"^func IsListKind\(.*?^\}$", re.MULTILINE | re.DOTALL)
+_CASE = re.compile(
+    r'case "([^":,]*)/(\w+)":\s+var res [\w.]+\s+err := ctx\.RegisterResource\("(.*?)"'
+)
+
+
+def write_sdk(module: Module, source: Path, folder: Path) -> Path:
+    """Copy what the plugin uses of the SDK to ``folder``, and a go.mod that names the copy.
+
+    ``source``: the SDK's module in Go's module cache. Returns the go.mod, for ``-modfile``; its
+    go.sum lies beside it.
+
+    Raises :class:`ToolchainError` where the SDK gives a kind another token than our function does.
+    """
+    copy = folder / "sdk"
+    for name in _PACKAGES:
+        target = copy / "go" / "kubernetes" / name
+        target.mkdir(parents=True)
+        for file in (source / "go" / "kubernetes" / name).glob("*.go"):
+            shutil.copyfile(file, target / file.name)
+    shutil.copyfile(source / "go.mod", copy / "go.mod")
+    (copy / _KINDS).write_text(_lists(source / _KINDS), encoding="utf-8")
+    shutil.copyfile(_REGISTER, copy / _KINDS.with_name(_REGISTER.name))
+    modfile = folder / "go.mod"
+    own = (module.folder / "go.mod").read_text(encoding="utf-8")
+    modfile.write_text(f"{own}\nreplace {SDK} => {copy}\n", encoding="utf-8")
+    shutil.copyfile(module.folder / "go.sum", folder / "go.sum")
+    return modfile
+
+
+def _lists(kinds: Path) -> str:
+    """``kinds.go`` without ``RegisterResource``."""
+    text = kinds.read_text(encoding="utf-8")
+    cases, lists = _CASE.findall(text), _LISTS.search(text)
+    other = [token for api, kind, token in cases if token != _token(api, kind)]
+    if not cases or len(cases) != text.count("ctx.RegisterResource(") - 1 or other or not lists:
+        found = other[0] if other else "another form"
+        raise ToolchainError(
+            f"{kinds}: found {found}, wanted kubernetes:<group>:<kind> in each of its cases; "
+            f"cure: {_REGISTER} must register the same tokens"
+        )
+    return f'package v2\n\nimport "fmt"\n\n{lists[0]}\n'
+
+
+def _token(api: str, kind: str) -> str:
+    return f"kubernetes:{'core/v1' if api == 'v1' else api}:{kind}"
