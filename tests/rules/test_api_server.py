@@ -12,9 +12,9 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
+from benchmarks.api_server import running
 from policies.rules import Context, evaluate
 from tests.rules import results
-from tests.rules.api import serve
 from tests.rules.generate import GPU, KINDS, manifests, resources, wrapped
 
 ENFORCED = ("GPU001", "GPU002", "GPU003", "GPU008", "GPU009", "GPU010", "GPU027")
@@ -24,10 +24,10 @@ PLURALS = {kind: f"{kind.lower()}s" for kind in KINDS}
 
 
 @pytest.fixture(scope="module")
-def api(tmp_path_factory: pytest.TempPathFactory) -> Iterator[httpx.Client]:
+def api() -> Iterator[httpx.Client]:
     """A client of an API server of its own: real etcd and API server, nothing else."""
-    with serve(tmp_path_factory.mktemp("kwok")) as client:
-        yield client
+    with running("rules") as server:
+        yield server.client
 
 
 def answer_of(answer: httpx.Response) -> str:
