@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 from collections import deque
@@ -84,7 +85,8 @@ class Builder:
 
     def _source(self, module: Module, path: str) -> Path:
         """Where a module that ``module`` needs lies in Go's module cache; fetches it."""
-        return Path(self._run(module, ["list", "-m", "-f", "{{.Dir}}", path]).strip())
+        answer = json.loads(self._run(module, ["mod", "download", "-json", path]))
+        return Path(answer["Dir"])
 
     def _run(self, module: Module, arguments: list[str]) -> str:
         command = [str(self.go), *arguments]

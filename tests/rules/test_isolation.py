@@ -114,7 +114,11 @@ def test_privileged_containers(manifest: Any, refused: bool) -> None:
         ("Secret", {"data": {"NVIDIA_VISIBLE_DEVICES": "dm9\r\npZA=="}}, []),
         ("Secret", {"data": {"NVIDIA_VISIBLE_DEVICES": "none"}}, ["data[NVIDIA_VISIBLE_DEVICES]"]),
         ("Secret", {"data": {"NVIDIA_VISIBLE_DEVICES": "no!ne"}}, ["data[NVIDIA_VISIBLE_DEVICES]"]),
-        ("Secret", {"data": {"NVIDIA_VISIBLE_DEVICES": "bm!9uZQ=="}}, ["data[NVIDIA_VISIBLE_DEVICES]"]),
+        (
+            "Secret",
+            {"data": {"NVIDIA_VISIBLE_DEVICES": "bm!9uZQ=="}},
+            ["data[NVIDIA_VISIBLE_DEVICES]"],
+        ),
         ("Secret", {"data": {"NVIDIA_VISIBLE_DEVICES": 7}}, ["data[NVIDIA_VISIBLE_DEVICES]"]),
         ("Secret", {"data": {"NVIDIA_VISIBLE_DEVICES": UNKNOWN}}, []),
         ("Secret", {"data": {"A": "YWxs"}}, []),
