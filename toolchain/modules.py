@@ -80,7 +80,7 @@ _MODULES = (
     Module(
         name="engine",
         stamps={"github.com/pulumi/pulumi/sdk/v3/go/common/version.Version": f"v{pins.PULUMI}"},
-        seconds=220,
+        seconds=300,
     ),
     Module(
         name="cluster",
