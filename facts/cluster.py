@@ -61,6 +61,25 @@ def validation_drift(members: list[Json], document: Json, job: Json | None) -> s
     return _some(short) or None
 
 
+def validation_findings(
+    nodes: list[Json], documents: list[Json], jobs: list[Json | None]
+) -> dict[str, str]:
+    """`validation_drift` by pool, for those whose nodes are all in the cluster.
+
+    Nodes with GPUs left out are a pool of their own here, so each document has its own nodes.
+    """
+    found = {}
+    for document, job in zip(documents, jobs, strict=True):
+        try:
+            members = pool_members(nodes, document)
+        except ClusterError:
+            continue  # the whole pool's scheduling tells it
+        finding = validation_drift(members, document, job)
+        if finding:
+            found[document["pool"]] = finding
+    return found
+
+
 async def _job(client: Client, document: Json) -> Json | None:
     url = f"namespaces/{document['namespace']}/jobs/{document['job']}"
     return await client.find(url, base="/apis/batch")
@@ -143,13 +162,8 @@ async def observe(
             missing = await _missing(client, presence)
             if missing:
                 found["presence"]["platform"] = missing
-            for document in validation:
-                pool = document["pool"]
-                if pool in members:
-                    job = await _job(client, document)
-                    finding = validation_drift(members[pool], document, job)
-                    if finding:
-                        found["validation"][pool] = finding
+            jobs = [await _job(client, document) for document in validation]
+            found["validation"] = validation_findings(nodes, validation, jobs)
     except ClusterError as error:
         found["unreachable"] = str(error)
     return found

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from facts.api import ClusterError
-from facts.cluster import scheduling_drift, validation_drift
+from facts.cluster import scheduling_drift, validation_drift, validation_findings
 from facts.nodes import count_devices, gpus, pool_members
 from facts.presence import decode_release
 from operations import runtime_class
@@ -94,6 +94,20 @@ def test_a_validation_holds_only_while_all_gpus_are_offered() -> None:
     )
     assert validation_drift([whole], document, {"metadata": {}}) is not None
     assert validation_drift([whole], document, None) == "no validation Job in the cluster"
+
+
+def test_each_part_of_a_pool_is_judged_by_its_own_nodes_and_count() -> None:
+    validated = {"metadata": {"annotations": {"gpu-cluster/validated": "1"}}}
+    nodes = [node("gpu-1", allocatable=8), node("gpu-2", allocatable=6)]
+    parts = [
+        {"pool": "a100", "nodes": ["gpu-1"], "resources": {"nvidia.com/gpu": 8}},
+        {"pool": "a100-x6", "nodes": ["gpu-2"], "resources": {"nvidia.com/gpu": 6}},
+        {"pool": "gone", "nodes": ["gpu-3"], "resources": {"nvidia.com/gpu": 8}},
+    ]
+    assert validation_findings(nodes, parts, [validated] * 3) == {}
+    assert validation_findings(nodes, parts, [validated, None, None]) == {
+        "a100-x6": "no validation Job in the cluster"
+    }
 
 
 @pytest.mark.parametrize(
