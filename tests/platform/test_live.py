@@ -50,8 +50,13 @@ def declared(stack: str, **sections: Any) -> Json:
 
 
 def allocatable(project: Project, node: str) -> dict[str, str]:
+    """What a node offers; of a plugin that is gone the kubelet keeps the name, with 0."""
     found = project.request("GET", f"nodes/{node}")["status"]["allocatable"]
-    return {name: value for name, value in found.items() if name.startswith("nvidia.com/")}
+    return {
+        name: value
+        for name, value in found.items()
+        if name.startswith("nvidia.com/") and value != "0"
+    }
 
 
 def changed(project: Project) -> int:
