@@ -30,7 +30,7 @@ def per_node(pool: Pool, resource: str, context: Context) -> int | None:
     return pool.gpus_per_node * plugin.replicas if resource == renamed else None
 
 
-def _show(amount: Fraction) -> str:
+def _show(amount: Fraction | int) -> str:
     return f"{float(amount):g}"
 
 
@@ -79,7 +79,7 @@ def _capped(subject: Subject, context: Context) -> Iterator[Finding]:
                 container=container.name,
             )
     requests = gpu_requests(subject.pod, context)
-    total = sum((_gpus(name, amount) for name, amount in requests.items()), Fraction(0))
+    total = sum(_gpus(name, amount) for name, amount in requests.items())
     if context.max_gpus_per_pod is not None and total > context.max_gpus_per_pod:
         yield Finding(
             path=subject.pod.under("spec"),
@@ -120,8 +120,10 @@ def _surge_fits(subject: Subject, context: Context) -> Iterator[Finding]:
 def _stack_fits(subjects: Sequence[Subject], context: Context) -> Iterator[tuple[Subject, Finding]]:
     total: dict[str, Fraction] = defaultdict(Fraction)
     for subject in subjects:
+        if subject.pod is None:
+            continue
         count = pods_at_once(subject)
-        for name, amount in (gpu_requests(subject.pod, context) if subject.pod else {}).items():
+        for name, amount in gpu_requests(subject.pod, context).items():
             room = _room(gpu_pools(context), name, context)
             before = total[name]
             total[name] += amount * count
@@ -129,7 +131,7 @@ def _stack_fits(subjects: Sequence[Subject], context: Context) -> Iterator[tuple
                 yield (
                     subject,
                     Finding(
-                        path=subject.pod.under("spec") if subject.pod else "spec",
+                        path=subject.pod.under("spec"),
                         found=f"{_show(total[name])} {name} in the stack, this one included",
                         wanted=f"at most {room}, what its pools have",
                         cure="Some of its pods will stay Pending: lower replicas or add nodes.",

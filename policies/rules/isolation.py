@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from policies.rules.context import Context, Severity
 from policies.rules.host_paths import host_paths
 from policies.rules.pod_request import gpu_requests
+from policies.rules.pod_spec import Pod
 from policies.rules.pools import gpu_pools, hard_taints, tolerates
 from policies.rules.resource_names import GPU
 from policies.rules.rule import Finding, Need, Rule, Subject
@@ -110,13 +111,11 @@ def _not_privileged(subject: Subject, context: Context) -> Iterator[Finding]:
             )
 
 
-def _on_gpu_nodes(subject: Subject, context: Context) -> bool:
+def _on_gpu_nodes(pod: Pod, context: Context) -> bool:
     """Whether the pod asks for GPUs or tolerates the taint of nodes that have some."""
-    if subject.pod is None:
-        return False
-    if gpu_requests(subject.pod, context):
+    if gpu_requests(pod, context):
         return True
-    tolerations = sequence(subject.pod.spec.get("tolerations"))
+    tolerations = sequence(pod.spec.get("tolerations"))
     taints = [taint for pool in gpu_pools(context) for taint in hard_taints(pool)]
     return any(
         toleration is not UNKNOWN and tolerates(toleration, taint)
@@ -128,7 +127,7 @@ def _on_gpu_nodes(subject: Subject, context: Context) -> bool:
 def _no_host_paths(subject: Subject, context: Context) -> Iterator[Finding]:
     if subject.pod is None or not subject.is_workload(context):
         return
-    near = _on_gpu_nodes(subject, context)
+    near = _on_gpu_nodes(subject.pod, context)
     for index, path in host_paths(subject.pod):
         gives = path.startswith(GIVES_GPUS) or path in SOCKETS
         if gives or (near and path in PARENTS):
@@ -145,21 +144,21 @@ def _runtime(subject: Subject, context: Context) -> Iterator[Finding]:
     if pod is None or wanted is None or not gpu_requests(pod, context):
         return
     given = pod.spec.get("runtimeClassName")
+    name = text(given)
     path = pod.under("spec.runtimeClassName")
-    if given is UNKNOWN or given == wanted or given in context.runtime_classes:
+    if given is UNKNOWN or name == wanted or name in context.runtime_classes:
         return
-    if not text(given):
-        if wanted:
-            yield Finding(
-                path=path,
-                found="none",
-                wanted=wanted,
-                cure=f"Set runtimeClassName: {wanted}; the nodes' default runtime gives no GPUs.",
-            )
+    if not name:
+        yield Finding(
+            path=path,
+            found="none",
+            wanted=wanted,
+            cure=f"Set runtimeClassName: {wanted}; the nodes' default runtime gives no GPUs.",
+        )
     else:
         yield Finding(
             path=path,
-            found=text(given)[:80],
+            found=name[:80],
             wanted=wanted or "none, because nvidia is the default runtime",
             cure="A pod of a RuntimeClass that is not there is refused; its Deployment is not.",
         )

@@ -18,11 +18,10 @@ _HAMI = frozenset({"limits.nvidia.com/gpumem", "limits.nvidia.com/gpucores"})
 def _hands_out(lists: Mapping[str, Mapping[str, Resource]], name: str) -> Resource | None:
     """The entry by which a Container item gives devices to containers that ask for none.
 
-    SetDefaults_LimitRangeItem: the limit defaults to `max`, the request to the limit or `min`.
+    SetDefaults_LimitRangeItem: the limit defaults to `max`, the request to limit or `min`.
     """
     limit = lists["default"].get(name) or lists["max"].get(name)
-    request = lists["defaultRequest"].get(name) or limit or lists["min"].get(name)
-    for entry in (limit, request, lists["min"].get(name)):
+    for entry in (limit, lists["defaultRequest"].get(name), lists["min"].get(name)):
         if entry and entry.quantity and entry.quantity.milli > 0:
             return entry
     return None

@@ -12,7 +12,7 @@ from policies.rules.pod_spec import resource_list
 from policies.rules.replicas import pods_at_once
 from policies.rules.resource_names import is_gpu
 from policies.rules.rule import Finding, Rule, Subject
-from policies.rules.unknown import UNKNOWN, at, mapping
+from policies.rules.unknown import UNKNOWN, at, mapping, text
 
 _REQUESTS = "requests."
 _ENFORCE = "pod-security.kubernetes.io/enforce"
@@ -75,8 +75,7 @@ def _within_quota(
             continue
         for key, limit in resource_list(_hard(quota), "spec.hard").items():
             total = used[quota.namespace, key.removeprefix(_REQUESTS)]
-            counted = key.startswith(_REQUESTS) and limit.quantity is not None
-            if counted and limit.quantity and total > limit.quantity.units:
+            if key.startswith(_REQUESTS) and limit.quantity and total > limit.quantity.units:
                 yield (
                     quota,
                     Finding(
@@ -93,7 +92,7 @@ def _pod_security(subject: Subject, context: Context) -> Iterator[Finding]:
         return
     labels = at(subject.manifest, "metadata", "labels")
     level = at(labels, _ENFORCE)
-    if labels is UNKNOWN or level is UNKNOWN or level in _LEVELS:
+    if labels is UNKNOWN or level is UNKNOWN or text(level) in _LEVELS:
         return
     yield Finding(
         path=f"metadata.labels[{_ENFORCE}]",

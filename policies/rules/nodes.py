@@ -19,7 +19,7 @@ def _gpus(subject: Subject, context: Context) -> str:
     """The GPU resource that a Node has, by its capacity or its label; empty for none."""
     status = mapping(at(subject.manifest, "status"))
     for part in ("capacity", "allocatable"):
-        for name, resource in resource_list(status.get(part), "").items():
+        for name, resource in resource_list(status.get(part)).items():
             if is_gpu(name, context) and resource.quantity and resource.quantity.milli > 0:
                 return name
     labels = mapping(at(subject.manifest, "metadata", "labels"))
@@ -28,7 +28,7 @@ def _gpus(subject: Subject, context: Context) -> str:
 
 def _taint_keys(subject: Subject) -> list[str]:
     taints = sequence(at(subject.manifest, "spec", "taints"))
-    return [text(at(each, "key")) for each in taints if at(each, "effect") in _HARD]
+    return [text(at(each, "key")) for each in taints if text(at(each, "effect")) in _HARD]
 
 
 def _taints_known(subject: Subject) -> bool:

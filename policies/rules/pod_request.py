@@ -32,7 +32,7 @@ def effective_request(pod: Pod, name: str) -> Fraction:
             starting = max(starting, sidecars)
         elif container.role is Role.INIT:
             starting = max(starting, sidecars + amount)
-    overhead = resource_list(pod.spec.get("overhead"), "").get(name)
+    overhead = resource_list(pod.spec.get("overhead")).get(name)
     extra = overhead.quantity.units if overhead and overhead.quantity else Fraction(0)
     return max(running, starting) + extra
 

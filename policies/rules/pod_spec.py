@@ -120,9 +120,8 @@ def find_pod(manifest: Mapping[str, object]) -> Pod | None:
         return None
     template = mapping(at(manifest, *path))
     spec = mapping(template.get("spec"))
-    prefix = ".".join(path)
-    root = f"{prefix}.spec" if prefix else "spec"
-    return Pod(prefix, mapping(template.get("metadata")), spec, tuple(_containers(spec, root)))
+    containers = tuple(_containers(spec, ".".join((*path, "spec"))))
+    return Pod(".".join(path), mapping(template.get("metadata")), spec, containers)
 
 
 def _containers(spec: Mapping[str, object], root: str) -> Iterator[Container]:
@@ -153,8 +152,8 @@ def _container(spec: Mapping[str, object], path: str, role: Role, index: int) ->
     )
 
 
-def resource_list(value: object, path: str) -> dict[str, Resource]:
-    """The entries of a map of resources, each with its quantity."""
+def resource_list(value: object, path: str = "") -> dict[str, Resource]:
+    """The entries of a map of resources, each with its quantity and its place under `path`."""
     entries = {}
     for name, raw in mapping(value).items():
         where = f"{path}[{name}]"

@@ -51,21 +51,20 @@ def _term(term: object, labels: Mapping[str, str]) -> bool:
 
 
 def _expression(expression: object, labels: Mapping[str, str]) -> bool:
-    key, operator = at(expression, "key"), at(expression, "operator")
-    values = at(expression, "values")
-    if key is UNKNOWN or operator is UNKNOWN or holds_unknown(values) or key not in labels:
+    key, values = text(at(expression, "key")), at(expression, "values")
+    if holds_unknown(values) or key not in labels:
         return True
-    value, wanted = labels[text(key)], [text(each) for each in sequence(values)]
-    match operator:
+    value, wanted = labels[key], [text(each) for each in sequence(values)]
+    match at(expression, "operator"):
         case "In":
             return value in wanted
         case "NotIn":
             return value not in wanted
         case "DoesNotExist":
             return False
-        case "Gt" | "Lt":
+        case "Gt" | "Lt" as operator:
             return _compares(value, wanted, operator)
-        case _:
+        case _:  # an unknown one too
             return True
 
 

@@ -67,8 +67,6 @@ def pods_at_once(subject: Subject) -> int:
 
     A DaemonSet has one per node and a CronJob none for most of the time: both count as 0.
     """
-    if subject.pod is None:
-        return 0
     spec = subject.manifest.get("spec")
     if subject.kind == "Pod":
         return 1

@@ -63,7 +63,7 @@ def _of_daemon_set(subject: Subject) -> bool:
     owners = at(subject.manifest, "metadata", "ownerReferences")
     return (
         subject.kind == "DaemonSet"
-        or holds_unknown(owners)
+        or owners is UNKNOWN
         or any(
             holds_unknown(owner)
             or (at(owner, "kind") == "DaemonSet" and at(owner, "controller") is True)
@@ -109,10 +109,9 @@ def _reachable(subject: Subject, context: Context) -> Iterator[Finding]:
         return
     if candidate_pools(pod, context):
         return
-    affine = at(pod.spec, "affinity", "nodeAffinity") is not None
     selected = mapping(pod.spec.get("nodeSelector"))
     yield Finding(
-        path=pod.under("spec.nodeSelector" if selected or not affine else "spec.affinity"),
+        path=pod.under("spec.nodeSelector" if selected else "spec.affinity"),
         found="labels that no pool with GPUs has",
         wanted="labels of " + " or ".join(pool.name for pool in gpu_pools(context)[:4]),
         cure="Select by a label that the pool's nodes carry, or by none.",

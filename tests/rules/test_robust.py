@@ -5,10 +5,13 @@ from __future__ import annotations
 import copy
 from typing import Any
 
+import pytest
+import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from policies.rules import UNKNOWN, Context, Pool, Taint, evaluate
+from policies import reference
+from policies.rules import RULES, UNKNOWN, Context, Pool, Taint, evaluate
 from policies.rules.pod_spec import template_path
 
 KINDS = st.sampled_from(
@@ -38,7 +41,7 @@ def test_no_manifest_makes_a_rule_raise(kind: str, body: dict[str, Any]) -> None
         assert violation.message.startswith("GPU")
 
 
-BAD = {
+BAD: dict[str, Any] = {
     "apiVersion": "v1",
     "kind": "Pod",
     "metadata": {"name": "train", "annotations": {"note": "x"}, "labels": {"a": "b"}},
@@ -57,6 +60,60 @@ BAD = {
 }
 
 
+def _places(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+    """The paths of everything inside a manifest, not of its leaves alone."""
+    inner = value.items() if isinstance(value, dict) else enumerate(value)
+    return [
+        place
+        for key, item in inner
+        for place in ((*path, key), *(_places(item, (*path, key)) if _holds(item) else ()))
+    ]
+
+
+def _holds(value: Any) -> bool:
+    return isinstance(value, (dict, list))
+
+
+def _with(manifest: Any, path: tuple[Any, ...], value: Any) -> Any:
+    changed = target = copy.deepcopy(manifest)
+    for key in path[:-1]:
+        target = target[key]
+    target[path[-1]] = value
+    return changed
+
+
+EXPRESSIONS = {
+    **BAD["spec"],
+    "affinity": {
+        "nodeAffinity": {
+            "requiredDuringSchedulingIgnoredDuringExecution": {
+                "nodeSelectorTerms": [
+                    {"matchExpressions": [{"key": "a", "operator": "In", "values": ["b"]}]}
+                ]
+            }
+        }
+    },
+}
+
+
+@pytest.mark.parametrize("value", [["x"], {"a": "b"}, 7], ids=["list", "mapping", "number"])
+@pytest.mark.parametrize("rule_id", RULES)
+def test_anything_may_stand_anywhere(rule_id: str, value: Any) -> None:
+    shown = reference.example(RULES[rule_id])
+    for text in (shown.passing, shown.failing):
+        manifest = yaml.safe_load(text)
+        for path in _places(manifest):
+            reference.violations(_with(manifest, path, value), shown.context)
+
+
+@pytest.mark.parametrize("path", [("key",), ("operator",), ("values",), ("values", 0)])
+def test_anything_may_stand_in_a_node_affinity(path: tuple[Any, ...]) -> None:
+    terms = ("requiredDuringSchedulingIgnoredDuringExecution", "nodeSelectorTerms", 0)
+    place = ("spec", "affinity", "nodeAffinity", *terms, "matchExpressions", 0, *path)
+    for value in (["x"], {"a": "b"}, 7):
+        reference.violations(_with({**BAD, "spec": EXPRESSIONS}, place, value), CONTEXT)
+
+
 def _leaves(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
     if isinstance(value, dict):
         return [leaf for key in value for leaf in _leaves(value[key], (*path, key))]
@@ -67,12 +124,9 @@ def _leaves(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
 
 @given(st.sets(st.sampled_from(_leaves(BAD)[2:])))
 def test_the_rest_is_judged_when_other_values_are_unknown(unknown: set[tuple[Any, ...]]) -> None:
-    manifest = copy.deepcopy(BAD)
+    manifest = BAD
     for path in unknown:
-        target: Any = manifest
-        for key in path[:-1]:
-            target = target[key]
-        target[path[-1]] = UNKNOWN
+        manifest = _with(manifest, path, UNKNOWN)
     quantity = ("spec", "containers", 0, "resources", "limits", "nvidia.com/gpu")
     found = {violation.rule.id for violation in evaluate(manifest, CONTEXT)} & {"GPU001"}
     assert found == (set() if quantity in unknown else {"GPU001"})
