@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from policies.rules import UNKNOWN, Context, Mig, Plugin, Pool, Sharing
+from policies.rules import UNKNOWN, Context, Mig, Plugin, Pool, Sharing, Subject
+from policies.rules.replicas import Fenceposts, fenceposts
 from tests.rules.cases import (
     CONTEXT,
     CORE,
@@ -41,11 +42,14 @@ FITS: list[tuple[str, Any, Plugin | None, bool]] = [
     ("one more", gpus(9), None, False),
     ("shares count", gpus(32), SLICED, True),
     ("one share more", gpus(33), SLICED, False),
-    ("shares by the old name", gpus(9), RENAMED, True),
+    ("shares by the old name", gpus(33), RENAMED, True),
+    ("shares that no plugin is known to have", container({SHARED: 9}), None, True),
+    ("shares that are not named so", container({SHARED: 33}), SLICED, True),
     ("shares by their name", container({SHARED: 32}), RENAMED, True),
     ("one more by its name", container({SHARED: 33}), RENAMED, False),
     ("MIG devices are not counted", gpus(50), Plugin(mig=Mig.SINGLE), True),
     ("another vendor's are not counted", container({"amd.com/gpu": 50}), None, True),
+    ("one more, beside another vendor's", container({"amd.com/gpu": 1, GPU: 9}), None, False),
     ("cores", container({CORE: 800}), SLICED, True),
     ("one GPU of cores more", container({CORE: 900}), None, False),
 ]
@@ -126,11 +130,14 @@ UPDATES: list[tuple[str, Any, bool, bool]] = [
     ("all GPUs, none more", update(16, 0, 1), False, False),
     ("all GPUs, recreated", update(2, kind="Recreate", each=8), False, False),
     ("named as it is by default", update(2, kind="RollingUpdate", each=8), True, True),
+    ("named by an empty text", update(2, kind="", each=8), True, True),
     ("an unknown kind", update(2, kind=UNKNOWN, each=8), False, False),
     ("an unknown surge", update(16, UNKNOWN, 0), False, False),
+    ("an unknown number that may end", update(16, 1, UNKNOWN), False, False),
     ("an unknown number", update(UNKNOWN, 1, 0), False, False),
     ("floats, as the engine gives them", update(16.0, 1.0, 0.0), True, True),
     ("a quarter of one is rounded up", update(1, "25%", "0%", each=8), False, True),
+    ("more than twice of one is rounded up", update(1, "101%", 0, each=6), True, True),
     ("room for one more", update(15, 1, 0), False, True),
     ("half of three is rounded up", update(3, "50%", 0, each=4), True, True),
     ("a third of three is rounded down", update(3, 1, "34%", each=5), False, False),
@@ -172,6 +179,17 @@ def test_room_is_that_of_the_pools_that_the_pod_can_go_to() -> None:
     assert paths("GPU039", manifest, context) == ["spec.strategy"]
 
 
+def test_without_a_pool_to_go_to_there_is_no_room_to_tell() -> None:
+    elsewhere = update(0, 1, 0)
+    elsewhere["spec"]["template"]["spec"]["nodeSelector"] = {"gpu": "t4"}
+    assert paths("GPU039", elsewhere) == []
+    assert stack_ids(pod(gpus()), context=Context(pools=(Pool("cpu", 0, nodes=2),))) == []
+
+
+def test_an_update_by_nothing_is_one_by_one() -> None:
+    assert fenceposts(Subject.of(update(16, 0, 0))) == Fenceposts(16, 0, 1)
+
+
 COUNTS: list[tuple[str, Any, int]] = [
     ("a pod", pod(gpus(1)), 1),
     ("a Deployment", workload("Deployment", gpus(2), replicas=3), 6),
@@ -208,6 +226,12 @@ def test_a_stack_that_is_too_large_is_told_once_with_the_sum() -> None:
     assert found.wanted == "at most 16, what its pools have"
 
 
+def test_a_full_stack_takes_no_more_whatever_is_declared_before() -> None:
+    parts = [resource("Secret"), workload("Job", gpus(8), parallelism=2)]
+    assert stack_ids(*parts) == []
+    assert stack_ids(*parts, pod(gpus(1))) == ["GPU040 Pod train"]
+
+
 def test_each_resource_is_summed_by_itself() -> None:
     assert stack_ids(pod(gpus(16)), pod(container({CORE: 1600}))) == []
     assert stack_ids(pod(gpus(16)), pod(container({CORE: 1700}))) == ["GPU040 Pod train"]
@@ -235,6 +259,13 @@ def test_memory_of_a_part(limits: dict[str, Any], device: int | None, fits: bool
     context = Context(pools=(replace(POOL, gpu_memory_mib=device),))
     found = paths("GPU046", pod(container(limits)), context)
     assert found == ([] if fits else [f"spec.containers[0].resources.limits[{MEMORY}]"])
+
+
+def test_memory_of_a_part_behind_a_container_without_parts() -> None:
+    context = Context(pools=(replace(POOL, gpu_memory_mib=40960),))
+    manifest = pod(gpus(), container({CORE: 50, MEMORY: 161}))
+    wanted = [f"spec.containers[1].resources.limits[{MEMORY}]"]
+    assert paths("GPU046", manifest, context) == wanted
 
 
 def test_one_pool_of_unknown_memory_leaves_the_answer_open() -> None:

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from policies.rules import UNKNOWN, Context, Mig, Plugin, Pool, Sharing, Taint
+from policies.rules.pools import tolerates
 from tests.rules.cases import (
     CONTEXT,
     CORE,
@@ -26,6 +27,7 @@ from tests.rules.cases import (
     resource,
     workload,
 )
+from tests.rules.messages import judge
 
 PRIVILEGED = {"securityContext": {"privileged": True}}
 
@@ -38,6 +40,7 @@ def on_host(path: Any, *containers: Any, **fields: Any) -> dict[str, Any]:
 HOST_PATHS: list[tuple[str, bool, bool]] = [
     # the path, refused in any pod, refused in one with GPUs
     ("/dev/nvidia0", True, True),
+    ("/dev/nvidia" + "0" * 80, True, True),
     ("/dev/nvidia-caps", True, True),
     ("/dev/", False, True),
     ("//dev//nvidiactl", True, True),
@@ -165,6 +168,7 @@ RUNTIMES: list[tuple[str | None, Any, bool]] = [
     ("", None, False),
     ("", "", False),
     ("", "nvidia", True),
+    ("", "n" * 100, True),
     ("", "nvidia-cdi", False),
     ("", UNKNOWN, False),
     ("nvidia", None, True),
@@ -183,6 +187,7 @@ def test_runtime_class(needed: str | None, named: Any, refused: bool) -> None:
     wanted = ["spec.runtimeClassName"] if refused else []
     assert paths("GPU037", pod(gpus(), **fields), context) == wanted
     assert paths("GPU037", pod(container(), **fields), context) == []
+    assert paths("GPU037", resource("Service"), context) == [], "it has no pod"
 
 
 def labelled(expressions: Any, fields: Any = None) -> dict[str, Any]:
@@ -242,6 +247,18 @@ def test_selected_nodes(fields: dict[str, Any], wanted: list[str]) -> None:
     assert paths("GPU034", pod(container(), **fields), context) == []
 
 
+def test_a_selector_of_no_pool_is_told_four_of_them() -> None:
+    pools = tuple(replace(POOL, name=name) for name in "abcde")
+    manifest = pod(gpus(), nodeSelector={"gpu": "t4"})
+    (found,) = (e for e in judge(manifest, Context(pools=pools)) if e.rule.id == "GPU034")
+    assert found.wanted == "labels of a or b or c or d"
+
+
+def test_a_pool_of_one_gpu_each_is_one() -> None:
+    context = Context(pools=(replace(POOL, gpus_per_node=1),))
+    assert "GPU007" in ids(pod(gpus(2)), context)
+
+
 def test_without_gpu_pools_no_selector_is_wrong() -> None:
     manifest = pod(gpus(), nodeSelector={"gpu": "t4"})
     assert paths("GPU034", manifest, Context(pools=(Pool("cpu", 0, labels={"gpu": "no"}),))) == []
@@ -262,6 +279,7 @@ KEPT: list[tuple[str, Any, list[str]]] = [
     ("of everything", pod(container(), tolerations=[ANY]), ["spec.tolerations[0]"]),
     ("of another", pod(container(), tolerations=[{**ANY, "key": "zone"}, ANY]), ["spec.tolerations[1]"]),
     ("of another effect", pod(container(), tolerations=[{**ANY, "effect": "NoExecute"}]), []),
+    ("of the taint and of everything", pod(container(), tolerations=[TOLERATION, ANY]), ["spec.tolerations[0]", "spec.tolerations[1]"]),
     ("with a GPU", pod(gpus(), tolerations=[ANY]), []),
     ("with no GPUs by number", pod(gpus(0), tolerations=[ANY]), ["spec.tolerations[0]"]),
     ("with a GPU in an init container", pod(container(), initContainers=[gpus()], tolerations=[ANY]), []),
@@ -272,6 +290,7 @@ KEPT: list[tuple[str, Any, list[str]]] = [
     ("with unknown resources", pod(container(UNKNOWN), tolerations=[ANY]), []),
     ("with unknown requests", pod(container(None, UNKNOWN), tolerations=[ANY]), []),
     ("unknown", pod(container(), tolerations=[UNKNOWN]), []),
+    ("of everything behind an unknown one", pod(container(), tolerations=[UNKNOWN, ANY]), ["spec.tolerations[1]"]),
     ("unknown in part", pod(container(), tolerations=[{"key": UNKNOWN, **ANY}]), []),
     ("of the GPU stack", pod(container(), tolerations=[ANY], namespace="kube-system"), []),
     ("in an unknown namespace", pod(container(), tolerations=[ANY], namespace=UNKNOWN), []),
@@ -281,6 +300,7 @@ KEPT: list[tuple[str, Any, list[str]]] = [
     ("one that a DaemonSet owns too", owned({"kind": "Job", "controller": True}, {"kind": "DaemonSet"}), ["spec.tolerations[0]"]),
     ("a Job's pod", owned({"kind": "Job", "controller": True}), ["spec.tolerations[0]"]),
     ("of unknown owner", owned(UNKNOWN), []),
+    ("of unknown owners", {**owned(), "metadata": {"ownerReferences": UNKNOWN}}, []),
     ("of an owner unknown in part", owned({"kind": UNKNOWN, "controller": True}), []),
     ("of owners that are none", owned("DaemonSet", 7), ["spec.tolerations[0]"]),
 ]  # fmt: skip
@@ -301,6 +321,35 @@ def test_a_soft_taint_keeps_nothing_away() -> None:
     soft = Context(pools=(replace(POOL, taints=(Taint(GPU, "", "PreferNoSchedule"),)),))
     assert paths("GPU032", pod(container(), tolerations=[ANY]), soft) == []
     assert paths("GPU004", pod(gpus(), tolerations=[]), soft) == []
+
+
+def test_all_taints_that_are_not_tolerated_are_named() -> None:
+    context = Context(pools=(replace(POOL, taints=(TAINT, Taint("b"), Taint("c"))),))
+    (found,) = (each for each in judge(pod(gpus()), context) if each.rule.id == "GPU004")
+    assert found.found == "no toleration for b:NoSchedule, c:NoSchedule of pool a100"
+
+
+@pytest.mark.parametrize(
+    ("operator", "value", "taint", "covered"),
+    [
+        (None, "a", "a", True),
+        (None, "a", "b", False),
+        (None, None, "", True),
+        (None, None, "a", False),
+        (None, "", "", True),
+        (None, UNKNOWN, "a", True),
+        ("", "a", "a", True),
+        ("Equal", "a", "a", True),
+        ("Equal", "a", "b", False),
+        ("Exists", None, "a", True),
+        ("Near", "a", "a", False),
+        (UNKNOWN, "a", "b", True),
+    ],
+)
+def test_tolerations_by_value(operator: Any, value: Any, taint: str, covered: bool) -> None:
+    given = {"key": GPU, "operator": operator, "value": value}
+    toleration = {key: item for key, item in given.items() if item is not None}
+    assert tolerates(toleration, Taint(GPU, taint)) == covered
 
 
 def serving(path: str, **fields: Any) -> dict[str, Any]:
@@ -327,6 +376,8 @@ SERVED: list[tuple[str, Any, bool]] = [
 def test_node_services(manifest: Any, refused: bool) -> None:
     wanted = ["spec.template.spec.tolerations"] if refused else []
     assert paths("GPU033", manifest) == wanted
+    adding = replace(CONTEXT, extended_resource_toleration=True)
+    assert paths("GPU033", manifest, adding) == wanted, "it asks for no GPU"
 
 
 SHARING: list[tuple[str, dict[str, Any], Plugin | None, list[str]]] = [

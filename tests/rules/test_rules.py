@@ -91,6 +91,7 @@ TABLE: list[tuple[str, dict[str, Any], list[str]]] = [
     ("unknown limit, request given", pod(container({GPU: UNKNOWN}, {GPU: 1})), []),
     ("unknown limits, request given", pod(container(UNKNOWN, {GPU: 1})), []),
     ("unknown request without limit", pod(container({}, {GPU: UNKNOWN})), ["GPU003"]),
+    ("unknown cpu, bad limit", pod(container({"cpu": UNKNOWN, GPU: "500m"})), ["GPU001"]),
     ("unknown image, bad limit", pod(container({GPU: "1500m"}, image=UNKNOWN)), ["GPU001"]),
     ("cpu may be fractional and unequal", pod(container({"cpu": 2}, {"cpu": "1500m"})), []),
     ("other devices too", pod(container(None, {"rdma/hca": 1})), ["GPU003"]),
@@ -138,6 +139,22 @@ TABLE: list[tuple[str, dict[str, Any], list[str]]] = [
         ),
         ["GPU007"],
     ),
+    (
+        "two sidecars added",
+        pod(container({GPU: 7}), initContainers=[container({GPU: 1}, restartPolicy="Always")] * 2),
+        ["GPU007"],
+    ),
+    (
+        "two sidecars before a large init",
+        pod(
+            container({GPU: 1}),
+            initContainers=[
+                *[container({GPU: 1}, restartPolicy="Always")] * 2,
+                container({GPU: 7}),
+            ],
+        ),
+        ["GPU007"],
+    ),
     ("overhead added", pod(container({GPU: 8}), overhead={GPU: 1}), ["GPU007"]),
     ("99 with memory", pod(container({CORE: 99, MEMORY: 1})), []),
     ("100 needs no memory", pod(container({CORE: 100})), []),
@@ -150,6 +167,7 @@ TABLE: list[tuple[str, dict[str, Any], list[str]]] = [
     ("unknown memory", pod(container({CORE: 50, MEMORY: UNKNOWN})), []),
     ("memory in another container", pod(container({CORE: 50}), container({CORE: 50, MEMORY: 1})), ["GPU006"]),
     ("void", pod(container(env=[{"name": "NVIDIA_VISIBLE_DEVICES", "value": "void"}])), []),
+    ("by a second variable", pod(container(env=[{"name": "A", "value": "all"}, {"name": "NVIDIA_VISIBLE_DEVICES", "value": "all"}])), ["GPU017"]),
     ("from elsewhere", pod(container(env=[{"name": "NVIDIA_VISIBLE_DEVICES", "valueFrom": {}}])), ["GPU017"]),
     ("unknown value", pod(container(env=[{"name": "NVIDIA_VISIBLE_DEVICES", "value": UNKNOWN}])), []),
 ]  # fmt: skip
@@ -178,6 +196,60 @@ TEMPLATES: dict[str, dict[str, Any]] = {
 def test_a_bad_pod_is_found_in_every_kind_that_holds_one(kind: str) -> None:
     api_version, _, name = kind.rpartition("/")
     assert ids({"apiVersion": api_version, "kind": name, **TEMPLATES[kind]}) == ["GPU001"]
+
+
+@pytest.mark.parametrize("kind", TEMPLATES)
+def test_a_bad_pod_is_found_where_its_kind_holds_it(kind: str) -> None:
+    api_version, _, name = kind.rpartition("/")
+    place = {"PodTemplate": "template", "CronJob": "spec.jobTemplate.spec.template"}
+    (found,) = (
+        each.path
+        for each in judge({"apiVersion": api_version, "kind": name, **TEMPLATES[kind]}, CONTEXT)
+        if each.rule.id == "GPU001"
+    )
+    inside = f"spec.containers[0].resources.limits[{GPU}]"
+    assert found == f"{place.get(name, 'spec.template')}.{inside}"
+
+
+def test_a_container_without_a_name_is_told_by_its_number() -> None:
+    unnamed = {"resources": {"limits": {GPU: "500m"}}}
+    manifest = pod(unnamed, unnamed, initContainers=[{**unnamed, "restartPolicy": "Always"}])
+    found = [each.container for each in judge(manifest, CONTEXT) if each.rule.id == "GPU001"]
+    assert found == ["#0", "#0", "#1"]
+
+
+@pytest.mark.parametrize(
+    ("value", "found"),
+    [
+        ("x" * 20, f"'{'x' * 20}' is not a quantity"),
+        ("x" * 21, "str of 21 characters"),
+        (["x" * 20], "list of 24 characters"),
+        (["x"], "list is not a quantity"),
+    ],
+)
+def test_a_short_value_that_is_no_quantity_is_shown(value: Any, found: str) -> None:
+    (violation,) = (
+        each for each in judge(pod(container({GPU: value})), CONTEXT) if each.rule.id == "GPU009"
+    )
+    assert violation.found == f"a value that is not a quantity ({found})"
+
+
+@pytest.mark.parametrize(
+    ("name", "refused"),
+    [("cpu", False), ("hugepages-2Mi", False), (GPU, True), (CORE, True), ("rdma/hca", True)],
+)
+@pytest.mark.parametrize("part", ["limits", "requests"])
+def test_the_pod_itself_asks_for_no_devices(part: str, name: str, refused: bool) -> None:
+    manifest = pod(container(), resources={part: {name: 1}})
+    found = [each.path for each in judge(manifest, CONTEXT) if each.rule.id == "GPU010"]
+    assert found == ([f"spec.resources.{part}[{name}]"] if refused else [])
+
+
+@pytest.mark.parametrize(("name", "shown"), [("cpu", "cpu"), ("a" * 100, "a" * 80)])
+def test_a_resource_of_an_ephemeral_container_is_named(name: str, shown: str) -> None:
+    manifest = pod(container(), ephemeralContainers=[container({name: 1})])
+    (violation,) = (each for each in judge(manifest, CONTEXT) if each.rule.id == "GPU011")
+    assert violation.found == f"{shown} in an ephemeral container"
 
 
 def test_a_daemon_set_is_judged_too() -> None:
@@ -267,9 +339,11 @@ LIMITS: list[tuple[dict[str, Any], list[str]]] = [
     ({"type": "Container", "default": {GPU: 1}}, ["GPU012"]),
     ({"type": "Container", "defaultRequest": {GPU: 1}}, ["GPU012"]),
     ({"type": "Container", "min": {GPU: 1}}, ["GPU012"]),
+    ({"type": "Container", "default": {GPU: "1m"}}, ["GPU012"]),
     ({"type": "Container", "max": UNKNOWN}, []),
     ({"type": "Container", "max": {GPU: 8}, "default": UNKNOWN}, []),
     ({"type": "Pod", "max": {GPU: 8}}, ["GPU012"]),
+    ({"type": "Pod", "min": {GPU: 1}}, ["GPU012"]),
     ({"type": "Pod", "max": {"cpu": 8}}, []),
     ({"type": UNKNOWN, "max": {GPU: 8}}, []),
 ]
@@ -279,6 +353,9 @@ LIMITS: list[tuple[dict[str, Any], list[str]]] = [
 def test_limit_range(item: dict[str, Any], wanted: list[str]) -> None:
     manifest = {"apiVersion": "v1", "kind": "LimitRange", "spec": {"limits": [item]}}
     assert ids(manifest) == wanted
+    unknown = {"type": "Container", "max": UNKNOWN}
+    behind = {"apiVersion": "v1", "kind": "LimitRange", "spec": {"limits": [unknown, item]}}
+    assert ids(behind) == wanted
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,7 @@ from tests.rules.cases import (
     stack_ids,
     workload,
 )
-from tests.rules.messages import judge_stack
+from tests.rules.messages import judge, judge_stack
 
 HARD = [{"key": GPU, "value": "present", "effect": "NoSchedule"}]
 PRESENT = {"nvidia.com/gpu.present": "true"}
@@ -41,12 +41,15 @@ NODES: list[tuple[str, dict[str, Any], list[str]]] = [
     ("a soft taint", node([{"key": GPU, "effect": "PreferNoSchedule"}], PRESENT), ["spec.taints"]),
     ("a taint that ends pods", node([{"key": GPU, "effect": "NoExecute"}], PRESENT), []),
     ("by its capacity", node(None, None, capacity={GPU: "8"}), ["spec.taints"]),
+    ("by its capacity beside cpu", node(None, None, capacity={"cpu": 8, GPU: 8}), ["spec.taints"]),
+    ("by a crumb of it", node(None, None, capacity={GPU: "1m"}), ["spec.taints"]),
     ("by what can be allocated", node(None, None, allocatable={GPU: 8}), ["spec.taints"]),
     ("of another kind", node(None, None, capacity={"amd.com/gpu": 8}), ["spec.taints"]),
     ("none left", node(None, None, capacity={GPU: "0"}), []),
     ("not a GPU node", node(None, {"nvidia.com/gpu.present": "false"}), []),
     ("unknown taints", node(UNKNOWN, PRESENT), []),
     ("an unknown effect", node([{"key": GPU, "effect": UNKNOWN}], PRESENT), []),
+    ("of a version not given", {**node(None, PRESENT), "apiVersion": ""}, ["spec.taints"]),
     ("another kind of object", {**node(None, PRESENT), "kind": "NodeClass"}, []),
     ("another group", {**node(None, PRESENT), "apiVersion": "example.com/v1"}, []),
 ]
@@ -69,6 +72,12 @@ def test_a_gpu_node_has_the_labels_of_a_pool() -> None:
     assert paths("GPU031", node(HARD, PRESENT), Context(pools=(Pool("a", 8),))) == []
 
 
+def test_a_gpu_node_is_told_the_labels_of_all_pools() -> None:
+    pools = (replace(POOL, labels={"a": "1", "b": "2"}), replace(POOL, labels={"a": "3"}))
+    (found,) = judge(node(HARD, PRESENT), Context(pools=pools))
+    assert found.wanted == "a=1, b=2 or a=3"
+
+
 @pytest.mark.parametrize(
     ("taints", "refused"),
     [
@@ -83,6 +92,14 @@ def test_a_gpu_node_has_the_labels_of_a_pool() -> None:
 def test_the_taints_key_is_the_resource(taints: Any, refused: bool) -> None:
     assert paths("GPU030", node(taints, PRESENT), Context()) == (["spec.taints"] if refused else [])
     assert paths("GPU030", node(taints), Context()) == []
+    other = {**node(taints, PRESENT), "kind": "NodeClass"}
+    assert paths("GPU030", other, Context()) == []
+
+
+def test_all_keys_of_the_taints_are_shown_and_cut() -> None:
+    taints = [{"key": key, "effect": "NoSchedule"} for key in ("a", "b" * 200)]
+    (found,) = judge(node(taints, PRESENT), Context())
+    assert found.found == f"a, {'b' * 117}, none of which is a GPU resource"
 
 
 def test_the_pools_taints_are_judged_once_for_the_stack() -> None:
@@ -148,11 +165,13 @@ WITHIN: list[tuple[str, list[Any], list[str]]] = [
     ("together", [quota(COUNTED), asks(3), asks(2, name="b")], ["GPU041 ResourceQuota team-a/train"]),
     ("elsewhere", [quota(COUNTED), asks(5, namespace="b")], []),
     ("with scopes", [quota(COUNTED, scopes=["NotTerminating"]), asks(5)], []),
+    ("behind one with scopes", [quota(COUNTED, scopes=["NotTerminating"]), quota(COUNTED), asks(5)], ["GPU041 ResourceQuota team-a/train"]),
     ("with a selector", [quota(COUNTED, scopeSelector={"matchExpressions": []}), asks(5)], []),
     ("with unknown scopes", [quota(COUNTED, scopes=UNKNOWN), asks(5)], []),
     ("unknown", [quota({f"requests.{GPU}": UNKNOWN}), asks(5)], []),
     ("unreadable", [quota({f"requests.{GPU}": "four"}), asks(5)], []),
     ("a silent one", [quota({f"limits.{GPU}": 4}), asks(5)], []),
+    ("a silent one without a prefix", [quota({GPU: 4}), asks(5)], []),
     ("of nothing", [quota({f"requests.{GPU}": 0}), asks(1)], ["GPU041 ResourceQuota team-a/train"]),
     ("of another resource", [quota({"requests.amd.com/gpu": 0}), asks(1)], []),
 ]  # fmt: skip
@@ -169,21 +188,23 @@ LEVEL = "pod-security.kubernetes.io/enforce"
 
 
 @pytest.mark.parametrize(
-    ("name", "labels", "refused"),
+    ("name", "labels", "wanted"),
     [
-        ("team-a", {LEVEL: "baseline"}, False),
-        ("team-a", {LEVEL: "restricted"}, False),
-        ("team-a", {LEVEL: "privileged"}, True),
-        ("team-a", {}, True),
-        ("team-a", None, True),
-        ("team-a", UNKNOWN, False),
-        ("team-a", {LEVEL: UNKNOWN}, False),
-        ("gpu-operator", {LEVEL: "privileged"}, False),
+        ("team-a", {LEVEL: "baseline"}, []),
+        ("team-a", {LEVEL: "restricted"}, []),
+        ("team-a", {LEVEL: "privileged"}, ["privileged"]),
+        ("team-a", {LEVEL: "strict"}, ["no level"]),
+        ("team-a", {}, ["no level"]),
+        ("team-a", None, ["no level"]),
+        ("team-a", UNKNOWN, []),
+        ("team-a", {LEVEL: UNKNOWN}, []),
+        ("gpu-operator", {LEVEL: "privileged"}, []),
     ],
 )
-def test_pod_security(name: str, labels: Any, refused: bool) -> None:
-    manifest = resource("Namespace", name=name, labels=labels)
-    assert paths("GPU060", manifest) == ([f"metadata.labels[{LEVEL}]"] if refused else [])
+def test_pod_security(name: str, labels: Any, wanted: list[str]) -> None:
+    found = judge(resource("Namespace", name=name, labels=labels), CONTEXT)
+    assert [each.found for each in found] == wanted
+    assert all(each.path == f"metadata.labels[{LEVEL}]" for each in found)
 
 
 OPERATOR = release()

@@ -11,6 +11,7 @@ from policies.rules import UNKNOWN, Context
 from policies.rules.resource_names import acceptable, is_extended, meant
 from policies.rules.workloads import pinned
 from tests.rules.cases import CONTEXT, CORE, GPU, MEMORY, MIG, container, gpus, paths, pod, workload
+from tests.rules.messages import judge
 
 SECONDS = {"activeDeadlineSeconds": 60}
 JOBS: list[tuple[str, Any, list[str]]] = [
@@ -44,6 +45,7 @@ MEMORIES: list[tuple[str, Any, list[str]]] = [
     ("mounted", pod(gpus(2, **MOUNTED), volumes=[SHM]), []),
     ("mounted with a slash", pod(gpus(2, volumeMounts=[{**MOUNT, "mountPath": "/dev/shm/"}]), volumes=[SHM]), []),
     ("mounted elsewhere", pod(gpus(2, volumeMounts=[{**MOUNT, "mountPath": "/tmp"}]), volumes=[SHM]), PLACE),
+    ("mounted beside", pod(gpus(2, volumeMounts=[{**MOUNT, "mountPath": "/dev/shmX"}]), volumes=[SHM]), PLACE),
     ("another volume", pod(gpus(2, **MOUNTED), volumes=[{**SHM, "name": "b"}]), PLACE),
     ("on disk", pod(gpus(2, **MOUNTED), volumes=[{"name": "shm", "emptyDir": {}}]), PLACE),
     ("of unknown medium", pod(gpus(2, **MOUNTED), volumes=[{"name": "shm", "emptyDir": {"medium": UNKNOWN}}]), []),
@@ -86,9 +88,19 @@ def test_cpu_and_memory(limits: Any, requests: Any, wanted: list[str]) -> None:
     assert paths("GPU050", pod(container(limits, requests))) == [], "it asks for no GPU"
 
 
+@pytest.mark.parametrize(("limits", "found"), [({}, "none"), ({"memory": "2Gi"}, "2Gi")])
+def test_a_limit_of_memory_is_told_as_it_is(limits: Any, found: str) -> None:
+    manifest = pod(container({GPU: 1, **limits}, {"cpu": 1, "memory": "1Gi"}))
+    (violation,) = [each for each in judge(manifest, CONTEXT) if each.rule.id == "GPU050"]
+    assert violation.found == found
+
+
 def test_unknown_resources_are_not_missing() -> None:
     assert paths("GPU050", pod(container({GPU: 1}, UNKNOWN))) == []
     assert paths("GPU050", pod(container(UNKNOWN, {GPU: 1}))) == []
+    behind = pod(container({GPU: 1}, UNKNOWN), gpus(1))
+    requests = R.replace("[0]", "[1]")
+    assert paths("GPU050", behind) == [f"{requests}[cpu]", f"{requests}[memory]"]
 
 
 @pytest.mark.parametrize(
@@ -111,6 +123,9 @@ def test_images(image: str, fixed: bool) -> None:
     assert paths("GPU051", pod(gpus(image=image))) == wanted
     assert paths("GPU051", pod(container(image=image))) == []
     assert paths("GPU051", pod(gpus(0, image=image))) == []
+    assert paths("GPU051", pod(gpus("1m", image=image))) == wanted
+    second = [place.replace("[0]", "[1]") for place in wanted]
+    assert paths("GPU051", pod(gpus(image=image), gpus(image=image))) == wanted + second
 
 
 def test_no_image_is_not_a_floating_one() -> None:
