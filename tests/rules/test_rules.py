@@ -10,6 +10,7 @@ import yaml
 
 from policies import reference
 from policies.rules import RULES, UNKNOWN, Context, Pool, Rule, Severity, Taint
+from policies.rules.pod_spec import resource_list
 from tests.rules.messages import judge
 
 GPU = "nvidia.com/gpu"
@@ -216,6 +217,12 @@ def test_a_container_without_a_name_is_told_by_its_number() -> None:
     manifest = pod(unnamed, unnamed, initContainers=[{**unnamed, "restartPolicy": "Always"}])
     found = [each.container for each in judge(manifest, CONTEXT) if each.rule.id == "GPU001"]
     assert found == ["#0", "#0", "#1"]
+
+
+@pytest.mark.parametrize("path", ["", "spec.overhead"])
+def test_a_resource_lies_under_the_path_of_its_list(path: str) -> None:
+    given = (path,) if path else ()
+    assert resource_list({GPU: 1}, *given)[GPU].path == f"{path}[{GPU}]"
 
 
 @pytest.mark.parametrize(
