@@ -22,12 +22,11 @@ _CHARTS: Mapping[str, str] = {DEVICE_PLUGIN: "NVIDIA's device plugin", "hami": "
 
 @dataclass(frozen=True, slots=True)
 class _Plugin:
-    """What brings a device plugin. `release`: a Helm release, of which a node gets one each."""
+    """What brings a device plugin: a DaemonSet, or a Helm release, of which a node gets each."""
 
     subject: Subject
     what: str
     selector: Mapping[str, object]
-    release: bool
 
 
 def _plugins(subjects: Sequence[Subject]) -> Iterator[_Plugin]:
@@ -35,17 +34,17 @@ def _plugins(subjects: Sequence[Subject]) -> Iterator[_Plugin]:
         if found := release(subject):
             selector = mapping(found.values.get("nodeSelector"))
             if found.chart in _CHARTS:
-                yield _Plugin(subject, _CHARTS[found.chart], selector, True)
+                yield _Plugin(subject, _CHARTS[found.chart], selector)
             operated = at(found.values, "devicePlugin", "enabled") is not False
             if found.chart == GPU_OPERATOR and operated:
-                yield _Plugin(subject, "NVIDIA's device plugin", {}, True)
+                yield _Plugin(subject, "NVIDIA's device plugin", {})
         elif subject.kind == "DaemonSet" and subject.pod:
             for container in subject.pod.containers:
                 image = text(container.spec.get("image")).partition("@")[0]
                 name = image.rpartition("/")[2].partition(":")[0]
                 if name in _IMAGES:
                     selector = mapping(subject.pod.spec.get("nodeSelector"))
-                    yield _Plugin(subject, _IMAGES[name], selector, False)
+                    yield _Plugin(subject, _IMAGES[name], selector)
                     break
 
 
@@ -59,8 +58,8 @@ def _apart(first: _Plugin, second: _Plugin) -> bool:
 
 def _one_each(subjects: Sequence[Subject], _: Context) -> Iterator[tuple[Subject, Finding]]:
     for first, second in combinations(_plugins(subjects), 2):
-        same = first.what == second.what
-        if _apart(first, second) or (same and not (first.release and second.release)):
+        releases = first.subject.pod is None and second.subject.pod is None
+        if _apart(first, second) or (first.what == second.what and not releases):
             continue
         yield (
             second.subject,

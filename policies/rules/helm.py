@@ -19,15 +19,14 @@ GPU_CHARTS: Final = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class ChartRelease:
-    """A release: the chart's bare name, its version and repository as given, its values.
+    """A release: the chart's bare name, its version as given, its values.
 
-    `version` and `repository` are empty where not given, `None` where not known. `local`: the
-    chart is a folder or an archive on this machine.
+    `version` is empty where not given, `None` where not known. `local`: the chart is a folder or
+    an archive on this machine.
     """
 
     chart: str
     version: str | None
-    repository: str | None
     local: bool
     values: Mapping[str, object]
 
@@ -54,7 +53,6 @@ def release(subject: Subject) -> ChartRelease | None:
     return ChartRelease(
         chart=_bare(name) if chart.endswith(".tgz") else name,
         version=_known(subject.manifest.get("version")),
-        repository=repository,
         local=local,
         values=mapping(subject.manifest.get("values")),
     )

@@ -17,6 +17,7 @@ from policies.rules.unknown import UNKNOWN, at, holds_unknown, mapping, sequence
 
 _EXACT = re.compile(r"v?[0-9]+\.[0-9]+\.[0-9]+([-+][0-9A-Za-z.+-]+)?")
 _NUMBERS = re.compile(r"v?([0-9]+)\.([0-9]+)\.([0-9]+)")
+_FIXED = re.compile(r"v?[0-9]|sha256:")
 _BY_VARIABLE = "ACCEPT_NVIDIA_VISIBLE_DEVICES_ENVVAR_WHEN_UNPRIVILEGED"
 _BY_MOUNT = "ACCEPT_NVIDIA_VISIBLE_DEVICES_AS_VOLUME_MOUNTS"
 _STRATEGY = "DEVICE_LIST_STRATEGY"
@@ -80,14 +81,14 @@ def _chart_pinned(subject: Subject, _: Context) -> Iterator[Finding]:
 
 def _parts_pinned(subject: Subject, _: Context) -> Iterator[Finding]:
     found = _operator(subject)
-    for part in _VERSIONED if found else ():
-        version = at(found.values if found else None, part, "version")
+    if found is None:
+        return
+    for part in _VERSIONED:
+        version = at(found.values, part, "version")
         if version is None or version is UNKNOWN:
             continue
         written = text(version)
-        if not (written[:1].isdigit() or written[:2].lstrip("v")[:1].isdigit()) and not (
-            written.startswith("sha256:")
-        ):
+        if not _FIXED.match(written):
             yield Finding(
                 path=f"values.{part}.version",
                 found=written[:40] or "nothing that is a version",

@@ -14,4 +14,4 @@ def host_paths(pod: Pod) -> Iterator[tuple[int, str]]:
     for index, volume in enumerate(sequence(pod.spec.get("volumes"))):
         path = text(at(volume, "hostPath", "path"))
         if path:
-            yield index, "/" + posixpath.normpath(path).lstrip("/")
+            yield index, posixpath.normpath(f"///{path}")  # of two slashes it keeps both

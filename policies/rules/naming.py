@@ -14,11 +14,9 @@ _SHOWN = 80  # characters of a name
 
 def _accepted(subject: Subject, _: Context) -> Iterator[Finding]:
     for container in subject.pod.containers if subject.pod else ():
-        if container.role is Role.EPHEMERAL:
-            continue
         for part, listed in (("limits", container.limits), ("requests", container.requests)):
             for name in sorted(listed):
-                if not acceptable(name):
+                if container.role is not Role.EPHEMERAL and not acceptable(name):
                     yield Finding(
                         path=f"{container.path}.resources.{part}[{name[:_SHOWN]}]",
                         found="a name that the API server refuses",

@@ -67,7 +67,7 @@ def evaluate(
     may be there. Raises nothing, whatever the manifest holds.
     """
     return [
-        dataclasses.replace(violation, path=place + violation.path) if place else violation
+        dataclasses.replace(violation, path=place + violation.path)
         for place, item in items(manifest)
         for violation in _judge(Subject.of(item), context, partial)
     ]
@@ -125,18 +125,22 @@ def _lifted(subject: Subject, context: Context) -> dict[str, Exemption]:
 
 
 def _applies(rule: Rule, context: Context) -> bool:
-    on = context.severities.get(rule.id, rule.severity) is not Severity.OFF
+    on = _severity(rule, context) is not Severity.OFF
     return on and all(need.known(context) for need in rule.needs)
 
 
-_last: tuple[Context, bool, tuple[Rule, ...]] | None = None
+def _severity(rule: Rule, context: Context) -> Severity:
+    return context.severities.get(rule.id, rule.severity)
+
+
+_last: tuple[Context | None, bool, tuple[Rule, ...]] = (None, False, ())
 
 
 def _applicable(context: Context, partial: bool) -> tuple[Rule, ...]:
     """The rules over one manifest that apply, kept for the next manifest in the same context."""
     global _last
     last = _last
-    if last is None or last[0] is not context or last[1] is not partial:
+    if last[0] is not context or last[1] is not partial:
         rules = (rule for rule in RULES.values() if not (partial and rule.whole))
         last = _last = (context, partial, tuple(r for r in rules if _applies(r, context)))
     return last[2]
@@ -154,7 +158,7 @@ def _violation(
     label = "/".join(filter(None, (subject.namespace, subject.name)))
     return Violation(
         rule=rule,
-        severity=(Severity.ADVISORY if exempt else context.severities.get(rule.id, rule.severity)),
+        severity=Severity.ADVISORY if exempt else _severity(rule, context),
         subject=f"{subject.kind} {label}".strip(),
         container=finding.container,
         path=finding.path,

@@ -26,11 +26,11 @@ def _connections(subject: Subject) -> Iterator[tuple[str, object, bool]]:
         return
     given = subject.manifest.get("connection")
     connection, hidden = reveal(given), is_secret(given)
-    if connection is UNKNOWN or connection is None:
+    if connection is None:
         return
     yield "connection", connection, hidden
     proxy = at(connection, "proxy")
-    if proxy is not None and reveal(proxy) is not UNKNOWN:
+    if proxy is not None:
         yield "connection.proxy", reveal(proxy), hidden or is_secret(proxy)
 
 

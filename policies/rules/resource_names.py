@@ -123,7 +123,7 @@ def meant(name: str, context: Context) -> str | None:
         return _WRONG[lower]
     if is_gpu(lower, context):
         return lower
-    domain, _, local = lower.replace(".com.", ".com/", 1).rpartition("/")
+    domain, _, local = lower.replace(".com.", ".com/").rpartition("/")
     for right in _near(domain):
         candidate = f"{right}/{local}"
         if is_gpu(candidate, context):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from policies.rules.unknown import UNKNOWN, mapping
+from policies.rules.unknown import mapping
 
 #: The mark of a secret, as in Pulumi YAML: `{"fn::secret": value}`.
 SECRET: Final = "fn::secret"  # noqa: S105  the mark, not a secret
@@ -18,5 +18,5 @@ def is_secret(value: object) -> bool:
 def reveal(value: object) -> object:
     """A value without its mark; `UNKNOWN` for a secret whose value is not shown."""
     while is_secret(value):
-        value = mapping(value).get(SECRET, UNKNOWN)
+        value = mapping(value)[SECRET]
     return value

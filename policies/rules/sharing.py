@@ -19,7 +19,7 @@ def _one_share(subject: Subject, context: Context) -> Iterator[Finding]:
     if plugin and plugin.sharing is not Sharing.NONE and not plugin.renamed:
         shared.add(GPU)
     for container, resource in entries(subject):
-        if resource.name in shared and resource.quantity and resource.quantity.milli > 1000:
+        if resource.name in shared and resource.quantity and resource.quantity.units > 1:
             yield Finding(
                 path=resource.path,
                 found=str(resource.quantity),
@@ -79,7 +79,7 @@ def plugin_files(subject: Subject) -> Iterator[tuple[str, Mapping[str, object]]]
     for path, files in places.items():
         for name, content in mapping(files).items():
             document = embedded(content)
-            if document.get("version") == "v1" and {"flags", "sharing"} & set(document):
+            if document.get("version") == "v1":
                 yield f"{path}[{name}]", document
 
 

@@ -39,9 +39,7 @@ def mapping(value: object) -> Mapping[str, object]:
 
 def sequence(value: object) -> Sequence[object]:
     """`value` if it is a list, else an empty one."""
-    if type(value) is list:
-        return value
-    if isinstance(value, Sequence) and not isinstance(value, (str, bytes)):
+    if isinstance(value, (list, Sequence)) and not isinstance(value, (str, bytes)):
         return value
     return ()
 
@@ -65,5 +63,5 @@ def at(value: object, *path: str) -> object:
     for key in path:
         if value is UNKNOWN:
             return UNKNOWN
-        value = (value if type(value) is dict else mapping(value)).get(key)
+        value = value.get(key) if isinstance(value, (dict, Mapping)) else None
     return value
