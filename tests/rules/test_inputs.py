@@ -51,6 +51,8 @@ PAIRS: list[tuple[str, dict[str, Any], list[str]]] = [
     ("an unknown value", pair([{**VARIABLE, "value": UNKNOWN}], []), []),
     ("an unknown variable", pair([UNKNOWN, VARIABLE], []), []),
     ("unknown strategy", pair([VARIABLE], UNKNOWN), []),
+    ("an unknown mount", pair([{**MOUNT, "value": UNKNOWN}], [STRATEGY]), []),
+    ("the plugin alone, CDI unknown", pair([], [STRATEGY], cdi=UNKNOWN), []),
     ("no toolkit of the operator", pair([VARIABLE], [], enabled=False), []),
 ]
 
@@ -69,6 +71,7 @@ VERSIONS: list[tuple[str, dict[str, Any], bool]] = [
     ("empty", {"version": ""}, True),
     ("a range", {"version": "^0.20.0"}, True),
     ("a part", {"version": "0.20"}, True),
+    ("a long range", {"version": "^0.20.0 ".ljust(50, "|")}, True),
     ("any", {"version": "*"}, True),
     ("unknown", {"version": UNKNOWN}, False),
     ("an unknown repository", {"version": "", "repositoryOpts": UNKNOWN}, True),
@@ -96,6 +99,10 @@ def test_chart_versions(fields: dict[str, Any], refused: bool) -> None:
     ("version", "refused"),
     [
         ("595.91.07", False),
+        ("5.1", False),
+        ("v5", False),
+        ("vv5", True),
+        ("latest-".ljust(50, "x"), True),
         ("v1.20.0-ubuntu22.04", False),
         ("sha256:abc", False),
         ("latest", True),
@@ -123,6 +130,7 @@ def test_versions_of_the_parts(part: str, version: Any, refused: bool) -> None:
         ("v2.0.0", "1.17.4", False),
         ("v1.18.0", "1.17.4", False),
         ("v1.18.0", "1.20.0", True),
+        ("v1.17.3-".ljust(50, "x"), "1.17.4", True),
         ("sha256:0", "1.17.4", False),
         (UNKNOWN, "1.17.4", False),
     ],
@@ -194,6 +202,7 @@ COMMANDS: list[tuple[str, dict[str, Any], list[tuple[str, str]]]] = [
     ("a proxy without key", {"connection": {**KNOWN, "proxy": {"host": "b"}}}, [("GPU056", "connection.proxy.hostKey")]),
     ("a proxy with key", {"connection": {**KNOWN, "proxy": KNOWN}}, []),
     ("an unknown proxy", {"connection": {**KNOWN, "proxy": UNKNOWN}}, []),
+    ("a proxy that is unknown and secret", {"connection": {**KNOWN, "proxy": secret(UNKNOWN)}}, []),
     ("a key in clear", {"connection": {**KNOWN, "privateKey": "x"}}, [("GPU057", "connection.privateKey")]),
     ("a password in clear", {"connection": {**KNOWN, "password": "x"}}, [("GPU057", "connection.password")]),
     ("the key's password in clear", {"connection": {**KNOWN, "privateKeyPassword": "x"}}, [("GPU057", "connection.privateKeyPassword")]),
@@ -225,6 +234,19 @@ COMMANDS: list[tuple[str, dict[str, Any], list[tuple[str, str]]]] = [
 )
 def test_commands_on_hosts(fields: dict[str, Any], wanted: list[tuple[str, str]]) -> None:
     assert [(v.rule.id, v.path) for v in judge(command(**fields), CONTEXT)] == wanted
+
+
+@pytest.mark.parametrize(
+    ("logging", "shown"),
+    [
+        (None, "the default, both streams"),
+        ("stderr", "stderr"),
+        ("stdout".ljust(21, "x"), "stdout".ljust(20, "x")),
+    ],
+)
+def test_the_logging_beside_a_secret_is_named(logging: Any, shown: str) -> None:
+    (found,) = judge(command(stdin=secret("x"), logging=logging), CONTEXT)
+    assert found.found == f"{shown}, beside stdin, which is a secret"
 
 
 def test_a_copy_has_no_undo_and_no_log() -> None:

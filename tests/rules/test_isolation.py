@@ -408,6 +408,10 @@ def test_the_names_that_a_plugin_advertises(limits: Any, plugin: Any, wanted: li
     assert ids(pod(container(limits)), Context(pools=(POOL,), plugin=plugin)) == wanted
 
 
+def test_what_has_no_pod_asks_for_no_name() -> None:
+    assert ids(resource("ConfigMap"), Context(plugin=Plugin())) == []
+
+
 def test_a_name_that_the_cluster_advertises_needs_no_strategy() -> None:
     context = Context(plugin=Plugin(), resource_names=frozenset({MIG}))
     assert ids(pod(container({MIG: 1})), context) == []
@@ -446,3 +450,12 @@ def test_the_plugins_file(content: Any, refused: bool) -> None:
     key = "sharing.timeSlicing.failRequestsGreaterThanOne"
     wanted = [f"data[config].{key}"] if refused else []
     assert paths("GPU042", resource("ConfigMap", data={"config": content})) == wanted
+    assert paths("GPU042", resource("Secret", data={"config": content})) == []
+    other = resource("ConfigMap", "example.com/v1", data={"config": content})
+    assert paths("GPU042", other) == []
+
+
+@pytest.mark.parametrize(("content", "shown"), [(NO, "false"), (WEAK, "nothing, which is false")])
+def test_what_the_plugins_file_says_of_several_shares(content: str, shown: str) -> None:
+    (found,) = judge(resource("ConfigMap", data={"config": content}), CONTEXT)
+    assert found.found == shown

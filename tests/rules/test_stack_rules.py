@@ -219,6 +219,7 @@ def plugin(image: str, selector: Any = None, name: str = "plugin", **fields: Any
 NVIDIA = plugin("nvcr.io/nvidia/k8s-device-plugin:v0.20.0", name="nvidia")
 TENCENT = plugin("tkestack/gpu-manager@sha256:0", name="tencent")
 APART = plugin("registry:5000/tkestack/gpu-manager", {"gpus": "vcuda"}, name="tencent")
+WHOLE = release("nvidia-device-plugin", values={"nodeSelector": {"gpus": "whole"}})
 PLUGINS: list[tuple[str, list[Any], list[str]]] = [
     ("one", [OPERATOR], []),
     ("two releases", [OPERATOR, BARE], ["GPU047 Release nvidia-device-plugin"]),
@@ -228,7 +229,8 @@ PLUGINS: list[tuple[str, list[Any], list[str]]] = [
     ("two kinds", [NVIDIA, TENCENT], ["GPU047 DaemonSet tencent"]),
     ("a release and a DaemonSet", [BARE, TENCENT], ["GPU047 DaemonSet tencent"]),
     ("a release and its own DaemonSet", [BARE, NVIDIA], []),
-    ("kept apart", [release("nvidia-device-plugin", values={"nodeSelector": {"gpus": "whole"}}), APART], []),
+    ("kept apart", [WHOLE, APART], []),
+    ("two kept apart, and one for all nodes", [WHOLE, APART, release("hami")], ["GPU047 Release hami"] * 2),
     ("not kept apart", [release("nvidia-device-plugin", values={"nodeSelector": {"zone": "a"}}), APART], ["GPU047 DaemonSet tencent"]),
     ("the same selector", [release("nvidia-device-plugin", values={"nodeSelector": {"gpus": "vcuda"}}), APART], ["GPU047 DaemonSet tencent"]),
     ("another image", [NVIDIA, plugin("example.com/gpu-manager-exporter:1")], []),

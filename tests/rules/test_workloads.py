@@ -151,6 +151,7 @@ NAMES: list[tuple[str, bool, str | None]] = [
     ("Nvidia.com/gpu", False, GPU),
     ("nvida.com/gpu", True, GPU),
     ("nvidia.com.gpu", False, GPU),
+    ("nvidia.com//gpu", False, GPU),
     ("nvidia.com/gpu-shared", True, "nvidia.com/gpu.shared"),
     ("nvidia.com/gpu_shared", True, "nvidia.com/gpu.shared"),
     ("tencent.com/vcuda-cores", True, CORE),
@@ -162,6 +163,7 @@ NAMES: list[tuple[str, bool, str | None]] = [
     ("limits.example.com/a", True, None),
     ("alpha.kubernetes.io/nvidia-gpu", True, GPU),
     ("my.kubernetes.io/a", True, None),
+    ("requests.kubernetes.io/a", True, None),
     ("nvidia.com/mig-1g.10gb", True, None),
     ("nvidia.com/mig-1c.3g.40gb", True, None),
     ("nvidia.com/mig-1g.10gb.me", True, None),
@@ -194,6 +196,13 @@ def test_names(name: str, taken: bool, right: str | None) -> None:
     assert paths("GPU027", pod(container(), initContainers=[container({name: 1})])) == (
         [] if taken else [listed[0].replace("containers", "initContainers")]
     )
+
+
+@pytest.mark.parametrize("part", ["limits", "requests"])
+def test_a_wrong_name_is_found_where_it_stands(part: str) -> None:
+    manifest = pod(container(**{part: {"nvidia.com/gpus": 1}}))
+    place = f"spec.containers[0].resources.{part}[nvidia.com/gpus]"
+    assert paths("GPU014", manifest) == [place]
 
 
 def test_names_of_ephemeral_containers_are_another_rules_concern() -> None:
