@@ -207,6 +207,7 @@ CHARTS: list[tuple[str, dict[str, Any], str, bool]] = [
     ("hami.tgz", {}, "hami", True),
     ("hami.tgz", REPOSITORY, "hami", False),
     ("gpu-operator.tgz", {}, "gpu-operator", True),
+    ("hami-X1.tgz", {}, "hami-X1", True),
     ("gpu-operator-v26.7.0.tgz", {}, "gpu-operator", True),
     ("charts/gpu-operator-2.7.0.tgz", {}, "gpu-operator", True),
     ("./hami-2.7.0", {}, "hami-2.7.0", True),
