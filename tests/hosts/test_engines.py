@@ -173,7 +173,9 @@ def test_a_template_that_hides_the_runtimes_is_refused(host: Running) -> None:
     refused = host.apply(of(Engine.K3S))
     assert refused.status == 1
     assert f"found {template}, which hides the runtimes" in refused.errors
-    assert differences(before, host.tree(times=True)) == {}
+    changed = differences(before, host.tree(times=True))
+    # The daemon goes on writing its own database.
+    assert [path for path in changed if "/k3s/agent/containerd/" not in path] == []
     host.write(template, '{{ template "base" . }}\n')
     assert host.apply(of(Engine.K3S)).status == 0
 
