@@ -18,6 +18,7 @@ import config
 from .charts import device_plugin as chart
 from .charts.images import NFD_DEFINITIONS
 from .excluded_gpus import daemon_sets
+from .leftovers import giving_way
 from .manifest import Manifest
 from .operation import command_line, document
 from .pull_secret import pull_secret
@@ -90,6 +91,12 @@ class DevicePlugin(pulumi.ComponentResource):
                     opts=pulumi.ResourceOptions(parent=self),
                 )
             )
+        manifests = daemon_sets(cluster, values)
+        declared = [manifest["metadata"]["name"] for manifest in manifests]
+
+        def gives_way(before: str) -> pulumi.ResourceHookBinding:
+            return giving_way(cluster.kubernetes.context, plugin.namespace, declared, before)
+
         release(
             self,
             f"{name}-release",
@@ -99,12 +106,14 @@ class DevicePlugin(pulumi.ComponentResource):
             namespace_name=plugin.namespace,
             values=values,
             depends_on=needed,
+            gives_way=gives_way(f"{name}-release"),
         )
-        for manifest in daemon_sets(cluster, values):
+        for manifest in manifests:
+            each = f"{name}-{manifest['metadata']['name']}"
             Manifest(
-                f"{name}-{manifest['metadata']['name']}",
+                each,
                 manifest,
-                pulumi.ResourceOptions(parent=self, depends_on=needed),
+                pulumi.ResourceOptions(parent=self, depends_on=needed, hooks=gives_way(each)),
             )
         self.version = pulumi.Output.from_input(plugin.version)
         self.register_outputs({"version": self.version})

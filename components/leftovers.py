@@ -1,8 +1,10 @@
-"""What a killed run left behind is cleared just before its resource is created again.
+"""What stands in the way of a resource is cleared just before it is made.
 
 A run that is killed between making an object and recording it leaves an object that the state does
 not know. Most objects are simply applied again; a Helm release whose name is taken and a Job whose
-pod template can't change are not. `operations.leftovers` removes them, only where they are ours.
+pod template can't change are not. And the engine deletes after all that it makes, so a device
+plugin that is no longer declared would serve a node beside the one that follows it.
+`operations.leftovers` removes them, only where they are ours.
 """
 
 from __future__ import annotations
@@ -20,10 +22,10 @@ from .operation import command_line
 LIMIT = 120
 
 
-def _clear(kind: str, context: str, inputs: dict[str, Any]) -> None:
+def _clear(kind: str, content: dict[str, Any]) -> None:
     result = subprocess.run(
         ["sh", *command_line("leftovers", kind).split()[1:]],
-        input=json.dumps({"context": context, "inputs": inputs}),
+        input=json.dumps(content),
         capture_output=True,
         text=True,
         timeout=LIMIT,
@@ -33,7 +35,7 @@ def _clear(kind: str, context: str, inputs: dict[str, Any]) -> None:
         raise pulumi.RunError(result.stderr.strip())
     removed = json.loads(result.stdout)["removed"]
     if removed:
-        pulumi.log.info(f"cleared what an interrupted run left: {', '.join(removed)}")
+        pulumi.log.info(f"cleared what stood in the way: {', '.join(removed)}")
 
 
 def clearing(kind: str, context: str, name: str) -> pulumi.ResourceHookBinding:
@@ -46,7 +48,29 @@ def clearing(kind: str, context: str, name: str) -> pulumi.ResourceHookBinding:
     """
 
     async def before_create(args: pulumi.ResourceHookArgs) -> None:
-        await asyncio.to_thread(_clear, kind, context, dict(args.new_inputs or {}))
+        content = {"context": context, "inputs": dict(args.new_inputs or {})}
+        await asyncio.to_thread(_clear, kind, content)
 
     hook = pulumi.ResourceHook(f"clear-{kind}-{name}", before_create)
     return pulumi.ResourceHookBinding(before_create=[hook])
+
+
+def giving_way(
+    context: str, namespace: str, declared: list[str], name: str
+) -> pulumi.ResourceHookBinding:
+    """A hook before a create or update, never run in a preview, that ends our device plugins that
+    are no longer declared.
+
+    Args:
+        context: context of the kubeconfig.
+        namespace: where their DaemonSets are.
+        declared: names of those that stay.
+        name: name of the resource before which they end; hooks need names of their own.
+    """
+    content = {"context": context, "namespace": namespace, "declared": declared}
+
+    async def before(_: pulumi.ResourceHookArgs) -> None:
+        await asyncio.to_thread(_clear, "servers", content)
+
+    hook = pulumi.ResourceHook(f"give-way-{name}", before)
+    return pulumi.ResourceHookBinding(before_create=[hook], before_update=[hook])

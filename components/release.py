@@ -63,8 +63,15 @@ def release(
     namespace_name: str,
     values: dict[str, Any],
     depends_on: Sequence[pulumi.Resource],
+    gives_way: pulumi.ResourceHookBinding | None = None,
 ) -> Release:
-    """A release named as its chart. A failed one is kept and tried again by the next run."""
+    """A release named as its chart. A failed one is kept and tried again by the next run.
+
+    ``gives_way``: what runs before an update of it.
+    """
+    hooks = clearing("release", cluster.kubernetes.context, name)
+    if gives_way is not None:
+        hooks.before_update = gives_way.before_update
     return Release(
         name,
         {
@@ -81,6 +88,6 @@ def release(
             depends_on=list(depends_on),
             aliases=other_releases(chart),
             delete_before_replace=True,
-            hooks=clearing("release", cluster.kubernetes.context, name),
+            hooks=hooks,
         ),
     )

@@ -1,8 +1,10 @@
-"""Clears what a new create would stumble over: ``release`` and ``job``.
+"""Clears what stands in the way of a resource: ``release``, ``job`` and ``servers``.
 
-That is what a killed run left, and what another platform's release leaves for a moment.
+That is what a killed run left, what another platform's release leaves for a moment, and a device
+plugin that is no longer declared.
 
-Input: ``context`` and ``inputs``, the inputs of the resource about to be created.
+Input: ``context`` and, of ``release`` and ``job``, ``inputs``: those of the resource about to be
+created; of ``servers`` ``namespace`` and ``declared``, the names of the DaemonSets that stay.
 """
 
 from __future__ import annotations
@@ -24,10 +26,12 @@ GONE = 60
 #: Seconds to wait until the pods of another platform are gone: their grace period is 30.
 OTHERS_GONE = 90
 
+PLUGIN = "nvidia-device-plugin"
+
 #: What gives GPUs out, by release: labels of its pods (the charts' templates; for the operator
 #: gpu-operator v26.7.0, assets/state-device-plugin).
 SERVERS = {
-    "nvidia-device-plugin": "app.kubernetes.io/name=nvidia-device-plugin",
+    PLUGIN: "app.kubernetes.io/name=nvidia-device-plugin",
     "gpu-operator": "app=nvidia-device-plugin-daemonset",
     "gpu-manager": "name=gpu-manager-ds",
     "nvidia-dra-driver-gpu": "nvidia-dra-driver-gpu-component=kubelet-plugin",
@@ -164,6 +168,49 @@ async def job(document: Json) -> Json:
     return {"removed": [f"job {namespace}/{name}"]}
 
 
+async def servers(document: Json) -> Json:
+    """Ends this program's device plugins that are no longer declared.
+
+    Two on one node would give the same GPU out twice. The engine deletes them, too, but only after
+    all that it makes.
+
+    Raises:
+        ClusterError: pods of them that stay.
+    """
+    path = f"namespaces/{document['namespace']}"
+    async with connect(document["context"]) as client:
+        found = await client.list(
+            f"{path}/daemonsets",
+            base="/apis/apps",
+            labelSelector=f"app.kubernetes.io/managed-by=gpu-cluster,{SERVERS[PLUGIN]}",
+        )
+        ended = [
+            each["metadata"]
+            for each in found
+            if each["metadata"]["name"] not in document["declared"]
+        ]
+        for each in ended:
+            await _delete(client, f"{path}/daemonsets/{each['name']}", base="/apis/apps")
+        owners = {each["uid"] for each in ended}
+        deadline = time.monotonic() + OTHERS_GONE
+        while owners:
+            pods = [
+                pod["metadata"]["name"]
+                for pod in await client.list(f"{path}/pods", labelSelector=SERVERS[PLUGIN])
+                if owners & {each["uid"] for each in pod["metadata"].get("ownerReferences", [])}
+            ]
+            if not pods:
+                break
+            if time.monotonic() > deadline:
+                raise ClusterError(
+                    f"device plugin: found {len(pods)} pods that are no longer declared, first "
+                    f"{document['namespace']}/{pods[0]}; wanted: none after {OTHERS_GONE} s; cure: "
+                    "see what holds them (`kubectl get pod -o yaml`), then run again"
+                )
+            await asyncio.sleep(0.5)
+    return {"removed": [f"DaemonSet {document['namespace']}/{each['name']}" for each in ended]}
+
+
 async def _delete(client: Client, url: str, base: str = "") -> None:
     try:
         await client.request("DELETE", url, base=base, body={"propagationPolicy": "Foreground"})
@@ -173,4 +220,4 @@ async def _delete(client: Client, url: str, base: str = "") -> None:
 
 
 if __name__ == "__main__":
-    main({"release": release, "job": job})
+    main({"release": release, "job": job, "servers": servers})

@@ -46,6 +46,7 @@ def no_hooks(monkeypatch: pytest.MonkeyPatch) -> None:
     """The mocked monitor can't call back; what the hooks do is tested with the real engine."""
     for module in ("release", "validation"):
         monkeypatch.setattr(f"components.{module}.clearing", lambda *_: None)
+    monkeypatch.setattr("components.device_plugin.giving_way", lambda *_: None)
 
 
 @pytest.fixture(params=[False, True], ids=["up", "preview"])
