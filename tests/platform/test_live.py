@@ -187,8 +187,10 @@ def operator(stack: str) -> Json:
 
 
 def test_the_operator_divides_gpus_and_leaves_what_is_off_alone(live: Project) -> None:
-    before = snapshot.cluster(live)
     live.write(operator(live.stack))
+    begun = live.command("start")  # the simulator takes the GPUs out of a node that has none
+    assert begun.returncode == 0, begun.stdout
+    before = snapshot.cluster(live)
     path = live.root / "registry.json"
     path.write_text(CREDENTIALS)
     secret = f'pulumi config set --secret gpu-cluster:registryCredentials < "{path}"'
