@@ -118,8 +118,8 @@ def test_guardrails_come_change_and_go(
     quotas = [{"namespace": "team", "resources": {GPU: 4}}]
 
     stack.up(mode="enforce", quotas=quotas)
-    await_true("enforced", lambda: create(api, pod(9)).status == 403)
-    assert create(api, pod(9)).rules == {"GPU007"}
+    # The quota refuses it, too, and may be the first.
+    await_true("enforced", lambda: create(api, pod(9)).rules == {"GPU007"})
     assert create(api, pod(1)).taken
     await_true("quota counted", lambda: "exceeded quota" in create(api, pod(5)).text)
 
