@@ -93,10 +93,7 @@ class DevicePlugin(pulumi.ComponentResource):
             )
         manifests = daemon_sets(cluster, values)
         declared = [manifest["metadata"]["name"] for manifest in manifests]
-
-        def gives_way(before: str) -> pulumi.ResourceHookBinding:
-            return giving_way(cluster.kubernetes.context, plugin.namespace, declared, before)
-
+        gives_way = giving_way(cluster.kubernetes.context, plugin.namespace, declared, name)
         release(
             self,
             f"{name}-release",
@@ -106,14 +103,13 @@ class DevicePlugin(pulumi.ComponentResource):
             namespace_name=plugin.namespace,
             values=values,
             depends_on=needed,
-            gives_way=gives_way(f"{name}-release"),
+            gives_way=gives_way,
         )
         for manifest in manifests:
-            each = f"{name}-{manifest['metadata']['name']}"
             Manifest(
-                each,
+                f"{name}-{manifest['metadata']['name']}",
                 manifest,
-                pulumi.ResourceOptions(parent=self, depends_on=needed, hooks=gives_way(each)),
+                pulumi.ResourceOptions(parent=self, depends_on=needed, hooks=gives_way),
             )
         self.version = pulumi.Output.from_input(plugin.version)
         self.register_outputs({"version": self.version})

@@ -65,7 +65,7 @@ def giving_way(
         context: context of the kubeconfig.
         namespace: where their DaemonSets are.
         declared: names of those that stay.
-        name: name of the resource before which they end; hooks need names of their own.
+        name: of the component whose resources bear the hook; hooks need names of their own.
     """
     content = {"context": context, "namespace": namespace, "declared": declared}
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 from facts.api import Client, ClusterError, Json, Refused, connect
@@ -93,8 +94,8 @@ async def _others_gone(client: Client, name: str) -> None:
     if name not in SERVERS:
         return
     await _own_servers_gone(client, name)
-    deadline = time.monotonic() + OTHERS_GONE
-    while True:
+
+    async def left() -> list[str]:
         # Those of a DaemonSet that is not ours run on nodes of its own: the look has judged it.
         sets = await client.list("daemonsets", base="/apis/apps")
         spaces = ours(await client.list("namespaces"))
@@ -104,22 +105,36 @@ async def _others_gone(client: Client, name: str) -> None:
             if each["metadata"]["namespace"] not in spaces
             and OWNER not in (each["metadata"].get("annotations") or {})
         }
-        pods = [
-            f"{pod['metadata']['namespace']}/{pod['metadata']['name']}"
+        return [
+            _named(pod)
             for other, selector in SERVERS.items()
             if other != name
             for pod in await client.list("pods", labelSelector=selector)
-            if not living & {owner["uid"] for owner in pod["metadata"].get("ownerReferences", [])}
+            if not living & _owners(pod)
         ]
-        if not pods:
-            return
+
+    await _pods_gone(left, f"release {name}", "of another platform")
+
+
+async def _pods_gone(left: Callable[[], Awaitable[list[str]]], subject: str, whose: str) -> None:
+    """Waits until no pods are left."""
+    deadline = time.monotonic() + OTHERS_GONE
+    while pods := await left():
         if time.monotonic() > deadline:
             raise ClusterError(
-                f"release {name}: found {len(pods)} pods of another platform, first {pods[0]}; "
-                f"wanted: none after {OTHERS_GONE} s; cure: see what holds them (`kubectl get pod "
-                "-o yaml`), then run again"
+                f"{subject}: found {len(pods)} pods {whose}, first {pods[0]}; wanted: none after "
+                f"{OTHERS_GONE} s; cure: see what holds them (`kubectl get pod -o yaml`), then run "
+                "again"
             )
         await asyncio.sleep(0.5)
+
+
+def _named(pod: Json) -> str:
+    return f"{pod['metadata']['namespace']}/{pod['metadata']['name']}"
+
+
+def _owners(pod: Json) -> set[str]:
+    return {owner["uid"] for owner in pod["metadata"].get("ownerReferences", [])}
 
 
 async def _own_servers_gone(client: Client, name: str) -> None:
@@ -192,22 +207,13 @@ async def servers(document: Json) -> Json:
         for each in ended:
             await _delete(client, f"{path}/daemonsets/{each['name']}", base="/apis/apps")
         owners = {each["uid"] for each in ended}
-        deadline = time.monotonic() + OTHERS_GONE
-        while owners:
-            pods = [
-                pod["metadata"]["name"]
-                for pod in await client.list(f"{path}/pods", labelSelector=SERVERS[PLUGIN])
-                if owners & {each["uid"] for each in pod["metadata"].get("ownerReferences", [])}
-            ]
-            if not pods:
-                break
-            if time.monotonic() > deadline:
-                raise ClusterError(
-                    f"device plugin: found {len(pods)} pods that are no longer declared, first "
-                    f"{document['namespace']}/{pods[0]}; wanted: none after {OTHERS_GONE} s; cure: "
-                    "see what holds them (`kubectl get pod -o yaml`), then run again"
-                )
-            await asyncio.sleep(0.5)
+
+        async def left() -> list[str]:
+            pods = await client.list(f"{path}/pods", labelSelector=SERVERS[PLUGIN])
+            return [_named(pod) for pod in pods if owners & _owners(pod)]
+
+        if owners:
+            await _pods_gone(left, "device plugin", "that are no longer declared")
     return {"removed": [f"DaemonSet {document['namespace']}/{each['name']}" for each in ended]}
 
 

@@ -39,6 +39,7 @@ def mapping(value: object) -> Mapping[str, object]:
 
 def sequence(value: object) -> Sequence[object]:
     """`value` if it is a list, else an empty one."""
+    # Here and below the concrete type comes first: an abstract one is slow to ask.
     if isinstance(value, (list, Sequence)) and not isinstance(value, (str, bytes)):
         return value
     return ()
