@@ -60,6 +60,18 @@ def join_token(settings: pulumi.Config, cluster: config.Cluster) -> str | None:
     return token
 
 
+def license_advice(cluster: config.Cluster) -> str:
+    """What to do about the licence of vGPU guests where the stack has no token."""
+    operator = cluster.gpu_operator
+    if cluster.platform is not config.Platform.GPU_OPERATOR or operator.vgpu is None:
+        return ""
+    return (
+        f"gpuOperator.vgpu: the stack has no licenseToken, so drivers wait until somebody makes "
+        f"the Secret {operator.namespace}/{operator.vgpu.license_secret}; cure: `pulumi config set "
+        "--secret gpu-cluster:licenseToken < client_configuration_token.tok`"
+    )
+
+
 def noted(findings: dict[str, str]) -> dict[str, str]:
     """Findings with the time at which they were made: two runs never find the same text."""
     now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
@@ -111,6 +123,8 @@ def main() -> None:
     ]
     for warning in cluster.warnings():
         pulumi.log.warn(str(warning))
+    if not settings.get("licenseToken") and (advice := license_advice(cluster)):
+        pulumi.log.warn(advice)
 
     def build(found: Found) -> GpuCluster:
         if text := table(cluster.hosts, found.hosts, config.origins(document)):
@@ -128,6 +142,7 @@ def main() -> None:
                 stack=stack,
                 private_key=pulumi.Output.secret(key),
                 registry_credentials=settings.get_secret("registryCredentials"),
+                license_token=settings.get_secret("licenseToken"),
                 join_token=token,
                 prepare_drift=found.prepare,
                 reboot_drift=found.reboot,

@@ -34,10 +34,12 @@ class PlatformArgs:
     Attributes:
         cluster: the configuration.
         registry_credentials: a Docker configuration in JSON, a secret; None: none is given.
+        license_token: a client configuration token for vGPU guests, a secret; None: none is given.
     """
 
     cluster: config.Cluster
     registry_credentials: pulumi.Input[str] | None = None
+    license_token: pulumi.Input[str] | None = None
 
 
 def config_map(plugin: config.DevicePlugin) -> dict[str, Any]:

@@ -35,6 +35,7 @@ class GpuClusterArgs:
         stack: name of the stack.
         private_key: an OpenSSH private key, a secret; needed where there are hosts.
         registry_credentials: a Docker configuration in JSON, a secret; None: none is given.
+        license_token: a client configuration token for vGPU guests, a secret; None: none is given.
         join_token: kubeadm's bootstrap token, a secret; needed where hosts join a cluster.
         prepare_drift: findings by host, of its preparation.
         reboot_drift: why hosts must be rebooted, by host.
@@ -49,6 +50,7 @@ class GpuClusterArgs:
     stack: str
     private_key: pulumi.Input[str]
     registry_credentials: pulumi.Input[str] | None = None
+    license_token: pulumi.Input[str] | None = None
     join_token: str | None = field(default=None, repr=False)
     prepare_drift: Mapping[str, str] = field(default_factory=dict)
     reboot_drift: Mapping[str, str] = field(default_factory=dict)
@@ -116,7 +118,9 @@ class GpuCluster(pulumi.ComponentResource):
             Guardrails(f"{name}-guardrails", guarded, after())
         before: list[pulumi.Resource] = [runtime, scheduling]
         platform_args = PlatformArgs(
-            cluster=cluster, registry_credentials=args.registry_credentials
+            cluster=cluster,
+            registry_credentials=args.registry_credentials,
+            license_token=args.license_token,
         )
         if cluster.driver.managed_by_daemonset:
             before.append(DriverInstaller(f"{name}-driver", platform_args, after(*before)))

@@ -12,6 +12,7 @@ import pulumi_command as command
 
 from .charts import gpu_operator as chart
 from .device_plugin import PlatformArgs
+from .license_secret import license_secret
 from .operation import command_line, document
 from .pull_secret import pull_secret
 from .release import definitions, namespace, release
@@ -32,9 +33,12 @@ class GpuOperator(pulumi.ComponentResource):
         space = namespace(self, f"{name}-namespace", operator.namespace)
         names = chart.definitions(operator.version)
         brought = definitions(self, f"{name}-definitions", args.cluster, names)
-        secrets = pull_secret(
-            self, name, args.cluster, args.registry_credentials, space, operator.namespace
-        )
+        secrets = [
+            *pull_secret(
+                self, name, args.cluster, args.registry_credentials, space, operator.namespace
+            ),
+            *license_secret(self, name, operator, args.license_token, space),
+        ]
         labels = command.local.Command(
             f"{name}-labels",
             create=command_line("operator_labels", "note"),

@@ -128,12 +128,22 @@ def _host_version(text: str) -> str:
     return text
 
 
+class VgpuFeature(StrEnum):
+    """What guests are licensed for."""
+
+    VGPU = "vgpu"
+    WORKSTATION = "workstation"
+    COMPUTE = "compute"
+
+
 class Vgpu(Model):
     """Nodes that are virtual machines with NVIDIA vGPUs.
 
-    `hostDriver`: the vGPU release on the hypervisors. `licenseSecret`: a Secret in the operator's
-    namespace with gridd.conf and client_configuration_token.tok. `licenseServer`: host and port
-    that the preflight looks for.
+    `hostDriver`: the vGPU release on the hypervisors. `licenseSecret`: the Secret in the operator's
+    namespace with gridd.conf and client_configuration_token.tok; it is made there from the stack's
+    secret `gpu-cluster:licenseToken`, or by others where the stack has none. `licenseServer`: host
+    and port that the preflight looks for. `feature`: what guests are licensed for; without it the
+    one that their vGPU type says.
     """
 
     host_driver: Annotated[
@@ -153,6 +163,9 @@ class Vgpu(Model):
         ]
         | None
     ) = Field(default=None, description="host and port", examples=["licences.example.com:443"])
+    feature: VgpuFeature | None = Field(
+        default=None, description="vgpu, workstation or compute", examples=["compute"]
+    )
 
 
 class OperatorPlugin(Model):

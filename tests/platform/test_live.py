@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import base64
+import contextlib
 import json
 import os
+import socket
 import subprocess
 import time
 from collections.abc import Iterator
@@ -211,6 +214,85 @@ def test_the_operator_divides_gpus_and_leaves_what_is_off_alone(live: Project) -
     assert "Y2FuYXJ5" not in live.checkpoint()
     assert changed(live) == 0
     destroyed(live, before)
+
+
+GUEST_VERSION = "580.95.05"
+TOKEN = "bGljZW5jZS1jYW5hcnk"
+
+
+@contextlib.contextmanager
+def listening() -> Iterator[str]:
+    """A server that takes connections, as a licence server or a registry does: host and port."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        yield "{}:{}".format(*server.getsockname())
+
+
+def guests(stack: str, distribution: str, server: str, registry: str) -> Json:
+    """Virtual machines with vGPUs on a Rancher distribution, the guest driver from a registry."""
+    return declared(
+        stack,
+        platform="gpu-operator",
+        driver={
+            "source": "operator",
+            "version": GUEST_VERSION,
+            "imageRepository": f"{registry}/guests",
+            "image": "vgpu-guest-driver",
+        },
+        pools=[{"name": "guests", "nodes": ["gpu-[1-4]"], "gpusPerNode": 1}],
+        gpuOperator={
+            "toolkit": True,
+            "distribution": distribution,
+            "vgpu": {
+                "hostDriver": "19.2",
+                "licenseSecret": "licensing-config",
+                "licenseServer": server,
+                "feature": "compute",
+            },
+        },
+    )
+
+
+def variables(spec: Json) -> dict[str, str]:
+    return {each["name"]: each["value"] for each in spec["env"]}
+
+
+@pytest.mark.parametrize("distribution", ["k3s", "rke2"])
+def test_guests_with_vgpus_get_driver_licence_and_the_runtime_of_their_distribution(
+    live: Project, distribution: str
+) -> None:
+    with listening() as server, listening() as registry:
+        live.write(guests(live.stack, distribution, server, registry))
+        begun = live.command("start")
+        assert begun.returncode == 0, begun.stdout
+        before = snapshot.cluster(live)
+        advised = live.command("preview")
+        assert "pulumi config set --secret gpu-cluster:licenseToken" in advised.stdout
+        _shell(live, f"echo {TOKEN} | pulumi config set --secret gpu-cluster:licenseToken")
+        assert live.up().startswith("up: 4 of 4 GPUs validated")
+        policy = live.request("GET", "clusterpolicies", base="/apis/nvidia.com")["items"][0]["spec"]
+        assert policy["driver"]["repository"] == f"{registry}/guests"
+        assert policy["driver"]["licensingConfig"]["secretName"] == "licensing-config"
+        assert policy["toolkit"]["enabled"]
+        assert variables(policy["toolkit"]) == {
+            "RUNTIME_CONFIG_SOURCE": "file",
+            "CONTAINERD_SOCKET": "/run/k3s/containerd/containerd.sock",
+            "CONTAINERD_CONFIG": (
+                f"/var/lib/rancher/{distribution}/agent/etc/containerd/config.toml"
+            ),
+        }
+        found = live.request("GET", "namespaces/gpu-operator/secrets/licensing-config")["data"]
+        assert {key: base64.b64decode(value).decode() for key, value in found.items()} == {
+            "gridd.conf": "FeatureType=4\n",
+            "client_configuration_token.tok": TOKEN,
+        }
+        assert TOKEN not in live.checkpoint()
+        assert changed(live) == 0
+        destroyed(live, before)
+    refused = live.command("up")
+    assert refused.returncode != 0
+    assert f"licence server {server}" in refused.stdout
+    assert f"registry {registry}" in refused.stdout
+    assert snapshot.cluster(live) == before
 
 
 def _shell(project: Project, line: str) -> None:

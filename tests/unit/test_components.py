@@ -21,7 +21,7 @@ from components import (
 from components.gpu_cluster import GpuCluster, GpuClusterArgs
 from components.operation import repair
 
-from .mocks import Recorder, declare
+from .mocks import Recorded, Recorder, declare
 
 CANARY = "canary-5f1d-private-key"
 HOST_KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIKvDyV1cmEiXz9dP0UXFkyBKtNBYLVgEdSOvVr4fsW1F"
@@ -213,6 +213,56 @@ def test_registry_credentials_are_secrets_in_each_namespace_of_ours(preview: boo
         assert inputs["metadata"]["name"] == "credentials"
         content = inputs["stringData"]
         assert "docker-canary" not in {content.get(".dockerconfigjson")}  # wrapped as a secret
+
+
+def guests(token: str | None, preview: bool, **vgpu: str) -> list[Recorded]:
+    """The licences that are made for a cluster of guests."""
+    declared = cluster(
+        platform="gpu-operator",
+        driver={
+            "source": "operator",
+            "version": "580.95.05",
+            "imageRepository": "registry.example.com/guests",
+        },
+        gpuOperator={"vgpu": {"hostDriver": "19.2", "licenseSecret": "licence", **vgpu}},
+    )
+
+    def program() -> None:
+        GpuCluster(
+            "gpu-cluster",
+            GpuClusterArgs(
+                cluster=declared,
+                stack="test",
+                private_key=pulumi.Output.secret(CANARY),
+                license_token=token and pulumi.Output.secret(token),
+            ),
+        )
+
+    return declare(program, preview=preview).of("kubernetes:core/v1:Secret")
+
+
+@pytest.mark.parametrize(
+    ("vgpu", "gridd"),
+    [
+        ({}, ""),
+        ({"feature": "vgpu"}, "FeatureType=1\n"),
+        ({"feature": "workstation"}, "FeatureType=2\n"),
+        ({"feature": "compute"}, "FeatureType=4\n"),
+    ],
+)
+def test_a_licence_is_a_secret_where_the_stack_has_a_token(
+    preview: bool, vgpu: dict[str, str], gridd: str
+) -> None:
+    (made,) = guests("licence-canary", preview, **vgpu)
+    assert made.inputs["metadata"]["name"] == "licence"
+    assert made.inputs["metadata"]["namespace"] == "gpu-operator"
+    wrapped = made.inputs["stringData"]
+    assert "client_configuration_token.tok" not in wrapped  # a secret, as a whole
+    assert wrapped["value"] == {
+        "gridd.conf": gridd,
+        "client_configuration_token.tok": "licence-canary",
+    }
+    assert guests(None, preview, **vgpu) == []
 
 
 def test_every_pod_of_ours_pulls_from_the_private_registry(preview: bool) -> None:
