@@ -50,68 +50,121 @@ nvidia_devices() {
     say nvswitches "$switches"
 }
 
-# dpkg and apt lock with fcntl, which /proc/locks shows by inode.
+# dpkg and apt lock with fcntl, which /proc/locks shows by inode: the sixth word ends in it, the
+# second is -> where somebody waits.
 package_lock() {
+    locked=
     for file in /var/lib/dpkg/lock-frontend /var/lib/dpkg/lock /var/lib/rpm/.rpm.lock; do
         [ -e "$root$file" ] && [ -r "$root/proc/locks" ] || continue
-        awk -v inode=":$(stat -c %i "$root$file")" -v file="$file" '$2 != "->" &&
-            substr($6, length($6) - length(inode) + 1) == inode { print file; exit }' \
-            "$root/proc/locks"
-    done | head -n 1
+        inode=$(stat -c %i "$root$file")
+        while read -r _ kind _ _ _ place _; do
+            case $kind-$place in
+                '->'-*) ;;
+                *":$inode") locked=$file ;;
+            esac
+        done <"$root/proc/locks"
+        [ -z "$locked" ] || break
+    done
+    say package_lock "$locked"
 }
 
 # UEFI, GetVariable: four bytes of attributes, then one byte, 1 where Secure Boot is on.
 secure_boot() {
+    enabled=
     for variable in "$root"/sys/firmware/efi/efivars/SecureBoot-*; do
         [ -r "$variable" ] || continue
         case $(od -An -t u1 -j 4 -N 1 "$variable" 2>/dev/null) in
-            *1) echo yes ;;
-            *0) echo no ;;
+            *1) enabled=yes ;;
+            *0) enabled=no ;;
+        esac
+    done
+    say secure_boot "$enabled"
+}
+
+nvidia_runtime() {
+    nvidia_runtime=
+    command -v containerd >/dev/null 2>&1 && [ -f "$root/etc/containerd/config.toml" ] || return 0
+    nvidia_runtime=no
+    # 2.0's `dump` leaves out what a file of version 2 says of CRI; its `migrate` shows it.
+    for verb in dump migrate; do
+        merged=$(timeout 5 containerd --config "$root/etc/containerd/config.toml" config $verb 2>/dev/null)
+        case $merged in
+            *'containerd.runtimes.nvidia]'*)
+                nvidia_runtime=yes
+                return 0
+                ;;
         esac
     done
 }
 
-nvidia_runtime() {
-    command -v containerd >/dev/null 2>&1 || return 0
-    [ -f "$root/etc/containerd/config.toml" ] || return 0
-    # 2.0's `dump` leaves out what a file of version 2 says of CRI; its `migrate` shows it.
-    for verb in dump migrate; do
-        timeout 5 containerd --config "$root/etc/containerd/config.toml" config $verb 2>/dev/null |
-            grep -q 'containerd\.runtimes\.nvidia\]' && echo yes && return 0
-    done
-    echo no
+# version NAME PROGRAM TEXT: the word after the one that begins with TEXT in what the program says
+# of itself.
+version() {
+    said=
+    ! command -v "$2" >/dev/null 2>&1 || said=$(timeout 5 "$2" --version 2>/dev/null)
+    found=${said#*"$3"}
+    [ "$found" != "$said" ] || found=
+    found=${found#* }
+    found=${found#v}
+    say "$1" "${found%%[!0-9A-Za-z.~+-]*}"
+}
+
+# "NVRM version: NVIDIA UNIX x86_64 Kernel Module  595.91.07  <date>", with more words before
+# "Kernel Module" on others.
+driver() {
+    [ -r "$root/proc/driver/nvidia/version" ] || return 0
+    number=
+    while read -r line; do
+        case $line in 'NVRM version:'*Module*) ;; *) continue ;; esac
+        for word in ${line##*Module}; do
+            case $word in [0-9]*.[0-9]*) number=${number:-$word} ;; esac
+        done
+    done <"$root/proc/driver/nvidia/version"
+    say driver "$number"
+}
+
+swaps() {
+    swap=
+    [ -r "$root/proc/swaps" ] || return 0
+    while read -r name _; do
+        [ "$name" = Filename ] || swap="$swap $name"
+    done <"$root/proc/swaps"
+    swap=${swap# }
+}
+
+# disk PATH: "Filesystem 1024-blocks Used Available Capacity Mounted on", then the numbers.
+disk() {
+    blocks=$(df -Pk "$1" | { read -r _ && read -r _ _ _ free _ && echo "$free"; })
+    say disk_free_mib "$((blocks / 1024))"
 }
 
 os_release
-say arch "$(uname -m)"
-say kernel "$(uname -r)"
+# shellcheck disable=SC2046 # two words
+set -- $(uname -m -r)
+kernel=$1
+say arch "$2"
+say kernel "$kernel"
 nvidia_devices
 for module in nouveau nova_core; do
     [ -d "$root/sys/module/$module" ] && say loaded "$module"
 done
-[ -r "$root/proc/driver/nvidia/version" ] && say driver "$(sed -n 's/^NVRM version:.*Module  *\([0-9][0-9.]*\).*/\1/p' \
-    "$root/proc/driver/nvidia/version" 2>/dev/null)"
-say containerd "$(timeout 5 containerd --version 2>/dev/null | awk '{ print $3 }' | sed 's/^v//')"
-if command -v docker >/dev/null 2>&1; then
-    say docker "$(timeout 5 docker --version 2>/dev/null | sed -n 's/^Docker version \([^, ]*\).*/\1/p')"
-fi
-if command -v crio >/dev/null 2>&1; then
-    say crio "$(timeout 5 crio --version 2>/dev/null | sed -n 's/^crio version \([^ ]*\).*/\1/p')"
-fi
-if [ -d "$root/lib/modules/$(uname -r)/build" ]; then say headers yes; else say headers no; fi
-say secure_boot "$(secure_boot)"
-say toolkit "$(timeout 5 nvidia-ctk --version 2>/dev/null | sed -n 's/.*version //p' | head -n 1)"
-nvidia_runtime=$(nvidia_runtime)
+driver
+version containerd containerd github.com/containerd
+! command -v docker >/dev/null 2>&1 || version docker docker "Docker version"
+! command -v crio >/dev/null 2>&1 || version crio crio "crio version"
+if [ -d "$root/lib/modules/$kernel/build" ]; then say headers yes; else say headers no; fi
+secure_boot
+version toolkit nvidia-ctk version
+nvidia_runtime
 say nvidia_runtime "$nvidia_runtime"
-swap=$(awk 'NR > 1 { print $1 }' "$root/proc/swaps" 2>/dev/null)
+swaps
 say swap "$swap"
-case $(stat -f -c %T "$root/sys/fs/cgroup" 2>/dev/null) in
-    cgroup2fs) say cgroup 2 ;;
-    *) say cgroup 1 ;;
-esac
-say disk_free_mib "$(df -Pk "$root/var/lib" | awk 'NR == 2 { print int($4 / 1024) }')"
-say package_lock "$(package_lock)"
-say boot_id "$(cat "$root/proc/sys/kernel/random/boot_id" 2>/dev/null)"
+if [ -e "$root/sys/fs/cgroup/cgroup.controllers" ]; then say cgroup 2; else say cgroup 1; fi
+disk "$root/var/lib"
+package_lock
+boot_id=
+[ ! -r "$root/proc/sys/kernel/random/boot_id" ] || read -r boot_id <"$root/proc/sys/kernel/random/boot_id"
+say boot_id "$boot_id"
 if [ -r "$root/run/gpu-cluster/reboot-required" ]; then
     while IFS= read -r reason; do
         say reboot "$reason"
@@ -124,10 +177,18 @@ if [ -e "$root/run/gpu-cluster-simulated" ]; then say simulated yes; fi
 # one process; a kind that is unknown here is passed over.
 expected() {
     [ -r "$1" ] || return 0
-    listed=$(list_software "$1")
-    keys=$(awk '$1 == "sysctl" { print $2 }' "$1")
+    keys=
+    names=
+    while read -r kind name _; do
+        case $kind in
+            sysctl) keys="$keys $name" ;;
+            package | hold) names="$names $name" ;;
+        esac
+    done <"$1"
+    listed=
+    [ -z "$names" ] || listed=$(list_software)
     # shellcheck disable=SC2086 # a list of names
-    [ -z "$keys" ] || values=$(timeout 5 sysctl -n $keys 2>&1 | tr '\t' ' ')
+    [ -z "$keys" ] || values=$(timeout 5 sysctl -n $keys 2>&1)
     while read -r kind name value; do
         case $kind in
             sysctl)
@@ -135,7 +196,7 @@ expected() {
 *}
                 values=${values#*
 }
-                [ "$found" = "$value" ] || say drift "$2 sysctl $name"
+                same_words "$found" "$value" || say drift "$2 sysctl $name"
                 ;;
             module) module_there "$name" || say drift "$2 module $name" ;;
             active) timeout 5 systemctl is-active --quiet "$name" || say drift "$2 $name is not active" ;;
@@ -162,6 +223,16 @@ expected() {
     done <"$1"
 }
 
+# The kernel puts tabs between the numbers of a value.
+same_words() {
+    wanted=$2
+    set -f
+    # shellcheck disable=SC2086 # words
+    set -- $1
+    set +f
+    [ "$*" = "$wanted" ]
+}
+
 # What expected() asks for was listed by one process (list_software): `<version> <name>` of what is
 # installed, `hold <name>` of what upgrades leave alone.
 software() {
@@ -182,8 +253,6 @@ $line
 }
 
 list_software() {
-    names=$(awk '$1 == "package" || $1 == "hold" { print $2 }' "$1" | sort -u)
-    [ -n "$names" ] || return 0
     echo
     # shellcheck disable=SC2016,SC2086 # dpkg-query's own variables; a list of names
     if command -v dpkg-query >/dev/null 2>&1; then
@@ -204,19 +273,40 @@ module_there() {
         grep -q "/$1\.ko" "$root/lib/modules/$(uname -r)/modules.builtin" 2>/dev/null
 }
 
-# What our scripts wrote (the last line of a path counts), and whether it is still so.
+# What our scripts wrote (the last line of a path counts), and whether it is still so: one process
+# reads all files, those that it can't read are missing in what it prints.
 for written in "$root"/var/lib/gpu-cluster/*/written; do
     [ -r "$written" ] || continue
     phase=${written%/written}
     phase=${phase##*/}
-    awk '{ path = $0; sub(/^[0-9a-f]+  /, "", path); last[path] = $1 }
-        END { for (path in last) print last[path], path }' "$written" |
-        while read -r wanted path; do
-            found=$(sha256sum <"$root$path" 2>/dev/null)
-            found=${found%% *}
-            say digest "$phase ${found:-missing} $path"
-            [ "$found" = "$wanted" ] || say drift "$phase $path"
+    set --
+    while IFS= read -r line; do
+        path=$root${line#*  }
+        for each; do
+            [ "$each" != "$path" ] || continue 2
         done
+        set -- "$@" "$path"
+    done <"$written"
+    sums=
+    [ $# -eq 0 ] || sums="$(sha256sum -- "$@" 2>/dev/null)
+"
+    for path; do
+        while IFS= read -r line; do
+            [ "$root${line#*  }" != "$path" ] || wanted=${line%%  *}
+        done <"$written"
+        found=missing
+        case $sums in
+            *"  $path
+"*)
+                found=${sums%%  "$path"
+*}
+                found=${found##*
+}
+                ;;
+        esac
+        say digest "$phase $found ${path#"$root"}"
+        [ "$found" = "$wanted" ] || say drift "$phase ${path#"$root"}"
+    done
 done
 for phase in "$root"/var/lib/gpu-cluster/*/; do
     [ -r "$phase/written" ] || continue
@@ -232,6 +322,7 @@ for phase in "$root"/var/lib/gpu-cluster/*/; do
             ;;
     esac
 done
-say now "$(date -u +%Y-%m-%dT%H:%M:%SZ)"
-say clock "$(date +%s)"
+now=$(date -u '+%Y-%m-%dT%H:%M:%SZ %s')
+say now "${now% *}"
+say clock "${now#* }"
 say end ok

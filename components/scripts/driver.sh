@@ -171,7 +171,7 @@ driver_rebuild() {
 }
 
 driver_loaded() {
-    sed -n 's/^NVRM version:.*Module[^0-9]*\([0-9][0-9.]*\).*/\1/p' \
+    sed -n 's/^NVRM version:.*Module[^.]* \([0-9][0-9]*\.[0-9.]*\).*/\1/p' \
         "$root/proc/driver/nvidia/version" 2>/dev/null
 }
 

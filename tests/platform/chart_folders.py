@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import tarfile
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +34,17 @@ def version(chart: Path) -> str:
     """The chart's version; a chart out of a source tree, which has none yet, is the newest."""
     found = str(yaml.safe_load((chart / "Chart.yaml").read_text())["version"])
     return config.GpuOperator().version if found.endswith("-devel") else found
+
+
+def texts(chart: Path) -> list[str]:
+    """Values and templates of the chart and of its subcharts, which may be packed."""
+    found = [*chart.rglob("templates/*"), *chart.rglob("values.yaml")]
+    read = [path.read_text() for path in found if path.is_file()]
+    for packed in chart.rglob("charts/*.tgz"):
+        with tarfile.open(packed) as archive:
+            members = (archive.extractfile(each) for each in archive if each.isfile())
+            read += [member.read().decode() for member in members if member is not None]
+    return read
 
 
 def values(chart: Path) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from config.model import Model
 from config.value_check import check
 from config.value_types import TYPES, type_of
 
-from .chart_folders import CHARTS, FOLDERS, values, version
+from .chart_folders import CHARTS, FOLDERS, texts, values, version
 
 BAD = sorted((Path(__file__).parent / "fixtures" / "bad_settings").glob("*.yaml"))
 SERIES = [(chart, each) for chart, known in value_table.SERIES.items() for each in known]
@@ -76,9 +76,7 @@ def test_no_path_of_the_table_is_made_up(folder: Path, chart: str) -> None:
     """Each is in the chart's values, in its templates, or in a subchart: stand-ins have a part."""
     table = value_table.table(chart, version(folder / chart))
     found = set(_paths(values(folder / chart)))
-    texts = [path.read_text() for path in (folder / chart).rglob("templates/*")]
-    texts += [path.read_text() for path in (folder / chart).rglob("values.yaml")]
-    words = set(re.findall(r"[\w-]+", " ".join(texts)))
+    words = set(re.findall(r"[\w-]+", " ".join(texts(folder / chart))))
     made_up = [
         path
         for path in table.values
