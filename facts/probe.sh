@@ -109,8 +109,8 @@ version() {
     say "$1" "${found%%[!0-9A-Za-z.~+-]*}"
 }
 
-# "NVRM version: NVIDIA UNIX x86_64 Kernel Module  595.91.07  <date>", with more words before
-# "Kernel Module" on others.
+# "NVRM version: NVIDIA UNIX x86_64 Kernel Module  595.91.07  <date>"; of open kernel modules "Open
+# Kernel Module for x86_64  595.91.07  Release Build".
 driver() {
     [ -r "$root/proc/driver/nvidia/version" ] || return 0
     number=
