@@ -192,8 +192,8 @@ def test_a_job_stands_for_drivers_runtime_and_platform_but_not_for_labels() -> N
     assert validation.fingerprint(upgraded, pool) != same
 
 
-def test_registry_credentials_are_secrets_in_each_namespace_of_ours(preview: bool) -> None:
-    declared = cluster(registry={"mirror": "registry.example.com", "pullSecret": "credentials"})
+def secrets(declared: config.Cluster, preview: bool, **given: str) -> list[Recorded]:
+    """The Secrets of a cluster whose stack has these secrets."""
 
     def program() -> None:
         GpuCluster(
@@ -202,43 +202,23 @@ def test_registry_credentials_are_secrets_in_each_namespace_of_ours(preview: boo
                 cluster=declared,
                 stack="test",
                 private_key=pulumi.Output.secret(CANARY),
-                registry_credentials=pulumi.Output.secret("docker-canary"),
-            ),
-        )
-
-    secrets = declare(program, preview=preview).of("kubernetes:core/v1:Secret")
-    found = {each.inputs["metadata"]["namespace"]: each.inputs for each in secrets}
-    assert set(found) == {"nvidia-device-plugin", "gpu-validation"}
-    for inputs in found.values():
-        assert inputs["metadata"]["name"] == "credentials"
-        content = inputs["stringData"]
-        assert "docker-canary" not in {content.get(".dockerconfigjson")}  # wrapped as a secret
-
-
-def guests(token: str | None, preview: bool, **vgpu: str) -> list[Recorded]:
-    """The licences that are made for a cluster of guests."""
-    declared = cluster(
-        platform="gpu-operator",
-        driver={
-            "source": "operator",
-            "version": "580.95.05",
-            "imageRepository": "registry.example.com/guests",
-        },
-        gpuOperator={"vgpu": {"hostDriver": "19.2", "licenseSecret": "licence", **vgpu}},
-    )
-
-    def program() -> None:
-        GpuCluster(
-            "gpu-cluster",
-            GpuClusterArgs(
-                cluster=declared,
-                stack="test",
-                private_key=pulumi.Output.secret(CANARY),
-                license_token=token and pulumi.Output.secret(token),
+                **{name: pulumi.Output.secret(value) for name, value in given.items()},  # type: ignore[arg-type]
             ),
         )
 
     return declare(program, preview=preview).of("kubernetes:core/v1:Secret")
+
+
+def test_registry_credentials_are_secrets_in_each_namespace_of_ours(preview: bool) -> None:
+    declared = cluster(registry={"mirror": "registry.example.com", "pullSecret": "credentials"})
+    made = secrets(declared, preview, registry_credentials="docker-canary")
+    found = {each.inputs["metadata"]["namespace"]: each.inputs for each in made}
+    assert set(found) == {"nvidia-device-plugin", "gpu-validation"}
+    for inputs in found.values():
+        assert inputs["metadata"]["name"] == "credentials"
+        wrapped = inputs["stringData"]
+        assert ".dockerconfigjson" not in wrapped  # a secret, as a whole
+        assert wrapped["value"] == {".dockerconfigjson": "docker-canary"}
 
 
 @pytest.mark.parametrize(
@@ -253,7 +233,17 @@ def guests(token: str | None, preview: bool, **vgpu: str) -> list[Recorded]:
 def test_a_licence_is_a_secret_where_the_stack_has_a_token(
     preview: bool, vgpu: dict[str, str], gridd: str
 ) -> None:
-    (made,) = guests("licence-canary", preview, **vgpu)
+    declared = cluster(
+        platform="gpu-operator",
+        driver={
+            "source": "operator",
+            "version": "580.95.05",
+            "imageRepository": "registry.example.com/guests",
+        },
+        gpuOperator={"vgpu": {"hostDriver": "19.2", "licenseSecret": "licence", **vgpu}},
+    )
+    assert secrets(declared, preview) == []
+    (made,) = secrets(declared, preview, license_token="licence-canary")
     assert made.inputs["metadata"]["name"] == "licence"
     assert made.inputs["metadata"]["namespace"] == "gpu-operator"
     wrapped = made.inputs["stringData"]
@@ -262,7 +252,6 @@ def test_a_licence_is_a_secret_where_the_stack_has_a_token(
         "gridd.conf": gridd,
         "client_configuration_token.tok": "licence-canary",
     }
-    assert guests(None, preview, **vgpu) == []
 
 
 def test_every_pod_of_ours_pulls_from_the_private_registry(preview: bool) -> None:
