@@ -14,6 +14,7 @@ from typing import Any, Protocol
 import yaml
 
 import toolchain
+from commands.environment import at_once
 from simulator.hosts import model as simulated
 
 ROOT = Path(__file__).parents[1]
@@ -75,6 +76,7 @@ class HostStack:
             "PULUMI_CONFIG_PASSPHRASE_FILE": str(folder / "passphrase"),
             "GPU_CLUSTER_SSH_PRIVATE_KEY_FILE": str(key),
             "GPU_CLUSTER_LOOK": "hosts",
+            "PULUMI_PARALLEL": str(at_once(len(hosts))),
         }
         stack.write(declared(hosts))
         stack.run("stack", "init")

@@ -22,6 +22,16 @@ ROOT = Path(__file__).resolve().parent.parent
 #: Seconds after which a temporary kubeconfig belongs to no run any more.
 LEFT_AFTER = 3600
 
+#: The engine's own number of operations at once is this for each processor (pulumi v3.250.0,
+#: pkg/cmd/pulumi/operations/up.go).
+FOR_EACH_PROCESSOR = 4
+
+#: Operations beside those on hosts.
+BESIDE_HOSTS = 8
+
+#: At most so many log-ins from one machine at once.
+MOST_AT_ONCE = 256
+
 TOOLS = (
     "pulumi",
     "pulumi-language-python",
@@ -66,6 +76,16 @@ def local_backend(folder: Path) -> str:
     return f"file://{folder}?metadata=skip"
 
 
+def at_once(hosts: int) -> int:
+    """How many operations the engine runs at once where so many hosts are declared.
+
+    All hosts install their packages at the same time, also when the engine runs on a machine of
+    few processors: its work is waiting.
+    """
+    own = FOR_EACH_PROCESSOR * (os.cpu_count() or 1)
+    return max(own, min(hosts + BESIDE_HOSTS, MOST_AT_ONCE))
+
+
 def variables(stack: Stack) -> dict[str, str]:
     """What a stack's commands need in their environment beyond what is set already.
 
@@ -83,6 +103,8 @@ def variables(stack: Stack) -> dict[str, str]:
         "PULUMI_SKIP_UPDATE_CHECK": "true",
         "TMPDIR": str(_scratch(stack)),
     }
+    if "PULUMI_PARALLEL" not in os.environ:
+        result["PULUMI_PARALLEL"] = str(at_once(len(stack.cluster.hosts)))
     if "PULUMI_BACKEND_URL" not in os.environ:
         state = cache / ("embedded/state" if stack.embedded else "state")
         state.mkdir(parents=True, exist_ok=True)

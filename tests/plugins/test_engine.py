@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from commands.environment import at_once
 from tests.plugins.rig import LIMIT, Host, Project, alive, until
 
 CANARY = "canary-5d1e0b77"
@@ -270,3 +272,37 @@ def test_an_interrupt_ends_the_remote_command(project: Project, host: Host, tmp_
     finally:
         engine.kill()
         engine.communicate()
+
+
+TOGETHER = """
+import pulumi
+from pulumi_command import local
+
+# Each waits until all have begun.
+for number in range({count}):
+    local.Command(
+        f"host-{{number}}",
+        create=f"touch {{number}}; n=0; while [ $(ls | wc -l) -lt {count} ]; do "
+        "sleep 0.2; n=$((n + 1)); [ $n -lt 100 ] || exit 1; done",
+        dir="{folder}",
+    )
+"""
+
+
+def test_all_hosts_are_at_work_at_once_on_a_machine_of_few_processors(
+    project: Project, tmp_path: Path
+) -> None:
+    count = 4 * (os.cpu_count() or 1) + 4
+    begun = tmp_path / "begun"
+    begun.mkdir()
+    project.write(TOGETHER.format(count=count, folder=begun))
+    project.environment["PULUMI_PARALLEL"] = str(at_once(count))
+    output = project.up()
+    assert _summary(output)["created"] == count + 1, output
+
+
+def test_the_engine_s_own_width_is_the_least_and_256_the_most() -> None:
+    own = 4 * (os.cpu_count() or 1)
+    assert at_once(0) == own
+    assert at_once(own) == own + 8
+    assert at_once(10_000) == max(own, 256)
