@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import platform
 import socket
 from types import SimpleNamespace
 
@@ -39,6 +40,8 @@ def test_a_look_finds_what_is_there_and_changes_nothing(host: Running) -> None:
     assert differences(before, host.tree(times=True)) == {}
     assert facts.error == ""
     assert (facts.os, facts.os_version, facts.nvidia_devices) == ("debian", "12", 8)
+    assert facts.arch == platform.machine()
+    assert facts.kernel == host.run("uname -r").output.strip()
     assert facts.driver == simulated.HostSettings().driver
     assert facts.containerd is not None
     assert facts.containerd.startswith("1.6.20")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import platform
 import subprocess
 from pathlib import Path
 
@@ -112,6 +113,11 @@ def test_a_program_s_version_is_read_out_of_its_words(
 ) -> None:
     machine.program(program, words)
     assert machine.single(key) == version
+
+
+def test_kernel_and_architecture_are_the_machine_s(machine: Machine) -> None:
+    found = parse(machine.lines())
+    assert (found.arch, found.kernel) == (platform.machine(), platform.release())
 
 
 def test_swap_is_told_by_name(machine: Machine) -> None:
