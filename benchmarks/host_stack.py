@@ -14,6 +14,7 @@ from typing import Any, Protocol
 import yaml
 
 import toolchain
+from commands.engine_home import engine_home
 from commands.environment import at_once
 from simulator.hosts import model as simulated
 
@@ -70,7 +71,7 @@ class HostStack:
             "PATH": os.pathsep.join([*dict.fromkeys(folders), kept.get("PATH", "")]),
             "GPU_CLUSTER_HOME": str(ROOT),
             "PYTHONPATH": str(ROOT),
-            "PULUMI_HOME": str(toolchain.cache_dir() / "pulumi"),
+            "PULUMI_HOME": str(engine_home()),
             "PULUMI_SKIP_UPDATE_CHECK": "true",
             "PULUMI_BACKEND_URL": f"file://{folder / 'state'}",
             "PULUMI_CONFIG_PASSPHRASE_FILE": str(folder / "passphrase"),

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import toolchain
 
+from .engine_home import engine_home
 from .stack import Stack
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -99,7 +100,7 @@ def variables(stack: Stack) -> dict[str, str]:
     result = {
         "PATH": os.pathsep.join([*folders, os.environ.get("PATH", "")]),
         "GPU_CLUSTER_HOME": str(ROOT),
-        "PULUMI_HOME": str(cache / "pulumi"),
+        "PULUMI_HOME": str(engine_home()),
         "PULUMI_SKIP_UPDATE_CHECK": "true",
         "TMPDIR": str(_scratch(stack)),
     }

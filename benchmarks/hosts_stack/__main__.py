@@ -10,6 +10,7 @@ from facts.look import Look
 
 look = Look.start()
 
+import asyncio
 import os
 from pathlib import Path
 
@@ -29,20 +30,38 @@ look.ask(
     }
 )
 
+import pulumi_command
+
 from components.container_runtime import ContainerRuntime
 from components.host_command import HostsArgs
 from components.host_preparation import HostPreparation
+from facts.look import Found
 
-found = look.result(cluster)
-for warning in found.warnings:
-    pulumi.log.warn(warning)
-if found.problems:
-    raise pulumi.RunError("\n".join(found.problems))
-secret = pulumi.Output.secret(key)
-prepared = HostPreparation(
-    "hosts", HostsArgs(cluster=cluster, private_key=secret, drift=found.prepare)
-)
-ContainerRuntime(
-    "runtime",
-    HostsArgs(cluster=cluster, private_key=secret, drift=found.runtime, after=prepared.commands),
-)
+provider = pulumi_command.Provider("command")  # its plugin starts while the look ends
+
+
+def build(found: Found) -> None:
+    """Declares the hosts."""
+    for warning in found.warnings:
+        pulumi.log.warn(warning)
+    if found.problems:
+        raise pulumi.RunError("\n".join(found.problems))
+    secret = pulumi.Output.secret(key)
+    options = pulumi.ResourceOptions(providers=[provider])
+    prepared = HostPreparation(
+        "hosts", HostsArgs(cluster=cluster, private_key=secret, drift=found.prepare), options
+    )
+    ContainerRuntime(
+        "runtime",
+        HostsArgs(
+            cluster=cluster,
+            private_key=secret,
+            drift=found.runtime,
+            after=prepared.commands,
+        ),
+        options,
+    )
+
+
+seen: pulumi.Output[Found] = pulumi.Output.from_input(asyncio.to_thread(look.result, cluster))
+seen.apply(build)

@@ -12,6 +12,8 @@ from pathlib import Path
 import asyncssh
 import pytest
 
+from simulator.hosts import namespaced, rootfs
+from simulator.hosts.model import cluster_dir
 from tests.plugins.rig import LIMIT, PLUGINS, ROOT, Host, Plugin, Project, free_port, until
 
 
@@ -19,14 +21,36 @@ def _public(key: asyncssh.SSHKey) -> str:
     return key.export_public_key().decode().strip()
 
 
+def _sshd(folder: Path) -> list[str]:
+    """The machine's sshd, or the one of simulated hosts on the machine's own files.
+
+    The latter's loader and libraries are those of its root; the user whose rights it drops to
+    exists in its own mount namespace only.
+    """
+    found = shutil.which("sshd", path=os.environ["PATH"] + ":/usr/sbin")
+    if found is not None:
+        return [found]
+    name = f"sshd-{os.getpid()}"
+    reason = namespaced.reason_against(name)
+    shutil.rmtree(cluster_dir(name), ignore_errors=True)
+    if reason is not None:
+        pytest.skip(f"sshd is not installed, and there are no simulated hosts: {reason}")
+    root = rootfs.debian_root(lambda _: None)
+    users = folder / "passwd"
+    users.write_text(Path("/etc/passwd").read_text() + "sshd:x:104:65534::/run/sshd:/bin/false\n")
+    bound = 'mount --bind "$1" /etc/passwd && shift && exec "$@"'
+    libraries = ":".join(map(str, (root / "usr/lib").glob("*-linux-gnu")))
+    loader = next((root / "usr/lib").glob("*-linux-gnu/ld-linux-*.so.*"))
+    program = [str(loader), "--library-path", libraries, str(root / "usr/sbin/sshd"), "-r"]
+    return ["unshare", "-m", "sh", "-c", bound, "sh", str(users), *program]
+
+
 @pytest.fixture(scope="session")
 def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Host]:
-    sshd = shutil.which("sshd", path=os.environ["PATH"] + ":/usr/sbin")
-    if sshd is None:
-        pytest.skip("sshd is not installed (Debian: openssh-server)")
+    folder = tmp_path_factory.mktemp("sshd")
+    sshd = _sshd(folder)
     if os.geteuid() == 0:
         Path("/run/sshd").mkdir(exist_ok=True)  # sshd's own privilege separation folder
-    folder = tmp_path_factory.mktemp("sshd")
     host_key = asyncssh.generate_private_key("ssh-ed25519")
     user_key = asyncssh.generate_private_key("ssh-ed25519")
     host_key.write_private_key(folder / "host_key")
@@ -50,7 +74,7 @@ Subsystem sftp internal-sftp
     )
     with (folder / "log").open("wb") as log:
         server = subprocess.Popen(
-            [sshd, "-D", "-e", "-f", str(folder / "sshd_config")],
+            [*sshd, "-D", "-e", "-f", str(folder / "sshd_config")],
             stdin=subprocess.DEVNULL,
             stderr=log,
         )

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from commands.engine_home import engine_home
 from commands.environment import at_once
 from tests.plugins.rig import LIMIT, Host, Project, alive, until
 
@@ -306,3 +307,19 @@ def test_the_engine_s_own_width_is_the_least_and_256_the_most() -> None:
     assert at_once(0) == own
     assert at_once(own) == own + 8
     assert at_once(10_000) == max(own, 256)
+
+
+def test_the_engine_logs_every_message_only_where_its_folder_is_there(
+    project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GPU_CLUSTER_CACHE", str(tmp_path / "cache"))
+    logs = engine_home() / "logs"
+    project.environment["PULUMI_HOME"] = str(logs.parent)
+    project.write("")
+    project.up()
+    assert "make a folder" in logs.read_text()
+    logs.unlink()
+    logs.mkdir()
+    assert engine_home() == logs.parent
+    project.up()
+    assert list(logs.glob("*.log"))
