@@ -15,7 +15,8 @@ dropin=$dropins/99-nvidia.toml
 files="$dropin $config"
 
 find_version() {
-    version=$(timeout 20 containerd --version | awk '{ print $3 }' | sed 's/^v//')
+    version=$(ask 20 containerd --version | awk '{ print $3 }')
+    version=${version#v}
     major=${version%%.*}
     minor=${version#*.}
     minor=${minor%%[!0-9]*}

@@ -20,7 +20,6 @@ apply() {
     check_toolkit
     refuse_problems
     toolkit_on
-    require_toolkit
     refuse_problems
     make_wanted
     check_wanted
