@@ -15,7 +15,7 @@ import yaml
 
 import toolchain
 from commands.engine_home import engine_home
-from commands.environment import at_once
+from commands.environment import at_once, local_backend
 from simulator.hosts import model as simulated
 
 ROOT = Path(__file__).parents[1]
@@ -73,7 +73,7 @@ class HostStack:
             "PYTHONPATH": str(ROOT),
             "PULUMI_HOME": str(engine_home()),
             "PULUMI_SKIP_UPDATE_CHECK": "true",
-            "PULUMI_BACKEND_URL": f"file://{folder / 'state'}",
+            "PULUMI_BACKEND_URL": local_backend(folder / "state"),
             "PULUMI_CONFIG_PASSPHRASE_FILE": str(folder / "passphrase"),
             "GPU_CLUSTER_SSH_PRIVATE_KEY_FILE": str(key),
             "GPU_CLUSTER_LOOK": "hosts",
