@@ -87,7 +87,11 @@ class Relay:
             pair = {writer, far_writer}
             self._open |= pair
             try:
-                await asyncio.gather(self._pump(reader, far_writer), self._pump(far_reader, writer))
+                # The server's callback reports a cancelled task as an error (CPython 3.11).
+                with contextlib.suppress(asyncio.CancelledError):
+                    await asyncio.gather(
+                        self._pump(reader, far_writer), self._pump(far_reader, writer)
+                    )
             finally:
                 self._open -= pair
                 for each in pair:
