@@ -112,6 +112,11 @@ def plugin_path() -> str | None:
     return shutil.which(PLUGIN) or (str(kept[-1]) if kept else None)
 
 
+def _end(process: subprocess.Popen[str]) -> None:
+    process.kill()
+    process.communicate()  # waits, and closes its output
+
+
 @functools.lru_cache(maxsize=1)
 def _plugin() -> Any:
     """A plugin of our own, which ends with this process; `None` where there is none.
@@ -132,7 +137,7 @@ def _plugin() -> Any:
         stderr=subprocess.DEVNULL,
         text=True,
     )
-    atexit.register(process.kill)
+    atexit.register(_end, process)
     port = process.stdout.readline().strip() if process.stdout else ""
     if not port.isdecimal():
         return None

@@ -295,6 +295,43 @@ def test_guests_with_vgpus_get_driver_licence_and_the_runtime_of_their_distribut
     assert snapshot.cluster(live) == before
 
 
+WORKLOAD = "nvidia.com/gpu.workload.config"
+
+
+def machines(stack: str) -> Json:
+    """Containers on three nodes; the fourth gives its GPUs to virtual machines."""
+    return declared(
+        stack,
+        platform="gpu-operator",
+        pools=[
+            {"name": "containers", "nodes": ["gpu-[1-3]"], "gpusPerNode": 8},
+            {
+                "name": "machines",
+                "nodes": ["gpu-4"],
+                "gpusPerNode": 0,
+                "labels": {WORKLOAD: "vm-passthrough"},
+            },
+        ],
+        gpuOperator={"sandbox": {"defaultWorkload": "container", "mode": "kubevirt"}},
+    )
+
+
+def test_nodes_of_virtual_machines_stand_beside_nodes_of_containers(live: Project) -> None:
+    live.write(machines(live.stack))
+    begun = live.command("start")
+    assert begun.returncode == 0, begun.stdout
+    before = snapshot.cluster(live)
+    assert live.up().startswith("up: 24 of 24 GPUs validated")
+    policy = live.request("GET", "clusterpolicies", base="/apis/nvidia.com")["items"][0]["spec"]
+    sandbox = policy["sandboxWorkloads"]
+    assert (sandbox["enabled"], sandbox["defaultWorkload"]) == (True, "container")
+    labels = live.request("GET", "nodes/gpu-4")["metadata"]["labels"]
+    assert labels[WORKLOAD] == "vm-passthrough"
+    assert allocatable(live, "gpu-4") == {}
+    assert changed(live) == 0
+    destroyed(live, before)
+
+
 def _shell(project: Project, line: str) -> None:
     done = subprocess.run(
         ["sh", "-c", line],
