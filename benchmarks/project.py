@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -13,10 +12,9 @@ from typing import Any
 
 import yaml
 
-import simulator
-import toolchain
 from commands.environment import local_backend
 from commands.files import copy_project
+from commands.stack import erase
 from simulator import hosts as simulated_hosts
 from simulator.ports import free_ports
 
@@ -92,7 +90,6 @@ def configuration(stack: str, nodes: int, ports: tuple[int, ...]) -> dict[str, A
 def running(nodes: int) -> Iterator[Project]:
     """A project whose embedded cluster has this many GPU nodes; nothing of it is left after."""
     stack = f"bench-{nodes}-{os.getpid()}"
-    embedded = toolchain.cache_dir() / "embedded"
     with tempfile.TemporaryDirectory(prefix="gpu-cluster-bench-") as temporary:
         folder, state = Path(temporary, "project"), Path(temporary, "state")
         copy_project(folder)
@@ -114,8 +111,4 @@ def running(nodes: int) -> Iterator[Project]:
             pulumi(folder, stack, environment, "stack", "init")
             yield Project(folder, state, stack, environment)
         finally:
-            simulator.down(stack)
-            simulated_hosts.down(stack)
-            shutil.rmtree(embedded / stack, ignore_errors=True)
-            for left in (f"{stack}.salt", f"{stack}.cluster", f".{stack}.lock"):
-                (embedded / left).unlink(missing_ok=True)
+            erase(stack)

@@ -168,3 +168,14 @@ class Stack:
             # The engine writes the file anew, without its blank lines.
             same = yaml.safe_load(rest) == yaml.safe_load(original)
             self.file.write_bytes(original if same else rest)
+
+
+def erase(name: str) -> None:
+    """Stops an embedded cluster and removes all that is kept of it: of a stack to throw away."""
+    simulator.down(name)
+    simulated_hosts.down(name)
+    cache = toolchain.cache_dir()
+    shutil.rmtree(cache / "embedded" / name, ignore_errors=True)
+    shutil.rmtree(cache / "tmp" / name, ignore_errors=True)
+    for left in (f"{name}.salt", f"{name}.cluster", f".{name}.lock"):
+        (cache / "embedded" / left).unlink(missing_ok=True)

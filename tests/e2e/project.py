@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 import re
-import shutil
 import signal
 import subprocess
 import time
@@ -22,6 +21,7 @@ import simulator
 import toolchain
 from commands.environment import local_backend
 from commands.files import copy_project
+from commands.stack import erase
 from facts.api import Client, connect
 from simulator import hosts as simulated_hosts
 from simulator.ports import free_ports
@@ -219,13 +219,7 @@ def started(project: Project) -> Iterator[Project]:
         assert done.returncode == 0, done.stdout
         yield project
     finally:
-        simulator.down(project.stack)
-        simulated_hosts.down(project.stack)
-        embedded = toolchain.cache_dir() / "embedded"
-        shutil.rmtree(embedded / project.stack, ignore_errors=True)
-        shutil.rmtree(toolchain.cache_dir() / "tmp" / project.stack, ignore_errors=True)
-        for left in (f"{project.stack}.salt", f"{project.stack}.cluster", f".{project.stack}.lock"):
-            (embedded / left).unlink(missing_ok=True)
+        erase(project.stack)
 
 
 def _children(parent: int, name: str) -> list[int]:
