@@ -16,6 +16,8 @@ Json = dict[str, Any]
 
 #: Kinds that the control plane writes by itself as time goes by.
 MOVING = {"Event", "Lease", "Endpoints", "EndpointSlice", "ComponentStatus"}
+#: Written on every Node by kube-controller-manager, by how many nodes there are (pkg/controller/ttl).
+CLUSTER_SIZE = "node.alpha.kubernetes.io/ttl"
 #: Written by daemons and by the kernel, or by the log-in itself.
 ELSEWHERE = ("dev", "proc", "sys", "run", "tmp", "var/log", "var/lib/containerd", "var/cache")
 
@@ -24,7 +26,8 @@ def cluster(project: Project) -> dict[str, Json]:
     """All objects of all kinds by path, with what their makers say of them.
 
     Left out: ``status``, which the simulated kubelets keep writing, resource versions, and of Nodes
-    the annotations by which the simulator marks what it simulates.
+    the annotations by which the simulator marks what it simulates, and the one that follows the
+    cluster's size.
     """
     return project.ask(_objects)
 
@@ -56,7 +59,7 @@ def _kept(kind: str, item: Json) -> Json:
     annotations = {
         key: value
         for key, value in metadata.get("annotations", {}).items()
-        if not key.startswith("simulator.gpu-cluster/")
+        if not key.startswith("simulator.gpu-cluster/") and key != CLUSTER_SIZE
     }
     kept = {
         "labels": metadata.get("labels", {}),
