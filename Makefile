@@ -61,6 +61,8 @@ images: $(VENV) ## every image and chart that STACK needs
 
 .PHONY: test
 test: $(VENV) ## run the whole bounded test suite
+	@# Before the tests: no limit of theirs has room for a build.
+	@$(RUN) toolchain
 	@venv/bin/python -m pytest --numprocesses 4 --dist loadfile --no-loadscope-reorder
 
 .PHONY: test-hosts
