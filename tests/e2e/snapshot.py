@@ -16,7 +16,7 @@ Json = dict[str, Any]
 
 #: Kinds that the control plane writes by itself as time goes by.
 MOVING = {"Event", "Lease", "Endpoints", "EndpointSlice", "ComponentStatus"}
-#: Written on every Node by kube-controller-manager, as many nodes there are (pkg/controller/ttl).
+#: Set on Nodes by kube-controller-manager, by how many of them there are (pkg/controller/ttl).
 CLUSTER_SIZE = "node.alpha.kubernetes.io/ttl"
 #: Written by daemons and by the kernel, or by the log-in itself.
 ELSEWHERE = ("dev", "proc", "sys", "run", "tmp", "var/log", "var/lib/containerd", "var/cache")
