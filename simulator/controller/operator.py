@@ -130,14 +130,15 @@ class Operator:
             self._queue.add(operands.POLICY)
 
     async def _work(self, _: str) -> None:
-        if self._policy is None:
+        policy = self._policy  # which may go at each await below; then the key comes again
+        if policy is None:
             await self._clean()
         elif self._pods:
             namespace = next(iter(self._pods.values()))
             await self._label()
-            await self._apply(self._policy, namespace)
-            await self._divide(self._policy, namespace)
-            await self._report(self._policy, namespace)
+            await self._apply(policy, namespace)
+            await self._divide(policy, namespace)
+            await self._report(policy, namespace)
 
     async def _label(self) -> None:
         async def patch(name: str, found: dict[str, str]) -> None:
@@ -202,8 +203,9 @@ class Operator:
                 await self._api.request("PATCH", f"{path}/{name}", body, MERGE)
         if fresh:
             await self._own(operands.runtime_class(policy))
-            for name in self._daemon_sets.keys() - wanted.keys():
-                await self._delete_daemon_set(self._daemon_sets[name])
+            unwanted = [item for name, item in self._daemon_sets.items() if name not in wanted]
+            for item in unwanted:
+                await self._delete_daemon_set(item)
         self._applied = generation
 
     async def _create(self, path: str, body: Json) -> None:

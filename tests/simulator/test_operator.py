@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import asyncio
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +13,9 @@ import yaml
 
 import simulator
 from simulator import marks
-from simulator.api import ApiError
+from simulator.api import Api, ApiError
 from simulator.controller import operands
+from simulator.controller.operator import Operator
 
 from .running import CLUSTER, Running, declared, until
 
@@ -126,3 +129,37 @@ def test_a_started_again_controller_leaves_operands_alone(operator: Running) -> 
     assert {item["metadata"]["uid"] for item in operator.items(DAEMON_SETS)} == uids
     operator.request("DELETE", f"{operands.POLICIES}/{operands.POLICY}")
     until(lambda: names(operator), lambda found: not found)
+
+
+class Leaving(Api):
+    """An API server: during the first request the policy goes, during a DELETE all operands."""
+
+    def __init__(self) -> None:
+        self.tell: list[Callable[[], None]] = []
+        self.asked: list[str] = []
+
+    async def request(self, method: str, path: str, *_: Any, **__: Any) -> Any:
+        self.asked.append(f"{method} {path}")
+        for tell in self.tell if method == "DELETE" else self.tell[:1]:
+            tell()
+        return {"items": [], "metadata": {"resourceVersion": "1"}}
+
+
+def test_what_goes_during_the_work_does_not_end_the_operator() -> None:
+    api = Leaving()
+    operator = Operator(api)
+    meta = {"name": operands.POLICY, "uid": "1", "generation": 1}
+    policy = {"metadata": meta, "spec": {"driver": {"enabled": False}}}
+    unwanted = [operands.daemon_set(operands.OPERANDS[n], policy, "default") for n in (0, 4)]
+    api.tell.append(lambda: operator._policy_gone(policy))
+    api.tell += [partial(operator._daemon_set_gone, item) for item in unwanted]
+    ready = {"conditions": [{"type": "Ready", "status": "True"}]}
+    operator._pod_changed({"metadata": {"uid": "2", "namespace": "default"}, "status": ready})
+    for item in unwanted:
+        operator._daemon_set_changed(item)
+    operator._policy_changed(policy)
+    asyncio.run(operator._work(operands.POLICY))
+    assert sum(asked.startswith("DELETE") for asked in api.asked) == len(unwanted)
+    assert api.asked[-1] == f"PATCH {operands.POLICIES}/{operands.POLICY}/status"
+    asyncio.run(operator._work(operands.POLICY))  # and cleans up
+    assert api.asked[-1] == "GET /apis/node.k8s.io/v1/runtimeclasses"
