@@ -22,6 +22,9 @@ from . import children, dependencies, interpreter
 
 _PARENT_POLL = 0.5
 """Seconds between two looks at whether the engine still lives."""
+_SIGNAL_POLL = 0.1
+"""Seconds between two looks of the waiting main thread at signals: handlers run in it alone, and a
+signal that comes just before it waits, or to another thread, does not wake it."""
 
 _Task = tuple[Any, "Future[Any]"]
 
@@ -133,7 +136,7 @@ def main(arguments: list[str]) -> None:
     """Serves until the engine ends this process.
 
     The engine starts plugins in process groups of their own, so a Ctrl-C does not come here; it
-    ends a plugin by SIGINT, waits 10 s for that, and then kills. Both SIGINT and SIGTERM end the
+    ends a plugin by SIGINT, waits 5 s for that, and then kills. Both SIGINT and SIGTERM end the
     host and its children without a word.
     """
     host = LanguageHost(arguments[-1] if arguments else "")
@@ -154,5 +157,8 @@ def main(arguments: list[str]) -> None:
     from . import program  # imported while the engine gets ready
 
     while True:
-        request, done = host.programs.get()
+        try:
+            request, done = host.programs.get(timeout=_SIGNAL_POLL)
+        except queue.Empty:
+            continue
         done.set_result(program.run(request, host.engine_address))
