@@ -21,6 +21,7 @@ normal() {
 
 # merge_json MIRRORS ORIGINAL CURRENT: CURRENT with the keys that are ours made from ORIGINAL and
 # the declaration. nvidia-ctk's own --cdi.enabled would drop other features (1.20.0, EnableCDI).
+# list() gives the items of a list without those that begin with drop, then more; none of them twice.
 merge_json() {
     awk -v default_runtime="$GC_DEFAULT_RUNTIME" -v cgroup="$GC_SYSTEMD_CGROUP" -v cdi="$cdi" \
         -v data_root="$GC_DOCKER_DATA_ROOT" -v storage="$storage" '
@@ -41,7 +42,6 @@ merge_json() {
         }
         function set(k, text) { old[k] = text }
         function entry(k, text) { printf "%s\"%s\": %s", (count++ ? ",\n" : ""), k, text }
-        # The items of a list without those that begin with drop, then more; none of them twice.
         function list(k, drop, more,   n, i, out, items, seen) {
             n = split(old[k] "\n" more, items, "\n")
             for (i = 1; i <= n; i++) {

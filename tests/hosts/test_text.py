@@ -99,6 +99,27 @@ def test_the_call_is_the_last_line() -> None:
         assert script.splitlines()[-1] == 'main "$@" </dev/null'
 
 
+FILES = sorted(render.Path(render.__file__).parent.glob("*.sh"))
+
+
+def read_by_a_shell(text: str) -> str:
+    """All functions as bash has understood them, and the assignments outside of them."""
+    shown = 'eval "$1"; declare -f; declare -p | grep -v " \\(BASH\\|_=\\)"'
+    command = ["bash", "--norc", "-c", shown, "bash", text]
+    environment = {"PATH": "/usr/bin:/bin", "GC_PHASE": "prepare"}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    return done.stdout
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: str(file.stem))
+def test_a_shell_reads_the_same_without_the_comments(file: render.Path) -> None:
+    with_comments, without = file.read_text(), render.part(file.stem)
+    assert len(without) < len(with_comments)
+    read = read_by_a_shell(without)
+    assert " () \n" in read
+    assert read == read_by_a_shell(with_comments)
+
+
 def test_scripts_pass_shellcheck() -> None:
     if not shutil.which("shellcheck"):
         pytest.skip("no shellcheck on PATH (package shellcheck)")
