@@ -75,8 +75,13 @@ class Peers:
         return path
 
     def openssh(self, script: str, command: str) -> float:
-        """One connection and one script per host, all at once: the floor."""
-        text = script.encode()
+        """One connection and one script per host, all at once: the floor.
+
+        The script comes from a file: a pipe takes 64 KiB, so that each host would wait until the
+        one before it has logged in.
+        """
+        text = self.folder / "script.sh"
+        text.write_text(script)
         base = [
             "ssh",
             *SSH,
@@ -88,16 +93,13 @@ class Peers:
         started = time.monotonic()
         running = []
         for host in self.fleet.seen:
-            child = subprocess.Popen(
-                [*base, "-p", str(host.port), f"{host.user}@{host.address}", command],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-            )
-            assert child.stdin is not None  # noqa: S101
-            child.stdin.write(text)
-            child.stdin.close()
-            child.stdin = None
+            with text.open("rb") as standard_input:
+                child = subprocess.Popen(
+                    [*base, "-p", str(host.port), f"{host.user}@{host.address}", command],
+                    stdin=standard_input,
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.PIPE,
+                )
             running.append(child)
         for child in running:
             output, errors = child.communicate()

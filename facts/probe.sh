@@ -96,8 +96,9 @@ nvidia_runtime() {
     command -v containerd >/dev/null 2>&1 && [ -f "$root/etc/containerd/config.toml" ] || return 0
     nvidia_runtime=no
     # 2.0's `dump` leaves out what a file of version 2 says of CRI; its `migrate` shows it.
-    for verb in dump migrate; do
-        merged=$(ask containerd --config "$root/etc/containerd/config.toml" config $verb 2>/dev/null)
+    case $containerd in 2.0.* | "") verbs='dump migrate' ;; *) verbs=dump ;; esac
+    for verb in $verbs; do
+        merged=$(ask containerd --config "$root/etc/containerd/config.toml" config "$verb" 2>/dev/null)
         case $merged in
             *'containerd.runtimes.nvidia]'*)
                 nvidia_runtime=yes
@@ -116,7 +117,8 @@ version() {
     [ "$found" != "$said" ] || found=
     found=${found#* }
     found=${found#v}
-    say "$1" "${found%%[!0-9A-Za-z.~+-]*}"
+    found=${found%%[!0-9A-Za-z.~+-]*}
+    say "$1" "$found"
 }
 
 # "NVRM version: NVIDIA UNIX x86_64 Kernel Module  595.91.07  <date>"; of open kernel modules "Open
@@ -160,6 +162,7 @@ for module in nouveau nova_core; do
 done
 driver
 version containerd containerd github.com/containerd
+containerd=$found
 ! command -v docker >/dev/null 2>&1 || version docker docker "Docker version"
 ! command -v crio >/dev/null 2>&1 || version crio crio "crio version"
 if [ -d "$root/lib/modules/$kernel/build" ]; then say headers yes; else say headers no; fi
