@@ -163,3 +163,30 @@ def test_a_value_with_tabs_is_the_declared_one(machine: Machine) -> None:
     machine.file("var/lib/gpu-cluster/prepare/written", "")
     machine.file("var/lib/gpu-cluster/prepare/expected", expected)
     assert parse(machine.lines()).drift == {"prepare": ("sysctl vm.swappiness",)}
+
+
+@pytest.mark.parametrize(
+    ("version", "shows", "found"),
+    [
+        ("v1.7.28", "dump", "yes"),
+        ("v2.0.5", "dump", "yes"),
+        ("v2.0.5", "migrate", "yes"),
+        ("", "migrate", "yes"),
+        ("v2.1.4", "migrate", "no"),  # its dump shows all: it is not asked twice
+    ],
+)
+def test_the_nvidia_runtime_is_found_by_what_this_containerd_shows(
+    machine: Machine, version: str, shows: str, found: str
+) -> None:
+    machine.file("etc/containerd/config.toml", "version = 2\n")
+    path = machine.programs / "containerd"
+    path.write_text(
+        f"""#!/bin/sh
+case "$*" in
+    --version) echo "containerd github.com/containerd/containerd {version} abc" ;;
+    *" config {shows}") echo "[plugins.cri.containerd.runtimes.nvidia]" ;;
+esac
+"""
+    )
+    path.chmod(0o755)
+    assert machine.single("nvidia_runtime") == found
