@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import ctypes
-import os
 import platform
 import signal
 import subprocess
+from pathlib import Path
 
 import pytest
 
@@ -27,20 +27,19 @@ def test_a_signal_that_does_not_wake_the_main_thread_ends_a_plugin(
     name: str, number: signal.Signals
 ) -> None:
     """As one does that comes just before the main thread waits: 1 of 70 runs took 5 s longer."""
-    process = subprocess.Popen(
-        [str(PLUGINS / name), "127.0.0.1:1"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
-    )
-    try:
-        assert process.stdout is not None
-        assert int(process.stdout.readline()) > 0
-        threads = until(
-            lambda: {int(each) for each in os.listdir(f"/proc/{process.pid}/task")} - {process.pid},
-            "more threads than the main one",
-        )
-        _send(process.pid, min(threads), number)
-        assert process.wait(LIMIT) == 0
-    finally:
-        process.kill()
-        process.wait(LIMIT)
-        if process.stdout:
-            process.stdout.close()
+    command = [str(PLUGINS / name), "127.0.0.1:1"]
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+    ) as process:  # which waits and closes
+        try:
+            assert process.stdout is not None
+            assert int(process.stdout.readline()) > 0
+            tasks = Path(f"/proc/{process.pid}/task")
+            threads = until(
+                lambda: {int(each.name) for each in tasks.iterdir()} - {process.pid},
+                "more threads than the main one",
+            )
+            _send(process.pid, min(threads), number)
+            assert process.wait(LIMIT) == 0
+        finally:
+            process.kill()

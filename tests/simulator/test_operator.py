@@ -150,7 +150,11 @@ def test_what_goes_during_the_work_does_not_end_the_operator() -> None:
     operator = Operator(api)
     meta = {"name": operands.POLICY, "uid": "1", "generation": 1}
     policy = {"metadata": meta, "spec": {"driver": {"enabled": False}}}
-    unwanted = [operands.daemon_set(operands.OPERANDS[n], policy, "default") for n in (0, 4)]
+    unwanted = [
+        operands.daemon_set(operand, policy, "default")
+        for operand in operands.OPERANDS
+        if operand.key in ("driver", "dcgm")
+    ]
     api.tell.append(lambda: operator._policy_gone(policy))
     api.tell += [partial(operator._daemon_set_gone, item) for item in unwanted]
     ready = {"conditions": [{"type": "Ready", "status": "True"}]}

@@ -30,10 +30,13 @@ class Machine:
         found.write_text(text)
         return found
 
-    def program(self, name: str, text: str) -> None:
+    def script(self, name: str, body: str) -> None:
         path = self.programs / name
-        path.write_text(f"#!/bin/sh\ncat <<'END'\n{text}\nEND\n")
+        path.write_text(f"#!/bin/sh\n{body}\n")
         path.chmod(0o755)
+
+    def program(self, name: str, text: str) -> None:
+        self.script(name, f"cat <<'END'\n{text}\nEND")
 
     def lines(self) -> list[str]:
         done = subprocess.run(
@@ -179,14 +182,11 @@ def test_the_nvidia_runtime_is_found_by_what_this_containerd_shows(
     machine: Machine, version: str, shows: str, found: str
 ) -> None:
     machine.file("etc/containerd/config.toml", "version = 2\n")
-    path = machine.programs / "containerd"
-    path.write_text(
-        f"""#!/bin/sh
-case "$*" in
+    machine.script(
+        "containerd",
+        f"""case "$*" in
     --version) echo "containerd github.com/containerd/containerd {version} abc" ;;
     *" config {shows}") echo "[plugins.cri.containerd.runtimes.nvidia]" ;;
-esac
-"""
+esac""",
     )
-    path.chmod(0o755)
     assert machine.single("nvidia_runtime") == found
