@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
-import signal
 import socket
 import sys
 from pathlib import Path
@@ -15,7 +13,8 @@ from pulumi import automation
 import toolchain
 
 from . import charts
-from .environment import ROOT, variables
+from .environment import ROOT, run_folder, running, variables
+from .orphans import end_orphans
 from .stack import Stack
 
 POLICIES = str(ROOT / "policies")
@@ -23,9 +22,9 @@ POLICIES = str(ROOT / "policies")
 
 def select(stack: Stack) -> automation.Stack:
     """The stack in its backend, made where it is missing, freed of a lock that nobody holds."""
-    environment = variables(stack)
+    environment = variables(stack) | {"TMPDIR": str(run_folder(stack))}
     os.environ.update(environment)
-    _end_orphans()
+    end_orphans()
     _drop_empty_attributes(environment)
     _tell_origins(environment)
     workspace = automation.LocalWorkspace(work_dir=str(ROOT), env_vars=environment)
@@ -91,31 +90,6 @@ def _tell_origins(environment: dict[str, str]) -> None:
         print(f"In use: stand-in charts ({charts.STAND_INS}); no chart repository can be reached.")
 
 
-def _end_orphans() -> None:
-    """Ends plugins of the toolchain whose engine was killed: they would wait for it for ever."""
-    tools = toolchain.ensure("pulumi-resource-kubernetes", "pulumi-resource-command").values()
-    ours = {tool.path.resolve() for tool in tools}
-    for path in Path("/proc").glob("[0-9]*/cmdline"):
-        try:
-            words = path.read_bytes().decode(errors="replace").split("\0")
-        except OSError:
-            continue
-        if not words[0].startswith("/") or Path(words[0]).resolve() not in ours:
-            continue
-        host, _, port = next((word for word in words[1:] if ":" in word), "").rpartition(":")
-        if port.isdigit() and not _answers(host, int(port)):
-            with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.kill(int(path.parent.name), signal.SIGTERM)
-
-
-def _answers(host: str, port: int) -> bool:
-    try:
-        with socket.create_connection((host, port), timeout=1):
-            return True
-    except OSError:
-        return False
-
-
 def _held(lock: Path) -> bool:
     try:
         content = json.loads(lock.read_text())
@@ -123,13 +97,7 @@ def _held(lock: Path) -> bool:
         return True
     if content.get("hostname") != socket.gethostname():
         return True
-    try:
-        os.kill(int(content["pid"]), 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    return True
+    return running(int(content["pid"]))
 
 
 def color() -> str:

@@ -4,11 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
+import tempfile
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import asynccontextmanager
+from contextvars import ContextVar
+from pathlib import Path
 from typing import Any, TypeVar
 
+import anyio
 import httpx
+import kr8s._auth
 import kr8s.asyncio
 
 Json = dict[str, Any]
@@ -20,6 +26,22 @@ CONCURRENCY = 32
 
 APPLY = "application/apply-patch+yaml"
 JSON_PATCH = "application/json-patch+json"
+
+
+_folder: ContextVar[str | None] = ContextVar("_folder", default=None)
+"""Where the connection being made keeps its credentials; None: where Python has such files."""
+
+
+@asynccontextmanager
+async def _temporary_file(**_: object) -> AsyncIterator[anyio.Path]:
+    descriptor, name = tempfile.mkstemp(dir=_folder.get())
+    os.close(descriptor)
+    yield anyio.Path(name)
+
+
+# TLS wants keys in files. kr8s writes those of the kubeconfig again for each connection and each
+# refused request, and never removes them (kr8s 0.20.15 _auth.py _load_kubeconfig).
+setattr(kr8s._auth, "NamedTemporaryFile", _temporary_file)  # noqa: B010 -- typed otherwise
 
 
 class ClusterError(Exception):
@@ -111,29 +133,51 @@ class Client:
 async def connect(context: str | None) -> AsyncIterator[Client]:
     """A client for a context of the kubeconfig that ``KUBECONFIG`` names.
 
+    Its credentials are on disk while it logs in, readable by their owner only.
+
     Raises:
-        ClusterError: no kubeconfig, no such context, or an API server that can't be reached.
+        ClusterError: no kubeconfig, no such context, an API server that can't be reached, or
+            credentials that it refuses.
     """
+    with tempfile.TemporaryDirectory(prefix="gpu-cluster-") as folder:
+        token = _folder.set(folder)
+        # Not by kr8s.asyncio.api(): it keeps what it made, and a session that failed stays open.
+        api = kr8s.asyncio.Api(context=context, bypass_factory=True)
+        try:
+            await _log_in(api, context)
+            for read in Path(folder).iterdir():
+                read.unlink()  # at once: what is ended from outside cleans nothing up
+            yield Client(api)
+        finally:
+            if api._session is not None:
+                await api._session.aclose()
+            _folder.reset(token)
+
+
+async def _log_in(api: kr8s.asyncio.Api, context: str | None) -> None:
     try:
-        api = await kr8s.asyncio.api(context=context)
-        await api.async_version()
+        await api
     except (httpx.HTTPError, kr8s.APITimeoutError, kr8s.ConnectionClosedError, OSError) as error:
         raise ClusterError(
             f"context {context}: no answer from the API server ({error or type(error).__name__}); "
             "wanted: a running cluster; cure: check KUBECONFIG and `kubectl --context "
             f"{context} get nodes`"
         ) from error
+    except kr8s.ServerError as error:
+        raise ClusterError(
+            f"context {context}: the API server refuses its credentials ({error}); wanted: a user "
+            f"of the cluster; cure: log in again, and see `kubectl --context {context} auth whoami`"
+        ) from error
+    except RuntimeError as error:  # kr8s: what the user's credential plugin said at its end
+        raise ClusterError(
+            f"context {context}: its credential plugin failed ({error}); wanted: credentials; "
+            f"cure: log in again, and see `kubectl --context {context} auth whoami`"
+        ) from error
     except (KeyError, ValueError, AttributeError, TypeError) as error:
         raise ClusterError(
             f"context {context}: not usable in the kubeconfig ({error}); wanted: a context of that "
             "name; cure: `kubectl config get-contexts`, then `kubernetes.context` in the stack file"
         ) from error
-    try:
-        yield Client(api)
-    finally:
-        # kr8s leaves its HTTP session to the garbage collector.
-        if api._session is not None:
-            await api._session.aclose()
 
 
 async def gather(work: Callable[[T], Awaitable[R]], items: Iterable[T]) -> list[R]:

@@ -1,20 +1,23 @@
 """Helm releases judged by the objects that their chart renders, where it is on this machine.
 
 The Kubernetes plugin renders it, as it would deploy it: the engine needs that plugin for the
-release anyway. Without the plugin, without the chart's folder, or with values that are not known
-yet, the release is judged by its values alone.
+release anyway. A chart that is not in a folder here, or values that are not known yet, leave the
+release to the rules on values; where rendering fails, `NotRendered` says why.
 """
 
 from __future__ import annotations
 
-import atexit
+import contextlib
 import dataclasses
 import functools
 import json
 import os
+import re
 import shutil
 import subprocess
-from collections.abc import Mapping
+import tempfile
+import threading
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -35,10 +38,20 @@ _NO_CLUSTER: Mapping[str, Any] = {
 }
 _KUBE_VERSION = "v1.34.4"
 _MESSAGE_LIMIT = 256 * 1024 * 1024
+_NO_ENGINE = "127.0.0.1:1"
+"""Stands for the engine: nobody's plugin, for those who end what an engine left behind."""
+
+
+class NotRendered(Exception):
+    """Why the objects of a chart that is here are not known."""
 
 
 def judge_rendered(props: Mapping[str, object], context: Context) -> list[Violation]:
-    """The violations of the objects of a release. `props`: its inputs as plain data."""
+    """The violations of the objects of a release. `props`: its inputs as plain data.
+
+    Raises:
+        NotRendered: the chart is here, and its objects are not known.
+    """
     name = text(props.get("name")) or text(props.get("chart")).rpartition("/")[2]
     return [
         dataclasses.replace(violation, subject=f"{violation.subject} of release {name}")
@@ -48,7 +61,11 @@ def judge_rendered(props: Mapping[str, object], context: Context) -> list[Violat
 
 
 def rendered(props: Mapping[str, object]) -> tuple[Mapping[str, object], ...]:
-    """The objects of a release's chart, empty where it cannot be rendered here."""
+    """The objects of a release's chart, empty where it is not here or its values are not known.
+
+    Raises:
+        NotRendered: the chart is here, and its objects are not known.
+    """
     folder = chart_folder(text(props.get("chart")))
     values = props.get("values", {})
     if folder is None or mapping(props.get("repositoryOpts")) or _unknown(values):
@@ -56,7 +73,7 @@ def rendered(props: Mapping[str, object]) -> tuple[Mapping[str, object], ...]:
     options = {
         "chart": folder.name,
         "path": str(folder.parent),
-        "release_name": text(props.get("name")) or folder.name,
+        "release_name": text(props.get("name")) or _release_name(folder.name),
         "namespace": text(props.get("namespace")) or "default",
         "skip_crd_rendering": True,
         "kube_version": _KUBE_VERSION,
@@ -76,6 +93,11 @@ def chart_folder(chart: str) -> Path | None:
     return None
 
 
+def _release_name(folder: str) -> str:
+    """A name for a release that the engine will name: the folder's, as Helm takes it."""
+    return re.sub("[^a-z0-9]+", "-", folder.lower())[:53].strip("-") or "release"
+
+
 def _unknown(value: object) -> bool:
     if isinstance(value, Mapping):
         return any(map(_unknown, value.values()))
@@ -91,16 +113,15 @@ def _render(options: str) -> tuple[Mapping[str, object], ...]:
     from google.protobuf.struct_pb2 import Struct
     from pulumi.runtime.proto import provider_pb2
 
-    stub = _plugin()
-    if stub is None:
-        return ()
     arguments = Struct()
     arguments.update({"jsonOpts": options})
-    try:
-        request = provider_pb2.InvokeRequest(tok=_INVOKE, args=arguments)
-        answer = stub.Invoke(request, timeout=_LIMIT)
-    except grpc.RpcError:
-        return ()  # not a chart that renders without a cluster: the deployment will say why
+    with _plugin() as stub:
+        try:
+            stub.Configure(provider_pb2.ConfigureRequest(), timeout=_LIMIT)
+            request = provider_pb2.InvokeRequest(tok=_INVOKE, args=arguments)
+            answer = stub.Invoke(request, timeout=_LIMIT)
+        except grpc.RpcError as error:
+            raise NotRendered(error.details() or str(error.code())) from error
     result = MessageToDict(getattr(answer, "return")).get("result", [])
     return tuple(map(mapping, result))
 
@@ -112,42 +133,51 @@ def plugin_path() -> str | None:
     return shutil.which(PLUGIN) or (str(kept[-1]) if kept else None)
 
 
-def _end(process: subprocess.Popen[str]) -> None:
-    process.kill()
-    process.communicate()  # waits, and closes its output
+@contextlib.contextmanager
+def _plugin() -> Iterator[Any]:
+    """A plugin of our own for one chart, with a folder of its own for its temporary files.
 
-
-@functools.lru_cache(maxsize=1)
-def _plugin() -> Any:
-    """A plugin of our own, which ends with this process; `None` where there is none.
-
-    It is configured with a cluster that nobody serves: to render it wants clients, not answers
-    (pulumi-kubernetes 4.25.0 provider.go Configure, clients.go IsNamespacedKind).
+    One for all charts would end after 5 minutes, because no engine answers it (pulumi v3.250.0
+    pkg/resource/provider/main.go, sdk/go/common/util/rpcutil/health.go). Its cluster is one that
+    nobody serves: to render it wants clients, not answers (pulumi-kubernetes 4.25.0 provider.go
+    Configure, clients.go IsNamespacedKind).
     """
     import grpc
-    from pulumi.runtime.proto import provider_pb2, provider_pb2_grpc
+    from pulumi.runtime.proto import provider_pb2_grpc
 
     path = plugin_path()
     if path is None:
-        return None
+        raise NotRendered(f"{PLUGIN} is neither on PATH nor among the engine's plugins")
+    with (
+        tempfile.TemporaryDirectory(prefix="gpu-cluster-chart-") as folder,
+        _started([path, _NO_ENGINE], folder) as port,
+    ):
+        if not port.isdecimal():
+            raise NotRendered(f"{path} did not start: {port or 'it said nothing'}")
+        limits = [("grpc.max_receive_message_length", _MESSAGE_LIMIT)]
+        with grpc.insecure_channel(f"127.0.0.1:{port}", options=limits) as channel:
+            stub: Any = provider_pb2_grpc.ResourceProviderStub(channel)
+            yield stub
+
+
+@contextlib.contextmanager
+def _started(command: list[str], folder: str) -> Iterator[str]:
+    """The first line that a program says, which runs until the block ends."""
+    kubeconfig = Path(folder, "kubeconfig")
+    kubeconfig.write_text(json.dumps(_NO_CLUSTER))
     process = subprocess.Popen(
-        [path, "127.0.0.1:1"],  # no engine to talk to: it is dialled for log lines only
+        command,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
         text=True,
+        env={**os.environ, "KUBECONFIG": str(kubeconfig), "TMPDIR": folder},
     )
-    atexit.register(_end, process)
-    port = process.stdout.readline().strip() if process.stdout else ""
-    if not port.isdecimal():
-        return None
-    limits = [("grpc.max_receive_message_length", _MESSAGE_LIMIT)]
-    stub: Any = provider_pb2_grpc.ResourceProviderStub(
-        grpc.insecure_channel(f"127.0.0.1:{port}", options=limits)
-    )
-    settings = {"kubernetes:config:kubeconfig": json.dumps(_NO_CLUSTER)}
-    try:
-        stub.Configure(provider_pb2.ConfigureRequest(variables=settings), timeout=_LIMIT)
-    except grpc.RpcError:
-        return None
-    return stub
+    with process:
+        limit = threading.Timer(2 * _LIMIT, process.kill)  # also where it says nothing at all
+        limit.start()
+        try:
+            yield process.stdout.readline().strip() if process.stdout else ""
+        finally:
+            limit.cancel()
+            process.kill()

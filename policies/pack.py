@@ -22,7 +22,7 @@ from pulumi_policy import (
 )
 from pulumi_policy.proxy import UnknownValueError
 
-from policies.charts import judge_rendered
+from policies.charts import NotRendered, judge_rendered
 from policies.declared import PREFIXES, is_partial, judge, manifest_of
 from policies.rules import UNKNOWN, Severity, Violation, evaluate_stack
 from policies.rules.secret import is_secret, reveal
@@ -67,15 +67,24 @@ def _properties(resource_type: str, props: Mapping[str, Any]) -> dict[str, objec
     return {key: _item(props, key, keep) for key in props}
 
 
-def judge_resource(args: ResourceValidationArgs) -> list[Violation]:
-    """All violations of a resource, by the pack's settings and the stack's pools."""
+def judge_resource(args: ResourceValidationArgs, remark: Callable[[str], None]) -> list[Violation]:
+    """All violations of a resource, by the pack's settings and the stack's pools.
+
+    `remark` gets the text of what could not be judged.
+    """
     if not args.resource_type.startswith(PREFIXES):
         return []
     props = _properties(args.resource_type, args.props)
     context = context_for(_settings)
     found = judge(args.resource_type, props, context)
     if args.resource_type == _RELEASE:
-        found += judge_rendered(props, context)
+        try:
+            found += judge_rendered(props, context)
+        except NotRendered as error:
+            remark(
+                f"the chart's objects are not judged, only the release's values: {error}; "
+                "cure: `helm template` shows the chart's own faults"
+            )
     return found
 
 
@@ -96,7 +105,7 @@ def _report(violations: Iterable[Violation], severity: Severity, report: ReportV
 
 
 def _first(subject: object, find: Callable[[], list[Violation]], report: ReportViolation) -> None:
-    _judged.subject = None
+    _judged.subject, _judged.remarks = None, []
     try:
         violations = find()
     except ValueError as error:
@@ -109,12 +118,14 @@ def _first(subject: object, find: Callable[[], list[Violation]], report: ReportV
 def _second(subject: object, report: ReportViolation) -> None:
     if getattr(_judged, "subject", None) == subject:
         _report(_judged.violations, Severity.ADVISORY, report)
+        for remark in _judged.remarks:
+            report(remark, None)
 
 
 def _mandatory(args: ResourceValidationArgs, report: ReportViolation) -> None:
     _settings.clear()
     _settings.update(args.get_config())
-    _first(args.urn, lambda: judge_resource(args), report)
+    _first(args.urn, lambda: judge_resource(args, _judged.remarks.append), report)
 
 
 def _advisory(args: ResourceValidationArgs, report: ReportViolation) -> None:

@@ -13,6 +13,9 @@ from pathlib import Path
 
 from . import versions
 
+#: Stands for the engine where there is none: it is dialled only once a plugin has something to say.
+NO_ENGINE = "127.0.0.1:1"
+
 
 def ask_plugin(executable: Path, service: str, limit: float) -> str | None:
     """The version that the plugin answers within ``limit`` seconds, ``None`` where it does not.
@@ -21,9 +24,8 @@ def ask_plugin(executable: Path, service: str, limit: float) -> str | None:
     """
     end = time.monotonic() + limit
     try:
-        # Port 1 stands for an engine: it is dialled only once the plugin has something to say.
         process = subprocess.Popen(
-            [str(executable), "127.0.0.1:1"],
+            [str(executable), NO_ENGINE],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,

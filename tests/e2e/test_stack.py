@@ -9,9 +9,12 @@ from __future__ import annotations
 import json
 import os
 import re
+import socket
 from pathlib import Path
 
 import pytest
+
+import toolchain
 
 from . import snapshot
 from .project import DROP_IN, PRIVATE, Json, Project, figures
@@ -58,6 +61,17 @@ def test_the_private_key_is_nowhere_in_clear(project: Project) -> None:
         root = project.host_root(name)
         for path in (root / "var/lib/gpu-cluster").rglob("*"):
             assert not path.is_file() or not PRIVATE.search(path.read_text(errors="replace"))
+
+
+def test_no_temporary_file_outlives_a_command(project: Project) -> None:
+    scratch = toolchain.cache_dir() / "tmp" / project.stack
+    (scratch / f"999999999@{socket.gethostname()}" / "of-a-killed-run").mkdir(parents=True)
+    kept = {path.name for path in scratch.iterdir() if path.is_file()}
+    assert project.command("preview").returncode == 0
+    assert {path.name for path in scratch.iterdir()} == kept
+    assert project.pulumi("preview").returncode == 0
+    left = {path.name for path in scratch.iterdir()} - kept
+    assert all(name.startswith("kubeconfig") for name in left)  # the Kubernetes plugin's own
 
 
 def test_everything_simulated_is_marked(project: Project) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -61,6 +62,11 @@ def test_the_namespace_of_the_release_counts(chart: Path) -> None:
     assert manifest["metadata"] == {"name": "train-worker", "namespace": "team-a"}
 
 
+def test_a_release_without_a_name_is_rendered_whatever_its_folder_is_called(chart: Path) -> None:
+    (manifest,) = charts.rendered({"chart": str(chart.rename(chart.with_name("My_Workers")))})
+    assert manifest["metadata"] == {"name": "my-workers-worker", "namespace": "default"}
+
+
 @pytest.mark.parametrize("values", [{"gpus": UNKNOWN}, {"a": [UNKNOWN]}, UNKNOWN])
 def test_unknown_values_are_left_to_the_rules_on_values(chart: Path, values: Any) -> None:
     assert charts.rendered(release(chart, values)) == ()
@@ -71,9 +77,51 @@ def test_a_chart_from_a_repository_is_not_fetched(chart: Path) -> None:
     assert charts.rendered({"chart": "workers"}) == charts.rendered({}) == ()
 
 
-def test_a_chart_that_cannot_be_rendered_is_left_to_the_deployment(chart: Path) -> None:
-    (chart / "templates" / "worker.yaml").write_text("{{ fail 1 }")
-    assert charts.rendered(release(chart, {"broken": True})) == ()
+def test_a_chart_that_cannot_be_rendered_says_why(chart: Path) -> None:
+    (chart / "templates" / "worker.yaml").write_text('{{ fail "no queue" }}')
+    with pytest.raises(charts.NotRendered, match="no queue"):
+        charts.rendered(release(chart))
+
+
+PROGRAMS_THAT_ARE_NO_PLUGIN = {
+    "ends": ("exit 1", "did not start: it said nothing"),
+    "another": ("echo usage: plugin", "did not start: usage: plugin"),
+    "nobody listens": ("echo 1; exec sleep 60", "failed to connect"),
+    "silent": ("exec sleep 60", "did not start: it said nothing"),
+}
+
+
+@pytest.mark.parametrize(
+    ("script", "why"), PROGRAMS_THAT_ARE_NO_PLUGIN.values(), ids=PROGRAMS_THAT_ARE_NO_PLUGIN
+)
+def test_a_plugin_that_does_not_serve_is_no_chart_without_objects(
+    chart: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, script: str, why: str
+) -> None:
+    program = tmp_path / charts.PLUGIN
+    program.write_text(f"#!/bin/sh\n{script}\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
+    monkeypatch.setattr(charts, "_LIMIT", 0.5)
+    with pytest.raises(charts.NotRendered, match=why):
+        charts.rendered(release(chart))
+
+
+def test_without_the_plugin_it_is_said(
+    chart: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setenv("PULUMI_HOME", str(tmp_path))
+    with pytest.raises(charts.NotRendered, match="neither on PATH nor"):
+        charts.rendered(release(chart))
+
+
+def test_the_plugin_leaves_no_file(chart: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    scratch = chart.parent / "scratch"
+    scratch.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(scratch))
+    monkeypatch.setenv("TMPDIR", str(scratch))
+    assert charts.rendered(release(chart))
+    assert list(scratch.iterdir()) == []
 
 
 def test_a_relative_chart_is_below_the_folder_that_the_engine_started_in(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pulumi_policy.policy as sdk
@@ -261,3 +262,15 @@ def test_an_exempted_violation_is_listed_as_advice() -> None:
     assert found[pack.MANDATORY] == []
     assert [m[:6] for m in found[pack.ADVISORY]] == ["GPU001"]
     assert found[pack.ADVISORY][0].endswith("[exempt until 2999-01-01: the reason]")
+
+
+def test_a_chart_whose_objects_are_not_known_is_told_as_advice(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "Chart.yaml").write_text("name: workers\n")
+    monkeypatch.setenv("PATH", "")
+    monkeypatch.setenv("PULUMI_HOME", str(tmp_path))
+    found = reported(arguments({"chart": str(tmp_path), "name": "w"}, type_="helm.sh/v3:Release"))
+    assert found[pack.MANDATORY] == []
+    assert any("objects are not judged" in advice for advice in found[pack.ADVISORY])
+    assert not any("not judged" in advice for advice in reported(arguments(pod(1)))[pack.ADVISORY])

@@ -1,0 +1,107 @@
+"""Keys of a kubeconfig stay in it: what TLS needs as files goes as soon as it has been read."""
+
+from __future__ import annotations
+
+import asyncio
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from facts.api import ClusterError, Refused, connect
+
+from .running import Json, Running
+
+
+@pytest.fixture
+def scratch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where Python's temporary files are, as TMPDIR would have it."""
+    folder = tmp_path / "scratch"
+    folder.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(folder))
+    return folder
+
+
+def files(scratch: Path) -> list[Path]:
+    return [path for path in scratch.rglob("*") if path.is_file()]
+
+
+def as_user(cluster: Running, tmp_path: Path, user: Json, monkeypatch: Any) -> str:
+    """The context of a kubeconfig in which another user asks the cluster."""
+    document = yaml.safe_load(cluster.embedded.kubeconfig.read_text())
+    for entry in document["users"]:
+        entry["user"] = user
+    path = tmp_path / "kubeconfig"
+    path.write_text(yaml.safe_dump(document))
+    monkeypatch.setenv("KUBECONFIG", str(path))
+    return str(document["current-context"])
+
+
+def test_keys_are_in_no_file_once_the_client_has_logged_in(
+    cluster: Running, scratch: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KUBECONFIG", str(cluster.embedded.kubeconfig))
+
+    async def nodes() -> int:
+        async with connect(cluster.embedded.context) as client:
+            assert files(scratch) == []
+            return len(await client.list("nodes"))
+
+    assert asyncio.run(nodes()) == 4
+    assert list(scratch.iterdir()) == []
+
+
+def test_a_refused_request_leaves_no_file(
+    cluster: Running, scratch: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    token = cluster.request(
+        "POST",
+        "/api/v1/namespaces/default/serviceaccounts/default/token",
+        {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}},
+    )["status"]["token"]
+    context = as_user(cluster, tmp_path, {"token": token}, monkeypatch)
+
+    async def secrets() -> None:
+        async with connect(context) as client:
+            with pytest.raises(Refused, match="cannot list resource"):
+                await client.list("secrets")
+
+    asyncio.run(secrets())
+    assert list(scratch.iterdir()) == []
+
+
+def plugin(script: str) -> Json:
+    """A user whose credentials come from a program."""
+    api = "client.authentication.k8s.io/v1"
+    return {"exec": {"apiVersion": api, "command": "sh", "args": ["-c", script]}}
+
+
+@pytest.mark.parametrize(
+    ("user", "why"),
+    [
+        ({"token": "expired"}, r"refuses its credentials \(Unauthorized\)"),
+        (plugin("echo session expired >&2; exit 1"), r"plugin failed .*\n?.*session expired"),
+        (plugin("echo '{}'"), "not usable in the kubeconfig"),
+    ],
+    ids=["refused", "no credentials", "nonsense"],
+)
+def test_credentials_that_are_not_had_are_an_error_with_its_cure(
+    cluster: Running,
+    scratch: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    user: Json,
+    why: str,
+) -> None:
+    context = as_user(cluster, tmp_path, user, monkeypatch)
+
+    async def log_in() -> None:
+        async with connect(context):
+            pass
+
+    with pytest.raises(ClusterError, match=why) as caught:
+        asyncio.run(log_in())
+    assert "; cure: " in str(caught.value)
+    assert list(scratch.iterdir()) == []
