@@ -34,10 +34,11 @@ def traces(cluster: str) -> list[str]:
             continue
         try:
             texts = (entry / "environ").read_bytes() + (entry / "mountinfo").read_bytes()
+            command = (entry / "cmdline").read_bytes()
         except OSError:
             continue
         if os.fsencode(folder) in texts:
-            found.append(f"process {entry.name}: {(entry / 'cmdline').read_bytes()!r}")
+            found.append(f"process {entry.name}: {command!r}")
     return found
 
 

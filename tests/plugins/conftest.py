@@ -118,9 +118,9 @@ def project(tmp_path: Path) -> Project:
     (tools / "pulumi").symlink_to(_engine().resolve())
     for name in ("pulumi-language-python", "pulumi-resource-command"):
         (tools / name).symlink_to(PLUGINS / name)
-    folder, state = tmp_path / "project", tmp_path / "state"
-    folder.mkdir()
-    state.mkdir()
+    folder, state, temporary = (tmp_path / name for name in ("project", "state", "tmp"))
+    for each in (folder, state, temporary):
+        each.mkdir()
     (folder / "Pulumi.yaml").write_text(
         f"name: plugins\nruntime: {{name: python, options: {{virtualenv: {sys.prefix}}}}}\n"
     )
@@ -130,6 +130,7 @@ def project(tmp_path: Path) -> Project:
         "PULUMI_BACKEND_URL": f"file://{state}",
         "PULUMI_CONFIG_PASSPHRASE": "test",
         "PULUMI_SKIP_UPDATE_CHECK": "1",
+        "TMPDIR": str(temporary),
     }
     subprocess.run(
         ["pulumi", "stack", "init", "dev", "--non-interactive"],

@@ -117,7 +117,8 @@ Run = Callable[..., Preview]
 def pulumi_env(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     """The environment of the real engine, with a state and a home of its own."""
     folder = tmp_path_factory.mktemp("pulumi")
-    (folder / "state").mkdir()
+    for name in ("state", "tmp"):
+        (folder / name).mkdir()
     tools = toolchain.ensure(*TOOLS)
     path = [str(Path(sys.executable).parent)]
     path += dict.fromkeys(str(tool.path.parent) for tool in tools.values())
@@ -129,6 +130,7 @@ def pulumi_env(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
         "PULUMI_CONFIG_PASSPHRASE": "for tests only",
         "PULUMI_HOME": str(folder / "home"),
         "PULUMI_SKIP_UPDATE_CHECK": "true",
+        "TMPDIR": str(folder / "tmp"),
     }
 
 
