@@ -116,6 +116,9 @@ def main() -> None:
     providers = [
         k8s.Provider(
             "kubernetes",
+            # Empty, the plugin reads KUBECONFIG where it runs. The SDK would put that path into the
+            # state, where it holds for one machine only, and read a list of files as one name.
+            kubeconfig="",
             context=cluster.kubernetes.context,
             cluster_identifier=cluster.kubernetes.identifier,
         ),

@@ -13,7 +13,7 @@ from pulumi import automation
 import toolchain
 
 from . import charts
-from .environment import ROOT, run_folder, running, variables
+from .environment import ROOT, variables
 from .orphans import end_orphans
 from .stack import Stack
 
@@ -22,7 +22,7 @@ POLICIES = str(ROOT / "policies")
 
 def select(stack: Stack) -> automation.Stack:
     """The stack in its backend, made where it is missing, freed of a lock that nobody holds."""
-    environment = variables(stack) | {"TMPDIR": str(run_folder(stack))}
+    environment = variables(stack)
     os.environ.update(environment)
     end_orphans()
     _drop_empty_attributes(environment)
@@ -97,7 +97,13 @@ def _held(lock: Path) -> bool:
         return True
     if content.get("hostname") != socket.gethostname():
         return True
-    return running(int(content["pid"]))
+    try:
+        os.kill(int(content["pid"]), 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
 
 
 def color() -> str:

@@ -6,12 +6,9 @@ set already (backend, passphrase, kubeconfig, key, charts) stays.
 
 from __future__ import annotations
 
-import atexit
 import os
 import secrets
 import shlex
-import shutil
-import socket
 import sys
 import time
 from pathlib import Path
@@ -58,39 +55,12 @@ def _passphrase_file() -> Path:
 
 
 def _scratch(stack: Stack) -> Path:
-    """Temporary files of a stack's runs by plain ``pulumi``, for its owner only.
-
-    The Kubernetes plugin writes the kubeconfig of each Helm release into a temporary file and
-    leaves it there (pulumi-kubernetes 4.25.0); what an earlier run left is removed.
-    """
+    """Temporary files of a stack's runs, for its owner only; what killed ones left is removed."""
     stack.scratch.mkdir(parents=True, exist_ok=True, mode=0o700)
     for left in stack.scratch.iterdir():
         if left.is_file() and time.time() - left.stat().st_mtime > LEFT_AFTER:
             left.unlink(missing_ok=True)
     return stack.scratch
-
-
-def run_folder(stack: Stack) -> Path:
-    """Temporary files of this process, gone at its end; those of killed processes go now."""
-    here = f"@{socket.gethostname()}"  # the cache may be in a home that machines share
-    for left in stack.scratch.glob(f"*{here}"):
-        if not running(int(left.name.removesuffix(here))):
-            shutil.rmtree(left, ignore_errors=True)
-    own = stack.scratch / f"{os.getpid()}{here}"
-    own.mkdir(mode=0o700, exist_ok=True)
-    atexit.register(shutil.rmtree, own, ignore_errors=True)
-    return own
-
-
-def running(pid: int) -> bool:
-    """Whether a process of this machine has the number."""
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    return True
 
 
 def local_backend(folder: Path) -> str:

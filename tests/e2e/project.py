@@ -137,12 +137,12 @@ class Project:
         )
         return dict(line.split("=", 1) for line in done.stdout.split("\0") if "=" in line)
 
-    def pulumi(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+    def pulumi(self, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
         """Plain pulumi, as anyone types it."""
         return subprocess.run(
             ["pulumi", *arguments, "--non-interactive", "--color", "never"],
             cwd=self.root,
-            env=self.shell_environment(),
+            env={**self.shell_environment(), **environment},
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             stdin=subprocess.DEVNULL,

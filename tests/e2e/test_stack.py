@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import socket
 from pathlib import Path
 
 import pytest
@@ -63,15 +62,25 @@ def test_the_private_key_is_nowhere_in_clear(project: Project) -> None:
             assert not path.is_file() or not PRIVATE.search(path.read_text(errors="replace"))
 
 
-def test_no_temporary_file_outlives_a_command(project: Project) -> None:
+def test_no_temporary_file_outlives_a_run(project: Project) -> None:
     scratch = toolchain.cache_dir() / "tmp" / project.stack
-    (scratch / f"999999999@{socket.gethostname()}" / "of-a-killed-run").mkdir(parents=True)
-    kept = {path.name for path in scratch.iterdir() if path.is_file()}
+    before = set(scratch.iterdir())  # tests that kill an engine leave what it had
     assert project.command("preview").returncode == 0
-    assert {path.name for path in scratch.iterdir()} == kept
-    assert project.pulumi("preview").returncode == 0
-    left = {path.name for path in scratch.iterdir()} - kept
-    assert all(name.startswith("kubeconfig") for name in left)  # the Kubernetes plugin's own
+    assert project.pulumi("up", "--yes", "--skip-preview").returncode == 0
+    assert set(scratch.iterdir()) == before
+
+
+def test_the_state_serves_machines_that_keep_their_kubeconfig_elsewhere(
+    project: Project, tmp_path: Path
+) -> None:
+    elsewhere = tmp_path / "kubeconfig"
+    elsewhere.write_text(Path(project.shell_environment()["KUBECONFIG"]).read_text())
+    files = f"{elsewhere}{os.pathsep}{tmp_path / 'none'}"
+    preview = project.pulumi("preview", "--expect-no-changes", KUBECONFIG=files)
+    assert preview.returncode == 0, preview.stdout
+    arguments = ("refresh", "--yes", "--skip-preview", "--expect-no-changes")
+    refresh = project.pulumi(*arguments, KUBECONFIG=files)
+    assert refresh.returncode == 0, refresh.stdout
 
 
 def test_everything_simulated_is_marked(project: Project) -> None:
