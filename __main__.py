@@ -36,8 +36,15 @@ def load_cluster(document: dict[str, Any]) -> config.Cluster:
 def private_key(settings: pulumi.Config, cluster: config.Cluster) -> str:
     """The SSH key: the stack's secret, else the file that the environment names."""
     key = settings.get("sshPrivateKey")
-    if not key and os.environ.get(KEY_FILE):
-        key = Path(os.environ[KEY_FILE]).read_text()
+    if not key and (path := os.environ.get(KEY_FILE)):
+        try:
+            key = Path(path).read_text()
+        except (OSError, UnicodeDecodeError) as error:
+            raise pulumi.RunError(
+                f"{KEY_FILE}: found {path!r}, which can't be read ({error}); wanted: a file with "
+                "an SSH private key; cure: name another, or `pulumi config set --secret "
+                "gpu-cluster:sshPrivateKey`"
+            ) from None
     if not key and cluster.hosts:
         raise pulumi.RunError(
             f"gpu-cluster:sshPrivateKey: found neither this secret nor {KEY_FILE}; wanted: the key "

@@ -63,11 +63,10 @@ async def observe(
     """
     if not hosts:
         return {}
-    try:
-        key = asyncssh.import_private_key(private_key)
-    except (asyncssh.KeyImportError, ValueError) as error:
-        broken = HostFacts(error=f"the SSH private key can't be read: {error}", refused=True)
+    if why := unreadable(private_key):
+        broken = HostFacts(error=f"the SSH private key can't be read: {why}", refused=True)
         return {host.name: broken for host in hosts}
+    key = asyncssh.import_private_key(private_key)
     gate = asyncio.Semaphore(AT_ONCE)
     async with contextlib.AsyncExitStack() as stack:
         bastions = {_name(host.bastion): host.bastion for host in hosts if host.bastion is not None}
@@ -93,11 +92,32 @@ async def observe(
     return {host.name: facts for host, facts in zip(hosts, found, strict=True)}
 
 
-async def answer(request: dict[str, Any]) -> dict[str, dict[str, Any]]:
-    """`observe` for a request: ``hosts`` as declared, ``privateKey``. Facts by host."""
-    declared = [_declared(host) for host in request["hosts"]]
-    found = await observe(declared, request["privateKey"])
-    return {name: dataclasses.asdict(facts) for name, facts in found.items()}
+def unreadable(private_key: str) -> str:
+    """Why a private key can't be used, without a word of it; empty where it can."""
+    try:
+        asyncssh.import_private_key(private_key)
+    except (asyncssh.KeyImportError, ValueError) as error:
+        return str(error)
+    return ""
+
+
+async def answer(request: dict[str, Any]) -> dict[str, Any]:
+    """`observe` for a request: ``hosts`` as declared, ``privateKey``.
+
+    Returns:
+        ``facts`` by host, and ``problems``: what must stop the run before any host is asked.
+    """
+    if request["hosts"] and (why := unreadable(request["privateKey"])):
+        problem = (
+            "SSH private key (gpu-cluster:sshPrivateKey, or the file that the environment names): "
+            f"found {why}; wanted: one in the format of OpenSSH or PEM, without a passphrase; "
+            "cure: `ssh-keygen -t ed25519 -N '' -f stack_key`, its public half on the hosts, "
+            "`pulumi config set --secret gpu-cluster:sshPrivateKey < stack_key`"
+        )
+        return {"facts": {}, "problems": [problem]}
+    found = await observe([_declared(host) for host in request["hosts"]], request["privateKey"])
+    facts = {name: dataclasses.asdict(each) for name, each in found.items()}
+    return {"facts": facts, "problems": []}
 
 
 def _declared(host: dict[str, Any]) -> SimpleNamespace:

@@ -74,7 +74,7 @@ EXTENT = "GPU_CLUSTER_LOOK"
 #: What is found where nothing is looked at.
 _NOTHING: Json = {
     "cluster": {"problems": [], "cordoned": [], "scheduling": {}, "validation": {}, "presence": {}},
-    "hosts": {},
+    "hosts": {"problems": [], "facts": {}},
 }
 
 
@@ -149,7 +149,7 @@ class Look:
 
         seen, reasons = self._seen()
         cluster = seen["cluster"]
-        facts = {name: HostFacts(**each) for name, each in seen["hosts"].items()}
+        facts = {name: HostFacts(**each) for name, each in seen["hosts"]["facts"].items()}
         said: dict[str, list[str]] = {"error": [], "warning": []}
         for host in declared.hosts:
             if host.name in facts:
@@ -167,7 +167,7 @@ class Look:
         return Found(
             unreachable="; ".join(filter(None, (cluster.get("unreachable"), reasons))),
             hosts=facts,
-            problems=(*cluster["problems"], *said["error"]),
+            problems=(*cluster["problems"], *seen["hosts"]["problems"], *said["error"]),
             warnings=(*said["warning"], *unequal(declared, facts)),
             prepare=changed["prepare"],
             runtime=changed["runtime"],

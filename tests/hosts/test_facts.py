@@ -17,7 +17,7 @@ from components.scripts.render import prepare
 from facts.compatibility import kernel_refused
 from facts.finding import Severity
 from facts.host_facts import HostFacts, drift
-from facts.hosts import observe, parse
+from facts.hosts import answer, observe, parse
 from facts.preflight import judge
 from facts.table import table
 from simulator import hosts as simulated
@@ -126,6 +126,28 @@ def test_a_bad_private_key_is_told_without_the_key() -> None:
     facts = asyncio.run(observe(hosts, "canary-not-a-key"))
     assert "private key can't be read" in facts["gpu-1"].error
     assert "canary" not in facts["gpu-1"].error
+
+
+def _key(passphrase: str | None = None) -> str:
+    key = asyncssh.generate_private_key("ssh-ed25519")
+    return key.export_private_key(passphrase=passphrase).decode()
+
+
+@pytest.mark.parametrize(
+    ("key", "why"),
+    [("canary", "Invalid private key"), (_key("canary"), "Passphrase must be specified")],
+    ids=["no key", "with a passphrase"],
+)
+def test_a_bad_private_key_is_one_problem_with_its_cure(key: str, why: str) -> None:
+    endpoint = {"address": "127.0.0.1", "port": 1, "user": "root", "bastion": None}
+    hosts = [{"name": name, "host_key": "", **endpoint} for name in ("gpu-1", "gpu-2")]
+    found = asyncio.run(answer({"hosts": hosts, "privateKey": key}))
+    (problem,) = found["problems"]
+    assert found["facts"] == {}
+    assert why in problem
+    assert "; cure: `ssh-keygen" in problem
+    assert "canary" not in problem
+    assert asyncio.run(answer({"hosts": [], "privateKey": ""})) == {"facts": {}, "problems": []}
 
 
 def test_unknown_and_odd_lines_are_passed_over() -> None:
