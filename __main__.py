@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-# ruff: noqa: E402  the look is started first: it works while the rest is imported
+import sys
+
 from facts.look import Found, Look
 
-look = Look.start()
+try:  # first of all: it works while the rest is imported
+    look = Look.start()
+except ValueError as error:
+    sys.exit(str(error))
 
 import asyncio
 import os

@@ -79,11 +79,7 @@ _NOTHING: Json = {
 
 
 class Look:
-    """A look under way, by a process each for the cluster and the hosts.
-
-    Raises:
-        ValueError: `EXTENT` says something else than an `Extent`.
-    """
+    """A look under way, by a process each for the cluster and the hosts."""
 
     def __init__(self, extent: Extent) -> None:
         parts = {Extent.ALL: ("cluster", "hosts"), Extent.OFF: ()}.get(extent, (extent.value,))
@@ -100,8 +96,17 @@ class Look:
 
     @classmethod
     def start(cls) -> Look:
-        """The look that the environment asks for."""
-        return cls(Extent(os.environ.get(EXTENT, Extent.ALL)))
+        """The look that the environment asks for.
+
+        Raises:
+            ValueError: `EXTENT` says something else than an `Extent`.
+        """
+        asked = os.environ.get(EXTENT, Extent.ALL)
+        if asked not in set(Extent):
+            raise ValueError(
+                f"{EXTENT}: found {asked!r}; wanted: {', '.join(Extent)}; cure: unset {EXTENT}"
+            )
+        return cls(Extent(asked))
 
     def ask(self, request: Json) -> None:
         """Tells the processes what to look at; they have been importing meanwhile.

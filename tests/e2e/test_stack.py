@@ -78,6 +78,13 @@ def test_a_private_key_that_cannot_be_used_is_one_error_with_its_cure(
         assert "canary\n" not in done.stdout
 
 
+def test_an_extent_that_is_none_is_refused_with_its_cure(project: Project) -> None:
+    done = project.pulumi("preview", GPU_CLUSTER_LOOK="everything")
+    assert done.returncode != 0
+    assert "found 'everything'; wanted: all, cluster, hosts, off; cure: unset" in done.stdout
+    assert "Traceback" not in done.stdout
+
+
 def test_no_temporary_file_outlives_a_run(project: Project) -> None:
     scratch = toolchain.cache_dir() / "tmp" / project.stack
     before = set(scratch.iterdir())  # tests that kill an engine leave what it had
