@@ -9,9 +9,11 @@ from __future__ import annotations
 import json
 import os
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import yaml
 
 import toolchain
 
@@ -104,6 +106,52 @@ def test_the_state_serves_machines_that_keep_their_kubeconfig_elsewhere(
     arguments = ("refresh", "--yes", "--skip-preview", "--expect-no-changes")
     refresh = project.pulumi(*arguments, KUBECONFIG=files)
     assert refresh.returncode == 0, refresh.stdout
+
+
+@pytest.fixture
+def reader(project: Project, tmp_path: Path) -> Iterator[Path]:
+    """A kubeconfig of a user who may read everything and change nothing."""
+    rbac = "rbac.authorization.k8s.io"
+    rules: list[Json] = [
+        {"apiGroups": ["*"], "resources": ["*"], "verbs": ["get", "list", "watch"]},
+        {"nonResourceURLs": ["*"], "verbs": ["get"]},
+    ]
+    role = {"kind": "ClusterRole", "metadata": {"name": "reader"}, "rules": rules}
+    binding = {
+        "kind": "ClusterRoleBinding",
+        "metadata": {"name": "reader"},
+        "roleRef": {"apiGroup": rbac, "kind": "ClusterRole", "name": "reader"},
+        "subjects": [{"kind": "ServiceAccount", "name": "default", "namespace": "default"}],
+    }
+    made = (("clusterroles", role), ("clusterrolebindings", binding))
+    for resource, body in made:
+        versioned = {"apiVersion": f"{rbac}/v1", **body}
+        project.request("POST", resource, base=f"/apis/{rbac}", body=versioned)
+    token = project.request(
+        "POST",
+        "namespaces/default/serviceaccounts/default/token",
+        body={"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}},
+    )
+    document = yaml.safe_load(Path(project.shell_environment()["KUBECONFIG"]).read_text())
+    for user in document["users"]:
+        user["user"] = {"token": token["status"]["token"]}
+    path = tmp_path / "kubeconfig"
+    path.write_text(yaml.safe_dump(document))
+    yield path
+    for resource, _ in made:
+        project.request("DELETE", f"{resource}/reader", base=f"/apis/{rbac}")
+
+
+def test_a_preview_needs_no_right_but_to_read(project: Project, reader: Path) -> None:
+    same = project.pulumi("preview", "--expect-no-changes", KUBECONFIG=str(reader))
+    assert same.returncode == 0, same.stdout
+    assert "not all was looked at" not in same.stdout
+    before = project.file.read_text()
+    project.edit(lambda cluster: cluster["validation"].update(timeoutSeconds=21))
+    changed = project.pulumi("preview", KUBECONFIG=str(reader))
+    project.file.write_text(before)
+    assert changed.returncode == 0, changed.stdout
+    assert re.search(r"^ +(~|\+-) *\d+ to (update|replace)", changed.stdout, re.M)
 
 
 def test_everything_simulated_is_marked(project: Project) -> None:
