@@ -35,6 +35,9 @@ STACK_MANDATORY = "gpu-rules-stack-mandatory"
 STACK_ADVISORY = "gpu-rules-stack-advisory"
 
 _RELEASE = "kubernetes:helm.sh/v3:Release"
+Judgement = tuple[list[Violation], list[str]]
+"""What is violated, and remarks on what could not be judged."""
+
 _judged = threading.local()
 _settings: dict[str, Any] = {}
 """What `gpu-rules-mandatory` was configured with; the engine judges resources before the stack."""
@@ -67,13 +70,10 @@ def _properties(resource_type: str, props: Mapping[str, Any]) -> dict[str, objec
     return {key: _item(props, key, keep) for key in props}
 
 
-def judge_resource(args: ResourceValidationArgs, remark: Callable[[str], None]) -> list[Violation]:
-    """All violations of a resource, by the pack's settings and the stack's pools.
-
-    `remark` gets the text of what could not be judged.
-    """
+def judge_resource(args: ResourceValidationArgs) -> Judgement:
+    """All violations of a resource, by the pack's settings and the stack's pools."""
     if not args.resource_type.startswith(PREFIXES):
-        return []
+        return [], []
     props = _properties(args.resource_type, args.props)
     context = context_for(_settings)
     found = judge(args.resource_type, props, context)
@@ -81,11 +81,12 @@ def judge_resource(args: ResourceValidationArgs, remark: Callable[[str], None]) 
         try:
             found += judge_rendered(props, context)
         except NotRendered as error:
-            remark(
+            remark = (
                 f"the chart's objects are not judged, only the release's values: {error}; "
                 "cure: `helm template` shows the chart's own faults"
             )
-    return found
+            return found, [remark]
+    return found, []
 
 
 def judge_stack(args: StackValidationArgs) -> list[Violation]:
@@ -104,14 +105,14 @@ def _report(violations: Iterable[Violation], severity: Severity, report: ReportV
             report(violation.message, None)
 
 
-def _first(subject: object, find: Callable[[], list[Violation]], report: ReportViolation) -> None:
-    _judged.subject, _judged.remarks = None, []
+def _first(subject: object, find: Callable[[], Judgement], report: ReportViolation) -> None:
+    _judged.subject = None
     try:
-        violations = find()
+        violations, remarks = find()
     except ValueError as error:
         report(str(error), None)
         return
-    _judged.subject, _judged.violations = subject, violations
+    _judged.subject, _judged.violations, _judged.remarks = subject, violations, remarks
     _report(violations, Severity.MANDATORY, report)
 
 
@@ -125,7 +126,7 @@ def _second(subject: object, report: ReportViolation) -> None:
 def _mandatory(args: ResourceValidationArgs, report: ReportViolation) -> None:
     _settings.clear()
     _settings.update(args.get_config())
-    _first(args.urn, lambda: judge_resource(args, _judged.remarks.append), report)
+    _first(args.urn, lambda: judge_resource(args), report)
 
 
 def _advisory(args: ResourceValidationArgs, report: ReportViolation) -> None:
@@ -133,7 +134,7 @@ def _advisory(args: ResourceValidationArgs, report: ReportViolation) -> None:
 
 
 def _stack_mandatory(args: StackValidationArgs, report: ReportViolation) -> None:
-    _first(STACK_MANDATORY, lambda: judge_stack(args), report)
+    _first(STACK_MANDATORY, lambda: (judge_stack(args), []), report)
 
 
 def _stack_advisory(_: StackValidationArgs, report: ReportViolation) -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.plugins.rig import LIMIT, PLUGINS, until
+from toolchain.plugin import NO_ENGINE
 
 TGKILL = {"x86_64": 234, "aarch64": 131}
 """Number of tgkill(2), which the C library gives no function for (Linux, unistd.h)."""
@@ -27,7 +28,7 @@ def test_a_signal_that_does_not_wake_the_main_thread_ends_a_plugin(
     name: str, number: signal.Signals
 ) -> None:
     """As one does that comes just before the main thread waits: 1 of 70 runs took 5 s longer."""
-    command = [str(PLUGINS / name), "127.0.0.1:1"]
+    command = [str(PLUGINS / name), NO_ENGINE]
     with subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
     ) as process:  # which waits and closes
