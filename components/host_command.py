@@ -9,9 +9,10 @@ import pulumi
 import pulumi_command as command
 
 import config
+from config.printable import printable
 
 from .connection import command_line, connection
-from .operation import repair
+from .operation import repair_line
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,7 +70,8 @@ def host_commands(
 
     for host in hosts:
         line = command_line(host, ssh, "apply")
-        update, ignored = repair(line, args.drift.get(host.name))
+        finding = args.drift.get(host.name)
+        update, ignored = repair_line(line, finding)
         commands[host.name] = command.remote.Command(
             f"{name}-{host.name}",
             connection=connection(host, ssh, args.private_key),
@@ -87,4 +89,6 @@ def host_commands(
                 delete_before_replace=True,
             ),
         )
+        if finding is not None:
+            pulumi.info(f"host {host.name}: {printable(finding)}", commands[host.name])
     return commands

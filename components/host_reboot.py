@@ -73,12 +73,13 @@ class HostReboot(pulumi.ComponentResource):
         if cluster.reboot.when is config.RebootWhen.REQUIRED and cluster.hosts:
             line = command_line("reboot", "apply")
             finding = "; ".join(f"host {host}: {why}" for host, why in sorted(args.drift.items()))
-            update, ignored = repair(line, finding or None)
+            environment, ignored = repair(finding or None)
             key = pulumi.Output.secret(args.private_key)
             self.done = command.local.Command(
                 name,
                 create=line,
-                update=update,
+                update=line,
+                environment=environment,
                 stdin=pulumi.Output.json_dumps(
                     key.apply(lambda text: reboot_document(cluster, text))
                 ),

@@ -51,11 +51,12 @@ class NodeScheduling(pulumi.ComponentResource):
             if by_rule(args.cluster, pool):
                 continue
             line = command_line("scheduling", "apply")
-            update, ignored = repair(line, args.drift.get(pool.name))
+            environment, ignored = repair(args.drift.get(pool.name))
             command.local.Command(
                 f"{name}-{pool.name}",
                 create=line,
-                update=update,
+                update=line,
+                environment=environment,
                 delete=command_line("scheduling", "release"),
                 stdin=document(scheduling_document(args.cluster, pool, args.stack)),
                 add_previous_output_in_env=False,

@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from typing import Any
 
 import pulumi
+
+from config.printable import printable
+
+FINDING = "GPU_CLUSTER_FINDING"
+"""Variable that tells an operation why it runs again."""
+DIGITS = 16
+"""Of a finding's digest: two findings of one host never meet by chance."""
 
 
 def command_line(module: str, action: str) -> str:
@@ -18,20 +26,32 @@ def document(value: dict[str, Any]) -> str:
     return json.dumps(value, separators=(",", ":"), sort_keys=True)
 
 
-def repair(line: str, finding: str | None) -> tuple[str, list[str]]:
-    """The ``update`` line of a Command and what the engine is to ignore of it.
+def repair(finding: str | None) -> tuple[dict[str, str], list[str]]:
+    """The ``environment`` of a local Command and what the engine is to ignore of it.
 
-    What was found to differ from what is declared goes into the update line as a comment: the
-    preview shows it and the engine runs the update. Without a finding the engine keeps the line of
-    the last run, so that a repair is not followed by a change back.
+    What was found to differ from what is declared is an input of the Command: the preview shows it
+    and the engine runs the update. Without a finding the engine keeps the environment of the last
+    run, so that a repair is not followed by a change back. Never the command text: a finding holds
+    names that others chose, and a shell reads that text.
 
     Args:
-        line: the shell line that applies.
         finding: one line, or None where nothing was found. Must differ between two runs.
     """
     if finding is None:
+        return {}, ["environment"]
+    return {FINDING: printable(finding)}, []
+
+
+def repair_line(line: str, finding: str | None) -> tuple[str, list[str]]:
+    """The ``update`` line of a remote Command and what the engine is to ignore of it.
+
+    As `repair`, where no variable arrives: sshd takes those only that its AcceptEnv names
+    (sshd_config(5)). So the line bears a digest, which holds nothing of what a host answered.
+    """
+    if finding is None:
         return line, ["update"]
-    return f"{line} # {finding}", []
+    digest = hashlib.sha256(finding.encode(errors="surrogatepass")).hexdigest()
+    return f"{line} # drift {digest[:DIGITS]}", []
 
 
 def parsed(result: pulumi.Output[str]) -> pulumi.Output[dict[str, Any]]:

@@ -79,12 +79,13 @@ def presence(
     name: str, cluster: config.Cluster, finding: str | None, opts: pulumi.ResourceOptions
 ) -> command.local.Command:
     """The check, after what ``opts`` names; ``finding``: what a look found to be missing."""
-    update, ignored = repair(command_line("presence", "restore"), finding)
+    environment, ignored = repair(finding)
     opts.ignore_changes = ignored
     return command.local.Command(
         name,
         create=command_line("presence", "check"),
-        update=update,
+        update=command_line("presence", "restore"),
+        environment=environment,
         stdin=document(presence_document(cluster)),
         add_previous_output_in_env=False,
         opts=opts,

@@ -17,6 +17,7 @@ import pulumi
 import pulumi_command as command
 
 import config
+from config.printable import printable
 
 from .charts.dra_driver import claim_template
 from .leftovers import clearing
@@ -194,7 +195,7 @@ class Validation(pulumi.ComponentResource):
             spec = job_spec(cluster, pool, args.runtime_class)
             spec["template"]["metadata"]["annotations"] = {
                 VALIDATES: fingerprint(cluster, pool),
-                DRIFT: drift or "none",
+                DRIFT: printable(drift or "none"),
             }
             job = Manifest(
                 f"{name}-{pool.name}-job",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from . import grammar
 from .api import Client, ClusterError, Json, connect
 from .nodes import CORDONED, gpus, managed_by, pool_members, wanted_of, with_devices
 from .presence import lacking, released
@@ -159,9 +160,11 @@ async def observe(
                 pool: [node["metadata"].get("labels", {}) for node in each]
                 for pool, each in members.items()
             }
-            missing = await _missing(client, presence)
-            if missing:
-                found["presence"]["platform"] = missing
+            try:
+                if missing := await _missing(client, presence):
+                    found["presence"]["platform"] = missing
+            except grammar.IllFormed as error:
+                found["problems"].append(f"release {presence['release']['name']}: {error}")
             jobs = [await _job(client, document) for document in validation]
             found["validation"] = validation_findings(nodes, validation, jobs)
     except ClusterError as error:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from . import grammar
 from .api import Client, ClusterError, Json
 
 GPU = "nvidia.com/gpu"
@@ -20,8 +21,8 @@ def pool_members(nodes: list[Json], pool: Json) -> list[Json]:
         pool: ``pool``, ``nodes`` (names) or ``selector`` (labels) with ``count``.
 
     Raises:
-        ClusterError: a named node is not in the cluster, or a selector finds another number of
-            nodes than ``count``. All missing nodes are named.
+        ClusterError: a named node is not in the cluster, a selector finds another number of nodes
+            than ``count``, or a node whose name can't be one. All missing nodes are named.
     """
     by_name = {node["metadata"]["name"]: node for node in nodes}
     if pool.get("nodes") is not None:
@@ -48,7 +49,7 @@ def pool_members(nodes: list[Json], pool: Json) -> list[Json]:
             f"pool {pool['pool']}: selector {text}: found {len(members)} nodes; wanted: the "
             f"{pool['count']} that `count` declares; cure: label the nodes, or change `count`"
         )
-    return sorted(members, key=lambda node: str(node["metadata"]["name"]))
+    return sorted(members, key=lambda node: grammar.node(node["metadata"]["name"]))
 
 
 def wanted_of(document: Json, name: str) -> tuple[dict[str, str], list[Json]]:

@@ -15,6 +15,7 @@ from typing import Any, Final
 
 import yaml
 
+from . import grammar
 from .api import Client, ClusterError, Json, Refused, gather
 
 #: libyaml's reads a chart's objects in a tenth of the time, where PyYAML came with it.
@@ -47,21 +48,28 @@ def decode_release(secret: Json) -> Json:
 
 
 def expected(manifest: str) -> list[Expected]:
-    """The objects of a release's manifest."""
-    found = []
-    for body in yaml.load_all(manifest, Loader=_LOADER):
-        if isinstance(body, dict) and "kind" in body:
-            metadata = body["metadata"]
-            found.append(
-                Expected(
-                    body["apiVersion"],
-                    body["kind"],
-                    metadata.get("namespace", ""),
-                    metadata["name"],
-                    json.dumps(body),
-                )
-            )
-    return found
+    """The objects of a release's manifest.
+
+    Raises:
+        IllFormed: an object that has no name, or one that Kubernetes wouldn't take.
+    """
+    return [
+        _object(body)
+        for body in yaml.load_all(manifest, Loader=_LOADER)
+        if isinstance(body, dict) and "kind" in body
+    ]
+
+
+def _object(body: Json) -> Expected:
+    metadata = body.get("metadata")
+    metadata = metadata if isinstance(metadata, dict) else {}
+    return Expected(
+        grammar.api_version(body.get("apiVersion")),
+        grammar.kind(body["kind"]),
+        grammar.namespace(metadata.get("namespace") or ""),
+        grammar.name(metadata.get("name")),
+        json.dumps(body),
+    )
 
 
 async def released(client: Client, name: str, namespace: str) -> list[Expected] | None:

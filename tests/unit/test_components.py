@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 import pulumi
@@ -19,7 +20,7 @@ from components import (
     validation,
 )
 from components.gpu_cluster import GpuCluster, GpuClusterArgs
-from components.operation import repair
+from components.operation import repair, repair_line
 
 from .mocks import Recorded, Recorder, declare
 
@@ -176,8 +177,12 @@ def test_each_platform_installs_its_own_chart_and_no_other(preview: bool) -> Non
 
 
 def test_a_finding_shows_as_an_update_and_its_absence_changes_nothing() -> None:
-    assert repair("sh x", None) == ("sh x", ["update"])
-    assert repair("sh x", "label gone (12:00)") == ("sh x # label gone (12:00)", [])
+    assert repair(None) == ({}, ["environment"])
+    assert repair("label gone (12:00)") == ({"GPU_CLUSTER_FINDING": "label gone (12:00)"}, [])
+    assert repair_line("sh x", None) == ("sh x", ["update"])
+    (early, _), (late, _) = (repair_line("sh x", f"label gone ({at})") for at in ("12:00", "12:01"))
+    assert early != late
+    assert re.fullmatch(r"sh x # drift [0-9a-f]{16}", early)
 
 
 def test_a_job_stands_for_drivers_runtime_and_platform_but_not_for_labels() -> None:

@@ -1,0 +1,190 @@
+"""Attack: a name in the cluster, or a path on a host, that is shell text.
+
+Whoever may write a Secret in the platform's namespace, name an object, or answer for a host
+chooses a part of what an inspection finds. It must never run on the engineer's machine.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pulumi
+import pytest
+
+import config
+from components.gpu_cluster import GpuCluster, GpuClusterArgs
+from facts.grammar import IllFormed
+from facts.nodes import pool_members
+from facts.presence import expected
+from tests.plugins.rig import LIMIT, Failed, Plugin
+from tests.unit.mocks import Recorded, declare
+
+HOST_KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIKvDyV1cmEiXz9dP0UXFkyBKtNBYLVgEdSOvVr4fsW1F"
+MARK = "owned"
+#: Each ends a comment, a word or a quote in its own way, and then makes the file `MARK`.
+HOSTILE = (
+    f"missing: ConfigMap x\ntouch {MARK}\n# (12:00)",
+    f"missing: ConfigMap x\rtouch {MARK}\r",
+    f"label a is '$(touch {MARK})'; `touch {MARK}`",
+    f"label a is ''; touch {MARK}; ''",
+    f'label a is ""; touch {MARK} & ""',
+    f"label\x00a\ntouch {MARK}",
+    f"label \ud800\u202e\u2028touch {MARK}",
+    "x" * 200_000 + f"\ntouch {MARK}\n",
+)
+
+
+def cluster() -> config.Cluster:
+    return config.load(
+        {
+            "version": "v1",
+            "kubernetes": {"context": "test"},
+            "pools": [{"name": "a100", "nodes": ["gpu-1"], "gpusPerNode": 8}],
+            "hosts": [{"name": "gpu-1", "address": "192.0.2.11", "hostKey": HOST_KEY}],
+            "reboot": {"when": "required"},
+            "platform": "device-plugin",
+        }
+    )
+
+
+def commands(finding: str | None) -> list[Recorded]:
+    """All Commands of a stack in which every inspection found ``finding``."""
+
+    def program() -> None:
+        each = {} if finding is None else {"gpu-1": finding}
+        GpuCluster(
+            "gpu-cluster",
+            GpuClusterArgs(
+                cluster=cluster(),
+                stack="test",
+                private_key=pulumi.Output.secret("key"),
+                prepare_drift=each,
+                reboot_drift=each,
+                runtime_drift=each,
+                scheduling_drift={} if finding is None else {"a100": finding},
+                presence_drift=finding,
+            ),
+        )
+
+    recorder = declare(program, preview=False)
+    return recorder.of("command:local:Command") + recorder.of("command:remote:Command")
+
+
+@pytest.fixture(autouse=True)
+def no_hooks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The mocked monitor can't call back."""
+    for module in ("release", "validation"):
+        monkeypatch.setattr(f"components.{module}.clearing", lambda *_: None)
+    monkeypatch.setattr("components.device_plugin.giving_way", lambda *_: None)
+
+
+@pytest.fixture
+def plugin() -> Iterator[Plugin]:
+    started = Plugin()
+    yield started
+    started.close()
+
+
+def texts(recorded: Recorded) -> list[str]:
+    """What a shell reads of a Command; the host script is ours and stays on its host."""
+    return [
+        recorded.inputs[key] for key in ("create", "update", "delete") if key in recorded.inputs
+    ]
+
+
+@pytest.mark.parametrize("finding", HOSTILE, ids=range(len(HOSTILE)))
+def test_no_finding_becomes_command_text(finding: str) -> None:
+    calm = {each.name: texts(each) for each in commands(None)}
+    for each in commands(finding):
+        assert MARK not in "".join(texts(each)), each.name
+        for text, before in zip(texts(each), calm[each.name], strict=True):
+            assert text.startswith(before), each.name
+            assert text.isascii(), each.name
+            assert text.isprintable(), each.name
+            assert len(text) < len(before) + 100, each.name
+
+
+@pytest.mark.parametrize("finding", HOSTILE, ids=range(len(HOSTILE)))
+def test_a_shell_runs_nothing_of_a_finding(finding: str, tmp_path: Path) -> None:
+    for each in commands(finding):
+        for text in texts(each):
+            subprocess.run(
+                ["/bin/sh", "-c", text],
+                cwd=tmp_path,
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                timeout=LIMIT,
+                check=False,
+            )
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_command_plugin_runs_nothing_of_a_finding(plugin: Plugin, tmp_path: Path) -> None:
+    taken = {"environment", "stdin", "addPreviousOutputInEnv", "create", "update", "delete"}
+    for finding in HOSTILE:
+        for each in commands(finding):
+            if each.token != "command:local:Command":
+                continue
+            inputs: dict[str, Any] = {k: v for k, v in each.inputs.items() if k in taken}
+            # operations/run.sh isn't in this folder, so only what a finding brought could work.
+            with contextlib.suppress(Failed):
+                plugin.update(each.token, inputs, **inputs, dir=str(tmp_path))
+    assert list(tmp_path.iterdir()) == []
+
+
+MANIFEST = """\
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: good, namespace: gpu}
+---
+apiVersion: %s
+kind: %s
+metadata: {name: %s, namespace: %s}
+"""
+GOOD = {"version": "v1", "kind": "ConfigMap", "name": "other", "namespace": "gpu"}
+
+
+@pytest.mark.parametrize(
+    ("part", "value"),
+    [
+        ("name", f'"x\\ntouch {MARK}"'),
+        ("name", '"x\\u001b[2J"'),
+        ("name", "../../secrets/x"),
+        ("name", "a%2fb"),
+        ("name", "x?dryRun=All"),
+        ("name", "{a: b}"),
+        ("name", "7"),
+        ("name", "x" * 254),
+        ("namespace", "kube-system/secrets"),
+        ("namespace", "[a]"),
+        ("kind", '"ConfigMap; x"'),
+        ("kind", "[ConfigMap]"),
+        ("version", "../v1"),
+        ("version", "1"),
+    ],
+)
+def test_a_release_record_with_an_ill_formed_name_is_refused(part: str, value: str) -> None:
+    fields = GOOD | {part: value}
+    text = MANIFEST % (fields["version"], fields["kind"], fields["name"], fields["namespace"])
+    with pytest.raises(IllFormed, match=r"found .*; wanted: .*; cure: ") as error:
+        expected(text)
+    assert str(error.value).isprintable()
+    assert len(str(error.value)) < 300
+
+
+def test_names_that_kubernetes_takes_are_read() -> None:
+    names = ("good", "system:gpu:Viewer", "nvidia.com", "x" * 253)
+    for name in names:
+        text = MANIFEST % ("rbac.authorization.k8s.io/v1", "ClusterRole", name, '""')
+        assert [item.name for item in expected(text)] == ["good", name]
+
+
+def test_a_node_with_an_ill_formed_name_is_refused() -> None:
+    nodes = [{"metadata": {"name": f"x\ntouch {MARK}", "labels": {"gpu": "1"}}}]
+    with pytest.raises(IllFormed, match="name of a node") as error:
+        pool_members(nodes, {"pool": "a", "nodes": None, "selector": {"gpu": "1"}, "count": 1})
+    assert str(error.value).isprintable()
