@@ -64,6 +64,7 @@ class DevicePlugin(pulumi.ComponentResource):
     TYPE = "gpucluster:index:DevicePlugin"
 
     version: pulumi.Output[str]
+    revision: pulumi.Output[int]
 
     def __init__(
         self, name: str, args: PlatformArgs, opts: pulumi.ResourceOptions | None = None
@@ -96,7 +97,7 @@ class DevicePlugin(pulumi.ComponentResource):
         manifests = daemon_sets(cluster, values)
         declared = [manifest["metadata"]["name"] for manifest in manifests]
         gives_way = giving_way(cluster.kubernetes.context, plugin.namespace, declared, name)
-        release(
+        made = release(
             self,
             f"{name}-release",
             cluster=cluster,
@@ -113,5 +114,6 @@ class DevicePlugin(pulumi.ComponentResource):
                 manifest,
                 pulumi.ResourceOptions(parent=self, depends_on=needed, hooks=gives_way),
             )
+        self.revision = made.revision
         self.version = pulumi.Output.from_input(plugin.version)
         self.register_outputs({"version": self.version})

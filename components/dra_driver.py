@@ -24,6 +24,7 @@ class DraDriver(pulumi.ComponentResource):
     TYPE = "gpucluster:index:DraDriver"
 
     version: pulumi.Output[str]
+    revision: pulumi.Output[int]
 
     def __init__(
         self, name: str, args: PlatformArgs, opts: pulumi.ResourceOptions | None = None
@@ -58,5 +59,6 @@ class DraDriver(pulumi.ComponentResource):
                     ),
                     pulumi.ResourceOptions(parent=self, depends_on=[driver]),
                 )
+        self.revision = driver.revision
         self.version = pulumi.Output.from_input(dra.version)
         self.register_outputs({"version": self.version})

@@ -138,7 +138,9 @@ class GpuCluster(pulumi.ComponentResource):
             case config.Platform.DRA:
                 chart = "nvidia-dra-driver-gpu"
                 platform = DraDriver(f"{name}-dra", platform_args, after(*before))
-        checked = presence(f"{name}-presence", cluster, args.presence_drift, after(platform))
+        checked = presence(
+            f"{name}-presence", cluster, args.presence_drift, platform.revision, after(platform)
+        )
         validation = Validation(
             f"{name}-validation",
             ValidationArgs(

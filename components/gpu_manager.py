@@ -31,6 +31,7 @@ class GpuManager(pulumi.ComponentResource):
     TYPE = "gpucluster:index:GpuManager"
 
     version: pulumi.Output[str]
+    revision: pulumi.Output[int]
 
     def __init__(
         self, name: str, args: PlatformArgs, opts: pulumi.ResourceOptions | None = None
@@ -72,7 +73,7 @@ class GpuManager(pulumi.ComponentResource):
             },
             child,
         )
-        release(
+        made = release(
             self,
             f"{name}-release",
             cluster=args.cluster,
@@ -82,5 +83,6 @@ class GpuManager(pulumi.ComponentResource):
             values=chart.values(args.cluster),
             depends_on=[service],
         )
+        self.revision = made.revision
         self.version = pulumi.Output.from_input(chart.VERSION)
         self.register_outputs({"version": self.version})

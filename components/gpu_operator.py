@@ -24,6 +24,7 @@ class GpuOperator(pulumi.ComponentResource):
     TYPE = "gpucluster:index:GpuOperator"
 
     version: pulumi.Output[str]
+    revision: pulumi.Output[int]
 
     def __init__(
         self, name: str, args: PlatformArgs, opts: pulumi.ResourceOptions | None = None
@@ -52,7 +53,7 @@ class GpuOperator(pulumi.ComponentResource):
             ),
             opts=pulumi.ResourceOptions(parent=self),
         )
-        release(
+        made = release(
             self,
             f"{name}-release",
             cluster=args.cluster,
@@ -62,5 +63,6 @@ class GpuOperator(pulumi.ComponentResource):
             values=chart.values(args.cluster, operator),
             depends_on=[space, brought, labels, *secrets],
         )
+        self.revision = made.revision
         self.version = pulumi.Output.from_input(operator.version)
         self.register_outputs({"version": self.version})

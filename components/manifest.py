@@ -34,6 +34,13 @@ class Manifest(pulumi.CustomResource):
 class Release(pulumi.CustomResource):
     """One Helm release; ``inputs`` by the names of ``kubernetes:helm.sh/v3:Release``."""
 
+    status: pulumi.Output[Json | None]
+
+    @property
+    def revision(self) -> pulumi.Output[int]:
+        """Helm's number of the release as the engine left it; 0 where it is not known."""
+        return self.status.apply(lambda status: int((status or {}).get("revision") or 0))
+
     def __init__(self, name: str, inputs: Json, opts: pulumi.ResourceOptions) -> None:
         # The typed class sets `compat`, too; `status` is an output.
         props = {**inputs, "compat": "true", "status": None}

@@ -76,17 +76,31 @@ def presence_document(cluster: config.Cluster) -> Json:
 
 
 def presence(
-    name: str, cluster: config.Cluster, finding: str | None, opts: pulumi.ResourceOptions
+    name: str,
+    cluster: config.Cluster,
+    finding: str | None,
+    revision: pulumi.Output[int],
+    opts: pulumi.ResourceOptions,
 ) -> command.local.Command:
-    """The check, after what ``opts`` names; ``finding``: what a look found to be missing."""
+    """The check, after what ``opts`` names.
+
+    Its output holds the digest of what Helm recorded: the state vouches for what is restored.
+
+    Args:
+        name: of the resource.
+        cluster: the configuration.
+        finding: what an inspection found to be missing.
+        revision: Helm's number of the release, as the state has it.
+        opts: of the resource.
+    """
     environment, ignored = repair(finding)
     opts.ignore_changes = ignored
+    declared = presence_document(cluster)
     return command.local.Command(
         name,
         create=command_line("presence", "check"),
         update=command_line("presence", "restore"),
         environment=environment,
-        stdin=document(presence_document(cluster)),
-        add_previous_output_in_env=False,
+        stdin=revision.apply(lambda number: document({**declared, "revision": number})),
         opts=opts,
     )

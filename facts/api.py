@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import re
 import tempfile
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import asynccontextmanager
@@ -17,6 +18,8 @@ import httpx
 import kr8s._auth
 import kr8s.asyncio
 
+from config.printable import printable
+
 Json = dict[str, Any]
 T = TypeVar("T")
 R = TypeVar("R")
@@ -26,6 +29,10 @@ CONCURRENCY = 32
 
 APPLY = "application/apply-patch+yaml"
 JSON_PATCH = "application/json-patch+json"
+
+
+#: A part of a request's path. Names that were read become such parts: none may lead elsewhere.
+_SEGMENT = re.compile(r"(?!\.{1,2}$)[A-Za-z0-9.:_-]*")
 
 
 _folder: ContextVar[str | None] = ContextVar("_folder", default=None)
@@ -79,7 +86,13 @@ class Client:
 
         Raises:
             Refused: with the API server's own message.
+            ClusterError: a part of the path that no name is.
         """
+        if not all(map(_SEGMENT.fullmatch, f"{base}/{version}/{url}".split("/"))):
+            raise ClusterError(
+                f"{method} {printable(url, 200)}: found a name that can't be one; wanted: letters, "
+                "digits, `.`, `:`, `_` and `-`; cure: look who made the object"
+            )
         try:
             async with self._api.call_api(
                 method,

@@ -5,7 +5,8 @@ from __future__ import annotations
 from . import grammar
 from .api import Client, ClusterError, Json, connect
 from .nodes import CORDONED, gpus, managed_by, pool_members, wanted_of, with_devices
-from .presence import lacking, released
+from .presence import lacking
+from .records import newest
 from .surroundings import surroundings
 
 VALIDATED = "gpu-cluster/validated"
@@ -89,7 +90,7 @@ async def _job(client: Client, document: Json) -> Json | None:
 async def _missing(client: Client, document: Json) -> str:
     """What an installed platform lacks; empty where nothing is missing or none is installed."""
     release = document["release"]
-    if await released(client, release["name"], release["namespace"]) is None:
+    if await newest(client, release["name"], release["namespace"]) is None:
         return ""
     missing = _some([str(item) for item in await lacking(client, document)])
     return f"missing: {missing}" if missing else ""

@@ -7,81 +7,8 @@ again. Whether its pods do their work is the validation's to say, which knows th
 
 from __future__ import annotations
 
-import base64
-import gzip
-import json
-from dataclasses import dataclass
-from typing import Any, Final
-
-import yaml
-
-from . import grammar
 from .api import Client, ClusterError, Json, Refused, gather
-
-#: libyaml's reads a chart's objects in a tenth of the time, where PyYAML came with it.
-_LOADER: Final[Any] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-
-
-@dataclass(frozen=True)
-class Expected:
-    """One object. ``body``: its manifest, where a release has it; None for others."""
-
-    api_version: str
-    kind: str
-    namespace: str
-    name: str
-    body: str | None = None
-
-    def __str__(self) -> str:
-        where = f"{self.namespace}/" if self.namespace else ""
-        return f"{self.kind} {where}{self.name}"
-
-
-def decode_release(secret: Json) -> Json:
-    """The release that Helm keeps in a Secret: gzipped JSON, base64 inside the Secret's own base64.
-
-    Source: helm.sh/helm/v3 pkg/storage/driver/util.go, ``decodeRelease``.
-    """
-    data = base64.b64decode(base64.b64decode(secret["data"]["release"]))
-    release: Json = json.loads(gzip.decompress(data))
-    return release
-
-
-def expected(manifest: str) -> list[Expected]:
-    """The objects of a release's manifest.
-
-    Raises:
-        IllFormed: an object that has no name, or one that Kubernetes wouldn't take.
-    """
-    return [
-        _object(body)
-        for body in yaml.load_all(manifest, Loader=_LOADER)
-        if isinstance(body, dict) and "kind" in body
-    ]
-
-
-def _object(body: Json) -> Expected:
-    metadata = body.get("metadata")
-    metadata = metadata if isinstance(metadata, dict) else {}
-    return Expected(
-        grammar.api_version(body.get("apiVersion")),
-        grammar.kind(body["kind"]),
-        grammar.namespace(metadata.get("namespace") or ""),
-        grammar.name(metadata.get("name")),
-        json.dumps(body),
-    )
-
-
-async def released(client: Client, name: str, namespace: str) -> list[Expected] | None:
-    """The objects of the release's newest record; None where there is no record."""
-    records = await client.list(
-        f"namespaces/{namespace}/secrets", labelSelector=f"owner=helm,name={name}"
-    )
-    if not records:
-        return None
-    newest = max(records, key=lambda record: int(record["metadata"]["labels"]["version"]))
-    manifest: str = decode_release(newest)["manifest"]
-    return expected(manifest)
+from .records import Expected, newest
 
 
 class Kinds:
@@ -127,13 +54,13 @@ async def lacking(client: Client, document: Json) -> list[Expected]:
         ClusterError: there is no record of the release at all.
     """
     release = document["release"]
-    items = await released(client, release["name"], release["namespace"])
-    if items is None:
+    record = await newest(client, release["name"], release["namespace"])
+    if record is None:
         raise ClusterError(
             f"release {release['namespace']}/{release['name']}: found no record of it; wanted: the "
             "platform's release; cure: `pulumi up --refresh`"
         )
-    items += [
+    items = record.objects() + [
         Expected(each["apiVersion"], each["kind"], each["namespace"], each["name"])
         for each in document["objects"]
     ]

@@ -16,7 +16,7 @@ from typing import Any
 
 from facts.api import Client, ClusterError, Json, Refused, connect
 from facts.managers import OWNER
-from facts.presence import decode_release
+from facts.records import decode_release, secrets_of
 from facts.surroundings import ours
 
 from . import runtime_class
@@ -71,17 +71,14 @@ async def release(document: Json) -> Json:
         await _others_gone(client, name)
         if runtime_class_name := (inputs.get("values") or {}).get("runtimeClassName"):
             await runtime_class.settle(client, runtime_class_name)
-        records = await client.list(
-            f"namespaces/{namespace}/secrets", labelSelector=f"owner=helm,name={name}"
-        )
+        records = await secrets_of(client, name, namespace)
         if not records:
             return {"removed": []}
-        newest = max(records, key=lambda record: int(record["metadata"]["labels"]["version"]))
-        found = decode_release(newest)
+        found = decode_release(records[-1])
         if not same_values(found.get("config"), inputs.get("values")):
             raise ClusterError(
                 f"release {namespace}/{name}: found one that this stack did not make "
-                f"(chart {found['chart']['metadata']['name']}, other values); wanted: the name "
+                f"(other values); wanted: the name "
                 f"free; cure: `helm uninstall -n {namespace} {name}`, or another namespace"
             )
         for record in records:

@@ -17,6 +17,7 @@ import json
 import os
 import time
 
+from facts import grammar
 from facts.api import Client, ClusterError, Json, Refused, connect
 
 from ._program import main
@@ -88,8 +89,9 @@ async def settle(client: Client, name: str) -> None:
             owner = policy(found)
             if owner is None:
                 return
-            group, _, _ = owner["apiVersion"].partition("/")
-            living = await client.find(f"clusterpolicies/{owner['name']}", base=f"/apis/{group}")
+            group, _, _ = grammar.api_version(owner["apiVersion"]).partition("/")
+            url_of_owner = f"clusterpolicies/{grammar.name(owner['name'])}"
+            living = await client.find(url_of_owner, base=f"/apis/{group}")
             if living is None or living["metadata"]["uid"] != owner["uid"]:
                 version = found["metadata"]["resourceVersion"]
                 body = manifest(name)

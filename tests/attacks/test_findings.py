@@ -19,7 +19,7 @@ import config
 from components.gpu_cluster import GpuCluster, GpuClusterArgs
 from facts.grammar import IllFormed
 from facts.nodes import pool_members
-from facts.presence import expected
+from facts.records import expected
 from tests.plugins.rig import LIMIT, Failed, Plugin
 from tests.unit.mocks import Recorded, declare
 

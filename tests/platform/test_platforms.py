@@ -12,7 +12,8 @@ import pytest
 import config
 from components.presence import presence_document
 from facts.api import Client, ClusterError
-from facts.presence import Expected, Kinds, lacking, released
+from facts.presence import Kinds, lacking
+from facts.records import Expected, newest
 from operations import presence
 from tests.e2e import snapshot
 from tests.e2e.project import Project
@@ -74,9 +75,9 @@ def _withhold_each(project: Project, declared: Json) -> None:
 
     async def withhold(client: Client) -> tuple[int, list[str]]:
         release = document["release"]
-        items = await released(client, release["name"], release["namespace"])
-        assert items
-        items += [
+        record = await newest(client, release["name"], release["namespace"])
+        assert record
+        items = record.objects() + [
             Expected(each["apiVersion"], each["kind"], each["namespace"], each["name"])
             for each in document["objects"]
         ]

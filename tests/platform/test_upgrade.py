@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from facts.api import Client
-from facts.presence import decode_release
+from facts.records import decode_release
 from tests.e2e import snapshot
 from tests.e2e.project import Project
 

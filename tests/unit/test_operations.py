@@ -12,7 +12,7 @@ import pytest
 from facts.api import ClusterError
 from facts.cluster import scheduling_drift, validation_drift, validation_findings
 from facts.nodes import count_devices, gpus, pool_members
-from facts.presence import decode_release
+from facts.records import decode_release
 from operations import runtime_class
 from operations.leftovers import same_values
 from operations.scheduling import taints_wanted
