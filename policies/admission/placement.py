@@ -101,8 +101,9 @@ _NOT_OF_DAEMON_SET = (
 )
 _SOUNDS_LIKE_GPU = 'n.lowerAscii().matches("nvidia|gpu|vcuda")'
 _MAY_ASK = (
+    "(size(variables.spec.?resourceClaims.orValue([])) > 0 || "
     f"variables.containers.exists(c, {_LIMITS}.exists(n, ({is_gpu('n')} || {_SOUNDS_LIKE_GPU}) && "
-    f"{positive(f'{_LIMITS}[n]')}))"
+    f"{positive(f'{_LIMITS}[n]')})))"
 )
 _SERVES_NODES = " || ".join(f'h.startsWith("{each}")' for each in sorted(NODE_SERVICES))
 

@@ -9,6 +9,7 @@ from fractions import Fraction
 from policies.rules.context import Context, Mig, Pool, Severity
 from policies.rules.pod_request import gpu_requests
 from policies.rules.pools import candidate_pools, gpu_pools
+from policies.rules.quantity import show
 from policies.rules.replicas import fenceposts, pods_at_once
 from policies.rules.resource_names import GPU, GPU_SHARED, VCUDA_CORE, VCUDA_MEMORY, is_device
 from policies.rules.rule import Finding, Need, Rule, Subject
@@ -30,10 +31,6 @@ def per_node(pool: Pool, resource: str, context: Context) -> int | None:
     return pool.gpus_per_node * plugin.replicas if resource == renamed else None
 
 
-def _show(amount: Fraction | int) -> str:
-    return f"{float(amount):g}"
-
-
 def _fits_a_node(subject: Subject, context: Context) -> Iterator[Finding]:
     if subject.pod is None:
         return
@@ -47,7 +44,7 @@ def _fits_a_node(subject: Subject, context: Context) -> Iterator[Finding]:
         if amount > known[largest]:
             yield Finding(
                 path=subject.pod.under("spec"),
-                found=f"{_show(amount)} {name} in one pod",
+                found=f"{show(amount)} {name} in one pod",
                 wanted=f"at most {known[largest]}, what a node of pool {largest} has",
                 cure="Split the work over several pods: a pod runs on one node.",
             )
@@ -73,7 +70,7 @@ def _capped(subject: Subject, context: Context) -> Iterator[Finding]:
         if cap is not None and asked > cap:
             yield Finding(
                 path=f"{container.path}.resources.limits",
-                found=f"{_show(asked)} GPUs in one container",
+                found=f"{show(asked)} GPUs in one container",
                 wanted=f"at most {cap}",
                 cure="Ask for fewer, or have maxGpusPerContainer raised.",
                 container=container.name,
@@ -83,7 +80,7 @@ def _capped(subject: Subject, context: Context) -> Iterator[Finding]:
     if context.max_gpus_per_pod is not None and total > context.max_gpus_per_pod:
         yield Finding(
             path=subject.pod.under("spec"),
-            found=f"{_show(total)} GPUs in one pod",
+            found=f"{show(total)} GPUs in one pod",
             wanted=f"at most {context.max_gpus_per_pod}",
             cure="Ask for fewer, or have maxGpusPerPod raised.",
         )
@@ -111,7 +108,7 @@ def _surge_fits(subject: Subject, context: Context) -> Iterator[Finding]:
         if room is not None and amount * posts.replicas <= room < needed:
             yield Finding(
                 path="spec.strategy",
-                found=f"an update that needs {_show(needed)} {name} at once",
+                found=f"an update that needs {show(needed)} {name} at once",
                 wanted=f"at most {room}, what the pools have",
                 cure="Set type Recreate, or rollingUpdate.maxSurge 0: the update would hang.",
             )
@@ -132,7 +129,7 @@ def _stack_fits(subjects: Sequence[Subject], context: Context) -> Iterator[tuple
                     subject,
                     Finding(
                         path=subject.pod.under("spec"),
-                        found=f"{_show(total[name])} {name} in the stack, this one included",
+                        found=f"{show(total[name])} {name} in the stack, this one included",
                         wanted=f"at most {room}, what its pools have",
                         cure="Some of its pods will stay Pending: lower replicas or add nodes.",
                     ),

@@ -16,7 +16,7 @@ from policies.rules.rule import Finding, Rule, Subject
 from policies.rules.unknown import UNKNOWN, at, holds_unknown, mapping, sequence, text
 
 _EXACT = re.compile(r"v?[0-9]+\.[0-9]+\.[0-9]+([-+][0-9A-Za-z.+-]+)?")
-_NUMBERS = re.compile(r"v?([0-9]+)\.([0-9]+)\.([0-9]+)")
+_NUMBERS = re.compile(r"v?([0-9]{1,9})\.([0-9]{1,9})\.([0-9]{1,9})")
 _FIXED = re.compile(r"v?[0-9]|sha256:")
 _BY_VARIABLE = "ACCEPT_NVIDIA_VISIBLE_DEVICES_ENVVAR_WHEN_UNPRIVILEGED"
 _BY_MOUNT = "ACCEPT_NVIDIA_VISIBLE_DEVICES_AS_VOLUME_MOUNTS"
@@ -36,7 +36,7 @@ def _variable(environment: object, name: str) -> str | None:
     for each in sequence(environment):
         if at(each, "name") == name:
             value = at(each, "value")
-            return None if value is UNKNOWN else str(value)
+            return None if value is UNKNOWN else text(value)
     return ""
 
 

@@ -9,6 +9,7 @@ from fractions import Fraction
 from policies.rules.context import Context, Severity
 from policies.rules.pod_request import gpu_requests
 from policies.rules.pod_spec import resource_list
+from policies.rules.quantity import show
 from policies.rules.replicas import pods_at_once
 from policies.rules.resource_names import is_gpu
 from policies.rules.rule import Finding, Rule, Subject
@@ -80,8 +81,8 @@ def _within_quota(
                     quota,
                     Finding(
                         path=limit.path,
-                        found=f"{limit.quantity}, beside workloads that ask for {float(total):g}",
-                        wanted=f"{float(total):g} or more, or fewer replicas",
+                        found=f"{limit.quantity}, beside workloads that ask for {show(total)}",
+                        wanted=f"{show(total)} or more, or fewer replicas",
                         cure="The quota refuses the last pods; their workload shows only events.",
                     ),
                 )

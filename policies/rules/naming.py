@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from policies.rules.context import Context, Severity
 from policies.rules.pod_spec import Role
+from policies.rules.quantity import show
 from policies.rules.resource_names import HAMI_PERCENTAGE, MIG, acceptable, meant
 from policies.rules.rule import Finding, Rule, Subject
 
@@ -65,7 +66,7 @@ def _one_mig(subject: Subject, _: Context) -> Iterator[Finding]:
         if total > 1:
             yield Finding(
                 path=asked[0].path,
-                found=f"{float(total):g} MIG devices in one container",
+                found=f"{show(total)} MIG devices in one container",
                 wanted="1",
                 cure="Use a larger profile, or one container for each device.",
                 container=container.name,

@@ -7,6 +7,7 @@ from fractions import Fraction
 from policies.rules.context import Context
 from policies.rules.pod_spec import Pod, Role, resource_list
 from policies.rules.resource_names import is_gpu
+from policies.rules.unknown import UNKNOWN, sequence
 
 
 def effective_request(pod: Pod, name: str) -> Fraction:
@@ -35,6 +36,16 @@ def effective_request(pod: Pod, name: str) -> Fraction:
     overhead = resource_list(pod.spec.get("overhead")).get(name)
     extra = overhead.quantity.units if overhead and overhead.quantity else Fraction(0)
     return max(running, starting) + extra
+
+
+def claims_devices(pod: Pod) -> bool:
+    """Whether the pod names claims for devices (DRA), or may for all that is known.
+
+    They are allocated for the pod whether or not a container uses them. Which devices they are
+    for stands in other objects. Source: kubernetes v1.34.4 pkg/apis/core/types.go PodSpec.
+    """
+    claims = pod.spec.get("resourceClaims")
+    return claims is UNKNOWN or bool(sequence(claims))
 
 
 def gpu_requests(pod: Pod, context: Context) -> dict[str, Fraction]:

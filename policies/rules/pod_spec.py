@@ -169,5 +169,6 @@ def resource_list(value: object, path: str = "") -> dict[str, Resource]:
 
 def _shown(raw: object, error: QuantityError) -> str:
     """The reason with the value, or without it where it is long: it may be a secret."""
-    length = len(str(raw))
-    return str(error) if length <= _SHOWN else f"{type(raw).__name__} of {length} characters"
+    if isinstance(raw, str) and len(raw) > _SHOWN:
+        return f"str of {len(raw)} characters"
+    return str(error)

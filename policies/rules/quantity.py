@@ -11,6 +11,7 @@ import math
 import re
 from ctypes import c_int64
 from dataclasses import dataclass
+from decimal import Decimal
 from fractions import Fraction
 from functools import lru_cache
 
@@ -26,6 +27,8 @@ _INT64_MAX = 2**63 - 1
 _INT64_DIGITS = 18  # maxInt64Factors in math.go
 _EXPONENT_LIMIT = 1_000  # ours: upstream takes any, and spends minutes on a large one
 _LENGTH_LIMIT = 1_000  # ours, likewise
+_INTEGER_LIMIT = 10**_LENGTH_LIMIT
+_FLOAT_LIMIT = 10**300  # beyond some 1.8e308 Python has no float
 
 
 class QuantityError(ValueError):
@@ -69,11 +72,20 @@ def parse(value: object) -> Quantity:
         return Quantity(0, 0, "0")
     if isinstance(value, bool) or not isinstance(value, (str, int, float)):
         raise QuantityError(f"{type(value).__name__} is not a quantity")
+    if isinstance(value, int) and abs(value) >= _INTEGER_LIMIT:
+        raise QuantityError(f"a number of more than {_LENGTH_LIMIT} digits is not a quantity")
     if isinstance(value, float):
         if not math.isfinite(value):
             raise QuantityError(f"{value} is not a quantity")
         value = int(value) if value.is_integer() and abs(value) < 2**53 else repr(value)
     return _parse(str(value))
+
+
+def show(amount: Fraction | int) -> str:
+    """An amount as a message shows it, however large it is."""
+    if abs(amount) < _FLOAT_LIMIT:
+        return f"{float(amount):g}"
+    return f"{Decimal(int(amount)).normalize():.6g}"
 
 
 @lru_cache(maxsize=4096)

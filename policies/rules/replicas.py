@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 from dataclasses import dataclass
 
@@ -10,15 +9,19 @@ from policies.rules.rule import Subject
 from policies.rules.unknown import UNKNOWN, at
 
 _PERCENT = re.compile(r"([0-9]{1,9})%")
+_INT32_MAX = 2**31 - 1
 _DEFAULT = "25%"
 _SCALED = frozenset({"Deployment", "ReplicaSet", "StatefulSet", "ReplicationController"})
 
 
 def number(value: object) -> int | None:
-    """A whole number that is 0 or more (Pulumi gives floats); `None` for everything else."""
+    """A whole number from 0 to what an int32 holds; `None` for everything else.
+
+    Pulumi gives floats. The API server decodes no larger number of pods, retries or seconds.
+    """
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return None
-    return int(value) if math.isfinite(value) and value >= 0 and value == int(value) else None
+    return int(value) if 0 <= value <= _INT32_MAX and value == int(value) else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from policies.rules.context import Context, Severity
 from policies.rules.host_paths import host_paths
-from policies.rules.pod_request import gpu_requests
+from policies.rules.pod_request import claims_devices, gpu_requests
 from policies.rules.pod_spec import Container
 from policies.rules.pools import candidate_pools, gpu_pools, hard_taints, tolerates, untolerated
 from policies.rules.resource_names import is_gpu, meant
@@ -40,7 +40,7 @@ def _kept_away(subject: Subject, context: Context) -> Iterator[Finding]:
     pod = subject.pod
     if pod is None or _of_daemon_set(subject) or not subject.is_workload(context):
         return
-    if any(_may_ask(container, context) for container in pod.containers):
+    if claims_devices(pod) or any(_may_ask(each, context) for each in pod.containers):
         return
     taints = {str(taint): taint for pool in gpu_pools(context) for taint in hard_taints(pool)}
     for index, toleration in enumerate(sequence(pod.spec.get("tolerations"))):
@@ -138,8 +138,8 @@ RULES = (
         severity=Severity.MANDATORY,
         check=_kept_away,
         why="A toleration of the GPU taint, also one of every taint, lets a pod without GPUs take "
-        "the cpu and memory that GPU work on that node needs. DaemonSets and the namespaces of the "
-        "GPU stack are free to.",
+        "the cpu and memory that GPU work on that node needs. Pods with claims for devices (DRA), "
+        "DaemonSets and the namespaces of the GPU stack are free to.",
         source="k8s.io/api v0.34.4 core/v1/toleration.go; NVIDIA k8s-device-plugin issue 68",
         needs=frozenset({Need.POOLS}),
         whole=True,

@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from policies.rules.context import Context, Severity
 from policies.rules.pod_request import gpu_requests
 from policies.rules.pod_spec import Container, Pod, Role
+from policies.rules.quantity import show
+from policies.rules.replicas import number
 from policies.rules.resource_names import is_device, is_gpu
 from policies.rules.rule import Finding, Rule, Subject
 from policies.rules.unknown import UNKNOWN, at, holds_unknown, sequence, text
@@ -41,11 +43,11 @@ def _deadline(subject: Subject, context: Context) -> Iterator[Finding]:
             wanted="a number of seconds",
             cure="Set one: a hanging process holds its GPUs until somebody looks.",
         )
-    retries = at(job, "backoffLimit")
-    if isinstance(retries, (int, float)) and retries > _MOST_RETRIES:
+    retries = number(at(job, "backoffLimit"))
+    if retries is not None and retries > _MOST_RETRIES:
         yield Finding(
             path=".".join((*place, "backoffLimit")),
-            found=f"{retries:g}",
+            found=str(retries),
             wanted=f"at most {_MOST_RETRIES}",
             cure="A failing program takes its GPUs again and again; the default is 6.",
         )
@@ -75,7 +77,7 @@ def _shared_memory(subject: Subject, context: Context) -> Iterator[Finding]:
         if sum(amounts) > 1 and not holds_unknown(mounts) and not mounted & memory:
             yield Finding(
                 path=f"{container.path}.volumeMounts",
-                found=f"{float(sum(amounts)):g} GPUs and 64 MiB of shared memory",
+                found=f"{show(sum(amounts))} GPUs and 64 MiB of shared memory",
                 wanted=f"an emptyDir of medium Memory at {_SHM}",
                 cure="Mount one: NCCL and data loaders move data between GPUs through it.",
                 container=container.name,
@@ -133,7 +135,7 @@ def _daemon_set(subject: Subject, context: Context) -> Iterator[Finding]:
         for name, amount in gpu_requests(subject.pod, context).items():
             yield Finding(
                 path=subject.pod.under("spec"),
-                found=f"{float(amount):g} {name} in a DaemonSet",
+                found=f"{show(amount)} {name} in a DaemonSet",
                 wanted="no GPUs",
                 cure="It holds them on every node; use a Deployment or a Job.",
             )

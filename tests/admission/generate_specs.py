@@ -261,6 +261,11 @@ def specs(draw: st.DrawFn) -> Json:
         spec["activeDeadlineSeconds"] = 60
     if draw(st.integers(0, 5)) == 0:
         spec["runtimeClassName"] = draw(st.sampled_from(RUNTIME_CLASSES))
+    if draw(st.integers(0, 7)) == 0:
+        claim = draw(st.sampled_from(["resourceClaimName", "resourceClaimTemplateName"]))
+        spec["resourceClaims"] = [{"name": "device", claim: "one-gpu"}]
+        if draw(st.booleans()):
+            spec["containers"][0]["resources"]["claims"] = [{"name": "device"}]
     hosts = draw(st.booleans()) and draw(st.booleans())
     mounted = {
         mount["name"]

@@ -165,6 +165,16 @@ DIFFERED = {
     "a DaemonSet's pod": owned("DaemonSet", controller=True),
     "a pod that a DaemonSet does not control": owned("DaemonSet", controller=False),
     "a Job's pod": owned("Job", controller=True),
+    "a pod that claims devices": pod(
+        "plugin",
+        {
+            "containers": [
+                {"name": "a", "image": "cuda", "resources": {"claims": [{"name": "gpu"}]}}
+            ],
+            "tolerations": [{"operator": "Exists"}],
+            "resourceClaims": [{"name": "gpu", "resourceClaimTemplateName": "one-gpu"}],
+        },
+    ),
 }
 """Manifests of which a rule and its twin once said different things, or might."""
 

@@ -40,6 +40,14 @@ def test_the_exit_code_tells_violations_from_unreadable_input(tmp_path: Path) ->
     assert check(str(tmp_path / "advice.yaml"), "--rule", "GPU023=mandatory").code == 1
 
 
+def test_an_amount_beyond_any_float_leaves_the_other_files_judged(tmp_path: Path) -> None:
+    _write(tmp_path, a_huge=GOOD.replace("nvidia.com/gpu: 1", "nvidia.com/gpu: 1e400"), b_bad=BAD)
+    done = check(str(tmp_path), "--stack", "dev", rules=())
+    assert done.code == 1
+    assert "a_huge.yaml" in done.output
+    assert "b_bad.yaml" in done.output
+
+
 @pytest.mark.parametrize(
     "arguments",
     [[], ["x", "--format", "pdf"], ["x", "--rule", "GPU999=off"], ["x", "--rule", "GPU001=on"]],

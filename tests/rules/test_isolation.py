@@ -265,6 +265,7 @@ def test_without_gpu_pools_no_selector_is_wrong() -> None:
 
 
 ANY = {"operator": "Exists"}
+CLAIMING = {"name": "cuda", "image": "cuda:13", "resources": {"claims": [{"name": "gpu"}]}}
 
 
 def owned(*owners: Any) -> dict[str, Any]:
@@ -289,6 +290,11 @@ KEPT: list[tuple[str, Any, list[str]]] = [
     ("with an unknown number", pod(gpus(UNKNOWN), tolerations=[ANY]), []),
     ("with unknown resources", pod(container(UNKNOWN), tolerations=[ANY]), []),
     ("with unknown requests", pod(container(None, UNKNOWN), tolerations=[ANY]), []),
+    ("with a claim from a template", pod(CLAIMING, tolerations=[ANY], resourceClaims=[{"name": "gpu", "resourceClaimTemplateName": "one-gpu"}]), []),
+    ("with a claim that several pods share", workload("Job", CLAIMING, pod_spec={"tolerations": [ANY], "resourceClaims": [{"name": "gpu", "resourceClaimName": "shared"}]}), []),
+    ("with a claim in an init container", pod(container(), initContainers=[CLAIMING], tolerations=[ANY], resourceClaims=[{"name": "gpu", "resourceClaimName": "shared"}]), []),
+    ("with unknown claims", pod(container(), tolerations=[ANY], resourceClaims=UNKNOWN), []),
+    ("with claims that are none", pod(container(), tolerations=[ANY], resourceClaims=[]), ["spec.tolerations[0]"]),
     ("unknown", pod(container(), tolerations=[UNKNOWN]), []),
     ("of everything behind an unknown one", pod(container(), tolerations=[UNKNOWN, ANY]), ["spec.tolerations[1]"]),
     ("unknown in part", pod(container(), tolerations=[{"key": UNKNOWN, **ANY}]), []),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 from typing import Any
 
 import pytest
@@ -25,7 +26,9 @@ KEYS = st.sampled_from(
         "nodeSelector", "securityContext", "strategy", "value", "key", "operator",
     ]
 )  # fmt: skip
-LEAVES = st.sampled_from([None, True, 0, 1, -1.5, "", "1", "x", "Always", "Exists", UNKNOWN])
+LEAVES = st.sampled_from(
+    [None, True, 0, 1, -1.5, "", "1", "x", "Always", "Exists", UNKNOWN, "1e400", 10**400, math.inf]
+)
 TREES = st.recursive(
     LEAVES,
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(KEYS, inner, max_size=4),
@@ -96,7 +99,23 @@ EXPRESSIONS = {
 }
 
 
-@pytest.mark.parametrize("value", [["x"], {"a": "b"}, 7], ids=["list", "mapping", "number"])
+VALUES: dict[str, Any] = {
+    "list": ["x"],
+    "mapping": {"a": "b"},
+    "number": 7,
+    "beyond a float": "1e400",
+    "longest exponent": "1e1000",
+    "smallest": "1e-1000",
+    "large integer": 10**400,
+    "integer that Python writes no more": 10**5000,
+    "version of many digits": f"v{'9' * 5000}.1.1",
+    "infinite": math.inf,
+    "no number": math.nan,
+    "bytes": b"nvidia.com/gpu",
+}
+
+
+@pytest.mark.parametrize("value", VALUES.values(), ids=VALUES)
 @pytest.mark.parametrize("rule_id", RULES)
 def test_anything_may_stand_anywhere(rule_id: str, value: Any) -> None:
     shown = reference.example(RULES[rule_id])

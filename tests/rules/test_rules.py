@@ -230,7 +230,7 @@ def test_a_resource_lies_under_the_path_of_its_list(path: str) -> None:
     [
         ("x" * 20, f"'{'x' * 20}' is not a quantity"),
         ("x" * 21, "str of 21 characters"),
-        (["x" * 20], "list of 24 characters"),
+        (["x" * 20], "list is not a quantity"),
         (["x"], "list is not a quantity"),
     ],
 )
