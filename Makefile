@@ -90,7 +90,7 @@ check: $(VENV) ## lint, types, layers
 
 .PHONY: bench
 bench: $(VENV) ## benchmarks, each a ratio: make bench ONLY=B4
-	@$(RUN) benchmarks $(ONLY)
+	@$(RUN) lab.benchmarks $(ONLY)
 
 .PHONY: lock
 lock: $(VENV) ## write requirements.lock from requirements*.txt
@@ -98,5 +98,5 @@ lock: $(VENV) ## write requirements.lock from requirements*.txt
 
 .PHONY: clean
 clean: ## remove the virtual environment and what tools left in the tree
-	@rm -rf venv .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache benchmarks/results
+	@rm -rf venv .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache lab/benchmarks/results
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from facts.look import Found, Look
+from components.inspection.look import Found, Look
 
 try:  # first of all: it works while the rest is imported
     look = Look.start()
@@ -20,24 +20,28 @@ from typing import Any
 
 import pulumi
 
-import config
-from components.pools import scheduling_document, validated_pools, validation_document
-from components.presence import presence_document
-from facts.platform import endpoints
+from components.nodes.pools import scheduling_document, validated_pools, validation_document
+from components.platforms.judge import endpoints
+from components.platforms.presence import presence_document
+from components.platforms.settings import Platform
+from components.settings.cluster import Cluster
+from components.settings.inventory import origins
+from components.settings.loader import load
+from config.problem import ConfigError
 
 KEY_FILE = "GPU_CLUSTER_SSH_PRIVATE_KEY_FILE"
 TOKEN = re.compile(r"[a-z0-9]{6}\.[a-z0-9]{16}")
 """kubeadm's bootstrap token (Kubernetes reference, "Bootstrap tokens")."""
 
 
-def load_cluster(document: dict[str, Any]) -> config.Cluster:
+def load_cluster(document: dict[str, Any]) -> Cluster:
     try:
-        return config.load(document)
-    except config.ConfigError as error:
+        return load(document)
+    except ConfigError as error:
         raise pulumi.RunError(f"Pulumi.{pulumi.get_stack()}.yaml: {error}") from None
 
 
-def private_key(settings: pulumi.Config, cluster: config.Cluster) -> str:
+def private_key(settings: pulumi.Config, cluster: Cluster) -> str:
     """The SSH key: the stack's secret, else the file that the environment names."""
     key = settings.get("sshPrivateKey")
     if not key and (path := os.environ.get(KEY_FILE)):
@@ -58,7 +62,7 @@ def private_key(settings: pulumi.Config, cluster: config.Cluster) -> str:
     return key or ""
 
 
-def join_token(settings: pulumi.Config, cluster: config.Cluster) -> str | None:
+def join_token(settings: pulumi.Config, cluster: Cluster) -> str | None:
     """kubeadm's bootstrap token: the stack's secret, where hosts join."""
     token = settings.get("kubeadmToken")
     joining = [host.name for host in cluster.hosts if cluster.joins(host)]
@@ -71,10 +75,10 @@ def join_token(settings: pulumi.Config, cluster: config.Cluster) -> str | None:
     return token
 
 
-def license_advice(cluster: config.Cluster) -> str:
+def license_advice(cluster: Cluster) -> str:
     """What to do about the licence of vGPU guests where the stack has no token."""
     operator = cluster.gpu_operator
-    if cluster.platform is not config.Platform.GPU_OPERATOR or operator.vgpu is None:
+    if cluster.platform is not Platform.GPU_OPERATOR or operator.vgpu is None:
         return ""
     return (
         f"gpuOperator.vgpu: the stack has no licenseToken, so drivers wait until somebody makes "
@@ -117,9 +121,9 @@ def main() -> None:
     import pulumi_command
     import pulumi_kubernetes as k8s
 
-    from components.gpu_cluster import GpuCluster, GpuClusterArgs
+    from components.cluster import GpuCluster, GpuClusterArgs
+    from components.hosts.table import table
     from components.outputs import left_out, next_commands, totals
-    from facts.table import table
     from policies.guard import hold
 
     hold(cluster)
@@ -141,7 +145,7 @@ def main() -> None:
         pulumi.log.warn(advice)
 
     def build(found: Found) -> GpuCluster:
-        if text := table(cluster.hosts, found.hosts, config.origins(document)):
+        if text := table(cluster.hosts, found.hosts, origins(document)):
             pulumi.log.info(f"hosts\n{text}")
         for warning in found.warnings:
             pulumi.log.warn(warning)

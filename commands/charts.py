@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 from components.charts.source import REPOSITORIES
 
-STAND_INS = "simulator/charts"
+STAND_INS = "lab/simulator/charts"
 
 #: Seconds for a repository's index to begin to arrive.
 LIMIT = 3

@@ -7,10 +7,10 @@ import time
 
 from pulumi import automation
 
-from .engine import color, say, select, stale
-from .left import left
-from .stack import Stack
-from .up import changed
+from commands.engine import color, say, select, stale
+from commands.left import left
+from commands.stack import Stack
+from commands.up import changed
 
 
 def destroy(stack: Stack) -> int:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import time
 
-from .destroy import destroy
-from .stack import Stack
+from commands.destroy import destroy
+from commands.stack import Stack
 
 
 def main() -> None:

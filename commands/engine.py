@@ -11,11 +11,10 @@ from pathlib import Path
 from pulumi import automation
 
 import toolchain
-
-from . import charts
-from .environment import ROOT, variables
-from .orphans import end_orphans
-from .stack import Stack
+from commands import charts
+from commands.environment import ROOT, variables
+from commands.orphans import end_orphans
+from commands.stack import Stack
 
 POLICIES = str(ROOT / "policies")
 

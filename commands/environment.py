@@ -14,9 +14,8 @@ import time
 from pathlib import Path
 
 import toolchain
-
-from .engine_home import engine_home
-from .stack import Stack
+from commands.engine_home import engine_home
+from commands.stack import Stack
 
 ROOT = Path(__file__).resolve().parent.parent
 

@@ -6,7 +6,7 @@ import shutil
 import subprocess
 from pathlib import Path
 
-from .environment import ROOT
+from commands.environment import ROOT
 
 
 def project_files() -> list[str]:

@@ -11,9 +11,9 @@ import sys
 
 from pulumi import automation
 
-from .engine import select
-from .left import name_of, of_host, without
-from .stack import Stack
+from commands.engine import select
+from commands.left import name_of, of_host, without
+from commands.stack import Stack
 
 
 def main() -> None:

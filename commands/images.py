@@ -12,8 +12,9 @@ import sys
 from rich.console import Console
 from rich.table import Table
 
-import config
 from components.charts.images import Chart, Image, UnknownImages, charts, needed
+from components.settings.stack_file import load_stack_file
+from config.problem import ConfigError
 
 
 def tables(images: tuple[Image, ...], found: tuple[Chart, ...]) -> list[Table]:
@@ -41,9 +42,9 @@ def lines(images: tuple[Image, ...]) -> list[str]:
 def main() -> int:
     """Print the lists for the stack that `STACK` names."""
     try:
-        cluster = config.load_stack_file(f"Pulumi.{os.environ.get('STACK', 'dev')}.yaml")
+        cluster = load_stack_file(f"Pulumi.{os.environ.get('STACK', 'dev')}.yaml")
         images, found = needed(cluster), charts(cluster)
-    except (config.ConfigError, UnknownImages) as error:
+    except (ConfigError, UnknownImages) as error:
         print(error, file=sys.stderr)
         return 1
     if sys.stdout.isatty():

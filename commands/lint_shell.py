@@ -8,15 +8,14 @@ import subprocess
 import sys
 
 import toolchain
-from components.scripts import container_engine, render
-from components.scripts.steps import NAMES, Steps
-
-from .environment import ROOT
-from .files import project_files
+from commands.environment import ROOT
+from commands.files import project_files
+from components.hosts.steps import container_engine, render
+from components.hosts.steps.steps import NAMES, Steps
 
 #: Checked otherwise: parts of host scripts are judged as they are assembled, below, and the two
 #: launchers are read by both sh and Python.
-ELSEWHERE = ("components/scripts/", "toolchain/plugins/pulumi-")
+ELSEWHERE = ("components/hosts/steps/", "toolchain/plugins/pulumi-")
 
 
 def shell_scripts() -> list[str]:

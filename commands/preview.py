@@ -6,8 +6,8 @@ import sys
 
 from pulumi import automation
 
-from .engine import POLICIES, color, say, select, stale
-from .stack import Stack
+from commands.engine import POLICIES, color, say, select, stale
+from commands.stack import Stack
 
 
 def run(stack: Stack) -> None:

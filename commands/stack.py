@@ -13,12 +13,13 @@ from pathlib import Path
 
 import yaml
 
-import config
-import simulator
 import toolchain
-from simulator import hosts as simulated_hosts
-
-from . import charts
+from commands import charts
+from components.settings.cluster import Cluster
+from components.settings.stack_file import load_stack_file
+from config.problem import ConfigError
+from lab import simulator
+from lab.simulator import hosts as simulated_hosts
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -35,7 +36,7 @@ class Stack:
     """
 
     name: str
-    cluster: config.Cluster
+    cluster: Cluster
     stand_in: bool = False
 
     @classmethod
@@ -43,8 +44,8 @@ class Stack:
         """The stack that ``STACK`` names, ``dev`` by default; ends the program on a bad file."""
         name = os.environ.get("STACK", "dev")
         try:
-            cluster = config.load_stack_file(ROOT / f"Pulumi.{name}.yaml")
-        except config.ConfigError as error:
+            cluster = load_stack_file(ROOT / f"Pulumi.{name}.yaml")
+        except ConfigError as error:
             print(error, file=sys.stderr)
             sys.exit(1)
         own = cluster.kubernetes.context == f"gpu-cluster-{name}"

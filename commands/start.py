@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 
-from .environment import variables
-from .stack import Stack
+from commands.environment import variables
+from commands.stack import Stack
 
 
 def main() -> None:

@@ -11,12 +11,11 @@ from pulumi import automation
 from rich.console import Console
 from rich.table import Table
 
-from components.pools import labels
-from facts.api import Json
-from facts.cluster import nodes_by_name
-
-from .engine import POLICIES, color, say, select, stale
-from .stack import Stack
+from commands.engine import POLICIES, color, say, select, stale
+from commands.stack import Stack
+from components.api import Json
+from components.inspection.cluster import nodes_by_name
+from components.nodes.pools import labels
 
 
 def node_table(stack: Stack, nodes: list[dict[str, Any]], live: dict[str, Json]) -> Table:

@@ -16,9 +16,9 @@ DIGITS = 16
 """Of a finding's digest: two findings of one host never meet by chance."""
 
 
-def command_line(module: str, action: str) -> str:
-    """The shell line that runs an operation; names no path of one machine."""
-    return f"sh operations/run.sh {module} {action}"
+def command_line(program: str, action: str) -> str:
+    """The shell line that runs a program of `components.programs`; names no path of one machine."""
+    return f"sh components/run.sh {program} {action}"
 
 
 def document(value: dict[str, Any]) -> str:

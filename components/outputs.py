@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-import config
+from components.nodes.pools import exclusions
+from components.settings.cluster import Cluster
 
-from .pools import exclusions
 
-
-def totals(cluster: config.Cluster, nodes: list[dict[str, Any]]) -> dict[str, Any]:
+def totals(cluster: Cluster, nodes: list[dict[str, Any]]) -> dict[str, Any]:
     """GPUs declared and validated; ``simulated`` counts those that no GPU stands behind."""
     return {
         "declared": sum(pool.gpus for pool in cluster.pools),
@@ -18,12 +17,12 @@ def totals(cluster: config.Cluster, nodes: list[dict[str, Any]]) -> dict[str, An
     }
 
 
-def left_out(cluster: config.Cluster) -> dict[str, list[int]]:
+def left_out(cluster: Cluster) -> dict[str, list[int]]:
     """Indexes of the GPUs that get no pods, by node; they are not among the declared."""
     return {node: list(indexes) for node, (_, indexes) in exclusions(cluster).items()}
 
 
-def next_commands(cluster: config.Cluster) -> list[str]:
+def next_commands(cluster: Cluster) -> list[str]:
     """What a person would type next."""
     context = cluster.kubernetes.context
     return [

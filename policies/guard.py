@@ -14,7 +14,7 @@ from policies.rules import UNKNOWN, Context, Severity
 from policies.stack import context_of
 
 if TYPE_CHECKING:
-    from config import Cluster
+    from components.settings.cluster import Cluster
 
 # Below these keys the names are the user's own, at the first level or at all of them; elsewhere
 # snake_case is Python's way of writing camelCase.

@@ -96,7 +96,8 @@ def _context(settings_json: str, document: str) -> Context:
     context = Context()
     if document and not set(settings) >= STACK_SETTINGS:
         # pydantic's import takes a while: only where a stack declares a cluster
-        from config import ConfigError, load
+        from components.settings.loader import load
+        from config.problem import ConfigError
 
         try:
             context = context_of(load(json.loads(document)))

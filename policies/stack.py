@@ -8,8 +8,8 @@ from policies.rules import Context, Mig, Plugin, Pool, Sharing, Taint
 from policies.rules.context import INFRASTRUCTURE_NAMESPACES
 
 if TYPE_CHECKING:
-    import config
-    from config import Cluster
+    from components.nodes.settings.pool import Pool as DeclaredPool
+    from components.settings.cluster import Cluster
 
 GPU = "nvidia.com/gpu"
 RUNTIME_CLASS = "nvidia"
@@ -74,9 +74,9 @@ def _plugin(cluster: Cluster) -> Plugin | None:
     return found.pop() if len(found) == 1 else None
 
 
-def _plugin_of(cluster: Cluster, pool: config.Pool) -> Plugin:
-    from config.device_plugin import CONFIG_LABEL
-    from config.gpu_operator import OperatorPlugin
+def _plugin_of(cluster: Cluster, pool: DeclaredPool) -> Plugin:
+    from components.platforms.device_plugin.settings import CONFIG_LABEL
+    from components.platforms.gpu_operator.settings import OperatorPlugin
 
     label = pool.labels.get(CONFIG_LABEL)
     if str(cluster.platform) == _OPERATOR:

@@ -10,10 +10,11 @@ from typing import Any
 
 import yaml
 
-import config
-from config.value_table import series_of
-
-from .source import location
+from components.charts.source import location
+from components.charts.value_table import series_of
+from components.platforms.device_plugin.settings import Presence
+from components.platforms.settings import Platform
+from components.settings.cluster import Cluster
 
 #: Image of the chart nvidia-dra-driver-gpu (25.12.0, values.yaml).
 DRA = "nvcr.io/nvidia/k8s-dra-driver-gpu"
@@ -80,7 +81,7 @@ def sections() -> tuple[Section, ...]:
     )
 
 
-def needed(cluster: config.Cluster) -> tuple[Image, ...]:
+def needed(cluster: Cluster) -> tuple[Image, ...]:
     """Every image, once, in the order in which they are first needed.
 
     Raises:
@@ -90,21 +91,21 @@ def needed(cluster: config.Cluster) -> tuple[Image, ...]:
     return tuple(_image(cluster, upstream) for upstream in found)
 
 
-def charts(cluster: config.Cluster) -> tuple[Chart, ...]:
+def charts(cluster: Cluster) -> tuple[Chart, ...]:
     """The charts of the platform; none where the project's own is used."""
     match cluster.platform:
-        case config.Platform.GPU_MANAGER:
+        case Platform.GPU_MANAGER:
             return ()
-        case config.Platform.GPU_OPERATOR:
+        case Platform.GPU_OPERATOR:
             name, version = "gpu-operator", cluster.gpu_operator.version
-        case config.Platform.DRA:
+        case Platform.DRA:
             name, version = "nvidia-dra-driver-gpu", cluster.dra.version
-        case config.Platform.DEVICE_PLUGIN:
+        case Platform.DEVICE_PLUGIN:
             name, version = "nvidia-device-plugin", cluster.device_plugin.version
     return (Chart(name, version, location(cluster.charts, name)),)
 
 
-def _image(cluster: config.Cluster, upstream: str) -> Image:
+def _image(cluster: Cluster, upstream: str) -> Image:
     own = cluster.driver.image_repository is not None and upstream.startswith(
         cluster.driver.image_repository
     )
@@ -113,33 +114,33 @@ def _image(cluster: config.Cluster, upstream: str) -> Image:
     return Image(name.partition(" ")[0], reference, _facts()["digests"].get(reference, ""), note)
 
 
-def _platform(cluster: config.Cluster) -> Iterator[str]:
+def _platform(cluster: Cluster) -> Iterator[str]:
     match cluster.platform:
-        case config.Platform.GPU_OPERATOR:
+        case Platform.GPU_OPERATOR:
             yield from _operator(cluster)
-        case config.Platform.GPU_MANAGER:
+        case Platform.GPU_MANAGER:
             yield cluster.gpu_manager.image
             yield cluster.gpu_manager.admission_image
-        case config.Platform.DRA:
+        case Platform.DRA:
             yield f"{DRA}:v{cluster.dra.version}"
-        case config.Platform.DEVICE_PLUGIN:
+        case Platform.DEVICE_PLUGIN:
             plugin = cluster.device_plugin
             yield f"nvcr.io/nvidia/k8s-device-plugin:v{plugin.version}"
-            if plugin.presence is config.Presence.NFD:
+            if plugin.presence is Presence.NFD:
                 yield f"{NFD}:{_facts()['nfd'][series_of(plugin.version)]}"
 
 
-def _beside(cluster: config.Cluster) -> Iterator[str]:
+def _beside(cluster: Cluster) -> Iterator[str]:
     """Images of what stands beside the platform: the driver's installers, the exporter."""
     if cluster.driver.managed_by_daemonset:
         installer = cluster.driver_installer
         yield from (installer.image_of(pool.name) for pool in cluster.pools if pool.gpus_per_node)
         yield PAUSE
-    if cluster.monitoring and cluster.platform is not config.Platform.GPU_OPERATOR:
+    if cluster.monitoring and cluster.platform is not Platform.GPU_OPERATOR:
         yield cluster.monitoring.exporter_image
 
 
-def _operator(cluster: config.Cluster) -> Iterator[str]:
+def _operator(cluster: Cluster) -> Iterator[str]:
     operator, extra = cluster.gpu_operator, cluster.gpu_operator.extra_values
     on = _switches(cluster)
     for section in sections():
@@ -166,7 +167,7 @@ def _operator(cluster: config.Cluster) -> Iterator[str]:
         yield f"{NFD}:{_facts()['nfd'][series_of(operator.version)]}"
 
 
-def _driver(cluster: config.Cluster, version: str) -> str:
+def _driver(cluster: Cluster, version: str) -> str:
     """The driver's image: the operator adds each node's OS to the tag, precompiled its kernel."""
     driver = cluster.driver
     repository = driver.image_repository or "nvcr.io/nvidia"
@@ -179,7 +180,7 @@ def _driver(cluster: config.Cluster, version: str) -> str:
     )
 
 
-def _switches(cluster: config.Cluster) -> dict[str, bool]:
+def _switches(cluster: Cluster) -> dict[str, bool]:
     """Which sections' images run, by the chart's defaults and our settings."""
     operator, driver = cluster.gpu_operator, cluster.driver.managed_by_operator
     always = ("operator", "validator", "devicePlugin", "gfd", "dcgmExporter", "migManager")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import Any
 
-import config
+from components.charts.settings import Charts
 
 REPOSITORIES = {
     # https://docs.nvidia.com/datacenter/cloud-native/gpu-operator, "Install NVIDIA GPU Operator"
@@ -16,10 +16,10 @@ REPOSITORIES = {
 }
 
 #: Charts of the project's own, for software that is published without one.
-OWN = {"gpu-manager": "./components/charts/gpu-manager"}
+OWN = {"gpu-manager": "./components/platforms/gpu_manager/chart"}
 
 
-def location(charts: config.Charts, chart: str) -> str:
+def location(charts: Charts, chart: str) -> str:
     """Where a chart comes from: a folder, an OCI reference or the address of a repository.
 
     Args:
@@ -37,7 +37,7 @@ def location(charts: config.Charts, chart: str) -> str:
     return f"{charts.oci}/{chart}" if charts.oci else REPOSITORIES[chart]
 
 
-def chart_arguments(charts: config.Charts, chart: str, version: str) -> dict[str, Any]:
+def chart_arguments(charts: Charts, chart: str, version: str) -> dict[str, Any]:
     """Inputs of a ``Release`` that say which chart it installs, at which version."""
     place = location(charts, chart)
     if place == REPOSITORIES.get(chart):

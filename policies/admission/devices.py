@@ -17,13 +17,7 @@ from policies.admission.cel import (
     unless_empty,
 )
 from policies.admission.twin import Twin, pods
-from policies.rules.resource_names import (
-    GPU,
-    HAMI_PERCENTAGE,
-    MIG,
-    VCUDA_CORE,
-    VCUDA_MEMORY,
-)
+from policies.rules.resource_names import GPU, HAMI_PERCENTAGE, MIG, VCUDA_CORE, VCUDA_MEMORY
 
 _CORE, _MEMORY = text(VCUDA_CORE), text(VCUDA_MEMORY)
 _VCUDA = texts((VCUDA_CORE, VCUDA_MEMORY))

@@ -83,7 +83,7 @@ def parse(value: object) -> Quantity:
 
 def show(amount: Fraction | int) -> str:
     """An amount as a message shows it, however large it is."""
-    if abs(amount) < _FLOAT_LIMIT:
+    if abs(Fraction(amount)) < _FLOAT_LIMIT:
         return f"{float(amount):g}"
     return f"{Decimal(int(amount)).normalize():.6g}"
 

@@ -11,19 +11,9 @@ from typing import Any
 
 import httpx
 
-from benchmarks.api_server import await_true, make_namespace
+from lab.benchmarks.api_server import await_true, make_namespace
 from policies.admission import Enforcement, Twin, manifests, twin
-from policies.rules import (
-    RULES,
-    Context,
-    Mig,
-    Plugin,
-    Pool,
-    Severity,
-    Sharing,
-    Taint,
-    evaluate,
-)
+from policies.rules import RULES, Context, Mig, Plugin, Pool, Severity, Sharing, Taint, evaluate
 
 GPU = "nvidia.com/gpu"
 LABEL = "guarded"

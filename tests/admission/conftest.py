@@ -7,9 +7,8 @@ from collections.abc import Iterator
 import httpx
 import pytest
 
-from benchmarks.api_server import ApiServer, running
-
-from .cluster import CONTEXTS, RUNTIME_CLASSES, WARN, apply, install
+from lab.benchmarks.api_server import ApiServer, running
+from tests.admission.cluster import CONTEXTS, RUNTIME_CLASSES, WARN, apply, install
 
 
 @pytest.fixture(scope="session")

@@ -6,10 +6,10 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from .cluster import CONTEXTS, GPU, LABEL
-from .generate_ordinary import ordinary_pods
-from .generate_rare import rare
-from .generate_specs import CORE, MIG, VARIABLE, annotated, specs
+from tests.admission.cluster import CONTEXTS, GPU, LABEL
+from tests.admission.generate_ordinary import ordinary_pods
+from tests.admission.generate_rare import rare
+from tests.admission.generate_specs import CORE, MIG, VARIABLE, annotated, specs
 
 Json = dict[str, Any]
 

@@ -6,8 +6,8 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from .cluster import GPU
-from .generate_specs import CORE, VARIABLE, annotated
+from tests.admission.cluster import GPU
+from tests.admission.generate_specs import CORE, VARIABLE, annotated
 
 Json = dict[str, Any]
 

@@ -6,8 +6,8 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from .cluster import CONTEXTS, GPU, LABEL
-from .generate_specs import CORE, LIMIT_KEY, MEMORY, MIG, PERCENTAGE, VARIABLE
+from tests.admission.cluster import CONTEXTS, GPU, LABEL
+from tests.admission.generate_specs import CORE, LIMIT_KEY, MEMORY, MIG, PERCENTAGE, VARIABLE
 
 Json = dict[str, Any]
 

@@ -8,8 +8,7 @@ from hypothesis import strategies as st
 
 from policies.admission import Twin, twin
 from policies.rules import RULES
-
-from .cluster import GPU, RUNTIME_CLASSES
+from tests.admission.cluster import GPU, RUNTIME_CLASSES
 
 Json = dict[str, Any]
 

@@ -12,17 +12,15 @@ import httpx
 import pytest
 import yaml
 
-from benchmarks.api_server import ApiServer, await_true, make_namespace
+from lab.benchmarks.api_server import ApiServer, await_true, make_namespace
+from tests.admission.cluster import GPU, create
 from tests.rules.conftest import ROOT
-from tests.rules.conftest import pulumi_env as pulumi_env
-
-from .cluster import GPU, create
 
 PROGRAM = """
 import pulumi
 import pulumi_kubernetes as k8s
 import config
-from components.guardrails import Guardrails, GuardrailsArgs
+from components.guardrails.component import Guardrails, GuardrailsArgs
 from policies.guard import hold
 
 cluster = config.load(pulumi.Config("gpu-cluster").require_object("cluster"))

@@ -15,10 +15,9 @@ from hypothesis import HealthCheck, Phase, given, seed, settings
 
 from policies.admission import NoTwin, twin
 from policies.rules import RULES, evaluate
-
-from .cluster import CONTEXTS, GPU, TWINS, context_name, create
-from .generate import manifests
-from .generate_specs import CORE, LIMIT_KEY, MEMORY, SHARED, VARIABLE
+from tests.admission.cluster import CONTEXTS, GPU, TWINS, context_name, create
+from tests.admission.generate import manifests
+from tests.admission.generate_specs import CORE, LIMIT_KEY, MEMORY, SHARED, VARIABLE
 
 CASES = 10_000
 RESULTS = Path(__file__).parents[1] / "results"

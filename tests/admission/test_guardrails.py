@@ -7,8 +7,10 @@ from typing import Any
 import pulumi
 import pytest
 
-import config
-from components.guardrails import Guardrails, GuardrailsArgs, enforcement
+from components.guardrails.component import Guardrails, GuardrailsArgs, enforcement
+from components.platforms.settings import Platform
+from components.settings.cluster import Cluster
+from config.problem import ConfigError
 from policies.rules import Severity
 from tests.unit.mocks import Recorder, declare
 from tests.unit.test_components import cluster
@@ -16,7 +18,7 @@ from tests.unit.test_components import cluster
 POLICY = "kubernetes:admissionregistration.k8s.io/v1:ValidatingAdmissionPolicy"
 
 
-def build(cluster: config.Cluster, preview: bool = False) -> Recorder:
+def build(cluster: Cluster, preview: bool = False) -> Recorder:
     def program() -> None:
         assert cluster.guardrails is not None
         args = GuardrailsArgs(cluster=cluster, guardrails=cluster.guardrails)
@@ -25,7 +27,7 @@ def build(cluster: config.Cluster, preview: bool = False) -> Recorder:
     return declare(program, preview=preview)
 
 
-def guarded(**guardrails: Any) -> config.Cluster:
+def guarded(**guardrails: Any) -> Cluster:
     return cluster(guardrails={"mode": "enforce", **guardrails})
 
 
@@ -73,8 +75,8 @@ def test_the_namespaces_of_kubernetes_and_the_platform_are_left_alone() -> None:
     )
 
 
-@pytest.mark.parametrize("platform", list(config.Platform))
-def test_every_platform_has_its_own_namespace_left_alone(platform: config.Platform) -> None:
+@pytest.mark.parametrize("platform", list(Platform))
+def test_every_platform_has_its_own_namespace_left_alone(platform: Platform) -> None:
     declared = cluster(hosts=[], platform=str(platform), guardrails={"mode": "warn"})
     assert declared.guardrails
     found = enforcement(GuardrailsArgs(cluster=declared, guardrails=declared.guardrails))
@@ -114,6 +116,6 @@ def test_without_the_section_there_are_no_guardrails() -> None:
     ],
 )
 def test_a_wrong_setting_is_refused_by_its_path(guardrails: Any, path: str) -> None:
-    with pytest.raises(config.ConfigError) as refused:
+    with pytest.raises(ConfigError) as refused:
         cluster(guardrails=guardrails)
     assert any(problem.path.startswith(path) for problem in refused.value.problems)

@@ -10,12 +10,21 @@ from typing import Any
 import httpx
 import pytest
 
-from benchmarks.api_server import await_true, make_namespace
+from lab.benchmarks.api_server import await_true, make_namespace
 from policies.admission import OPT_OUT, Enforcement, manifests
 from policies.rules import Context, Severity, evaluate
-
-from . import cluster
-from .cluster import EVERYTHING, GPU, WARN, Answer, apply, create, edit, install, read
+from tests.admission import cluster
+from tests.admission.cluster import (
+    EVERYTHING,
+    GPU,
+    WARN,
+    Answer,
+    apply,
+    create,
+    edit,
+    install,
+    read,
+)
 
 CONTEXT = Context(pools=EVERYTHING.pools, platform="device-plugin")
 DENY = Enforcement({Severity.MANDATORY: ["Deny", "Audit"], Severity.ADVISORY: ["Warn", "Audit"]})

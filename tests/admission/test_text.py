@@ -10,8 +10,7 @@ import pytest
 from policies.admission import Enforcement, NoTwin, Twin, manifests, ordinary, twin
 from policies.admission.parameters import data
 from policies.rules import RULES, Context, Plugin, Pool, Severity, Sharing, Taint
-
-from .cluster import EVERYTHING, WARN
+from tests.admission.cluster import EVERYTHING, WARN
 
 
 def text(context: Context, how: Enforcement = WARN) -> str:

@@ -15,11 +15,12 @@ from typing import Any
 import pulumi
 import pytest
 
-import config
-from components.gpu_cluster import GpuCluster, GpuClusterArgs
-from facts.grammar import IllFormed
-from facts.nodes import pool_members
-from facts.records import expected
+from components.cluster import GpuCluster, GpuClusterArgs
+from components.grammar import IllFormed
+from components.nodes.inspect import pool_members
+from components.platforms.helm_record import expected
+from components.settings.cluster import Cluster
+from components.settings.loader import load
 from tests.plugins.rig import LIMIT, Failed, Plugin
 from tests.unit.mocks import Recorded, declare
 
@@ -38,8 +39,8 @@ HOSTILE = (
 )
 
 
-def cluster() -> config.Cluster:
-    return config.load(
+def cluster() -> Cluster:
+    return load(
         {
             "version": "v1",
             "kubernetes": {"context": "test"},
@@ -77,9 +78,9 @@ def commands(finding: str | None) -> list[Recorded]:
 @pytest.fixture(autouse=True)
 def no_hooks(monkeypatch: pytest.MonkeyPatch) -> None:
     """The mocked monitor can't call back."""
-    for module in ("release", "validation"):
+    for module in ("platforms.release", "validation.component"):
         monkeypatch.setattr(f"components.{module}.clearing", lambda *_: None)
-    monkeypatch.setattr("components.device_plugin.giving_way", lambda *_: None)
+    monkeypatch.setattr("components.platforms.device_plugin.component.giving_way", lambda *_: None)
 
 
 @pytest.fixture
@@ -130,7 +131,7 @@ def test_the_command_plugin_runs_nothing_of_a_finding(plugin: Plugin, tmp_path: 
             if each.token != "command:local:Command":
                 continue
             inputs: dict[str, Any] = {k: v for k, v in each.inputs.items() if k in taken}
-            # operations/run.sh isn't in this folder, so only what a finding brought could work.
+            # components/run.sh isn't in this folder, so only what a finding brought could work.
             with contextlib.suppress(Failed):
                 plugin.update(each.token, inputs, **inputs, dir=str(tmp_path))
     assert list(tmp_path.iterdir()) == []

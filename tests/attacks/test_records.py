@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 
-from facts.api import Client, ClusterError
-from facts.grammar import IllFormed
-from facts.records import TYPE, UNPACKED, decode_release, expected
-from operations import presence
+from components.api import Client, ClusterError
+from components.grammar import IllFormed
+from components.platforms import restore as presence
+from components.platforms.helm_record import TYPE, UNPACKED, decode_release, expected
 
 Json = dict[str, Any]
 SPACE = NAME = "nvidia-device-plugin"

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from .project import Project, started
+from tests.e2e.project import Project, started
 
 
 @pytest.fixture(scope="session")

@@ -17,14 +17,14 @@ from typing import Any, TypeVar
 import pytest
 import yaml
 
-import simulator
 import toolchain
 from commands.environment import local_backend
 from commands.files import copy_project
 from commands.stack import erase
-from facts.api import Client, connect
-from simulator import hosts as simulated_hosts
-from simulator.ports import free_ports
+from components.api import Client, connect
+from lab import simulator
+from lab.simulator import hosts as simulated_hosts
+from lab.simulator.ports import free_ports
 
 LIMIT = 240
 """Seconds for any one command."""
@@ -60,7 +60,7 @@ class Project:
             **kept,
             "STACK": stack,
             "PULUMI_BACKEND_URL": local_backend(state),
-            "GPU_CHARTS": os.environ.get("GPU_CHARTS", "simulator/charts"),
+            "GPU_CHARTS": os.environ.get("GPU_CHARTS", "lab/simulator/charts"),
         }
         project = cls(root, state, stack, environment)
         project.write(project.declared())

@@ -8,9 +8,8 @@ import stat
 from pathlib import Path
 from typing import Any
 
-from facts.api import Client
-
-from .project import Project
+from components.api import Client
+from tests.e2e.project import Project
 
 Json = dict[str, Any]
 

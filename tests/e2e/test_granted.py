@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from .project import DROP_IN, Project, figures
+from tests.e2e.project import DROP_IN, Project, figures
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -7,10 +7,9 @@ from pathlib import Path
 
 import pytest
 
-import simulator
-
-from . import snapshot
-from .project import Project, figures
+from lab import simulator
+from tests.e2e import snapshot
+from tests.e2e.project import Project, figures
 
 POINTS = [
     pytest.param("gpu-cluster-hosts-gpu-1", id="host"),

@@ -16,9 +16,8 @@ import pytest
 import yaml
 
 import toolchain
-
-from . import snapshot
-from .project import DROP_IN, PRIVATE, Json, Project, figures
+from tests.e2e import snapshot
+from tests.e2e.project import DROP_IN, PRIVATE, Json, Project, figures
 
 Before = tuple[dict[str, Json], dict[str, dict[str, str]]]
 

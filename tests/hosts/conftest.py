@@ -10,11 +10,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from simulator import hosts as simulated
-from simulator.hosts import namespaced
-from simulator.hosts.model import cluster_dir
-
-from .machine import Declared, Running, free_port
+from lab.simulator import hosts as simulated
+from lab.simulator.hosts import namespaced
+from lab.simulator.hosts.model import cluster_dir
+from tests.hosts.machine import Declared, Running, free_port
 
 _numbers = itertools.count(1)
 

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import asyncssh
 
-from simulator import hosts as simulated
-from simulator.hosts.model import hosts_dir
-from simulator.ports import free_ports
+from lab.simulator import hosts as simulated
+from lab.simulator.hosts.model import hosts_dir
+from lab.simulator.ports import free_ports
 
 VOLATILE = ("dev", "proc", "run", "sys", "tmp")
 VOLATILE += ("opt/containerd", "var/cache", "var/lib/containerd", "var/log")

@@ -7,14 +7,13 @@ import contextlib
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-import config
-from components.scripts import prepare_script
-from facts.hosts import observe
-from simulator import hosts as simulated
-from simulator.hosts import catalogue
-from simulator.hosts.packages import Format, Package, Signature, build, served
-
-from .machine import Declared, Running, free_port
+from components.hosts.inspect import observe
+from components.hosts.steps import prepare_script
+from components.settings.loader import load
+from lab.simulator import hosts as simulated
+from lab.simulator.hosts import catalogue
+from lab.simulator.hosts.packages import Format, Package, Signature, build, served
+from tests.hosts.machine import Declared, Running, free_port
 
 LIMIT = 300
 """Seconds for one command: a package manager on a busy machine."""
@@ -56,7 +55,7 @@ def script(sections: Mapping[str, Any], token: str | None = None, role: str = "g
         "role": role,
     }
     pool = {"name": "a", "nodes": ["gpu-1"] if role == "gpu-worker" else ["other"]}
-    cluster = config.load(
+    cluster = load(
         {
             "version": "v1",
             "kubernetes": {"context": "here"},

@@ -17,12 +17,11 @@ from typing import Any
 
 import pytest
 
-from benchmarks.host_stack import HostStack
-from simulator import hosts as simulated
+from lab.benchmarks.host_stack import HostStack
+from lab.simulator import hosts as simulated
 from tests.e2e.project import Project, started
-
-from .machine import Declared, Running, differences
-from .test_docker import EARLIER, changed_by_undo, docker, merged, says
+from tests.hosts.machine import Declared, Running, differences
+from tests.hosts.test_docker import EARLIER, changed_by_undo, docker, merged, says
 
 pytestmark = pytest.mark.full
 __all__ = ["docker"]  # a fixture

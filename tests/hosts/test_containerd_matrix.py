@@ -15,10 +15,9 @@ from typing import Any
 import pytest
 
 import toolchain
-from components.scripts.container_engine import runtime
-
-from . import conftest, cri
-from .machine import Running, differences
+from components.hosts.steps.container_engine import runtime
+from tests.hosts import conftest, cri
+from tests.hosts.machine import Running, differences
 
 pytestmark = pytest.mark.full
 

@@ -8,10 +8,9 @@ from typing import Any
 
 import pytest
 
-from simulator.hosts import catalogue
-from simulator.hosts.packages import served
-
-from . import software
+from lab.simulator.hosts import catalogue
+from lab.simulator.hosts.packages import served
+from tests.hosts import software
 
 NVCC = "/usr/local/cuda-12.8/bin/nvcc"
 

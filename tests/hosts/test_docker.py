@@ -11,11 +11,10 @@ from typing import Any
 
 import pytest
 
-from components.scripts.container_engine import runtime
-from config.runtime import DefaultRuntime, Docker, Engine, Runtime
-
-from . import conftest
-from .machine import Running, differences
+from components.hosts.settings.runtime import DefaultRuntime, Docker, Engine, Runtime
+from components.hosts.steps.container_engine import runtime
+from tests.hosts import conftest
+from tests.hosts.machine import Running, differences
 
 pytestmark = pytest.mark.full
 

@@ -13,11 +13,20 @@ from collections.abc import Callable
 
 import pytest
 
-from components.scripts.render import part
-
-from .machine import Running, differences
-from .test_docker import CONFIG, EARLIER, UNIT, changed_by_undo, docker, merged, pid, says, script
-from .test_runtime_mutation import emptied
+from components.hosts.steps.render import part
+from tests.hosts.machine import Running, differences
+from tests.hosts.test_docker import (
+    CONFIG,
+    EARLIER,
+    UNIT,
+    changed_by_undo,
+    docker,
+    merged,
+    pid,
+    says,
+    script,
+)
+from tests.hosts.test_runtime_mutation import emptied
 
 pytestmark = pytest.mark.full
 __all__ = ["docker"]  # a fixture

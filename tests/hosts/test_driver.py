@@ -9,11 +9,10 @@ from typing import Any
 
 import pytest
 
-from simulator.hosts import catalogue
-from simulator.hosts.packages import served
-
-from . import software
-from .machine import Running, differences
+from lab.simulator.hosts import catalogue
+from lab.simulator.hosts.packages import served
+from tests.hosts import software
+from tests.hosts.machine import Running, differences
 
 VERSION = "580.65.06"
 NEWER = "595.91.07"

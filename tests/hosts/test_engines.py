@@ -9,10 +9,9 @@ from typing import Any
 
 import pytest
 
-from components.scripts.container_engine import runtime
-from config.runtime import DefaultRuntime, Engine, Runtime
-
-from .machine import Running, differences
+from components.hosts.settings.runtime import DefaultRuntime, Engine, Runtime
+from components.hosts.steps.container_engine import runtime
+from tests.hosts.machine import Running, differences
 
 STAND_INS = Path(__file__).parent / "stand_ins"
 CRIO_DROPIN = "/etc/crio/crio.conf.d/99-nvidia.toml"

@@ -11,22 +11,24 @@ from types import SimpleNamespace
 import asyncssh
 import pytest
 
-import config
-from components.scripts.container_engine import runtime
-from components.scripts.render import prepare
-from facts.compatibility import kernel_refused
-from facts.finding import Severity
-from facts.host_facts import HostFacts, drift
-from facts.hosts import answer, observe, parse
-from facts.preflight import judge
-from facts.table import table
-from simulator import hosts as simulated
-from simulator.hosts import catalogue
-from simulator.hosts.model import hosts_dir
-
-from . import software
-from .conftest import start
-from .machine import Declared, Running, differences
+from components.hosts.compatibility import kernel_refused
+from components.hosts.facts import HostFacts, drift
+from components.hosts.inspect import answer, observe, parse
+from components.hosts.preflight import judge
+from components.hosts.settings.host import Host, Role
+from components.hosts.settings.system import System
+from components.hosts.steps.container_engine import runtime
+from components.hosts.steps.render import prepare
+from components.hosts.table import table
+from components.inspection.finding import Severity
+from components.settings.cluster import Cluster
+from components.settings.loader import load
+from lab.simulator import hosts as simulated
+from lab.simulator.hosts import catalogue
+from lab.simulator.hosts.model import hosts_dir
+from tests.hosts import software
+from tests.hosts.conftest import start
+from tests.hosts.machine import Declared, Running, differences
 
 
 def look(*hosts: Running, limit: float = 20) -> dict[str, HostFacts]:
@@ -155,12 +157,12 @@ def test_unknown_and_odd_lines_are_passed_over() -> None:
     assert (facts.os, facts.nvidia_devices) == ("debian", 0)
 
 
-def declared(**driver: str) -> tuple[config.Cluster, config.Host]:
+def declared(**driver: str) -> tuple[Cluster, Host]:
     return declared_with(driver=driver)
 
 
-def declared_with(**sections: object) -> tuple[config.Cluster, config.Host]:
-    cluster = config.load(
+def declared_with(**sections: object) -> tuple[Cluster, Host]:
+    cluster = load(
         {
             "version": "v1",
             "kubernetes": {"context": "test"},
@@ -290,7 +292,7 @@ def test_secure_boot_is_told_where_no_driver_is_loaded_yet() -> None:
 
 def test_the_table_has_every_host_and_says_once_what_is_alike() -> None:
     _, host = declared()
-    other = host.model_copy(update={"name": "gpu-2", "role": config.Role.CONTROL_PLANE})
+    other = host.model_copy(update={"name": "gpu-2", "role": Role.CONTROL_PLANE})
     dead = host.model_copy(update={"name": "gpu-3"})
     facts = {
         "gpu-1": dataclasses.replace(GOOD, nvswitches=4),
@@ -311,7 +313,7 @@ def test_the_table_has_every_host_and_says_once_what_is_alike() -> None:
 
 
 def test_what_is_expected_besides_files_is_drift_when_it_is_not_found(host: Running) -> None:
-    script = prepare(system=config.System(sysctl={"vm.max_map_count": "262144"}))
+    script = prepare(system=System(sysctl={"vm.max_map_count": "262144"}))
     host.apply(script)
     assert drift(look(host)["gpu-1"], "prepare") is None
     host.run("sysctl -w vm.max_map_count=65530; modprobe -r br_netfilter")

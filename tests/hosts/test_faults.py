@@ -19,17 +19,16 @@ from pathlib import Path
 import asyncssh
 import pytest
 
-from benchmarks.host_stack import HostStack
-from benchmarks.relay import Relay
-from simulator import hosts as simulated
-from simulator.hosts import catalogue, processes
-from simulator.hosts.model import hosts_dir
-from simulator.hosts.packages import served
-
-from . import software
-from .conftest import start
-from .machine import Declared, Running, differences, free_port
-from .test_prepare import HOLD_THE_PACKAGE_LOCK
+from lab.benchmarks.host_stack import HostStack
+from lab.benchmarks.relay import Relay
+from lab.simulator import hosts as simulated
+from lab.simulator.hosts import catalogue, processes
+from lab.simulator.hosts.model import hosts_dir
+from lab.simulator.hosts.packages import served
+from tests.hosts import software
+from tests.hosts.conftest import start
+from tests.hosts.machine import Declared, Running, differences, free_port
+from tests.hosts.test_prepare import HOLD_THE_PACKAGE_LOCK
 
 pytestmark = pytest.mark.full
 
@@ -150,7 +149,7 @@ def site(cluster: str, namespaces: None, tmp_path: Path) -> Iterator[Site]:
 @pytest.fixture(scope="module")
 def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     """The state of a host on which nothing went wrong."""
-    from .conftest import temporary_cluster
+    from tests.hosts.conftest import temporary_cluster
 
     with (
         temporary_cluster() as cluster,

@@ -6,10 +6,14 @@ from typing import Any
 
 import pytest
 
-import config
-from components.connection import connection
-from components.scripts import prepare_script
-from simulator import hosts as simulated
+from components.hosts.connection import connection
+from components.hosts.settings.system import Firewall, Selinux
+from components.hosts.steps import prepare_script
+from components.settings.cluster import Cluster
+from components.settings.inventory import origins
+from components.settings.loader import load
+from config.problem import ConfigError
+from lab.simulator import hosts as simulated
 
 BASTION = {"address": "192.0.2.10", "hostKey": simulated.host_public_key("bastion")}
 
@@ -37,8 +41,8 @@ def document(**sections: Any) -> dict[str, Any]:
     }
 
 
-def seen(declared: dict[str, Any]) -> dict[str, config.Cluster]:
-    cluster = config.load(declared)
+def seen(declared: dict[str, Any]) -> dict[str, Cluster]:
+    cluster = load(declared)
     return {host.name: cluster.of(host) for host in cluster.hosts}
 
 
@@ -57,9 +61,9 @@ def test_a_host_overrides_its_pool_and_a_pool_the_stack() -> None:
         "cp-1": "595.91.07",
     }
     first, third = found["gpu-1"].system, found["gpu-3"].system
-    assert (first.selinux, first.firewall) == (config.Selinux.PERMISSIVE, config.Firewall.RULES)
+    assert (first.selinux, first.firewall) == (Selinux.PERMISSIVE, Firewall.RULES)
     assert first.sysctl == {"vm.max_map_count": "262144"}
-    assert (third.firewall, third.sysctl) == (config.Firewall.LEAVE, {})
+    assert (third.firewall, third.sysctl) == (Firewall.LEAVE, {})
 
 
 def test_each_overridden_value_says_where_it_comes_from() -> None:
@@ -67,7 +71,7 @@ def test_each_overridden_value_says_where_it_comes_from() -> None:
     declared["pools"][0]["driver"] = {"version": "580.65.06"}
     declared["pools"][0]["ssh"] = {"user": "ubuntu"}
     declared["hosts"][0]["driver"] = {"version": "570.124.06"}
-    assert config.origins(declared) == {
+    assert origins(declared) == {
         "gpu-1": {
             "driver.version = 570.124.06": "host gpu-1",
             "ssh.user = ubuntu": "pool a100",
@@ -81,7 +85,7 @@ def test_a_bastion_is_the_hosts_own_its_pools_or_the_stacks() -> None:
     declared = document(ssh={"bastion": BASTION, "user": "admin", "port": 2222})
     declared["pools"][0]["ssh"] = {"bastion": other}
     declared["hosts"][1]["bastion"] = None
-    cluster = config.load(declared)
+    cluster = load(declared)
     reached = {host.name: host.bastion and host.bastion.address for host in cluster.hosts}
     assert reached == {
         "gpu-1": "192.0.2.11",
@@ -98,14 +102,14 @@ def test_a_mistake_of_the_stack_is_told_once_and_one_of_a_host_at_the_host() -> 
     declared = document(driver={"version": "new"})
     declared["pools"][0]["driver"] = {"source": "preinstalled"}
     declared["hosts"][0]["system"] = {"firewall": "off"}
-    with pytest.raises(config.ConfigError) as raised:
-        config.load(declared)
+    with pytest.raises(ConfigError) as raised:
+        load(declared)
     paths = [problem.path for problem in raised.value.problems]
     assert paths == ["hosts[0].system.firewall", "driver.version"]
 
 
 def test_a_host_without_gpus_gets_no_gpu_step_and_the_ports_of_its_role() -> None:
-    cluster = config.load(document(system={"firewall": "rules"}))
+    cluster = load(document(system={"firewall": "rules"}))
     scripts = {host.name: prepare_script(cluster, host) for host in cluster.hosts}
     assert "blacklist nouveau" in scripts["gpu-1"]
     assert "blacklist nouveau" not in scripts["cp-1"]
@@ -114,5 +118,5 @@ def test_a_host_without_gpus_gets_no_gpu_step_and_the_ports_of_its_role() -> Non
 
 
 def test_a_limit_that_locks_everybody_out_is_refused() -> None:
-    with pytest.raises(config.ConfigError, match="nofile"):
-        config.load(document(system={"limits": {"nofile": -1}}))
+    with pytest.raises(ConfigError, match="nofile"):
+        load(document(system={"limits": {"nofile": -1}}))

@@ -6,11 +6,10 @@ from typing import Any
 
 import pytest
 
-from simulator.hosts import catalogue
-from simulator.hosts.packages import Package
-
-from . import software
-from .machine import differences
+from lab.simulator.hosts import catalogue
+from lab.simulator.hosts.packages import Package
+from tests.hosts import software
+from tests.hosts.machine import differences
 
 VERSION = "580.65.06"
 PINNED = {"debian": "6.1.0-42-amd64", "rocky": "6.1.150-1.el9.elrepo.x86_64"}

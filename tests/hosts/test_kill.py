@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from components.scripts.container_engine import runtime
-from components.scripts.render import prepare
-
-from .machine import Running, differences
+from components.hosts.steps.container_engine import runtime
+from components.hosts.steps.render import prepare
+from tests.hosts.machine import Running, differences
 
 SCRIPTS = {"prepare": prepare(), "runtime": runtime()}
 POINTS = 2

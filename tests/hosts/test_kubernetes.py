@@ -7,10 +7,9 @@ from typing import Any
 
 import pytest
 
-from simulator.hosts import catalogue
-
-from . import software
-from .machine import Running
+from lab.simulator.hosts import catalogue
+from tests.hosts import software
+from tests.hosts.machine import Running
 
 TOKEN = "abcdef.0123456789abcdef"
 HASH = f"sha256:{'0123456789abcdef' * 4}"

@@ -12,12 +12,11 @@ from pathlib import Path
 import asyncssh
 import pytest
 
-from simulator import hosts as simulated
-from simulator.hosts import processes
-from simulator.hosts.model import hosts_dir
-
-from .conftest import start
-from .machine import Declared, Running, differences, free_port
+from lab.simulator import hosts as simulated
+from lab.simulator.hosts import processes
+from lab.simulator.hosts.model import hosts_dir
+from tests.hosts.conftest import start
+from tests.hosts.machine import Declared, Running, differences, free_port
 
 
 def traces(cluster: str) -> list[str]:
@@ -89,7 +88,7 @@ def test_a_host_of_a_run_killed_before_it_wrote_the_process_down_ends(
     cluster: str, namespaces: None
 ) -> None:
     program = (
-        "import os, signal; from simulator import hosts; from simulator.hosts import processes;"
+        "import os, signal; from simulator import hosts; from lab.simulator.hosts import processes;"
         "from tests.hosts.machine import Declared;"
         "processes.started = lambda pid: os.kill(os.getpid(), signal.SIGKILL);"
         f"hosts.up({cluster!r}, [Declared('gpu-1', {free_port()})],"

@@ -7,20 +7,19 @@ from collections.abc import Callable
 
 import pytest
 
-import config
-from components.scripts.render import part, prepare
-
-from .machine import Running
-from .test_system import SELINUX, UNIT, stand_in
+from components.hosts.settings.system import Firewall, LimitItem, Selinux, System
+from components.hosts.steps.render import part, prepare
+from tests.hosts.machine import Running
+from tests.hosts.test_system import SELINUX, UNIT, stand_in
 
 pytestmark = pytest.mark.full
 
 SCRIPT = prepare(
-    system=config.System(
+    system=System(
         sysctl={"vm.max_map_count": "262144"},
-        firewall=config.Firewall.DISABLE,
-        selinux=config.Selinux.PERMISSIVE,
-        limits={config.LimitItem.MEMLOCK: -1},
+        firewall=Firewall.DISABLE,
+        selinux=Selinux.PERMISSIVE,
+        limits={LimitItem.MEMLOCK: -1},
     )
 )
 

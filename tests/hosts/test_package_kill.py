@@ -15,14 +15,13 @@ from typing import Any
 
 import pytest
 
-from benchmarks.host_stack import HostStack
-from simulator import hosts as simulated
-from simulator.hosts.packages import Package
-
-from . import software
-from .conftest import start
-from .machine import Result, Running, differences
-from .test_faults import LIMIT, wait
+from lab.benchmarks.host_stack import HostStack
+from lab.simulator import hosts as simulated
+from lab.simulator.hosts.packages import Package
+from tests.hosts import software
+from tests.hosts.conftest import start
+from tests.hosts.machine import Result, Running, differences
+from tests.hosts.test_faults import LIMIT, wait
 
 pytestmark = pytest.mark.full
 

@@ -8,11 +8,10 @@ from typing import Any
 
 import pytest
 
-from simulator.hosts import catalogue
-from simulator.hosts.packages import Signature
-
-from . import software
-from .machine import Running, differences
+from lab.simulator.hosts import catalogue
+from lab.simulator.hosts.packages import Signature
+from tests.hosts import software
+from tests.hosts.machine import Running, differences
 
 SYSTEMS = ["debian", pytest.param("rocky", marks=pytest.mark.full)]
 VERSION = "580.65.06"

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from components.scripts.container_engine import runtime
-from components.scripts.render import prepare
-
-from .machine import Running, differences
+from components.hosts.steps.container_engine import runtime
+from components.hosts.steps.render import prepare
+from tests.hosts.machine import Running, differences
 
 
 def test_both_phases_apply_once_and_are_taken_back(plain_host: Running) -> None:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-import config
-from components.scripts.render import prepare
-
-from .machine import Running, differences
+from components.hosts.settings.system import System
+from components.hosts.steps.render import prepare
+from tests.hosts.machine import Running, differences
 
 SCRIPT = prepare()
 MODULES = "/etc/modules-load.d/gpu-cluster.conf"
@@ -56,7 +55,7 @@ def test_apply_twice_then_undo(host: Running, shell: str) -> None:
 
 
 def test_a_reboot_keeps_what_was_applied(host: Running) -> None:
-    from .conftest import start
+    from tests.hosts.conftest import start
 
     assert host.apply(SCRIPT).status == 0
     (again,) = start(host.cluster, "gpu-1", mode="namespaces")
@@ -112,7 +111,7 @@ def test_what_somebody_else_wrote_since_is_not_lost(host: Running) -> None:
 def test_a_setting_that_is_no_longer_declared_is_taken_back(host: Running) -> None:
     before = host.tree()
     host.apply(SCRIPT)
-    more = prepare(system=config.System(sysctl={"vm.max_map_count": "262144"}))
+    more = prepare(system=System(sysctl={"vm.max_map_count": "262144"}))
     assert "+ sysctl vm.max_map_count" in host.apply(more).output
     smaller = prepare(blacklist=())
     again = host.apply(smaller)

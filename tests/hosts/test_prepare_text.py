@@ -10,13 +10,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import config
-from components.scripts import prepare_script
+from components.hosts.settings.packages import BUILD
+from components.hosts.steps import prepare_script
+from components.settings.cluster import Cluster
+from components.settings.loader import load
 from config.model import FrozenDict
-from config.packages import BUILD
-from simulator import hosts as simulated
-
-from .test_runtime_text import VALUE, shown
+from lab.simulator import hosts as simulated
+from tests.hosts.test_runtime_text import VALUE, shown
 
 pytestmark = pytest.mark.full
 
@@ -30,7 +30,7 @@ FIELDS += ("url",)
 KEY = "-----BEGIN PGP PUBLIC KEY BLOCK-----"
 
 
-def valid() -> config.Cluster:
+def valid() -> Cluster:
     """A declaration with every step, whose values are replaced one by one."""
     sections: dict[str, Any] = {
         "packages": {"install": ["x"]},
@@ -54,7 +54,7 @@ def valid() -> config.Cluster:
         "hostKey": simulated.host_public_key("gpu-1"),
         "role": "gpu-worker",
     }
-    return config.load(
+    return load(
         {
             "version": "v1",
             "kubernetes": {"context": "here"},

@@ -15,16 +15,16 @@ from typing import Any
 
 import pytest
 
-import config
-import simulator
-from components.host_reboot import reboot_document
-from facts.api import ClusterError, connect
-from facts.nodes import CORDONED
-from operations import drain, reboot
-from simulator import hosts as simulated
-from simulator.hosts.model import cluster_dir
-
-from .machine import Running, free_port
+from components.api import ClusterError, connect
+from components.hosts import restart as reboot
+from components.hosts.reboot import reboot_document
+from components.nodes import drain
+from components.nodes.inspect import CORDONED
+from components.settings.loader import load
+from lab import simulator
+from lab.simulator import hosts as simulated
+from lab.simulator.hosts.model import cluster_dir
+from tests.hosts.machine import Running, free_port
 
 pytestmark = pytest.mark.full
 
@@ -62,7 +62,7 @@ class Site:
             "hosts": hosts,
             "reboot": {"when": "required", "timeoutSeconds": 20, "drainTimeoutSeconds": 20},
         }
-        self.declared = config.load(self.document)
+        self.declared = load(self.document)
         simulated.up(name, self.declared.hosts, public, simulated.HostSettings(mode="namespaces"))
         self.kubeconfig = simulator.up(name, self.declared).kubeconfig
         self.hosts = {
@@ -81,7 +81,7 @@ class Site:
             self.hosts[name].write("/run/gpu-cluster/reboot-required", "nouveau is loaded\n")
 
     def input(self, **changes: Any) -> Json:
-        cluster = config.load({**self.document, "reboot": {**self.document["reboot"], **changes}})
+        cluster = load({**self.document, "reboot": {**self.document["reboot"], **changes}})
         return reboot_document(cluster, self.key)
 
     def reboot(self, **changes: Any) -> Json:

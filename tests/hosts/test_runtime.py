@@ -7,10 +7,9 @@ from typing import Any
 
 import pytest
 
-from components.scripts.container_engine import runtime
-from config.runtime import DefaultRuntime, Runtime
-
-from .machine import Running, differences
+from components.hosts.settings.runtime import DefaultRuntime, Runtime
+from components.hosts.steps.container_engine import runtime
+from tests.hosts.machine import Running, differences
 
 SCRIPT = runtime()
 ROOT = "/etc/containerd/config.toml"

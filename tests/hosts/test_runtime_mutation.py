@@ -7,14 +7,13 @@ from collections.abc import Callable
 
 import pytest
 
-from components.scripts.container_engine import PARTS, runtime
-from components.scripts.render import part
-from config.runtime import Engine, Runtime
-
-from . import cri
-from .machine import Running, differences
-from .test_engines import crio, install
-from .test_runtime import DROPIN, GLOB, ROOT
+from components.hosts.settings.runtime import Engine, Runtime
+from components.hosts.steps.container_engine import PARTS, runtime
+from components.hosts.steps.render import part
+from tests.hosts import cri
+from tests.hosts.machine import Running, differences
+from tests.hosts.test_engines import crio, install
+from tests.hosts.test_runtime import DROPIN, GLOB, ROOT
 
 pytestmark = pytest.mark.full
 __all__ = ["crio"]  # a fixture

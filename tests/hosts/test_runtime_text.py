@@ -12,11 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from components.scripts.container_engine import runtime
-from config.repository import Repository, Signed
-from config.runtime import Docker, Engine, Runtime, Toolkit, ToolkitSource
-
-from .test_text import HOSTILE
+from components.hosts.settings.repository import Repository, Signed
+from components.hosts.settings.runtime import Docker, Engine, Runtime, Toolkit, ToolkitSource
+from components.hosts.steps.container_engine import runtime
+from tests.hosts.test_text import HOSTILE
 
 VALUE = st.one_of(
     st.sampled_from(HOSTILE),

@@ -13,14 +13,13 @@ from pathlib import Path
 import pytest
 
 import toolchain
-from benchmarks.host_stack import HostStack
-from components.scripts.container_engine import runtime
-from components.scripts.render import prepare
-from simulator import hosts as simulated
-from simulator.hosts.model import cluster_dir
-
-from .conftest import start
-from .machine import Running
+from components.hosts.steps.container_engine import runtime
+from components.hosts.steps.render import prepare
+from lab.benchmarks.host_stack import HostStack
+from lab.simulator import hosts as simulated
+from lab.simulator.hosts.model import cluster_dir
+from tests.hosts.conftest import start
+from tests.hosts.machine import Running
 
 pytestmark = pytest.mark.full
 

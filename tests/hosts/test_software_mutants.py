@@ -9,10 +9,9 @@ from typing import Any
 
 import pytest
 
-from simulator.hosts import catalogue
-
-from . import software
-from .machine import Running, differences
+from lab.simulator.hosts import catalogue
+from tests.hosts import software
+from tests.hosts.machine import Running, differences
 
 VERSION = "580.65.06"
 PINNED = "6.1.0-42-amd64"

@@ -10,10 +10,9 @@ from pathlib import Path
 
 import pytest
 
-import config
-from components.scripts.render import CONTROL_PLANE_PORTS, prepare
-
-from .machine import Running, differences
+from components.hosts.settings.system import Firewall, System
+from components.hosts.steps.render import CONTROL_PLANE_PORTS, prepare
+from tests.hosts.machine import Running, differences
 
 STAND_INS = Path(__file__).parent / "stand_ins"
 SELINUX = "/etc/selinux/config"
@@ -27,7 +26,7 @@ def stand_in(host: Running, *names: str) -> None:
 
 
 def script(**system: object) -> str:
-    return prepare(system=config.System.model_validate(system))
+    return prepare(system=System.model_validate(system))
 
 
 def ports(host: Running, path: str) -> list[str]:
@@ -51,13 +50,13 @@ def test_firewalld_gets_the_ports_of_its_role_and_loses_them(host: Running) -> N
     host.write("/run/firewalld-ports", "22/tcp\n10250/tcp\n")
     host.run("systemctl enable --now firewalld")
     wanted = prepare(
-        system=config.System(firewall=config.Firewall.RULES, firewall_ports=("8472/udp",)),
+        system=System(firewall=Firewall.RULES, firewall_ports=("8472/udp",)),
         control_plane=True,
     )
     assert host.apply(wanted).status == 0
     for path in ("/etc/firewalld/ports", "/run/firewalld-ports"):
         assert sorted(ports(host, path)) == sorted([*CONTROL_PLANE_PORTS, "8472/udp", "22/tcp"])
-    fewer = prepare(system=config.System(firewall=config.Firewall.RULES), control_plane=True)
+    fewer = prepare(system=System(firewall=Firewall.RULES), control_plane=True)
     assert "- firewalld: 8472/udp closed" in host.apply(fewer).output
     assert "8472/udp" not in ports(host, "/etc/firewalld/ports")
     assert host.apply(fewer).output == "changed=0\n"

@@ -9,13 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import config
-from components.scripts import container_engine, render
-from config.runtime import Runtime
-from facts import preflight
-from simulator.hosts import namespaced, plain, rootfs
-
-from .machine import Running
+from components.hosts import preflight
+from components.hosts.settings.runtime import Runtime
+from components.hosts.settings.system import System
+from components.hosts.steps import container_engine, render
+from lab.simulator.hosts import namespaced, plain, rootfs
+from tests.hosts.machine import Running
 
 TEXT = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=60)
 HOSTILE = [
@@ -73,14 +72,14 @@ def test_no_name_reaches_a_file_that_can_not_carry_it(value: str) -> None:
     with pytest.raises(ValueError, match="wanted"):
         render.prepare(blacklist=[value])
     with pytest.raises(ValueError, match="wanted"):
-        config.System(modules=(value,))
+        System(modules=(value,))
     with pytest.raises(ValueError, match="wanted"):
-        config.System(sysctl={value: "1"})
+        System(sysctl={value: "1"})
     with pytest.raises(ValueError, match="wanted"):
-        config.System(firewall_ports=(value,))
+        System(firewall_ports=(value,))
     if not value.isprintable() or value != value.strip() or not value:
         with pytest.raises(ValueError, match="wanted"):
-            config.System(sysctl={"net.core.somaxconn": value})
+            System(sysctl={"net.core.somaxconn": value})
 
 
 def test_a_nul_is_refused() -> None:

@@ -10,14 +10,13 @@ from typing import Any
 import pytest
 
 import toolchain
-from components.scripts.container_engine import TOOLKIT_PACKAGES, runtime
-from config.repository import Repository
-from config.runtime import Runtime, Toolkit, ToolkitSource
-from simulator.hosts import rootfs
-from simulator.hosts.packages import Format, Package, Signature, build, served
-
-from . import conftest
-from .machine import Running, differences
+from components.hosts.settings.repository import Repository
+from components.hosts.settings.runtime import Runtime, Toolkit, ToolkitSource
+from components.hosts.steps.container_engine import TOOLKIT_PACKAGES, runtime
+from lab.simulator.hosts import rootfs
+from lab.simulator.hosts.packages import Format, Package, Signature, build, served
+from tests.hosts import conftest
+from tests.hosts.machine import Running, differences
 
 FORMATS: dict[str, Format] = {"debian": "apt", "rocky": "dnf"}
 VERSION = "1.20.0"

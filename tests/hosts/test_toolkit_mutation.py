@@ -8,15 +8,20 @@ from collections.abc import Callable
 
 import pytest
 
-from components.scripts.container_engine import runtime
-from components.scripts.render import part
-from config.repository import Repository
-from config.runtime import DefaultRuntime, Engine, Runtime, Toolkit, ToolkitSource
-
-from .machine import Running
-from .test_docker_mutation import emptied_of
-from .test_engines import install
-from .test_toolkit import KEPT, SOURCES, bare, serving
+from components.hosts.settings.repository import Repository
+from components.hosts.settings.runtime import (
+    DefaultRuntime,
+    Engine,
+    Runtime,
+    Toolkit,
+    ToolkitSource,
+)
+from components.hosts.steps.container_engine import runtime
+from components.hosts.steps.render import part
+from tests.hosts.machine import Running
+from tests.hosts.test_docker_mutation import emptied_of
+from tests.hosts.test_engines import install
+from tests.hosts.test_toolkit import KEPT, SOURCES, bare, serving
 
 pytestmark = pytest.mark.full
 

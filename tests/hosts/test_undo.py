@@ -8,14 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.host_stack import HostStack
 from commands.left import left, name_of, of_host, without
-from simulator import hosts as simulated
-from simulator.hosts import processes
-from simulator.hosts.model import hosts_dir
-
-from .conftest import start
-from .machine import Running, differences
+from lab.benchmarks.host_stack import HostStack
+from lab.simulator import hosts as simulated
+from lab.simulator.hosts import processes
+from lab.simulator.hosts.model import hosts_dir
+from tests.hosts.conftest import start
+from tests.hosts.machine import Running, differences
 
 
 def resources(stack: HostStack) -> list[dict[str, object]]:

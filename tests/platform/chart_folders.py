@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 import yaml
 
-import config
+from components.platforms.gpu_operator.settings import GpuOperator
 
 ROOT = Path(__file__).resolve().parents[2]
-STAND_INS = ROOT / "simulator" / "charts"
+STAND_INS = ROOT / "lab" / "simulator" / "charts"
 CHARTS = ("gpu-operator", "nvidia-device-plugin")
 
 _REAL = os.environ.get("GPU_CHARTS", "")
@@ -33,7 +33,7 @@ FOLDERS = [
 def version(chart: Path) -> str:
     """The chart's version; a chart out of a source tree, which has none yet, is the newest."""
     found = str(yaml.safe_load((chart / "Chart.yaml").read_text())["version"])
-    return config.GpuOperator().version if found.endswith("-devel") else found
+    return GpuOperator().version if found.endswith("-devel") else found
 
 
 def texts(chart: Path) -> list[str]:

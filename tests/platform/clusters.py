@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from typing import Any
 
-import config
-from components.charts import device_plugin, gpu_operator
+from components.platforms.device_plugin import values as device_plugin
+from components.platforms.gpu_operator import values as gpu_operator
+from components.platforms.settings import Platform
+from components.settings.cluster import Cluster
+from components.settings.loader import load
 
 Json = dict[str, Any]
 MIRROR = "registry.example.com/gpu"
 
 
-def cluster(platform: str, **sections: Any) -> config.Cluster:
-    return config.load(
+def cluster(platform: str, **sections: Any) -> Cluster:
+    return load(
         {
             "version": "v1",
             "kubernetes": {"context": "c"},
@@ -23,11 +26,11 @@ def cluster(platform: str, **sections: Any) -> config.Cluster:
     )
 
 
-def plugin(**sections: Any) -> config.Cluster:
+def plugin(**sections: Any) -> Cluster:
     return cluster("device-plugin", **sections)
 
 
-def operator(**sections: Any) -> config.Cluster:
+def operator(**sections: Any) -> Cluster:
     return cluster("gpu-operator", **sections)
 
 
@@ -38,7 +41,7 @@ def pool(**changes: Any) -> list[Json]:
 OWN_DRIVER = {"source": "operator"}
 PRIVATE = {"mirror": MIRROR, "pullSecret": "registry-credentials"}
 SLICED = {"sharing": {"timeSlicing": {"resources": [{"name": "nvidia.com/gpu", "replicas": 4}]}}}
-CLUSTERS: dict[str, config.Cluster] = {
+CLUSTERS: dict[str, Cluster] = {
     "plugin": plugin(),
     "plugin-configs": plugin(
         pools=pool(labels={"nvidia.com/device-plugin.config": "sliced"}),
@@ -111,9 +114,9 @@ CLUSTERS: dict[str, config.Cluster] = {
 }
 
 
-def chart_of(declared: config.Cluster) -> tuple[str, str, str, Json]:
+def chart_of(declared: Cluster) -> tuple[str, str, str, Json]:
     """The chart's name, version, namespace and our values."""
-    if declared.platform is config.Platform.GPU_OPERATOR:
+    if declared.platform is Platform.GPU_OPERATOR:
         section = declared.gpu_operator
         values = gpu_operator.values(declared, section)
         return "gpu-operator", section.version, section.namespace, values

@@ -8,8 +8,7 @@ from collections.abc import Generator, Iterator
 import pytest
 
 from tests.e2e.project import Project, started
-
-from . import ways
+from tests.platform import ways
 
 #: Marks of tests that the last line counts, each by its result.
 COUNTED = ("platform", "bad_setting")

@@ -8,16 +8,15 @@ from typing import Any
 
 import pytest
 
-import config
+from components.charts import value_table
 from components.charts.images import NFD, needed
-from components.excluded_gpus import daemon_sets
-from config import value_table
-from config.value_check import check
-
-from . import chart_folders
-from .chart_folders import FOLDERS, REAL, STAND_INS
-from .clusters import CLUSTERS, MIRROR, OWN_DRIVER, chart_of, operator, plugin
-from .helm import Helm, Refused
+from components.charts.value_check import check
+from components.platforms.device_plugin.excluded_gpus import daemon_sets
+from components.settings.cluster import Cluster
+from tests.platform import chart_folders
+from tests.platform.chart_folders import FOLDERS, REAL, STAND_INS
+from tests.platform.clusters import CLUSTERS, MIRROR, OWN_DRIVER, chart_of, operator, plugin
+from tests.platform.helm import Helm, Refused
 
 Json = dict[str, Any]
 needs_real = pytest.mark.skipif(REAL is None, reason="GPU_CHARTS names no folder of charts")
@@ -30,7 +29,7 @@ def helm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Helm]:
     started.close()
 
 
-def rendered(helm: Helm, folder: Path, declared: config.Cluster) -> dict[tuple[str, str], Json]:
+def rendered(helm: Helm, folder: Path, declared: Cluster) -> dict[tuple[str, str], Json]:
     chart, wanted, namespace, values = chart_of(declared)
     if value_table.series_of(wanted) != value_table.series_of(
         chart_folders.version(folder / chart)

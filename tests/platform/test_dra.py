@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-import config
-from components.charts import dra_driver as chart
+from components.platforms.dra import values as chart
+from components.settings.cluster import Cluster
+from components.settings.loader import load
 from tests.e2e.project import Project
-
-from . import ways
-from .chart_folders import REAL, STAND_INS, values
-from .helm import Helm, Refused
-from .test_platforms import served
+from tests.platform import ways
+from tests.platform.chart_folders import REAL, STAND_INS, values
+from tests.platform.helm import Helm, Refused
+from tests.platform.test_platforms import served
 
 Json = dict[str, Any]
 
@@ -29,8 +29,8 @@ def helm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Helm]:
     started.close()
 
 
-def cluster(**changes: Any) -> config.Cluster:
-    return config.load(ways.declared("x", "dra", **changes))
+def cluster(**changes: Any) -> Cluster:
+    return load(ways.declared("x", "dra", **changes))
 
 
 def paths(tree: Any, prefix: str = "") -> set[str]:

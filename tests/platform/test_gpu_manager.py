@@ -14,15 +14,15 @@ from typing import Any
 import pytest
 import yaml
 
-import config
 import toolchain
-from components.charts import gpu_manager as chart
-from config.cards import CORE, MEMORY
+from components.nodes.settings.cards import CORE, MEMORY
+from components.platforms.gpu_manager import values as chart
+from components.settings.cluster import Cluster
+from components.settings.loader import load
 from tests.e2e.project import Project
-
-from . import ways
-from .chart_folders import ROOT
-from .helm import Helm
+from tests.platform import ways
+from tests.platform.chart_folders import ROOT
+from tests.platform.helm import Helm
 
 Json = dict[str, Any]
 
@@ -41,8 +41,8 @@ def objects(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Json]:
     return {f"{each['kind']}/{each['metadata']['name']}": each for each in found}
 
 
-def cluster(**changes: Any) -> config.Cluster:
-    return config.load(ways.declared("x", "gpu-manager", **changes))
+def cluster(**changes: Any) -> Cluster:
+    return load(ways.declared("x", "gpu-manager", **changes))
 
 
 def container(item: Json) -> Json:

@@ -9,16 +9,16 @@ from typing import Any
 import pytest
 import yaml
 
-import config
 from components.charts import images
-from config.registry import Registry
-from config.value_table import table
+from components.charts.registry import Registry
+from components.charts.value_table import table
+from components.settings.cluster import Cluster
+from components.settings.loader import load
+from tests.platform.chart_folders import ROOT
 
-from .chart_folders import ROOT
 
-
-def cluster(platform: str, **sections: Any) -> config.Cluster:
-    return config.load(
+def cluster(platform: str, **sections: Any) -> Cluster:
+    return load(
         {
             "version": "v1",
             "kubernetes": {"context": "c"},

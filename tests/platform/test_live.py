@@ -17,8 +17,7 @@ import pytest
 
 from tests.e2e import snapshot
 from tests.e2e.project import Project, started
-
-from .chart_folders import FOLDERS, STAND_INS
+from tests.platform.chart_folders import FOLDERS, STAND_INS
 
 pytestmark = pytest.mark.full
 

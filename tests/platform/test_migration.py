@@ -9,13 +9,12 @@ from typing import Any
 
 import pytest
 
-from facts.api import Client
-from operations.leftovers import SERVERS
+from components.api import Client
+from components.platforms.clear import SERVERS
 from tests.e2e import snapshot
 from tests.e2e.project import Project
-
-from . import ways
-from .test_platforms import ALL, figures, served
+from tests.platform import ways
+from tests.platform.test_platforms import ALL, figures, served
 
 PAIRS = [
     pytest.param(old, new, marks=pytest.mark.full, id=f"{old}-to-{new}")

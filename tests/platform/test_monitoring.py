@@ -10,23 +10,23 @@ from typing import Any
 import pytest
 import yaml
 
-import config
 import toolchain
-from components.charts import gpu_manager
-from components.charts.monitoring import COUNTERS, alert_groups, counters, dashboard
-from components.monitoring import MonitoringArgs, objects
+from components.monitoring.component import MonitoringArgs, objects
+from components.monitoring.values import COUNTERS, alert_groups, counters, dashboard
+from components.platforms.gpu_manager import values as gpu_manager
+from components.settings.cluster import Cluster
+from components.settings.loader import load
 from tests.e2e import snapshot
 from tests.e2e.project import Project
-
-from . import ways
-from .definitions import defined, definition
-from .test_platforms import ALL, figures
+from tests.platform import ways
+from tests.platform.definitions import defined, definition
+from tests.platform.test_platforms import ALL, figures
 
 Json = dict[str, Any]
 
 
-def cluster(way: str = "device-plugin", **settings: Any) -> config.Cluster:
-    return config.load(ways.declared("x", way, monitoring=settings))
+def cluster(way: str = "device-plugin", **settings: Any) -> Cluster:
+    return load(ways.declared("x", way, monitoring=settings))
 
 
 def made(way: str, *groups: str, **settings: Any) -> dict[str, Json]:

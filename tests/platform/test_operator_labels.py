@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-import config
-from components.charts.gpu_operator import NODE_ANNOTATIONS, NODE_LABELS
-from components.pools import scheduling_document
-from operations import operator_labels, scheduling
+from components.nodes import schedule as scheduling
+from components.nodes.pools import scheduling_document
+from components.platforms.gpu_operator import labels as operator_labels
+from components.platforms.gpu_operator.values import NODE_ANNOTATIONS, NODE_LABELS
+from components.settings.loader import load
 from tests.e2e.project import Project
-
-from . import ways
-from .test_scheduling import look
+from tests.platform import ways
+from tests.platform.test_scheduling import look
 
 Json = dict[str, Any]
 
@@ -45,7 +45,7 @@ def test_left_labels_go_and_those_of_others_and_ours_stay(
     for name in ("gpu-1", "gpu-2"):
         project.request("PATCH", f"nodes/{name}", body=left, **merge)
     # The device plugin's stack has come meanwhile, and wants one of the same labels.
-    declared = config.load(ways.declared(project.stack, "device-plugin"))
+    declared = load(ways.declared(project.stack, "device-plugin"))
     pools = [scheduling_document(declared, pool, "test") for pool in declared.pools]
     project.ask(lambda _: scheduling.apply(pools[0]))
 

@@ -9,16 +9,15 @@ from typing import Any
 
 import pytest
 
-import config
-from components.presence import presence_document
-from facts.api import Client, ClusterError
-from facts.presence import Kinds, lacking
-from facts.records import Expected, newest
-from operations import presence
+from components.api import Client, ClusterError
+from components.platforms import restore as presence
+from components.platforms.helm_record import Expected, newest
+from components.platforms.objects import Kinds, lacking
+from components.platforms.presence import presence_document
+from components.settings.loader import load
 from tests.e2e import snapshot
 from tests.e2e.project import Project
-
-from . import ways
+from tests.platform import ways
 
 Json = dict[str, Any]
 
@@ -71,7 +70,7 @@ def _withhold_each(project: Project, declared: Json) -> None:
 
     Definitions are left: with one of them all objects of its kind go.
     """
-    document = presence_document(config.load(declared))
+    document = presence_document(load(declared))
 
     async def withhold(client: Client) -> tuple[int, list[str]]:
         release = document["release"]

@@ -5,13 +5,12 @@ from __future__ import annotations
 import copy
 from typing import Any
 
-import config
-from facts.finding import Severity
-from facts.host_facts import HostFacts
-from facts.managers import daemon_set
-from facts.platform import endpoints, judge
-
-from . import ways
+from components.hosts.facts import HostFacts
+from components.inspection.finding import Severity
+from components.nodes.managers import daemon_set
+from components.platforms.judge import endpoints, judge
+from components.settings.loader import load
+from tests.platform import ways
 
 Json = dict[str, Any]
 
@@ -29,7 +28,7 @@ SEEN: Json = {
 
 def found(way: str, host: HostFacts | None = None, **changes: Any) -> list[str]:
     """What stops a run, as text; warnings begin with `warning`."""
-    cluster = config.load(ways.declared("x", way))
+    cluster = load(ways.declared("x", way))
     seen = {**copy.deepcopy(SEEN), **changes}
     hosts = {"gpu-1": host} if host else {}
     return [
@@ -116,7 +115,7 @@ def test_guests_need_their_licence_server_and_registry() -> None:
             "imageRepository": "registry.example/nvidia",
         },
     )
-    cluster = config.load(declared)
+    cluster = load(declared)
     assert endpoints(cluster) == ["licences.example:443", "registry.example:443"]
     silent = dict.fromkeys(endpoints(cluster), "no answer within 3 s")
     texts = [str(each) for each in judge(cluster, {**SEEN, "endpoints": silent}, {}, {})]

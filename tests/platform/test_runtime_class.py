@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from facts.api import ClusterError, Refused
-from operations import leftovers, runtime_class
+from components.api import ClusterError, Refused
+from components.platforms import clear as leftovers
+from components.platforms import runtime_class
 from tests.e2e.project import Project
-
-from .definitions import defined, definition
+from tests.platform.definitions import defined, definition
 
 Json = dict[str, Any]
 

@@ -11,10 +11,9 @@ import pytest
 
 from tests.e2e import project as projects
 from tests.e2e.project import Project
-
-from . import ways
-from .conftest import TOLD
-from .test_platforms import figures
+from tests.platform import ways
+from tests.platform.conftest import TOLD
+from tests.platform.test_platforms import figures
 
 Json = dict[str, Any]
 

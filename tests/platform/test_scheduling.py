@@ -7,31 +7,32 @@ from typing import Any
 
 import pytest
 
-import config
-from components.pools import scheduling_document
-from components.scheduling_classes import features, node_feature_rule, scheduling_objects
-from operations import operator_labels, scheduling
-from simulator.controller import features as simulated
+from components.nodes import schedule as scheduling
+from components.nodes.pools import scheduling_document
+from components.nodes.scheduling_classes import features, node_feature_rule, scheduling_objects
+from components.platforms.gpu_operator import labels as operator_labels
+from components.settings.cluster import Cluster
+from components.settings.loader import load
+from lab.simulator.controller import features as simulated
 from tests.e2e.project import Project
-
-from . import ways
-from .definitions import defined, definition
-from .test_platforms import figures
+from tests.platform import ways
+from tests.platform.definitions import defined, definition
+from tests.platform.test_platforms import figures
 
 Json = dict[str, Any]
 
 NFD = "feature.node.kubernetes.io/"
 
 
-def cluster(stack: str, pools: list[Json], **changes: Any) -> config.Cluster:
-    return config.load(ways.declared(stack, "device-plugin", pools=pools, **changes))
+def cluster(stack: str, pools: list[Json], **changes: Any) -> Cluster:
+    return load(ways.declared(stack, "device-plugin", pools=pools, **changes))
 
 
 def pool(name: str, *nodes: str, **more: Any) -> Json:
     return {"name": name, "nodes": list(nodes), "gpusPerNode": 8, **more}
 
 
-def run(project: Project, declared: config.Cluster, action: str) -> list[Json]:
+def run(project: Project, declared: Cluster, action: str) -> list[Json]:
     work = {"apply": scheduling.apply, "release": scheduling.release}[action]
     documents = [scheduling_document(declared, each, "test") for each in declared.pools]
     return [project.ask(lambda _, document=each: work(document)) for each in documents]
@@ -122,7 +123,7 @@ def test_classes_and_limits_are_accepted_by_the_api_server(project: Project) -> 
             "priorityClasses": [{"name": "gpu-training", "value": 1000, "preempts": False}],
             "limits": [{"namespace": "default", "maxCards": cards}],
         }
-        declared = config.load(ways.declared(project.stack, way, scheduling=section))
+        declared = load(ways.declared(project.stack, way, scheduling=section))
         made = scheduling_objects(declared, "test")
         assert set(made) == {"priority-gpu-training", "limit-default"}
         dry = {"params": {"dryRun": "All"}}

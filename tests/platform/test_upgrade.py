@@ -9,14 +9,13 @@ from typing import Any
 import pytest
 import yaml
 
-from facts.api import Client
-from facts.records import decode_release
+from components.api import Client
+from components.platforms.helm_record import decode_release
 from tests.e2e import snapshot
 from tests.e2e.project import Project
-
-from . import ways
-from .chart_folders import STAND_INS
-from .test_platforms import ALL, figures
+from tests.platform import ways
+from tests.platform.chart_folders import STAND_INS
+from tests.platform.test_platforms import ALL, figures
 
 Json = dict[str, Any]
 

@@ -9,14 +9,16 @@ from typing import Any
 import pytest
 import yaml
 
-import config
-from config import keys, value_table
-from config.extra_values import merged
+from components.charts import value_table
+from components.charts.extra_values import merged
+from components.charts.value_check import check
+from components.charts.value_types import TYPES, type_of
+from components.settings import keys
+from components.settings.loader import load
+from components.settings.stack_file import load_stack_file
 from config.model import Model
-from config.value_check import check
-from config.value_types import TYPES, type_of
-
-from .chart_folders import CHARTS, FOLDERS, texts, values, version
+from config.problem import ConfigError
+from tests.platform.chart_folders import CHARTS, FOLDERS, texts, values, version
 
 BAD = sorted((Path(__file__).parent / "fixtures" / "bad_settings").glob("*.yaml"))
 SERIES = [(chart, each) for chart, known in value_table.SERIES.items() for each in known]
@@ -29,8 +31,8 @@ def test_there_are_at_least_50_bad_settings() -> None:
 @pytest.mark.bad_setting
 @pytest.mark.parametrize("path", BAD, ids=lambda path: path.stem)
 def test_a_bad_setting_is_refused_with_its_exact_message(path: Path) -> None:
-    with pytest.raises(config.ConfigError) as raised:
-        config.load_stack_file(path)
+    with pytest.raises(ConfigError) as raised:
+        load_stack_file(path)
     assert f"{raised.value}\n" == path.with_suffix(".txt").read_text(encoding="utf-8")
 
 
@@ -170,7 +172,7 @@ def test_extra_values_are_frozen_hashable_and_written_as_given() -> None:
         " [n], gpusPerNode: 1}], gpuOperator: {extraValues: {gfd: {enabled: false},"
         " extraObjects: [{kind: ConfigMap}]}}}"
     )
-    cluster = config.load(yaml.safe_load(text))
+    cluster = load(yaml.safe_load(text))
     extra = cluster.gpu_operator.extra_values
     assert isinstance(hash(cluster), int)
     with pytest.raises(TypeError):

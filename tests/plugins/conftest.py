@@ -12,8 +12,8 @@ from pathlib import Path
 import asyncssh
 import pytest
 
-from simulator.hosts import namespaced, rootfs
-from simulator.hosts.model import cluster_dir
+from lab.simulator.hosts import namespaced, rootfs
+from lab.simulator.hosts.model import cluster_dir
 from tests.plugins.rig import LIMIT, PLUGINS, ROOT, Host, Plugin, Project, free_port, until
 
 

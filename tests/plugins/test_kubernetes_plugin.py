@@ -10,9 +10,8 @@ import pytest
 import yaml
 
 import toolchain
-from benchmarks.api_server import ApiServer, running
-
-from .rig import Project
+from lab.benchmarks.api_server import ApiServer, running
+from tests.plugins.rig import Project
 
 #: Manifests of many groups, and the type that each is registered as.
 KINDS = {

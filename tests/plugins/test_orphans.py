@@ -13,9 +13,8 @@ import pytest
 import toolchain
 from commands.orphans import end_orphans
 from policies import charts
+from tests.plugins.rig import LIMIT, free_port
 from toolchain.plugin import NO_ENGINE
-
-from .rig import LIMIT, free_port
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from benchmarks.api_server import running
+from lab.benchmarks.api_server import running
 from policies.rules import Context, evaluate
 from tests.rules import results
 from tests.rules.generate import GPU, KINDS, manifests, resources, wrapped

@@ -14,9 +14,10 @@ from typing import Any
 import pytest
 import yaml
 
-from components.charts import device_plugin, gpu_operator
-from components.validation import job_spec
-from config import load_stack_file
+from components.platforms.device_plugin import values as device_plugin
+from components.platforms.gpu_operator import values as gpu_operator
+from components.settings.stack_file import load_stack_file
+from components.validation.component import job_spec
 from policies.rules import Context, Pool, Severity, Taint, evaluate, evaluate_stack
 from policies.rules.context import INFRASTRUCTURE_NAMESPACES
 from policies.stack import context_of

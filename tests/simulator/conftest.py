@@ -9,11 +9,10 @@ from pathlib import Path
 
 import pytest
 
-import simulator
 import toolchain
-from simulator.control_plane import TOOLS
-
-from .running import CLUSTER, Running, declared
+from lab import simulator
+from lab.simulator.control_plane import TOOLS
+from tests.simulator.running import CLUSTER, Running, declared
 
 USER_FILE = "apiVersion: v1\nkind: Config\nclusters: []\n"
 

@@ -7,9 +7,9 @@ import time
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-import config
-from simulator import Embedded, api, marks, set_fault
-from simulator.control_plane import ControlPlane
+from components.settings.loader import load
+from lab.simulator import Embedded, api, marks, set_fault
+from lab.simulator.control_plane import ControlPlane
 
 Json = dict[str, Any]
 T = TypeVar("T")
@@ -21,7 +21,7 @@ NAMESPACE = "gpu-validation"
 
 def declared(*pools: Json, hosts: tuple[Json, ...] = (), platform: str = "device-plugin") -> Any:
     """A configuration; without pools, one of three nodes of eight GPUs."""
-    return config.load(
+    return load(
         {
             "version": "v1",
             "kubernetes": {"context": f"gpu-cluster-{CLUSTER}"},

@@ -10,9 +10,8 @@ from typing import Any
 import pytest
 import yaml
 
-from facts.api import ClusterError, Refused, connect
-
-from .running import Json, Running
+from components.api import ClusterError, Refused, connect
+from tests.simulator.running import Json, Running
 
 
 @pytest.fixture

@@ -7,11 +7,10 @@ from pathlib import Path
 
 import pytest
 
-import simulator
-from simulator import faults, hosts, logs, marks, set_fault
-from simulator.controller.preparation import DROP_IN
-
-from .running import CLUSTER, Running, declared, until
+from lab import simulator
+from lab.simulator import faults, hosts, logs, marks, set_fault
+from lab.simulator.controller.preparation import DROP_IN
+from tests.simulator.running import CLUSTER, Running, declared, until
 
 #: As ``nvidia-ctk runtime configure`` writes it for containerd 2.
 PREPARED = """version = 3

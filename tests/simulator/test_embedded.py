@@ -9,12 +9,11 @@ from pathlib import Path
 import pytest
 import yaml
 
-import simulator
-from simulator import SimulatorError, marks, processes
-from simulator.control_plane import ControlPlane
-
-from .conftest import USER_FILE
-from .running import CLUSTER, Running, declared, until
+from lab import simulator
+from lab.simulator import SimulatorError, marks, processes
+from lab.simulator.control_plane import ControlPlane
+from tests.simulator.conftest import USER_FILE
+from tests.simulator.running import CLUSTER, Running, declared, until
 
 OTHER = "other"
 

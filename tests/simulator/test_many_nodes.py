@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import simulator
-from simulator import marks, set_fault
-
-from .running import CLUSTER, Running, declared, until
+from lab import simulator
+from lab.simulator import marks, set_fault
+from tests.simulator.running import CLUSTER, Running, declared, until
 
 COUNT = 200
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from simulator.controller import operands
-from simulator.controller.offered import Plugin, chosen, offered, owned, read_plugin
+from lab.simulator.controller import operands
+from lab.simulator.controller.offered import Plugin, chosen, offered, owned, read_plugin
 
 SLICED = {"sharing": {"timeSlicing": {"resources": [{"name": "gpu", "replicas": 4}]}}}
 MIG = {"1g.5gb": 2, "2g.10gb+me": 1}

@@ -11,13 +11,12 @@ from typing import Any
 import pytest
 import yaml
 
-import simulator
-from simulator import marks
-from simulator.api import Api, ApiError
-from simulator.controller import operands
-from simulator.controller.operator import Operator
-
-from .running import CLUSTER, Running, declared, until
+from lab import simulator
+from lab.simulator import marks
+from lab.simulator.api import Api, ApiError
+from lab.simulator.controller import operands
+from lab.simulator.controller.operator import Operator
+from tests.simulator.running import CLUSTER, Running, declared, until
 
 CRD = Path(simulator.__file__).parent / "charts/gpu-operator/crds/nvidia.com_clusterpolicies.yaml"
 CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
@@ -123,7 +122,7 @@ def test_a_started_again_controller_leaves_operands_alone(operator: Running) -> 
     until(lambda: state(operator), lambda found: found == "ready")
     uids = {item["metadata"]["uid"] for item in operator.items(DAEMON_SETS)}
     pid = simulator.status(CLUSTER).running["controller"]
-    simulator.processes.stop(pid, "simulator.controller")
+    simulator.processes.stop(pid, "lab.simulator.controller")
     assert simulator.up(CLUSTER, declared()).started
     operator.wait_gpus("gpu-1", "8", "8")
     assert {item["metadata"]["uid"] for item in operator.items(DAEMON_SETS)} == uids

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simulator import faults, logs, marks, nodes
-from simulator.controller.preparation import names_nvidia_runtime
+from lab.simulator import faults, logs, marks, nodes
+from lab.simulator.controller.preparation import names_nvidia_runtime
 
 words = st.sampled_from(
     [

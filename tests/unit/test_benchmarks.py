@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import growth, measure, overhead, peer
-from benchmarks.measure import BenchmarkError, Sample
+from lab.benchmarks import growth, measure, overhead, peer
+from lab.benchmarks.measure import BenchmarkError, Sample
 
 STACK = "urn:pulumi:dev::gpu-cluster::pulumi:pulumi:Stack::gpu-cluster-dev"
 PROVIDER = "urn:pulumi:dev::gpu-cluster::pulumi:providers:kubernetes::kubernetes"
@@ -93,7 +93,7 @@ def test_imports_count_wherever_the_program_has_them() -> None:
 
 def test_imports_of_our_own_program_run() -> None:
     code = overhead.imports((overhead.ROOT / "__main__.py").read_text())
-    assert "import config" in code
+    assert "from components.settings" in code
     done = subprocess.run(
         [sys.executable, "-c", code], cwd=overhead.ROOT, capture_output=True, text=True, check=False
     )

@@ -9,26 +9,24 @@ from typing import Any
 import pulumi
 import pytest
 
-import config
-from components import (
-    container_runtime,
-    device_plugin,
-    gpu_operator,
-    host_preparation,
-    host_reboot,
-    node_scheduling,
-    validation,
-)
-from components.gpu_cluster import GpuCluster, GpuClusterArgs
+from components.cluster import GpuCluster, GpuClusterArgs
+from components.hosts import container_runtime
+from components.hosts import preparation as host_preparation
+from components.hosts import reboot as host_reboot
+from components.nodes import component as node_scheduling
 from components.operation import repair, repair_line
-
-from .mocks import Recorded, Recorder, declare
+from components.platforms.device_plugin import component as device_plugin
+from components.platforms.gpu_operator import component as gpu_operator
+from components.settings.cluster import Cluster
+from components.settings.loader import load
+from components.validation import component as validation
+from tests.unit.mocks import Recorded, Recorder, declare
 
 CANARY = "canary-5f1d-private-key"
 HOST_KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIKvDyV1cmEiXz9dP0UXFkyBKtNBYLVgEdSOvVr4fsW1F"
 
 
-def cluster(**changes: Any) -> config.Cluster:
+def cluster(**changes: Any) -> Cluster:
     document: dict[str, Any] = {
         "version": "v1",
         "kubernetes": {"context": "test"},
@@ -39,15 +37,15 @@ def cluster(**changes: Any) -> config.Cluster:
         ],
         "platform": "device-plugin",
     }
-    return config.load({**document, **changes})
+    return load({**document, **changes})
 
 
 @pytest.fixture(autouse=True)
 def no_hooks(monkeypatch: pytest.MonkeyPatch) -> None:
     """The mocked monitor can't call back; what the hooks do is tested with the real engine."""
-    for module in ("release", "validation"):
+    for module in ("platforms.release", "validation.component"):
         monkeypatch.setattr(f"components.{module}.clearing", lambda *_: None)
-    monkeypatch.setattr("components.device_plugin.giving_way", lambda *_: None)
+    monkeypatch.setattr("components.platforms.device_plugin.component.giving_way", lambda *_: None)
 
 
 @pytest.fixture(params=[False, True], ids=["up", "preview"])
@@ -55,9 +53,7 @@ def preview(request: pytest.FixtureRequest) -> bool:
     return bool(request.param)
 
 
-def build(
-    preview: bool, declared: config.Cluster | None = None, **drift: dict[str, str]
-) -> Recorder:
+def build(preview: bool, declared: Cluster | None = None, **drift: dict[str, str]) -> Recorder:
     def program() -> None:
         GpuCluster(
             "gpu-cluster",
@@ -160,7 +156,7 @@ def test_runc_as_default_makes_gpu_pods_name_the_runtime_class(preview: bool) ->
     (made,) = [
         each
         for each in recorder.of("command:local:Command")
-        if each.inputs["create"] == "sh operations/run.sh runtime_class own"
+        if each.inputs["create"] == "sh components/run.sh runtime_class own"
     ]
     assert json.loads(made.inputs["stdin"])["name"] == "nvidia"
 
@@ -197,7 +193,7 @@ def test_a_job_stands_for_drivers_runtime_and_platform_but_not_for_labels() -> N
     assert validation.fingerprint(upgraded, pool) != same
 
 
-def secrets(declared: config.Cluster, preview: bool, **given: str) -> list[Recorded]:
+def secrets(declared: Cluster, preview: bool, **given: str) -> list[Recorded]:
     """The Secrets of a cluster whose stack has these secrets."""
 
     def program() -> None:

@@ -10,11 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic_core import PydanticCustomError
 
-import config
+from components.nodes.settings.node_range import NODE_LIMIT, compress, expand
+from components.nodes.settings.taint import Taint
+from components.settings.loader import load
 from config.address import canonical, check_address
 from config.host_key import check_host_key
 from config.names import label_value, own_key, qualified_key
-from config.node_range import NODE_LIMIT, compress, expand
 from tests.unit.fixtures.documents import KEYS, RSA, document, refused
 
 LABEL = st.from_regex(r"[a-z][a-z0-9]{0,5}", fullmatch=True)
@@ -236,9 +237,9 @@ def test_what_is_no_strong_key_of_its_type_is_refused(key: str) -> None:
     ],
 )
 def test_a_taint_is_read_from_its_text(text: str, parts: tuple[str, str, str]) -> None:
-    taint = config.Taint.model_validate(text)
+    taint = Taint.model_validate(text)
     assert (taint.key, taint.value, taint.effect) == parts
-    assert config.Taint.model_validate(str(taint)) == taint
+    assert Taint.model_validate(str(taint)) == taint
 
 
 def test_the_node_controllers_taints_are_refused() -> None:
@@ -279,14 +280,14 @@ def test_parts_that_contradict_each_other_are_refused(
 
 
 def test_one_address_with_two_ports_is_two_hosts() -> None:
-    assert len(config.load(document(hosts=_hosts(address="192.0.2.1", port=2222))).hosts) == 2
+    assert len(load(document(hosts=_hosts(address="192.0.2.1", port=2222))).hosts) == 2
 
 
 def test_a_host_may_stand_for_a_node_that_a_selector_finds() -> None:
     pools = [
         {"name": "l4", "selector": {"example.com/gpu": "l4"}, "count": 2, "gpusPerNode": 4},
     ]
-    assert len(config.load(document(pools=pools)).hosts) == 2
+    assert len(load(document(pools=pools)).hosts) == 2
 
 
 def test_two_pools_with_the_same_selector_are_refused() -> None:

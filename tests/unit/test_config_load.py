@@ -16,10 +16,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import config
-from config.keys import fields
+from components.nodes.settings.pool import Pool
+from components.platforms.gpu_operator.settings import GpuOperator
+from components.platforms.settings import Platform
+from components.settings.cluster import Cluster
+from components.settings.keys import fields
+from components.settings.loader import load
 from config.model import Model
 from config.nearness import similarity
+from config.problem import ConfigError, Problem
 from tests.unit.fixtures.documents import KEYS, RSA, document, refused
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -60,7 +65,7 @@ def at(value: Any, path: tuple[str | int, ...]) -> Any:
 
 
 def model_of(path: tuple[str | int, ...]) -> type[Model]:
-    from config.keys import model_at
+    from components.settings.keys import model_at
 
     model = model_at(path)
     assert model is not None
@@ -71,7 +76,7 @@ PLACES = sorted(mappings(FULL), key=str)
 
 
 def test_defaults_are_those_of_the_contract() -> None:
-    cluster = config.load(document())
+    cluster = load(document())
     pool, host = cluster.pools[0], cluster.hosts[0]
     assert dict(pool.labels) == {"nvidia.com/gpu": "true"}
     assert [str(taint) for taint in pool.taints] == ["nvidia.com/gpu=present:NoSchedule"]
@@ -92,20 +97,20 @@ def test_defaults_are_those_of_the_contract() -> None:
         600,
     )
     assert cluster.kubernetes.identifier == "gpu-cluster-test"
-    assert (cluster.platform, cluster.charts.directory) == (config.Platform.DEVICE_PLUGIN, None)
+    assert (cluster.platform, cluster.charts.directory) == (Platform.DEVICE_PLUGIN, None)
     assert (pool.size, pool.gpus, cluster.nodes, cluster.gpus) == (4, 32, 4, 32)
 
 
 def test_a_pool_without_gpus_has_no_gpu_label_and_no_taint() -> None:
     pools = [{"name": "system", "nodes": ["system-1"], "gpusPerNode": 0}]
-    pool = config.load(document(pools=pools, hosts=[])).pools[0]
+    pool = load(document(pools=pools, hosts=[])).pools[0]
     assert (dict(pool.labels), pool.taints, pool.gpus) == ({}, (), 0)
 
 
 def test_hosts_take_user_and_port_of_ssh_unless_they_have_their_own() -> None:
     hosts = document()["hosts"]
     hosts[1] |= {"user": "admin", "port": 2222}
-    first, second = config.load(document(hosts=hosts, ssh={"user": "ubuntu", "port": 2022})).hosts
+    first, second = load(document(hosts=hosts, ssh={"user": "ubuntu", "port": 2022})).hosts
     assert (first.user, first.port) == ("ubuntu", 2022)
     assert (second.user, second.port) == ("admin", 2222)
 
@@ -114,13 +119,13 @@ def test_hosts_take_user_and_port_of_ssh_unless_they_have_their_own() -> None:
 def test_the_operator_configures_the_runtime_where_it_brings_the_driver(
     source: str, toolkit: bool
 ) -> None:
-    cluster = config.load(document(platform="gpu-operator", driver={"source": source}))
+    cluster = load(document(platform="gpu-operator", driver={"source": source}))
     assert cluster.gpu_operator.toolkit is toolkit
     assert cluster.driver.managed_by_operator is toolkit
 
 
 def test_a_full_document_is_read_whole() -> None:
-    cluster = config.load(FULL)
+    cluster = load(FULL)
     assert cluster.kubernetes.identifier == "i"
     assert cluster.ssh.bastion is not None
     assert cluster.device_plugin.config.offered("nvidia.com/gpu", 8) == ("nvidia.com/gpu", 32)
@@ -141,7 +146,7 @@ def test_a_full_document_is_read_whole() -> None:
 
 
 def test_the_plugins_configuration_has_no_empty_sections() -> None:
-    assert "sharing" not in config.load(document()).device_plugin.config.document()
+    assert "sharing" not in load(document()).device_plugin.config.document()
 
 
 @given(st.sampled_from(PLACES), st.text("abcdefghijklmnopqrstuvwxyzNPSI_-", min_size=1))
@@ -220,8 +225,8 @@ def test_problems_stand_in_the_order_of_the_document() -> None:
 
 @pytest.mark.parametrize("value", [None, [], "text", 5])
 def test_something_that_is_no_mapping_is_refused(value: Any) -> None:
-    with pytest.raises(config.ConfigError, match="a mapping with version"):
-        config.load(value)
+    with pytest.raises(ConfigError, match="a mapping with version"):
+        load(value)
 
 
 @given(
@@ -235,10 +240,10 @@ def test_something_that_is_no_mapping_is_refused(value: Any) -> None:
 def test_any_value_in_any_section_is_accepted_or_refused_with_problems(
     value: Any, section: str
 ) -> None:
-    problems: tuple[config.Problem, ...] | None = None
+    problems: tuple[Problem, ...] | None = None
     try:
-        config.load(document(**{section: value}))
-    except config.ConfigError as error:
+        load(document(**{section: value}))
+    except ConfigError as error:
         problems = error.problems
     if problems is not None:
         assert problems
@@ -246,7 +251,7 @@ def test_any_value_in_any_section_is_accepted_or_refused_with_problems(
 
 
 def test_a_cluster_cannot_be_changed() -> None:
-    cluster = config.load(document())
+    cluster = load(document())
     with pytest.raises(pydantic.ValidationError, match="frozen"):
         cluster.pools[0].gpus_per_node = 1
     with pytest.raises(TypeError, match="cannot be changed"):
@@ -256,30 +261,30 @@ def test_a_cluster_cannot_be_changed() -> None:
 
 
 def test_a_cluster_can_be_hashed_copied_pickled_and_written_as_json() -> None:
-    cluster = config.load(FULL)
-    assert hash(cluster) == hash(config.load(FULL))
+    cluster = load(FULL)
+    assert hash(cluster) == hash(load(FULL))
     assert copy.deepcopy(cluster) == cluster
     assert pickle.loads(pickle.dumps(cluster)) == cluster  # noqa: S301
     assert json.loads(json.dumps(cluster.pools[0].labels)) == {"nvidia.com/gpu": "true"}
 
 
 def test_what_was_loaded_loads_again_as_the_same() -> None:
-    cluster = config.load(FULL)
+    cluster = load(FULL)
     others = {"gpu_operator", "gpu_manager", "dra", "driver_installer"}
     written = cluster.model_dump(mode="json", by_alias=True, exclude_none=True, exclude=others)
-    assert config.load(written) == cluster.model_copy(update={"gpu_operator": config.GpuOperator()})
+    assert load(written) == cluster.model_copy(update={"gpu_operator": GpuOperator()})
 
 
 def test_models_made_in_python_follow_the_rules_between_parts() -> None:
-    cluster = config.load(document())
+    cluster = load(document())
     with pytest.raises(pydantic.ValidationError, match="each pool name once"):
-        config.Cluster(
+        Cluster(
             version="v1",
             kubernetes=cluster.kubernetes,
             platform=cluster.platform,
             pools=(
                 cluster.pools[0],
-                config.Pool(name="a100", nodes=("gpu-9",), gpus_per_node=8),
+                Pool(name="a100", nodes=("gpu-9",), gpus_per_node=8),
             ),
         )
 
@@ -291,7 +296,7 @@ def test_warnings_name_what_will_not_do_what_was_meant() -> None:
     hosts[0]["hostKey"] = RSA
     hosts[1]["hostKey"] = RSA
     flags = {"plugin": {"deviceListStrategy": "cdi-annotations"}}
-    cluster = config.load(
+    cluster = load(
         document(
             pools=pools, hosts=hosts, devicePlugin={"presence": "nfd", "config": {"flags": flags}}
         )

@@ -11,9 +11,11 @@ from typing import Any
 
 import pytest
 
-import config
 import toolchain
+from components.settings.loader import load
+from components.settings.stack_file import load_stack_file
 from config import yaml_file
+from config.problem import ConfigError
 
 ROOT = Path(__file__).resolve().parents[2]
 BROKEN = sorted((Path(__file__).parent / "fixtures" / "stack_files").glob("*.yaml"))
@@ -26,15 +28,15 @@ def test_there_are_at_least_25_broken_files() -> None:
 
 @pytest.mark.parametrize("path", BROKEN, ids=lambda path: path.stem)
 def test_a_broken_file_gives_its_exact_message(path: Path) -> None:
-    with pytest.raises(config.ConfigError) as raised:
-        config.load_stack_file(path)
+    with pytest.raises(ConfigError) as raised:
+        load_stack_file(path)
     assert f"{raised.value}\n" == path.with_suffix(".txt").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("path", BROKEN, ids=lambda path: path.stem)
 def test_every_problem_names_path_found_wanted_and_cure(path: Path) -> None:
-    with pytest.raises(config.ConfigError) as raised:
-        config.load_stack_file(path)
+    with pytest.raises(ConfigError) as raised:
+        load_stack_file(path)
     for problem in raised.value.problems:
         assert all((problem.path, problem.found, problem.wanted, problem.cure))
 
@@ -45,8 +47,8 @@ def test_every_problem_names_path_found_wanted_and_cure(path: Path) -> None:
     ids=lambda path: path.stem,
 )
 def test_a_plain_text_secret_is_not_repeated(path: Path) -> None:
-    with pytest.raises(config.ConfigError) as raised:
-        config.load_stack_file(path)
+    with pytest.raises(ConfigError) as raised:
+        load_stack_file(path)
     assert "not-to-be-repeated" not in str(raised.value)
     assert "pulumi config set --secret gpu-cluster:sshPrivateKey" in str(raised.value)
 
@@ -55,12 +57,12 @@ def test_an_encrypted_secret_is_accepted(tmp_path: Path) -> None:
     text = (ROOT / "Pulumi.dev.yaml").read_text(encoding="utf-8")
     path = tmp_path / "Pulumi.dev.yaml"
     path.write_text(f"{text}  gpu-cluster:sshPrivateKey:\n    secure: v1:AAAA\n")
-    assert config.load_stack_file(path) == config.load_stack_file(ROOT / "Pulumi.dev.yaml")
+    assert load_stack_file(path) == load_stack_file(ROOT / "Pulumi.dev.yaml")
 
 
 @pytest.mark.parametrize("path", STACKS, ids=lambda path: path.name)
 def test_a_committed_stack_file_is_valid_without_warnings(path: Path) -> None:
-    assert config.load_stack_file(path).warnings() == ()
+    assert load_stack_file(path).warnings() == ()
 
 
 def test_the_worked_examples_are_there() -> None:
@@ -70,14 +72,14 @@ def test_the_worked_examples_are_there() -> None:
 
 
 def test_the_dev_stack_is_four_nodes_of_eight_gpus_and_two_hosts_on_loopback() -> None:
-    cluster = config.load_stack_file(ROOT / "Pulumi.dev.yaml")
+    cluster = load_stack_file(ROOT / "Pulumi.dev.yaml")
     assert (cluster.nodes, cluster.gpus) == (4, 32)
     assert {host.address for host in cluster.hosts} == {"127.0.0.1"}
     assert len(cluster.hosts) == 2
 
 
 def test_the_prod_file_declares_what_its_comments_say() -> None:
-    cluster = config.load_stack_file(ROOT / "Pulumi.prod.yaml")
+    cluster = load_stack_file(ROOT / "Pulumi.prod.yaml")
     pools = {pool.name: pool for pool in cluster.pools}
     assert pools["h100"].node_names()[0] == "h100-01"
     assert pools["a100"].node_names() == ("a100-1", "a100-2", "a100-4", "a100-spare")
@@ -91,22 +93,22 @@ def test_the_prod_file_declares_what_its_comments_say() -> None:
 def test_the_committed_addresses_belong_to_nobody() -> None:
     """RFC 5737, RFC 3849 and RFC 2606 set these aside for documentation."""
     for name in ("staging", "prod"):
-        for host in config.load_stack_file(ROOT / f"Pulumi.{name}.yaml").hosts:
+        for host in load_stack_file(ROOT / f"Pulumi.{name}.yaml").hosts:
             assert host.address.startswith(("192.0.2.", "2001:db8:")) or host.address.endswith(
                 ".example.com"
             )
 
 
 def test_a_missing_file_is_a_problem_with_a_cure(tmp_path: Path) -> None:
-    with pytest.raises(config.ConfigError, match=r"no such file or directory.*\n.*\n.*check"):
-        config.load_stack_file(tmp_path / "Pulumi.nothing.yaml")
+    with pytest.raises(ConfigError, match=r"no such file or directory.*\n.*\n.*check"):
+        load_stack_file(tmp_path / "Pulumi.nothing.yaml")
 
 
 def test_bytes_that_are_not_utf8_are_a_problem_with_their_line(tmp_path: Path) -> None:
     path = tmp_path / "Pulumi.x.yaml"
     path.write_bytes(b"config:\n  a: \xff\n")
-    with pytest.raises(config.ConfigError, match=r"\(line 2\)"):
-        config.load_stack_file(path)
+    with pytest.raises(ConfigError, match=r"\(line 2\)"):
+        load_stack_file(path)
 
 
 def test_an_alias_inside_its_own_anchor_is_refused() -> None:
@@ -188,4 +190,4 @@ def test_pulumis_own_engine_gives_scalars_the_same_types(tmp_path: Path) -> None
 def test_pulumis_own_engine_reads_the_same_cluster(path: Path, tmp_path: Path) -> None:
     shutil.copy(path, tmp_path)
     read = engines_reading(tmp_path, path.name.split(".")[1])
-    assert config.load(read) == config.load_stack_file(path)
+    assert load(read) == load_stack_file(path)

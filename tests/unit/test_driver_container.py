@@ -4,21 +4,22 @@ from __future__ import annotations
 
 from typing import Any
 
-import config
-from facts.driver_container import image_tag, judge_all
-from facts.host_facts import HostFacts
+from components.driver_daemonset.container import image_tag, judge_all
+from components.hosts.facts import HostFacts
+from components.settings.cluster import Cluster
+from components.settings.loader import load
 
 KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIKvDyV1cmEiXz9dP0UXFkyBKtNBYLVgEdSOvVr4fsW1F"
 UBUNTU = HostFacts(os="ubuntu", os_version="24.04")
 ROCKY = HostFacts(os="rocky", os_version="9.4")
 
 
-def cluster(**driver: Any) -> config.Cluster:
+def cluster(**driver: Any) -> Cluster:
     hosts = [
         {"name": name, "address": f"192.0.2.{number}", "hostKey": KEY}
         for number, name in enumerate(("gpu-1", "gpu-2"), start=1)
     ]
-    return config.load(
+    return load(
         {
             "version": "v1",
             "kubernetes": {"context": "c"},

@@ -12,16 +12,16 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 #: The program's modules, as `__main__.py` imports them; running it needs an engine.
 PROGRAM = (
-    "facts.look",
+    "components.inspection.look",
     "pulumi",
     "pulumi_kubernetes",
-    "config",
-    "components.pools",
-    "components.presence",
-    "facts.platform",
-    "components.gpu_cluster",
+    "components.settings.loader",
+    "components.nodes.pools",
+    "components.platforms.presence",
+    "components.platforms.judge",
+    "components.cluster",
     "components.outputs",
-    "facts.table",
+    "components.hosts.table",
     "policies.guard",
 )
 
@@ -44,8 +44,14 @@ def loaded(*modules: str) -> set[str]:
 @pytest.mark.parametrize(
     ("modules", "without"),
     [
-        (("facts.look",), {"config", "pydantic", "pulumi", "kr8s", "httpx", "asyncssh"}),
-        (("facts.cluster", "facts.hosts"), {"config", "pydantic", "pulumi"}),
+        (
+            ("components.inspection.look",),
+            {"components.settings.cluster", "pydantic", "pulumi", "kr8s", "httpx", "asyncssh"},
+        ),
+        (
+            ("components.inspection.cluster", "components.hosts.inspect"),
+            {"components.settings.cluster", "pydantic", "pulumi"},
+        ),
         (PROGRAM, {"kr8s", "httpx", "asyncssh", "kubernetes", "jinja2", "policies.admission"}),
     ],
     ids=["before the look starts", "the look", "the program"],

@@ -6,16 +6,17 @@ from typing import Any
 
 import pytest
 
-import config
-from components.excluded_gpus import daemon_sets
-from components.offers import Offer, offers
-from components.pools import labels, validated_pools
+from components.nodes.pools import labels, validated_pools
+from components.platforms.device_plugin.excluded_gpus import daemon_sets
+from components.platforms.offers import Offer, offers
+from components.settings.cluster import Cluster
+from components.settings.loader import load
 
 LABEL = "nvidia.com/device-plugin.config"
 
 
-def cluster(platform: str = "device-plugin", **sections: Any) -> config.Cluster:
-    return config.load(
+def cluster(platform: str = "device-plugin", **sections: Any) -> Cluster:
+    return load(
         {
             "version": "v1",
             "kubernetes": {"context": "c"},
@@ -36,7 +37,7 @@ def shared(way: str, **changes: Any) -> dict[str, Any]:
 
 
 MIG = {"1g.5gb": 3, "1g.5gb+me": 1}
-CASES: dict[str, tuple[config.Cluster, tuple[Offer, ...]]] = {
+CASES: dict[str, tuple[Cluster, tuple[Offer, ...]]] = {
     "whole": (cluster(), (Offer("nvidia.com/gpu", 8, 8),)),
     "time-slicing": (
         cluster(devicePlugin=shared("timeSlicing")),
@@ -113,6 +114,6 @@ def test_a_node_with_gpus_left_out_has_a_plugin_that_sees_the_others() -> None:
     ids=["label", "nfd", "mps", "mig"],
 )
 def test_a_pool_has_the_labels_that_its_platform_needs(
-    declared: config.Cluster, wanted: dict[str, str]
+    declared: Cluster, wanted: dict[str, str]
 ) -> None:
     assert labels(declared, declared.pools[0]) == {"nvidia.com/gpu": "true", **wanted}

@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
-from facts.api import ClusterError
-from facts.cluster import scheduling_drift, validation_drift, validation_findings
-from facts.nodes import count_devices, gpus, pool_members
-from facts.records import decode_release
-from operations import runtime_class
-from operations.leftovers import same_values
-from operations.scheduling import taints_wanted
-from operations.validation import shortfall, verdict
+from components.api import ClusterError
+from components.inspection.cluster import scheduling_drift, validation_drift, validation_findings
+from components.nodes.inspect import count_devices, gpus, pool_members
+from components.nodes.schedule import taints_wanted
+from components.platforms import runtime_class
+from components.platforms.clear import same_values
+from components.platforms.helm_record import decode_release
+from components.validation.validate import shortfall, verdict
 
 GPU = {"key": "nvidia.com/gpu", "value": "present", "effect": "NoSchedule"}
 OTHER = {"key": "example.com/maintenance", "effect": "NoExecute"}

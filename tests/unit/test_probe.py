@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-import facts
-from facts.hosts import parse
+from components.hosts import inspect
+from components.hosts.inspect import parse
 
-PROBE = Path(facts.__file__).parent / "probe.sh"
+PROBE = Path(inspect.__file__).parent / "probe.sh"
 
 
 class Machine:

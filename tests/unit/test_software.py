@@ -6,13 +6,15 @@ from typing import Any
 
 import pytest
 
-import config
-from components.scripts import prepare_script
-from components.scripts.steps import NAMES, PACKAGE_PARTS, Steps, steps
-from facts.finding import Severity
-from facts.host_facts import HostFacts
-from facts.kernels import unequal
-from facts.preflight import judge
+from components.hosts.facts import HostFacts
+from components.hosts.kernels import unequal
+from components.hosts.preflight import judge
+from components.hosts.steps import prepare_script
+from components.hosts.steps.steps import NAMES, PACKAGE_PARTS, Steps, steps
+from components.inspection.finding import Severity
+from components.settings.cluster import Cluster
+from components.settings.loader import load
+from config.problem import ConfigError
 
 SUM = "0" * 64
 KEY = "-----BEGIN PGP PUBLIC KEY BLOCK-----\n\nmQ==\n-----END PGP PUBLIC KEY BLOCK-----"
@@ -21,7 +23,7 @@ RUNFILE = {"locations": ["https://mirror.example.org/driver.run"], "sha256": SUM
 RUNFILE_DRIVER = {"source": "runfile", "version": "580.65.06", "runfile": RUNFILE}
 
 
-def cluster(first: dict[str, Any] | None = None, **sections: Any) -> config.Cluster:
+def cluster(first: dict[str, Any] | None = None, **sections: Any) -> Cluster:
     """Two GPU hosts and a control plane, with these sections; ``first``: more of gpu-1."""
     names = {"gpu-1": "gpu-worker", "gpu-2": "gpu-worker", "cp-1": "control-plane"}
     hosts: list[dict[str, Any]] = [
@@ -29,7 +31,7 @@ def cluster(first: dict[str, Any] | None = None, **sections: Any) -> config.Clus
         for i, (name, role) in enumerate(names.items(), 1)
     ]
     hosts[0] |= first or {}
-    return config.load(
+    return load(
         {
             "version": "v1",
             "kubernetes": {"context": "here"},
@@ -68,12 +70,12 @@ def cluster(first: dict[str, Any] | None = None, **sections: Any) -> config.Clus
     ],
 )
 def test_contradictions_are_refused(sections: dict[str, Any], found: str) -> None:
-    with pytest.raises(config.ConfigError) as refused:
+    with pytest.raises(ConfigError) as refused:
         cluster(**sections)
     assert found in str(refused.value)
 
 
-def names_of(declared: config.Cluster, name: str) -> tuple[str, ...]:
+def names_of(declared: Cluster, name: str) -> tuple[str, ...]:
     (host,) = [host for host in declared.hosts if host.name == name]
     return steps(declared.of(host), host).names
 

@@ -1,0 +1,123 @@
+"""Checks a chart's values against its table: unknown, dead, mistyped, and decided elsewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from components.charts.value_table import NOTHING, Table
+from components.charts.value_types import choices, type_of
+from config.nearness import LIKE_ENOUGH, nearest, plain, similarity
+from config.problem import Location, Problem, problem, show
+
+
+def check(
+    table: Table, values: Mapping[str, Any], at: Location, *, decided: bool = True
+) -> Iterator[Problem]:
+    """Every problem of a chart's values.
+
+    `at`: where the values stand in the document. `decided`: whether to refuse what a setting of
+    the stack file decides, as for `extraValues`; without it the values are judged alone.
+    """
+    yield from _check(table, values, "", at, decided)
+
+
+def _check(
+    table: Table, values: Mapping[str, Any], prefix: str, at: Location, decided: bool
+) -> Iterator[Problem]:
+    known = table.below(prefix)
+    for key, value in values.items():
+        path = f"{prefix}.{key}" if prefix else str(key)
+        here = (*at, str(key))
+        if "." in str(key):
+            yield _unknown(table, path, key, known, here)
+        elif path in table.values:
+            yield from _leaf(table, path, value, here, decided)
+        elif path in table.dead:
+            yield from _dead(table, path, value, here)
+        elif isinstance(value, Mapping) and table.leads_on(path):
+            yield from _check(table, value, path, here, decided)
+        elif since := next((table.later[p] for p in table.later if _under(p, path)), None):
+            yield problem(
+                here,
+                f"{path}, which the chart reads since {since}",
+                f"a value that {table.chart} {table.series}.x reads",
+                f'write "version: {since}.0", or remove it',
+            )
+        elif key in known:
+            below = table.below(path)
+            yield problem(
+                here,
+                show(value),
+                f"a mapping with some of {', '.join(below)}",
+                f'write "{below[0]}" below {path}',
+            )
+        else:
+            yield _unknown(table, path, str(key), known, here)
+
+
+def _under(path: str, prefix: str) -> bool:
+    return path == prefix or path.startswith(f"{prefix}.")
+
+
+def _leaf(table: Table, path: str, value: Any, here: Location, decided: bool) -> Iterator[Problem]:
+    entry = table.values[path]
+    if decided and entry.setting:
+        yield problem(
+            here,
+            show(value),
+            f"{path} only from the stack file's own setting, which it would override silently",
+            f"write {entry.setting} and remove it here",
+        )
+        return
+    wanted = type_of(entry.type)
+    if wanted.holds(value):
+        return
+    words = choices(entry.type)
+    if isinstance(value, str) and words:
+        cure = f'write "{nearest(value, words)}"'
+    elif isinstance(value, str) and value in ("true", "false") and "truth" in entry.type:
+        cure = f"write {value} without quotes: Helm takes every text for true"
+    elif isinstance(value, bool | int | float) and "text" in entry.type:
+        cure = f'put it in quotes: "{str(value).lower() if isinstance(value, bool) else value}"'
+    elif isinstance(value, str) and value.isdecimal() and entry.type == "whole":
+        cure = f"write {value} without quotes"
+    elif entry.type == "names":
+        cure = "write the Secrets' names alone, such as [registry]"
+    elif entry.type == "references":
+        cure = "write mappings such as [{name: registry}]"
+    else:
+        cure = f"write {wanted.wanted}"
+    yield problem(here, show(value), wanted.wanted, cure)
+
+
+def _dead(table: Table, path: str, value: Any, here: Location) -> Iterator[Problem]:
+    dead = table.dead[path]
+    if dead.unread is not NOTHING and value == dead.unread:
+        return
+    read = "no version of the chart reads" if dead.was == "never" else "the chart read up to "
+    yield problem(
+        here,
+        f"{path}, which {read}{'' if dead.was == 'never' else dead.was}",
+        f"a value that {table.chart} {table.series}.x reads",
+        dead.instead,
+    )
+
+
+def _unknown(table: Table, path: str, key: str, known: list[str], here: Location) -> Problem:
+    found = f'an unknown key "{key}"'
+    wanted = f"one of {', '.join(known)}" if known else "a value that the chart reads"
+    if key in table.values or ("." in key and table.leads_on(key)):
+        return problem(here, found, wanted, f"write it nested: {': {'.join(key.split('.'))}: …")
+    if not known:
+        return problem(here, found, wanted, "remove it")
+    near = nearest(key, known)
+    if similarity(key, near) >= LIKE_ENOUGH:
+        return problem(here, found, wanted, f'write "{near}"')
+    elsewhere = [
+        each for each in table.values if plain(each.split(".")[-1]) == plain(key) and each != path
+    ]
+    if elsewhere:
+        close = max(elsewhere, key=lambda each: similarity(path, each))
+        return problem(here, found, wanted, f"write {close}")
+    return problem(here, found, wanted, f'remove it; the nearest key is "{near}"')

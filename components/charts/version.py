@@ -1,0 +1,29 @@
+"""Versions of charts whose values are known."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from components.charts.value_table import UnknownVersion, check_version
+from config.problem import refuse, show
+from config.versions import pattern
+
+
+def chart_version(chart: str, example: str) -> Callable[[str], str]:
+    """A validator: a version of the chart whose values are known."""
+    start = "v" if example.startswith("v") else ""
+    form = pattern(rf"{start}\d+\.\d+\.\d+", f"a chart version such as {example}", example)
+
+    def check(text: str) -> str:
+        form(text)
+        try:
+            check_version(chart, text)
+        except UnknownVersion as known:
+            raise refuse(
+                show(text),
+                f"a version whose values are known: {known}",
+                f"write {example}",
+            ) from None
+        return text
+
+    return check

@@ -1,0 +1,170 @@
+"""The NVIDIA driver by an installer in a DaemonSet, one per pool with GPUs.
+
+Owns its namespace and the DaemonSets. Refuses to own the driver that it loaded: a kernel module in
+use can't be taken back, and goes with the next reboot.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any
+
+import pulumi
+import pulumi_command as command
+
+from components.charts.images import PAUSE
+from components.manifest import Manifest
+from components.nodes.pools import POOL_LABEL, gpu_pools, node_taints, tolerations
+from components.nodes.settings.pool import Pool
+from components.operation import command_line, document
+from components.platforms.device_plugin.component import PlatformArgs
+from components.platforms.pull_secret import pull_secret, pull_secrets
+from components.platforms.release import namespace
+from components.settings.cluster import Cluster
+
+LABELS = {"app.kubernetes.io/managed-by": "gpu-cluster"}
+INSTALLER = "gpu-cluster/driver-installer"
+#: What kubespray asks for (role container_engine_accelerator/nvidia_gpu, driver installer).
+CPU = "150m"
+#: Seconds that all nodes get to download, compile and load the driver.
+ROLLOUT = 1800
+
+
+def node_selector(pool: Pool) -> dict[str, str]:
+    """Finds a pool's nodes: by its own selector, or by the label that each pool's nodes get."""
+    if pool.selector is not None:
+        return dict(pool.selector)
+    return {POOL_LABEL: pool.name}
+
+
+def daemon_set(cluster: Cluster, pool: Pool) -> dict[str, Any]:
+    """A pool's installer.
+
+    The image compiles and loads the driver in an init container, so that the pod is Ready only
+    when the driver is. Environment and mounts: GoogleCloudPlatform/container-engine-accelerators,
+    nvidia-driver-installer/ubuntu (entrypoint.sh, daemonset.yaml), which kubespray deploys.
+    """
+    settings = cluster.driver_installer
+    version = settings.version_of(pool.name, cluster.driver.version) or ""
+    url = settings.url_of(pool.name, version)
+    name = f"nvidia-driver-installer-{pool.name}"
+    labels = {INSTALLER: pool.name}
+    environment = {
+        "NVIDIA_DRIVER_VERSION": version,
+        "NVIDIA_DRIVER_DOWNLOAD_URL": url,
+        "NVIDIA_INSTALL_DIR_HOST": "/home/kubernetes/bin/nvidia",
+        "NVIDIA_INSTALL_DIR_CONTAINER": "/usr/local/nvidia",
+        "ROOT_MOUNT_DIR": "/root",
+    }
+    mounts = {
+        "nvidia-install-dir-host": ("/home/kubernetes/bin/nvidia", "/usr/local/nvidia"),
+        "dev": ("/dev", "/dev"),
+        "root-mount": ("/", "/root"),
+    }
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "DaemonSet",
+        "metadata": {
+            "name": name,
+            "namespace": settings.namespace,
+            "labels": {**LABELS, **labels},
+            # The rollout waits, and says which node's host is in the way.
+            "annotations": {"pulumi.com/skipAwait": "true"},
+        },
+        "spec": {
+            "selector": {"matchLabels": labels},
+            "updateStrategy": {"type": "RollingUpdate"},
+            "template": {
+                "metadata": {"labels": labels},
+                "spec": {
+                    **pull_secrets(cluster),
+                    "hostPID": True,
+                    "priorityClassName": "system-node-critical",
+                    "nodeSelector": node_selector(pool),
+                    "tolerations": [
+                        {"key": "CriticalAddonsOnly", "operator": "Exists"},
+                        *tolerations((pool,), node_taints(cluster)),
+                    ],
+                    "initContainers": [
+                        {
+                            "name": "nvidia-driver-installer",
+                            "image": cluster.registry.rewritten(settings.image_of(pool.name)),
+                            "env": [
+                                {"name": key, "value": value} for key, value in environment.items()
+                            ],
+                            "securityContext": {"privileged": True},
+                            "resources": {"requests": {"cpu": CPU}},
+                            "volumeMounts": [
+                                {"name": key, "mountPath": inside}
+                                for key, (_, inside) in mounts.items()
+                            ],
+                            # An installer that finds another driver loaded says so and ends.
+                            "terminationMessagePolicy": "FallbackToLogsOnError",
+                        }
+                    ],
+                    "containers": [{"name": "pause", "image": cluster.registry.rewritten(PAUSE)}],
+                    "volumes": [
+                        {"name": key, "hostPath": {"path": outside}}
+                        for key, (outside, _) in mounts.items()
+                    ],
+                },
+            },
+        },
+    }
+
+
+def fingerprint(sets: dict[str, dict[str, Any]]) -> str:
+    """Tells one set of installers from another."""
+    return hashlib.sha256(document(sets).encode()).hexdigest()[:16]
+
+
+class DriverInstaller(pulumi.ComponentResource):
+    """One DaemonSet per pool: pools may differ in flavour, operating system and version."""
+
+    TYPE = "gpucluster:index:DriverInstaller"
+
+    pools: pulumi.Output[list[str]]
+
+    def __init__(
+        self, name: str, args: PlatformArgs, opts: pulumi.ResourceOptions | None = None
+    ) -> None:
+        super().__init__(self.TYPE, name, None, opts)
+        cluster = args.cluster
+        space = namespace(self, f"{name}-namespace", cluster.driver_installer.namespace)
+        secrets = pull_secret(
+            self,
+            name,
+            cluster,
+            args.registry_credentials,
+            space,
+            cluster.driver_installer.namespace,
+        )
+        sets = {pool.name: daemon_set(cluster, pool) for pool in gpu_pools(cluster)}
+        made = [
+            Manifest(
+                f"{name}-{pool}",
+                manifest,
+                pulumi.ResourceOptions(parent=self, depends_on=[space, *secrets]),
+            )
+            for pool, manifest in sets.items()
+        ]
+        line = command_line("rollout", "wait")
+        command.local.Command(
+            f"{name}-rollout",
+            create=line,
+            update=line,
+            stdin=document(
+                {
+                    "context": cluster.kubernetes.context,
+                    "namespace": cluster.driver_installer.namespace,
+                    "daemonSets": [each["metadata"]["name"] for each in sets.values()],
+                    "timeoutSeconds": ROLLOUT,
+                }
+            ),
+            # What is installed decides whether there is something to wait for again.
+            environment={"GPU_CLUSTER_INSTALLERS": fingerprint(sets)},
+            add_previous_output_in_env=False,
+            opts=pulumi.ResourceOptions(parent=self, depends_on=made),
+        )
+        self.pools = pulumi.Output.from_input([pool.name for pool in gpu_pools(cluster)])
+        self.register_outputs({"pools": self.pools})

@@ -1,0 +1,53 @@
+"""Whether hosts can take the GPU Operator's driver container: pure, over the facts of all hosts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from components.hosts.facts import HostFacts
+from components.hosts.settings.host import Role
+from components.inspection.finding import Finding
+from components.settings.cluster import Cluster
+
+#: Systems of which the operator's image tag keeps the major version only
+#: (gpu-operator v26.7.0, controllers/state_manager.go, getGPUNodeOSInfo).
+MAJOR_ONLY = ("rhel", "rocky", "ol")
+
+
+def image_tag(facts: HostFacts) -> str:
+    """The part of a driver image's tag that says for which system it is: ``ubuntu24.04``."""
+    version = facts.os_version
+    return facts.os + (version.split(".")[0] if facts.os in MAJOR_ONLY else version)
+
+
+def judge_all(cluster: Cluster, facts: Mapping[str, HostFacts]) -> list[Finding]:
+    """What keeps the operator's driver container from running on the hosts that were reached."""
+    if not cluster.driver.managed_by_operator:
+        return []
+    reached = {
+        host.name: facts[host.name]
+        for host in cluster.hosts
+        if host.role is Role.GPU_WORKER and host.name in facts and not facts[host.name].error
+    }
+    return _one_system(cluster, reached)
+
+
+def _one_system(cluster: Cluster, reached: Mapping[str, HostFacts]) -> list[Finding]:
+    """By its policy the operator takes the image of the first node's system for all nodes."""
+    if cluster.driver.resource:
+        return []
+    first: tuple[str, str] | None = None
+    found = []
+    for name, facts in reached.items():
+        first = first or (name, image_tag(facts))
+        if image_tag(facts) != first[1]:
+            found.append(
+                Finding(
+                    f"host {name}",
+                    f"{image_tag(facts)}, and {first[1]} on {first[0]}",
+                    "one system on all GPU nodes: by its policy the operator takes the driver image"
+                    " of the first one for all",
+                    'write "resource: true" under driver: an NVIDIADriver serves each system',
+                )
+            )
+    return found

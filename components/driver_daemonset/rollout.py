@@ -1,0 +1,94 @@
+"""Waits until DaemonSets run on all of their nodes, and says why a pod does not.
+
+Input: ``context``, ``namespace``, ``daemonSets`` (names) and ``timeoutSeconds``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+
+from components.api import Client, ClusterError, Json, connect
+from components.program import main
+
+INTERVAL = 0.5
+#: How an installer says that the host has loaded a driver by itself (document 003, "Error 1").
+LOADED = "appears to already be loaded"
+REMOVE = (
+    "remove the host's driver (nvidia-uninstall), reboot it, or declare driver.source: preinstalled"
+)
+
+
+def messages(pod: Json) -> list[str]:
+    """What a pod's containers say of why they don't run."""
+    found = []
+    for kind in ("initContainerStatuses", "containerStatuses"):
+        for status in pod["status"].get(kind, []):
+            for state in (status.get("state", {}), status.get("lastState", {})):
+                for each in state.values():
+                    if each.get("message") and each.get("reason") != "Completed":
+                        found.append(each["message"].strip().splitlines()[-1])
+    return found
+
+
+async def _pods(client: Client, item: Json) -> list[Json]:
+    selector = ",".join(f"{k}={v}" for k, v in item["spec"]["selector"]["matchLabels"].items())
+    url = f"namespaces/{item['metadata']['namespace']}/pods"
+    return await client.list(url, labelSelector=selector)
+
+
+async def wait(document: Json) -> Json:
+    """Every pod of the DaemonSets is ready.
+
+    Raises:
+        ClusterError: by node, what its pod says; at once where it says that a driver is loaded.
+    """
+    deadline = time.monotonic() + document["timeoutSeconds"]
+    async with connect(document["context"]) as client:
+        while True:
+            items = [
+                await client.request(
+                    "GET",
+                    f"namespaces/{document['namespace']}/daemonsets/{name}",
+                    base="/apis/apps",
+                )
+                for name in document["daemonSets"]
+            ]
+            late = [item for item in items if not _ready(item)]
+            if not late:
+                return {"ready": sum(item["status"]["numberReady"] for item in items)}
+            problems = []
+            for item in late:
+                for pod in await _pods(client, item):
+                    problems += [(pod["spec"].get("nodeName", "?"), m) for m in messages(pod)]
+            ended = time.monotonic() > deadline
+            if ended or any(LOADED in message for _, message in problems):
+                raise ClusterError(_explain(late, problems))
+            await asyncio.sleep(INTERVAL)
+
+
+def _ready(item: Json) -> bool:
+    status = item.get("status") or {}
+    wanted: int = status.get("desiredNumberScheduled", 0)
+    seen: int = status.get("observedGeneration", 0)
+    counts = (status.get("numberReady", 0), status.get("updatedNumberScheduled", 0))
+    return seen == item["metadata"]["generation"] and wanted > 0 and set(counts) == {wanted}
+
+
+def _explain(late: list[Json], problems: list[tuple[str, str]]) -> str:
+    lines = []
+    for node, message in sorted(set(problems)):
+        cure = REMOVE if LOADED in message else "see the pod's log"
+        lines.append(f"node {node}: found {message!r}; wanted: the driver installed; cure: {cure}")
+    for item in late:
+        status = item.get("status") or {}
+        lines.append(
+            f"DaemonSet {item['metadata']['namespace']}/{item['metadata']['name']}: "
+            f"{status.get('numberReady', 0)} of {status.get('desiredNumberScheduled', 0)} pods "
+            "ready; wanted: one on each of the pool's nodes; cure: `kubectl describe` it"
+        )
+    return "\n".join(lines)
+
+
+if __name__ == "__main__":
+    main({"wait": wait})

@@ -1,0 +1,118 @@
+"""The GPU rules at admission, and GPU quotas of namespaces.
+
+Owns the ValidatingAdmissionPolicies with their bindings and their parameter, and a ResourceQuota in
+each namespace that has one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import pulumi
+
+from components.guardrails.settings import GuardrailMode, Quota
+from components.guardrails.settings import Guardrails as Settings
+from components.manifest import Manifest
+from components.platforms.gpu_manager import values as gpu_manager
+from components.platforms.settings import Platform
+from components.settings.cluster import Cluster
+from policies.admission import Enforcement, manifests
+from policies.rules import Severity
+from policies.stack import context_of
+
+QUOTA: Final = "gpu-cluster"
+_ACTIONS: Final[Mapping[GuardrailMode, Mapping[Severity, Sequence[str]]]] = {
+    GuardrailMode.ENFORCE: {
+        Severity.MANDATORY: ("Deny", "Audit"),
+        Severity.ADVISORY: ("Warn", "Audit"),
+    },
+    GuardrailMode.WARN: dict.fromkeys((Severity.MANDATORY, Severity.ADVISORY), ("Warn", "Audit")),
+    GuardrailMode.AUDIT: dict.fromkeys((Severity.MANDATORY, Severity.ADVISORY), ("Audit",)),
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class GuardrailsArgs:
+    """What `Guardrails` needs: the cluster, and what is declared for it."""
+
+    cluster: Cluster
+    guardrails: Settings
+
+
+def own_namespaces(cluster: Cluster) -> set[str]:
+    """The namespaces of what the stack deploys: its pods are privileged and see all GPUs."""
+    by_platform = {
+        Platform.DEVICE_PLUGIN: cluster.device_plugin.namespace,
+        Platform.GPU_OPERATOR: cluster.gpu_operator.namespace,
+        Platform.GPU_MANAGER: gpu_manager.NAMESPACE,
+        Platform.DRA: cluster.dra.namespace,
+    }
+    found = {by_platform[cluster.platform], cluster.driver_installer.namespace}
+    if cluster.monitoring is not None:
+        found.add(cluster.monitoring.namespace)
+    return found
+
+
+def enforcement(args: GuardrailsArgs) -> Enforcement:
+    """How the policies act, and which namespaces they leave alone.
+
+    Those are the declared ones, Kubernetes' own, and those of what the stack itself deploys.
+    """
+    declared = args.guardrails
+    excluded = {"kube-system", *own_namespaces(args.cluster), *declared.excluded_namespaces}
+    return Enforcement(
+        actions=_ACTIONS[declared.mode],
+        failure_policy=declared.failure_policy.capitalize(),
+        excluded=tuple(sorted(excluded)),
+    )
+
+
+def quota(declared: Quota) -> dict[str, Any]:
+    """The ResourceQuota of a namespace: Kubernetes counts devices under `requests.` only."""
+    return {
+        "apiVersion": "v1",
+        "kind": "ResourceQuota",
+        "metadata": {
+            "name": QUOTA,
+            "namespace": declared.namespace,
+            "labels": {"app.kubernetes.io/managed-by": "gpu-cluster"},
+        },
+        "spec": {
+            "hard": {
+                f"requests.{name}": str(count) for name, count in sorted(declared.resources.items())
+            }
+        },
+    }
+
+
+class Guardrails(pulumi.ComponentResource):
+    """Policies, bindings, parameter, quotas."""
+
+    TYPE = "gpucluster:index:Guardrails"
+
+    def __init__(
+        self, name: str, args: GuardrailsArgs, opts: pulumi.ResourceOptions | None = None
+    ) -> None:
+        super().__init__(self.TYPE, name, None, opts)
+        made: list[pulumi.Resource] = []
+        for manifest in manifests(context_of(args.cluster), enforcement(args)):
+            part = f"{name}-{manifest['metadata']['name']}"
+            needed: list[pulumi.Resource] = []
+            match manifest["kind"]:
+                case "ConfigMap":
+                    part = f"{name}-parameter"  # its own name follows from its content
+                case "ValidatingAdmissionPolicyBinding":
+                    # Objects are judged while the binding is there: what it names comes before it
+                    # and goes after it.
+                    part, needed = f"{part}-binding", list(made)
+            options = pulumi.ResourceOptions(parent=self, depends_on=needed)
+            made.append(Manifest(part, manifest, options))
+        for each in args.guardrails.quotas:
+            Manifest(
+                f"{name}-quota-{each.namespace}",
+                quota(each),
+                pulumi.ResourceOptions(parent=self),
+            )
+        self.register_outputs({})

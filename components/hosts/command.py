@@ -1,0 +1,94 @@
+"""One remote command per host and phase: a script by standard input, applied or undone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+import pulumi
+import pulumi_command as command
+
+from components.hosts.connection import command_line, connection
+from components.hosts.settings.host import Host
+from components.operation import repair_line
+from components.settings.cluster import Cluster
+from config.printable import printable
+
+
+@dataclass(frozen=True, kw_only=True)
+class HostsArgs:
+    """What a component that acts on hosts needs.
+
+    Attributes:
+        cluster: the configuration.
+        private_key: an OpenSSH private key, a secret.
+        drift: what the look at the hosts found to differ, by host.
+        join_token: kubeadm's bootstrap token, a secret; needed where hosts join a cluster.
+        after: by host, the command that comes before. Host by host, so that a host that does not
+            answer keeps no other one from being undone: the engine deletes nothing on which
+            something still depends.
+        gate: waited for before the first command, without becoming a dependency of the state.
+    """
+
+    cluster: Cluster
+    private_key: pulumi.Input[str]
+    drift: Mapping[str, str] = field(default_factory=dict)
+    join_token: str | None = field(default=None, repr=False)
+    after: Mapping[str, pulumi.Resource] = field(default_factory=dict)
+    gate: pulumi.Output[str] | None = None
+
+
+def host_commands(
+    parent: pulumi.ComponentResource,
+    name: str,
+    hosts: tuple[Host, ...],
+    args: HostsArgs,
+    script: Callable[[Cluster, Host], pulumi.Input[str]],
+    kind: Callable[[Cluster], str] | None = None,
+) -> dict[str, command.remote.Command]:
+    """The commands of one phase, by host.
+
+    Each is applied on create and on every change of its script, and undone on delete. Its output
+    never reaches the engine's log, which a long line could stop (pulumi-command 1.2.1, LogOutput).
+    Where ``kind`` changes, the old script takes its changes back before the new one is applied.
+    """
+    ssh = args.cluster.ssh
+    commands = {}
+
+    def gated(text: pulumi.Input[str]) -> pulumi.Input[str]:
+        gate = args.gate
+        if gate is None:
+            return text
+
+        async def opened() -> str:
+            await gate.future()
+            return ""
+
+        waited: pulumi.Output[str] = pulumi.Output.from_input(opened())
+        both = pulumi.Output.all(waited, text)
+        return both.apply(lambda found: str(found[1]))
+
+    for host in hosts:
+        line = command_line(host, ssh, "apply")
+        finding = args.drift.get(host.name)
+        update, ignored = repair_line(line, finding)
+        commands[host.name] = command.remote.Command(
+            f"{name}-{host.name}",
+            connection=connection(host, ssh, args.private_key),
+            create=line,
+            update=update,
+            delete=command_line(host, ssh, "undo"),
+            stdin=gated(script(args.cluster.of(host), host)),
+            triggers=[kind(args.cluster.of(host))] if kind else None,
+            logging=command.remote.Logging.NONE,
+            add_previous_output_in_env=False,
+            opts=pulumi.ResourceOptions(
+                parent=parent,
+                depends_on=args.after.get(host.name),
+                ignore_changes=ignored,
+                delete_before_replace=True,
+            ),
+        )
+        if finding is not None:
+            pulumi.info(f"host {host.name}: {printable(finding)}", commands[host.name])
+    return commands

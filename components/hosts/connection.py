@@ -1,0 +1,52 @@
+"""How a host is reached, as pulumi-command wants to hear it."""
+
+from __future__ import annotations
+
+import pulumi
+import pulumi_command as command
+
+from components.hosts.settings.host import Host
+from components.hosts.settings.ssh import Ssh
+
+
+def connection(
+    host: Host, ssh: Ssh, private_key: pulumi.Input[str]
+) -> command.remote.ConnectionArgs:
+    """Connection to a host, its key checked, through the bastion where there is one.
+
+    Args:
+        host: the host; its ``host_key`` is required by the configuration, as its bastion's is.
+        ssh: limits of the stack.
+        private_key: an OpenSSH private key, a secret.
+    """
+    proxy = None
+    if host.bastion is not None:
+        proxy = command.remote.ProxyConnectionArgs(
+            host=host.bastion.address,
+            port=host.bastion.port,
+            user=host.bastion.user,
+            host_key=host.bastion.host_key,
+            private_key=private_key,
+            dial_error_limit=ssh.dial_error_limit,
+            per_dial_timeout=ssh.per_dial_timeout_seconds,
+        )
+    return command.remote.ConnectionArgs(
+        host=host.address,
+        port=host.port,
+        user=host.user,
+        host_key=host.host_key,
+        private_key=private_key,
+        dial_error_limit=ssh.dial_error_limit,
+        per_dial_timeout=ssh.per_dial_timeout_seconds,
+        proxy=proxy,
+    )
+
+
+def command_line(host: Host, ssh: Ssh, action: str) -> str:
+    """The line that runs a script from standard input, ended when it outlasts the limit.
+
+    ``remote.Command`` itself has no time limit (pulumi-command 1.2.1,
+    provider/pkg/provider/remote/command.go); 10 s after the limit the script is killed.
+    """
+    line = f"timeout -k 10 {ssh.command_timeout_seconds} sh -s -- {action}"
+    return line if host.user == "root" else f"sudo -n {line}"

@@ -1,0 +1,49 @@
+"""The NVIDIA runtime in the hosts' container engine, as a drop-in beside what is there.
+
+Owns the drop-in and, where it is missing, the line that imports it. Refuses to own the engine's
+other settings: they are kept, and the result is judged by the engine's own merged view.
+"""
+
+from __future__ import annotations
+
+import pulumi
+
+from components.hosts.command import HostsArgs, host_commands
+from components.hosts.settings.host import Host, Role
+from components.hosts.steps import runtime_script
+from components.platforms.settings import Platform
+from components.settings.cluster import Cluster
+
+
+def gpu_hosts(cluster: Cluster) -> tuple[Host, ...]:
+    """Hosts with GPUs; the others get no GPU step.
+
+    None where the GPU Operator configures the runtime: two writers undo each other. None under
+    gpu-manager, which wants plain runc (tkestack/gpu-manager#78).
+    """
+    if cluster.platform is Platform.GPU_MANAGER:
+        return ()
+    if cluster.gpu_operator and cluster.gpu_operator.toolkit:
+        return ()
+    return tuple(host for host in cluster.hosts if host.role is Role.GPU_WORKER)
+
+
+def _engine(cluster: Cluster) -> str:
+    return cluster.runtime.engine.value
+
+
+class ContainerRuntime(pulumi.ComponentResource):
+    """One remote command per host with GPUs."""
+
+    TYPE = "gpucluster:index:ContainerRuntime"
+
+    hosts: pulumi.Output[list[str]]
+
+    def __init__(
+        self, name: str, args: HostsArgs, opts: pulumi.ResourceOptions | None = None
+    ) -> None:
+        super().__init__(self.TYPE, name, None, opts)
+        hosts = gpu_hosts(args.cluster)
+        host_commands(self, name, hosts, args, runtime_script, _engine)
+        self.hosts = pulumi.Output.from_input([host.name for host in hosts])
+        self.register_outputs({"hosts": self.hosts})

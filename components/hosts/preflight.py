@@ -1,0 +1,170 @@
+"""What is found on a host, held against what is declared: pure, no connection.
+
+Every refusal names the host, what was found, what was wanted and the cure.
+"""
+
+from __future__ import annotations
+
+from components.hosts.compatibility import cuda_of, driver_for, kernel_refused, runs, shown, version
+from components.hosts.facts import HostFacts
+from components.hosts.settings.driver import DriverSource
+from components.hosts.settings.host import Host, Role
+from components.hosts.settings.reboot import RebootWhen
+from components.hosts.settings.runtime import Engine, ToolkitSource
+from components.inspection.finding import Finding, Severity
+from components.platforms.settings import Platform
+from components.settings.cluster import Cluster
+
+SYSTEMS = ("debian", "ubuntu", "rhel", "rocky", "almalinux", "centos", "fedora", "amzn", "ol")
+ARCHITECTURES = ("x86_64", "aarch64", "arm64")
+KERNEL = (4, 18)
+ENGINES = {Engine.CONTAINERD: (1, 6), Engine.DOCKER: (20, 10), Engine.CRI_O: (1, 24)}
+"""Oldest versions; K3s and RKE2 are looked for when their script runs."""
+DISK_MIB = 1024
+SKEW_LIMIT = 30.0
+"""Seconds. Certificates and tokens of a cluster are not valid yet, or no longer, beyond some."""
+OLDEST = {"debian": "11", "ubuntu": "20.04", "rhel": "8", "rocky": "8", "almalinux": "8"}
+"""The oldest releases that are still maintained, of systems that number theirs so."""
+
+
+def judge(host: Host, facts: HostFacts, cluster: Cluster) -> list[Finding]:
+    """Everything on ``host`` that contradicts ``cluster`` or will probably do harm."""
+    if facts.error:
+        severity = Severity.ERROR if facts.refused else Severity.WARNING
+        cure = f"see that ssh {host.user}@{host.address} -p {host.port} works from here"
+        return [Finding(f"host {host.name}", facts.error, "a host that answers", cure, severity)]
+    found = [*_system(host, facts, cluster)]
+    if host.role is Role.GPU_WORKER:
+        found += [*_gpus(host, facts, cluster), *_driver(host, facts, cluster)]
+        found += _runtime(host, facts, cluster)
+    return found
+
+
+def _system(host: Host, facts: HostFacts, cluster: Cluster) -> list[Finding]:
+    found = []
+
+    def tell(has: str, wanted: str, cure: str, severity: Severity = Severity.ERROR) -> None:
+        found.append(Finding(f"host {host.name}", has, wanted, cure, severity))
+
+    if facts.os not in SYSTEMS:
+        wanted = f"one of {', '.join(SYSTEMS)}"
+        tell(f"operating system {facts.os or 'unknown'}", wanted, "use a supported system")
+    if facts.arch not in ARCHITECTURES:
+        tell(f"architecture {facts.arch}", "x86_64 or aarch64", "use a machine NVIDIA supports")
+    oldest = OLDEST.get(facts.os, "")
+    if version(facts.os_version) < version(oldest):
+        has = f"{facts.os} {facts.os_version}"
+        tell(has, f"{oldest} or later", "upgrade the system", Severity.WARNING)
+    if version(facts.kernel) < KERNEL:
+        tell(f"kernel {facts.kernel}", "4.18 or later", "upgrade the kernel")
+    if facts.disk_free_mib < DISK_MIB:
+        tell(f"{facts.disk_free_mib} MiB free in /var/lib", f"{DISK_MIB} MiB", "free space there")
+    if facts.package_lock:
+        cure = "wait until the package manager ends"
+        tell(f"{facts.package_lock} held", "no package manager at work", cure, Severity.WARNING)
+    for reason in facts.reboot if cluster.reboot.when is RebootWhen.NEVER else ():
+        cure = "reboot it, or declare reboot.when: required"
+        tell(f"a reboot pending ({reason})", "none", cure, Severity.WARNING)
+    if facts.reboot_required:
+        cure = "reboot the host before it gets work"
+        tell("a reboot pending (/run/reboot-required)", "none", cure, Severity.WARNING)
+    if facts.skew is not None and abs(facts.skew) > SKEW_LIMIT:
+        has = f"a clock {abs(facts.skew):.0f} s {'ahead' if facts.skew > 0 else 'behind'}"
+        cure = "start a time service there (chronyd, systemd-timesyncd), or here"
+        tell(has, f"at most {SKEW_LIMIT:.0f} s", cure, Severity.WARNING)
+    if facts.cgroup == 1 and not facts.simulated:
+        cure = "boot with systemd.unified_cgroup_hierarchy=1"
+        tell("cgroup v1", "cgroup v2 (v1 is in maintenance since 1.31)", cure, Severity.WARNING)
+    return found
+
+
+def _gpus(host: Host, facts: HostFacts, cluster: Cluster) -> list[Finding]:
+    wanted = [
+        pool.gpus_per_node
+        for pool in cluster.pools
+        if pool.nodes is not None and host.node in pool.node_names()
+    ]
+    least = wanted[0] if wanted else 1
+    if facts.nvidia_devices >= least:
+        return []
+    cure = "look at lspci -d 10de: on the host, or correct gpusPerNode or the host's role"
+    has = f"{facts.nvidia_devices} NVIDIA PCI devices"
+    return [Finding(f"host {host.name}", has, f"{least} or more", cure)]
+
+
+def _driver(host: Host, facts: HostFacts, cluster: Cluster) -> list[Finding]:
+    found = []
+    driver = cluster.driver
+    sources = DriverSource
+    if driver.source in (sources.OPERATOR, sources.DAEMONSET):
+        if facts.driver:
+            cure = "remove it, or declare driver.source: preinstalled (a host's driver wins)"
+            has = f"driver {facts.driver} on the host, its module already loaded"
+            found.append(Finding(f"host {host.name}", has, "none", cure, Severity.WARNING))
+    elif driver.source is not sources.PREINSTALLED:
+        pass  # the preparation brings it
+    elif facts.driver is None:
+        cure = "install the driver, or declare another driver.source"
+        found.append(Finding(f"host {host.name}", "no NVIDIA driver loaded", "a driver", cure))
+    elif driver.version and facts.driver != driver.version:
+        cure = "install that driver, or declare this one in driver.version"
+        found.append(Finding(f"host {host.name}", f"driver {facts.driver}", driver.version, cure))
+    found += _pairs(host, facts, cluster)
+    for module in facts.loaded:
+        cure = "reboot the host after it is prepared"
+        has = f"module {module} loaded"
+        found.append(
+            Finding(f"host {host.name}", has, "the NVIDIA driver alone", cure, Severity.WARNING)
+        )
+    return found
+
+
+def _pairs(host: Host, facts: HostFacts, cluster: Cluster) -> list[Finding]:
+    """Driver and CUDA, driver and kernel, driver and Secure Boot, where they don't fit."""
+    found = []
+    driver = cluster.driver.version or facts.driver
+    needed = {
+        "validation.image": cuda_of(cluster.validation.image),
+        "cuda.version": cluster.cuda.version or "",
+    }
+    for where, cuda in needed.items() if driver else ():
+        if not runs(cuda, driver or ""):
+            cure = f"declare that driver, or an older CUDA in {where}"
+            has = f"driver {driver} for CUDA {cuda} of {where}"
+            wanted = f"{shown(driver_for(cuda))} or later"
+            found.append(Finding(f"host {host.name}", has, wanted, cure))
+    built_here = driver is not None and facts.driver != driver
+    kernel = cluster.kernel.release or facts.kernel
+    if driver and built_here and (why := kernel_refused(driver, kernel)):
+        has = f"driver {driver} on kernel {kernel}, {why}"
+        cure = "declare another driver.version, or another kernel.release"
+        found.append(Finding(f"host {host.name}", has, "a pair that builds", cure))
+    if facts.secure_boot and facts.driver is None:
+        # The GPU Operator's driver container signs no module that it builds: NVIDIA/gpu-operator
+        # issue 266. Precompiled ones are signed where their distribution signs them.
+        built = cluster.driver.managed_by_operator and not cluster.driver.precompiled
+        severity = Severity.ERROR if built else Severity.WARNING
+        cure = "turn it off in the firmware, or enrol the key that signs the driver (mokutil)"
+        wanted = "it off, or a driver that is signed"
+        found.append(Finding(f"host {host.name}", "Secure Boot on", wanted, cure, severity))
+    return found
+
+
+def _runtime(host: Host, facts: HostFacts, cluster: Cluster) -> list[Finding]:
+    found = []
+    runtime = cluster.runtime
+    oldest = ENGINES.get(runtime.engine)
+    if oldest is not None:
+        name = runtime.engine.value
+        has = {"containerd": facts.containerd, "docker": facts.docker, "cri-o": facts.crio}[name]
+        wanted = f"{oldest[0]}.{oldest[1]} or later"
+        if has is None:
+            found.append(Finding(f"host {host.name}", f"no {name}", wanted, f"install {name}"))
+        elif version(has) < oldest:
+            found.append(Finding(f"host {host.name}", f"{name} {has}", wanted, f"upgrade {name}"))
+    by_operator = cluster.platform is Platform.GPU_OPERATOR and cluster.gpu_operator.toolkit
+    by_us = runtime.toolkit.source is ToolkitSource.PACKAGE
+    if facts.toolkit is None and not by_operator and not by_us:
+        cure = "install nvidia-container-toolkit, or declare runtime.toolkit.source: package"
+        found.append(Finding(f"host {host.name}", "no nvidia-ctk", "1.18 or later", cure))
+    return found

@@ -1,0 +1,89 @@
+"""Reboots of hosts whose preparation needs one, in waves, between preparation and runtime.
+
+One command for the whole stack, from the engineer's machine: a connection to a host does not
+outlive its reboot, and who may be down depends on the others. Refuses to own a reboot that nobody
+asked for: it is there only with ``reboot.when: required``.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import pulumi
+import pulumi_command as command
+
+from components.hosts.settings.reboot import RebootWhen
+from components.hosts.steps import prepare_script
+from components.operation import command_line, repair
+from components.settings.cluster import Cluster
+
+
+@dataclass(frozen=True, kw_only=True)
+class HostRebootArgs:
+    """What `HostReboot` needs.
+
+    Attributes:
+        cluster: the configuration.
+        private_key: an OpenSSH private key, a secret.
+        drift: why hosts must be rebooted, by host, as the look found it.
+    """
+
+    cluster: Cluster
+    private_key: pulumi.Input[str]
+    drift: Mapping[str, str] = field(default_factory=dict)
+
+
+def reboot_document(cluster: Cluster, private_key: str) -> dict[str, Any]:
+    """The input of ``components.hosts.restart``.
+
+    ``prepared`` is the digest of what hosts are prepared with: after a change of it hosts may ask.
+    """
+    reboot = cluster.reboot
+    scripts = "\0".join(prepare_script(cluster.of(host), host) for host in cluster.hosts)
+    return {
+        "context": cluster.kubernetes.context,
+        "hosts": [
+            host.model_dump(mode="json", exclude={"driver", "runtime", "system"})
+            for host in cluster.hosts
+        ],
+        "maxUnavailable": reboot.max_unavailable,
+        "timeoutSeconds": reboot.timeout_seconds,
+        "drainTimeoutSeconds": reboot.drain_timeout_seconds,
+        "prepared": hashlib.sha256(scripts.encode()).hexdigest(),
+        "privateKey": private_key,
+    }
+
+
+class HostReboot(pulumi.ComponentResource):
+    """One command, or none. ``done``: what it printed; empty without it."""
+
+    TYPE = "gpucluster:index:HostReboot"
+
+    done: pulumi.Output[str]
+
+    def __init__(
+        self, name: str, args: HostRebootArgs, opts: pulumi.ResourceOptions | None = None
+    ) -> None:
+        super().__init__(self.TYPE, name, None, opts)
+        cluster = args.cluster
+        self.done = pulumi.Output.from_input("")
+        if cluster.reboot.when is RebootWhen.REQUIRED and cluster.hosts:
+            line = command_line("reboot", "apply")
+            finding = "; ".join(f"host {host}: {why}" for host, why in sorted(args.drift.items()))
+            environment, ignored = repair(finding or None)
+            key = pulumi.Output.secret(args.private_key)
+            self.done = command.local.Command(
+                name,
+                create=line,
+                update=line,
+                environment=environment,
+                stdin=pulumi.Output.json_dumps(
+                    key.apply(lambda text: reboot_document(cluster, text))
+                ),
+                add_previous_output_in_env=False,
+                opts=pulumi.ResourceOptions(parent=self, ignore_changes=ignored),
+            ).stdout
+        self.register_outputs({})

@@ -1,0 +1,190 @@
+"""Reboots the hosts whose preparation asked for it: ``apply``.
+
+A host asks by ``/run/gpu-cluster/reboot-required``, which a boot takes away. Its node is drained
+before and given back after; the boot id before and after is compared, so that no host is rebooted
+twice and none counts as rebooted that was not. After the first host that does not come back no
+other one is touched.
+
+Input: ``context``, ``hosts`` (``config.Host``), ``maxUnavailable``, ``timeoutSeconds``,
+``drainTimeoutSeconds``, ``privateKey``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from types import SimpleNamespace
+
+import asyncssh
+
+from components.api import Client, ClusterError, Json, connect
+from components.hosts.inspect import Host, observe, reached
+from components.nodes import drain
+from components.program import main
+
+CONTROL_PLANE = "control-plane"
+DIAL = 10.0
+"""Seconds for one attempt to reach a host that boots."""
+BOOT_ID = "cat /proc/sys/kernel/random/boot_id"
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Seconds: until a host answers again, until a node's pods are gone."""
+
+    boot: float
+    drain: float
+
+
+class Turns:
+    """Who may be down: at most so many hosts, of the control plane one; nobody after a failure."""
+
+    def __init__(self, at_once: int) -> None:
+        self._all = asyncio.Semaphore(at_once)
+        self._control_plane = asyncio.Semaphore(1)
+        self.failed = ""
+
+    @contextlib.asynccontextmanager
+    async def turn(self, name: str, role: str) -> AsyncIterator[None]:
+        """A host's turn.
+
+        Raises:
+            ClusterError: another host failed before.
+        """
+        async with contextlib.AsyncExitStack() as stack:
+            if role == CONTROL_PLANE:
+                await stack.enter_async_context(self._control_plane)
+            await stack.enter_async_context(self._all)
+            if self.failed:
+                raise ClusterError(f"host {name}: not rebooted, because {self.failed} failed")
+            try:
+                yield
+            except BaseException:
+                self.failed = self.failed or name
+                raise
+
+
+def reboot_command(user: str, boot_id: str) -> str:
+    """Reboots the system if it still is the one that was looked at."""
+    guarded = f'[ "$({BOOT_ID})" = {boot_id} ] && exec systemctl reboot'
+    return f"sh -c '{guarded}'" if user == "root" else f"sudo -n sh -c '{guarded}'"
+
+
+async def boot_id_of(host: Host, key: str) -> str:
+    """The boot id that a host shows now; empty where it can't be asked."""
+    with contextlib.suppress(OSError, asyncssh.Error, TimeoutError):
+        async with asyncio.timeout(DIAL), reached(host, key) as connection:
+            done = await connection.run(BOOT_ID, check=False)
+            return str(done.stdout or "").strip()
+    return ""
+
+
+async def restart(host: Host, key: str, before: str, limit: float) -> str:
+    """Reboots one host and waits for its next boot; gives back the new boot id.
+
+    Raises:
+        ClusterError: the host does not answer, or shows the old boot id, after ``limit`` seconds.
+    """
+    # The connection ends with the system: that is no failure.
+    with contextlib.suppress(OSError, asyncssh.Error, TimeoutError):
+        async with asyncio.timeout(DIAL), reached(host, key) as connection:
+            await connection.run(reboot_command(host.user, before), check=False)
+    now = ""
+
+    async def booted() -> bool:
+        nonlocal now
+        now = await boot_id_of(host, key)
+        return now not in ("", before)
+
+    if not await drain.until(booted, limit):
+        state = "the boot id from before" if now else "no answer"
+        raise ClusterError(
+            f"host {host.name}: found {state} {limit:.0f} s after its reboot; wanted: a new boot; "
+            "cure: look at its console, then run `up` again; other hosts were left as they are"
+        )
+    return now
+
+
+async def give_back(client: Client, node: Json | None, limit: float) -> None:
+    """Waits until a node that we cordoned is ready again, and uncordons it."""
+    if node is None or not drain.cordoned_by_us(node):
+        return
+    name = node["metadata"]["name"]
+    found: Json | None = None
+
+    async def back() -> bool:
+        nonlocal found
+        # The API server may be on the host that boots.
+        with contextlib.suppress(ClusterError, OSError):
+            found = await drain.node_of(client, name)
+        return found is not None and drain.ready(found)
+
+    if not await drain.until(back, limit) or found is None:
+        raise ClusterError(
+            f"node {name}: found it not ready {limit:.0f} s after its host's reboot; wanted: "
+            "Ready; cure: look at kubelet's log there; it stays cordoned, and `up` gives it back"
+        )
+    await drain.uncordon(client, found)
+
+
+async def one(client: Client, host: Host, key: str, before: str, limits: Limits) -> Json:
+    """Drains, reboots and gives back one host."""
+    node_name = host.node  # type: ignore[attr-defined]
+    node = await drain.node_of(client, node_name)
+    if node is not None:
+        await drain.cordon(client, node, before)
+        try:
+            await drain.drain(client, node_name, limits.drain)
+        except ClusterError:
+            if (node := await drain.node_of(client, node_name)) is not None:
+                await drain.uncordon(client, node)
+            raise
+        node = await drain.node_of(client, node_name)
+    after = await restart(host, key, before, limits.boot)
+    await give_back(client, node, limits.boot)
+    return {"before": before, "after": after}
+
+
+async def apply(document: Json) -> Json:
+    """Reboots what must be rebooted, gives back nodes that an earlier run left cordoned.
+
+    Raises:
+        ClusterError: what failed, by host; the hosts after it were left alone.
+    """
+    key = document["privateKey"]
+    hosts = [declared(each) for each in document["hosts"]]
+    limits = Limits(document["timeoutSeconds"], document["drainTimeoutSeconds"])
+    turns = Turns(document["maxUnavailable"])
+    facts = await observe(hosts, key)
+    asking = [host for host in hosts if facts[host.name].reboot]
+    async with connect(document["context"]) as client:
+
+        async def run(host: SimpleNamespace) -> Json:
+            seen = facts[host.name]
+            async with turns.turn(host.name, host.role):
+                done = await one(client, host, key, seen.boot_id, limits)
+            return {"host": host.name, "reasons": list(seen.reboot), **done}
+
+        for host in hosts:
+            if host not in asking and not facts[host.name].error:
+                await give_back(client, await drain.node_of(client, host.node), limits.boot)
+        results = await asyncio.gather(*map(run, asking), return_exceptions=True)
+    failures = [each for each in results if isinstance(each, BaseException)]
+    for each in failures:
+        if not isinstance(each, ClusterError):
+            raise each
+    if failures:
+        raise ClusterError("\n".join(str(each) for each in failures))
+    return {"rebooted": results}
+
+
+def declared(host: Json) -> SimpleNamespace:
+    """A host of the document, as `facts` reads it."""
+    bastion = host["bastion"] and SimpleNamespace(**host["bastion"])
+    return SimpleNamespace(**{**host, "bastion": bastion})
+
+
+if __name__ == "__main__":
+    main({"apply": apply})

@@ -1,0 +1,59 @@
+"""A host: a machine that is reached by SSH and prepared, and the node that it is."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import Any
+
+from pydantic import Field, model_validator
+
+from components.hosts.settings.ssh import Bastion
+from components.hosts.settings.user import Port, User
+from components.settings.overrides import Overrides
+from config.address import Address
+from config.host_key import HostKey
+from config.names import DnsLabel, NodeName
+
+
+class Role(StrEnum):
+    """What a host is in the cluster."""
+
+    GPU_WORKER = "gpu-worker"
+    CPU_WORKER = "cpu-worker"
+    CONTROL_PLANE = "control-plane"
+
+
+class Host(Overrides):
+    """One machine.
+
+    `port`, `user` and `bastion` are those of its pool's `ssh`, else of the stack's `ssh`, where the
+    host gives none; `bastion: null` goes to the host directly.
+    """
+
+    name: DnsLabel = Field(description="the host's name, such as gpu-1", examples=["gpu-1"])
+    node: NodeName = Field(description="the name of the host's node", examples=["gpu-1"])
+    role: Role = Field(
+        default=Role.GPU_WORKER,
+        description="gpu-worker, cpu-worker or control-plane",
+        examples=["gpu-worker"],
+    )
+    address: Address = Field(
+        description="an IPv4 address, an IPv6 address or a host name", examples=["192.0.2.11"]
+    )
+    port: Port = 22
+    user: User = "root"
+    bastion: Bastion | None = Field(
+        default=None, description="a mapping that describes the jump host, or null"
+    )
+    host_key: HostKey = Field(
+        description="the host's public key, as in /etc/ssh/ssh_host_ed25519_key.pub",
+        examples=["ssh-ed25519 AAAA…"],
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _node_is_named_as_host(cls, data: Any) -> Any:
+        if isinstance(data, Mapping) and "node" not in data and "name" in data:
+            return {**data, "node": data["name"]}
+        return data

@@ -1,0 +1,95 @@
+"""The container runtime of the hosts."""
+
+from __future__ import annotations
+
+import re
+from enum import StrEnum
+from typing import Annotated
+
+from pydantic import AfterValidator, Field, model_validator
+
+from components.hosts.settings.docker import Docker
+from components.hosts.settings.toolkit import Toolkit, ToolkitSource
+from config.model import Model, Text, Truth
+from config.problem import refuse, show
+
+__all__ = ["DefaultRuntime", "Docker", "Engine", "Runtime", "Toolkit", "ToolkitSource"]
+
+_IMAGE = re.compile(
+    r"[a-z0-9.-]+(:\d+)?(/[a-z0-9._-]+)+(:[A-Za-z0-9_][A-Za-z0-9._-]{0,127})?(@sha256:[0-9a-f]{64})?"
+)
+
+
+def _image(text: str) -> str:
+    if _IMAGE.fullmatch(text) is None:
+        raise refuse(
+            show(text),
+            "a whole image name with registry and tag or digest",
+            "write it as docker.io/nvidia/cuda:12.8.1-base-ubuntu24.04",
+        )
+    return text
+
+
+class Engine(StrEnum):
+    """Container engines whose configuration is written."""
+
+    CONTAINERD = "containerd"
+    DOCKER = "docker"
+    CRI_O = "cri-o"
+    K3S = "k3s"
+    RKE2 = "rke2"
+
+
+class DefaultRuntime(StrEnum):
+    """The runtime of pods that name no RuntimeClass."""
+
+    NVIDIA = "nvidia"
+    RUNC = "runc"
+
+
+class Runtime(Model):
+    """`defaultRuntime: nvidia` lets every GPU pod run without a RuntimeClass. K3s and RKE2 choose
+    CDI and cgroup driver themselves. `checkImage`: nvidia-smi runs in a container of it afterwards.
+    """
+
+    engine: Engine = Field(
+        default=Engine.CONTAINERD,
+        description="containerd, docker, cri-o, k3s or rke2",
+        examples=["containerd"],
+    )
+    default_runtime: DefaultRuntime = Field(
+        default=DefaultRuntime.NVIDIA, description="nvidia or runc", examples=["nvidia"]
+    )
+    cdi: Truth = Field(
+        default=False,
+        description="true or false: devices by the Container Device Interface",
+        examples=["false"],
+    )
+    systemd_cgroup: Truth = Field(
+        default=True,
+        description="true or false: cgroups by systemd, as kubelet's",
+        examples=["true"],
+    )
+    toolkit: Toolkit = Field(default=Toolkit(), description="a mapping: the container toolkit")
+    docker: Docker = Field(default=Docker(), description="a mapping: Docker's own settings")
+    check_image: Annotated[Text, AfterValidator(_image)] | None = Field(
+        default=None,
+        description="an image that has nvidia-smi's libraries",
+        examples=["docker.io/nvidia/cuda:12.8.1-base-ubuntu24.04"],
+    )
+
+    @model_validator(mode="after")
+    def _settings_of_the_engine(self) -> Runtime:
+        if self.engine is not Engine.DOCKER and self.docker != Docker():
+            raise refuse(
+                f"settings of docker with engine {self.engine.value}",
+                "engine: docker, or no section docker",
+                "take one of the two out",
+            )
+        if self.check_image and self.engine not in (Engine.CONTAINERD, Engine.DOCKER):
+            raise refuse(
+                f"checkImage with engine {self.engine.value}",
+                "containerd or docker, which run a container without a pod",
+                "take checkImage out; validation runs pods on each GPU",
+            )
+        return self

@@ -1,0 +1,237 @@
+# Common part of the scripts for hosts: lock, backups, files written whole, undo.
+#
+# Every path is prefixed by GPU_CLUSTER_ROOT, which is empty on real hosts. State of a phase lives
+# in /var/lib/gpu-cluster/<phase>/:
+#   kept/<path>   the file as it was before the first change (cp -a)
+#   absent        paths that did not exist before
+#   directories   directories that we made
+#   written       sha256 and path of every text that we put in place
+#   expected      what the probe must find besides files
+# Draft files beside their target end in .gpu-cluster-new; the next run under the lock replaces
+# or removes those that a killed run left.
+
+root=${GPU_CLUSTER_ROOT-}
+state=$root/var/lib/gpu-cluster/$GC_PHASE
+scratch=$root/run/gpu-cluster-$GC_PHASE
+changed=0
+problems=
+
+did() {
+    changed=$((changed + 1))
+    printf '+ %s\n' "$*"
+}
+
+undid() {
+    changed=$((changed + 1))
+    printf '%s\n' "- $*"
+}
+
+note() {
+    printf '! %s\n' "$*"
+}
+
+fail() {
+    printf 'error: host %s: %s\n' "$(uname -n)" "$*" >&2
+    exit 1
+}
+
+# problem FOUND WANTED CURE: collected, so that all of them are told at once.
+problem() {
+    problems="$problems
+error: host $(uname -n): found $1; wanted $2; $3"
+}
+
+refuse_problems() {
+    [ -z "$problems" ] && return 0
+    printf '%s\n' "${problems#?}" >&2
+    [ "$changed" -gt 0 ] || printf 'nothing was changed on this host\n' >&2
+    exit 1
+}
+
+have() {
+    command -v "$1" >/dev/null 2>&1
+}
+
+# ask SECONDS PROGRAM...: one that only answers. Without collector and on one thread a program of Go
+# takes two thirds of the time to start (containerd 1.6.20: 12 ms of processor time, not 18).
+ask() {
+    GOGC=off GOMAXPROCS=1 timeout "$@"
+}
+
+# One run at a time on a host, whatever its phase. The kernel drops the lock when the last process
+# that holds it ends, so it is never stale.
+lock() {
+    have flock || fail "found no flock; wanted it for the lock; install the package util-linux"
+    mkdir -p "$root/run"
+    exec 9>"$root/run/gpu-cluster.lock"
+    flock -w "$GC_LOCK_LIMIT" 9 ||
+        fail "another run held /run/gpu-cluster.lock for $GC_LOCK_LIMIT s; wait for it, or end it (fuser -v /run/gpu-cluster.lock names it)"
+    rm -rf -- "$scratch"
+    (umask 077 && mkdir "$scratch") || fail "can't make $scratch"
+    trap 'rm -rf -- "$scratch"' EXIT
+    trap 'exit 129' HUP
+    trap 'exit 130' INT
+    trap 'exit 143' TERM
+}
+
+open_state() {
+    [ -d "$state" ] || (umask 077 && mkdir -p "$state") || fail "can't make $state"
+}
+
+# record NAME TEXT: remember a line, once.
+record() {
+    grep -Fqx -e "$2" "$state/$1" 2>/dev/null || printf '%s\n' "$2" >>"$state/$1" ||
+        fail "can't write $state/$1"
+}
+
+# request_reboot REASON: the host needs a boot; told once. /run is empty after it.
+request_reboot() {
+    file=$root/run/gpu-cluster/reboot-required
+    grep -Fqx -e "$1" "$file" 2>/dev/null && return 0
+    mkdir -p "$root/run/gpu-cluster" && printf '%s\n' "$1" >>"$file" || fail "can't write $file"
+    note "reboot needed: $1"
+}
+
+# expect KIND WORDS: what the probe (components/hosts/probe.sh) must find while this phase holds, besides the
+# files that it placed. Kinds: sysctl KEY VALUE, module NAME, active UNIT, inactive UNIT,
+# selinux MODE, port TOOL PORT, package NAME VERSION, hold NAME, path PATH, member USER GROUP,
+# forward POLICY.
+expect() {
+    printf '%s\n' "$*" >>"$scratch/expected" || fail "can't write $scratch/expected"
+}
+
+keep_expectations() {
+    [ -f "$scratch/expected" ] || : >"$scratch/expected"
+    cmp -s -- "$scratch/expected" "$state/expected" && return 0
+    cp -- "$scratch/expected" "$state/draft" && mv -- "$state/draft" "$state/expected" ||
+        fail "can't write $state/expected"
+}
+
+make_directory() {
+    [ -n "$1" ] || return 0
+    [ -d "$root$1" ] && return 0
+    make_directory "${1%/*}"
+    record directories "$1"
+    mkdir "$root$1" || fail "can't make the directory $1"
+}
+
+kept() {
+    [ -e "$state/kept$1" ] || [ -L "$state/kept$1" ]
+}
+
+was_absent() {
+    grep -Fqx -e "$1" "$state/absent" 2>/dev/null
+}
+
+# keep PATH: remember the file as it is, before its first change.
+keep() {
+    kept "$1" && return 0
+    was_absent "$1" && return 0
+    if [ -e "$root$1" ] || [ -L "$root$1" ]; then
+        rm -rf -- "$state/draft"
+        mkdir -p "$state/kept${1%/*}" && cp -a -- "$root$1" "$state/draft" &&
+            mv -- "$state/draft" "$state/kept$1" || fail "can't keep a copy of $1 in $state"
+    else
+        record absent "$1"
+    fi
+}
+
+digest() {
+    sha256sum <"$1" | cut -d ' ' -f 1
+}
+
+# place PATH SOURCE: give PATH the bytes of SOURCE, with one rename, only where they differ.
+place() {
+    rm -f -- "$root$1.gpu-cluster-new"
+    if [ -f "$root$1" ] && cmp -s -- "$2" "$root$1"; then
+        record_written "$1" "$2"
+        return 0
+    fi
+    make_directory "${1%/*}"
+    keep "$1"
+    if [ -f "$root$1" ]; then
+        cp -pL -- "$root$1" "$root$1.gpu-cluster-new" # owner and mode stay
+    else
+        (umask 022 && : >"$root$1.gpu-cluster-new")
+    fi && cat -- "$2" >"$root$1.gpu-cluster-new" || fail "can't write $1.gpu-cluster-new"
+    record_written "$1" "$2"
+    mv -f -- "$root$1.gpu-cluster-new" "$root$1" || fail "can't write $1"
+    did "$1"
+}
+
+record_written() {
+    line="$(digest "$2")  $1"
+    [ "$(grep -F -e "  $1" "$state/written" 2>/dev/null | tail -n 1)" = "$line" ] && return 0
+    printf '%s\n' "$line" >>"$state/written" || fail "can't write $state/written"
+}
+
+place_text() {
+    printf '%s' "$2" >"$scratch/text" || fail "can't write $scratch/text"
+    place "$1" "$scratch/text"
+}
+
+# restore PATH: as it was before our first change. What somebody else wrote there since is not
+# lost: it goes to /var/lib/gpu-cluster/replaced.
+restore() {
+    rm -f -- "$root$1.gpu-cluster-new"
+    if [ -f "$root$1" ] && { kept "$1" || was_absent "$1"; } &&
+        ! grep -Fqx -e "$(digest "$root$1")  $1" "$state/written" 2>/dev/null &&
+        ! cmp -s -- "$root$1" "$state/kept$1"; then
+        replaced=$root/var/lib/gpu-cluster/replaced
+        (umask 077 && mkdir -p "$replaced${1%/*}") && cp -a -- "$root$1" "$replaced$1" ||
+            fail "can't save the changed $1"
+        note "$1 was changed by somebody else; that version is in /var/lib/gpu-cluster/replaced$1"
+    fi
+    if kept "$1"; then
+        cmp -s -- "$root$1" "$state/kept$1" && [ ! -L "$state/kept$1" ] || undid "$1"
+        cp -a -- "$state/kept$1" "$root$1.gpu-cluster-new" &&
+            mv -f -- "$root$1.gpu-cluster-new" "$root$1" || fail "can't restore $1"
+    elif was_absent "$1" && [ -e "$root$1" ]; then
+        rm -f -- "$root$1" || fail "can't remove $1"
+        undid "$1"
+    fi
+}
+
+# forget PATH: no longer wanted, so as it was before, and no longer ours.
+forget() {
+    kept "$1" || was_absent "$1" || return 0
+    restore "$1"
+    rm -f -- "$state/kept$1"
+    for name in absent written; do
+        [ -f "$state/$name" ] || continue
+        awk -v path="$1" '{ line = $0; sub(/^[0-9a-f]+  /, "", line) } line != path' \
+            "$state/$name" >"$state/draft" && mv -- "$state/draft" "$state/$name" ||
+            fail "can't write $state/$name"
+    done
+}
+
+close_state() {
+    if [ -f "$state/directories" ]; then
+        sort -r "$state/directories" >"$scratch/directories"
+        while IFS= read -r directory; do
+            rmdir -- "$root$directory" 2>/dev/null && undid "$directory"
+        done <"$scratch/directories"
+    fi
+    rm -rf -- "$state"
+    rmdir -- "$root/var/lib/gpu-cluster" 2>/dev/null
+    return 0
+}
+
+main() {
+    case ${1-} in
+        apply)
+            lock
+            apply
+            keep_expectations
+            ;;
+        undo)
+            lock
+            if [ -d "$state" ]; then
+                undo
+                close_state
+            fi
+            ;;
+        *) fail "found the argument '${1-}'; wanted apply or undo" ;;
+    esac
+    printf 'changed=%s\n' "$changed"
+}

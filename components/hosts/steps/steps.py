@@ -1,0 +1,214 @@
+"""Steps of the preparation that install software: which a host gets, and their settings."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from components.hosts.settings.cuda import Cuda, CudaSource
+from components.hosts.settings.driver import Driver, KernelModule
+from components.hosts.settings.host import Host, Role
+from components.hosts.settings.kubernetes_packages import Join
+from components.hosts.settings.packages import BUILD
+from components.hosts.settings.repository import Repositories
+from components.settings.cluster import Cluster
+
+RUN_LIMIT = 1800
+"""Seconds for one run of a package manager or installer; `ssh.commandTimeoutSeconds` ends all."""
+
+PERSISTENCED_UNIT = """[Unit]
+Description=NVIDIA Persistence Daemon
+
+[Service]
+Type=forking
+ExecStart=/usr/bin/nvidia-persistenced --verbose
+ExecStopPost=/bin/rm -rf /var/run/nvidia-persistenced
+
+[Install]
+WantedBy=multi-user.target
+"""
+"""For runfile drivers, which bring the daemon and no unit (README, "nvidia-persistenced")."""
+UVM_UNIT = """[Unit]
+Description=gpu-cluster: /dev/nvidia-uvm before the first program asks for it
+After=systemd-udevd.service
+
+[Service]
+Type=oneshot
+RemainAfterExit=yes
+ExecStart=/usr/bin/nvidia-modprobe -u -c 0
+
+[Install]
+WantedBy=multi-user.target
+"""
+
+
+NAMES = ("packages", "kernel", "driver", "cuda", "kubernetes")
+"""All steps, in order."""
+PACKAGE_PARTS = ("effects", "repositories", "packages", "holds")
+"""Files of functions of every script that installs packages."""
+COMMON: Mapping[str, str] = {
+    "GC_REMOVE_PACKAGES": "false",
+    "GC_PACKAGE_LOCK_LIMIT": "120",
+    "GC_PACKAGE_RUN_LIMIT": str(RUN_LIMIT),
+}
+"""Settings of `PACKAGE_PARTS`, with their defaults."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Steps:
+    """What the rendering of a script needs of the declared steps.
+
+    Attributes:
+        names: the steps, in order.
+        settings: shell assignments.
+        repositories: words of each repository: package manager, step, name, then its own.
+        driver_locations: where the driver's runfile is, in order.
+        cuda_locations: where the CUDA toolkit's runfile is, in order.
+    """
+
+    names: tuple[str, ...] = ()
+    settings: Mapping[str, str] = field(default_factory=lambda: dict(COMMON))
+    repositories: tuple[tuple[str, ...], ...] = ()
+    driver_locations: tuple[str, ...] = ()
+    cuda_locations: tuple[str, ...] = ()
+
+    @property
+    def parts(self) -> tuple[str, ...]:
+        """Files of functions beside this module; what takes effects back is always there."""
+        files = {"packages": "kernel", "kernel": "kernel", "cuda": "cuda"}
+        found = [files.get(name, name) for name in self.names]
+        if "cuda" in found or "driver" in found:
+            found.insert(0, "runfile")
+        return (*PACKAGE_PARTS, *dict.fromkeys(found))
+
+
+def steps(cluster: Cluster, host: Host, join_token: str | None = None) -> Steps:
+    """The steps of ``host``; hosts without GPUs get no GPU step.
+
+    :param cluster: the cluster as this host sees it (``config.Cluster.of``).
+    :param join_token: kubeadm's bootstrap token, a secret: it makes the script one. The program
+        sees that it is there (``__main__.join_token``).
+    """
+    gpu = host.role is Role.GPU_WORKER
+    driver = cluster.driver if gpu and cluster.driver.by_preparation else None
+    build = cluster.packages.build or driver is not None
+    words = (BUILD if build else ()) + cluster.packages.install
+    chosen = {
+        "packages": (bool(words), cluster.packages.repository),
+        "kernel": (cluster.kernel.release is not None, cluster.kernel.repository),
+        "driver": (driver is not None, cluster.driver.repository),
+        "cuda": (
+            gpu and cluster.cuda.source is not CudaSource.NONE,
+            cluster.cuda.repository,
+        ),
+        "kubernetes": (
+            cluster.kubernetes_packages.version is not None,
+            cluster.kubernetes_packages.repository,
+        ),
+    }
+    names = tuple(name for name, (wanted, _) in chosen.items() if wanted)
+    settings = {
+        "GC_PACKAGES": " ".join(dict.fromkeys(words)),
+        "GC_HEADERS": str(build).lower(),
+        "GC_KERNEL_RELEASE": cluster.kernel.release or "",
+        "GC_KERNEL_FLAVOR": cluster.kernel.flavor.value,
+        "GC_KERNEL_HOLD": str(cluster.kernel.hold).lower(),
+        **common(cluster),
+        **(_driver(driver) if driver else {}),
+        **(_cuda(cluster.cuda) if "cuda" in names else {}),
+        **(_kubernetes(cluster, host, join_token) if "kubernetes" in names else {}),
+    }
+    return Steps(
+        names=names,
+        settings=settings,
+        repositories=tuple(row for name in names for row in _repositories(name, chosen[name][1])),
+        driver_locations=driver.runfile.locations if driver and driver.runfile else (),
+        cuda_locations=cluster.cuda.runfile.locations if cluster.cuda.runfile else (),
+    )
+
+
+def common(cluster: Cluster) -> dict[str, str]:
+    """Settings of `PACKAGE_PARTS`."""
+    return {
+        **COMMON,
+        "GC_REMOVE_PACKAGES": str(cluster.packages.remove).lower(),
+        "GC_PACKAGE_LOCK_LIMIT": str(cluster.packages.lock_seconds),
+    }
+
+
+def _repositories(step: str, declared: Repositories) -> Iterator[tuple[str, ...]]:
+    for manager, repository in (("apt", declared.apt), ("dnf", declared.dnf)):
+        if repository is not None:
+            yield (manager, step, step, *repository.row)
+
+
+def _versioned(names: tuple[str, ...], version: str | None) -> str:
+    return " ".join(f"{name}={version}" if version else name for name in names)
+
+
+def _driver(driver: Driver) -> dict[str, str]:
+    runfile = driver.runfile
+    proprietary = driver.kernel_module_type is KernelModule.PROPRIETARY
+    names = ("cuda-drivers",) if proprietary else ("nvidia-open",)
+    options = ["--silent", "--no-questions", "--ui=none", "--no-x-check"]
+    options += ["--dkms"] if runfile and runfile.dkms else []
+    options += [f"--kernel-module-type={'proprietary' if proprietary else 'open'}"]
+    fabric = ("nvidia-fabricmanager",)  # for a runfile too: no runfile has it
+    return {
+        "GC_DRIVER_SOURCE": driver.source.value,
+        "GC_DRIVER_VERSION": driver.version or "",
+        "GC_DRIVER_PACKAGES": _versioned(names, driver.version),
+        "GC_DRIVER_HELD": " ".join(names),
+        "GC_DRIVER_HOLD": str(driver.hold).lower(),
+        "GC_DRIVER_REMOVE_EARLIER": str(driver.remove_earlier).lower(),
+        "GC_DRIVER_PERSISTENCE": str(driver.persistence).lower(),
+        "GC_DRIVER_FABRIC_MANAGER": driver.fabric_manager.value,
+        "GC_FABRIC_PACKAGES": _versioned(fabric, driver.version),
+        "GC_DRIVER_SHA256": runfile.sha256 if runfile else "",
+        "GC_DRIVER_OPTIONS": " ".join(options),
+        "GC_PERSISTENCED_UNIT": PERSISTENCED_UNIT,
+        "GC_UVM_UNIT": UVM_UNIT,
+    }
+
+
+def _cuda(cuda: Cuda) -> dict[str, str]:
+    version = cuda.version or ""
+    return {
+        "GC_CUDA_SOURCE": cuda.source.value,
+        "GC_CUDA_VERSION": version,
+        "GC_CUDA_PACKAGES": f"cuda-toolkit-{version.replace('.', '-')}",
+        "GC_CUDA_SHA256": cuda.runfile.sha256 if cuda.runfile else "",
+    }
+
+
+def _kubernetes(cluster: Cluster, host: Host, join_token: str | None) -> dict[str, str]:
+    packages = cluster.kubernetes_packages
+    names = ("kubelet", "kubeadm", "kubectl")
+    join = packages.join if cluster.joins(host) else None
+    return {
+        "GC_KUBERNETES_PACKAGES": _versioned(names, packages.version),
+        "GC_KUBERNETES_HELD": " ".join(names),
+        "GC_KUBERNETES_HOLD": str(packages.hold).lower(),
+        "GC_JOIN": _join(packages.version or "", join, host, join_token or "") if join else "",
+        "GC_JOIN_ENDPOINT": join.endpoint if join else "",
+        "GC_JOIN_LIMIT": str(join.timeout_seconds) if join else "",
+    }
+
+
+def _join(version: str, join: Join, host: Host, token: str) -> str:
+    """A JoinConfiguration; JSON is YAML. v1beta4 since Kubernetes 1.31 (kubeadm reference)."""
+    beta = "v1beta4" if int(version.split(".")[1]) >= 31 else "v1beta3"
+    document = {
+        "apiVersion": f"kubeadm.k8s.io/{beta}",
+        "kind": "JoinConfiguration",
+        "discovery": {
+            "bootstrapToken": {
+                "token": token,
+                "apiServerEndpoint": join.endpoint,
+                "caCertHashes": list(join.ca_cert_hashes),
+            }
+        },
+        "nodeRegistration": {"name": host.node},
+    }
+    return json.dumps(document, indent=1) + "\n"

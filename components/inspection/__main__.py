@@ -1,0 +1,21 @@
+"""One look, at the ``cluster`` or at ``hosts`` as the argument says: JSON in, JSON out.
+
+A process of its own for each, so that both look beside the program that declares resources, each
+with the one library that it needs. The imports are done while the program still reads its
+configuration; nothing is judged here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import importlib
+import json
+import sys
+
+MODULES = {"cluster": "components.inspection.cluster", "hosts": "components.hosts.inspect"}
+
+if __name__ == "__main__":
+    gc.disable()  # it ends with its answer, and collecting is a tenth of the imports' time
+    look = importlib.import_module(MODULES[sys.argv[1]])
+    json.dump(asyncio.run(look.answer(json.load(sys.stdin))), sys.stdout)

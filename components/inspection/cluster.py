@@ -1,0 +1,180 @@
+"""One read-only look at the cluster: what is missing, what differs from what is declared."""
+
+from __future__ import annotations
+
+from components import grammar
+from components.api import Client, ClusterError, Json, connect
+from components.nodes.inspect import (
+    CORDONED,
+    gpus,
+    managed_by,
+    pool_members,
+    wanted_of,
+    with_devices,
+)
+from components.platforms.helm_record import newest
+from components.platforms.inspect import surroundings
+from components.platforms.objects import lacking
+
+VALIDATED = "gpu-cluster/validated"
+
+#: Node names that one finding spells out; the rest are counted.
+NAMED = 5
+
+
+def _some(names: list[str]) -> str:
+    more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
+    return ", ".join(names[:NAMED]) + more
+
+
+def scheduling_drift(members: list[Json], document: Json) -> str | None:
+    """What the nodes of a pool lack of its labels and taints; None where nothing differs.
+
+    Nodes that no run touched are a finding too: the state can't tell whether this is the first run
+    or the nodes were made anew since the last one.
+    """
+    manager = document["manager"]
+    declared = document["labels"] or document["taints"]
+    if declared and not any(managed_by(node, manager) for node in members):
+        return f"not applied on {_some([node['metadata']['name'] for node in members])}"
+    findings: dict[str, list[str]] = {}
+    for node in members:
+        name = node["metadata"]["name"]
+        labels = node["metadata"].get("labels", {})
+        wanted_labels, wanted_taints = wanted_of(document, name)
+        for key, value in wanted_labels.items():
+            if labels.get(key) != value:
+                findings.setdefault(f"label {key} is {labels.get(key)!r}", []).append(name)
+        taints = {
+            (taint["key"], taint.get("value", ""), taint["effect"])
+            for taint in node["spec"].get("taints") or []
+        }
+        for taint in wanted_taints:
+            if (taint["key"], taint.get("value", ""), taint["effect"]) not in taints:
+                findings.setdefault(f"taint {taint['key']} is missing", []).append(name)
+    return "; ".join(f"{what} on {_some(names)}" for what, names in findings.items()) or None
+
+
+def validation_drift(members: list[Json], document: Json, job: Json | None) -> str | None:
+    """Why no validation Job stands for the pool\'s nodes; None where one does."""
+    if job is None:
+        return "no validation Job in the cluster"
+    if not job["metadata"].get("annotations", {}).get(VALIDATED):
+        return "an earlier validation did not finish"
+    short = [
+        f"{node['metadata']['name']} offers {gpus(node, resource=name)} of {declared} {name}"
+        for node in members
+        for name, declared in document["resources"].items()
+        if gpus(node, resource=name) != declared
+    ]
+    return _some(short) or None
+
+
+def validation_findings(
+    nodes: list[Json], documents: list[Json], jobs: list[Json | None]
+) -> dict[str, str]:
+    """`validation_drift` by pool, for those whose nodes are all in the cluster.
+
+    Nodes with GPUs left out are a pool of their own here, so each document has its own nodes.
+    """
+    found = {}
+    for document, job in zip(documents, jobs, strict=True):
+        try:
+            members = pool_members(nodes, document)
+        except ClusterError:
+            continue  # the whole pool's scheduling tells it
+        finding = validation_drift(members, document, job)
+        if finding:
+            found[document["pool"]] = finding
+    return found
+
+
+async def _job(client: Client, document: Json) -> Json | None:
+    url = f"namespaces/{document['namespace']}/jobs/{document['job']}"
+    return await client.find(url, base="/apis/batch")
+
+
+async def _missing(client: Client, document: Json) -> str:
+    """What an installed platform lacks; empty where nothing is missing or none is installed."""
+    release = document["release"]
+    if await newest(client, release["name"], release["namespace"]) is None:
+        return ""
+    missing = _some([str(item) for item in await lacking(client, document)])
+    return f"missing: {missing}" if missing else ""
+
+
+async def nodes_by_name(context: str) -> dict[str, Json]:
+    """Node objects by name.
+
+    Raises:
+        ClusterError: the cluster can't be reached.
+    """
+    async with connect(context) as client:
+        return {node["metadata"]["name"]: node for node in await client.list("nodes")}
+
+
+async def answer(request: Json) -> Json:
+    """`observe` for a request: its arguments by name."""
+    return await observe(**request)
+
+
+async def observe(
+    context: str,
+    scheduling: list[Json],
+    validation: list[Json],
+    presence: Json,
+    endpoints: list[str],
+) -> Json:
+    """Looks once at nodes, validation Jobs, and what else is in the cluster.
+
+    Args:
+        context: context of the kubeconfig.
+        scheduling: one document per pool, the input of ``components.nodes.schedule``.
+        validation: one document per pool with GPUs, the input of the program ``validation``.
+        presence: the input of ``components.platforms.restore``.
+        endpoints: ``host:port`` that nodes need.
+
+    Returns:
+        ``reached``, ``unreachable`` (why not), ``problems`` (texts that must stop the run),
+        ``scheduling`` and ``validation``: findings by pool; ``presence``: under ``platform``, what
+        is missing of it; ``surroundings``: what `components.platforms.judge` judges; ``members``:
+        labels of each pool's nodes; ``cordoned``: nodes that a run of this program cordoned and did
+        not give back.
+    """
+    found: Json = {"reached": False, "problems": [], "cordoned": []}
+    found |= {"scheduling": {}, "validation": {}, "presence": {}}
+    try:
+        async with connect(context) as client:
+            nodes = await with_devices(client, await client.list("nodes"), validation)
+            found["reached"] = True
+            found["surroundings"] = await surroundings(client, nodes, endpoints)
+            found["cordoned"] = [
+                node["metadata"]["name"]
+                for node in nodes
+                if CORDONED in node["metadata"].get("annotations", {})
+            ]
+            members = {}
+            for document in scheduling:
+                pool = document["pool"]
+                try:
+                    members[pool] = pool_members(nodes, document)
+                except ClusterError as error:
+                    found["problems"].append(str(error))
+                    continue
+                finding = scheduling_drift(members[pool], document)
+                if finding:
+                    found["scheduling"][pool] = finding
+            found["members"] = {
+                pool: [node["metadata"].get("labels", {}) for node in each]
+                for pool, each in members.items()
+            }
+            try:
+                if missing := await _missing(client, presence):
+                    found["presence"]["platform"] = missing
+            except grammar.IllFormed as error:
+                found["problems"].append(f"release {presence['release']['name']}: {error}")
+            jobs = [await _job(client, document) for document in validation]
+            found["validation"] = validation_findings(nodes, validation, jobs)
+    except ClusterError as error:
+        found["unreachable"] = str(error)
+    return found

@@ -1,0 +1,245 @@
+"""DCGM's exporter, alert rules and a dashboard.
+
+Owns its namespace and what is in it. Refuses to own Prometheus and Grafana: their objects
+(ServiceMonitor, PrometheusRule) are made where the cluster has their definitions, and the
+dashboard waits in a ConfigMap for Grafana's sidecar.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import pulumi
+
+from components.manifest import Manifest
+from components.monitoring import values as content
+from components.monitoring.settings import Monitoring as Settings
+from components.monitoring.settings import OperatorObjects
+from components.nodes.pools import gpu_pools, node_taints, tolerations
+from components.platforms.gpu_manager import values as gpu_manager
+from components.platforms.pull_secret import pull_secret, pull_secrets
+from components.platforms.release import namespace
+from components.platforms.settings import Platform
+from components.settings.cluster import Cluster
+
+Json = dict[str, Any]
+
+EXPORTER = "dcgm-exporter"
+PORT = 9400
+LABELS = {"app.kubernetes.io/managed-by": "gpu-cluster"}
+SELECTED = {"app.kubernetes.io/name": EXPORTER}
+#: What the GPU Operator's exporter is found by (gpu-operator v26.7.0, assets/state-dcgm-exporter).
+OPERATOR_EXPORTER = {"app": "nvidia-dcgm-exporter"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class MonitoringArgs:
+    """What `Monitoring` needs.
+
+    Attributes:
+        cluster: the configuration.
+        settings: its section `monitoring`.
+        runtime_class: RuntimeClass of pods that see GPUs; None where nvidia is the default.
+        groups: API groups that the cluster was seen to serve.
+        registry_credentials: a Docker configuration in JSON, a secret; None: none is given.
+    """
+
+    cluster: Cluster
+    settings: Settings
+    runtime_class: str | None
+    groups: frozenset[str]
+    registry_credentials: pulumi.Input[str] | None = None
+
+    @property
+    def prometheus(self) -> bool:
+        """Whether the Prometheus operator's objects are made."""
+        if self.settings.operator_objects is OperatorObjects.AUTO:
+            return "monitoring.coreos.com" in self.groups
+        return self.settings.operator_objects is OperatorObjects.ALWAYS
+
+
+def _metadata(name: str, space: str, **labels: str) -> Json:
+    return {"name": name, "namespace": space, "labels": {**LABELS, **labels}}
+
+
+def exporter(cluster: Cluster, settings: Settings, runtime: str | None) -> Json:
+    """The exporter's DaemonSet on all nodes of pools with GPUs.
+
+    Found by the label that `components.nodes.pools.labels` gives them; SYS_ADMIN is what DCGM's
+    profiling needs (dcgm-exporter 4.5.3-4.8.2, dcgm-exporter.yaml).
+    """
+    alike = "nvidia-device-enable" if _shared(cluster) else "nvidia.com/gpu.present"
+    pod: Json = {
+        **pull_secrets(cluster),
+        "automountServiceAccountToken": False,
+        "priorityClassName": "system-node-critical",
+        "nodeSelector": {alike: "enable" if _shared(cluster) else "true"},
+        "tolerations": tolerations(gpu_pools(cluster), node_taints(cluster)),
+        "containers": [
+            {
+                "name": EXPORTER,
+                "image": cluster.registry.rewritten(settings.exporter_image),
+                "args": ["-f", "/etc/gpu-cluster/counters.csv"],
+                "env": [
+                    {"name": "DCGM_EXPORTER_LISTEN", "value": f":{PORT}"},
+                    {"name": "DCGM_EXPORTER_KUBERNETES", "value": "true"},
+                    {"name": "NVIDIA_VISIBLE_DEVICES", "value": "all"},
+                    {
+                        "name": "NODE_NAME",
+                        "valueFrom": {"fieldRef": {"fieldPath": "spec.nodeName"}},
+                    },
+                ],
+                "ports": [{"name": "metrics", "containerPort": PORT}],
+                "resources": {
+                    "requests": {"cpu": "100m", "memory": "128Mi"},
+                    "limits": {"cpu": "200m", "memory": "512Mi"},
+                },
+                "securityContext": {
+                    "runAsUser": 0,
+                    "allowPrivilegeEscalation": False,
+                    "capabilities": {"add": ["SYS_ADMIN"], "drop": ["ALL"]},
+                },
+                "volumeMounts": [
+                    {"name": "counters", "mountPath": "/etc/gpu-cluster", "readOnly": True},
+                    {
+                        "name": "pod-resources",
+                        "mountPath": "/var/lib/kubelet/pod-resources",
+                        "readOnly": True,
+                    },
+                ],
+            }
+        ],
+        "volumes": [
+            {"name": "counters", "configMap": {"name": f"{EXPORTER}-counters"}},
+            {"name": "pod-resources", "hostPath": {"path": "/var/lib/kubelet/pod-resources"}},
+        ],
+    }
+    if runtime:
+        pod["runtimeClassName"] = runtime
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "DaemonSet",
+        "metadata": _metadata(EXPORTER, settings.namespace),
+        "spec": {
+            "selector": {"matchLabels": SELECTED},
+            "template": {"metadata": {"labels": SELECTED}, "spec": pod},
+        },
+    }
+
+
+def _shared(cluster: Cluster) -> bool:
+    return cluster.platform is Platform.GPU_MANAGER
+
+
+def _config_map(name: str, space: str, data: dict[str, str], **labels: str) -> Json:
+    return {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": _metadata(name, space, **labels),
+        "data": data,
+    }
+
+
+def _service_monitor(
+    settings: Settings, name: str, found: dict[str, str], space: str, port: str, path: str
+) -> Json:
+    return {
+        "apiVersion": "monitoring.coreos.com/v1",
+        "kind": "ServiceMonitor",
+        "metadata": _metadata(name, settings.namespace, **settings.labels),
+        "spec": {
+            "selector": {"matchLabels": found},
+            "namespaceSelector": {"matchNames": [space]},
+            "endpoints": [
+                {"port": port, "path": path, "interval": f"{settings.interval_seconds}s"}
+            ],
+        },
+    }
+
+
+def objects(args: MonitoringArgs) -> dict[str, Json]:
+    """Every object beside the namespace, by the end of its resource's name."""
+    cluster, settings = args.cluster, args.settings
+    space = settings.namespace
+    found = {
+        "dashboard": _config_map(
+            "gpu-cluster-dashboard",
+            space,
+            {"gpu-cluster.json": content.dashboard(cluster)},
+            **settings.dashboard_labels,
+        )
+    }
+    by_operator = cluster.platform is Platform.GPU_OPERATOR
+    if not by_operator:
+        found["counters"] = _config_map(
+            f"{EXPORTER}-counters", space, {"counters.csv": content.counters()}
+        )
+        found["exporter"] = exporter(cluster, settings, args.runtime_class)
+        found["service"] = {
+            "apiVersion": "v1",
+            "kind": "Service",
+            "metadata": {
+                **_metadata(EXPORTER, space, **SELECTED),
+                "annotations": {"pulumi.com/skipAwait": "true"},
+            },
+            "spec": {
+                "selector": SELECTED,
+                "ports": [{"name": "metrics", "port": PORT, "targetPort": "metrics"}],
+            },
+        }
+    if args.prometheus:
+        where = cluster.gpu_operator.namespace if by_operator else space
+        selected, port = (
+            (OPERATOR_EXPORTER, "gpu-metrics") if by_operator else (SELECTED, "metrics")
+        )
+        found["service-monitor"] = _service_monitor(
+            settings, EXPORTER, selected, where, port, "/metrics"
+        )
+        if _shared(cluster):
+            found["share-monitor"] = _service_monitor(
+                settings,
+                "gpu-manager-metric",
+                {"name": "gpu-manager-metric"},
+                gpu_manager.NAMESPACE,
+                "metrics",
+                gpu_manager.METRICS_PATH,
+            )
+        found["alerts"] = {
+            "apiVersion": "monitoring.coreos.com/v1",
+            "kind": "PrometheusRule",
+            "metadata": _metadata("gpu-cluster", space, **settings.labels),
+            "spec": content.alert_groups(cluster, settings),
+        }
+    return found
+
+
+class Monitoring(pulumi.ComponentResource):
+    """What watches the GPUs."""
+
+    TYPE = "gpucluster:index:Monitoring"
+
+    alerts: pulumi.Output[int]
+
+    def __init__(
+        self, name: str, args: MonitoringArgs, opts: pulumi.ResourceOptions | None = None
+    ) -> None:
+        super().__init__(self.TYPE, name, None, opts)
+        space = namespace(self, f"{name}-namespace", args.settings.namespace)
+        secrets = pull_secret(
+            self,
+            name,
+            args.cluster,
+            args.registry_credentials,
+            space,
+            args.settings.namespace,
+        )
+        for end, manifest in objects(args).items():
+            Manifest(
+                f"{name}-{end}",
+                manifest,
+                pulumi.ResourceOptions(parent=self, depends_on=[space, *secrets]),
+            )
+        groups = content.alert_groups(args.cluster, args.settings)["groups"]
+        self.alerts = pulumi.Output.from_input(sum(len(group["rules"]) for group in groups))
+        self.register_outputs({"alerts": self.alerts})

@@ -1,0 +1,259 @@
+"""What monitoring consists of: counters, alert rules, dashboard. Pure functions.
+
+Counters and their meaning: NVIDIA/dcgm-exporter 4.5.3-4.8.2 (etc/default-counters.csv, labels of
+its metrics: internal/pkg/rendermetrics); XIDs: NVIDIA "XID Errors".
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from components.monitoring.settings import Monitoring
+from components.nodes.pools import gpu_pools
+from components.platforms.settings import Platform
+from components.settings.cluster import Cluster
+
+Json = dict[str, Any]
+
+#: What the exporter collects: name, kind, help.
+COUNTERS = (
+    ("DCGM_FI_DEV_SM_CLOCK", "gauge", "SM clock frequency (in MHz)."),
+    ("DCGM_FI_DEV_GPU_TEMP", "gauge", "GPU temperature (in C)."),
+    ("DCGM_FI_DEV_MEMORY_TEMP", "gauge", "Memory temperature (in C)."),
+    ("DCGM_FI_DEV_POWER_USAGE", "gauge", "Power draw (in W)."),
+    ("DCGM_FI_DEV_GPU_UTIL", "gauge", "GPU utilization (in %)."),
+    ("DCGM_FI_DEV_FB_USED", "gauge", "Framebuffer memory used (in MiB)."),
+    ("DCGM_FI_DEV_FB_FREE", "gauge", "Framebuffer memory free (in MiB)."),
+    ("DCGM_FI_DEV_XID_ERRORS", "gauge", "Value of the last XID error encountered."),
+    ("DCGM_FI_DEV_THERMAL_VIOLATION", "counter", "Throttling for temperature (in ns)."),
+    ("DCGM_FI_DEV_ECC_DBE_VOL_TOTAL", "counter", "Double-bit ECC errors since the driver loaded."),
+    ("DCGM_FI_DEV_ECC_SBE_VOL_TOTAL", "counter", "Single-bit ECC errors since the driver loaded."),
+    ("DCGM_FI_DEV_ROW_REMAP_FAILURE", "gauge", "Whether remapping of rows has failed."),
+    ("DCGM_FI_DEV_UNCORRECTABLE_REMAPPED_ROWS", "counter", "Rows remapped for such errors."),
+)
+
+#: XIDs that a program's own mistake brings about; the others are the hardware's or the driver's.
+#: 13 graphics engine exception, 31 memory page fault, 43 reset channel, 45 preemptive clean-up.
+PROGRAM_XIDS = (13, 31, 43, 45)
+
+
+def counters() -> str:
+    """The exporter's CSV file."""
+    return "".join(f"{name}, {kind}, {text}\n" for name, kind, text in COUNTERS)
+
+
+def _alert(
+    name: str, expression: str, wait: str, severity: str, summary: str, cure: str, **labels: str
+) -> Json:
+    return {
+        "alert": name,
+        "expr": expression,
+        "for": wait,
+        "labels": {"severity": severity, **labels},
+        "annotations": {"summary": summary, "description": cure},
+    }
+
+
+def _hardware(cluster: Cluster, monitoring: Monitoring) -> list[Json]:
+    """Alerts over DCGM's counters."""
+    own = "|".join(map(str, PROGRAM_XIDS))
+    gpu = "GPU {{ $labels.gpu }} of {{ $labels.Hostname }}"
+    return [
+        _alert(
+            "GpuXidError",
+            "DCGM_FI_DEV_XID_ERRORS > 0" + "".join(f" != {xid}" for xid in PROGRAM_XIDS),
+            "1m",
+            "critical",
+            f"{gpu} reports XID {{{{ $value }}}}",
+            f"Look the XID up in NVIDIA's list and at dmesg on the host; not {own}, which programs"
+            " cause.",
+        ),
+        _alert(
+            "GpuEccUncorrectable",
+            "increase(DCGM_FI_DEV_ECC_DBE_VOL_TOTAL[15m]) > 0",
+            "0m",
+            "critical",
+            f"{gpu} had uncorrectable ECC errors",
+            "Drain the node and reset the GPU; if it comes again, have it replaced.",
+        ),
+        _alert(
+            "GpuRowRemapFailed",
+            "DCGM_FI_DEV_ROW_REMAP_FAILURE > 0",
+            "0m",
+            "critical",
+            f"{gpu} can't remap a faulty memory row",
+            "Have the GPU replaced.",
+        ),
+        _alert(
+            "GpuHot",
+            f"DCGM_FI_DEV_GPU_TEMP > {monitoring.hot_celsius}",
+            "5m",
+            "warning",
+            f"{gpu} is at {{{{ $value }}}} °C",
+            "Check the host's fans and air flow.",
+        ),
+        _alert(
+            "GpuThermalThrottling",
+            "rate(DCGM_FI_DEV_THERMAL_VIOLATION[5m]) > 0",
+            "5m",
+            "warning",
+            f"{gpu} is slowed down for its temperature",
+            "Check the host's fans and air flow.",
+        ),
+        _alert(
+            "GpuExporterDown",
+            'absent(up{job=~".*dcgm-exporter.*"} == 1)',
+            "10m",
+            "warning",
+            "No DCGM exporter answers",
+            "See its DaemonSet's events; without it no GPU error is seen.",
+        ),
+    ]
+
+
+def _resource(cluster: Cluster) -> tuple[str, int] | None:
+    """The resource's name in kube-state-metrics, and units of one GPU; None under DRA."""
+    match cluster.platform:
+        case Platform.DRA:
+            return None
+        case Platform.GPU_MANAGER:
+            return "tencent_com_vcuda_core", 100
+    return "nvidia_com_gpu", 1
+
+
+def _cluster(cluster: Cluster, daemon_set: str) -> list[Json]:
+    """Alerts over kube-state-metrics: what is offered against what is declared."""
+    found = []
+    resource = _resource(cluster)
+    for pool in gpu_pools(cluster):
+        if resource is None or pool.nodes is None:
+            continue
+        name, unit = resource
+        nodes = "|".join(node.replace(".", "\\\\.") for node in pool.node_names())
+        found.append(
+            _alert(
+                "GpusBelowDeclared",
+                f'(sum(kube_node_status_allocatable{{resource="{name}",node=~"{nodes}"}})'
+                f" or vector(0)) < {pool.gpus * unit}",
+                "10m",
+                "critical",
+                f"Pool {pool.name} offers fewer GPUs than the {pool.gpus} declared",
+                "Run the stack's preview: it names the nodes that fall short.",
+                pool=pool.name,
+            )
+        )
+    found.append(
+        _alert(
+            "GpuPluginDown",
+            f'kube_daemonset_status_number_unavailable{{daemonset="{daemon_set}"}} > 0',
+            "10m",
+            "critical",
+            f"{{{{ $value }}}} pods of {daemon_set} don't run",
+            "See their logs; new GPU pods are not started on these nodes.",
+        )
+    )
+    return found
+
+
+def _shares() -> list[Json]:
+    """Alerts over gpu-manager's own metrics."""
+    return [
+        _alert(
+            "GpuManagerDown",
+            'absent(up{job="gpu-manager-metric"} == 1)',
+            "10m",
+            "critical",
+            "No gpu-manager answers",
+            "See the DaemonSet gpu-manager-daemonset in kube-system.",
+        ),
+        _alert(
+            "GpuShareExceeded",
+            'container_gpu_memory_total{gpu_memory="total"} > on (namespace, pod_name, '
+            'container_name) container_request_gpu_memory{req_of_gpu_memory="total"}',
+            "5m",
+            "warning",
+            "{{ $labels.namespace }}/{{ $labels.pod_name }} uses more GPU memory than it asked for",
+            "Check that its program is run through gpu-manager's libraries.",
+        ),
+    ]
+
+
+#: The DaemonSet that gives GPUs out, by platform.
+DAEMON_SETS = {
+    Platform.DEVICE_PLUGIN: "nvidia-device-plugin",
+    Platform.GPU_OPERATOR: "nvidia-device-plugin-daemonset",
+    Platform.GPU_MANAGER: "gpu-manager-daemonset",
+    Platform.DRA: "nvidia-dra-driver-gpu-kubelet-plugin",
+}
+
+
+def alert_groups(cluster: Cluster, monitoring: Monitoring) -> Json:
+    """A rule file of Prometheus: `groups`."""
+    rules = [*_hardware(cluster, monitoring), *_cluster(cluster, DAEMON_SETS[cluster.platform])]
+    if cluster.platform is Platform.GPU_MANAGER:
+        rules += _shares()
+    return {"groups": [{"name": "gpu-cluster", "rules": rules}]}
+
+
+def _panel(index: int, title: str, expression: str, unit: str, legend: str) -> Json:
+    return {
+        "id": index + 1,
+        "type": "timeseries",
+        "title": title,
+        "datasource": {"type": "prometheus", "uid": "${datasource}"},
+        "fieldConfig": {"defaults": {"unit": unit}, "overrides": []},
+        "gridPos": {"h": 8, "w": 12, "x": 12 * (index % 2), "y": 8 * (index // 2)},
+        "targets": [{"refId": "A", "expr": expression, "legendFormat": legend}],
+    }
+
+
+def dashboard(cluster: Cluster) -> str:
+    """A dashboard of Grafana as JSON; its data source is chosen in it."""
+    gpu = "{{Hostname}} {{gpu}}"
+    panels = [
+        ("Utilization", "DCGM_FI_DEV_GPU_UTIL", "percent", gpu),
+        ("Memory used", "DCGM_FI_DEV_FB_USED * 1048576", "bytes", gpu),
+        ("Temperature", "DCGM_FI_DEV_GPU_TEMP", "celsius", gpu),
+        ("Power", "DCGM_FI_DEV_POWER_USAGE", "watt", gpu),
+        ("XID errors", "DCGM_FI_DEV_XID_ERRORS", "none", gpu),
+        ("ECC errors", "increase(DCGM_FI_DEV_ECC_DBE_VOL_TOTAL[1h])", "none", gpu),
+    ]
+    if resource := _resource(cluster):
+        name, unit = resource
+        sums = f'sum(kube_node_status_allocatable{{resource="{name}"}}) / {unit}'
+        panels.append(("GPUs offered", sums, "none", "offered"))
+    if cluster.platform is Platform.GPU_MANAGER:
+        pod = "{{namespace}}/{{pod_name}}"
+        panels += [
+            ("Card share used", 'container_gpu_utilization{gpu="total"}', "percent", pod),
+            (
+                "Card share asked for",
+                'container_request_gpu_utilization{req_of_gpu="total"} * 100',
+                "percent",
+                pod,
+            ),
+            (
+                "Memory used by containers",
+                'container_gpu_memory_total{gpu_memory="total"} * 1048576',
+                "bytes",
+                pod,
+            ),
+            (
+                "Memory asked for",
+                'container_request_gpu_memory{req_of_gpu_memory="total"} * 1048576',
+                "bytes",
+                pod,
+            ),
+        ]
+    document = {
+        "title": "GPU cluster",
+        "uid": "gpu-cluster",
+        "schemaVersion": 39,
+        "time": {"from": "now-6h", "to": "now"},
+        "templating": {
+            "list": [{"name": "datasource", "type": "datasource", "query": "prometheus"}]
+        },
+        "panels": [_panel(index, *panel) for index, panel in enumerate(panels)],
+    }
+    return json.dumps(document, indent=1, sort_keys=True)

@@ -1,0 +1,115 @@
+"""What is known of nodes: their pool, what we hold on them, how many GPUs they offer."""
+
+from __future__ import annotations
+
+from components import grammar
+from components.api import Client, ClusterError, Json
+
+GPU = "nvidia.com/gpu"
+#: NVIDIA's DRA driver: its devices are in ResourceSlices, not in the node's status.
+DRA_DRIVER = "gpu.nvidia.com"
+SIMULATED = "kwok.x-k8s.io/node"
+CORDONED = "gpu-cluster/cordoned"
+"""Annotation of a node that this program cordoned for a reboot."""
+
+
+def pool_members(nodes: list[Json], pool: Json) -> list[Json]:
+    """The nodes of a pool, by name or by selector, in the order in which the pool names them.
+
+    Args:
+        nodes: Node objects of the API server.
+        pool: ``pool``, ``nodes`` (names) or ``selector`` (labels) with ``count``.
+
+    Raises:
+        ClusterError: a named node is not in the cluster, a selector finds another number of nodes
+            than ``count``, or a node whose name can't be one. All missing nodes are named.
+    """
+    by_name = {node["metadata"]["name"]: node for node in nodes}
+    if pool.get("nodes") is not None:
+        missing = [name for name in pool["nodes"] if name not in by_name]
+        if missing:
+            raise ClusterError(
+                "\n".join(
+                    f"pool {pool['pool']}: node {name}: found no such node in the cluster "
+                    f"({len(nodes)} nodes); wanted: a node that has joined; cure: join it, or take "
+                    "it out of the pool"
+                    for name in missing
+                )
+            )
+        return [by_name[name] for name in pool["nodes"]]
+    selector: dict[str, str] = pool["selector"]
+    members = [
+        node
+        for node in nodes
+        if all(node["metadata"].get("labels", {}).get(k) == v for k, v in selector.items())
+    ]
+    if len(members) != pool["count"]:
+        text = ",".join(f"{key}={value}" for key, value in selector.items())
+        raise ClusterError(
+            f"pool {pool['pool']}: selector {text}: found {len(members)} nodes; wanted: the "
+            f"{pool['count']} that `count` declares; cure: label the nodes, or change `count`"
+        )
+    return sorted(members, key=lambda node: grammar.node(node["metadata"]["name"]))
+
+
+def wanted_of(document: Json, name: str) -> tuple[dict[str, str], list[Json]]:
+    """Labels and taints that a node of a pool shall have: the pool's, and its own before them."""
+    own = document.get("byItself", {}).get(name, {"labels": {}, "taints": []})
+    pairs = {(taint["key"], taint["effect"]) for taint in own["taints"]}
+    shared = [taint for taint in document["taints"] if (taint["key"], taint["effect"]) not in pairs]
+    return {**document["labels"], **own["labels"]}, [*shared, *own["taints"]]
+
+
+def managed_by(node: Json, manager: str) -> bool:
+    """Whether a field manager holds something of the node by server-side apply."""
+    return any(
+        entry["manager"] == manager and entry["operation"] == "Apply"
+        for entry in node["metadata"].get("managedFields", [])
+    )
+
+
+def gpus(node: Json, kind: str = "allocatable", resource: str = GPU) -> int:
+    """GPUs in a node's ``capacity`` or ``allocatable``; 0 where the resource is absent."""
+    return int(node.get("status", {}).get(kind, {}).get(resource, "0"))
+
+
+def _with(node: Json, resource: str, specs: list[Json]) -> Json:
+    newest = max((spec["pool"]["generation"] for spec in specs), default=0)
+    devices = [
+        device
+        for spec in specs
+        if spec["pool"]["generation"] == newest
+        for device in spec.get("devices") or []
+        if device.get("attributes", {}).get("type", {}).get("string") == "gpu"
+    ]
+    healthy = [device for device in devices if not device.get("taints")]
+    status = dict(node.get("status", {}))
+    for kind, found in (("capacity", devices), ("allocatable", healthy)):
+        status[kind] = {**status.get(kind, {}), resource: str(len(found))}
+    return {**node, "status": status}
+
+
+def count_devices(nodes: list[Json], slices: list[Json], driver: str) -> list[Json]:
+    """The nodes with a DRA driver's whole GPUs beside their extended resources.
+
+    They are counted under the driver's name: as ``capacity`` all, as ``allocatable`` those without
+    a taint. Of each node the newest generation of slices holds (resource.k8s.io/v1, ResourcePool).
+    """
+    by_node: dict[str, list[Json]] = {}
+    for each in slices:
+        if each["spec"]["driver"] == driver:
+            by_node.setdefault(each["spec"].get("nodeName", ""), []).append(each["spec"])
+    return [_with(node, driver, by_node.get(node["metadata"]["name"], [])) for node in nodes]
+
+
+async def with_devices(client: Client, nodes: list[Json], documents: list[Json]) -> list[Json]:
+    """The nodes as `count_devices` gives them, where a document counts DRA devices."""
+    if not any(DRA_DRIVER in document["resources"] for document in documents):
+        return nodes
+    slices = await client.list("resourceslices", base="/apis/resource.k8s.io")
+    return count_devices(nodes, slices, DRA_DRIVER)
+
+
+def simulated(node: Json) -> bool:
+    """Whether kwok plays the node (annotation ``kwok.x-k8s.io/node``, kwok 0.7 documentation)."""
+    return SIMULATED in node["metadata"].get("annotations", {})

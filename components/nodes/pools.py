@@ -1,0 +1,177 @@
+"""What the cluster side is asked to do for each pool: plain documents, from the configuration.
+
+The same documents are the input of the operations and of the look at the cluster, so that what is
+declared, what is done and what is checked can't differ.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from components.nodes.settings.pool import Pool
+from components.nodes.settings.taint import Taint
+from components.platforms.device_plugin.settings import Presence
+from components.platforms.gpu_operator.settings import MIG_LABEL
+from components.platforms.offers import offers, plugin_file
+from components.platforms.settings import Platform
+from components.settings.cluster import Cluster
+
+Json = dict[str, Any]
+
+#: Seconds that an operation gets beyond its own waiting, for requests.
+SLACK = 120
+
+
+def manager(stack: str, pool: Pool) -> str:
+    """Field manager of a pool's labels: fixed, so that every later run owns the same fields."""
+    return f"gpu-cluster-{stack}-{pool.name}"
+
+
+def _members(cluster: Cluster, pool: Pool) -> Json:
+    members: Json = {"context": cluster.kubernetes.context, "pool": pool.name}
+    if pool.nodes is not None:
+        return {**members, "nodes": list(pool.node_names())}
+    return {**members, "selector": dict(pool.selector or {}), "count": pool.size}
+
+
+#: Label of a pool's nodes where objects of the platform select them.
+POOL_LABEL = "gpu-cluster/pool"
+
+
+def labels(cluster: Cluster, pool: Pool) -> dict[str, str]:
+    """Labels of a pool's nodes: the declared ones, and what the platform needs to find them.
+
+    Under ``device-plugin`` without Node Feature Discovery ``nvidia.com/gpu.present=true``: the
+    chart's default affinity asks for it (nvidia-device-plugin 0.20.0, values.yaml ``affinity``);
+    and ``nvidia.com/mps.capable=true`` where MPS shares its GPUs, which else feature discovery
+    sets. Under ``gpu-operator`` the layout that MIG manager applies. The operator sets the others.
+    The chart of ``dra`` asks for the same presence label (nvidia-dra-driver-gpu 25.12.0), and
+    gpu-manager's DaemonSet selects one of its own (tkestack/gpu-manager 8cd842e, gpu-manager.yaml).
+    """
+    declared = dict(pool.labels)
+    if not pool.gpus_per_node:
+        return declared
+    match cluster.platform:
+        case Platform.DEVICE_PLUGIN:
+            plugin = cluster.device_plugin
+            if plugin.presence is Presence.LABEL:
+                declared.setdefault("nvidia.com/gpu.present", "true")
+                if plugin_file(cluster, pool).sharing.mps:
+                    declared.setdefault("nvidia.com/mps.capable", "true")
+        case Platform.GPU_OPERATOR:
+            if pool.mig:
+                declared[MIG_LABEL] = pool.name
+        case Platform.DRA:
+            declared.setdefault("nvidia.com/gpu.present", "true")
+        case Platform.GPU_MANAGER:
+            declared.setdefault("nvidia-device-enable", "enable")
+    if cluster.driver.managed_by_daemonset and pool.selector is None:
+        declared[POOL_LABEL] = pool.name
+    return declared
+
+
+def plain_taints(taints: tuple[Taint, ...]) -> list[dict[str, str]]:
+    """Taints as the API server writes them: no key with an empty value."""
+    return [
+        {
+            "key": taint.key,
+            **({"value": taint.value} if taint.value else {}),
+            "effect": str(taint.effect),
+        }
+        for taint in taints
+    ]
+
+
+def tolerations(pools: tuple[Pool, ...], *more: tuple[Taint, ...]) -> list[dict[str, str]]:
+    """One toleration for each taint of the pools, without repeats, in a stable order.
+
+    ``more``: taints of single nodes, which the platform's pods must tolerate, too.
+    """
+    found = {
+        (taint.key, taint.value, str(taint.effect))
+        for taints in (*(pool.taints for pool in pools), *more)
+        for taint in taints
+    }
+    return [
+        {"key": key, "operator": "Equal", "value": value, "effect": effect}
+        if value
+        else {"key": key, "operator": "Exists", "effect": effect}
+        for key, value, effect in sorted(found)
+    ]
+
+
+def node_taints(cluster: Cluster) -> tuple[Taint, ...]:
+    """Taints that single nodes have beside their pool's."""
+    return tuple(taint for node in cluster.scheduling.nodes.values() for taint in node.taints)
+
+
+def gpu_pools(cluster: Cluster) -> tuple[Pool, ...]:
+    """Pools whose nodes have GPUs."""
+    return tuple(pool for pool in cluster.pools if pool.gpus_per_node)
+
+
+def exclusions(cluster: Cluster) -> dict[str, tuple[Pool, tuple[int, ...]]]:
+    """Nodes on which GPUs are left out: their pool, and the indexes of those GPUs."""
+    return {
+        node: (pool, tuple(sorted(devices.index)))
+        for pool in cluster.pools
+        for node, devices in pool.unhealthy_devices.items()
+    }
+
+
+def validated_pools(cluster: Cluster) -> tuple[Pool, ...]:
+    """Pools with GPUs, as they are counted: nodes with GPUs left out are pools of their own.
+
+    An Indexed Job's pods all ask for the same number, so each number has a Job.
+    """
+    found: list[Pool] = []
+    for pool in gpu_pools(cluster):
+        left_out = {node: len(each.index) for node, each in pool.unhealthy_devices.items()}
+        by_count: dict[int, list[str]] = {}
+        for node in pool.node_names():
+            by_count.setdefault(pool.gpus_per_node - left_out.get(node, 0), []).append(node)
+        if not left_out:
+            found.append(pool)
+            continue
+        for gpus, nodes in sorted(by_count.items(), reverse=True):
+            name = pool.name if gpus == pool.gpus_per_node else f"{pool.name}-x{gpus}"
+            part = {"name": name, "nodes": tuple(nodes), "gpus_per_node": gpus}
+            found.append(pool.model_copy(update={**part, "unhealthy_devices": {}}))
+    return tuple(found)
+
+
+def scheduling_document(cluster: Cluster, pool: Pool, stack: str) -> Json:
+    """Input of ``components.nodes.schedule`` for one pool."""
+    by_itself = cluster.scheduling.nodes
+    return {
+        **_members(cluster, pool),
+        "manager": manager(stack, pool),
+        "labels": labels(cluster, pool),
+        "taints": plain_taints(pool.taints),
+        "byItself": {
+            name: {
+                "labels": dict(by_itself[name].labels),
+                "taints": plain_taints(by_itself[name].taints),
+            }
+            for name in pool.node_names()
+            if name in by_itself
+        },
+    }
+
+
+def job_name(pool: Pool) -> str:
+    """Name of a pool's validation Job."""
+    return f"validate-{pool.name}"
+
+
+def validation_document(cluster: Cluster, pool: Pool, stack: str) -> Json:
+    """Input of ``components.validation.validate`` for one pool."""
+    return {
+        **_members(cluster, pool),
+        "manager": manager(stack, pool),
+        "gpus": pool.gpus_per_node,
+        "resources": {each.resource: each.count for each in offers(cluster, pool)},
+        "namespace": cluster.validation.namespace,
+        "job": job_name(pool),
+        "timeoutSeconds": cluster.validation.timeout_seconds,
+    }

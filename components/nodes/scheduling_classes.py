@@ -1,0 +1,139 @@
+"""Priority classes, limits per namespace, and node rules for Node Feature Discovery.
+
+Owns what it makes. Refuses to own namespaces: a limit goes into one that is there.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pulumi
+
+from components.manifest import Manifest
+from components.nodes.pools import labels, plain_taints
+from components.nodes.settings.cards import CORE, cores
+from components.nodes.settings.pool import Pool
+from components.nodes.settings.scheduling import NamespaceLimit, NodeFeatures, PriorityClass
+from components.platforms.settings import Platform
+from components.settings.cluster import Cluster
+
+LABELS = {"app.kubernetes.io/managed-by": "gpu-cluster"}
+FEATURE = "feature.node.kubernetes.io/"
+
+#: Labels of Node Feature Discovery and the features behind them (node-feature-discovery v0.19.0,
+#: docs/usage/features.md): pattern of the label's name, feature, attribute.
+_SIMPLE = {
+    r"cpu-model\.(?P<name>\w+)": "cpu.model",
+    r"kernel-version\.(?P<name>\w+)": "kernel.version",
+    r"system-os_release\.(?P<name>\w+)": "system.osrelease",
+}
+_PCI = re.compile(r"pci-(?:(?P<class>[0-9a-f]{4})_)?(?P<vendor>[0-9a-f]{4})\.present")
+
+
+def features(selector: dict[str, str]) -> list[dict[str, Any]] | None:
+    """`matchFeatures` of a rule that finds the nodes of a selector.
+
+    A rule knows features, not labels; None where a label stands for no feature.
+    """
+    found: list[dict[str, Any]] = []
+    for label, value in sorted(selector.items()):
+        name = label.removeprefix(FEATURE)
+        if name == label:
+            return None
+        if (pci := _PCI.fullmatch(name)) and value == "true":
+            parts = {key: text for key, text in pci.groupdict().items() if text}
+            expressions = {key: {"op": "In", "value": [text]} for key, text in parts.items()}
+            found.append({"feature": "pci.device", "matchExpressions": expressions})
+            continue
+        for pattern, feature in _SIMPLE.items():
+            if match := re.fullmatch(pattern, name):
+                expression = {match["name"]: {"op": "In", "value": [value]}}
+                found.append({"feature": feature, "matchExpressions": expression})
+                break
+        else:
+            return None
+    return found
+
+
+def by_rule(cluster: Cluster, pool: Pool) -> bool:
+    """Whether Node Feature Discovery labels and taints a pool's nodes."""
+    return (
+        cluster.scheduling.node_features is NodeFeatures.RULE
+        and pool.selector is not None
+        and features(dict(pool.selector)) is not None
+    )
+
+
+def node_feature_rule(cluster: Cluster, pool: Pool, stack: str) -> dict[str, Any]:
+    """The rule that stands for a pool: one object, however many nodes join."""
+    rule: dict[str, Any] = {
+        "name": pool.name,
+        "labels": labels(cluster, pool),
+        "matchFeatures": features(dict(pool.selector or {})),
+    }
+    if pool.taints:
+        rule["taints"] = plain_taints(pool.taints)
+    return {
+        "apiVersion": "nfd.k8s-sigs.io/v1alpha1",
+        "kind": "NodeFeatureRule",
+        "metadata": {"name": f"gpu-cluster-{stack}-{pool.name}", "labels": LABELS},
+        "spec": {"rules": [rule]},
+    }
+
+
+def priority_class(declared: PriorityClass) -> dict[str, Any]:
+    """A PriorityClass; nothing of it but its description can be changed later."""
+    return {
+        "apiVersion": "scheduling.k8s.io/v1",
+        "kind": "PriorityClass",
+        "metadata": {"name": declared.name, "labels": LABELS},
+        "value": declared.value,
+        "globalDefault": False,
+        "preemptionPolicy": "PreemptLowerPriority" if declared.preempts else "Never",
+        "description": declared.description,
+    }
+
+
+def limit_range(cluster: Cluster, limit: NamespaceLimit) -> dict[str, Any]:
+    """A LimitRange: the most that one container may ask for, in the platform's own resource."""
+    if cluster.platform is Platform.GPU_MANAGER:
+        most = {CORE: str(cores(limit.max_cards))}
+    else:
+        most = {"nvidia.com/gpu": str(int(limit.max_cards))}
+    return {
+        "apiVersion": "v1",
+        "kind": "LimitRange",
+        "metadata": {"name": "gpu-cluster", "namespace": limit.namespace, "labels": LABELS},
+        "spec": {"limits": [{"type": "Container", "max": most}]},
+    }
+
+
+def scheduling_objects(cluster: Cluster, stack: str) -> dict[str, dict[str, Any]]:
+    """Every object of the section, by the end of its resource's name."""
+    section = cluster.scheduling
+    return {
+        **{f"priority-{each.name}": priority_class(each) for each in section.priority_classes},
+        **{f"limit-{each.namespace}": limit_range(cluster, each) for each in section.limits},
+        **{
+            f"rule-{pool.name}": node_feature_rule(cluster, pool, stack)
+            for pool in cluster.pools
+            if by_rule(cluster, pool)
+        },
+    }
+
+
+def declare(parent: pulumi.Resource, name: str, cluster: Cluster, stack: str) -> None:
+    """Declares the objects below a component."""
+    for end, manifest in scheduling_objects(cluster, stack).items():
+        Manifest(
+            f"{name}-{end}",
+            manifest,
+            pulumi.ResourceOptions(
+                parent=parent,
+                delete_before_replace=True,
+                replace_on_changes=["value", "preemptionPolicy"]
+                if manifest["kind"] == "PriorityClass"
+                else [],
+            ),
+        )

@@ -1,0 +1,189 @@
+"""A pool: nodes of one kind, by name or by label, and the GPUs that each of them has."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, Field, model_validator
+
+from components.hosts.settings.ssh import Reach
+from components.nodes.settings.devices import GPU_LIMIT, MigCount, Profile, UnhealthyDevices
+from components.nodes.settings.node_range import NODE_LIMIT, expand
+from components.nodes.settings.taint import GPU_TAINT, Taint
+from components.settings.overrides import Overrides
+from config.model import Freeze, FrozenDict, Text, Whole
+from config.names import LabelKey, LabelValue, NodeName, OwnLabelKey, PoolName
+from config.problem import refuse, show
+
+GPU_LABELS: FrozenDict[str, str] = FrozenDict({"nvidia.com/gpu": "true"})
+
+
+def _pattern(text: str) -> str:
+    expand(text)
+    return text
+
+
+def _distinct(nodes: tuple[str, ...]) -> tuple[str, ...]:
+    seen: set[str] = set()
+    for name in (name for pattern in nodes for name in expand(pattern)):
+        if name in seen:
+            raise refuse(
+                f"{show(name)} twice", "each node once in its pool", f"leave {name} out once"
+            )
+        seen.add(name)
+    if len(seen) > NODE_LIMIT:
+        raise refuse(
+            f"{len(seen)} nodes",
+            f"at most {NODE_LIMIT} nodes, the most that Kubernetes supports in a cluster",
+            "take fewer",
+        )
+    return nodes
+
+
+def _distinct_taints(taints: tuple[Taint, ...]) -> tuple[Taint, ...]:
+    seen: set[tuple[str, str]] = set()
+    for taint in taints:
+        pair = (taint.key, taint.effect.value)
+        if pair in seen:
+            raise refuse(
+                f"two taints {taint.key} with effect {taint.effect}",
+                "each pair of key and effect once, as the API server requires",
+                "remove one of them",
+            )
+        seen.add(pair)
+    return taints
+
+
+class Pool(Overrides):
+    """Nodes of one kind.
+
+    `nodes`: names and ranges as written (`gpu-[1-4]`), or None; `selector` and `count`: nodes by
+    label, and how many there must be. Exactly one of the two ways. `labels` and `taints` given
+    by the user stand instead of the defaults; a pool without GPUs has none by default.
+    """
+
+    name: PoolName = Field(description="the pool's name, such as a100", examples=["a100"])
+    nodes: (
+        Annotated[tuple[Annotated[Text, AfterValidator(_pattern)], ...], AfterValidator(_distinct)]
+        | None
+    ) = Field(
+        default=None,
+        min_length=1,
+        description="a list of node names or ranges, such as gpu-[1-4]",
+        examples=["[gpu-1, gpu-2]"],
+    )
+    selector: Annotated[dict[LabelKey, LabelValue], Freeze] | None = Field(
+        default=None, min_length=1, description="a mapping of node labels to values"
+    )
+    count: Whole | None = Field(
+        default=None,
+        ge=1,
+        le=NODE_LIMIT,
+        description=f"a whole number from 1 to {NODE_LIMIT}, the nodes that the selector finds",
+        examples=[4],
+    )
+    gpus_per_node: Whole = Field(
+        ge=0,
+        le=GPU_LIMIT,
+        description=f"a whole number from 0 to {GPU_LIMIT}, the GPUs of one node",
+        examples=[8],
+    )
+    labels: Annotated[dict[OwnLabelKey, LabelValue], Freeze] = Field(
+        default=GPU_LABELS, description="a mapping of label keys to values"
+    )
+    taints: Annotated[tuple[Taint, ...], AfterValidator(_distinct_taints)] = Field(
+        default=(GPU_TAINT,),
+        description="a list of taints, such as nvidia.com/gpu=present:NoSchedule",
+    )
+    ssh: Reach = Field(
+        default=Reach(), description="a mapping: how the pool's hosts are reached, over the stack's"
+    )
+
+    mig: Annotated[dict[Profile, MigCount], Freeze] = Field(
+        default=FrozenDict(),
+        description="a mapping of MIG profiles to devices per GPU, such as 1g.5gb: 7",
+    )
+    unhealthy_devices: Annotated[dict[NodeName, UnhealthyDevices], Freeze] = Field(
+        default=FrozenDict(), description="a mapping of node names to GPUs that are left out"
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _plain_without_gpus(cls, data: Any) -> Any:
+        """A pool without GPUs carries neither the GPU label nor the GPU taint by default."""
+        if not isinstance(data, Mapping):
+            return data
+        gpus = data.get("gpusPerNode", data.get("gpus_per_node"))
+        if type(gpus) is int and gpus == 0:
+            return {"labels": {}, "taints": [], **data}
+        return data
+
+    @model_validator(mode="after")
+    def _one_way_to_find_nodes(self) -> Pool:
+        if (self.nodes is None) == (self.selector is None):
+            raise refuse(
+                "neither" if self.nodes is None else "both nodes and selector",
+                "either nodes (names) or selector (labels) with count",
+                "add one of them" if self.nodes is None else "remove one of them",
+            )
+        if self.selector is not None and self.count is None:
+            raise refuse(
+                "a selector without count",
+                "count, the number of nodes that the selector must find",
+                'add "count: 4" with the number of nodes of this pool',
+            )
+        if self.selector is None and self.count is not None:
+            raise refuse(
+                f"count {self.count} beside nodes",
+                "count only with a selector; names are counted",
+                "remove count",
+            )
+        return self
+
+    def node_names(self) -> tuple[str, ...]:
+        """The names, ranges written out; empty for a pool that finds its nodes by label."""
+        return tuple(name for pattern in self.nodes or () for name in expand(pattern))
+
+    @model_validator(mode="after")
+    def _devices_are_there(self) -> Pool:
+        if self.mig and not self.gpus_per_node:
+            raise refuse("mig in a pool without GPUs", "GPUs that can be divided", "remove mig")
+        for node, devices in self.unhealthy_devices.items():
+            if self.nodes is not None and node not in self.node_names():
+                raise refuse(
+                    f"unhealthyDevices of {show(node)}, which is not in the pool",
+                    "nodes of this pool",
+                    "correct the name, or move it to the node's pool",
+                )
+            if self.selector is not None:
+                raise refuse(
+                    "unhealthyDevices in a pool by selector",
+                    "nodes by name: a GPU is left out on one node",
+                    "name the node in a pool of its own",
+                )
+            wrong = [index for index in devices.index if index >= self.gpus_per_node]
+            if wrong:
+                raise refuse(
+                    f"GPU {wrong[0]} of {show(node)}",
+                    f"an index from 0 to {self.gpus_per_node - 1}",
+                    "take the index that `nvidia-smi -L` shows on that node",
+                )
+            if len(devices.index) == self.gpus_per_node:
+                raise refuse(
+                    f"all {self.gpus_per_node} GPUs of {show(node)}",
+                    "a node with GPUs left",
+                    "take the node out of the pool",
+                )
+        return self
+
+    @property
+    def size(self) -> int:
+        """How many nodes the pool must have."""
+        return self.count if self.count is not None else len(self.node_names())
+
+    @property
+    def gpus(self) -> int:
+        """How many GPUs the pool's nodes offer together: without those left out."""
+        left_out = sum(len(each.index) for each in self.unhealthy_devices.values())
+        return self.size * self.gpus_per_node - left_out

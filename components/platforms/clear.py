@@ -1,0 +1,225 @@
+"""Clears what stands in the way of a resource: ``release``, ``job`` and ``servers``.
+
+That is what a killed run left, what another platform's release leaves for a moment, and a device
+plugin that is no longer declared.
+
+Input: ``context`` and, of ``release`` and ``job``, ``inputs``: those of the resource about to be
+created; of ``servers`` ``namespace`` and ``declared``, the names of the DaemonSets that stay.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from components.api import Client, ClusterError, Json, Refused, connect
+from components.nodes.managers import OWNER
+from components.platforms import runtime_class
+from components.platforms.helm_record import decode_release, secrets_of
+from components.platforms.inspect import ours
+from components.program import main
+
+#: Seconds to wait until a removed Job is gone.
+GONE = 60
+#: Seconds to wait until the pods of another platform are gone: their grace period is 30.
+OTHERS_GONE = 90
+
+PLUGIN = "nvidia-device-plugin"
+
+#: What gives GPUs out, by release: labels of its pods (the charts' templates; for the operator
+#: gpu-operator v26.7.0, assets/state-device-plugin).
+SERVERS = {
+    PLUGIN: "app.kubernetes.io/name=nvidia-device-plugin",
+    "gpu-operator": "app=nvidia-device-plugin-daemonset",
+    "gpu-manager": "name=gpu-manager-ds",
+    "nvidia-dra-driver-gpu": "nvidia-dra-driver-gpu-component=kubelet-plugin",
+}
+
+
+def same_values(recorded: Any, wanted: Any) -> bool:
+    """Whether two sets of Helm values say the same: absent, null and empty are one."""
+    if not recorded and not wanted:
+        return True
+    if isinstance(recorded, dict) and isinstance(wanted, dict):
+        return all(
+            same_values(recorded.get(key), wanted.get(key)) for key in recorded.keys() | wanted
+        )
+    if isinstance(recorded, list) and isinstance(wanted, list):
+        return len(recorded) == len(wanted) and all(map(same_values, recorded, wanted))
+    return bool(recorded == wanted)
+
+
+async def release(document: Json) -> Json:
+    """Waits until no other platform serves GPUs, and removes a record that nobody knows.
+
+    A record is Helm's, of an unfinished or unknown release with our chart and values. The
+    RuntimeClass that the GPU Operator leaves becomes ours, where the release's pods name it.
+
+    The objects stay: they carry Helm's ownership marks of the same release, so the install that
+    follows takes them over.
+
+    Raises:
+        ClusterError: a release of that name that is not ours, or pods of another platform that
+            stay.
+    """
+    inputs = document["inputs"]
+    name, namespace = inputs["name"], inputs["namespace"]
+    async with connect(document["context"]) as client:
+        await _others_gone(client, name)
+        if runtime_class_name := (inputs.get("values") or {}).get("runtimeClassName"):
+            await runtime_class.settle(client, runtime_class_name)
+        records = await secrets_of(client, name, namespace)
+        if not records:
+            return {"removed": []}
+        found = decode_release(records[-1])
+        if not same_values(found.get("config"), inputs.get("values")):
+            raise ClusterError(
+                f"release {namespace}/{name}: found one that this stack did not make "
+                f"(other values); wanted: the name "
+                f"free; cure: `helm uninstall -n {namespace} {name}`, or another namespace"
+            )
+        for record in records:
+            await _delete(client, f"namespaces/{namespace}/secrets/{record['metadata']['name']}")
+    return {"removed": [f"record of release {namespace}/{name}"]}
+
+
+async def _others_gone(client: Client, name: str) -> None:
+    """Waits for the last pods of another platform: two at once give the same GPU out twice."""
+    if name not in SERVERS:
+        return
+    await _own_servers_gone(client, name)
+
+    async def left() -> list[str]:
+        # Those of a DaemonSet that is not ours run on nodes of its own: the look has judged it.
+        sets = await client.list("daemonsets", base="/apis/apps")
+        spaces = ours(await client.list("namespaces"))
+        living = {
+            each["metadata"]["uid"]
+            for each in sets
+            if each["metadata"]["namespace"] not in spaces
+            and OWNER not in (each["metadata"].get("annotations") or {})
+        }
+        return [
+            _named(pod)
+            for other, selector in SERVERS.items()
+            if other != name
+            for pod in await client.list("pods", labelSelector=selector)
+            if not living & _owners(pod)
+        ]
+
+    await _pods_gone(left, f"release {name}", "of another platform")
+
+
+async def _pods_gone(left: Callable[[], Awaitable[list[str]]], subject: str, whose: str) -> None:
+    """Waits until no pods are left."""
+    deadline = time.monotonic() + OTHERS_GONE
+    while pods := await left():
+        if time.monotonic() > deadline:
+            raise ClusterError(
+                f"{subject}: found {len(pods)} pods {whose}, first {pods[0]}; wanted: none after "
+                f"{OTHERS_GONE} s; cure: see what holds them (`kubectl get pod -o yaml`), then run "
+                "again"
+            )
+        await asyncio.sleep(0.5)
+
+
+def _named(pod: Json) -> str:
+    return f"{pod['metadata']['namespace']}/{pod['metadata']['name']}"
+
+
+def _owners(pod: Json) -> set[str]:
+    return {owner["uid"] for owner in pod["metadata"].get("ownerReferences", [])}
+
+
+async def _own_servers_gone(client: Client, name: str) -> None:
+    """Removes this program's DaemonSets that serve beside another platform's release.
+
+    Those for nodes on which GPUs are left out: the engine deletes them, too, but only after all
+    that it makes.
+    """
+    others = [each.split("=") for other, each in SERVERS.items() if other != name]
+    for item in await client.list("daemonsets", base="/apis/apps"):
+        metadata, labels = item["metadata"], item["spec"]["template"]["metadata"].get("labels", {})
+        if runtime_class.LABELS.items() <= (metadata.get("labels") or {}).items() and any(
+            labels.get(key) == value for key, value in others
+        ):
+            url = f"namespaces/{metadata['namespace']}/daemonsets/{metadata['name']}"
+            await _delete(client, url, base="/apis/apps")
+
+
+async def job(document: Json) -> Json:
+    """Removes a validation Job that the state does not know.
+
+    Raises:
+        ClusterError: a Job of that name that is not ours.
+    """
+    metadata = document["inputs"]["metadata"]
+    name, namespace = metadata["name"], metadata["namespace"]
+    url = f"namespaces/{namespace}/jobs/{name}"
+    async with connect(document["context"]) as client:
+        found = await client.find(url, base="/apis/batch")
+        if found is None:
+            return {"removed": []}
+        if found["metadata"].get("labels", {}).get("app.kubernetes.io/managed-by") != "gpu-cluster":
+            raise ClusterError(
+                f"job {namespace}/{name}: found one that this program did not make; wanted: the "
+                f"name free; cure: `kubectl delete job -n {namespace} {name}`"
+            )
+        await _delete(client, url, base="/apis/batch")
+        deadline = time.monotonic() + GONE
+        while await client.find(url, base="/apis/batch") is not None:
+            if time.monotonic() > deadline:
+                raise ClusterError(
+                    f"job {namespace}/{name}: still there {GONE} s after its removal; "
+                    "wanted: gone; cure: look at its finalizers (`kubectl get job -o yaml`)"
+                )
+            await asyncio.sleep(0.2)
+    return {"removed": [f"job {namespace}/{name}"]}
+
+
+async def servers(document: Json) -> Json:
+    """Ends this program's device plugins that are no longer declared.
+
+    Two on one node would give the same GPU out twice. The engine deletes them, too, but only after
+    all that it makes.
+
+    Raises:
+        ClusterError: pods of them that stay.
+    """
+    path = f"namespaces/{document['namespace']}"
+    async with connect(document["context"]) as client:
+        found = await client.list(
+            f"{path}/daemonsets",
+            base="/apis/apps",
+            labelSelector=f"app.kubernetes.io/managed-by=gpu-cluster,{SERVERS[PLUGIN]}",
+        )
+        ended = [
+            each["metadata"]
+            for each in found
+            if each["metadata"]["name"] not in document["declared"]
+        ]
+        for each in ended:
+            await _delete(client, f"{path}/daemonsets/{each['name']}", base="/apis/apps")
+        owners = {each["uid"] for each in ended}
+
+        async def left() -> list[str]:
+            pods = await client.list(f"{path}/pods", labelSelector=SERVERS[PLUGIN])
+            return [_named(pod) for pod in pods if owners & _owners(pod)]
+
+        if owners:
+            await _pods_gone(left, "device plugin", "that are no longer declared")
+    return {"removed": [f"DaemonSet {document['namespace']}/{each['name']}" for each in ended]}
+
+
+async def _delete(client: Client, url: str, base: str = "") -> None:
+    try:
+        await client.request("DELETE", url, base=base, body={"propagationPolicy": "Foreground"})
+    except Refused as error:
+        if error.code != 404:
+            raise
+
+
+if __name__ == "__main__":
+    main({"release": release, "job": job, "servers": servers})

@@ -1,0 +1,168 @@
+"""Rules between the device plugin's settings, its chart's values and the rest of the document."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from components.platforms.device_plugin.configuration import DevicePluginConfig
+from components.platforms.device_plugin.flags import AllocationPolicy, MigStrategy
+from components.platforms.device_plugin.settings import CONFIG_LABEL, DevicePlugin, Presence
+from components.platforms.settings import Platform
+from config.problem import Location, Problem, problem, show
+
+if TYPE_CHECKING:
+    from components.platforms.gpu_operator.settings import GpuOperator
+    from components.settings.cross import Parts
+
+_SECTION = "devicePlugin"
+
+#: An environment variable of document 001 that no plugin of NVIDIA's reads: it belongs to the
+#: plugin of Alibaba Cloud's Container Service (its page "GPU Device Plugin-related operations").
+_FOREIGN = "CHECKPOINT_DEVICE_ID_STRATEGY"
+
+
+def problems(parts: Parts) -> Iterator[Problem]:
+    """Every contradiction of the plugin's settings, on either platform that has it."""
+    plugin, operator = parts.device_plugin, parts.gpu_operator
+    if parts.platform is Platform.DEVICE_PLUGIN and plugin is not None:
+        yield from _labels(parts, plugin.configs)
+        yield from _presence(plugin)
+        yield from _packed(plugin)
+        yield from _files(parts, plugin, (_SECTION,))
+        yield from _values(plugin)
+    if parts.platform is Platform.GPU_OPERATOR and operator is not None:
+        yield from _labels(parts, operator.device_plugin.configs if operator.device_plugin else {})
+        yield from _operator_files(parts, operator)
+
+
+def _labels(parts: Parts, configs: Mapping[str, Any]) -> Iterator[Problem]:
+    """A pool's label names a configuration: with another name the plugin keeps its old one."""
+    for i, pool in parts.pools.items():
+        name = pool.labels.get(CONFIG_LABEL)
+        if name is not None and name not in configs:
+            known = ", ".join(configs) or "none; the default needs no label"
+            yield problem(
+                ("pools", i, "labels", CONFIG_LABEL),
+                f"the configuration {show(name)}, which there is not",
+                f"a name of `configs`: {known}",
+                "correct the name, or add the configuration to `configs`",
+            )
+
+
+def _presence(plugin: DevicePlugin) -> Iterator[Problem]:
+    if plugin.gfd and plugin.presence is Presence.LABEL:
+        yield problem(
+            (_SECTION, "presence"),
+            "label, with gfd: true",
+            "Node Feature Discovery, which turns what gfd finds into labels",
+            'write "presence: nfd", or "presence: existing-nfd" where the cluster has one',
+        )
+
+
+def _packed(plugin: DevicePlugin) -> Iterator[Problem]:
+    if not plugin.version.startswith("0.19."):
+        return
+    for name, each in {"config": plugin.config, **plugin.configs}.items():
+        if each.flags.plugin.shared_devices_allocation_policy is not None:
+            at = ("config",) if name == "config" else ("configs", name)
+            yield problem(
+                (_SECTION, *at, "flags", "plugin", "sharedDevicesAllocationPolicy"),
+                f"{AllocationPolicy.PACKED} or {AllocationPolicy.DISTRIBUTED} with"
+                f" chart {plugin.version}",
+                "a flag that this plugin has: it came with 0.20.0",
+                'write "version: 0.20.0", or remove it',
+            )
+
+
+def _files(parts: Parts, plugin: DevicePlugin, at: Location) -> Iterator[Problem]:
+    """What the one DaemonSet can't differ in, and what pools with MIG need."""
+    for name, each in plugin.configs.items():
+        for key in ("mps_root", "nvidia_driver_root"):
+            if getattr(each.flags, key) != getattr(plugin.config.flags, key):
+                alias = {"mps_root": "mpsRoot", "nvidia_driver_root": "nvidiaDriverRoot"}[key]
+                yield problem(
+                    (*at, "configs", name, "flags", alias),
+                    show(getattr(each.flags, key)),
+                    f"the same {alias} as in config: the chart mounts one folder for all nodes",
+                    f"write {show(getattr(plugin.config.flags, key))}",
+                )
+    yield from _mig(parts, lambda label: plugin.config_named(label).flags.mig_strategy)
+
+
+def _mig(parts: Parts, strategy: Any) -> Iterator[Problem]:
+    for i, pool in parts.pools.items():
+        found = strategy(pool.labels.get(CONFIG_LABEL))
+        if pool.mig and found is MigStrategy.NONE:
+            yield problem(
+                ("pools", i, "mig"),
+                "MIG devices, with migStrategy none",
+                "migStrategy single or mixed for this pool: its devices are not offered otherwise",
+                'write "migStrategy: mixed" in its configuration, or remove mig',
+            )
+        if len(pool.mig) > 1 and found is MigStrategy.SINGLE:
+            yield problem(
+                ("pools", i, "mig"),
+                f"{len(pool.mig)} profiles, with migStrategy single",
+                "one profile on all GPUs of a node",
+                'write "migStrategy: mixed", or keep one profile',
+            )
+
+
+def _values(plugin: DevicePlugin) -> Iterator[Problem]:
+    if not plugin.extra_values:
+        return
+    from components.charts.value_check import check
+    from components.charts.value_table import table
+
+    at = (_SECTION, "extraValues")
+    yield from check(table("nvidia-device-plugin", plugin.version), plugin.extra_values, at)
+    yield from foreign_environment(plugin.extra_values, at)
+
+
+def _operator_files(parts: Parts, operator: GpuOperator) -> Iterator[Problem]:
+    """The operator hands its plugin settings by environment, which stands above the file."""
+    at = ("gpuOperator", "devicePlugin")
+    section = operator.device_plugin
+    yield from _mig(parts, lambda _: operator.mig_strategy)
+    files: dict[Location, DevicePluginConfig] = {}
+    if section is not None and "config" in section.model_fields_set:
+        files[(*at, "config")] = section.config
+    for name, each in section.configs.items() if section else ():
+        files[(*at, "configs", name)] = each
+    for here, each in files.items():
+        flags, given = each.flags, each.flags.model_fields_set
+        if "mig_strategy" in given and flags.mig_strategy is not operator.mig_strategy:
+            yield problem(
+                (*here, "flags", "migStrategy"),
+                f"{flags.mig_strategy}, with gpuOperator.migStrategy {operator.mig_strategy}",
+                "the operator's own, which it sets in the plugin's environment",
+                "remove it here, or change gpuOperator.migStrategy",
+            )
+        cdi = parts.runtime is not None and parts.runtime.cdi
+        if cdi and "device_list_strategy" in flags.plugin.model_fields_set:
+            yield problem(
+                (*here, "flags", "plugin", "deviceListStrategy"),
+                ", ".join(flags.plugin.device_list_strategy),
+                "none with runtime.cdi: the operator sets cdi-annotations,cdi-cri by environment",
+                "remove it here",
+            )
+
+
+def foreign_environment(values: Mapping[str, Any], at: Location) -> Iterator[Problem]:
+    """Environment in `extraValues` that belongs to another vendor's plugin."""
+    for key, item in values.items():
+        here = (*at, str(key))
+        if isinstance(item, Mapping):
+            yield from foreign_environment(item, here)
+        elif key == "env" and isinstance(item, list | tuple):
+            for index, each in enumerate(item):
+                if isinstance(each, Mapping) and each.get("name") == _FOREIGN:
+                    yield problem(
+                        (*here, index),
+                        _FOREIGN,
+                        "a variable that NVIDIA's plugin reads: this one is read by the plugin of"
+                        " Alibaba Cloud's Container Service only",
+                        "write deviceIDStrategy: index in the plugin's configuration: containers"
+                        " then get indexes, kubelet's checkpoint still keeps UUIDs",
+                    )

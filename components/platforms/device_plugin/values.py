@@ -1,0 +1,114 @@
+"""Values of the chart ``nvidia-device-plugin``.
+
+Value paths: NVIDIA/k8s-device-plugin v0.20.0, deployments/helm/nvidia-device-plugin/values.yaml.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from components.charts.extra_values import merged, plain
+from components.hosts.settings.runtime import DefaultRuntime
+from components.nodes.pools import exclusions, gpu_pools, node_taints, tolerations
+from components.platforms.device_plugin.flags import CDI
+from components.platforms.device_plugin.settings import DEFAULT_CONFIG, DevicePlugin, Presence
+from components.settings.cluster import Cluster
+
+CONFIG_MAP = "nvidia-plugin-configs"
+RUNTIME_CLASS = "nvidia"
+IMAGE = "nvcr.io/nvidia/k8s-device-plugin"
+
+#: The chart's own terms: any of them makes a node one for the plugin (values.yaml, `affinity`).
+PRESENT = {
+    "feature.node.kubernetes.io/pci-10de.present": "true",
+    "feature.node.kubernetes.io/cpu-model.vendor_id": "NVIDIA",
+    "nvidia.com/gpu.present": "true",
+}
+
+
+def image(cluster: Cluster) -> str:
+    """The plugin's image without its tag, where it is taken from."""
+    return cluster.registry.rewritten(IMAGE)
+
+
+def values(cluster: Cluster, plugin: DevicePlugin) -> dict[str, Any]:
+    """Helm values for a configuration.
+
+    The plugin's own settings are all in the ConfigMap: chart values become arguments and
+    environment of the plugin, which go before its file (api/config/v1, "precedence"). Two stand in
+    both, with one value: the chart mounts folders of the node by them.
+    """
+    result: dict[str, Any] = {
+        "config": {"name": CONFIG_MAP, "default": DEFAULT_CONFIG},
+        "gfd": {"enabled": plugin.gfd},
+        # Helm takes the first of the condition's two paths that is set (nfd, then gfd).
+        "nfd": {"enabled": plugin.presence is Presence.NFD},
+        "tolerations": plugin_tolerations(cluster),
+    }
+    if cluster.runtime.default_runtime is not DefaultRuntime.NVIDIA:
+        result["runtimeClassName"] = RUNTIME_CLASS
+    flags = plugin.config.flags
+    strategies = {
+        each
+        for file in (plugin.config, *plugin.configs.values())
+        for each in file.flags.plugin.device_list_strategy
+    }
+    if flags.nvidia_driver_root != "/" or strategies & set(CDI):
+        result["nvidiaDriverRoot"] = flags.nvidia_driver_root
+    if flags.mps_root:
+        result["mps"] = {"root": flags.mps_root}
+    if wanted := resources(cluster):
+        result["resources"] = wanted
+    if left_out := sorted(exclusions(cluster)):
+        result["affinity"] = _elsewhere(left_out)
+    return merged(_registry(cluster, result), plugin.extra_values)
+
+
+def resources(cluster: Cluster) -> dict[str, Any]:
+    """Requests and limits of the plugin; empty: none.
+
+    Beside a driver installer its memory is `driverInstaller.pluginMemory` (document 003;
+    kubespray's nvidia_gpu_device_plugin_memory), unless `devicePlugin.resources` names memory.
+    """
+    own = plain(cluster.device_plugin.resources or {})
+    if not cluster.driver.managed_by_daemonset or any("memory" in part for part in own.values()):
+        return dict(own)
+    memory = {"memory": cluster.driver_installer.plugin_memory}
+    return {**own, **{kind: {**own.get(kind, {}), **memory} for kind in ("limits", "requests")}}
+
+
+def plugin_tolerations(cluster: Cluster) -> list[dict[str, str]]:
+    """What every pod of the plugin tolerates."""
+    return [
+        {"key": "CriticalAddonsOnly", "operator": "Exists"},
+        *tolerations(gpu_pools(cluster), node_taints(cluster)),
+    ]
+
+
+def _elsewhere(nodes: list[str]) -> dict[str, Any]:
+    """The chart's own affinity, without nodes that have a plugin of their own."""
+    others = [{"key": "metadata.name", "operator": "NotIn", "values": [node]} for node in nodes]
+    terms = [
+        {
+            "matchExpressions": [{"key": key, "operator": "In", "values": [value]}],
+            "matchFields": others,
+        }
+        for key, value in PRESENT.items()
+    ]
+    return {
+        "nodeAffinity": {
+            "requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}
+        }
+    }
+
+
+def _registry(cluster: Cluster, values: dict[str, Any]) -> dict[str, Any]:
+    registry, nfd = cluster.registry, dict(values["nfd"])
+    if registry.mirror:
+        values["image"] = {"repository": image(cluster)}
+        nfd["image"] = {
+            "repository": registry.rewritten("registry.k8s.io/nfd/node-feature-discovery")
+        }
+    if registry.pull_secret:
+        values["imagePullSecrets"] = nfd["imagePullSecrets"] = [{"name": registry.pull_secret}]
+    return {**values, "nfd": nfd}

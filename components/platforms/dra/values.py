@@ -1,0 +1,71 @@
+"""Values of the chart ``nvidia-dra-driver-gpu``, and claims against its device class.
+
+Value paths: NVIDIA/k8s-dra-driver-gpu v25.12.0, deployments/helm/nvidia-dra-driver-gpu.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from components.charts.images import DRA
+from components.nodes.pools import gpu_pools, node_taints, tolerations
+from components.platforms.offers import DRA_DRIVER
+from components.settings.cluster import Cluster
+
+CHART = "nvidia-dra-driver-gpu"
+#: What the chart and its subcharts bring under ``crds/``.
+DEFINITIONS = ["computedomaincliques.resource.nvidia.com", "computedomains.resource.nvidia.com"]
+
+
+def values(cluster: Cluster) -> dict[str, Any]:
+    """Helm values for a configuration.
+
+    ``gpuResourcesEnabledOverride``: the chart refuses GPUs without it, because GPUs by DRA and by
+    the device plugin on the same nodes would be given out twice; here one platform excludes the
+    other. The kubelet plugin tolerates nothing by default.
+    """
+    registry = cluster.registry
+    images: dict[str, Any] = {}
+    if registry.mirror:
+        images["image"] = {"repository": registry.rewritten(DRA)}
+    if registry.pull_secret:
+        images["imagePullSecrets"] = [{"name": registry.pull_secret}]
+    return {
+        **images,
+        "gpuResourcesEnabledOverride": True,
+        "resources": {
+            "gpus": {"enabled": True},
+            "computeDomains": {"enabled": cluster.dra.compute_domains},
+        },
+        "kubeletPlugin": {"tolerations": tolerations(gpu_pools(cluster), node_taints(cluster))},
+    }
+
+
+def claim_template(
+    name: str, namespace: str, count: int, selector: str | None = None
+) -> dict[str, Any]:
+    """A ResourceClaimTemplate for whole GPUs.
+
+    Args:
+        name: of the template.
+        namespace: of the template.
+        count: how many GPUs of one node a claim gets.
+        selector: a CEL expression over a device, or None.
+    """
+    request: dict[str, Any] = {
+        "deviceClassName": DRA_DRIVER,
+        "allocationMode": "ExactCount",
+        "count": count,
+    }
+    if selector:
+        request["selectors"] = [{"cel": {"expression": selector}}]
+    return {
+        "apiVersion": "resource.k8s.io/v1",
+        "kind": "ResourceClaimTemplate",
+        "metadata": {
+            "name": name,
+            "namespace": namespace,
+            "labels": {"app.kubernetes.io/managed-by": "gpu-cluster"},
+        },
+        "spec": {"spec": {"devices": {"requests": [{"name": "gpus", "exactly": request}]}}},
+    }

@@ -1,0 +1,92 @@
+"""Values of the project's own chart ``gpu-manager``, and the scheduler's extender configuration.
+
+Sources: tkestack/gpu-manager 8cd842e (build/start.sh, gpu-manager.yaml), tkestack/gpu-admission
+47d56ae (README: address and verb of the extender).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from components.nodes.pools import gpu_pools, node_taints, tolerations
+from components.nodes.settings.cards import CORE, MEMORY
+from components.settings.cluster import Cluster
+
+NAMESPACE = "kube-system"
+CHART = "components/platforms/gpu_manager/chart"
+VERSION = "1.0.3"
+ADMISSION = "gpu-quota-admission"
+#: ConfigMap with what the cluster's scheduler must be started with.
+SCHEDULER = "gpu-quota-admission-scheduler"
+PORT = 3456
+METRICS_PORT = 5678
+METRICS_PATH = "/metric"
+#: What `/metric` serves (gpu-manager 8cd842e, pkg/services/display/display.go).
+METRICS = (
+    "container_gpu_utilization",
+    "container_request_gpu_utilization",
+    "container_gpu_memory_total",
+    "container_request_gpu_memory",
+)
+#: What document 002 reserves for each of the two programs.
+RESOURCES = {"cpu": "1", "memory": "1Gi"}
+
+
+def extra_flags(cluster: Cluster) -> list[str]:
+    """``EXTRA_FLAGS``: gpu-manager's own defaults are dockershim's socket and cgroupfs."""
+    driver = "systemd" if cluster.runtime.systemd_cgroup else "cgroupfs"
+    manager = cluster.gpu_manager
+    return [
+        *manager.extra_flags,
+        f"--container-runtime-endpoint={manager.container_runtime_endpoint}",
+        f"--cgroup-driver={driver}",
+    ]
+
+
+def values(cluster: Cluster) -> dict[str, Any]:
+    """Helm values for a configuration."""
+    secret = cluster.registry.pull_secret
+    return {
+        "image": cluster.registry.rewritten(cluster.gpu_manager.image),
+        "admissionImage": cluster.registry.rewritten(cluster.gpu_manager.admission_image),
+        "imagePullSecrets": [{"name": secret}] if secret else [],
+        "extraFlags": extra_flags(cluster),
+        "resources": {"requests": RESOURCES, "limits": RESOURCES},
+        "tolerations": [
+            # TKEStack's own taint of GPU nodes, as in gpu-manager.yaml.
+            {"key": CORE, "operator": "Exists", "effect": "NoSchedule"},
+            *tolerations(gpu_pools(cluster), node_taints(cluster)),
+        ],
+    }
+
+
+def scheduler_configuration(address: str) -> dict[str, Any]:
+    """What the cluster's kube-scheduler must be started with (``--config``).
+
+    Policy files, which gpu-admission's README shows, are gone since Kubernetes 1.23; this is their
+    successor. Only pods that ask for the managed resources are sent to the extender, and nothing
+    of them is scheduled without it: it writes which card a pod gets, which gpu-manager reads.
+
+    Args:
+        address: host of the Service ``gpu-quota-admission``. An address, not a name: schedulers
+            run in the host's network, where the cluster's names are not known.
+    """
+    return {
+        "apiVersion": "kubescheduler.config.k8s.io/v1",
+        "kind": "KubeSchedulerConfiguration",
+        "clientConnection": {"kubeconfig": "/etc/kubernetes/scheduler.conf"},
+        "extenders": [
+            {
+                "urlPrefix": f"http://{address}:{PORT}/scheduler",
+                "filterVerb": "predicates",
+                "enableHTTPS": False,
+                "nodeCacheCapable": False,
+                "ignorable": False,
+                "httpTimeout": "30s",
+                "managedResources": [
+                    {"name": CORE, "ignoredByScheduler": False},
+                    {"name": MEMORY, "ignoredByScheduler": False},
+                ],
+            }
+        ],
+    }

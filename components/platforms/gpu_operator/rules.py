@@ -1,0 +1,203 @@
+"""Rules between the GPU Operator's settings, its chart's values and the rest of the document."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from components.hosts.settings.driver import Driver, KernelModule
+from components.platforms.device_plugin.rules import foreign_environment
+from components.platforms.gpu_operator.settings import (
+    MIG_LABEL,
+    OPERAND_LABELS,
+    OPERANDS_LABEL,
+    STATE_LABELS,
+    GpuOperator,
+)
+from components.platforms.settings import Platform
+from config.problem import Location, Problem, problem, show
+
+if TYPE_CHECKING:
+    from components.settings.cross import Parts
+
+_SECTION = "gpuOperator"
+
+#: Layouts that MIG manager's own configuration has on every GPU that can be divided
+#: (mig-parted, deployments/container/nvidia-mig-manager.yaml).
+BUILT_IN_LAYOUTS = ("all-disabled", "all-enabled", "all-balanced")
+
+_CONTAINER_DRIVER = {
+    "precompiled": "precompiled",
+    "resource": "resource",
+    "image_repository": "imageRepository",
+    "image": "image",
+}
+
+
+def problems(parts: Parts) -> Iterator[Problem]:
+    """Every contradiction of the operator's settings."""
+    yield from _driver(parts)
+    operator = parts.gpu_operator
+    if parts.platform is not Platform.GPU_OPERATOR or operator is None:
+        return
+    yield from _unhealthy(parts)
+    yield from _labels(parts)
+    yield from _sections(parts, operator)
+    yield from _values(operator)
+
+
+def _driver(parts: Parts) -> Iterator[Problem]:
+    """What only a driver container has."""
+    driver = parts.driver
+    if driver is None or driver.managed_by_operator:
+        return
+    if driver.kernel_module_type is not KernelModule.AUTO and not driver.by_preparation:
+        yield problem(
+            ("driver", "kernelModuleType"),
+            f"{driver.kernel_module_type} with source {driver.source}",
+            "this only for a driver that we bring",
+            "remove it",
+        )
+    for name, alias in _CONTAINER_DRIVER.items():
+        if getattr(driver, name) != getattr(Driver(), name):
+            yield problem(
+                ("driver", alias),
+                f"{show(getattr(driver, name))} with source {driver.source}",
+                "this only for a driver that the GPU Operator brings",
+                'remove it, or write "source: operator"',
+            )
+
+
+def _unhealthy(parts: Parts) -> Iterator[Problem]:
+    for i, pool in parts.pools.items():
+        if pool.unhealthy_devices:
+            yield problem(
+                ("pools", i, "unhealthyDevices"),
+                "GPUs to leave out, with platform gpu-operator",
+                "platform device-plugin: the operator runs one plugin with one environment on all"
+                " nodes, and NVIDIA's plugin reads no list of unhealthy devices",
+                'write "platform: device-plugin", or take the node out of the pool',
+            )
+
+
+def _labels(parts: Parts) -> Iterator[Problem]:
+    for i, pool in parts.pools.items():
+        at = ("pools", i, "labels")
+        if pool.labels.get(OPERANDS_LABEL) == "false" and pool.gpus_per_node:
+            yield problem(
+                (*at, OPERANDS_LABEL),
+                "false, in a pool with GPUs",
+                "a pool without GPUs: nothing offers them once the operands are off",
+                'write "gpusPerNode: 0", or remove the label',
+            )
+        yield from _transient(pool.labels, at)
+        layout = pool.labels.get(MIG_LABEL)
+        if layout is not None and pool.mig and layout != pool.name:
+            yield problem(
+                (*at, MIG_LABEL),
+                f"{show(layout)}, beside mig",
+                "one of the two: mig makes a layout of the pool's name, and sets this label",
+                "remove the label",
+            )
+        if layout is not None and not pool.mig and layout not in BUILT_IN_LAYOUTS:
+            yield problem(
+                (*at, MIG_LABEL),
+                show(layout),
+                f"one of {', '.join(BUILT_IN_LAYOUTS)}; others by the pool's mig, which is counted",
+                'write "mig: {1g.5gb: 7}" with the profiles of this layout',
+            )
+
+
+def _transient(labels: Mapping[str, str], at: Location) -> Iterator[Problem]:
+    """Labels whose values the operator changes on its own: to hold them would undo its work."""
+    for key, value in labels.items():
+        if key in STATE_LABELS:
+            yield problem(
+                (*at, key),
+                show(value),
+                "no state of the operator's among the labels: it writes it as it works",
+                "remove the label",
+            )
+        elif key.startswith(OPERAND_LABELS) and value != "false":
+            yield problem(
+                (*at, key),
+                show(value),
+                "false, or no such label: the operator sets true, and paused-for-… during upgrades",
+                "remove the label",
+            )
+
+
+def _sections(parts: Parts, operator: GpuOperator) -> Iterator[Problem]:
+    driver, runtime = parts.driver, parts.runtime
+    managed = driver is not None and driver.managed_by_operator
+    if operator.upgrade is not None and driver is not None and not managed:
+        yield problem(
+            (_SECTION, "upgrade"),
+            f"an upgrade policy with driver source {driver.source}",
+            "a driver that the operator brings: it upgrades no other",
+            'remove it, or write "source: operator" under driver',
+        )
+    if operator.vgpu is not None and driver is not None:
+        if not managed:
+            yield problem(
+                (_SECTION, "vgpu"),
+                f"vGPU with driver source {driver.source}",
+                "the guest driver as the operator's container, which takes the licence",
+                'write "source: operator" under driver',
+            )
+        elif driver.image_repository is None or driver.version is None:
+            yield problem(
+                (_SECTION, "vgpu"),
+                "vGPU without driver.imageRepository and driver.version",
+                "the guest driver image in a private registry: NVIDIA publishes none",
+                "write both under driver, as the image was pushed",
+            )
+    if operator.nri and runtime is not None and not runtime.cdi:
+        yield problem(
+            (_SECTION, "nri"),
+            "true, with runtime.cdi false",
+            "CDI, which the NRI plugin injects devices by",
+            'write "cdi: true" under runtime',
+        )
+
+
+def _values(operator: GpuOperator) -> Iterator[Problem]:
+    extra = operator.extra_values
+    if not extra:
+        return
+    from components.charts.value_check import check
+    from components.charts.value_table import table
+
+    at = (_SECTION, "extraValues")
+    yield from check(table("gpu-operator", operator.version), extra, at)
+    yield from foreign_environment(extra, at)
+    policy = _at(extra, "clusterPolicy", "deployCR", default=True)
+    cluster = _at(extra, "gpuCluster", "deployCR", default=False)
+    if cluster is True and policy is True:
+        yield problem(
+            (*at, "gpuCluster", "deployCR"),
+            "true, with clusterPolicy.deployCR true",
+            "one of the two objects: the chart refuses both",
+            'remove it, or write "platform: dra"',
+        )
+    elif cluster is True:
+        yield problem(
+            (*at, "gpuCluster", "deployCR"),
+            "true, with platform gpu-operator",
+            "a ClusterPolicy: GPUs of a GPUCluster are no nvidia.com/gpu and can't be counted so",
+            'remove it, or write "platform: dra"',
+        )
+    elif policy is False:
+        yield problem(
+            (*at, "clusterPolicy", "deployCR"),
+            "false, with gpuCluster.deployCR false",
+            "a ClusterPolicy: the operator deploys nothing without",
+            "remove it",
+        )
+
+
+def _at(values: Mapping[str, Any], *path: str, default: Any) -> Any:
+    found: Any = values
+    for step in path:
+        found = found.get(step, default) if isinstance(found, Mapping) else default
+    return found

@@ -1,0 +1,199 @@
+"""Values of the chart ``gpu-operator``.
+
+Value paths: NVIDIA/gpu-operator v26.7.0, deployments/gpu-operator/values.yaml.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import yaml
+
+from components.charts.extra_values import merged
+from components.charts.images import NFD, NFD_DEFINITIONS, sections
+from components.charts.value_table import series_of
+from components.nodes.pools import gpu_pools, node_taints, tolerations
+from components.platforms.device_plugin.settings import DEFAULT_CONFIG
+from components.platforms.gpu_operator.settings import Distribution, GpuOperator, Upgrade
+from components.settings.cluster import Cluster
+
+PLUGIN_CONFIG_MAP = "gpu-cluster-plugin-configs"
+MIG_CONFIG_MAP = "gpu-cluster-mig-layouts"
+
+_DEFINITIONS = ("clusterpolicies.nvidia.com", "nvidiadrivers.nvidia.com", *NFD_DEFINITIONS)
+_SINCE_V26_7 = (
+    "computedomaincliques.resource.nvidia.com",
+    "computedomains.resource.nvidia.com",
+    "gpuclusters.nvidia.com",
+)
+
+#: containerd of Rancher's distributions (NVIDIA/gpu-operator#623). Never their config.toml.tmpl:
+#: it stands instead of what they write at each start, and breaks the node then (#992).
+_RANCHER = {
+    "CONTAINERD_SOCKET": "/run/k3s/containerd/containerd.sock",
+    "CONTAINERD_CONFIG": "/var/lib/rancher/{name}/agent/etc/containerd/config.toml",
+}
+
+
+def definitions(version: str) -> list[str]:
+    """What the chart and its subchart bring under ``crds/``."""
+    return sorted((*_DEFINITIONS, *(_SINCE_V26_7 if not version.startswith("v26.3.") else ())))
+
+
+#: Prefixes of what the operator, its operands and Node Feature Discovery write on nodes
+#: (gpu-operator v26.7.0 controllers/state_manager.go, k8s-operator-libs pkg/upgrade/consts.go;
+#: node-feature-discovery 0.19.0 api/nfd).
+NODE_LABELS = [
+    "feature.node.kubernetes.io/",
+    "nvidia.com/cuda.",
+    "nvidia.com/gfd.",
+    "nvidia.com/gpu-driver-upgrade",
+    "nvidia.com/gpu-operator.",
+    "nvidia.com/gpu.",
+    "nvidia.com/mig.",
+    "nvidia.com/mps.",
+    "nvidia.com/vgpu.",
+]
+NODE_ANNOTATIONS = ["nfd.node.kubernetes.io/", "nvidia.com/gpu-driver-upgrade"]
+
+#: Those without which the operator does nothing, in every version.
+POLICY_DEFINITIONS = ["clusterpolicies.nvidia.com"]
+
+
+def values(cluster: Cluster, operator: GpuOperator) -> dict[str, Any]:
+    """Helm values for a configuration."""
+    result: dict[str, Any] = {
+        "driver": _driver(cluster, operator),
+        "toolkit": _toolkit(operator),
+        "cdi": {"enabled": cluster.runtime.cdi, "nriPluginEnabled": operator.nri},
+        "nfd": {"enabled": operator.nfd},
+        "mig": {"strategy": str(operator.mig_strategy)},
+        "daemonsets": {"tolerations": tolerations(gpu_pools(cluster), node_taints(cluster))},
+        "dcgmExporter": {"serviceMonitor": {"enabled": False}},
+    }
+    if operator.sandbox:
+        result["sandboxWorkloads"] = {
+            "enabled": True,
+            "defaultWorkload": str(operator.sandbox.default_workload),
+            "mode": str(operator.sandbox.mode),
+        }
+    if operator.device_plugin:
+        files = operator.device_plugin.files()
+        result["devicePlugin"] = {
+            "config": {
+                "create": True,
+                "name": PLUGIN_CONFIG_MAP,
+                "default": DEFAULT_CONFIG,
+                "data": {name: _text(file) for name, file in files.items()},
+            }
+        }
+    if layouts := mig_layouts(cluster):
+        result["migManager"] = {
+            "config": {
+                "create": True,
+                "name": MIG_CONFIG_MAP,
+                "default": "all-disabled",
+                "data": {"config.yaml": _text({"version": "v1", "mig-configs": layouts})},
+            }
+        }
+    return merged(_registry(cluster, result), operator.extra_values)
+
+
+def mig_layouts(cluster: Cluster) -> dict[str, Any]:
+    """A layout per pool with MIG devices, named as the pool, and one without any.
+
+    Format: NVIDIA/mig-parted, api/spec/v1. A ConfigMap of ours stands instead of the one that MIG
+    manager makes from the hardware, so ``all-disabled`` has to be in it.
+    """
+    found = {
+        pool.name: [{"devices": "all", "mig-enabled": True, "mig-devices": dict(pool.mig)}]
+        for pool in cluster.pools
+        if pool.mig
+    }
+    return {"all-disabled": [{"devices": "all", "mig-enabled": False}], **found} if found else {}
+
+
+def _text(document: dict[str, Any]) -> str:
+    return str(yaml.safe_dump(document, sort_keys=False))
+
+
+def _driver(cluster: Cluster, operator: GpuOperator) -> dict[str, Any]:
+    driver = cluster.driver
+    if not driver.managed_by_operator:
+        return {"enabled": False}
+    result: dict[str, Any] = {
+        "enabled": True,
+        "kernelModuleType": str(driver.kernel_module_type),
+        "usePrecompiled": driver.precompiled,
+        "nvidiaDriverCRD": {"enabled": driver.resource},
+    }
+    image = {
+        "version": driver.version,
+        "repository": driver.image_repository,
+        "image": driver.image,
+    }
+    result |= {key: value for key, value in image.items() if value}
+    if operator.vgpu:
+        result["licensingConfig"] = {"secretName": operator.vgpu.license_secret}
+        result["nvidiaDriverCRD"]["driverType"] = "vgpu"
+    if operator.upgrade:
+        result["upgradePolicy"] = _upgrade(operator.upgrade)
+    return result
+
+
+def _upgrade(upgrade: Upgrade) -> dict[str, Any]:
+    drain = upgrade.drain.model_dump(by_alias=True) if upgrade.drain else {}
+    return {
+        "autoUpgrade": upgrade.automatic,
+        "maxParallelUpgrades": upgrade.parallel,
+        "maxUnavailable": upgrade.max_unavailable,
+        "waitForCompletion": upgrade.wait.model_dump(by_alias=True),
+        "gpuPodDeletion": upgrade.pod_deletion.model_dump(by_alias=True),
+        "drain": {"enable": upgrade.drain is not None, **drain},
+    }
+
+
+def _toolkit(operator: GpuOperator) -> dict[str, Any]:
+    """``RUNTIME_CONFIG_SOURCE=file`` keeps the drop-in's version at the root's: read from the
+    daemon it would be migrated to version 4, which containerd 2.3 refuses beside an older root
+    (NVIDIA/gpu-operator#2646).
+    """
+    if not operator.toolkit:
+        return {"enabled": False}
+    paths = _RANCHER if operator.distribution is not Distribution.PLAIN else {}
+    environment = {
+        "RUNTIME_CONFIG_SOURCE": "file",
+        **{name: path.format(name=operator.distribution) for name, path in paths.items()},
+    }
+    return {
+        "enabled": True,
+        "env": [{"name": name, "value": value} for name, value in environment.items()],
+    }
+
+
+def _registry(cluster: Cluster, values: dict[str, Any]) -> dict[str, Any]:
+    """The same values with every image from the private registry."""
+    registry = cluster.registry
+    series = series_of(cluster.gpu_operator.version)
+    for section in sections():
+        if series not in map(series_of, section.versions):
+            continue
+        found: dict[str, Any] = {}
+        own = section.path == "driver" and cluster.driver.image_repository
+        if registry.mirror and not own:
+            found["repository"] = registry.rewritten(section.repository)
+        if registry.pull_secret and section.secrets:
+            found["imagePullSecrets"] = [registry.pull_secret]
+        values = merged(values, _nested(section.path, found)) if found else values
+    nfd: dict[str, Any] = {}
+    if registry.mirror:
+        nfd["image"] = {"repository": registry.rewritten(NFD)}
+    if registry.pull_secret:
+        nfd["imagePullSecrets"] = [{"name": registry.pull_secret}]
+    return merged(values, {"node-feature-discovery": nfd}) if nfd else values
+
+
+def _nested(path: str, value: dict[str, Any]) -> dict[str, Any]:
+    for step in reversed(path.split(".")):
+        value = {step: value}
+    return value

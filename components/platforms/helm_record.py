@@ -1,0 +1,191 @@
+"""Helm's record of a release, read with bounds: it is a Secret whose content nobody validated.
+
+Whoever may write Secrets in the release's namespace can make one. So it says what is missing, and
+nothing of it is made again that no digest in the state vouches for (the program ``presence``).
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+import json
+import re
+import zlib
+from dataclasses import dataclass
+from typing import Any, Final
+
+import yaml
+
+from components import grammar
+from components.api import Client, Json
+from components.grammar import IllFormed
+from config.printable import printable
+from config.yaml_file import NODE_LIMIT
+
+#: Bytes of an unpacked record. The Secret has 1 MiB at most (k8s.io/api v0.34 core/v1,
+#: MaxSecretSize); gpu-operator's with all of its definitions unpacks to some 4 MiB.
+UNPACKED: Final = 32 * 1024 * 1024
+#: Levels of a manifest; Kubernetes' own definitions have some 40.
+DEPTH: Final = 200
+#: What Helm writes (helm.sh/helm/v3 pkg/storage/driver/secrets.go, pkg/storage/storage.go makeKey).
+TYPE: Final = "helm.sh/release.v1"
+_KEY = re.compile(r"sh\.helm\.release\.v1\.(?P<name>.+)\.v(?P<revision>[0-9]{1,9})", re.ASCII)
+#: libyaml's reads a chart's objects in a tenth of the time, where PyYAML came with it.
+_LOADER: Final[Any] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+
+@dataclass(frozen=True)
+class Expected:
+    """One object. ``body``: its manifest, where a release has it; None for others."""
+
+    api_version: str
+    kind: str
+    namespace: str
+    name: str
+    body: str | None = None
+
+    def __str__(self) -> str:
+        where = f"{self.namespace}/" if self.namespace else ""
+        return f"{self.kind} {where}{self.name}"
+
+
+@dataclass(frozen=True)
+class Record:
+    """What Helm recorded of one revision of a release."""
+
+    revision: int
+    manifest: str
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of the manifest."""
+        return hashlib.sha256(self.manifest.encode(errors="surrogatepass")).hexdigest()
+
+    def objects(self) -> list[Expected]:
+        """The objects of the release, as `expected` gives them."""
+        return expected(self.manifest)
+
+
+def decode_release(secret: Json) -> Json:
+    """The release that Helm keeps in a Secret: gzipped JSON, base64 inside the Secret's own base64.
+
+    Source: helm.sh/helm/v3 pkg/storage/driver/util.go, ``decodeRelease``.
+
+    Raises:
+        IllFormed: the Secret holds something else, or more than `UNPACKED` bytes.
+    """
+    try:
+        packed = base64.b64decode(base64.b64decode(secret["data"]["release"]))
+        unpacker = zlib.decompressobj(wbits=31)
+        text = unpacker.decompress(packed, UNPACKED)
+        if not unpacker.eof:
+            raise _ill_formed(secret, f"more than {UNPACKED} bytes, or a part of a record")
+        release = json.loads(text)
+    except (KeyError, TypeError, ValueError, binascii.Error, zlib.error, RecursionError) as error:
+        raise _ill_formed(secret, f"no record ({type(error).__name__})") from None
+    if not isinstance(release, dict):
+        raise _ill_formed(secret, "no record")
+    return release
+
+
+def _ill_formed(secret: Json, found: str) -> IllFormed:
+    metadata = secret["metadata"]
+    return IllFormed(
+        f"Secret {metadata['namespace']}/{metadata['name']}: found {found}; wanted: what Helm "
+        "records of a release; cure: look who wrote it, and remove it"
+    )
+
+
+def expected(manifest: str) -> list[Expected]:
+    """The objects of a release's manifest.
+
+    Raises:
+        IllFormed: no YAML, more than `NODE_LIMIT` values, or an object with a name that Kubernetes
+            wouldn't take.
+    """
+    loader, found, room = _LOADER(manifest), [], NODE_LIMIT
+    try:
+        _bound_depth(manifest)
+        while loader.check_node():
+            node = loader.get_node()
+            room = _counted(node, room)
+            body = loader.construct_document(node)
+            if isinstance(body, dict) and "kind" in body:
+                found.append(_object(body))
+    except (yaml.YAMLError, ValueError, TypeError, RecursionError) as error:
+        raise IllFormed(
+            f"manifest of a release: found {printable(str(error), grammar.SHOWN)}; wanted: YAML of "
+            f"at most {NODE_LIMIT} values, aliases written out; cure: look who wrote the record"
+        ) from None
+    finally:
+        loader.dispose()
+    return found
+
+
+def _bound_depth(manifest: str) -> None:
+    """Refuses what libyaml's loader would follow until its stack ends, and the process with it."""
+    depth = 0
+    for event in yaml.parse(manifest, Loader=_LOADER):
+        depth += isinstance(event, yaml.CollectionStartEvent)
+        depth -= isinstance(event, yaml.CollectionEndEvent)
+        if depth > DEPTH:
+            raise ValueError(f"values nested more than {DEPTH} levels deep")
+
+
+def _counted(node: yaml.Node, room: int) -> int:
+    """How many values are left of ``room`` after a node, each alias counted as what it means."""
+    room -= 1
+    if room < 0:
+        raise ValueError("too many values")
+    if isinstance(node, yaml.MappingNode):
+        for key, value in node.value:
+            room = _counted(value, _counted(key, room))
+    elif isinstance(node, yaml.SequenceNode):
+        for value in node.value:
+            room = _counted(value, room)
+    return room
+
+
+def _object(body: Json) -> Expected:
+    metadata = body.get("metadata")
+    metadata = metadata if isinstance(metadata, dict) else {}
+    return Expected(
+        grammar.api_version(body.get("apiVersion")),
+        grammar.kind(body["kind"]),
+        grammar.namespace(metadata.get("namespace") or ""),
+        grammar.name(metadata.get("name")),
+        json.dumps(body, default=str),
+    )
+
+
+def _revision(secret: Json, name: str) -> int | None:
+    """The revision that a Secret records of a release; None where it isn't one of Helm's."""
+    match = _KEY.fullmatch(secret["metadata"]["name"])
+    if secret.get("type") != TYPE or match is None or match["name"] != name:
+        return None
+    return int(match["revision"])
+
+
+async def secrets_of(client: Client, name: str, namespace: str) -> list[Json]:
+    """The Secrets in which Helm records a release, oldest first."""
+    secrets = await client.list(
+        f"namespaces/{namespace}/secrets", labelSelector=f"owner=helm,name={name}"
+    )
+    records = [(found, each) for each in secrets if (found := _revision(each, name)) is not None]
+    return [secret for _, secret in sorted(records, key=lambda pair: pair[0])]
+
+
+async def newest(client: Client, name: str, namespace: str) -> Record | None:
+    """The newest record of a release; None where there is none.
+
+    Raises:
+        IllFormed: the record can't be read.
+    """
+    secrets = await secrets_of(client, name, namespace)
+    if not secrets:
+        return None
+    manifest = decode_release(secrets[-1]).get("manifest")
+    if not isinstance(manifest, str):
+        raise _ill_formed(secrets[-1], "a record without a manifest")
+    return Record(_revision(secrets[-1], name) or 0, manifest)

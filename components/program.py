@@ -1,0 +1,26 @@
+"""How an operation reads its input and says its result."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+from components.api import ClusterError, Json
+
+
+def main(actions: dict[str, Callable[[Json], Coroutine[Any, Any, Json]]]) -> None:
+    """Runs the action that the first argument names on the JSON of standard input.
+
+    The result goes to standard output as JSON; a `ClusterError` to standard error, exit code 1.
+    """
+    action = actions[sys.argv[1]]
+    document = json.load(sys.stdin)
+    try:
+        result = asyncio.run(action(document))
+    except ClusterError as error:
+        print(error, file=sys.stderr)
+        sys.exit(1)
+    json.dump(result, sys.stdout, separators=(",", ":"), sort_keys=True)

@@ -1,0 +1,43 @@
+"""Programs that a Command runs on the engineer's machine, by names that don't change.
+
+The state holds a Command's delete line until the resource is gone, so a name that a stack was
+brought up with must work in every later release: a program keeps its name when its module moves.
+Run as ``sh components/run.sh NAME ACTION``: JSON on standard input, JSON on standard output, a
+readable error and exit code 1 when it can't do its work. The kubeconfig comes from the environment,
+the context from the input, so that the state names no file of one machine.
+"""
+
+from __future__ import annotations
+
+import runpy
+import sys
+
+PROGRAMS = {
+    "crds": "components.platforms.crds",
+    "leftovers": "components.platforms.clear",
+    "operator_labels": "components.platforms.gpu_operator.labels",
+    "presence": "components.platforms.restore",
+    "reboot": "components.hosts.restart",
+    "rollout": "components.driver_daemonset.rollout",
+    "runtime_class": "components.platforms.runtime_class",
+    "scheduling": "components.nodes.schedule",
+    "validation": "components.validation.validate",
+}
+"""Modules by program name."""
+
+
+def run(arguments: list[str]) -> None:
+    """Run the program that the first argument names; the rest are its own arguments."""
+    module = PROGRAMS.get(arguments[0]) if arguments else None
+    if module is None:
+        found = arguments[0] if arguments else "nothing"
+        sys.exit(
+            f"program: found {found!r}; wanted: one of {', '.join(PROGRAMS)}; "
+            "cure: update this project to the release that brought the stack up"
+        )
+    sys.argv = [module, *arguments[1:]]
+    runpy.run_module(module, run_name="__main__", alter_sys=True)
+
+
+if __name__ == "__main__":
+    run(sys.argv[1:])

@@ -1,0 +1,178 @@
+"""The whole declaration."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal
+
+from pydantic import Field, model_validator
+from pydantic_core import PydanticCustomError
+
+from components.charts.registry import Registry
+from components.charts.settings import Charts
+from components.driver_daemonset.settings import DriverInstaller
+from components.guardrails.settings import Guardrails
+from components.hosts.settings.cuda import Cuda
+from components.hosts.settings.driver import Driver
+from components.hosts.settings.host import Host, Role
+from components.hosts.settings.kernel import Kernel
+from components.hosts.settings.kubernetes_packages import KubernetesPackages
+from components.hosts.settings.packages import Packages
+from components.hosts.settings.reboot import Reboot
+from components.hosts.settings.runtime import Runtime
+from components.hosts.settings.ssh import Ssh
+from components.hosts.settings.system import System
+from components.monitoring.settings import Monitoring
+from components.nodes.settings.pool import Pool
+from components.nodes.settings.scheduling import Scheduling
+from components.platforms.device_plugin.settings import DevicePlugin
+from components.platforms.dra.settings import Dra
+from components.platforms.gpu_manager.settings import GpuManager
+from components.platforms.gpu_operator.settings import GpuOperator
+from components.platforms.settings import Platform
+from components.settings.advice import advice
+from components.settings.cross import SECTIONS as CROSS_SECTIONS
+from components.settings.cross import Parts, problems
+from components.settings.inventory import SECTIONS, resolved
+from components.settings.kubernetes import Kubernetes
+from components.validation.settings import Validation
+from config.model import Model
+from config.problem import Problem
+
+
+class Cluster(Model):
+    """A GPU cluster as declared. Sections left out have their defaults."""
+
+    version: Literal["v1"] = Field(description="v1, the version of this format", examples=["v1"])
+    kubernetes: Kubernetes = Field(
+        description="a mapping with context", examples=["{context: gpu-cluster-dev}"]
+    )
+    pools: tuple[Pool, ...] = Field(
+        min_length=1,
+        description="a list of at least one pool",
+        examples=['[{name: a100, nodes: ["gpu-[1-4]"], gpusPerNode: 8}]'],
+    )
+    hosts: tuple[Host, ...] = Field(default=(), description="a list of hosts")
+    ssh: Ssh = Field(default=Ssh(), description="a mapping: how hosts are reached")
+    driver: Driver = Field(default=Driver(), description="a mapping with source")
+    kernel: Kernel = Field(default=Kernel(), description="a mapping with release: a pinned kernel")
+    packages: Packages = Field(
+        default=Packages(), description="a mapping: packages of the operating system"
+    )
+    cuda: Cuda = Field(default=Cuda(), description="a mapping with source: the CUDA toolkit")
+    kubernetes_packages: KubernetesPackages = Field(
+        default=KubernetesPackages(),
+        description="a mapping with version: kubelet, kubeadm, kubectl",
+    )
+    runtime: Runtime = Field(default=Runtime(), description="a mapping: the container runtime")
+    system: System = Field(
+        default=System(), description="a mapping: swap, modules, sysctl, firewall, SELinux, limits"
+    )
+    reboot: Reboot = Field(default=Reboot(), description="a mapping with when")
+    platform: Platform = Field(
+        description="device-plugin, gpu-operator, gpu-manager or dra", examples=["device-plugin"]
+    )
+    device_plugin: DevicePlugin = Field(
+        default=DevicePlugin(), description="a mapping: the device plugin's chart"
+    )
+    gpu_operator: GpuOperator = Field(
+        default=GpuOperator(), description="a mapping: the GPU Operator's chart"
+    )
+    gpu_manager: GpuManager = Field(
+        default=GpuManager(), description="a mapping: TKEStack's gpu-manager"
+    )
+    dra: Dra = Field(default=Dra(), description="a mapping: the DRA driver's chart and claims")
+    driver_installer: DriverInstaller = Field(
+        default=DriverInstaller(), description="a mapping: the driver by DaemonSet"
+    )
+    scheduling: Scheduling = Field(
+        default=Scheduling(), description="a mapping: nodes by themselves, priorities, limits"
+    )
+    monitoring: Monitoring | None = Field(
+        default=None, description="a mapping: metrics, alerts and a dashboard"
+    )
+    validation: Validation = Field(
+        default=Validation(), description="a mapping: the validation pods"
+    )
+    guardrails: Guardrails | None = Field(
+        default=None, description="a mapping with mode: the GPU rules at admission, and quotas"
+    )
+    charts: Charts = Field(default=Charts(), description="a mapping: where charts come from")
+    registry: Registry = Field(default=Registry(), description="a mapping: where images come from")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _derived_defaults(cls, data: Any) -> Any:
+        return with_derived_defaults(data) if isinstance(data, Mapping) else data
+
+    @model_validator(mode="after")
+    def _parts_fit(self) -> Cluster:
+        fields = type(self).model_fields
+        parts = Parts(
+            pools=dict(enumerate(self.pools)),
+            hosts=dict(enumerate(self.hosts)),
+            platform=self.platform,
+            driver=self.driver,
+            runtime=self.runtime,
+            device_plugin=self.device_plugin,
+            gpu_operator=self.gpu_operator,
+            given=frozenset(fields[name].alias or name for name in self.model_fields_set),
+            sections={name: getattr(self, name) for name in CROSS_SECTIONS},
+        )
+        if found := tuple(problems(parts)):
+            raise PydanticCustomError(
+                "cross",
+                "{summary}",
+                {
+                    "summary": "; ".join(f"{p.path}: {p.found}, wanted {p.wanted}" for p in found),
+                    "problems": found,
+                },
+            )
+        return self
+
+    @property
+    def gpus(self) -> int:
+        """How many GPUs are declared in all pools."""
+        return sum(pool.gpus for pool in self.pools)
+
+    @property
+    def nodes(self) -> int:
+        """How many nodes are declared in all pools."""
+        return sum(pool.size for pool in self.pools)
+
+    def of(self, host: Host) -> Cluster:
+        """The cluster as one host sees it: with the sections that its pool or it overrides."""
+        found = {name: getattr(host, name) for name in SECTIONS}
+        given = {name: section for name, section in found.items() if section is not None}
+        return self.model_copy(update=given) if given else self
+
+    def joins(self, host: Host) -> bool:
+        """Whether the preparation of a host makes it join its cluster by kubeadm."""
+        return self.kubernetes_packages.join is not None and host.role is not Role.CONTROL_PLANE
+
+    def warnings(self) -> tuple[Problem, ...]:
+        """What is allowed and will probably not do what was meant."""
+        return tuple(advice(self))
+
+
+def with_derived_defaults(document: Mapping[str, Any]) -> dict[str, Any]:
+    """The document with the defaults that depend on another section.
+
+    Overrides of pools and hosts are written out (`components.settings.inventory`);
+    `gpuOperator.toolkit` is true where the operator also brings the driver;
+    `devicePlugin.presence` is nfd where `gfd` is true, since feature discovery hands its labels
+    to NFD. What is invalid is left for the models to refuse.
+    """
+    filled = resolved(document)
+    driver, operator = filled.get("driver"), filled.get("gpuOperator", {})
+    if (
+        filled.get("platform") == Platform.GPU_OPERATOR
+        and isinstance(driver, Mapping)
+        and driver.get("source") == "operator"
+        and isinstance(operator, Mapping)
+    ):
+        filled["gpuOperator"] = {"toolkit": True, **operator}
+    plugin = filled.get("devicePlugin")
+    if isinstance(plugin, Mapping) and plugin.get("gfd") is True:
+        filled["devicePlugin"] = {"presence": "nfd", **plugin}
+    return filled

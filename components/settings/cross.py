@@ -1,0 +1,298 @@
+"""Rules between the parts of a configuration: pure functions over the parts that are valid.
+
+They run over whatever could be read, so that a mistake in one pool does not hide another.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from components.driver_daemonset.settings import DriverInstaller
+from components.hosts.settings.driver import Driver
+from components.hosts.settings.host import Host, Role
+from components.hosts.settings.runtime import Runtime
+from components.nodes.settings.pool import Pool
+from components.nodes.settings.scheduling import NodeFeatures, Scheduling
+from components.platforms.device_plugin.settings import DevicePlugin
+from components.platforms.dra.settings import Dra
+from components.platforms.gpu_operator.settings import GpuOperator
+from components.platforms.settings import Platform
+from config.address import canonical
+from config.model import Model
+from config.problem import Location, Problem, problem, show
+
+_SECTION_OF = {
+    Platform.DEVICE_PLUGIN: ("devicePlugin", "device-plugin"),
+    Platform.GPU_OPERATOR: ("gpuOperator", "gpu-operator"),
+    Platform.GPU_MANAGER: ("gpuManager", "gpu-manager"),
+    Platform.DRA: ("dra", "dra"),
+}
+
+#: Labels that Node Feature Discovery makes from features.
+NFD_PREFIX = "feature.node.kubernetes.io/"
+
+#: Sections whose rules also need the pools, by their names in `Cluster`.
+SECTIONS: Mapping[str, type[Model]] = {
+    "dra": Dra,
+    "driver_installer": DriverInstaller,
+    "scheduling": Scheduling,
+}
+
+
+@dataclass(frozen=True)
+class Parts:
+    """The valid parts of a document. `complete`: no pool was refused; `sections`: `SECTIONS`."""
+
+    pools: Mapping[int, Pool]
+    hosts: Mapping[int, Host]
+    platform: Platform | None
+    driver: Driver | None
+    given: frozenset[str]
+    complete: bool = True
+    runtime: Runtime | None = None
+    device_plugin: DevicePlugin | None = None
+    gpu_operator: GpuOperator | None = None
+    sections: Mapping[str, Model] = field(default_factory=dict)
+
+
+def problems(parts: Parts) -> Iterator[Problem]:
+    """Every contradiction between parts."""
+    yield from _pools(parts)
+    yield from _hosts(parts)
+    yield from _membership(parts)
+    yield from _platform(parts)
+    yield from _sections(parts)
+    from components.platforms.device_plugin import rules as device_plugin_rules
+    from components.platforms.gpu_operator import (
+        rules as gpu_operator_rules,  # they know these parts
+    )
+
+    yield from device_plugin_rules.problems(parts)
+    yield from gpu_operator_rules.problems(parts)
+
+
+def _pools(parts: Parts) -> Iterator[Problem]:
+    yield from _repeated(
+        (((("pools", i, "name"), pool.name), pool.name) for i, pool in parts.pools.items()),
+        "each pool name once",
+        "rename one of the two pools",
+    )
+    yield from _repeated(
+        (
+            ((("pools", i, "nodes"), name), name)
+            for i, pool in parts.pools.items()
+            for name in pool.node_names()
+        ),
+        "a node in one pool only",
+        "take {value} out of one of the two pools",
+    )
+    yield from _repeated(
+        (
+            ((("pools", i, "selector"), "the same selector"), tuple(sorted(pool.selector.items())))
+            for i, pool in parts.pools.items()
+            if pool.selector is not None
+        ),
+        "selectors that find different nodes",
+        "select each pool by a label of its own",
+    )
+
+
+def _hosts(parts: Parts) -> Iterator[Problem]:
+    hosts = parts.hosts.items()
+    yield from _repeated(
+        (((("hosts", i, "name"), host.name), host.name) for i, host in hosts),
+        "each host name once",
+        "rename one of the two hosts",
+    )
+    yield from _repeated(
+        (
+            ((("hosts", i, "address"), f"{host.address} port {host.port}"), _endpoint(host))
+            for i, host in hosts
+        ),
+        "each address and port once",
+        "correct the address or the port of one of the two hosts",
+    )
+    yield from _repeated(
+        (((("hosts", i, "node"), host.node), host.node) for i, host in hosts),
+        "one host for each node",
+        "correct `node` of one of the two hosts",
+    )
+
+
+def _membership(parts: Parts) -> Iterator[Problem]:
+    """A GPU worker's node is in a pool with GPUs; a CPU worker's is not."""
+    gpus = {name: pool.gpus_per_node for pool in parts.pools.values() for name in pool.node_names()}
+    by_label = any(pool.selector is not None for pool in parts.pools.values())
+    for i, host in parts.hosts.items():
+        if host.role is Role.GPU_WORKER and host.node not in gpus:
+            if parts.complete and not by_label:
+                yield problem(
+                    ("hosts", i, "node"),
+                    f"{show(host.node)}, which is in no pool",
+                    "the node of a gpu-worker in one of the pools",
+                    "add it to `nodes` of its pool, or correct `node` or `role`",
+                )
+        elif host.role is Role.GPU_WORKER and gpus[host.node] == 0:
+            yield problem(
+                ("hosts", i, "role"),
+                "gpu-worker, in a pool with gpusPerNode 0",
+                "a gpu-worker in a pool with GPUs",
+                'write "role: cpu-worker", or correct gpusPerNode of the pool',
+            )
+        elif host.role is Role.CPU_WORKER and gpus.get(host.node, 0) > 0:
+            yield problem(
+                ("hosts", i, "role"),
+                f"cpu-worker, in a pool with gpusPerNode {gpus[host.node]}",
+                "a cpu-worker outside the pools with GPUs",
+                'write "role: gpu-worker", or take the node out of the pool',
+            )
+
+
+def _platform(parts: Parts) -> Iterator[Problem]:
+    if parts.platform is None:
+        return
+    for platform, (section, name) in _SECTION_OF.items():
+        if platform is not parts.platform and section in parts.given:
+            yield problem(
+                (section,),
+                f"a section {section} with platform {parts.platform}",
+                "only the section of the chosen platform",
+                f'remove {section}, or write "platform: {name}"',
+            )
+    managed = parts.driver is not None and parts.driver.managed_by_operator
+    if managed and parts.platform is not Platform.GPU_OPERATOR:
+        yield problem(
+            ("driver", "source"),
+            f"operator with platform {parts.platform}",
+            "driver source operator only with platform gpu-operator",
+            'write "source: preinstalled", or "platform: gpu-operator"',
+        )
+    by_daemonset = parts.driver is not None and parts.driver.managed_by_daemonset
+    if by_daemonset and parts.platform is Platform.GPU_OPERATOR:
+        yield problem(
+            ("driver", "source"),
+            "daemonset with platform gpu-operator",
+            "one that brings the driver: the operator has a driver container of its own",
+            'write "source: operator"',
+        )
+    if "driverInstaller" in parts.given and parts.driver is not None and not by_daemonset:
+        yield problem(
+            ("driverInstaller",),
+            f"a section driverInstaller with driver.source {parts.driver.source}",
+            "driverInstaller only with driver.source daemonset",
+            'remove driverInstaller, or write "source: daemonset"',
+        )
+
+
+def _sections(parts: Parts) -> Iterator[Problem]:
+    """Names of pools and nodes in other sections, and what only one platform can do."""
+    pools = {pool.name: pool for pool in parts.pools.values()}
+    dra, installer = parts.sections.get("dra"), parts.sections.get("driver_installer")
+    named: list[tuple[Location, str]] = []
+    if isinstance(dra, Dra):
+        named += [(("dra", "selectors", name), name) for name in dra.selectors]
+    if isinstance(installer, DriverInstaller):
+        named += [(("driverInstaller", "pools", name), name) for name in installer.pools]
+    for location, name in named:
+        if name not in pools and parts.complete:
+            known = ", ".join(pools)
+            yield problem(location, f"pool {show(name)}", f"one of {known}", "correct the name")
+    driver = parts.driver
+    if (
+        driver is not None
+        and driver.managed_by_daemonset
+        and isinstance(installer, DriverInstaller)
+    ):
+        for name, pool in pools.items():
+            if pool.gpus_per_node and installer.version_of(name, driver.version) is None:
+                yield problem(
+                    ("driver", "version"),
+                    f"no driver version for pool {name}",
+                    "the version that the installer downloads",
+                    'write "version: 595.91.07", or one below driverInstaller.pools',
+                )
+    if isinstance(installer, DriverInstaller) and "plugin_memory" in installer.model_fields_set:
+        yield from _plugin_memory(parts)
+    scheduling = parts.sections.get("scheduling")
+    if isinstance(scheduling, Scheduling):
+        yield from _scheduling(scheduling, parts)
+
+
+def _plugin_memory(parts: Parts) -> Iterator[Problem]:
+    """`driverInstaller.pluginMemory` needs NVIDIA's plugin, and nothing else that says the same."""
+    at = ("driverInstaller", "pluginMemory")
+    if parts.platform not in (None, Platform.DEVICE_PLUGIN):
+        yield problem(
+            at,
+            f"pluginMemory with platform {parts.platform}",
+            "pluginMemory only with platform device-plugin, whose memory it is",
+            'remove pluginMemory, or write "platform: device-plugin"',
+        )
+    own = parts.device_plugin.resources if parts.device_plugin is not None else None
+    if own and any("memory" in part for part in own.values()):
+        yield problem(
+            at,
+            "pluginMemory, and memory in devicePlugin.resources",
+            "one of them: both are the plugin's memory",
+            "remove pluginMemory",
+        )
+
+
+def _scheduling(scheduling: Scheduling, parts: Parts) -> Iterator[Problem]:
+    nodes = {name for pool in parts.pools.values() for name in pool.node_names()}
+    for name in scheduling.nodes:
+        if name not in nodes and parts.complete:
+            yield problem(
+                ("scheduling", "nodes", name),
+                f"node {show(name)}, which no pool names",
+                "a node of a pool that names its nodes",
+                "add it to `nodes` of its pool, or take it out here",
+            )
+    by_rule = scheduling.node_features is NodeFeatures.RULE
+    for i, pool in parts.pools.items():
+        strange = [key for key in pool.selector or {} if not key.startswith(NFD_PREFIX)]
+        if by_rule and strange:
+            yield problem(
+                ("pools", i, "selector", strange[0]),
+                f"the label {strange[0]} with scheduling.nodeFeatures rule",
+                f"labels of Node Feature Discovery ({NFD_PREFIX}…), which a rule can match",
+                'select by such a label, or write "nodeFeatures: program"',
+            )
+    if scheduling.limits and parts.platform is Platform.DRA:
+        yield problem(
+            ("scheduling", "limits"),
+            "limits with platform dra",
+            "none: a LimitRange counts extended resources, and claims are none",
+            "remove limits; a ResourceQuota can count claims",
+        )
+        return
+    for i, limit in enumerate(scheduling.limits):
+        if limit.max_cards % 1 and parts.platform not in (None, Platform.GPU_MANAGER):
+            yield problem(
+                ("scheduling", "limits", i, "maxCards"),
+                f"{limit.max_cards:g} with platform {parts.platform}",
+                "whole cards: only gpu-manager shares one",
+                'write "maxCards: 1", or "platform: gpu-manager"',
+            )
+
+
+_Key = TypeVar("_Key")
+
+
+def _repeated(
+    places: Iterator[tuple[tuple[Location, str], _Key]], wanted: str, cure: str
+) -> Iterator[Problem]:
+    """A problem for each value that stands at a second place."""
+    first: dict[_Key, Location] = {}
+    for (location, text), key in places:
+        if key in first:
+            other = problem(first[key], "", "", "").path
+            yield problem(location, f"{text}, as in {other}", wanted, cure.replace("{value}", text))
+        else:
+            first[key] = location
+
+
+def _endpoint(host: Host) -> tuple[str, int]:
+    return canonical(host.address), host.port

@@ -1,0 +1,121 @@
+"""From pydantic's errors to problems in the words of the product."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from pydantic_core import ErrorDetails
+
+from components.settings.keys import field_at, fields, model_at, near_places
+from config.confidential import is_confidential, refused
+from config.nearness import LIKE_ENOUGH, nearest, plain, similarity
+from config.problem import NOTHING, Location, Problem, problem, show
+
+
+def explain_all(errors: Iterable[ErrorDetails]) -> list[Problem]:
+    """The problems behind pydantic's errors: none twice, and none that is only a consequence."""
+    errors = tuple(errors)
+    mistyped = {
+        (*at[:-1], near)
+        for at in (item["loc"] for item in errors if item["type"] == "extra_forbidden")
+        if (near := _meant(at)) is not None
+    }
+    return [
+        found
+        for item in errors
+        if not (item["type"] == "missing" and item["loc"] in mistyped)
+        for found in _explain(item)
+    ]
+
+
+def _meant(location: Location) -> str | None:
+    """The key that a wrong key was probably meant to be, or None where none is like it."""
+    model = model_at(location[:-1])
+    if model is None:
+        return None
+    near = nearest(str(location[-1]), fields(model))
+    return near if similarity(str(location[-1]), near) >= LIKE_ENOUGH else None
+
+
+def _explain(error: ErrorDetails) -> Iterator[Problem]:
+    """The problems that one error stands for: one, or all of the rules between parts."""
+    location = tuple(step for step in error["loc"] if step != "[key]")
+    context = error.get("ctx", {})
+    match error["type"]:
+        case "cross":
+            yield from context["problems"]
+        case "refused":
+            yield problem(location, context["found"], context["wanted"], context["cure"])
+        case "extra_forbidden" | "invalid_key":
+            yield _unknown_key(location, error["input"])
+        case "missing":
+            yield _missing(location)
+        case "too_short" if len(error["input"]) >= context["min_length"]:
+            return  # its items were refused, and say so themselves
+        case _:
+            yield _wrong_value(location, error)
+
+
+def _unknown_key(location: Location, value: object) -> Problem:
+    key = str(location[-1])
+    if is_confidential(key):
+        return refused(location, "inside the structured key")
+    model = model_at(location[:-1])
+    known = list(fields(model)) if model is not None else []
+    near = nearest(key, known)
+    elsewhere = near_places(key, location[:-1]) if plain(near) != plain(key) else []
+    if similarity(key, near) >= LIKE_ENOUGH and not elsewhere:
+        cure = f'write "{near}"'
+    elif elsewhere:
+        cure = f'move it to {" or ".join(elsewhere)}; the nearest key here is "{near}"'
+    else:
+        cure = f'remove it; the nearest key here is "{near}"'
+    return problem(location, f'an unknown key "{key}"', f"one of {', '.join(known)}", cure)
+
+
+def _missing(location: Location) -> Problem:
+    field = field_at(location)
+    example = f": {field.examples[0]}" if field is not None and field.examples else ""
+    return problem(
+        location,
+        NOTHING,
+        (field.description if field is not None else None) or "a value",
+        f'add "{location[-1]}{example}"' if example else f'add "{location[-1]}:"',
+    )
+
+
+def _wrong_value(location: Location, error: ErrorDetails) -> Problem:
+    field = field_at(location)
+    value = error["input"]
+    wanted = (field.description if field is not None else None) or _in_mapping(error)
+    example = field.examples[0] if field is not None and field.examples else None
+    if isinstance(location[-1], int) and wanted.startswith("a list of "):
+        wanted = f"an item of {wanted}"
+    kind = error["type"]
+    if kind == "string_type" and isinstance(value, bool | int | float):
+        text = str(value).lower() if isinstance(value, bool) else str(value)
+        cure = f'put it in quotes: "{text}"'
+    elif kind in ("int_type", "bool_type") and isinstance(value, str) and _is_plain(value, kind):
+        cure = f"write {value} without quotes"
+    elif kind in ("enum", "literal_error") and isinstance(value, str) and wanted != "v1":
+        choices = [c.strip(" '") for c in _expected(error).replace(" or ", ", ").split(",")]
+        cure = f'write "{nearest(value, choices)}"'
+    elif example is not None:
+        cure = f"write {example}, for example"
+    elif kind in ("too_short", "string_too_short"):
+        cure = "add one" if field is None or field.is_required() else "add one, or leave it out"
+    else:
+        cure = f"write {wanted}"
+    return problem(location, show(value), wanted, cure)
+
+
+def _in_mapping(error: ErrorDetails) -> str:
+    return "a text" if error["type"] == "string_type" else error["msg"].lower()
+
+
+def _expected(error: ErrorDetails) -> str:
+    return str(error.get("ctx", {}).get("expected", ""))
+
+
+def _is_plain(value: str, kind: str) -> bool:
+    return value.isdecimal() if kind == "int_type" else value in ("true", "false")

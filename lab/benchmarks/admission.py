@@ -1,0 +1,189 @@
+"""B6, admission: what the policies add to the creation of a pod, at the 99th percentile."""
+
+from __future__ import annotations
+
+import copy
+import statistics
+import time
+from typing import Any
+
+import httpx
+
+from lab.benchmarks.api_server import await_true, running
+from lab.benchmarks.measure import BenchmarkError
+from policies.admission import Enforcement, manifests
+from policies.rules import Context, Plugin, Pool, Severity, Taint
+
+GOAL = 1.1
+ROUNDS = 10
+PODS = 300
+"""Pods of one round, on each side."""
+
+_GPU = "nvidia.com/gpu"
+_POLICIES = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolic"
+_PATHS = {
+    "ConfigMap": "/api/v1/namespaces/kube-system/configmaps",
+    "ValidatingAdmissionPolicy": f"{_POLICIES}ies",
+    "ValidatingAdmissionPolicyBinding": f"{_POLICIES}ybindings",
+}
+_PODS = "/api/v1/namespaces/default/pods"
+_REFUSED = "too-large"
+
+Json = dict[str, Any]
+
+
+def context() -> Context:
+    """Four pools, and everything known, so that every rule is judged."""
+    taints = (Taint(_GPU, "present"),)
+    pools = tuple(
+        Pool(name, 8, taints, {_GPU: "true", "pool": name}, nodes=100, gpu_memory_mib=81920)
+        for name in ("a100", "h100", "l4", "t4")
+    )
+    return Context(
+        pools=pools,
+        platform="device-plugin",
+        plugin=Plugin(),
+        runtime_class="",
+        max_gpus_per_container=8,
+        max_gpus_per_pod=8,
+    )
+
+
+def pod(name: str, gpus: int = 8) -> Json:
+    """A training pod as people write it: two containers, one before them, shared memory."""
+    size = {"cpu": "4", "memory": "16Gi"}
+
+    def container(role: str, devices: Json) -> Json:
+        resources = {"requests": size, "limits": {"memory": "16Gi", **devices}}
+        mounts = [{"name": "shm", "mountPath": "/dev/shm"}]  # noqa: S108
+        image = "registry.example.com/train:1.4.2"
+        return {"name": role, "image": image, "resources": resources, "volumeMounts": mounts}
+
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name, "labels": {"app": "train"}},
+        "spec": {
+            "initContainers": [container("fetch", {})],
+            "containers": [container("train", {_GPU: str(gpus)}), container("metrics", {})],
+            "tolerations": [{"key": _GPU, "operator": "Exists", "effect": "NoSchedule"}],
+            "volumes": [{"name": "shm", "emptyDir": {"medium": "Memory"}}],
+        },
+    }
+
+
+def percentile(samples: list[float], part: float) -> float:
+    """The smallest sample that this part of all samples does not exceed."""
+    ordered = sorted(samples)
+    return ordered[min(len(ordered) - 1, int(part * len(ordered)))]
+
+
+def empty(made: list[Json]) -> list[Json]:
+    """As many policies for pods as the rules have, with parameter and bindings, and no rules.
+
+    They are what the API server's own part costs: copies of pod and parameter for CEL. A pod of
+    one name is refused, which shows that they are in force.
+    """
+    found = copy.deepcopy([each for each in made if "-pods-" in each["metadata"]["name"]])
+    for each in found:
+        name = each["metadata"]["name"].replace("gpu-rules", "empty")
+        each["metadata"]["name"] = name
+        if each["kind"] == "ValidatingAdmissionPolicyBinding":
+            each["spec"] |= {"policyName": name, "validationActions": ["Deny"]}
+            continue
+        condition = {"name": "probe", "expression": f'object.metadata.name == "{_REFUSED}"'}
+        refusal = {"expression": "false", "reason": "Forbidden"}
+        each["spec"] |= {"matchConditions": [condition], "validations": [refusal]}
+        del each["spec"]["variables"]
+    return found
+
+
+def _switch(client: httpx.Client, bindings: list[Json], on: bool) -> None:
+    """Brings the bindings or takes them away; comes back when that is in force."""
+    path = _PATHS["ValidatingAdmissionPolicyBinding"]
+    for binding in bindings:
+        if on:
+            _post(client, path, binding)
+        else:
+            client.delete(f"{path}/{binding['metadata']['name']}").raise_for_status()
+    too_large = pod(_REFUSED, 9)
+
+    def refused() -> bool:
+        return client.post(f"{_PODS}?dryRun=All", json=too_large).status_code == 403
+
+    await_true(f"policies {'on' if on else 'off'}", lambda: not bindings or refused() is on)
+
+
+def _post(client: httpx.Client, path: str, manifest: Json) -> None:
+    answer = client.post(path, json=manifest)
+    if answer.status_code != 201:
+        raise BenchmarkError(f"POST {path}: {answer.status_code} {answer.text}")
+    if "warning" in answer.headers:
+        raise BenchmarkError(f"POST {path}: {answer.headers['warning']}")
+
+
+def _round(client: httpx.Client) -> list[float]:
+    """Seconds of each creation, one after the other; the pods are deleted again."""
+    samples = []
+    for number in range(PODS):
+        manifest = pod(f"train-{number}")
+        started = time.perf_counter()
+        _post(client, _PODS, manifest)
+        samples.append(time.perf_counter() - started)
+    client.delete(f"{_PODS}?gracePeriodSeconds=0").raise_for_status()
+    await_true("pods deleted", lambda: not client.get(f"{_PODS}?limit=1").json()["items"])
+    return samples
+
+
+def run() -> dict[str, Any]:
+    """Measures and prints.
+
+    `met`: whether the 99th percentile with the policies is within `goal` of that without; `bare`,
+    `empty` (policies without rules) and `guarded`: seconds of every creation. Rounds of the three
+    take turns in both orders, on one API server.
+    """
+    actions = {Severity.MANDATORY: ("Deny", "Audit"), Severity.ADVISORY: ("Warn", "Audit")}
+    made = manifests(context(), Enforcement(actions, excluded=("kube-system",)))
+    made += empty(made)
+    sides: dict[str, list[Json]] = {"bare": [], "empty": [], "guarded": []}
+    for each in made:
+        if each["kind"] == "ValidatingAdmissionPolicyBinding":
+            side = "empty" if each["metadata"]["name"].startswith("empty") else "guarded"
+            sides[side].append(each)
+    samples: dict[str, list[float]] = {side: [] for side in sides}
+    with running("bench-admission") as server:
+        client = server.client
+        for manifest in made:
+            if manifest["kind"] != "ValidatingAdmissionPolicyBinding":
+                _post(client, _PATHS[manifest["kind"]], manifest)
+        _round(client)  # warms up
+        for number in range(ROUNDS):
+            for side in list(sides)[:: -1 if number % 2 else 1]:
+                _switch(client, sides[side], True)
+                samples[side] += _round(client)
+                _switch(client, sides[side], False)
+    found = {
+        name: {"p50": statistics.median(each), "p99": percentile(each, 0.99)}
+        for name, each in samples.items()
+    }
+    ratios, floor = (
+        {key: found[side][key] / found["bare"][key] for key in ("p50", "p99")}
+        for side in ("guarded", "empty")
+    )
+    for name, each in found.items():
+        print(
+            f"B6: creation of a pod, {name}: "
+            f"p50 {each['p50'] * 1000:.1f} ms, p99 {each['p99'] * 1000:.1f} ms"
+        )
+    print(f"B6: the policies cost a factor of {ratios['p99']:.2f} at p99 (goal ≤ {GOAL})")
+    print(f"B6: policies without any rule a factor of {floor['p99']:.2f}")
+    return {
+        "goal": GOAL,
+        "pods": ROUNDS * PODS,
+        "ratio": ratios["p99"],
+        "ratio_p50": ratios["p50"],
+        "floor": floor["p99"],
+        "floor_p50": floor["p50"],
+        **samples,
+        "met": ratios["p99"] <= GOAL,
+    }

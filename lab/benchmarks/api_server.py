@@ -1,0 +1,131 @@
+"""A real API server alone: etcd, API server and, where asked for, the controllers; no nodes."""
+
+from __future__ import annotations
+
+import os
+import ssl
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import httpx
+import yaml
+
+import toolchain
+from lab.benchmarks.measure import BenchmarkError
+from lab.simulator.control_plane import with_ports
+
+WAIT = 90
+"""Seconds until everything runs, or it is given up."""
+VERSION = "v1.34.4"
+
+
+@dataclass(frozen=True)
+class ApiServer:
+    """A running API server.
+
+    Attributes:
+        client: with the rights of an administrator.
+        kubeconfig: the same rights, for tools; the file is there while the server runs.
+    """
+
+    client: httpx.Client
+    kubeconfig: Path
+
+
+@contextmanager
+def running(name: str, *, controllers: bool = False) -> Iterator[ApiServer]:
+    """An API server of its own.
+
+    Args:
+        name: tells it from others on this machine; the process's number is added.
+        controllers: also run the controller manager, which checks the types of admission policies.
+
+    Raises:
+        BenchmarkError: it did not start.
+    """
+    tools = toolchain.ensure("etcd", "kube-apiserver", "kube-controller-manager", "kwok", "kwokctl")
+    with tempfile.TemporaryDirectory(prefix="gpu-cluster-api-") as temporary:
+        kubeconfig = Path(temporary, "kubeconfig")
+        kwokctl = str(tools["kwokctl"].path)
+        common = [f"--name={name}-{os.getpid()}", f"--kubeconfig={kubeconfig}"]
+        environment = {**os.environ, "KWOK_WORKDIR": temporary, "KWOK_KUBE_VERSION": VERSION}
+        config = Path(temporary, "config.yaml")
+        config.write_text(yaml.safe_dump(with_ports({})))
+        arguments = [
+            f"--config={config}",
+            f"--etcd-binary={tools['etcd'].path}",
+            f"--kube-apiserver-binary={tools['kube-apiserver'].path}",
+            f"--kwok-controller-binary={tools['kwok'].path}",
+            f"--kube-controller-manager-binary={tools['kube-controller-manager'].path}",
+            "--runtime=binary",
+            "--disable-kube-scheduler",
+            f"--wait={WAIT}s",
+        ]
+        if not controllers:
+            arguments.append("--disable-kube-controller-manager")
+        try:
+            done = subprocess.run(
+                [kwokctl, "create", "cluster", *common, *arguments],
+                env=environment,
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                text=True,
+                timeout=2 * WAIT,
+                check=False,
+            )
+            if done.returncode:
+                raise BenchmarkError(f"kwokctl create cluster: {done.stdout}{done.stderr}")
+            with _client(kubeconfig) as client:
+                make_namespace(client, "default")
+                yield ApiServer(client, kubeconfig)
+        finally:
+            subprocess.run(
+                [kwokctl, "delete", "cluster", *common],
+                env=environment,
+                capture_output=True,
+                timeout=WAIT,
+                check=False,
+            )
+
+
+def make_namespace(client: httpx.Client, name: str, labels: dict[str, str] | None = None) -> None:
+    """A namespace with the service account without which it takes no pods."""
+    space = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
+    if labels:
+        space = {**space, "metadata": {"name": name, "labels": labels}}
+    account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default"}}
+    for path, manifest in (
+        ("/api/v1/namespaces", space),
+        (f"/api/v1/namespaces/{name}/serviceaccounts", account),
+    ):
+        answer = client.post(path, json=manifest)
+        if answer.status_code not in (201, 409):
+            raise BenchmarkError(f"POST {path}: {answer.status_code} {answer.text}")
+
+
+def await_true(what: str, question: Callable[[], bool], seconds: float = 240) -> None:
+    """Asks until the answer is yes.
+
+    Raises:
+        BenchmarkError: it was not within the time.
+    """
+    end = time.monotonic() + seconds
+    while not question():
+        if time.monotonic() > end:
+            raise BenchmarkError(f"not within {seconds:g} s: {what}")
+        time.sleep(0.05)
+
+
+def _client(kubeconfig: Path) -> httpx.Client:
+    document = yaml.safe_load(kubeconfig.read_text())
+    cluster, user = document["clusters"][0]["cluster"], document["users"][0]["user"]
+    context = ssl.create_default_context()
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE  # loopback, a server of our own
+    context.load_cert_chain(user["client-certificate"], user["client-key"])
+    return httpx.Client(base_url=cluster["server"], verify=context, timeout=60)

@@ -1,0 +1,244 @@
+"""B6, the checker: 10,000 pod manifests, beside kyverno's CLI and kube-linter in the same run.
+
+The peers judge by rules of theirs that are like some of ours; the checker judges by all of ours.
+Every tool must find the same pods that break the one rule that all three have.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from lab.benchmarks.measure import BenchmarkError, Sample, ratio, timed
+from lab.benchmarks.project import ROOT
+from toolchain import ToolchainError, cache_dir, golang
+
+GOAL = 1.0
+PODS = 10_000
+WRONG_EACH = 100
+"""Every so many pods one has a privileged container."""
+ROUNDS = 3
+BUILD_LIMIT = 3600
+
+KYVERNO_RULES: dict[str, Any] = {
+    "not-privileged": {"containers": [{"=(securityContext)": {"=(privileged)": "false"}}]},
+    "tagged": {"containers": [{"image": "!*:latest"}]},
+    "requests": {"containers": [{"resources": {"requests": {"cpu": "?*", "memory": "?*"}}}]},
+    "no-host-path": {"=(volumes)": [{"X(hostPath)": "null"}]},
+}
+KUBE_LINTER_RULES = (
+    "privileged-container",
+    "latest-tag",
+    "unset-cpu-requirements",
+    "unset-memory-requirements",
+    "sensitive-host-mounts",
+)
+
+
+@dataclass(frozen=True)
+class Peer:
+    """A tool, and how it is built from its Go module and run over a folder of manifests.
+
+    `wrong`: how many pods it found that break the common rule, from its output.
+    """
+
+    module: str
+    version: str
+    package: str
+    command: Callable[[Path, Path, Path], list[str]]
+    wrong: Callable[[str], int]
+
+
+def _kyverno(tool: Path, rules: Path, pods: Path) -> list[str]:
+    return [str(tool), "apply", str(rules / "kyverno.yaml"), "--resource", str(pods)]
+
+
+def _kube_linter(tool: Path, rules: Path, pods: Path) -> list[str]:
+    return [str(tool), "lint", "--config", str(rules / "kube-linter.yaml"), str(pods)]
+
+
+def _kyverno_wrong(output: str) -> int:
+    found = re.search(r"fail: (\d+)", output)
+    return int(found[1]) if found else 0
+
+
+PEERS = {
+    "kyverno": Peer(
+        "github.com/kyverno/kyverno",
+        "v1.19.1",
+        "./cmd/cli/kubectl-kyverno",
+        _kyverno,
+        _kyverno_wrong,
+    ),
+    "kube-linter": Peer(
+        "golang.stackrox.io/kube-linter",
+        "v0.8.3",
+        "./cmd/kube-linter",
+        _kube_linter,
+        lambda output: output.count("(check: privileged-container"),
+    ),
+}
+
+
+def _pod(index: int) -> dict[str, Any]:
+    container: dict[str, Any] = {
+        "name": "train",
+        "image": f"registry.example.com/team/train:{index % 17}.0",
+        "command": ["python", "-m", "train", "--epochs", "10"],
+        "env": [{"name": "EPOCHS", "value": "10"}, {"name": "RUN", "value": f"run-{index}"}],
+        "resources": {
+            "requests": {"cpu": "4", "memory": "16Gi"},
+            "limits": {"memory": "16Gi", "nvidia.com/gpu": 1 + index % 4},
+        },
+        "volumeMounts": [{"name": "shm", "mountPath": "/dev/shm"}],  # noqa: S108
+        "securityContext": {"privileged": index % WRONG_EACH == 0, "runAsNonRoot": True},
+    }
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": f"train-{index}", "namespace": f"team-{index % 9}"},
+        "spec": {
+            "restartPolicy": "Never",
+            "nodeSelector": {"nvidia.com/gpu": "true"},
+            "tolerations": [{"key": "nvidia.com/gpu", "operator": "Exists"}],
+            "containers": [container],
+            "volumes": [{"name": "shm", "emptyDir": {"medium": "Memory", "sizeLimit": "8Gi"}}],
+        },
+    }
+
+
+def _write(folder: Path) -> None:
+    """The pods, one in each file, and the peers' rules."""
+    (folder / "pods").mkdir()
+    for index in range(PODS):
+        text = yaml.dump(_pod(index), Dumper=yaml.CSafeDumper, sort_keys=False)
+        (folder / "pods" / f"{index:05}.yaml").write_text(text)
+    policy = {
+        "apiVersion": "kyverno.io/v1",
+        "kind": "ClusterPolicy",
+        "metadata": {
+            "name": "pods",
+            "annotations": {"pod-policies.kyverno.io/autogen-controllers": "none"},
+        },
+        "spec": {
+            "background": True,
+            "rules": [
+                {
+                    "name": name,
+                    "match": {"any": [{"resources": {"kinds": ["Pod"]}}]},
+                    "validate": {"message": name, "pattern": {"spec": pattern}},
+                }
+                for name, pattern in KYVERNO_RULES.items()
+            ],
+        },
+    }
+    (folder / "kyverno.yaml").write_text(yaml.safe_dump(policy))
+    checks = {"checks": {"doNotAutoAddDefaults": True, "include": list(KUBE_LINTER_RULES)}}
+    (folder / "kube-linter.yaml").write_text(yaml.safe_dump(checks))
+
+
+def tool(name: str) -> Path:
+    """A peer on PATH, or built once into the cache; raises `BenchmarkError` with the reason."""
+    peer = PEERS[name]
+    if found := shutil.which(name):
+        return Path(found)
+    built = cache_dir() / "peers" / f"{name}-{peer.version}" / name
+    if built.is_file():
+        return built
+    go = str(golang.find_go(lambda line: print(line, file=sys.stderr)))
+    with tempfile.TemporaryDirectory(prefix="peer-") as folder:
+        asked = _go([go, "mod", "download", "-json", f"{peer.module}@{peer.version}"], folder)
+        source = Path(folder) / "source"
+        shutil.copytree(json.loads(asked)["Dir"], source, copy_function=shutil.copyfile)
+        for each in (source, *source.rglob("*/")):
+            each.chmod(0o755)  # Go's module cache is read-only, and so is its copy
+        built.parent.mkdir(parents=True, exist_ok=True)
+        _go([go, "build", "-trimpath", "-o", str(built), peer.package], source)
+    return built
+
+
+def _go(command: list[str], folder: str | Path) -> str:
+    done = subprocess.run(
+        command,
+        cwd=folder,
+        env=golang.environment(),
+        capture_output=True,
+        text=True,
+        timeout=BUILD_LIMIT,
+        check=False,
+    )
+    if done.returncode:
+        lines = (done.stdout + done.stderr).strip().splitlines()
+        reason = next((line for line in lines if '"Error"' in line), lines[-1] if lines else "")
+        raise BenchmarkError(f"{' '.join(command[1:3])}: {reason.strip()}")
+    return done.stdout
+
+
+def _ours(pods: Path) -> list[str]:
+    options = ["--scope", "object", "--format", "json"]
+    return [sys.executable, "-m", "policies.check", str(pods), *options]
+
+
+def _wrong(output: str) -> int:
+    violations = json.loads(output)["violations"]
+    return len({each["subject"] for each in violations if each["path"].endswith("privileged")})
+
+
+def _run(command: list[str], wrong: Callable[[str], int]) -> Sample:
+    """One run of a tool, which ends with 1 where pods are wrong and must find all of those."""
+    given = ["sh", "-c", '"$@"; test $? -le 1', "sh", *command]
+    sample, output = timed(given, ROOT, {**os.environ, "NO_COLOR": "1"})
+    if (found := wrong(output)) != PODS // WRONG_EACH:
+        raise BenchmarkError(f"{command[0]}: {found} wrong pods found, {PODS // WRONG_EACH} wanted")
+    return sample
+
+
+def run() -> dict[str, Any]:
+    """Measures and prints.
+
+    `met`: whether the checker is not slower than each peer that could be had; `missing`: the
+    reason for each that could not; `seconds`: every run by tool, `Sample`s; `ratios`: by peer.
+    """
+    tools: dict[str, Path] = {}
+    missing: dict[str, str] = {}
+    for name in PEERS:
+        try:
+            tools[name] = tool(name)
+        except (BenchmarkError, ToolchainError) as error:
+            missing[name] = str(error)
+            print(f"B6: {name} {PEERS[name].version} cannot be built: {error}")
+    seconds: dict[str, list[Sample]] = {name: [] for name in ("ours", *tools)}
+    with tempfile.TemporaryDirectory(prefix="checker-") as place:
+        folder = Path(place)
+        _write(folder)
+        pods = folder / "pods"
+        for _ in range(ROUNDS):
+            seconds["ours"].append(_run(_ours(pods), _wrong))
+            for name, path in tools.items():
+                command = PEERS[name].command(path, folder, pods)
+                seconds[name].append(_run(command, PEERS[name].wrong))
+    for name, samples in seconds.items():
+        wall, cpu = (statistics.median(getattr(s, key) for s in samples) for key in ("wall", "cpu"))
+        print(f"B6: {PODS} pods by {name}: {wall:.1f} s, {cpu:.1f} s of processor time")
+    walls = {name: [sample.wall for sample in samples] for name, samples in seconds.items()}
+    ratios = {name: ratio(walls["ours"], walls[name]) for name in tools}
+    return {
+        "goal": GOAL,
+        "pods": PODS,
+        "ratios": ratios,
+        "missing": missing,
+        "seconds": seconds,
+        "met": bool(ratios) and all(each <= GOAL for each in ratios.values()),
+    }

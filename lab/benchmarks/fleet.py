@@ -1,0 +1,137 @@
+"""Simulated hosts for B1 and B2: fresh for each run, near or far, judged past SSH."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from lab.benchmarks.measure import BenchmarkError
+from lab.simulator import hosts as simulated
+from lab.simulator.hosts import rootfs
+from lab.simulator.hosts.model import cluster_dir
+from lab.simulator.ports import free_ports
+
+ROOT = Path(__file__).parents[2]
+FILES = (
+    "etc/fstab",
+    "etc/modules-load.d/gpu-cluster.conf",
+    "etc/sysctl.d/99-gpu-cluster.conf",
+    "etc/modprobe.d/gpu-cluster-blacklist.conf",
+    "etc/containerd/config.toml",
+    "etc/containerd/conf.d/99-nvidia.toml",
+)
+"""What the steps write; what each peer must leave byte for byte."""
+VALUES = ("net.ipv4.ip_forward", "net.bridge.bridge-nf-call-iptables")
+
+
+@dataclass(frozen=True)
+class Host:
+    """A simulated host: the port that it listens on."""
+
+    name: str
+    port: int
+    role: str = "gpu-worker"
+    address: str = "127.0.0.1"
+    user: str = "root"
+
+    @property
+    def host_key(self) -> str:
+        """Derived from its name."""
+        return simulated.host_public_key(self.name)
+
+
+@dataclass
+class Fleet:
+    """So many hosts.
+
+    Attributes:
+        name: of the embedded cluster in whose folder they live.
+        hosts: as they listen.
+        seen: as they are reached: through the relay where there is one.
+        round_trip: milliseconds.
+    """
+
+    name: str
+    hosts: list[Host]
+    seen: list[Host]
+    round_trip: int
+    key: Path = field(init=False)
+
+    def fresh(self) -> None:
+        """Hosts as on their first day, all running."""
+        simulated.down(self.name)
+        self.key, public = simulated.client_key(self.name)
+        simulated.up(self.name, self.hosts, public, simulated.HostSettings(mode="namespaces"))
+
+    def state(self, host: Host) -> str:
+        """The hash of a host's end state: files, swap, kernel settings, the running runtime."""
+        root = simulated.root_of(self.name, host.name)
+        if root is None:
+            raise BenchmarkError(f"host {host.name}: not running")
+        total = hashlib.sha256()
+        for path in FILES:
+            found = root / path
+            total.update(found.read_bytes() if found.exists() else b"absent")
+        total.update((root / "proc/swaps").read_bytes())
+        for key in VALUES:
+            # What a simulated host set is recorded; else its value is the machine's.
+            places = (
+                root / "run/simulated-kernel/sysctl" / key,
+                Path("/proc/sys", *key.split(".")),
+            )
+            total.update(next((p.read_bytes() for p in places if p.exists()), b"unset"))
+        total.update(str((root / "sys/module/br_netfilter").is_dir()).encode())
+        pid = root / "run/simulated-systemd/containerd.pid"
+        started = pid.stat().st_mtime_ns if pid.exists() else 0
+        dropin = root / FILES[-1]
+        after = dropin.exists() and started >= dropin.stat().st_ctime_ns
+        return f"{total.hexdigest()[:16]} {'restarted' if after else 'old runtime'}"
+
+    def states(self) -> set[str]:
+        """The end states of all hosts."""
+        return {self.state(host) for host in self.hosts}
+
+    def save(self, folder: Path) -> None:
+        """The files of the first host, for peers that place files."""
+        root = simulated.root_of(self.name, self.hosts[0].name)
+        if root is None:
+            raise BenchmarkError(f"host {self.hosts[0].name}: not running")
+        for path in FILES:
+            (folder / path).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(root / path, folder / path)
+
+
+@contextlib.contextmanager
+def fleet(size: int, round_trip: int) -> Iterator[Fleet]:
+    """A fleet; nothing of it is left after. At 0 ms peers reach the hosts without a relay."""
+    with_python = dict.fromkeys((*rootfs.PACKAGES, "python3"))  # what Ansible needs
+    rootfs.PACKAGES = tuple(with_python)
+    name = f"bench-hosts-{os.getpid()}"
+    ports = free_ports(2 * size)
+    hosts = [Host(f"gpu-{n}", port) for n, port in enumerate(ports[:size], start=1)]
+    seen = [Host(host.name, port) for host, port in zip(hosts, ports[size:], strict=True)]
+    relay = None
+    try:
+        if round_trip:
+            pairs = [f"{far.port}:{near.port}" for far, near in zip(seen, hosts, strict=True)]
+            relay = subprocess.Popen(
+                [sys.executable, "-m", "lab.benchmarks.relay", str(round_trip / 2), *pairs],
+                cwd=ROOT,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+            )
+            assert relay.stdout is not None  # noqa: S101
+            relay.stdout.readline()
+        yield Fleet(name, hosts, seen if round_trip else hosts, round_trip)
+    finally:
+        if relay is not None:
+            relay.communicate()
+        simulated.down(name)
+        shutil.rmtree(cluster_dir(name), ignore_errors=True)

@@ -1,0 +1,88 @@
+"""B5: how `make up` grows with the number of nodes, at default settings."""
+
+from __future__ import annotations
+
+import json
+import statistics
+from dataclasses import dataclass
+
+from lab.benchmarks.measure import Sample, exponent, write
+from lab.benchmarks.project import HOSTS, ROOT, Project, running
+
+GOAL = 1.1
+PER_HOST = 2
+ROUNDS = 5
+NODES = (50, 100, 200, 400, 800)
+
+
+@dataclass(frozen=True)
+class Point:
+    """`make up` of a new stack at one size.
+
+    Attributes:
+        samples: the whole command, cluster and hosts already running.
+        resources: what the engine has in its state.
+        on_hosts: those of them that act on SSH hosts.
+        state: bytes of the state file.
+    """
+
+    samples: list[Sample]
+    resources: int
+    on_hosts: int
+    state: int
+
+    @property
+    def seconds(self) -> float:
+        """The median."""
+        return statistics.median(sample.wall for sample in self.samples)
+
+
+def point(project: Project) -> Point:
+    """Brings the stack up and down again, `ROUNDS` times."""
+    samples = []
+    for _ in range(ROUNDS):
+        samples.append(project.command("up")[0])
+        content = project.checkpoint.read_bytes()
+        project.pulumi("destroy", "--yes", "--skip-preview")
+    resources = json.loads(content)["checkpoint"]["latest"]["resources"]
+    on_hosts = [each for each in resources if each["type"] == "command:remote:Command"]
+    return Point(samples, len(resources), len(on_hosts), len(content))
+
+
+def failures(points: dict[int, Point]) -> list[str]:
+    """Which goals are missed."""
+    found = []
+    grown = exponent({nodes: each.seconds for nodes, each in points.items()})
+    if grown > GOAL:
+        found.append(f"exponent {grown:.2f}, goal ≤ {GOAL}")
+    for nodes, each in points.items():
+        if each.on_hosts > PER_HOST * HOSTS:
+            found.append(f"{each.on_hosts} resources on {HOSTS} hosts at {nodes} nodes")
+    if len({each.resources for each in points.values()}) > 1:
+        found.append("resources grow with nodes")
+    return found
+
+
+def run() -> bool:
+    """Measures and prints; whether all goals are met."""
+    points = {}
+    for nodes in NODES:
+        with running(nodes) as project:
+            points[nodes] = each = point(project)
+        print(
+            f"{nodes} nodes: {each.seconds:.1f} s, {each.resources} resources, "
+            f"{each.on_hosts} of them on {HOSTS} hosts, state {each.state} bytes",
+            flush=True,
+        )
+    grown = exponent({nodes: each.seconds for nodes, each in points.items()})
+    path = write("B5", {"goal": GOAL, "exponent": grown, "hosts": HOSTS, "points": points})
+    print(f"written: {path.relative_to(ROOT)}")
+    missed = failures(points)
+    if missed:
+        print(f"missed: {'; '.join(missed)}")
+    per_host = max(each.on_hosts for each in points.values()) / HOSTS
+    print(
+        f"B5: nodes^{grown:.2f} from {NODES[0]} to {NODES[-1]} nodes, {per_host:g} resources a "
+        f"host, {points[NODES[-1]].resources} in all at any size (goal ≤ {GOAL}, ≤ {PER_HOST})"
+    )
+    return not missed

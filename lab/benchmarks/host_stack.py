@@ -1,0 +1,162 @@
+"""A stack of hosts alone, with a folder and a state of its own, by the real engine."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+import yaml
+
+import toolchain
+from commands.engine_home import engine_home
+from commands.environment import at_once, local_backend
+from lab.simulator.hosts import model as simulated
+
+ROOT = Path(__file__).parents[2]
+PROGRAM = Path(__file__).parent / "hosts_stack" / "__main__.py"
+TOOLS = ("pulumi", "pulumi-language-python", "pulumi-resource-command")
+OWN = ("PULUMI_", "KUBECONFIG", "GPU_CHARTS", "GPU_CLUSTER_SSH", "GPU_CLUSTER_LOOK")
+"""What the caller has set for stacks of his own does not reach these."""
+
+
+class Host(simulated.Host, Protocol):
+    """What is read of a host."""
+
+    @property
+    def host_key(self) -> str: ...
+
+
+@dataclass
+class HostStack:
+    """Attributes: the program's folder, the stack's name, the file with the SSH private key."""
+
+    folder: Path
+    name: str
+    key: Path
+    environment: dict[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def make(cls, folder: Path, name: str, hosts: Sequence[Host], key: Path) -> HostStack:
+        """A new stack that declares these hosts, each a node of one pool of 8 GPUs."""
+        program = folder / "program"
+        program.mkdir(parents=True)
+        (folder / "state").mkdir()
+        (folder / "passphrase").write_text("passphrase of a stack that is thrown away\n")
+        (program / "Pulumi.yaml").write_text(
+            yaml.safe_dump(
+                {
+                    "name": "gpu-cluster",
+                    "runtime": {
+                        "name": "python",
+                        "options": {"toolchain": "pip", "virtualenv": "venv"},
+                    },
+                }
+            )
+        )
+        (program / "__main__.py").symlink_to(PROGRAM)
+        for shared in ("venv", "operations"):
+            (program / shared).symlink_to(ROOT / shared)
+        tools = toolchain.ensure(*TOOLS).values()
+        folders = [str(Path(sys.prefix) / "bin"), *(str(tool.path.parent) for tool in tools)]
+        kept = {key: value for key, value in os.environ.items() if not key.startswith(OWN)}
+        stack = cls(program, name, key)
+        stack.environment = {
+            **kept,
+            "PATH": os.pathsep.join([*dict.fromkeys(folders), kept.get("PATH", "")]),
+            "GPU_CLUSTER_HOME": str(ROOT),
+            "PYTHONPATH": str(ROOT),
+            "PULUMI_HOME": str(engine_home()),
+            "PULUMI_SKIP_UPDATE_CHECK": "true",
+            "PULUMI_BACKEND_URL": local_backend(folder / "state"),
+            "PULUMI_CONFIG_PASSPHRASE_FILE": str(folder / "passphrase"),
+            "GPU_CLUSTER_SSH_PRIVATE_KEY_FILE": str(key),
+            "GPU_CLUSTER_LOOK": "hosts",
+            "PULUMI_PARALLEL": str(at_once(len(hosts))),
+        }
+        stack.write(declared(hosts))
+        stack.run("stack", "init")
+        return stack
+
+    @property
+    def file(self) -> Path:
+        """The stack file."""
+        return self.folder / f"Pulumi.{self.name}.yaml"
+
+    def read(self) -> dict[str, Any]:
+        """The configuration."""
+        found: dict[str, Any] = yaml.safe_load(self.file.read_text())["config"]
+        return dict(found["gpu-cluster:cluster"])
+
+    def write(self, document: dict[str, Any]) -> None:
+        """Replaces the configuration; the engine's own keys stay."""
+        content = yaml.safe_load(self.file.read_text()) if self.file.exists() else {}
+        content["config"] = {"gpu-cluster:cluster": document}
+        self.file.write_text(yaml.safe_dump(content))
+
+    def run(self, *arguments: str, limit: float = 300) -> subprocess.CompletedProcess[str]:
+        """Plain pulumi.
+
+        Raises:
+            subprocess.TimeoutExpired: no end within ``limit`` seconds.
+        """
+        return subprocess.run(
+            self.command(*arguments),
+            cwd=self.folder,
+            env=self.environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=limit,
+            check=False,
+        )
+
+    def command(self, *arguments: str) -> list[str]:
+        """The command line of plain pulumi on this stack."""
+        return ["pulumi", *arguments, "--stack", self.name, "--non-interactive", "--color", "never"]
+
+    def timed(self, *arguments: str) -> tuple[float, str]:
+        """Seconds by the clock, and the output, of a command that must succeed."""
+        started = time.monotonic()
+        done = self.run(*arguments)
+        wall = time.monotonic() - started
+        if done.returncode:
+            raise RuntimeError(f"pulumi {' '.join(arguments)}: {done.stdout[-3000:]}")
+        return wall, done.stdout
+
+    def checkpoint(self) -> str:
+        """The state file's text."""
+        states = (self.folder.with_name("state") / ".pulumi" / "stacks").rglob(f"{self.name}.json")
+        return next(states).read_text()
+
+
+def declared(hosts: Sequence[Host]) -> dict[str, Any]:
+    """A configuration of hosts alone."""
+    return {
+        "version": "v1",
+        "kubernetes": {"context": "none"},
+        "platform": "device-plugin",
+        "pools": [
+            {
+                "name": "a100",
+                "nodes": [host.name for host in hosts if str(host.role) == "gpu-worker"],
+                "gpusPerNode": 8,
+            }
+        ],
+        "hosts": [
+            {
+                "name": host.name,
+                "role": str(host.role),
+                "address": host.address,
+                "port": host.port,
+                "hostKey": host.host_key,
+            }
+            for host in hosts
+        ],
+    }

@@ -1,0 +1,101 @@
+"""The peer of B4: a plain program that registers what our stack's state holds."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from pathlib import Path
+from typing import Any
+
+from commands.environment import local_backend
+from lab.benchmarks.project import Project
+
+BARE = Path(__file__).parent / "bare"
+SECRET = "4dabf18193072939515e22adb298388d"  # noqa: S105
+"""Key of a secret in an exported state (pulumi/pulumi v3.250.0, sdk/go/common/resource/sig)."""
+
+NOT_GIVEN = frozenset({"__defaults", "__internal"})
+"""What providers note among a resource's inputs; no program gives it."""
+
+
+def snake_case(name: str) -> str:
+    """The Python argument of a property."""
+    return re.sub(r"(?<=[a-z0-9])[A-Z]", lambda match: f"_{match[0].lower()}", name)
+
+
+def arguments(resource: dict[str, Any]) -> dict[str, Any]:
+    """The arguments with which a program registers a resource of an exported state.
+
+    The SSH private key is left out: the bare program reads it from the file. A release's inputs in
+    a state are all that the provider knows; those that are empty were not given, and a chart in a
+    folder has no version. A provider's kubeconfig and version are not given either.
+    """
+    given = {key: value for key, value in resource["inputs"].items() if key not in NOT_GIVEN}
+    if resource["type"] == "kubernetes:helm.sh/v3:Release":
+        given = {key: value for key, value in given.items() if value and key != "version"}
+    if resource["type"].startswith("pulumi:providers:"):
+        given = {key: given[key] for key in given if key not in ("kubeconfig", "version")}
+    return {snake_case(key): _plain(value) for key, value in given.items()}
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, dict):
+        if SECRET in value:
+            value = json.loads(value["plaintext"])
+            if isinstance(value, dict):
+                value.pop("privateKey", None)
+            return value
+        return {key: _plain(item) for key, item in value.items() if key not in NOT_GIVEN}
+    return value
+
+
+def _name(urn: str) -> str:
+    return urn.rsplit("::", 1)[-1]
+
+
+def program(resources: list[dict[str, Any]]) -> dict[str, Any]:
+    """What `bare/__main__.py` reads: each resource, parents first, and the stack's outputs."""
+    found: list[dict[str, Any]] = []
+    outputs: dict[str, Any] = {}
+    for resource in resources:
+        if resource["type"] == "pulumi:pulumi:Stack":
+            outputs = resource.get("outputs", {})
+            continue
+        provider = _name(resource.get("provider", "").rsplit("::", 1)[0])
+        if _name(resource["urn"]).startswith("default_"):
+            continue  # the engine makes it
+        found.append(
+            {
+                "type": resource["type"],
+                "name": _name(resource["urn"]),
+                "component": not resource["custom"],
+                "parent": _name(resource.get("parent", "")),
+                "provider": "" if provider.startswith("default_") else provider,
+                "dependsOn": [_name(urn) for urn in resource.get("dependencies", [])],
+                "arguments": arguments(resource) if resource["custom"] else {},
+                "outputs": resource.get("outputs", {}),
+            }
+        )
+    return {"resources": found, "outputs": outputs}
+
+
+def make(ours: Project) -> tuple[Path, dict[str, str]]:
+    """The bare program with a copy of our stack's state; its folder and its environment.
+
+    Project and stack have the same names, so that both states hold the same resources.
+    """
+    _, exported = ours.pulumi("stack", "export", "--show-secrets")
+    resources = json.loads(exported)["deployment"]["resources"]
+    folder = ours.folder.with_name("bare")
+    shutil.copytree(BARE, folder)
+    (folder / "resources.json").write_text(json.dumps(program(resources)))
+    shutil.copy2(ours.folder / "Pulumi.yaml", folder)
+    settings = (ours.folder / f"Pulumi.{ours.stack}.yaml").read_text().splitlines(keepends=True)
+    salt = [line for line in settings if line.startswith("encryptionsalt:")]
+    (folder / f"Pulumi.{ours.stack}.yaml").write_text("".join(salt))
+    for shared in ("venv", "simulator", "operations"):
+        (folder / shared).symlink_to(ours.folder / shared)
+    state = ours.state.with_name("bare-state")
+    shutil.copytree(ours.state, state)
+    return folder, {**ours.environment, "PULUMI_BACKEND_URL": local_backend(state)}

@@ -1,0 +1,186 @@
+"""The peers of B1 and B2: how each brings a fleet to its end state, as its users run it."""
+
+from __future__ import annotations
+
+import hashlib
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import toolchain
+from components.hosts.steps.container_engine import runtime
+from components.hosts.steps.render import prepare
+from lab.benchmarks.fleet import Fleet
+from lab.benchmarks.measure import BenchmarkError
+from lab.benchmarks.measure import timed as _timed
+from lab.simulator.hosts.locks import locked
+
+HERE = Path(__file__).parent / "peers"
+REQUIREMENTS = Path(__file__).parent / "requirements.txt"
+INSTALL_LIMIT = 900.0
+"""Seconds for one installation of the peers."""
+SSH = (
+    "-F",
+    "none",
+    "-o",
+    "BatchMode=yes",
+    "-o",
+    "StrictHostKeyChecking=yes",
+    "-o",
+    "LogLevel=ERROR",
+)
+
+
+def environment() -> Path:
+    """The folder of the peers' programs: a virtual environment in the cache, made once."""
+    key = hashlib.sha256(REQUIREMENTS.read_bytes()).hexdigest()[:12]
+    folder = toolchain.cache_dir() / "peers" / key
+    with locked(folder.with_name("lock"), limit=INSTALL_LIMIT):
+        if not (folder / "complete").exists():
+            print(f"installing the peers of {REQUIREMENTS.name} (once)", flush=True)
+            subprocess.run([sys.executable, "-m", "venv", "--clear", str(folder)], check=True)
+            pip = [str(folder / "bin" / "pip"), "install", "--quiet", "-r", str(REQUIREMENTS)]
+            subprocess.run(pip, check=True, timeout=INSTALL_LIMIT)
+            (folder / "complete").touch()
+    return folder / "bin"
+
+
+@dataclass(frozen=True)
+class Peers:
+    """The peers with one fleet.
+
+    Attributes:
+        fleet: the hosts.
+        folder: where inventories lie.
+        wanted: the files as they must be.
+        programs: where the peers are installed.
+    """
+
+    fleet: Fleet
+    folder: Path
+    wanted: Path
+    programs: Path
+
+    @property
+    def known_hosts(self) -> Path:
+        """The hosts' keys: every peer checks them."""
+        path = self.folder / "known_hosts"
+        lines = [f"[{h.address}]:{h.port} {h.host_key}\n" for h in self.fleet.seen]
+        path.write_text("".join(lines))
+        return path
+
+    def openssh(self, script: str, command: str) -> float:
+        """One connection and one script per host, all at once: the floor.
+
+        The script comes from a file: a pipe takes 64 KiB, so that each host would wait until the
+        one before it has logged in.
+        """
+        text = self.folder / "script.sh"
+        text.write_text(script)
+        base = [
+            "ssh",
+            *SSH,
+            "-i",
+            str(self.fleet.key),
+            "-o",
+            f"UserKnownHostsFile={self.known_hosts}",
+        ]
+        started = time.monotonic()
+        running = []
+        for host in self.fleet.seen:
+            with text.open("rb") as standard_input:
+                child = subprocess.Popen(
+                    [*base, "-p", str(host.port), f"{host.user}@{host.address}", command],
+                    stdin=standard_input,
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.PIPE,
+                )
+            running.append(child)
+        for child in running:
+            output, errors = child.communicate()
+            if child.returncode:
+                raise BenchmarkError(f"ssh: {(output + errors).decode(errors='replace')[-2000:]}")
+        return time.monotonic() - started
+
+    def ansible(self, strategy: str) -> float:
+        """The playbook: pipelining, forks as many as hosts; with mitogen its own strategy."""
+        config = self.folder / f"ansible-{strategy}.cfg"
+        lines = [
+            "[defaults]",
+            f"forks = {len(self.fleet.seen)}",
+            f"strategy = {strategy}",
+            "gathering = explicit",
+            "timeout = 120",
+            "interpreter_python = /usr/bin/python3",
+            f"local_tmp = {self.folder}/ansible",
+            "deprecation_warnings = False",
+        ]
+        if strategy.startswith("mitogen"):
+            (plugins,) = self.programs.parent.glob("lib/python*/site-packages/ansible_mitogen")
+            lines.append(f"strategy_plugins = {plugins}/plugins/strategy")
+        lines += [
+            "[ssh_connection]",
+            "pipelining = True",
+            f"ssh_args = -F none -o UserKnownHostsFile={self.known_hosts} "
+            "-o ControlMaster=auto -o ControlPersist=60s",
+        ]
+        config.write_text("\n".join(lines) + "\n")
+        inventory = self.folder / "inventory"
+        inventory.write_text(
+            "".join(
+                f"{h.name} ansible_host={h.address} ansible_port={h.port} ansible_user={h.user} "
+                f"ansible_ssh_private_key_file={self.fleet.key}\n"
+                for h in self.fleet.seen
+            )
+        )
+        playbook = [str(HERE / "playbook.yml"), "-e", f"wanted={self.wanted}"]
+        variables = {"ANSIBLE_CONFIG": str(config), "ANSIBLE_HOME": str(self.folder / "home")}
+        return self._run(["ansible-playbook", "-i", str(inventory), *playbook], variables)
+
+    def pyinfra(self) -> float:
+        """The deploy, all hosts in parallel."""
+        inventory = self.folder / "pyinfra_inventory.py"
+        hosts = [
+            (
+                h.name,
+                {
+                    "ssh_hostname": h.address,
+                    "ssh_port": h.port,
+                    "ssh_user": h.user,
+                    "ssh_key": str(self.fleet.key),
+                    "ssh_known_hosts_file": str(self.known_hosts),
+                    "ssh_strict_host_key_checking": "yes",
+                    "ssh_allow_agent": False,
+                    "ssh_look_for_keys": False,
+                    "wanted": str(self.wanted) + "/",
+                },
+            )
+            for h in self.fleet.seen
+        ]
+        inventory.write_text(f"hosts = {hosts!r}\n")
+        parallel = ["--parallel", str(len(hosts))]
+        return self._run(["pyinfra", "-y", *parallel, str(inventory), str(HERE / "deploy.py")], {})
+
+    def _run(self, command: Sequence[str], variables: dict[str, str]) -> float:
+        path = f"{self.programs}:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+        home = {"HOME": str(self.folder), "PATH": path, "LC_ALL": "C.UTF-8", **variables}
+        sample, _ = _timed([str(self.programs / command[0]), *command[1:]], self.folder, home)
+        return sample.wall
+
+
+def both() -> str:
+    """Preparation and runtime in one script, for one connection."""
+    parts = [prepare(), runtime()]
+    ends = [f"GPU_CLUSTER_PART_{number}" for number in range(len(parts))]
+    return "set -e\n" + "".join(
+        f"sh -s -- apply <<'{end}'\n{part}{end}\n" for end, part in zip(ends, parts, strict=True)
+    )
+
+
+def folder() -> tempfile.TemporaryDirectory[str]:
+    """A short path: OpenSSH's control sockets have at most 107 characters."""
+    return tempfile.TemporaryDirectory(prefix="gpu-bench-")

@@ -1,0 +1,110 @@
+"""B6, the pack: a preview of 500 resources with the policy pack and without it."""
+
+from __future__ import annotations
+
+import os
+import statistics
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+import toolchain
+from commands.engine_home import engine_home
+from lab.benchmarks.measure import Sample, ratio, timed
+from lab.benchmarks.project import OWN, ROOT, pulumi
+
+GOAL = 1.2
+RESOURCES = 500
+ROUNDS = 5
+STACK = "preview"
+TOOLS = ("pulumi", "pulumi-language-python", "pulumi-resource-kubernetes")
+
+PROGRAM = '''
+"""Every other resource a Pod with a GPU, the rest ConfigMaps; files in the place of a cluster."""
+import pulumi
+import pulumi_kubernetes as k8s
+
+options = pulumi.ResourceOptions(
+    provider=k8s.Provider("files", render_yaml_to_directory="rendered")
+)
+for index in range({resources}):
+    metadata = {{"name": f"n-{{index}}", "namespace": "team"}}
+    if index % 2:
+        k8s.core.v1.ConfigMap(f"n-{{index}}", metadata=metadata, data={{"a": "b"}}, opts=options)
+        continue
+    k8s.core.v1.Pod(
+        f"n-{{index}}",
+        metadata=metadata,
+        spec={{
+            "restartPolicy": "Never",
+            "tolerations": [{{"key": "nvidia.com/gpu", "operator": "Exists"}}],
+            "containers": [
+                {{
+                    "name": "train",
+                    "image": "registry.example.com/team/train:1.0",
+                    "env": [{{"name": "EPOCHS", "value": "10"}}],
+                    "resources": {{
+                        "requests": {{"cpu": "4", "memory": "16Gi"}},
+                        "limits": {{"memory": "16Gi", "nvidia.com/gpu": "1"}},
+                    }},
+                }}
+            ],
+        }},
+        opts=options,
+    )
+'''
+CLUSTER = {
+    "version": "v1",
+    "kubernetes": {"context": "none"},
+    "platform": "device-plugin",
+    "pools": [{"name": "a100", "nodes": ["gpu-[1-100]"], "gpusPerNode": 8}],
+}
+
+
+def _project(folder: Path) -> None:
+    runtime = {"name": "python", "options": {"virtualenv": sys.prefix}}
+    (folder / "Pulumi.yaml").write_text(yaml.safe_dump({"name": "pack", "runtime": runtime}))
+    (folder / "__main__.py").write_text(PROGRAM.format(resources=RESOURCES))
+    settings = {"config": {"gpu-cluster:cluster": CLUSTER}}
+    (folder / f"Pulumi.{STACK}.yaml").write_text(yaml.safe_dump(settings))
+    (folder / "state").mkdir()
+
+
+def _environment(folder: Path) -> dict[str, str]:
+    toolchain.ensure(*TOOLS)
+    return {
+        **{key: value for key, value in os.environ.items() if not key.startswith(OWN)},
+        **toolchain.environment(),
+        "GPU_CLUSTER_HOME": str(ROOT),
+        "PULUMI_BACKEND_URL": f"file://{folder}/state",
+        "PULUMI_CONFIG_PASSPHRASE": "of a benchmark",
+        "PULUMI_HOME": str(engine_home()),
+        "PULUMI_SKIP_UPDATE_CHECK": "true",
+    }
+
+
+def run() -> dict[str, Any]:
+    """Measures and prints.
+
+    `met`: whether the median of the ratios of runs made one after the other is within `goal`;
+    `bare` and `pack`: every preview without and with the pack, `Sample`s.
+    """
+    samples: dict[str, list[Sample]] = {"bare": [], "pack": []}
+    with tempfile.TemporaryDirectory(prefix="pack-") as place:
+        folder = Path(place)
+        _project(folder)
+        environment = _environment(folder)
+        timed(["pulumi", "stack", "init", STACK, "--non-interactive"], folder, environment)
+        for _ in range(ROUNDS):
+            for name, extra in (("bare", []), ("pack", ["--policy-pack", str(ROOT / "policies")])):
+                sample, _ = pulumi(folder, STACK, environment, "preview", *extra)
+                samples[name].append(sample)
+    found = ratio(*([each.wall for each in samples[name]] for name in ("pack", "bare")))
+    for name, each in samples.items():
+        wall = statistics.median(sample.wall for sample in each)
+        print(f"B6: preview of {RESOURCES} resources, {name}: {wall:.1f} s")
+    print(f"B6: the pack costs a factor of {found:.2f} (goal ≤ {GOAL})")
+    return {"goal": GOAL, "resources": RESOURCES, "ratio": found, **samples, "met": found <= GOAL}

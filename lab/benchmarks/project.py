@@ -1,0 +1,113 @@
+"""A copy of the project with a stack, an embedded cluster and a state of its own."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from commands.environment import local_backend
+from commands.files import copy_project
+from commands.stack import erase
+from lab.benchmarks.measure import Sample, timed
+from lab.simulator import hosts as simulated_hosts
+from lab.simulator.ports import free_ports
+
+ROOT = Path(__file__).parents[2]
+HOSTS = 2
+"""SSH hosts of every stack; the other nodes are simulated without one."""
+
+OWN = ("PULUMI_", "KUBECONFIG", "GPU_CHARTS", "GPU_CLUSTER_SSH")
+"""What the caller has set for stacks of his own does not reach the benchmark's."""
+
+
+@dataclass
+class Project:
+    """The copy; its cluster runs.
+
+    Attributes:
+        folder: the program's folder.
+        state: the folder of the Pulumi state.
+        stack: the stack's name.
+        environment: what `make env` gives a shell, for plain ``pulumi``.
+    """
+
+    folder: Path
+    state: Path
+    stack: str
+    environment: dict[str, str]
+
+    def pulumi(self, *arguments: str) -> tuple[Sample, str]:
+        """Plain pulumi as anyone types it."""
+        return pulumi(self.folder, self.stack, self.environment, *arguments)
+
+    def command(self, name: str) -> tuple[Sample, str]:
+        """What `make NAME` runs."""
+        return timed(["venv/bin/python", "-m", f"commands.{name}"], self.folder, self.environment)
+
+    @property
+    def checkpoint(self) -> Path:
+        """The state file."""
+        (path,) = (self.state / ".pulumi" / "stacks").rglob(f"{self.stack}.json")
+        return path
+
+
+def pulumi(
+    folder: Path, stack: str, environment: Mapping[str, str], *arguments: str
+) -> tuple[Sample, str]:
+    """Plain pulumi on a stack of the program in a folder."""
+    command = ["pulumi", *arguments, "--stack", stack, "--non-interactive", "--color", "never"]
+    return timed(command, folder, environment)
+
+
+def configuration(stack: str, nodes: int, ports: tuple[int, ...]) -> dict[str, Any]:
+    """Default settings: one pool of 8 GPUs a node, the first nodes with an SSH host each."""
+    return {
+        "version": "v1",
+        "kubernetes": {"context": f"gpu-cluster-{stack}"},
+        "platform": "device-plugin",
+        "pools": [{"name": "a100", "nodes": [f"gpu-[1-{nodes}]"], "gpusPerNode": 8}],
+        "hosts": [
+            {
+                "name": f"gpu-{number}",
+                "address": "127.0.0.1",
+                "port": port,
+                "hostKey": simulated_hosts.host_public_key(f"gpu-{number}"),
+            }
+            for number, port in enumerate(ports, start=1)
+        ],
+    }
+
+
+@contextmanager
+def running(nodes: int) -> Iterator[Project]:
+    """A project whose embedded cluster has this many GPU nodes; nothing of it is left after."""
+    stack = f"bench-{nodes}-{os.getpid()}"
+    with tempfile.TemporaryDirectory(prefix="gpu-cluster-bench-") as temporary:
+        folder, state = Path(temporary, "project"), Path(temporary, "state")
+        copy_project(folder)
+        state.mkdir()
+        document = configuration(stack, nodes, tuple(free_ports(HOSTS)))
+        (folder / f"Pulumi.{stack}.yaml").write_text(
+            yaml.safe_dump({"config": {"gpu-cluster:cluster": document}})
+        )
+        environment = {
+            **{key: value for key, value in os.environ.items() if not key.startswith(OWN)},
+            "STACK": stack,
+            "PULUMI_BACKEND_URL": local_backend(state),
+        }
+        try:
+            timed(["venv/bin/python", "-m", "commands.start"], folder, environment)
+            exports = 'eval "$(venv/bin/python -m commands.environment)" && env -0'
+            _, text = timed(["sh", "-c", exports], folder, environment)
+            environment = dict(line.split("=", 1) for line in text.split("\0") if "=" in line)
+            pulumi(folder, stack, environment, "stack", "init")
+            yield Project(folder, state, stack, environment)
+        finally:
+            erase(stack)

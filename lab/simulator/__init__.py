@@ -1,0 +1,21 @@
+"""The embedded cluster: a real control plane, simulated GPU nodes, real SSH hosts.
+
+>>> cluster = up("dev", config.load_stack_file(path))       # doctest: +SKIP
+>>> cluster.kubeconfig, cluster.context                     # doctest: +SKIP
+
+Whatever is simulated is marked so: nodes by annotations, logs by their first line.
+"""
+
+from lab.simulator.control_plane import SimulatorError
+from lab.simulator.embedded import Embedded, Status, authority, down, set_fault, status, up
+
+__all__ = [
+    "Embedded",
+    "SimulatorError",
+    "Status",
+    "authority",
+    "down",
+    "set_fault",
+    "status",
+    "up",
+]

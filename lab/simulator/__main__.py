@@ -1,0 +1,62 @@
+"""``python -m lab.simulator up|down|status|fault``: the embedded cluster by hand."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from components.settings.stack_file import load_stack_file
+from config.problem import ConfigError
+from lab import simulator
+from lab.simulator import faults
+
+
+def parser() -> argparse.ArgumentParser:
+    """The command line."""
+    common = argparse.ArgumentParser(add_help=False)
+    common.add_argument("--name", default="dev", help="the cluster's name (default: dev)")
+    main = argparse.ArgumentParser(prog="python -m lab.simulator", description=__doc__)
+    commands = main.add_subparsers(dest="command", required=True)
+    up = commands.add_parser("up", parents=[common], help="start what is missing")
+    up.add_argument("--stack-file", type=Path, help="default: Pulumi.<name>.yaml")
+    commands.add_parser("down", parents=[common], help="stop everything, remove its files")
+    commands.add_parser("status", parents=[common], help="what runs")
+    fault = commands.add_parser("fault", parents=[common], help="set a node's faults")
+    fault.add_argument("node")
+    fault.add_argument("fault", nargs="*", help=f"{', '.join(faults.NAMES)}; none heals the node")
+    return main
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run one command; 1 where it fails, or where ``status`` finds something missing."""
+    asked = parser().parse_args(arguments)
+    try:
+        if asked.command == "up":
+            path = asked.stack_file or Path(f"Pulumi.{asked.name}.yaml")
+            embedded = simulator.up(asked.name, load_stack_file(path))
+            print(f"KUBECONFIG={embedded.kubeconfig}")
+            print(f"context {embedded.context}, {embedded.nodes} simulated nodes")
+        elif asked.command == "down":
+            simulator.down(asked.name)
+        elif asked.command == "fault":
+            simulator.set_fault(asked.name, asked.node, *asked.fault)
+        else:
+            return _print_status(simulator.status(asked.name))
+    except (simulator.SimulatorError, ConfigError, OSError) as error:
+        print(error, file=sys.stderr)
+        return 1
+    return 0
+
+
+def _print_status(status: simulator.Status) -> int:
+    for component, pid in status.running.items():
+        print(f"{component:26} running, pid {pid}")
+    for component in status.missing:
+        print(f"{component:26} not running")
+    print(f"{'ready' if status.ready else 'not ready'}, {status.nodes} simulated nodes")
+    return 0 if status.ready else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

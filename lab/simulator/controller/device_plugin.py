@@ -1,0 +1,220 @@
+"""Stands for device plugin, kubelet and CUDA on each simulated node."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import defaultdict
+from pathlib import Path
+
+from lab.simulator import logs, marks, stages
+from lab.simulator.api import MERGE, Api, ApiError, Json
+from lab.simulator.controller import judge
+from lab.simulator.controller.follow import Sources, follow
+from lab.simulator.controller.offered import Resources, chosen
+from lab.simulator.controller.preparation import Preparation
+from lab.simulator.controller.queue import Queue
+
+log = logging.getLogger(__name__)
+
+#: Nodes worked on at a time.
+WORKERS = 16
+#: Seconds between two looks at the hosts' files.
+LOOK = 0.25
+#: Seconds that kwok has to serve another log before the pod ends.
+LOG_SECONDS = 10.0
+
+#: One watch each: a selector can't hold an "or" over keys.
+SELECTORS = (
+    f"app.kubernetes.io/name={stages.PLUGIN_NAME}",
+    f"app in ({stages.OPERATOR_PLUGIN_APP},nvidia-container-toolkit-daemonset)",
+    marks.VALIDATION,
+)
+
+
+class DevicePlugins:
+    """Keeps GPUs of nodes and outcomes of pods in step with what is declared and broken."""
+
+    def __init__(self, api: Api, preparation: Preparation, log_folder: Path) -> None:
+        self._api = api
+        self._preparation = preparation
+        self._log_folder = log_folder
+        self._nodes: dict[str, judge.Node] = {}
+        self._pods: dict[str, dict[str, judge.Pod]] = defaultdict(dict)
+        self._prepared: dict[str, bool] = {}
+        self._files: dict[tuple[str, str], dict[str, str]] = {}
+        self._queue = Queue(self._work)
+        self.sources = Sources(len(SELECTORS) + 2)
+        self.nodes_listed = self.sources.source()
+
+    async def run(self) -> None:
+        """Run until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._work_on())
+            group.create_task(self._watch_hosts())
+            files = follow(
+                self._api,
+                "/api/v1/configmaps",
+                self._files_changed,
+                self._files_gone,
+                self.sources.source(),
+            )
+            group.create_task(files)
+            for selector in SELECTORS:
+                pods = follow(
+                    self._api,
+                    "/api/v1/pods",
+                    self._pod_changed,
+                    self._pod_gone,
+                    self.sources.source(),
+                    labelSelector=selector,
+                )
+                group.create_task(pods)
+
+    async def _work_on(self) -> None:
+        await self.sources.complete.wait()
+        await self._queue.run(WORKERS)
+
+    def node_changed(self, item: Json) -> None:
+        """A node is or became so."""
+        node = judge.read_node(item)
+        if node is None:
+            return
+        known = self._nodes.get(node.name)
+        if known and known.version >= node.version:
+            return  # the answer to a change can come after the watch has told of a newer one
+        self._nodes[node.name] = node
+        if node != known:
+            self._queue.add(node.name)
+
+    def node_gone(self, item: Json) -> None:
+        """A node went."""
+        self._nodes.pop(item["metadata"]["name"], None)
+
+    def _files_changed(self, item: Json) -> None:
+        key = item["metadata"]["namespace"], item["metadata"]["name"]
+        data = item.get("data") or {}
+        if self._files.get(key) != data:
+            self._files[key] = data
+            for node, pods in self._pods.items():
+                if any(pod.plugin.config_map == key for pod in pods.values()):
+                    self._queue.add(node)
+
+    def _files_gone(self, item: Json) -> None:
+        self._files.pop((item["metadata"]["namespace"], item["metadata"]["name"]), None)
+
+    def _pod_changed(self, item: Json) -> None:
+        pod = judge.read_pod(item)
+        known = self._pods[pod.node].get(pod.uid)
+        if pod.node and not (known and known.version >= pod.version):
+            self._pods[pod.node][pod.uid] = pod
+            self._queue.add(pod.node)
+
+    def _pod_gone(self, item: Json) -> None:
+        node = item["spec"].get("nodeName", "")
+        if self._pods[node].pop(item["metadata"]["uid"], None):
+            self._queue.add(node)
+
+    async def _watch_hosts(self) -> None:
+        while True:
+            for node in list(self._nodes.values()):
+                if node.host is None:
+                    continue
+                prepared = self._preparation.look(node.host)
+                if self._prepared.get(node.name) != prepared:
+                    log.info("node %s: host %s prepared: %s", node.name, node.host, prepared)
+                    self._prepared[node.name] = prepared
+                    self._queue.add(node.name)
+            await asyncio.sleep(LOOK)
+
+    def _is_prepared(self, node: judge.Node, pods: list[judge.Pod]) -> bool:
+        """Prepared by its host's files, or by the operator's toolkit, which would write them."""
+        if node.host is None:
+            return True
+        return self._prepared.get(node.name, False) or any(
+            pod.is_toolkit and pod.ready for pod in pods
+        )
+
+    async def _work(self, name: str) -> None:
+        node = self._nodes.get(name)
+        if node is None or (node.host is not None and node.name not in self._prepared):
+            return  # gone, or its host is not looked at yet
+        pods = list(self._pods[name].values())
+        # The operator's plugin waits in an init container until the toolkit has run.
+        waits = any(pod.is_toolkit and not pod.ready for pod in pods)
+        problem = judge.plugin_message(node, self._is_prepared(node, pods))
+        for pod in pods:
+            if pod.is_validation:
+                if pod.phase == "Running" and not pod.outcome:
+                    await self._end_validation(node, pod, problem)
+            elif not pod.is_toolkit and not waits:
+                wanted = judge.plugin_outcome(pod, problem)
+                if (pod.outcome, pod.message) != wanted:
+                    await self._decide(pod, *wanted)
+        serving = [pod.plugin for pod in pods if pod.is_plugin and pod.ready and not problem]
+        plugin = serving[0] if serving else None
+        data = self._files.get(plugin.config_map, {}) if plugin and plugin.config_map else {}
+        file = chosen(plugin, node.config, data) if plugin else {}
+        await self._set_message(node, judge.node_message(node, problem))
+        await self._set_resources(node, *judge.resources(node, plugin, file))
+
+    async def _decide(self, pod: judge.Pod, outcome: str, message: str) -> None:
+        notes = {marks.OUTCOME: outcome, marks.MESSAGE: message or None}
+        body = {"metadata": {"annotations": notes}}
+        answer = await self._api.request("PATCH", pod.path, body, MERGE)
+        if pod.uid in self._pods[pod.node]:
+            self._pod_changed(answer)
+
+    async def _end_validation(self, node: judge.Node, pod: judge.Pod, problem: str | None) -> None:
+        outcome, file = judge.validation_outcome(node, problem)
+        if file != logs.PASSED:
+            await self._give_log(pod, file)
+        await self._decide(pod, outcome, "")
+
+    async def _give_log(self, pod: judge.Pod, file: str) -> None:
+        """Give the pod its own log, and see that it is served before the pod may end."""
+        path = f"/apis/kwok.x-k8s.io/v1alpha1/namespaces/{pod.namespace}/logs"
+        try:
+            await self._api.request(
+                "POST", path, logs.pod_logs(pod.object, self._log_folder / file)
+            )
+        except ApiError as error:
+            if error.code != 409:
+                raise
+        wanted = "\n".join((marks.SIMULATED, *logs.LINES[file]))
+        container = pod.object["spec"]["containers"][0]["name"]
+        async with asyncio.timeout(LOG_SECONDS):
+            while True:
+                found = await self._api.request("GET", f"{pod.path}/log", container=container)
+                if str(found).strip() == wanted:
+                    return
+                await asyncio.sleep(0.05)
+
+    async def _set_message(self, node: judge.Node, message: str) -> None:
+        if node.message != message and node.gpus:
+            notes = {marks.FAULT_MESSAGE: message or None}
+            body = {"metadata": {"annotations": notes}}
+            await self._patch(node, f"/api/v1/nodes/{node.name}", body)
+
+    async def _set_resources(
+        self, node: judge.Node, capacity: Resources, allocatable: Resources
+    ) -> None:
+        if (node.capacity, node.allocatable) == (capacity, allocatable):
+            return
+
+        def merge(old: Resources, new: Resources) -> dict[str, str | None]:
+            gone: dict[str, str | None] = dict.fromkeys(old.keys() - new.keys())
+            return {**gone, **{name: str(count) for name, count in new.items()}}
+
+        status = {
+            "capacity": merge(node.capacity, capacity),
+            "allocatable": merge(node.allocatable, allocatable),
+        }
+        path = f"/api/v1/nodes/{node.name}/status"
+        await self._patch(node, path, {"status": status})
+        log.info("node %s: %s of %s allocatable", node.name, allocatable, capacity)
+
+    async def _patch(self, node: judge.Node, path: str, body: Json) -> None:
+        answer = await self._api.request("PATCH", path, body, MERGE)
+        if node.name in self._nodes:
+            self.node_changed(answer)

@@ -1,0 +1,132 @@
+"""Stands for Node Feature Discovery's master: NodeFeatureRules become labels and taints.
+
+Only what this project's rules use is understood: `matchFeatures` with the operator `In` over the
+features that the simulated nodes' own labels stand for. What it sets is recorded on the node under
+`marks.RULED`, marked as simulated, and taken back with the rule.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import re
+
+from lab.simulator import marks
+from lab.simulator.api import MERGE, Api, Json
+from lab.simulator.controller.follow import Sources, follow
+from lab.simulator.controller.queue import Queue
+
+log = logging.getLogger(__name__)
+
+RULES = "/apis/nfd.k8s-sigs.io/v1alpha1/nodefeaturerules"
+WORKERS = 8
+_PCI = re.compile(r"feature\.node\.kubernetes\.io/pci-(?:([0-9a-f]{4})_)?([0-9a-f]{4})\.present")
+
+
+def features(labels: dict[str, str]) -> dict[str, list[dict[str, str]]]:
+    """The features that a node's labels stand for."""
+    devices = [
+        {"vendor": match[2], **({"class": match[1]} if match[1] else {})}
+        for key in labels
+        if (match := _PCI.fullmatch(key))
+    ]
+    return {"pci.device": devices}
+
+
+def matches(rule: Json, found: dict[str, list[dict[str, str]]]) -> bool:
+    """Whether a node with these features meets all terms of a rule."""
+    return all(
+        any(
+            all(
+                expression["op"] == "In" and instance.get(key) in expression["value"]
+                for key, expression in term["matchExpressions"].items()
+            )
+            for instance in found.get(term["feature"], [])
+        )
+        for term in rule["matchFeatures"]
+    )
+
+
+def wanted(rules: list[Json], labels: dict[str, str]) -> Json:
+    """Labels and taints that the rules give a node."""
+    found = features(labels)
+    result: Json = {"labels": {}, "taints": []}
+    for item in rules:
+        for rule in item["spec"]["rules"]:
+            if matches(rule, found):
+                result["labels"] |= rule.get("labels") or {}
+                result["taints"] += rule.get("taints") or []
+    return result
+
+
+def patch(node: Json, rules: list[Json]) -> Json | None:
+    """The merge patch that brings a node to what the rules give it; None where it is there."""
+    metadata, notes = node["metadata"], node["metadata"].get("annotations") or {}
+    before: Json = json.loads(notes.get(marks.RULED, '{"labels":{},"taints":[]}'))
+    after = wanted(rules, metadata.get("labels") or {})
+    if before == after:
+        return None
+    gone = dict.fromkeys(before["labels"].keys() - after["labels"].keys())
+    kept = [t for t in node["spec"].get("taints") or [] if t not in before["taints"]]
+    empty = not after["labels"] and not after["taints"]
+    record = None if empty else json.dumps(after, sort_keys=True)
+    return {
+        "metadata": {"labels": {**gone, **after["labels"]}, "annotations": {marks.RULED: record}},
+        "spec": {"taints": [*kept, *(t for t in after["taints"] if t not in kept)] or None},
+    }
+
+
+class Features:
+    """Keeps nodes in step with the cluster's NodeFeatureRules."""
+
+    def __init__(self, api: Api) -> None:
+        self._api = api
+        self._nodes: dict[str, Json] = {}
+        self._rules: dict[str, Json] = {}
+        self._queue = Queue(self._work)
+        self.sources = Sources(2)
+        self.nodes_listed = self.sources.source()
+
+    async def run(self) -> None:
+        """Run until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._work_on())
+            source = self.sources.source()
+            group.create_task(follow(self._api, RULES, self._rule_changed, self._rule_gone, source))
+
+    async def _work_on(self) -> None:
+        await self.sources.complete.wait()
+        await self._queue.run(WORKERS)
+
+    def node_changed(self, item: Json) -> None:
+        """A node is or became so."""
+        if marks.FAKE_NODE in (item["metadata"].get("annotations") or {}):
+            self._nodes[item["metadata"]["name"]] = item
+            if patch(item, list(self._rules.values())):
+                self._queue.add(item["metadata"]["name"])
+
+    def node_gone(self, item: Json) -> None:
+        """A node went."""
+        self._nodes.pop(item["metadata"]["name"], None)
+
+    def _rule_changed(self, item: Json) -> None:
+        self._rules[item["metadata"]["uid"]] = item
+        self._all()
+
+    def _rule_gone(self, item: Json) -> None:
+        self._rules.pop(item["metadata"]["uid"], None)
+        self._all()
+
+    def _all(self) -> None:
+        for name in self._nodes:
+            self._queue.add(name)
+
+    async def _work(self, name: str) -> None:
+        node = self._nodes.get(name)
+        body = patch(node, list(self._rules.values())) if node else None
+        if node and body:
+            version = node["metadata"]["resourceVersion"]
+            body["metadata"]["resourceVersion"] = version
+            await self._api.request("PATCH", f"/api/v1/nodes/{name}", body, MERGE)
+            log.info("node %s: labels and taints of NodeFeatureRules", name)

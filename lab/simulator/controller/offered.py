@@ -1,0 +1,100 @@
+"""What a device plugin offers of a node's GPUs: all, some, replicas or MIG devices. Pure functions.
+
+NVIDIA/k8s-device-plugin v0.20.0: api/config/v1 (configuration file), internal/rm (resources).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import yaml
+
+from lab.simulator import marks
+from lab.simulator.api import Json
+
+#: On a node: which configuration it gets (config-manager's NODE_LABEL).
+CONFIG_LABEL = "nvidia.com/device-plugin.config"
+
+Resources = dict[str, int]
+
+
+@dataclass(frozen=True)
+class Plugin:
+    """How a plugin's pod is set up.
+
+    Attributes:
+        visible: how many GPUs its container sees; None: all of the node.
+        config_map: namespace and name of its configurations; None: none.
+        file: the key in it where the node's label names none.
+        strategy: the MIG strategy of its environment, which stands above the file; empty: none.
+    """
+
+    visible: int | None = None
+    config_map: tuple[str, str] | None = None
+    file: str = ""
+    strategy: str = ""
+
+
+def read_plugin(item: Json) -> Plugin:
+    """How the plugin of a pod is set up, from its container and volumes."""
+    spec = item["spec"]
+    containers = {each["name"]: each for each in spec["containers"]}
+    own = containers.get("nvidia-device-plugin-ctr") or containers.get("nvidia-device-plugin") or {}
+    environment = {
+        each["name"]: each.get("value", "")
+        for container in (own, *containers.values())
+        for each in container.get("env") or []
+    }
+    listed = environment.get("NVIDIA_VISIBLE_DEVICES", "all")
+    maps = [
+        volume["configMap"]["name"] for volume in spec.get("volumes") or [] if "configMap" in volume
+    ]
+    fixed = environment.get("CONFIG_FILE", "").removeprefix("/config/")
+    return Plugin(
+        visible=None if listed == "all" else len(listed.split(",")),
+        config_map=(item["metadata"]["namespace"], maps[0]) if maps else None,
+        file=fixed if fixed not in ("", "config.yaml") else environment.get("DEFAULT_CONFIG", ""),
+        strategy=environment.get("MIG_STRATEGY", ""),
+    )
+
+
+def chosen(plugin: Plugin, label: str, data: Mapping[str, str]) -> Json:
+    """The configuration of a node; one that can't be read counts as none, as to a crashed plugin.
+
+    A label with an unknown name leaves the default (config-manager keeps what it has).
+    """
+    text = data.get(label) or data.get(plugin.file) or ""
+    document: Any = yaml.safe_load(text)
+    return document if isinstance(document, dict) else {}
+
+
+def offered(gpus: int, file: Json, strategy: str, mig: Mapping[str, int]) -> Resources:
+    """Resources of ``gpus`` GPUs under a configuration; ``mig``: MIG devices of each GPU."""
+    strategy = strategy or (file.get("flags") or {}).get("migStrategy") or "none"
+    found: Resources = {marks.GPU: gpus}
+    if mig and strategy == "single":
+        found = {marks.GPU: gpus * sum(mig.values())}
+    elif mig and strategy == "mixed":
+        found = {
+            f"nvidia.com/mig-{profile.replace('+', '.')}": gpus * number
+            for profile, number in mig.items()
+        }
+    sharing = file.get("sharing") or {}
+    shared = sharing.get("mps") or sharing.get("timeSlicing") or {}
+    for each in shared.get("resources") or []:
+        name = each["name"] if "/" in each["name"] else f"nvidia.com/{each['name']}"
+        if name in found:
+            count = found.pop(name) * each["replicas"]
+            found[f"{name}.shared" if shared.get("renameByDefault") else name] = count
+    return found
+
+
+def owned(resources: Mapping[str, Any] | None) -> Resources:
+    """Those of a node's resources that a device plugin of NVIDIA's offers."""
+    return {
+        name: int(value)
+        for name, value in (resources or {}).items()
+        if name == marks.GPU or name.startswith((f"{marks.GPU}.", "nvidia.com/mig-"))
+    }

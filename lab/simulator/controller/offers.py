@@ -1,0 +1,123 @@
+"""What a simulated node offers by gpu-manager or by the DRA driver. Pure functions.
+
+Resources: tkestack/gpu-manager 8cd842e (100 units a card, memory in units of 256 MiB). Slices:
+NVIDIA/k8s-dra-driver-gpu v25.12.0, cmd/gpu-kubelet-plugin/deviceinfo.go.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+from lab.simulator import faults, marks, stages
+from lab.simulator.api import Json
+
+SLICES = "/apis/resource.k8s.io/v1/resourceslices"
+DRIVER = "gpu.nvidia.com"
+CORE = "tencent.com/vcuda-core"
+MEMORY = "tencent.com/vcuda-memory"
+#: An A100 of 80 GiB, in the units of `MEMORY`.
+MEMORY_OF_CARD = 80 * 1024 // 256
+
+Cards = tuple[dict[str, str], dict[str, str]]
+
+
+@dataclass
+class Node:
+    """A simulated node as the API server had it at ``version``."""
+
+    version: int = field(compare=False)
+    name: str
+    uid: str
+    gpus: int
+    faults: faults.Faults
+    driver_wanted: bool
+    driver_loaded: str
+    cards: Cards
+
+
+def read_node(item: Json) -> Node | None:
+    """A node, or ``None`` for one that is not simulated or has no GPUs."""
+    meta, notes = item["metadata"], item["metadata"].get("annotations") or {}
+    if marks.FAKE_NODE not in notes or marks.GPUS not in notes:
+        return None
+    status = item.get("status") or {}
+
+    def shown(kind: str) -> dict[str, str]:
+        return {k: v for k, v in (status.get(kind) or {}).items() if k in (CORE, MEMORY)}
+
+    return Node(
+        version=int(meta["resourceVersion"]),
+        name=meta["name"],
+        uid=meta["uid"],
+        gpus=int(notes[marks.GPUS]),
+        faults=faults.of_node(notes),
+        driver_wanted=marks.DRIVER_WANTED in notes,
+        driver_loaded=notes.get(marks.DRIVER_LOADED, ""),
+        cards=(shown("capacity"), shown("allocatable")),
+    )
+
+
+def outcome(node: Node, kind: str) -> tuple[str, str]:
+    """Outcome and message of a pod of gpu-manager, of the DRA driver or of the installer."""
+    if kind == "installer":
+        loaded = node.faults.driver_already_loaded
+        message = faults.ALREADY_LOADED_MESSAGE if loaded else ""
+    else:
+        message = replace(node.faults, runtime_not_configured=False).plugin_message or ""
+    return (stages.CRASHING, message) if message else (stages.RUNNING, "")
+
+
+def cards(node: Node, advertised: bool) -> Cards:
+    """Capacity and allocatable of cards; when gpu-manager goes, allocatable becomes 0."""
+    if not advertised:
+        capacity, _ = node.cards
+        return capacity, dict.fromkeys(capacity, "0")
+
+    def of(count: int) -> dict[str, str]:
+        return {CORE: str(100 * count), MEMORY: str(MEMORY_OF_CARD * count)}
+
+    return of(node.gpus), of(max(0, node.gpus - node.faults.unhealthy))
+
+
+def slice_name(node: Node) -> str:
+    """Name of a node's ResourceSlice; the real driver's ends in letters drawn by chance."""
+    return f"{node.name}-{DRIVER}-simulated"
+
+
+def resource_slice(node: Node, count: int) -> Json:
+    """A node's ResourceSlice with ``count`` GPUs."""
+    return {
+        "apiVersion": "resource.k8s.io/v1",
+        "kind": "ResourceSlice",
+        "metadata": {
+            "name": slice_name(node),
+            "annotations": {marks.SIMULATED_OPERAND: "true"},
+            "ownerReferences": [
+                {
+                    "apiVersion": "v1",
+                    "kind": "Node",
+                    "name": node.name,
+                    "uid": node.uid,
+                    "controller": True,
+                }
+            ],
+        },
+        "spec": {
+            "driver": DRIVER,
+            "nodeName": node.name,
+            "pool": {"name": node.name, "generation": 1, "resourceSliceCount": 1},
+            "devices": [
+                {
+                    "name": f"gpu-{index}",
+                    "attributes": {
+                        "type": {"string": "gpu"},
+                        "uuid": {"string": f"GPU-simulated-{node.name}-{index}"[:64]},
+                        "productName": {"string": "NVIDIA A100-SXM4-80GB"},
+                        "architecture": {"string": "Ampere"},
+                    },
+                    "capacity": {"memory": {"value": "80Gi"}},
+                }
+                for index in range(count)
+            ],
+        },
+    }

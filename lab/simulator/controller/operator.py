@@ -1,0 +1,259 @@
+"""Stands for the GPU Operator's program: from its running pod and its policy to operands.
+
+As the real one it leaves the node labels that it set when the policy goes
+(NVIDIA/gpu-operator#1391).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from datetime import UTC, datetime
+
+from lab.simulator import marks
+from lab.simulator.api import MERGE, Api, ApiError, Json, gather
+from lab.simulator.controller import operands
+from lab.simulator.controller.follow import Sources, follow
+from lab.simulator.controller.queue import Queue
+
+log = logging.getLogger(__name__)
+
+OPERATOR_POD = "app=gpu-operator,app.kubernetes.io/component=gpu-operator"
+MANAGED = ",".join(f"{key}={value}" for key, value in operands.MANAGED_BY.items())
+PCI = "feature.node.kubernetes.io/pci-10de.present"
+
+
+class Operator:
+    """Keeps operands, runtime class, node labels and the policy's status in step."""
+
+    def __init__(self, api: Api) -> None:
+        self._api = api
+        self._policy: Json | None = None
+        self._pods: dict[str, str] = {}
+        self._daemon_sets: dict[str, Json] = {}
+        self._nodes: dict[str, dict[str, str]] = {}
+        self._mig: dict[str, tuple[str, str, str]] = {}
+        self._applied: tuple[str, str] | None = None
+        self._queue = Queue(self._work)
+        self.sources = Sources(4)
+        self.nodes_listed = self.sources.source()
+
+    async def run(self) -> None:
+        """Run until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._work_on())
+            policies = follow(
+                self._api,
+                operands.POLICIES,
+                self._policy_changed,
+                self._policy_gone,
+                self.sources.source(),
+            )
+            group.create_task(policies)
+            pods = follow(
+                self._api,
+                "/api/v1/pods",
+                self._pod_changed,
+                self._pod_gone,
+                self.sources.source(),
+                labelSelector=OPERATOR_POD,
+            )
+            group.create_task(pods)
+            daemon_sets = follow(
+                self._api,
+                "/apis/apps/v1/daemonsets",
+                self._daemon_set_changed,
+                self._daemon_set_gone,
+                self.sources.source(),
+                labelSelector=MANAGED,
+            )
+            group.create_task(daemon_sets)
+
+    async def _work_on(self) -> None:
+        await self.sources.complete.wait()
+        await self._queue.run(1)
+
+    def node_changed(self, item: Json) -> None:
+        """A node is or became so."""
+        meta = item["metadata"]
+        labels = meta.get("labels") or {}
+        if labels.get(PCI) != "true" or labels.get(operands.OPERANDS_OFF) == "false":
+            self.node_gone(item)
+            return
+        divided = (
+            labels.get(operands.MIG_LAYOUT, ""),
+            labels.get(operands.MIG_STATE, ""),
+            (meta.get("annotations") or {}).get(marks.MIG, ""),
+        )
+        if self._mig.get(meta["name"], ("", "", "")) != divided:
+            self._mig[meta["name"]] = divided
+            self._queue.add(operands.POLICY)
+        ours = {k: v for k, v in labels.items() if k in operands.NODE_LABELS}
+        if self._nodes.get(meta["name"]) != ours:
+            self._nodes[meta["name"]] = ours
+            self._queue.add(operands.POLICY)
+
+    def node_gone(self, item: Json) -> None:
+        """A node went."""
+        self._nodes.pop(item["metadata"]["name"], None)
+        self._mig.pop(item["metadata"]["name"], None)
+
+    def _policy_changed(self, item: Json) -> None:
+        if item["metadata"]["name"] == operands.POLICY:
+            gone = "deletionTimestamp" in item["metadata"]
+            self._policy = None if gone else item
+            self._queue.add(operands.POLICY)
+
+    def _policy_gone(self, item: Json) -> None:
+        if item["metadata"]["name"] == operands.POLICY:
+            self._policy = None
+            self._queue.add(operands.POLICY)
+
+    def _pod_changed(self, item: Json) -> None:
+        conditions = (item.get("status") or {}).get("conditions") or []
+        if any(c["type"] == "Ready" and c["status"] == "True" for c in conditions):
+            self._pods[item["metadata"]["uid"]] = item["metadata"]["namespace"]
+            self._queue.add(operands.POLICY)
+        else:
+            self._pod_gone(item)
+
+    def _pod_gone(self, item: Json) -> None:
+        self._pods.pop(item["metadata"]["uid"], None)
+
+    def _daemon_set_changed(self, item: Json) -> None:
+        if marks.SIMULATED_OPERAND in (item["metadata"].get("annotations") or {}):
+            self._daemon_sets[item["metadata"]["name"]] = item
+            self._queue.add(operands.POLICY)
+
+    def _daemon_set_gone(self, item: Json) -> None:
+        if self._daemon_sets.pop(item["metadata"]["name"], None):
+            self._queue.add(operands.POLICY)
+
+    async def _work(self, _: str) -> None:
+        policy = self._policy  # which may go at each await below; then the key comes again
+        if policy is None:
+            await self._clean()
+        elif self._pods:
+            namespace = next(iter(self._pods.values()))
+            await self._label()
+            await self._apply(policy, namespace)
+            await self._divide(policy, namespace)
+            await self._report(policy, namespace)
+
+    async def _label(self) -> None:
+        async def patch(name: str, found: dict[str, str]) -> None:
+            # A value that is there, such as "false", is a person's choice: it is honoured.
+            missing = {k: v for k, v in operands.NODE_LABELS.items() if k not in found}
+            body = {"metadata": {"labels": missing}}
+            await self._api.request("PATCH", f"/api/v1/nodes/{name}", body, MERGE)
+
+        await gather(
+            *(
+                patch(name, found)
+                for name, found in self._nodes.items()
+                if operands.NODE_LABELS.keys() - found.keys()
+            )
+        )
+
+    async def _divide(self, policy: Json, namespace: str) -> None:
+        """MIG manager's part: each node's GPUs as the layout of its label has them."""
+        manager = (policy.get("spec") or {}).get("migManager") or {}
+        name = (manager.get("config") or {}).get("name")
+        known: dict[str, str] = {"all-disabled": ""}
+        if name and manager.get("enabled", True):
+            path = f"/api/v1/namespaces/{namespace}/configmaps/{name}"
+            found = await self._api.request("GET", path)
+            known = operands.layouts((found.get("data") or {}).get("config.yaml", ""))
+        await self._set_mig(
+            {
+                node: (known[layout], "success") if layout in known else (devices, "failed")
+                for node, (layout, _, devices) in self._mig.items()
+                if layout
+            }
+        )
+
+    async def _set_mig(self, wanted: dict[str, tuple[str, str]]) -> None:
+        async def patch(name: str, devices: str, state: str) -> None:
+            body = {
+                "metadata": {
+                    "labels": {operands.MIG_STATE: state or None},
+                    "annotations": {marks.MIG: devices or None},
+                }
+            }
+            await self._api.request("PATCH", f"/api/v1/nodes/{name}", body, MERGE)
+
+        await gather(
+            *(
+                patch(name, devices, state)
+                for name, (devices, state) in wanted.items()
+                if self._mig[name][1:] != (state, devices)
+            )
+        )
+
+    async def _apply(self, policy: Json, namespace: str) -> None:
+        wanted = {item.name: item for item in operands.enabled(policy)}
+        generation = (policy["metadata"]["uid"], str(policy["metadata"]["generation"]))
+        fresh = self._applied != generation
+        for name, operand in wanted.items():
+            body = operands.daemon_set(operand, policy, namespace)
+            path = f"/apis/apps/v1/namespaces/{namespace}/daemonsets"
+            if name not in self._daemon_sets:
+                await self._create(path, body)
+            elif fresh:
+                await self._api.request("PATCH", f"{path}/{name}", body, MERGE)
+        if fresh:
+            await self._own(operands.runtime_class(policy))
+            unwanted = [item for name, item in self._daemon_sets.items() if name not in wanted]
+            for item in unwanted:
+                await self._delete_daemon_set(item)
+        self._applied = generation
+
+    async def _create(self, path: str, body: Json) -> None:
+        try:
+            await self._api.request("POST", path, body)
+            log.info("created %s %s", body["kind"], body["metadata"]["name"])
+        except ApiError as error:
+            if error.code != 409:
+                raise
+
+    async def _own(self, body: Json) -> None:
+        """Makes the RuntimeClass, or writes it over one that is there, as the real operator."""
+        path = "/apis/node.k8s.io/v1/runtimeclasses"
+        await self._create(path, body)
+        await self._api.request("PATCH", f"{path}/{body['metadata']['name']}", body, MERGE)
+
+    async def _report(self, policy: Json, namespace: str) -> None:
+        items = [self._daemon_sets.get(item.name) for item in operands.enabled(policy)]
+        ready = None not in items and operands.is_ready([item for item in items if item])
+        before = policy.get("status") or {}
+        now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        status = operands.policy_status(ready, namespace, before, now)
+        if status != before:
+            path = f"{operands.POLICIES}/{operands.POLICY}/status"
+            await self._api.request("PATCH", path, {"status": status}, MERGE)
+            log.info("policy %s: %s", operands.POLICY, status["state"])
+
+    async def _clean(self) -> None:
+        """What goes with the policy; the garbage collector would take up to a minute."""
+        if self._applied or self._daemon_sets:
+            path = "/apis/node.k8s.io/v1/runtimeclasses"
+            classes, _ = await self._api.list(path, labelSelector=MANAGED)
+            for item in classes:
+                await self._delete(f"{path}/{item['metadata']['name']}")
+        for item in list(self._daemon_sets.values()):
+            await self._delete_daemon_set(item)
+        self._applied = None
+
+        await self._set_mig({name: ("", "") for name, (_, state, _) in self._mig.items() if state})
+
+    async def _delete_daemon_set(self, item: Json) -> None:
+        meta = item["metadata"]
+        path = f"/apis/apps/v1/namespaces/{meta['namespace']}/daemonsets/{meta['name']}"
+        await self._delete(path)
+
+    async def _delete(self, path: str) -> None:
+        try:
+            await self._api.request("DELETE", path, propagationPolicy="Background")
+        except ApiError as error:
+            if error.code != 404:
+                raise

@@ -1,0 +1,60 @@
+"""Work by key: each key once at a time, asked for again while it is worked on, worked on again."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+
+import aiohttp
+
+from lab.simulator.api import ApiError
+
+log = logging.getLogger(__name__)
+
+#: Seconds before a key whose work failed is tried again.
+RETRY = 1.0
+
+
+class Queue:
+    """Keys to work on, in order of asking."""
+
+    def __init__(self, work: Callable[[str], Awaitable[None]]) -> None:
+        self._work = work
+        self._asked: dict[str, None] = {}
+        self._busy: set[str] = set()
+        self._ready: asyncio.Queue[str] = asyncio.Queue()
+
+    def add(self, key: str) -> None:
+        """Ask for work on ``key``."""
+        if key not in self._asked:
+            self._asked[key] = None
+            if key not in self._busy:
+                self._ready.put_nowait(key)
+
+    async def run(self, workers: int) -> None:
+        """Work until cancelled, on ``workers`` keys at a time."""
+        async with asyncio.TaskGroup() as group:
+            for _ in range(workers):
+                group.create_task(self._worker())
+
+    async def _worker(self) -> None:
+        loop = asyncio.get_running_loop()
+        while True:
+            key = await self._ready.get()
+            self._asked.pop(key, None)
+            self._busy.add(key)
+            try:
+                await self._work(key)
+            except ApiError as error:
+                if error.code not in (404, 409):
+                    log.warning("%s: %s", key, error)
+                if error.code != 404:
+                    loop.call_later(RETRY, self.add, key)
+            except (aiohttp.ClientError, TimeoutError, OSError) as error:
+                log.warning("%s: %s", key, error or type(error).__name__)
+                loop.call_later(RETRY, self.add, key)
+            finally:
+                self._busy.discard(key)
+                if key in self._asked:
+                    self._ready.put_nowait(key)

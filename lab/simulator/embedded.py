@@ -1,0 +1,236 @@
+"""The embedded cluster as a whole: up, down, status."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from components.settings.cluster import Cluster
+from lab.simulator import api, faults, marks, nodes, processes
+from lab.simulator.control_plane import COMPONENTS, ControlPlane, SimulatorError
+from lab.simulator.hosts.locks import locked
+from toolchain import cache_dir
+
+CONTROLLER = "lab.simulator.controller"
+NOT_READY = "node.kubernetes.io/not-ready"
+#: Seconds until nodes are Ready: at least, and for each node more.
+READY_SECONDS, EACH_READY = 60, 0.3
+CONTROLLER_SECONDS = 30
+LOCK_SECONDS = 120
+
+
+@dataclass(frozen=True)
+class Embedded:
+    """A running embedded cluster.
+
+    ``kubeconfig`` and ``context``: for tools; ``server``: the API server's URL; ``nodes``: how many
+    simulated nodes; ``started``: whether this run started anything; ``changed``: how many nodes
+    this run created, changed or deleted.
+    """
+
+    name: str
+    directory: Path
+    kubeconfig: Path
+    context: str
+    server: str
+    nodes: int
+    started: bool = False
+    changed: int = 0
+
+
+@dataclass(frozen=True)
+class Status:
+    """What runs of one embedded cluster: pid by component; ``ready``: all of it, answering."""
+
+    name: str
+    running: dict[str, int]
+    missing: tuple[str, ...]
+    ready: bool
+    nodes: int = 0
+
+
+def up(name: str, cluster: Cluster) -> Embedded:
+    """Start what is missing and make the nodes be those of ``cluster``'s pools.
+
+    A second call changes nothing. SSH hosts are not started here (``lab.simulator.hosts.up``); a
+    node whose host does not run is not prepared.
+
+    :raises SimulatorError: with what failed and the cure.
+    """
+    plane = ControlPlane(name)
+    with _locked(name):
+        started = plane.start()
+        started |= _start_controller(plane)
+        changed, count = asyncio.run(_settle(plane, nodes.node_specs(cluster)))
+        _wait_controller(plane)
+    return Embedded(
+        name=name,
+        directory=plane.directory,
+        kubeconfig=plane.kubeconfig,
+        context=plane.context,
+        server=plane.access().server,
+        nodes=count,
+        started=started,
+        changed=changed,
+    )
+
+
+def down(name: str) -> None:
+    """End every process of the cluster and remove its files; nothing to do is no error."""
+    plane = ControlPlane(name)
+    if not plane.directory.exists():
+        return
+    with _locked(name):
+        processes.stop(processes.pid_in(plane.controller_pid), CONTROLLER)
+        plane.stop()
+        for path in (plane.controller_pid, plane.controller_ready, plane.controller_log):
+            path.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            plane.directory.rmdir()
+
+
+def authority(name: str) -> Path:
+    """The cluster's certificate authority, made with the cluster; may not exist."""
+    return ControlPlane(name).cluster / "pki" / "ca.crt"
+
+
+def status(name: str) -> Status:
+    """What runs; never starts or changes anything."""
+    plane = ControlPlane(name)
+    running = plane.pids()
+    pid = processes.pid_in(plane.controller_pid)
+    if pid is not None and processes.is_running(pid, CONTROLLER):
+        running["controller"] = pid
+    missing = tuple(word for word in (*COMPONENTS, "controller") if word not in running)
+    ready = not missing and plane.is_ready()
+    return Status(name, running, missing, ready, asyncio.run(_count(plane)) if ready else 0)
+
+
+def set_fault(name: str, node: str, *words: str) -> None:
+    """Give a node these faults, in place of the ones it has; none heals it.
+
+    :raises SimulatorError: an unknown fault or node.
+    """
+    text = ",".join(words)
+    try:
+        faults.parse(text)
+    except faults.FaultError as error:
+        raise SimulatorError(str(error)) from error
+
+    async def patch() -> None:
+        async with api.connect(ControlPlane(name).access()) as client:
+            body = {"metadata": {"annotations": {marks.FAULT: text or None}}}
+            await client.request("PATCH", f"/api/v1/nodes/{node}", body, api.MERGE)
+
+    try:
+        asyncio.run(patch())
+    except api.ApiError as error:
+        raise SimulatorError(
+            f"node {node}: {error}; wanted: a node of embedded cluster {name}"
+        ) from error
+
+
+@contextlib.contextmanager
+def _locked(name: str) -> Iterator[None]:
+    """One run at a time. The lock file stays: removing it would let two runs hold it."""
+    with locked(cache_dir() / "embedded" / f".{name}.lock", LOCK_SECONDS):
+        yield
+
+
+def _start_controller(plane: ControlPlane) -> bool:
+    pid = processes.pid_in(plane.controller_pid)
+    if processes.is_running(pid, CONTROLLER):
+        if processes.pid_in(plane.controller_ready) == pid:
+            return False
+        processes.stop(pid, CONTROLLER)  # it never came so far
+    project = Path(__file__).parents[2]
+    path = os.pathsep.join(filter(None, (str(project), os.environ.get("PYTHONPATH"))))
+    append = os.O_WRONLY | os.O_CREAT | os.O_APPEND
+    child = os.posix_spawn(  # not Popen: the process outlives this one
+        sys.executable,
+        [sys.executable, "-P", "-m", CONTROLLER, "--name", plane.name],
+        {**os.environ, "PYTHONPATH": path, "GPU_CLUSTER_CACHE": str(cache_dir())},
+        file_actions=[
+            (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
+            (os.POSIX_SPAWN_OPEN, 1, str(plane.controller_log), append, 0o644),
+            (os.POSIX_SPAWN_DUP2, 1, 2),
+        ],
+        setsid=True,
+    )
+    plane.controller_pid.write_text(str(child))
+    return True
+
+
+def _wait_controller(plane: ControlPlane) -> None:
+    deadline = time.monotonic() + CONTROLLER_SECONDS
+    pid = processes.pid_in(plane.controller_pid)
+    while processes.pid_in(plane.controller_ready) != pid:
+        ended = not processes.is_running(pid, CONTROLLER)
+        if ended or time.monotonic() > deadline:
+            tail = "\n".join(plane.controller_log.read_text().splitlines()[-8:])
+            found = "ended" if ended else f"not ready after {CONTROLLER_SECONDS} s"
+            raise SimulatorError(
+                f"controller of embedded cluster {plane.name}: {found}; wanted: it follows all "
+                f"nodes; cure: see {plane.controller_log}, then run again\n{tail}"
+            )
+        time.sleep(0.02)
+
+
+async def _count(plane: ControlPlane) -> int:
+    async with api.connect(plane.access()) as client:
+        found, _ = await client.list("/api/v1/nodes", resourceVersion="0")
+    return len(found)
+
+
+async def _settle(plane: ControlPlane, specs: tuple[nodes.NodeSpec, ...]) -> tuple[int, int]:
+    """Create, change and delete nodes; wait until all are Ready. Gives changes and nodes."""
+    wanted = {spec.name: nodes.manifest(spec) for spec in specs}
+    async with api.connect(plane.access()) as client:
+        listed, _ = await client.list("/api/v1/nodes", resourceVersion="0")
+        found = {node["metadata"]["name"]: node for node in listed}
+        tasks: list[Any] = []
+        for name, node in wanted.items():
+            if name not in found:
+                tasks.append(client.request("POST", "/api/v1/nodes", node))
+            elif patch := nodes.difference(node, found[name]):
+                tasks.append(client.request("PATCH", f"/api/v1/nodes/{name}", patch, api.MERGE))
+        for name, node in found.items():
+            fake = marks.FAKE_NODE in (node["metadata"].get("annotations") or {})
+            if fake and name not in wanted:
+                tasks.append(client.request("DELETE", f"/api/v1/nodes/{name}"))
+        await api.gather(*tasks)
+        if tasks or not all(map(_is_ready, listed)):
+            await _wait_ready(client, set(wanted))
+    return len(tasks), len(wanted)
+
+
+async def _wait_ready(client: api.Api, wanted: set[str]) -> None:
+    limit = READY_SECONDS + EACH_READY * len(wanted)
+    deadline = time.monotonic() + limit
+    while True:
+        listed, _ = await client.list("/api/v1/nodes", resourceVersion="0")
+        ready = {node["metadata"]["name"] for node in listed if _is_ready(node)}
+        if wanted <= ready:
+            return
+        if time.monotonic() > deadline:
+            late = sorted(wanted - ready)
+            raise SimulatorError(
+                f"nodes {', '.join(late[:10])}: not Ready after {limit:.0f} s; wanted: "
+                f"{len(wanted)} Ready nodes; cure: see kwok-controller.log of the cluster"
+            )
+        await asyncio.sleep(0.1 + len(wanted) / 1000)  # a list of 1,000 nodes costs 3 MB
+
+
+def _is_ready(node: dict[str, Any]) -> bool:
+    """Ready, and seen so by the controller manager, which then takes its taint away."""
+    if any(taint["key"] == NOT_READY for taint in node["spec"].get("taints") or []):
+        return False
+    conditions = node["status"].get("conditions") or []
+    return any(item["type"] == "Ready" and item["status"] == "True" for item in conditions)

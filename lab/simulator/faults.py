@@ -1,0 +1,125 @@
+"""Faults that a simulated node can have, with the messages of the components that would fail.
+
+Pure functions. A fault is set by the node annotation ``simulator.gpu-cluster/fault``; several are
+separated by commas.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from lab.simulator import marks
+
+DRIVER_MISSING = "driver-missing"
+RUNTIME_NOT_CONFIGURED = "runtime-not-configured"
+UNHEALTHY_GPUS = "unhealthy-gpus"
+VALIDATION_FAILS = "validation-fails"
+VALIDATION_SILENT = "validation-silent"
+DRIVER_ALREADY_LOADED = "driver-already-loaded"
+
+NAMES = (
+    DRIVER_MISSING,
+    DRIVER_ALREADY_LOADED,
+    RUNTIME_NOT_CONFIGURED,
+    f"{UNHEALTHY_GPUS}=K",
+    VALIDATION_FAILS,
+    VALIDATION_SILENT,
+)
+
+#: What the device plugin prints where libnvidia-ml is not found, as without a driver
+#: (NVIDIA/k8s-device-plugin v0.20.0, internal/plugin/factory.go, getResourceManagers; the name of
+#: the result is that of NVML's ERROR_LIBRARY_NOT_FOUND in NVIDIA/go-nvml).
+DRIVER_MISSING_MESSAGE = (
+    "Failed to initialize NVML: ERROR_LIBRARY_NOT_FOUND. "
+    "If this is a GPU node, did you set the docker default runtime to `nvidia`? "
+    "error starting plugins: nvml init failed: ERROR_LIBRARY_NOT_FOUND"
+)
+
+#: What the kubelet reports where containerd has no such runtime (containerd v1.7.29,
+#: pkg/cri/server/sandbox_run.go; NVIDIA/gpu-operator#413 and #549 quote the whole line; from 2.0 on
+#: it reads "unable to get OCI runtime for sandbox").
+RUNTIME_NOT_CONFIGURED_MESSAGE = (
+    "Failed to create pod sandbox: rpc error: code = Unknown desc = "
+    'failed to get sandbox runtime: no runtime for "nvidia" is configured'
+)
+
+#: What an installer's log ends with where the host has loaded a driver itself (document 003,
+#: "Error 1", of nvidia-driver-installer).
+ALREADY_LOADED_MESSAGE = (
+    "An NVIDIA kernel module 'nvidia' appears to already be loaded in your kernel."
+)
+
+#: What the device plugin logs for a GPU that it withdraws (NVIDIA/k8s-device-plugin v0.20.0,
+#: internal/rm/health.go). Xid 79 is "GPU has fallen off the bus" (NVIDIA "XID Errors").
+UNHEALTHY_MESSAGE = "XidCriticalError: Xid=79 on Device={device}; marking device as unhealthy."
+
+
+class FaultError(ValueError):
+    """A fault that the simulator does not know; the message names the known ones."""
+
+
+@dataclass(frozen=True)
+class Faults:
+    """The faults of one node.
+
+    ``unhealthy``: GPUs withdrawn by the health check, 0 for none; ``unknown``: why the annotation
+    cannot be read, empty where it can.
+    """
+
+    driver_missing: bool = False
+    driver_already_loaded: bool = False
+    runtime_not_configured: bool = False
+    unhealthy: int = 0
+    validation_fails: bool = False
+    validation_silent: bool = False
+    unknown: str = ""
+
+    @property
+    def plugin_message(self) -> str | None:
+        """Why the device plugin cannot start; ``None`` where it can."""
+        if self.driver_missing:
+            return DRIVER_MISSING_MESSAGE
+        if self.runtime_not_configured:
+            return RUNTIME_NOT_CONFIGURED_MESSAGE
+        return self.unknown or None
+
+
+def parse(text: str) -> Faults:
+    """Read the annotation's value; an empty text is no fault.
+
+    :raises FaultError: an unknown name, or ``unhealthy-gpus`` without a whole number from 1.
+    """
+    found: dict[str, bool | int] = {}
+    for word in (part.strip() for part in text.split(",")):
+        if not word:
+            continue
+        name, equals, value = word.partition("=")
+        if name == UNHEALTHY_GPUS:
+            if not value.isdecimal() or int(value) < 1:
+                raise FaultError(
+                    f"fault {word!r}: wanted {UNHEALTHY_GPUS}=K with K a whole number from 1"
+                )
+            found["unhealthy"] = int(value)
+        elif name in NAMES and not equals:
+            found[name.replace("-", "_")] = True
+        else:
+            raise FaultError(f"fault {word!r}: not known; wanted one of {', '.join(NAMES)}")
+    return Faults(**found)  # type: ignore[arg-type]
+
+
+def unhealthy_message(count: int) -> str:
+    """What the device plugin logs for ``count`` withdrawn GPUs; empty for none."""
+    return " ".join(
+        UNHEALTHY_MESSAGE.format(device=f"GPU-simulated-{index}") for index in range(count)
+    )
+
+
+def of_node(annotations: Mapping[str, str]) -> Faults:
+    """The faults of a node; one that waits for its driver's installer has no driver."""
+    try:
+        found = parse(annotations.get(marks.FAULT, ""))
+    except FaultError as error:
+        found = Faults(unknown=str(error))  # a typing error must not pass as healthy
+    waits = marks.DRIVER_WANTED in annotations and marks.DRIVER_LOADED not in annotations
+    return replace(found, driver_missing=True) if waits else found

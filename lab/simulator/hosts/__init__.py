@@ -1,0 +1,27 @@
+"""Simulated SSH hosts: real ``sshd`` servers on loopback, each with a file system of its own.
+
+As root on Linux each host is an overlay on one Debian root in mount, PID, UTS and IPC namespaces
+of its own (:mod:`lab.simulator.hosts.namespaced`). Elsewhere each host is an AsyncSSH server with a
+scratch folder as ``GPU_CLUSTER_ROOT`` (:mod:`lab.simulator.hosts.plain`). What is simulated says
+so: ``swapoff --version``, ``systemctl --version``, ``/run/gpu-cluster-simulated``.
+
+>>> hosts.up("dev", cluster.hosts, authorized_key)      # doctest: +SKIP
+>>> hosts.root_of("dev", "gpu-1") / "etc/fstab"         # doctest: +SKIP
+"""
+
+from lab.simulator.hosts.keys import client_key, host_public_key
+from lab.simulator.hosts.lifecycle import down, root_of, status, up
+from lab.simulator.hosts.model import Host, HostError, HostSettings, HostStatus
+
+__all__ = [
+    "Host",
+    "HostError",
+    "HostSettings",
+    "HostStatus",
+    "client_key",
+    "down",
+    "host_public_key",
+    "root_of",
+    "status",
+    "up",
+]

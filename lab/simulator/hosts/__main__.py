@@ -1,0 +1,33 @@
+"""``python -m lab.simulator.hosts pubkey NAME``: the host key that a stack file pins."""
+
+from __future__ import annotations
+
+import argparse
+
+from lab.simulator.hosts.keys import host_public_key
+from lab.simulator.hosts.lifecycle import down, status
+
+
+def main() -> None:
+    """Print a host's public key, list the hosts of an embedded cluster, or remove them."""
+    parser = argparse.ArgumentParser(prog="python -m lab.simulator.hosts", description=__doc__)
+    verbs = parser.add_subparsers(dest="verb", required=True)
+    for verb, what in (
+        ("pubkey", "the host's name"),
+        ("status", "the embedded cluster's name"),
+        ("down", "the embedded cluster's name"),
+    ):
+        verbs.add_parser(verb).add_argument("name", help=what)
+    arguments = parser.parse_args()
+    if arguments.verb == "pubkey":
+        print(host_public_key(arguments.name))
+    elif arguments.verb == "down":
+        down(arguments.name)
+    else:
+        for host in status(arguments.name):
+            state = f"running, pid {host.pid}" if host.running else "stopped"
+            print(f"{host.name}\t{host.address}:{host.port}\t{host.mode}\t{state}")
+
+
+if __name__ == "__main__":
+    main()

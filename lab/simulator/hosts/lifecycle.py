@@ -1,0 +1,244 @@
+"""Bring simulated hosts up and down, and say what is there."""
+
+from __future__ import annotations
+
+import shutil
+import socket
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from lab.simulator.hosts import keys, namespaced, plain, processes, rootfs
+from lab.simulator.hosts.locks import locked
+from lab.simulator.hosts.model import (
+    Host,
+    HostError,
+    HostSettings,
+    HostStatus,
+    Spec,
+    check_loopback,
+    check_name,
+    hosts_dir,
+)
+
+START_LIMIT = 20.0
+"""Seconds until a started host must show its SSH banner."""
+LOCK_LIMIT = 1000.0
+"""Seconds to wait for another run's ``up``, which may be making the Debian root."""
+
+
+def _quiet(_: str) -> None:
+    return None
+
+
+def up(
+    name: str,
+    hosts: Sequence[Host],
+    authorized_key: str,
+    settings: HostSettings | None = None,
+    progress: rootfs.Progress = _quiet,
+) -> list[HostStatus]:
+    """Bring up exactly ``hosts`` for the embedded cluster ``name``.
+
+    Hosts that run as declared are left alone; one whose declaration changed is restarted with its
+    files kept, as by a reboot; hosts that are no longer declared are removed with their files.
+
+    :param authorized_key: one OpenSSH public key that may log in.
+    :param settings: the simulated hardware; :class:`HostSettings` has the defaults.
+    :param progress: called with a line of text before each long step.
+    :raises HostError: an address that is not loopback, a taken port, a host that does not answer
+        within ``START_LIMIT`` seconds. Hosts started by this call are stopped again.
+    """
+    settings = settings or HostSettings()
+    for host in hosts:
+        check_name("host", host.name)
+        check_name("user", host.user)
+        check_loopback(host)
+    folder = hosts_dir(name)
+    with locked(folder.with_name("hosts.lock"), limit=LOCK_LIMIT):
+        specs = _specs(name, hosts, authorized_key, settings, progress)
+        declared = {host.name for host in hosts}
+        for path in _folders(name):
+            if path.name not in declared:
+                _remove(path)
+        started = []
+        try:
+            for spec in specs:
+                if _start(folder / spec.name, spec):
+                    started.append(spec)
+            for spec in started:
+                _await_banner(folder / spec.name, spec)
+        except BaseException:
+            for spec in started:
+                processes.end(folder / spec.name)
+            raise
+    return status(name)
+
+
+def _specs(
+    name: str,
+    hosts: Sequence[Host],
+    authorized_key: str,
+    settings: HostSettings,
+    progress: rootfs.Progress,
+) -> list[Spec]:
+    mode = settings.mode
+    if mode is None:
+        reason = namespaced.reason_against(name)
+        mode = "plain" if reason else "namespaces"
+        if reason:
+            progress(f"hosts are plain processes with a scratch root: {reason}")
+    lowers = {host.name: _lower(mode, settings.system_of(host), progress) for host in hosts}
+    layer = str(rootfs.fixture_layer()) if hosts else ""
+    return [
+        Spec(
+            name=host.name,
+            address=host.address,
+            port=host.port,
+            user=host.user,
+            authorized_key=authorized_key.strip(),
+            gpus=settings.gpus_of(host),
+            driver=(settings.driver or "") if str(host.role) == "gpu-worker" else "",
+            mode=mode,
+            lower=lowers[host.name],
+            layer=_layers(layer, settings.system_of(host)),
+        )
+        for host in hosts
+    ]
+
+
+def _lower(mode: str, system: str, progress: rootfs.Progress) -> str:
+    if system == "rocky":
+        if mode != "namespaces":
+            raise HostError("system rocky: an RPM host can only be had in namespaces; use debian")
+        return str(rootfs.builder_root(progress))
+    if mode != "namespaces":
+        return ""
+    root = rootfs.docker_root if system == "docker" else rootfs.debian_root
+    return str(root(progress))
+
+
+def _layers(layer: str, system: str) -> str:
+    return f"{rootfs.rpm_layer()}:{layer}" if system == "rocky" else layer
+
+
+def _start(folder: Path, spec: Spec) -> bool:
+    """Start the host unless it runs as declared. Returns whether it was started."""
+    previous = Spec.load(folder)
+    if previous == spec and processes.find(folder) and _banner(spec):
+        return False
+    processes.end(folder)
+    if previous is not None and previous.mode != spec.mode:
+        _remove(folder)
+    _check_port(spec)
+    ssh = folder / "ssh"
+    shutil.rmtree(ssh, ignore_errors=True)
+    ssh.mkdir(parents=True)
+    host_key = ssh / "host_key"
+    host_key.touch(mode=0o600)
+    host_key.write_text(keys.host_private_key(spec.name))
+    (ssh / "authorized_keys").write_text(spec.authorized_key + "\n")
+    spec.save(folder)
+    (namespaced.start if spec.mode == "namespaces" else plain.start)(folder, spec)
+    return True
+
+
+def _check_port(spec: Spec) -> None:
+    family = socket.AF_INET6 if ":" in spec.address else socket.AF_INET
+    with socket.socket(family, socket.SOCK_STREAM) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((spec.address, spec.port))
+        except OSError as error:
+            raise HostError(
+                f"host {spec.name}: {spec.address}:{spec.port} can't be bound ({error.strerror}); "
+                "give the host another port or end what listens there"
+            ) from error
+
+
+def _banner(spec: Spec) -> bool:
+    try:
+        with socket.create_connection((spec.address, spec.port), timeout=2) as connection:
+            connection.settimeout(2)
+            return connection.recv(4) == b"SSH-"
+    except OSError:
+        return False
+
+
+def _await_banner(folder: Path, spec: Spec) -> None:
+    deadline = time.monotonic() + START_LIMIT
+    while not _banner(spec):
+        dead = not processes.find(folder)
+        if dead or time.monotonic() > deadline:
+            log = folder / "log"
+            lines = log.read_text(errors="replace").splitlines()[-5:] if log.exists() else []
+            found = "it ended" if dead else f"no SSH banner within {START_LIMIT:.0f} s"
+            raise HostError(
+                f"host {spec.name}: {found} on {spec.address}:{spec.port}; its log: {log}; last "
+                f"lines: {' / '.join(lines)}"
+            )
+        time.sleep(0.03)
+
+
+def down(name: str) -> None:
+    """Stop every simulated host of the embedded cluster ``name`` and remove its files.
+
+    Works from what is found, also after a failed or killed ``up``; a second call does nothing.
+
+    :raises HostError: a process can't be ended.
+    """
+    folder = hosts_dir(name)
+    if not folder.parent.is_dir():
+        return
+    with locked(folder.with_name("hosts.lock"), limit=LOCK_LIMIT):
+        for path in _folders(name):
+            _remove(path)
+        if folder.is_dir():
+            folder.rmdir()
+        folder.with_name("hosts.lock").unlink()
+
+
+def _folders(name: str) -> list[Path]:
+    folder = hosts_dir(name)
+    return sorted(path for path in folder.iterdir()) if folder.is_dir() else []
+
+
+def _remove(folder: Path) -> None:
+    processes.end(folder)
+    shutil.rmtree(folder)
+
+
+def status(name: str) -> list[HostStatus]:
+    """Every simulated host of the embedded cluster ``name`` that has a folder, by name."""
+    found = []
+    for folder in _folders(name):
+        spec = Spec.load(folder)
+        if spec is None:
+            continue
+        pids = processes.find(folder)
+        found.append(
+            HostStatus(
+                name=spec.name,
+                address=spec.address,
+                port=spec.port,
+                mode=spec.mode,
+                running=bool(pids) and _banner(spec),
+                pid=pids[0] if pids else None,
+                root=_root(folder, spec),
+            )
+        )
+    return found
+
+
+def root_of(name: str, host_name: str) -> Path | None:
+    """The root folder of a running host's file system, readable from this machine.
+
+    ``None`` for a host that is not there or not running.
+    """
+    folder = hosts_dir(name) / host_name
+    spec = Spec.load(folder)
+    return _root(folder, spec) if spec else None
+
+
+def _root(folder: Path, spec: Spec) -> Path | None:
+    return namespaced.root(folder) if spec.mode == "namespaces" else plain.root(folder)

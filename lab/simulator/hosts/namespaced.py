@@ -1,0 +1,111 @@
+"""A simulated host in namespaces of its own: an overlay on a Debian root, and its own sshd."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+from lab.simulator.hosts import processes
+from lab.simulator.hosts.model import Spec, cluster_dir
+
+BOOT = Path(__file__).with_name("boot.sh")
+UNSHARE = ["unshare", "--mount", "--pid", "--uts", "--ipc", "--fork", "--kill-child=KILL"]
+BOOTS = """while :; do
+    rm -f power/reboot
+    "$@"
+    status=$?
+    [ -e power/reboot ] || exit "$status"
+done"""
+"""A host's power supply: boots again when its last boot ended by a reboot that the host asked for
+(the stand-in systemctl writes the file); a host that dies stays down."""
+
+_PROBE = 'mount -t tmpfs t "$0" && mkdir "$0/l" "$0/u" "$0/m" && mount -t overlay \
+-o lowerdir="$0/l",upperdir="$1/upper",workdir="$1/work" overlay "$0/m" && : >"$0/m/written"'
+
+
+def reason_against(cluster: str) -> str | None:
+    """Why hosts in namespaces can't be had here; ``None`` where they can (tried, not guessed)."""
+    if sys.platform != "linux":
+        return "not Linux"
+    if os.geteuid() != 0:
+        return "not root"
+    if not shutil.which("unshare"):
+        return "no unshare on PATH (package util-linux)"
+    folder = cluster_dir(cluster)
+    if {",", ":", " ", "\\"} & set(str(folder)):
+        return f"the cache's path {folder} has a comma, colon, space or backslash"
+    trial = folder / "overlay-trial"
+    shutil.rmtree(trial, ignore_errors=True)
+    for name in ("upper", "work", "mount"):
+        (trial / name).mkdir(parents=True)
+    try:
+        tried = subprocess.run(
+            [*UNSHARE, "sh", "-c", _PROBE, str(trial / "mount"), str(trial)],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=10,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        return "a trial overlay mount in new namespaces did not end within 10 s"
+    finally:
+        shutil.rmtree(trial, ignore_errors=True)
+    if tried.returncode != 0:
+        return f"a trial overlay mount in new namespaces failed: {tried.stderr.strip()[-200:]}"
+    return None
+
+
+def start(folder: Path, spec: Spec) -> None:
+    """Boot the host in ``folder``; its sshd answers some tenths of a second later."""
+    for name in ("upper", "merged", "power"):
+        (folder / name).mkdir(exist_ok=True)
+    work = folder / "work"
+    shutil.rmtree(work, ignore_errors=True)
+    work.mkdir()
+    (folder / "ssh" / "sshd_config").write_text(sshd_config(spec))
+    processes.spawn(
+        ["sh", "-c", f'cd "$0" && {BOOTS}', str(folder), *UNSHARE, "sh", str(BOOT)],
+        folder,
+        {
+            "HOST_NAME": spec.name,
+            "HOST_USER": spec.user,
+            "LOWER": spec.lower,
+            "LAYER": spec.layer,
+            "GPUS": str(spec.gpus),
+            "DRIVER": spec.driver,
+        },
+    )
+
+
+def sshd_config(spec: Spec) -> str:
+    """The configuration of a host's sshd (sshd_config(5)): keys only, one address, no PAM."""
+    address = f"[{spec.address}]" if ":" in spec.address else spec.address
+    lines = (
+        f"ListenAddress {address}:{spec.port}",
+        "HostKey /run/gpu-cluster-ssh/host_key",
+        "AuthorizedKeysFile /run/gpu-cluster-ssh/authorized_keys",
+        "PidFile none",
+        "PermitRootLogin prohibit-password",
+        "PasswordAuthentication no",
+        "KbdInteractiveAuthentication no",
+        "UsePAM no",
+        "UseDNS no",
+        "StrictModes no",
+        "MaxStartups 200:30:400",
+        "Subsystem sftp internal-sftp",
+    )
+    return "\n".join(lines) + "\n"
+
+
+def root(folder: Path) -> Path | None:
+    """The host's file system as seen from this machine, while the host runs."""
+    # The oldest process is the host's first, which lives as long as the host; pids start again.
+    for pid in sorted(processes.find(folder), key=processes.started):
+        view = Path(f"/proc/{pid}/root")
+        if (view / "run/gpu-cluster-simulated").exists():
+            return view
+    return None

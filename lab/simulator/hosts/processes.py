@@ -1,0 +1,152 @@
+"""Find and end the processes of a simulated host, whatever state a killed run left them in."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from lab.simulator.hosts.locks import locked
+from lab.simulator.hosts.model import HostError
+
+_LOCK = "start.lock"
+_START_LIMIT = 20.0
+
+MARK = "GPU_CLUSTER_SIMULATED_HOST"
+"""Environment variable with the host's folder, carried by the first processes of a host."""
+
+
+def find(folder: Path) -> list[int]:
+    """Every process of the host in ``folder``.
+
+    On Linux by what the kernel says: the mark in the environment, the scratch root in it, or the
+    host's overlay in the process's mount namespace; so nothing depends on records of our own.
+    Elsewhere by the recorded process id, if that process still is this host's server.
+    """
+    if not Path("/proc/self/environ").exists():
+        return _recorded(folder)
+    marks = (
+        b"\0%s=%s\0" % (MARK.encode(), os.fsencode(folder)),
+        b"\0GPU_CLUSTER_ROOT=%s\0" % os.fsencode(folder / "root"),
+    )
+    overlay = b"upperdir=%s/upper," % os.fsencode(folder)
+    written = _written(folder)
+    found = []
+    for entry in Path("/proc").iterdir():
+        if not entry.name.isdigit() or int(entry.name) == os.getpid():
+            continue
+        try:
+            environment = b"\0" + (entry / "environ").read_bytes() + b"\0"
+            if (
+                (int(entry.name), started(int(entry.name))) == written
+                or any(mark in environment for mark in marks)
+                or overlay in (entry / "mountinfo").read_bytes()
+            ):
+                found.append(int(entry.name))
+        except OSError:
+            continue
+    return sorted(found)
+
+
+def started(pid: int) -> int:
+    """When a living process started, in clock ticks after boot (proc(5), field 22 of ``stat``).
+
+    ``sys.maxsize`` for one that is gone or waits to be collected.
+    """
+    try:
+        text = Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return sys.maxsize
+    fields = text[text.rindex(")") + 2 :].split()
+    return sys.maxsize if fields[0] == "Z" else int(fields[19])
+
+
+def _written(folder: Path) -> tuple[int, int] | None:
+    """Id and start of the host's first process as :func:`spawn` wrote them down."""
+    try:
+        pid, start = (folder / "pid").read_text().split()
+        return int(pid), int(start)
+    except (OSError, ValueError):
+        return None
+
+
+def _recorded(folder: Path) -> list[int]:
+    written = _written(folder)
+    if written is None:
+        return []
+    pid, _ = written
+    shown = subprocess.run(
+        ["ps", "-o", "command=", "-p", str(pid)], capture_output=True, text=True, check=False
+    )
+    return [pid] if str(folder) in shown.stdout else []
+
+
+def end(folder: Path, limit: float = 10.0) -> None:
+    """End every process of the host in ``folder`` and wait until none is left.
+
+    SIGKILL at once: a host's state lives in files that are written whole, and the kernel takes the
+    namespaces and their mounts away with the last process.
+
+    :raises HostError: a process survives ``limit`` seconds.
+    """
+    if not folder.is_dir():
+        return
+    with locked(folder / _LOCK, limit=limit):
+        pass  # what a killed run began is past its exec now, or gone
+    deadline = time.monotonic() + limit
+    while pids := find(folder):
+        if time.monotonic() > deadline:
+            raise HostError(f"{folder}: processes {pids} survive SIGKILL; look at them with ps")
+        for pid in pids:
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except ProcessLookupError:
+                continue
+        _reap()
+        time.sleep(0.02)
+
+
+def _reap() -> None:
+    """Collect ended children of this process, or they would be found again as zombies."""
+    for child in list(_CHILDREN):
+        if child.poll() is not None:
+            _CHILDREN.remove(child)
+
+
+_CHILDREN: list[subprocess.Popen[bytes]] = []
+
+
+#: Waits for the word to go with the lock on its standard error; drops the lock by the exec.
+_GATE = 'read -r go && exec "$@" </dev/null 2>&1'
+
+
+def spawn(command: list[str], folder: Path, environment: dict[str, str]) -> None:
+    """Start a host's first process, detached, its output going to ``log`` in ``folder``.
+
+    A process can't be told from others between its fork and its exec. So it holds the folder's
+    start lock until then, and begins only after its id was written down: a kill of this process
+    at any moment leaves one that :func:`end` finds, or one that ends by itself.
+    """
+    with (
+        locked(folder / _LOCK, limit=_START_LIMIT) as lock,
+        (folder / "log").open("ab") as log,
+    ):
+        child = subprocess.Popen(
+            ["sh", "-c", _GATE, "sh", *command],
+            cwd="/",
+            env={"PATH": os.environ.get("PATH", os.defpath), **environment, MARK: str(folder)},
+            stdin=subprocess.PIPE,
+            stdout=log,
+            stderr=lock,
+            start_new_session=True,
+        )
+        _CHILDREN.append(child)
+        (folder / "pid").write_text(f"{child.pid} {started(child.pid)}\n")
+        # A dead child shows in the wait for its banner.
+        with contextlib.suppress(BrokenPipeError), child.stdin or contextlib.nullcontext() as gate:
+            if gate is not None:
+                gate.write(b"go\n")

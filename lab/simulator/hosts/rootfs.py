@@ -1,0 +1,197 @@
+"""The file systems below simulated hosts: a Debian root, and a layer of stand-ins upon it.
+
+Both are made once, in ``roots/`` of the cache, keyed by what goes in, and appear by one rename: a
+half-made root is never used. The Debian root comes from ``debootstrap``, which needs root.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import stat
+import subprocess
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+import toolchain
+from lab.simulator.hosts.locks import locked
+from lab.simulator.hosts.model import HostError
+
+SUITE = "bookworm"
+PACKAGES: tuple[str, ...] = (
+    "ca-certificates",
+    "containerd",
+    "iproute2",
+    "kmod",
+    "openssh-server",
+    "procps",
+    "sudo",
+)
+BUILDER_PACKAGES = (*PACKAGES, "apt-utils", "createrepo-c", "curl", "dnf", "gnupg", "rpm")
+"""What builds repositories, and what an RPM host's file system has below its own layer."""
+DOCKER_PACKAGES = (*PACKAGES, "docker.io", "iptables")
+FIXTURES = Path(__file__).parent / "fixtures"
+FIXTURES_RPM = Path(__file__).parent / "fixtures_rpm"
+HIDDEN_ON_RPM = (
+    *(f"usr/bin/{name}" for name in ("apt", "apt-cache", "apt-get", "apt-mark")),
+    *(f"usr/bin/{name}" for name in ("dpkg", "dpkg-query", "createrepo_c", "rpmbuild")),
+    "boot/grub",
+    "boot/vmlinuz-6.1.0-40-amd64",
+    "etc/apt/sources.list",
+    "usr/sbin/grub-mkconfig",
+    "usr/sbin/update-initramfs",
+)
+DEBOOTSTRAP_LIMIT = 900
+"""Seconds for one debootstrap (about 40 s on 2 cores with a near mirror)."""
+
+Progress = Callable[[str], None]
+
+
+def debian_root(progress: Progress) -> Path:
+    """The Debian root that all simulated hosts share, read-only to them; made if missing.
+
+    :raises HostError: debootstrap is missing and can't be installed, or it fails.
+    """
+    return _root("debian", PACKAGES, progress)
+
+
+def builder_root(progress: Progress) -> Path:
+    """A Debian root with ``dnf``, ``rpm`` and the tools that build repositories; made if missing.
+
+    :raises HostError: as :func:`debian_root`.
+    """
+    return _root("builder", BUILDER_PACKAGES, progress)
+
+
+def docker_root(progress: Progress) -> Path:
+    """A Debian root with Docker beside containerd; made if missing.
+
+    :raises HostError: as :func:`debian_root`.
+    """
+    return _root("docker", DOCKER_PACKAGES, progress)
+
+
+def _root(name: str, packages: Sequence[str], progress: Progress) -> Path:
+    key = hashlib.sha256("\n".join((SUITE, *packages)).encode()).hexdigest()[:12]
+    roots = toolchain.cache_dir() / "roots"
+    root = roots / f"{name}-{SUITE}-{key}"
+    if root.is_dir():
+        return root
+    with locked(roots / "roots.lock", limit=DEBOOTSTRAP_LIMIT + 60):
+        if not root.is_dir():
+            _sweep(roots)
+            _ensure_debootstrap(progress)
+            draft = roots / f"draft-{os.getpid()}"
+            progress(f"Debian {SUITE} root ({name}) by debootstrap (once, about 1 min)")
+            _debootstrap(draft, packages)
+            draft.rename(root)
+    return root
+
+
+def fixture_layer() -> Path:
+    """The folder of stand-ins and the real ``nvidia-ctk`` that lies upon the Debian root."""
+    ctk = toolchain.ensure("nvidia-ctk")["nvidia-ctk"]
+    stamp = f"{ctk.version}\0{ctk.path}\0{_stamp(Path(ctk.path))}"
+    return _layer("layer", FIXTURES, stamp, {"usr/bin/nvidia-ctk": Path(ctk.path)}, ())
+
+
+def rpm_layer() -> Path:
+    """What lies upon the other layer on an RPM host: a Rocky Linux's names, and nothing of apt."""
+    copies = {
+        "usr/bin/dracut": FIXTURES / "usr/sbin/update-initramfs",
+        "usr/sbin/grub2-mkconfig": FIXTURES / "usr/sbin/grub-mkconfig",
+    }
+    stamp = "".join(path.read_text() for path in copies.values())
+    return _layer("layer-rpm", FIXTURES_RPM, stamp, copies, HIDDEN_ON_RPM)
+
+
+def _layer(
+    name: str, fixtures: Path, stamp: str, copies: Mapping[str, Path], hidden: Sequence[str]
+) -> Path:
+    """A folder with the files of ``fixtures``, ``copies``, and overlay whiteouts for ``hidden``."""
+    files = sorted(path for path in fixtures.rglob("*") if path.is_file())
+    digest = hashlib.sha256("\0".join((stamp, *copies, *hidden)).encode())
+    for path in files:
+        digest.update(f"{path.relative_to(fixtures)}\0".encode() + path.read_bytes())
+    roots = toolchain.cache_dir() / "roots"
+    layer = roots / f"{name}-{digest.hexdigest()[:12]}"
+    if layer.is_dir():
+        return layer
+    with locked(roots / "roots.lock", limit=DEBOOTSTRAP_LIMIT + 60):
+        if not layer.is_dir():
+            _sweep(roots)
+            draft = roots / f"draft-{os.getpid()}"
+            sources = {str(path.relative_to(fixtures)): path for path in files} | dict(copies)
+            for inside, path in sources.items():
+                target = draft / inside
+                target.parent.mkdir(parents=True, exist_ok=True)
+                shutil.copyfile(path, target)
+                target.chmod(0o755 if {"bin", "sbin"} & set(Path(inside).parts) else 0o644)
+            for inside in hidden:
+                (draft / inside).parent.mkdir(parents=True, exist_ok=True)
+                os.mknod(draft / inside, 0o600 | stat.S_IFCHR, os.makedev(0, 0))
+            for folder in (draft, *draft.rglob("*")):
+                if folder.is_dir():
+                    folder.chmod(0o755)
+            draft.rename(layer)
+    return layer
+
+
+def _stamp(path: Path) -> str:
+    found = path.stat()
+    return f"{found.st_size}-{found.st_mtime_ns}"
+
+
+def _sweep(roots: Path) -> None:
+    """Remove what a killed run left half-made; the caller holds the lock."""
+    for draft in roots.glob("draft-*"):
+        if draft.is_dir():
+            shutil.rmtree(draft)
+        else:
+            draft.unlink()
+
+
+def _ensure_debootstrap(progress: Progress) -> None:
+    if shutil.which("debootstrap"):
+        return
+    if not shutil.which("apt-get"):
+        raise HostError(
+            "debootstrap: not found on PATH; wanted for simulated hosts in namespaces. Install the "
+            "package debootstrap; without it the hosts are plain processes with a scratch root"
+        )
+    progress("installing debootstrap (apt-get)")
+    environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
+    install = ["apt-get", "-o", "DPkg::Lock::Timeout=60", "install", "-y", "-qq", "debootstrap"]
+    for command in (install, ["apt-get", "update", "-qq"], install):
+        done = subprocess.run(
+            command, env=environment, capture_output=True, text=True, timeout=300, check=False
+        )
+        if command is install and done.returncode == 0:
+            return
+    raise HostError(f"apt-get install debootstrap failed: {done.stderr.strip()[-500:]}")
+
+
+def _debootstrap(draft: Path, packages: Sequence[str]) -> None:
+    """Run debootstrap in a mount namespace of its own, so that a kill leaves no mount behind."""
+    command = ["unshare", "--mount", "--pid", "--fork", "--kill-child=KILL", "debootstrap"]
+    command += ["--variant=minbase", f"--include={','.join(packages)}", SUITE, str(draft)]
+    log = draft.with_suffix(".log")
+    with log.open("w") as output:
+        done = subprocess.run(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            timeout=DEBOOTSTRAP_LIMIT,
+            check=False,
+        )
+    if done.returncode != 0:
+        raise HostError(
+            f"debootstrap {SUITE} failed with status {done.returncode}; its log: {log}; last "
+            f"lines: {' / '.join(log.read_text().splitlines()[-3:])}"
+        )
+    for key in (draft / "etc/ssh").glob("ssh_host_*"):
+        key.unlink()
+    shutil.rmtree(draft / "var/cache/apt/archives", ignore_errors=True)
+    log.unlink()

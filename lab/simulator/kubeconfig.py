@@ -1,0 +1,32 @@
+"""The kubeconfig of an embedded cluster: one context, certificates inside."""
+
+from __future__ import annotations
+
+import base64
+from pathlib import Path
+
+import yaml
+
+from lab.simulator.api import Access
+
+
+def text(access: Access, context: str) -> str:
+    """The file's text; ``context`` also names its cluster and its user."""
+    cluster = {"server": access.server, "certificate-authority-data": _inline(access.ca)}
+    user = {
+        "client-certificate-data": _inline(access.certificate),
+        "client-key-data": _inline(access.key),
+    }
+    document = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "current-context": context,
+        "clusters": [{"name": context, "cluster": cluster}],
+        "users": [{"name": context, "user": user}],
+        "contexts": [{"name": context, "context": {"cluster": context, "user": context}}],
+    }
+    return yaml.safe_dump(document, sort_keys=False)
+
+
+def _inline(path: Path) -> str:
+    return base64.b64encode(path.read_bytes()).decode()

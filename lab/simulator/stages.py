@@ -1,0 +1,297 @@
+"""What kwok does with simulated nodes and pods: its Stages, as documents. Pure functions.
+
+The controller decides (annotation `marks.OUTCOME` on a pod), kwok acts. Pods of the device plugin
+stay Pending and validation pods stay Running until there is a decision; all other pods run at once,
+and those of Jobs complete. Stage semantics: kwok v0.8.0, pkg/utils/expression/selector.go.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from lab.simulator import marks
+
+Json = dict[str, Any]
+
+#: Pods that wait for the controller: the chart's and the operator's device plugin. In the chart,
+#: feature discovery and the MPS daemon carry the same labels
+#: (NVIDIA/k8s-device-plugin v0.20.0, deployments/helm/nvidia-device-plugin/templates/_helpers.tpl).
+PLUGIN_NAME = "nvidia-device-plugin"
+OPERATOR_PLUGIN_APP = "nvidia-device-plugin-daemonset"
+
+#: Pods of gpu-manager, of the DRA driver and of the driver's installer wait for it, too.
+MANAGER_KEY, MANAGER = "name", "gpu-manager-ds"
+DRA_KEY, DRA = "nvidia-dra-driver-gpu-component", "kubelet-plugin"
+INSTALLER = "gpu-cluster/driver-installer"
+
+RUNNING = "running"
+CRASHING = "crashing"
+PASSED = "passed"
+FAILED = "failed"
+
+_OUTCOME = f'.metadata.annotations["{marks.OUTCOME}"]'
+_MESSAGE = f'.metadata.annotations["{marks.MESSAGE}"]'
+_VALIDATION = f'.metadata.labels["{marks.VALIDATION}"]'
+_READY = '.status.conditions.[] | select( .type == "Ready" ) | .status'
+
+NODE_READY = """
+{{ $now := Now }}
+{{ $since := or .metadata.creationTimestamp $now }}
+conditions:
+{{ range NodeConditions }}
+- type: {{ .type | Quote }}
+  status: {{ .status | Quote }}
+  reason: {{ .reason | Quote }}
+  message: {{ .message | Quote }}
+  lastHeartbeatTime: {{ $now | Quote }}
+  lastTransitionTime: {{ $since | Quote }}
+{{ end }}
+addresses:
+{{ with NodeIP }}
+- type: InternalIP
+  address: {{ . | Quote }}
+{{ end }}
+- type: Hostname
+  address: {{ NodeName | Quote }}
+daemonEndpoints:
+  kubeletEndpoint:
+    Port: {{ NodePort }}
+"""
+
+NODE_INFO = """
+{{ $version := printf "kwok-%s" Version }}
+nodeInfo:
+  architecture: amd64
+  operatingSystem: linux
+  osImage: simulated
+  kernelVersion: {{ $version }}
+  kubeletVersion: {{ $version }}
+  kubeProxyVersion: {{ $version }}
+  containerRuntimeVersion: {{ $version }}
+  bootID: ""
+  machineID: ""
+  systemUUID: ""
+phase: Running
+"""
+
+POD_RUNS = """
+{{ $now := Now }}
+phase: Running
+message: ""
+startTime: {{ or .status.startTime $now | Quote }}
+conditions:
+{{ range $type := list "Initialized" "Ready" "ContainersReady" }}
+- type: {{ $type | Quote }}
+  status: "True"
+  lastTransitionTime: {{ $now | Quote }}
+{{ end }}
+{{ range .spec.readinessGates }}
+- type: {{ .conditionType | Quote }}
+  status: "True"
+  lastTransitionTime: {{ $now | Quote }}
+{{ end }}
+initContainerStatuses:
+{{ range .spec.initContainers }}
+- name: {{ .name | Quote }}
+  image: {{ .image | Quote }}
+  ready: true
+  restartCount: 0
+  {{ if eq .restartPolicy "Always" }}
+  started: true
+  state:
+    running:
+      startedAt: {{ $now | Quote }}
+  {{ else }}
+  state:
+    terminated:
+      exitCode: 0
+      reason: Completed
+      startedAt: {{ $now | Quote }}
+      finishedAt: {{ $now | Quote }}
+  {{ end }}
+{{ end }}
+containerStatuses:
+{{ range .spec.containers }}
+- name: {{ .name | Quote }}
+  image: {{ .image | Quote }}
+  ready: true
+  started: true
+  restartCount: 0
+  state:
+    running:
+      startedAt: {{ $now | Quote }}
+{{ end }}
+{{ if not .status.podIP }}
+{{ $network := or .spec.hostNetwork false }}
+{{ with NodeIPsWith .spec.nodeName }}
+hostIP: {{ index . 0 | Quote }}
+hostIPs:
+{{ range . }}
+- ip: {{ . | Quote }}
+{{ end }}
+{{ end }}
+{{ with PodIPsWith .spec.nodeName $network .metadata.uid .metadata.name .metadata.namespace }}
+podIP: {{ index . 0 | Quote }}
+podIPs:
+{{ range . }}
+- ip: {{ . | Quote }}
+{{ end }}
+{{ end }}
+{{ end }}
+"""
+
+_ENDS = """
+{{{{ $now := Now }}}}
+phase: {phase}
+conditions:
+- type: Ready
+  status: "False"
+  reason: {condition}
+  lastTransitionTime: {{{{ $now | Quote }}}}
+- type: ContainersReady
+  status: "False"
+  reason: {condition}
+  lastTransitionTime: {{{{ $now | Quote }}}}
+containerStatuses:
+{{{{ range .spec.containers }}}}
+- name: {{{{ .name | Quote }}}}
+  image: {{{{ .image | Quote }}}}
+  ready: false
+  started: false
+  restartCount: 0
+  state:
+    terminated:
+      exitCode: {code}
+      reason: {reason}
+      startedAt: {{{{ $now | Quote }}}}
+      finishedAt: {{{{ $now | Quote }}}}
+{{{{ end }}}}
+"""
+
+#: As the kubelet shows a container that ends again and again (kubernetes v1.34
+#: pkg/kubelet/kuberuntime/kuberuntime_manager.go, doBackOff); what the container said last is in
+#: its last state, as with terminationMessagePolicy FallbackToLogsOnError.
+POD_CRASHES = f"""
+{{{{ $now := Now }}}}
+{{{{ $message := index .metadata.annotations "{marks.MESSAGE}" }}}}
+phase: Running
+message: {{{{ $message | Quote }}}}
+conditions:
+- type: Ready
+  status: "False"
+  reason: ContainersNotReady
+  lastTransitionTime: {{{{ $now | Quote }}}}
+- type: ContainersReady
+  status: "False"
+  reason: ContainersNotReady
+  lastTransitionTime: {{{{ $now | Quote }}}}
+containerStatuses:
+{{{{ range .spec.containers }}}}
+- name: {{{{ .name | Quote }}}}
+  image: {{{{ .image | Quote }}}}
+  ready: false
+  started: false
+  restartCount: 5
+  state:
+    waiting:
+      reason: CrashLoopBackOff
+      message: {{{{ printf "back-off 5m0s restarting failed container=%s" .name | Quote }}}}
+  lastState:
+    terminated:
+      exitCode: 1
+      reason: Error
+      message: {{{{ $message | Quote }}}}
+      startedAt: {{{{ $now | Quote }}}}
+      finishedAt: {{{{ $now | Quote }}}}
+{{{{ end }}}}
+"""
+
+
+def _match(key: str, operator: str, *values: str) -> Json:
+    return {"key": key, "operator": operator, **({"values": list(values)} if values else {})}
+
+
+_ALIVE = _match(".metadata.deletionTimestamp", "DoesNotExist")
+
+
+def _stage(kind: str, name: str, matches: list[Json], action: Json, **extra: Any) -> Json:
+    return {
+        "apiVersion": "kwok.x-k8s.io/v1alpha1",
+        "kind": "Stage",
+        "metadata": {"name": name},
+        "spec": {
+            "resourceRef": {"apiGroup": "v1", "kind": kind},
+            "selector": {"matchExpressions": matches},
+            "next": action,
+            **extra,
+        },
+    }
+
+
+def _pod(name: str, template: str, *matches: Json) -> Json:
+    return _stage("Pod", name, [_ALIVE, *matches], {"statusTemplate": template})
+
+
+def _ended(phase: str, code: int) -> str:
+    condition = "PodCompleted" if phase == "Succeeded" else "PodFailed"
+    reason = "Completed" if code == 0 else "Error"
+    return _ENDS.format(phase=phase, code=code, condition=condition, reason=reason)
+
+
+def stages() -> list[Json]:
+    """All Stages, for nodes and for pods."""
+    pending = _match(".status.phase", "In", "Pending")
+    running = _match(".status.phase", "In", "Running")
+    unready = _match(_READY, "NotIn", "True")
+    of_job = _match(".metadata.ownerReferences.[].kind", "In", "Job")
+    message_old = _match(f'(.status.message // "") == ({_MESSAGE} // "")', "In", "false")
+    return [
+        _stage("Node", "node-ready", [unready], {"statusTemplate": NODE_READY + NODE_INFO}),
+        _stage(
+            "Node",
+            "node-heartbeat",
+            [running, _match(_READY, "In", "True")],
+            {"statusTemplate": NODE_READY},
+            delay={"durationMilliseconds": 600_000, "jitterDurationMilliseconds": 610_000},
+        ),
+        _pod(
+            "pod-runs",
+            POD_RUNS,
+            pending,
+            unready,
+            _match('.metadata.labels["app.kubernetes.io/name"]', "NotIn", PLUGIN_NAME),
+            _match(".metadata.labels.app", "NotIn", OPERATOR_PLUGIN_APP),
+            _match(f'.metadata.labels["{MANAGER_KEY}"]', "NotIn", MANAGER),
+            _match(f'.metadata.labels["{DRA_KEY}"]', "NotIn", DRA),
+            _match(f'.metadata.labels["{INSTALLER}"]', "DoesNotExist"),
+        ),
+        _pod("plugin-runs", POD_RUNS, unready, _match(_OUTCOME, "In", RUNNING)),
+        _pod("plugin-crashes", POD_CRASHES, message_old, _match(_OUTCOME, "In", CRASHING)),
+        _pod(
+            "pod-completes",
+            _ended("Succeeded", 0),
+            running,
+            of_job,
+            _match(_VALIDATION, "DoesNotExist"),
+        ),
+        _pod(
+            "validation-passes",
+            _ended("Succeeded", 0),
+            running,
+            _match(_VALIDATION, "Exists"),
+            _match(_OUTCOME, "In", PASSED),
+        ),
+        _pod(
+            "validation-fails",
+            _ended("Failed", 1),
+            running,
+            _match(_VALIDATION, "Exists"),
+            _match(_OUTCOME, "In", FAILED),
+        ),
+        _stage(
+            "Pod",
+            "pod-goes",
+            [_match(".metadata.deletionTimestamp", "Exists")],
+            {"delete": True},
+        ),
+    ]
