@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import pulumi
 import pulumi_command as command
 
-from components.hosts.connection import command_line, connection
+from components.hosts.connection import command_line, connection, time_limit
 from components.hosts.settings.host import Host
 from components.operation import repair_line
 from components.settings.cluster import Cluster
@@ -87,6 +87,7 @@ def host_commands(
                 depends_on=args.after.get(host.name),
                 ignore_changes=ignored,
                 delete_before_replace=True,
+                custom_timeouts=time_limit(host, ssh),
             ),
         )
         if finding is not None:

@@ -50,3 +50,15 @@ def command_line(host: Host, ssh: Ssh, action: str) -> str:
     """
     line = f"timeout -k 10 {ssh.command_timeout_seconds} sh -s -- {action}"
     return line if host.user == "root" else f"sudo -n {line}"
+
+
+def time_limit(host: Host, ssh: Ssh) -> pulumi.CustomTimeouts:
+    """When the engine gives a command up: a host that answers too slowly ends nothing on its own.
+
+    The longest that dialling (pulumi-command waits 5 s at most between two attempts) and the
+    command's own limit take together.
+    """
+    attempt = ssh.per_dial_timeout_seconds + 5
+    dials = ssh.dial_error_limit * attempt * (2 if host.bastion else 1)
+    text = f"{dials + ssh.command_timeout_seconds + 60}s"
+    return pulumi.CustomTimeouts(create=text, update=text, delete=text)

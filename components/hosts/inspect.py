@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import dataclasses
 import os
+import re
 import time
 from collections.abc import AsyncIterator, Iterable, Sequence
 from pathlib import Path
@@ -15,11 +16,17 @@ from typing import Any, Protocol
 import asyncssh
 
 from components.hosts.facts import HostFacts
+from config.printable import printable
 
 PROBE_LIMIT = 10.0
 """Seconds for one host: connection, log-in and probe together."""
 AT_ONCE = 64
 """Hosts that are looked at together."""
+ANSWER = 256 * 1024
+"""Bytes of one host's answer; that of a host with 500 files of ours has some 60 KiB."""
+LONGEST = 1024
+"""Characters of one value of it."""
+_DIGITS = re.compile(r"[0-9]{1,15}")
 
 
 Tunnel = asyncssh.SSHClientConnection | HostFacts | None
@@ -189,15 +196,40 @@ async def _probe(
         command = f"sudo -n {command}"
     try:
         async with asyncio.timeout(limit), _connect(host, key, tunnel) as connection:
-            done = await connection.run(command, input=_PROBE, check=False, errors="replace")
+            status, output, errors = await _answer(connection, command)
+        if "end=ok" in output.splitlines():
+            # The host's clock was read at the end of the probe; the answer took less than a second.
+            return parse(output.splitlines(), time.time())
     except (OSError, asyncssh.Error, TimeoutError, ValueError) as error:
         return _failure(error, limit)
-    output = str(done.stdout or "")
-    if "end=ok" not in output.splitlines():
-        last = str(done.stderr or "").strip().splitlines()[-1:] or ["no message"]
-        return HostFacts(error=f"the probe ended with status {done.exit_status}: {last[0]}")
-    # The host's clock was read at the end of the probe; the answer took less than a second more.
-    return parse(output.splitlines(), time.time())
+    last = errors.strip().splitlines()[-1:] or ["no message"]
+    return HostFacts(error=printable(f"the probe ended with status {status}: {last[0]}", LONGEST))
+
+
+async def _answer(
+    connection: asyncssh.SSHClientConnection, command: str
+) -> tuple[int | None, str, str]:
+    """What the probe printed, and its status; a host that doesn't stop is left.
+
+    Raises:
+        ValueError: more than `ANSWER` bytes.
+    """
+
+    async def read(stream: asyncssh.SSHReader[bytes]) -> str:
+        taken = b""
+        while part := await stream.read(65536):
+            taken += part
+            if len(taken) > ANSWER:
+                raise ValueError(f"the host answered more than {ANSWER} bytes")
+        return taken.decode(errors="replace")
+
+    process = await connection.create_process(command, encoding=None)
+    with contextlib.suppress(BrokenPipeError, ConnectionError):
+        process.stdin.write(_PROBE.encode())
+        process.stdin.write_eof()
+    output, errors = await asyncio.gather(read(process.stdout), read(process.stderr))
+    await process.wait_closed()
+    return process.exit_status, output, errors
 
 
 def _failure(error: BaseException, limit: float, where: str = "") -> HostFacts:
@@ -212,7 +244,7 @@ def _failure(error: BaseException, limit: float, where: str = "") -> HostFacts:
         text = os.strerror(error.errno)
     else:
         text = str(error) or type(error).__name__
-    return HostFacts(error=where + text, refused=isinstance(error, refused))
+    return HostFacts(error=printable(where + text, LONGEST), refused=isinstance(error, refused))
 
 
 def parse(lines: Iterable[str], now: float | None = None) -> HostFacts:
@@ -227,6 +259,7 @@ def parse(lines: Iterable[str], now: float | None = None) -> HostFacts:
     for line in lines:
         key, separator, value = line.partition("=")
         if separator:
+            value = printable(value, LONGEST)
             repeated.get(key, []).append(value)
             single[key] = value
     drift: dict[str, tuple[str, ...]] = {}
@@ -271,7 +304,7 @@ def _split(text: str, parts: int) -> tuple[str, ...]:
 
 
 def _number(text: str | None) -> int:
-    return int(text) if text and text.isdigit() else 0
+    return int(text) if text and _DIGITS.fullmatch(text) else 0
 
 
 _PROBE = (Path(__file__).parent / "probe.sh").read_text()

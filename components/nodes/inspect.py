@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import re
+
 from components import grammar
 from components.api import Client, ClusterError, Json
 
+#: The kubelet reports; a quantity such as ``1e9`` or ``16Ei`` is no node's number of GPUs.
+_COUNT = re.compile(r"[0-9]{1,6}")
 GPU = "nvidia.com/gpu"
 #: NVIDIA's DRA driver: its devices are in ResourceSlices, not in the node's status.
 DRA_DRIVER = "gpu.nvidia.com"
@@ -69,8 +73,9 @@ def managed_by(node: Json, manager: str) -> bool:
 
 
 def gpus(node: Json, kind: str = "allocatable", resource: str = GPU) -> int:
-    """GPUs in a node's ``capacity`` or ``allocatable``; 0 where the resource is absent."""
-    return int(node.get("status", {}).get(kind, {}).get(resource, "0"))
+    """GPUs in a node's ``capacity`` or ``allocatable``; 0 where no small whole number is there."""
+    text = str(node.get("status", {}).get(kind, {}).get(resource, "0"))
+    return int(text) if _COUNT.fullmatch(text) else 0
 
 
 def _with(node: Json, resource: str, specs: list[Json]) -> Json:

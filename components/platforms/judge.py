@@ -93,7 +93,7 @@ def judge(
 
 def numbers(text: str) -> tuple[int, int]:
     """Major and minor of a version; (0, 0) where there is none."""
-    match = re.search(r"(\d+)\.(\d+)", text)
+    match = re.search(r"([0-9]{1,6})\.([0-9]{1,6})", text)
     return (int(match[1]), int(match[2])) if match else (0, 0)
 
 

@@ -63,6 +63,9 @@ ask() {
 lock() {
     have flock || fail "found no flock; wanted it for the lock; install the package util-linux"
     mkdir -p "$root/run"
+    # Who may open the file could hold the lock, so only its owner may.
+    (umask 077 && : >>"$root/run/gpu-cluster.lock") && chmod 600 "$root/run/gpu-cluster.lock" ||
+        fail "can't write /run/gpu-cluster.lock"
     exec 9>"$root/run/gpu-cluster.lock"
     flock -w "$GC_LOCK_LIMIT" 9 ||
         fail "another run held /run/gpu-cluster.lock for $GC_LOCK_LIMIT s; wait for it, or end it (fuser -v /run/gpu-cluster.lock names it)"

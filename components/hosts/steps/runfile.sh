@@ -5,7 +5,7 @@
 have_runfile() {
     cache=$root/var/cache/gpu-cluster
     runfile=$cache/$2.run
-    (umask 077 && mkdir -p "$cache") || fail "can't make /var/cache/gpu-cluster"
+    (umask 077 && mkdir -p "$cache") && chmod 700 "$cache" || fail "can't make /var/cache/gpu-cluster"
     if [ ! -f "$runfile" ] || [ "$(digest "$runfile")" != "$2" ]; then
         rm -f -- "$runfile"
         "$3" first_location "$1" "$2"
@@ -22,10 +22,14 @@ first_location() {
                 note "no file $3 on this host"
                 return 0
             }
-            found=$(digest "$root$3")
-            [ "$found" = "$2" ] ||
+            # Copied first: who may write the declared path could change it after it was hashed.
+            (umask 077 && cp -- "$root$3" "$runfile.part") || fail "can't write $runfile.part"
+            found=$(digest "$runfile.part")
+            [ "$found" = "$2" ] || {
+                rm -f -- "$runfile.part"
                 fail "$3: found sha256 $found; wanted $2; it was not run; correct the sum or the file"
-            cp -- "$root$3" "$runfile.part" && mv -- "$runfile.part" "$runfile" || fail "can't write $runfile"
+            }
+            mv -- "$runfile.part" "$runfile" || fail "can't write $runfile"
             ;;
         *) fetch "$3" "$2" "$runfile" || : ;;
     esac

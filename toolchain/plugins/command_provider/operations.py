@@ -66,6 +66,7 @@ async def run_command(job: Job, step: str) -> values.Properties:
     run = _run_remote if job.token == inputs.REMOTE_COMMAND else _run_local
     try:
         place, failure = await run(job, command, output)
+        failure = failure or output.failure
     finally:
         output.close()
     if failure:

@@ -8,6 +8,9 @@ from typing import Any
 MAX_LINE = 4096
 """Characters of one line that are shown while a command runs."""
 
+MAX_KEPT = 16 << 20
+"""Bytes of one stream that become an output; a command that prints more fails."""
+
 _BUFFER = 65536
 _TAIL_BYTES = 65536
 _TAIL_CHARACTERS = 4096
@@ -79,13 +82,15 @@ class Output:
 
         logging = logging or "stdoutAndStderr"
         self._kept = {"stdout": bytearray(), "stderr": bytearray()}
+        self._length = dict.fromkeys(self._kept, 0)
         self._lines = {
             stream: _Lines(shown) for stream in self._kept if logging in (stream, "stdoutAndStderr")
         }
         self._tail = bytearray()
 
     def feed(self, stream: str, data: bytes) -> None:
-        self._kept[stream] += data
+        self._length[stream] += len(data)
+        self._kept[stream] += data[: max(0, MAX_KEPT - len(self._kept[stream]))]
         self._tail += data
         if len(self._tail) > 2 * _TAIL_BYTES:
             del self._tail[:-_TAIL_BYTES]
@@ -102,6 +107,15 @@ class Output:
             stream: data.decode("utf-8", "replace").removesuffix("\n")
             for stream, data in self._kept.items()
         }
+
+    @property
+    def failure(self) -> str:
+        """Why the output can't be kept; empty where it can."""
+        return "; ".join(
+            f"found {length} bytes of {stream}, wanted at most {MAX_KEPT}"
+            for stream, length in self._length.items()
+            if length > MAX_KEPT
+        )
 
     def tail(self, redact: Redactor) -> str:
         """The last output of both streams in the order it came, at most 4096 characters."""
