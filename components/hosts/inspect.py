@@ -26,6 +26,13 @@ ANSWER = 256 * 1024
 """Bytes of one host's answer; that of a host with 500 files of ours has some 60 KiB."""
 LONGEST = 1024
 """Characters of one value of it."""
+MODERN: dict[str, Any] = {
+    "kex_algs": "-*sha1,gss-*",
+    "mac_algs": "-hmac-sha1*",
+    "signature_algs": "-ssh-rsa",
+}
+"""What a connection may agree on: AsyncSSH's defaults without SHA-1, as OpenSSH's own since 8.8."""
+_RSA = ["rsa-sha2-512", "rsa-sha2-256"]
 _DIGITS = re.compile(r"[0-9]{1,15}")
 
 
@@ -178,6 +185,8 @@ async def _connect(
         config=None,
         agent_path=None,
         tunnel=tunnel or (),
+        **MODERN,
+        **({"server_host_key_algs": _RSA} if trusted.get_algorithm() == "ssh-rsa" else {}),
     )
     try:
         yield connection

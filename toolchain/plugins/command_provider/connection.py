@@ -17,6 +17,10 @@ KEEPALIVE_INTERVAL = 15
 KEEPALIVE_COUNT = 4
 """A connection that answers nothing for 15 s × 4 is lost."""
 
+MODERN = {"kex_algs": "-*sha1,gss-*", "mac_algs": "-hmac-sha1*", "signature_algs": "-ssh-rsa"}
+"""What a connection may agree on: AsyncSSH's defaults without SHA-1, as OpenSSH's own since 8.8."""
+_RSA = ["rsa-sha2-512", "rsa-sha2-256"]
+
 _FIRST_DELAY, _DELAY_FACTOR, _LONGEST_DELAY = 0.1, 1.5, 5.0
 """Seconds between dials, as in pulumi/pulumi sdk/go/common/util/retry."""
 
@@ -45,7 +49,7 @@ class Endpoint:
 
 
 def endpoint(connection: Mapping[str, Any], environment: Mapping[str, str]) -> Endpoint:
-    """The endpoint that checked inputs name; the agent's default is `$SSH_AUTH_SOCK`.
+    """The endpoint that checked inputs name; by what it logs in.
 
     Raises:
         CommandError: no host key (a state written by the official plugin can lack it).
@@ -60,11 +64,24 @@ def endpoint(connection: Mapping[str, Any], environment: Mapping[str, str]) -> E
         host_key=given["hostKey"],
         dial_error_limit=int(given.get("dialErrorLimit", 10)),
         per_dial_timeout=int(given.get("perDialTimeout", 15)),
-        agent_socket=given.get("agentSocketPath") or environment.get("SSH_AUTH_SOCK") or None,
+        agent_socket=_agent_socket(given, environment),
         password=given.get("password"),
         private_key=given.get("privateKey"),
         private_key_password=given.get("privateKeyPassword"),
     )
+
+
+def _agent_socket(given: Mapping[str, Any], environment: Mapping[str, str]) -> str | None:
+    """The agent that may log in: the declared one, or where nothing else is declared the user's.
+
+    A key of the user's that nobody declared for a host is not shown to it: a compromised host
+    would learn whose it is, and where else it logs in.
+    """
+    if declared := given.get("agentSocketPath"):
+        return str(declared)
+    if given.get("privateKey") or given.get("password"):
+        return None
+    return environment.get("SSH_AUTH_SOCK") or None
 
 
 class _Client(asyncssh.SSHClient):
@@ -138,6 +155,7 @@ async def _dial(
                     known_hosts=([trusted], [], []),
                     tunnel=jump or (),
                     config=None,
+                    **_modern(trusted),
                     connect_timeout=target.per_dial_timeout or None,
                     login_timeout=target.per_dial_timeout or 0,
                     keepalive_interval=KEEPALIVE_INTERVAL,
@@ -156,6 +174,13 @@ async def _dial(
             await asyncio.wait_for(connection.wait_closed(), 2)
         except (TimeoutError, asyncssh.Error, OSError):
             connection.abort()
+
+
+def _modern(trusted: asyncssh.SSHKey) -> dict[str, Any]:
+    """Algorithms for a server: its RSA key must not sign by SHA-1 either."""
+    if trusted.get_algorithm() != "ssh-rsa":
+        return {**MODERN}
+    return {**MODERN, "server_host_key_algs": _RSA}
 
 
 async def _with_retries(target: Endpoint, attempt: Dial, note: Note) -> Any:

@@ -13,6 +13,7 @@ from contextlib import suppress
 from typing import Any, NoReturn, TypeVar
 
 import grpc
+import local_caller
 from google.protobuf import empty_pb2
 from pulumi.runtime.proto import plugin_pb2, provider_pb2, provider_pb2_grpc
 
@@ -258,13 +259,35 @@ def _unknown_outputs(token: str, properties: Mapping[str, Any]) -> values.Proper
     return dict.fromkeys(names, values.UNKNOWN)
 
 
+class _OwnUser(grpc.aio.ServerInterceptor):  # type: ignore[misc]
+    """Answers calls of this process's own user only. ``port``: the server's."""
+
+    port = 0
+
+    async def intercept_service(self, continuation: Any, details: Any) -> Any:
+        handler = await continuation(details)
+        if handler is None:
+            return None
+
+        async def checked(request: Any, context: Any) -> Any:
+            if reason := local_caller.refusal(context.peer(), self.port):
+                await context.abort(grpc.StatusCode.PERMISSION_DENIED, local_caller.message(reason))
+            return await handler.unary_unary(request, context)
+
+        return grpc.unary_unary_rpc_method_handler(
+            checked, handler.request_deserializer, handler.response_serializer
+        )
+
+
 async def _serve(engine_address: str) -> None:
     provider = CommandProvider(engine_address)
-    server = grpc.aio.server(options=_OPTIONS)
+    own_user = _OwnUser()
+    server = grpc.aio.server(interceptors=(own_user,), options=_OPTIONS)
     provider_pb2_grpc.add_ResourceProviderServicer_to_server(provider, server)
     port = server.add_insecure_port("127.0.0.1:0")
     if port == 0:
         sys.exit("pulumi-resource-command: no free port on 127.0.0.1")
+    own_user.port = port
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):

@@ -15,6 +15,7 @@ from types import FrameType
 from typing import Any, NoReturn
 
 import grpc
+import local_caller
 from pulumi.runtime._grpc_settings import _GRPC_CHANNEL_OPTIONS
 from pulumi.runtime.proto import language_pb2, language_pb2_grpc, plugin_pb2
 
@@ -105,6 +106,28 @@ def _interpreter(info: Any, context: Any) -> str:
         raise
 
 
+class _OwnUser(grpc.ServerInterceptor):  # type: ignore[misc]
+    """Answers calls of this process's own user only. ``port``: the server's."""
+
+    port = 0
+
+    def intercept_service(self, continuation: Any, details: Any) -> Any:
+        handler = continuation(details)
+        if handler is None:
+            return None
+        behaviour = handler.unary_stream or handler.unary_unary
+
+        def checked(request: Any, context: Any) -> Any:
+            if reason := local_caller.refusal(context.peer(), self.port):
+                context.abort(grpc.StatusCode.PERMISSION_DENIED, local_caller.message(reason))
+            return behaviour(request, context)
+
+        kind = "unary_stream" if handler.unary_stream else "unary_unary"
+        return getattr(grpc, f"{kind}_rpc_method_handler")(
+            checked, handler.request_deserializer, handler.response_serializer
+        )
+
+
 def _sdk_version() -> str:
     from pulumi._version import version
 
@@ -147,11 +170,17 @@ def main(arguments: list[str]) -> None:
 
     signal.signal(signal.SIGTERM, terminate)
     signal.signal(signal.SIGINT, terminate)
-    server = grpc.server(ThreadPoolExecutor(max_workers=16), options=_GRPC_CHANNEL_OPTIONS)
+    own_user = _OwnUser()
+    server = grpc.server(
+        ThreadPoolExecutor(max_workers=16),
+        interceptors=(own_user,),
+        options=_GRPC_CHANNEL_OPTIONS,
+    )
     language_pb2_grpc.add_LanguageRuntimeServicer_to_server(host, server)
     port = server.add_insecure_port("127.0.0.1:0")
     if port == 0:
         sys.exit("pulumi-language-python: no free port on 127.0.0.1")
+    own_user.port = port
     server.start()
     print(port, flush=True)
     from . import program  # imported while the engine gets ready
