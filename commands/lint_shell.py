@@ -10,12 +10,18 @@ import sys
 import toolchain
 from commands.environment import ROOT
 from commands.files import project_files
+from components.hosts.settings.runtime import Engine, Runtime
 from components.hosts.steps import container_engine, render
 from components.hosts.steps.steps import NAMES, Steps
+from config import yaml_file
 
 #: Checked otherwise: parts of host scripts are judged as they are assembled, below, and the two
 #: launchers are read by both sh and Python.
 ELSEWHERE = ("components/hosts/steps/", "toolchain/plugins/pulumi-")
+
+#: Waits for another installation on this machine instead of failing beside it.
+APT = ("apt-get", "-o", "DPkg::Lock::Timeout=300")
+WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
 
 
 def shell_scripts() -> list[str]:
@@ -35,30 +41,59 @@ def _is_shell(name: str) -> bool:
 def _shellcheck() -> str:
     found = shutil.which("shellcheck")
     if found is None and os.geteuid() == 0 and shutil.which("apt-get"):
-        subprocess.run(["apt-get", "update", "-qq"], check=True, timeout=300)
-        subprocess.run(["apt-get", "install", "-y", "-qq", "shellcheck"], check=True, timeout=600)
+        subprocess.run([*APT, "update", "-qq"], check=True, timeout=300)
+        subprocess.run([*APT, "install", "-y", "-qq", "shellcheck"], check=True, timeout=600)
         found = shutil.which("shellcheck")
     if found is None:
         sys.exit("shellcheck: not found on PATH; wanted: any version; cure: install the package")
     return found
 
 
+def host_scripts() -> dict[str, str]:
+    """The scripts that run on hosts, as they are assembled, by a name for the report."""
+    scripts = {
+        "prepare": render.prepare(),
+        "prepare, nothing blacklisted": render.prepare(blacklist=()),
+        "prepare, every step": render.prepare(steps=Steps(names=NAMES)),
+    }
+    for engine in Engine:
+        scripts[f"runtime, {engine.value}"] = container_engine.runtime(Runtime(engine=engine))
+    return scripts
+
+
+def workflow_scripts() -> dict[str, str]:
+    """The shell parts of the workflows as GitHub's runner starts them, by job and step."""
+    scripts = {}
+    for path in WORKFLOWS:
+        for job, content in dict(yaml_file.read(path).value)["jobs"].items():
+            for number, step in enumerate(content["steps"], start=1):
+                if "run" in step:
+                    text = f"#!/usr/bin/env bash\nset -eo pipefail\n{step['run']}\n"
+                    scripts[f"{path.stem}.{job}.{number}"] = text
+    return scripts
+
+
+def _check(shellcheck: str, shell: str, scripts: dict[str, str]) -> list[str]:
+    """Names of the scripts about which shellcheck has something to say; it says so itself."""
+    faulty = []
+    for name, text in scripts.items():
+        done = subprocess.run([shellcheck, f"--shell={shell}", "-"], input=text, text=True)
+        if done.returncode:
+            faulty.append(name)
+    return faulty
+
+
 def main() -> None:
     """Exit code 1 when either has something to say."""
     shellcheck = _shellcheck()
-    failed = subprocess.run([shellcheck, *shell_scripts()], cwd=ROOT).returncode
-    scripts = (
-        render.prepare(),
-        render.prepare(steps=Steps(names=NAMES)),
-        container_engine.runtime(),
-    )
-    for script in scripts:
-        done = subprocess.run([shellcheck, "--shell=sh", "-"], input=script, text=True, cwd=ROOT)
-        failed = failed or done.returncode
+    files = subprocess.run([shellcheck, *shell_scripts()], cwd=ROOT).returncode
+    faulty = _check(shellcheck, "sh", host_scripts())
+    faulty += _check(shellcheck, "bash", workflow_scripts())
+    for name in faulty:
+        print(f"shellcheck: faults above in: {name}", file=sys.stderr)
     actionlint = toolchain.ensure("actionlint")["actionlint"].path
-    workflows = sorted(str(path) for path in (ROOT / ".github" / "workflows").glob("*.yml"))
-    checked = subprocess.run([str(actionlint), *workflows], cwd=ROOT)
-    sys.exit(failed or checked.returncode)
+    checked = subprocess.run([str(actionlint), *map(str, WORKFLOWS)], cwd=ROOT).returncode
+    sys.exit(1 if files or faulty or checked else 0)
 
 
 if __name__ == "__main__":

@@ -50,12 +50,6 @@ def test_the_three_workflows_are_there() -> None:
     assert [path.stem for path in FILES] == ["check", "deploy", "preview"]
 
 
-def test_actionlint_has_nothing_to_say() -> None:
-    binary = toolchain.ensure("actionlint")["actionlint"].path
-    done = subprocess.run([str(binary), *map(str, FILES)], capture_output=True, text=True)
-    assert (done.returncode, done.stdout) == (0, "")
-
-
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
 def test_every_action_is_pinned_by_commit(path: Path) -> None:
     lines = [line for line in path.read_text(encoding="utf-8").splitlines() if "uses:" in line]
@@ -143,20 +137,6 @@ def test_a_shell_part_is_short_and_has_no_expression_pasted_in(name: str) -> Non
     text = RUNS[name]["run"]
     assert "${{" not in text
     assert len(text.splitlines()) <= 3
-
-
-@pytest.mark.parametrize("name", RUNS, ids=by_name)
-def test_shellcheck_has_nothing_to_say_about_a_shell_part(name: str, tmp_path: Path) -> None:
-    part = tmp_path / "part.sh"
-    part.write_text(f"#!/usr/bin/env bash\nset -eo pipefail\n{RUNS[name]['run']}\n")
-    done = subprocess.run(["shellcheck", str(part)], capture_output=True, text=True, cwd=ROOT)
-    assert (done.returncode, done.stdout) == (0, "")
-
-
-def test_shellcheck_has_nothing_to_say_about_the_scripts() -> None:
-    scripts = sorted(map(str, (ROOT / ".github" / "scripts").glob("*.sh")))
-    done = subprocess.run(["shellcheck", *scripts], capture_output=True, text=True)
-    assert (done.returncode, done.stdout) == (0, "")
 
 
 @pytest.mark.parametrize("name", RUNS, ids=by_name)

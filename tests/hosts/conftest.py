@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import itertools
-import os
 import shutil
 from collections.abc import Iterator
 
@@ -13,15 +11,14 @@ import pytest
 from lab.simulator import hosts as simulated
 from lab.simulator.hosts import namespaced
 from lab.simulator.hosts.model import cluster_dir
+from tests.guard import own_name
 from tests.hosts.machine import Declared, Running, free_port
-
-_numbers = itertools.count(1)
 
 
 @contextlib.contextmanager
 def temporary_cluster() -> Iterator[str]:
     """A name for hosts of one test or module; whatever is left of them goes away."""
-    name = f"test-{os.getpid()}-{next(_numbers)}"
+    name = own_name("test")
     try:
         yield name
     finally:

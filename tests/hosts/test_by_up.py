@@ -6,7 +6,6 @@ played by kwok.
 
 from __future__ import annotations
 
-import os
 import re
 import threading
 import time
@@ -20,6 +19,7 @@ import pytest
 from lab.benchmarks.host_stack import HostStack
 from lab.simulator import hosts as simulated
 from tests.e2e.project import Project, started
+from tests.guard import own_name
 from tests.hosts.machine import Declared, Running, differences
 from tests.hosts.test_docker import EARLIER, changed_by_undo, docker, merged, says
 
@@ -34,7 +34,7 @@ DROPIN = "/etc/containerd/conf.d/99-nvidia.toml"
 @pytest.fixture(scope="module")
 def project(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
     """Four nodes, two of them hosts, which may be rebooted."""
-    made = Project.make(tmp_path_factory.mktemp("reboot"), f"reboot-{os.getpid()}")
+    made = Project.make(tmp_path_factory.mktemp("reboot"), own_name("reboot"))
     limits = {"timeoutSeconds": 60, "drainTimeoutSeconds": 60}
     made.edit(lambda cluster: cluster.update(reboot={"when": "required", **limits}))
     with started(made):

@@ -68,7 +68,7 @@ def test_down_leaves_nothing(cluster: str, namespaces: None, mode: str) -> None:
 def test_down_cleans_up_after_a_killed_up(cluster: str, namespaces: None, stage: str) -> None:
     ports = [free_port(), free_port()]
     program = (
-        "from simulator import hosts; from tests.hosts.machine import Declared;"
+        "from lab.simulator import hosts; from tests.hosts.machine import Declared;"
         f"hosts.up({cluster!r}, [Declared('gpu-1', {ports[0]}), Declared('gpu-2', {ports[1]})],"
         f" hosts.client_key({cluster!r})[1])"
     )
@@ -88,7 +88,8 @@ def test_a_host_of_a_run_killed_before_it_wrote_the_process_down_ends(
     cluster: str, namespaces: None
 ) -> None:
     program = (
-        "import os, signal; from simulator import hosts; from lab.simulator.hosts import processes;"
+        "import os, signal; from lab.simulator import hosts;"
+        "from lab.simulator.hosts import processes;"
         "from tests.hosts.machine import Declared;"
         "processes.started = lambda pid: os.kill(os.getpid(), signal.SIGKILL);"
         f"hosts.up({cluster!r}, [Declared('gpu-1', {free_port()})],"

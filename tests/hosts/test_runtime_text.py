@@ -125,12 +125,6 @@ def test_scripts_of_every_engine_are_sound(engine: Engine) -> None:
     script = runtime(Runtime(engine=engine))
     for shell in SHELLS:
         subprocess.run([shell, "-n"], input=script.encode(), check=True, timeout=20)
-    if not shutil.which("shellcheck"):
-        pytest.skip("no shellcheck on PATH (package shellcheck)")
-    done = subprocess.run(
-        ["shellcheck", "-s", "sh", "-"], input=script, capture_output=True, text=True, check=False
-    )
-    assert done.stdout == ""
 
 
 @pytest.mark.parametrize("engine", Engine)

@@ -13,7 +13,6 @@ from components.hosts import preflight
 from components.hosts.settings.runtime import Runtime
 from components.hosts.settings.system import System
 from components.hosts.steps import container_engine, render
-from lab.simulator.hosts import namespaced, plain, rootfs
 from tests.hosts.machine import Running
 
 TEXT = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=60)
@@ -117,24 +116,6 @@ def test_a_shell_reads_the_same_without_the_comments(file: render.Path) -> None:
     read = read_by_a_shell(without)
     assert " () \n" in read
     assert read == read_by_a_shell(with_comments)
-
-
-def test_scripts_pass_shellcheck() -> None:
-    if not shutil.which("shellcheck"):
-        pytest.skip("no shellcheck on PATH (package shellcheck)")
-    probe = (render.Path(preflight.__file__).parent / "probe.sh").read_text()
-    texts = [render.prepare(), render.prepare(blacklist=()), container_engine.runtime(), probe]
-    texts.append(namespaced.BOOT.read_text())
-    for folder in (rootfs.FIXTURES, plain.FIXTURES):
-        for path in folder.rglob("*"):
-            if path.is_file() and path.read_bytes().startswith(b"#!/bin/sh"):
-                texts.append(path.read_text())
-    assert len(texts) > 10
-    for text in texts:
-        done = subprocess.run(
-            ["shellcheck", "-s", "sh", "-"], input=text, capture_output=True, text=True, check=False
-        )
-        assert done.stdout == ""
 
 
 def test_preflight_and_script_judge_by_the_same_values() -> None:

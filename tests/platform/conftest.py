@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Generator, Iterator
 
 import pytest
 
 from tests.e2e.project import Project, started
+from tests.guard import own_name
 from tests.platform import ways
 
 #: Marks of tests that the last line counts, each by its result.
@@ -22,7 +22,7 @@ _failed = pytest.StashKey[bool]()
 @pytest.fixture(scope="session")
 def project(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
     """A project whose embedded cluster runs and whose stack is not up yet."""
-    stack = f"platform-{os.getpid()}"
+    stack = own_name("platform")
     made = Project.make(tmp_path_factory.mktemp("platform"), stack)
     made.write(ways.declared(stack, "device-plugin"))
     with started(made):

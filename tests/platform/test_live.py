@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import contextlib
 import json
-import os
 import socket
 import subprocess
 import time
@@ -17,7 +16,8 @@ import pytest
 
 from tests.e2e import snapshot
 from tests.e2e.project import Project, started
-from tests.platform.chart_folders import FOLDERS, STAND_INS
+from tests.guard import own_name
+from tests.platform.chart_folders import FOLDERS
 
 pytestmark = pytest.mark.full
 
@@ -31,7 +31,7 @@ CREDENTIALS = '{"auths": {"registry.example.com": {"auth": "Y2FuYXJ5OmNhbmFyeQ==
 def live(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     """A project on the stand-ins or on the real charts, its cluster started, its stack not up."""
     folder: Path = request.param
-    stack = f"live-{os.getpid()}-{'stand-ins' if folder == STAND_INS else 'real'}"
+    stack = own_name("live")
     project = Project.make(tmp_path_factory.mktemp("live"), stack)
     project.environment["GPU_CHARTS"] = str(folder)
     project.write(declared(stack, platform="device-plugin"))

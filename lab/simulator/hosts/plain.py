@@ -33,7 +33,7 @@ def start(folder: Path, spec: Spec) -> None:
             "util-linux for the scripts of simulated hosts; install them"
         )
     _make_root(folder / "root", spec)
-    source = Path(__file__).resolve().parents[2]
+    source = Path(__file__).resolve().parents[3]
     inherited = [os.environ["PYTHONPATH"]] if os.environ.get("PYTHONPATH") else []
     processes.spawn(
         [sys.executable, "-m", "lab.simulator.hosts.plain", str(folder)],
