@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 
-from policies.rules.resource_names import DEVICES, MIG
+from policies.rules.resource_names import DEVICES, KNOWN, MIG
 
 CAP = 1_000_000_000
 """Amounts count up to here, so that their sum fits an integer; no node has as many devices."""
@@ -99,7 +99,10 @@ def is_gpu(name: str) -> str:
 
 def is_device(name: str) -> str:
     """Whether a name is that of a device or a share of one, not of a part of its memory."""
-    return f"({name} in {texts(DEVICES)} || {name}.startsWith({text(MIG)}))"
+    return (
+        f"({name} in {texts(DEVICES)} || {name}.startsWith({text(MIG)}) || "
+        f"({name} in {parameter('resourceNames')} && !({name} in {texts(KNOWN)})))"
+    )
 
 
 def tolerates(toleration: str, taint: str) -> str:

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from policies.admission.cel import limits, requests, resources, text, texts, tolerates
+from policies.admission.isolation import PREFIXED, PRIVILEGED
 from policies.admission.workloads import PINNED
 from policies.rules.exemptions import PREFIX
 from policies.rules.isolation import VARIABLE
@@ -54,8 +55,8 @@ _IN_PLACE = (
 
 _OF_CONTAINERS: Final[Mapping[str, str]] = {
     "names": f"!{_LIMITS}.all(n, n in {_NATIVE} || n == {_GPU})",
-    "variable": f"c.?env.orValue([]).exists(e, e.name == {text(VARIABLE)})",
-    "privileged": "c.?securityContext.?privileged.orValue(false)",
+    "variable": f"c.?env.orValue([]).exists(e, e.name == {text(VARIABLE)}) || {PREFIXED}",
+    "privileged": PRIVILEGED,
 }
 """What a container `c` has that a rule may find something in, by a name."""
 

@@ -19,7 +19,7 @@ from policies.admission.cel import (
 )
 from policies.admission.pod_variables import NAMES, SIDECAR, request
 from policies.admission.twin import Twin, pods
-from policies.rules.resource_names import VCUDA_CORE
+from policies.rules.resource_names import SOUNDS_LIKE_GPU, VCUDA_CORE
 from policies.rules.tolerations import NODE_SERVICES
 
 _LIMITS = limits("c")
@@ -99,7 +99,7 @@ _NOT_OF_DAEMON_SET = (
     '!object.metadata.?ownerReferences.orValue([]).exists(o, o.kind == "DaemonSet" && '
     "o.?controller.orValue(false))"
 )
-_SOUNDS_LIKE_GPU = 'n.lowerAscii().matches("nvidia|gpu|vcuda")'
+_SOUNDS_LIKE_GPU = f"n.lowerAscii().matches({text(SOUNDS_LIKE_GPU)})"
 _MAY_ASK = (
     "(size(variables.spec.?resourceClaims.orValue([])) > 0 || "
     f"variables.containers.exists(c, {_LIMITS}.exists(n, ({is_gpu('n')} || {_SOUNDS_LIKE_GPU}) && "

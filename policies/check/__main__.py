@@ -16,9 +16,8 @@ from policies.check.document import Source
 from policies.check.formats import FORMATS
 from policies.check.formats.text import show
 from policies.check.pool import judge_all
-from policies.check.problem import Problem
-from policies.check.report import UNREADABLE, Report
-from policies.check.result import Found, Judged
+from policies.check.problem import Problem, Unjudged
+from policies.check.report import UNREADABLE, Report, Result
 from policies.rules import Context
 
 _INTERRUPTED = 130
@@ -50,24 +49,26 @@ def _context(given: arguments.Arguments) -> Context:
     context = of_stack(given.stack, Path.cwd()) if given.stack else Context()
     if given.config:
         context = by_config(given.config, context)
-    return replace(context, severities={**context.severities, **given.severities})
+    return replace(
+        context, namespace=given.namespace, severities={**context.severities, **given.severities}
+    )
 
 
-def _results(given: arguments.Arguments, context: Context) -> Iterator[Judged | Found | Problem]:
-    problems: list[Problem] = []
+def _results(given: arguments.Arguments, context: Context) -> Iterator[Result]:
+    others: list[Problem | Unjudged] = []
     whole = together.Stack(context) if given.scope is arguments.Scope.STACK else None
 
     def sources() -> Iterator[Source]:
         for name in files.find(given.paths):
-            for each in (name,) if isinstance(name, Problem) else files.read(name):
-                if isinstance(each, Problem):
-                    problems.append(each)
-                else:
+            for each in files.read(name) if isinstance(name, str) else (name,):
+                if isinstance(each, Source):
                     yield whole.take(each) if whole else each
+                else:
+                    others.append(each)
 
     for judged in judge_all(sources(), context, keep=whole is not None):
         yield whole.add(judged) if whole else judged
-    yield from problems
+    yield from others
     if whole:
         yield from whole.judge()
 

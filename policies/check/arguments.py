@@ -37,6 +37,7 @@ class Arguments:
     format: str
     fail_on: Severity
     scope: Scope
+    namespace: str
     severities: dict[str, Severity]
 
 
@@ -70,6 +71,12 @@ def parse(argv: Sequence[str] | None) -> Arguments:
         help="stack: all manifests together too, as one stack (default); object: each alone",
     )
     parser.add_argument(
+        "--namespace",
+        default="",
+        metavar="NAME",
+        help="where objects go that name no namespace, as for kubectl apply; default: none",
+    )
+    parser.add_argument(
         "--rule",
         action="append",
         default=[],
@@ -85,6 +92,7 @@ def parse(argv: Sequence[str] | None) -> Arguments:
         format=given.format,
         fail_on=Severity(given.fail_on),
         scope=Scope(given.scope),
+        namespace=given.namespace,
         severities=dict(given.rule),
     )
 

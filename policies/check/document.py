@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from os.path import basename
 
 from policies.check.lines import Lines
 from policies.check.parse import documents
@@ -12,8 +12,11 @@ from policies.check.problem import InputError, Problem, show
 from policies.check.result import Found, Judged, Object
 from policies.check.shape import mistakes
 from policies.check.stream import Part
-from policies.rules import Context, evaluate
+from policies.rules import Context, Subject, evaluate
 from policies.rules.registry import items
+
+CHART = "Chart.yaml"
+"""What describes a Helm chart: with an apiVersion, and no kind."""
 
 
 @dataclass(frozen=True)
@@ -58,9 +61,13 @@ class _Document:
             )
             return _unreadable(self.source, error, self._lines.line(""))
         file, number = self.source.file, self.source.part.number
-        if "kind" not in self.value and "apiVersion" not in self.value:
+        described = self.value.get("version") if basename(file) == CHART else None
+        if "kind" not in self.value and ("apiVersion" not in self.value or described):
             return Judged(file, number, foreign=True)
-        objects = [Object(_name(each), place, each) for place, each in items(self.value)]
+        objects = [
+            Object(Subject.of(each, context.namespace).label, place, each)
+            for place, each in items(self.value)
+        ]
         problems = [
             Problem(file, number, self._line(each.place + path), *error.parts)
             for each in objects
@@ -85,13 +92,3 @@ def _unreadable(source: Source, error: InputError, line: int) -> Judged:
     part = source.part
     problem = Problem(source.file, part.number, part.line + line - 1, *error.parts)
     return Judged(source.file, part.number, problems=(problem,))
-
-
-def _name(manifest: Mapping[str, object]) -> str:
-    """Kind, namespace and name, as a violation's `subject` has them."""
-    metadata = manifest.get("metadata")
-    own = metadata if isinstance(metadata, dict) else {}
-    names = (own.get("namespace"), own.get("name") or manifest.get("name"))
-    label = "/".join(each for each in names if each and isinstance(each, str))
-    kind = manifest.get("kind")
-    return f"{kind if isinstance(kind, str) else ''} {label}".strip()

@@ -8,28 +8,30 @@ import sys
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from policies.check.document import Source
-from policies.check.problem import InputError, Problem
+from policies.check.document import CHART, Source
+from policies.check.problem import InputError, Problem, Unjudged
 from policies.check.stream import decode, split
 
 STDIN: Final = "-"
 STDIN_NAME: Final = "<stdin>"
 SUFFIXES: Final = (".yaml", ".yml", ".json")
+CHART_KIND: Final = "Helm chart"
 SIZE_LIMIT: Final = 256 * 1024 * 1024  # bytes of a file
 
 
-def find(arguments: Iterable[str]) -> Iterator[str | Problem]:
+def find(arguments: Iterable[str]) -> Iterator[str | Problem | Unjudged]:
     """The files that are named, each once: of a folder all manifests below it, in order of names.
 
     Arguments are files, folders, patterns (`**` for any depth) or `-`. Hidden folders below a
-    named one are left out. A `Problem` stands for an argument that names nothing.
+    named one are left out, and so are charts, for which an `Unjudged` stands. A `Problem` stands
+    for an argument that names nothing.
     """
     seen: set[object] = set()
     for argument in arguments:
         any_file = False
         for name in _expand(argument):
             any_file = True
-            if isinstance(name, Problem):
+            if not isinstance(name, str):
                 yield name
             elif (key := _identity(name)) not in seen:
                 seen.add(key)
@@ -54,7 +56,7 @@ def _nothing(argument: str) -> tuple[str, str, str]:
     return "no such file", "a file, a folder, a pattern or -", "Check the name."
 
 
-def _expand(argument: str) -> Iterator[str | Problem]:
+def _expand(argument: str) -> Iterator[str | Problem | Unjudged]:
     if argument == STDIN:
         yield argument
         return
@@ -66,10 +68,13 @@ def _expand(argument: str) -> Iterator[str | Problem]:
             yield name
 
 
-def _below(folder: str) -> Iterator[str | Problem]:
+def _below(folder: str) -> Iterator[str | Problem | Unjudged]:
     try:
         with os.scandir(folder) as entries:
             found = sorted(entries, key=lambda entry: entry.name)
+        if any(entry.name == CHART for entry in found):
+            yield Unjudged(folder, CHART_KIND)
+            return
     except OSError as error:
         yield _unreadable(folder, error, "a readable folder")
         return

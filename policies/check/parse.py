@@ -7,6 +7,8 @@ of some ten thousand levels, takes a key that stands twice, and is four times sl
 from __future__ import annotations
 
 import json
+import re
+from base64 import b64decode
 from collections.abc import Iterator
 from typing import Any, Final
 
@@ -20,9 +22,11 @@ DEPTH_LIMIT: Final = 200
 ALIAS_LIMIT: Final = 100_000  # values that come from aliases
 
 _TAG: Final = "tag:yaml.org,2002:"
+_BINARY: Final = _TAG + "binary"
 _RESOLVED: Final = frozenset({_TAG + name for name in ("int", "float", "bool", "null")})
 LOADER: Final[Any] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _TEMPLATE: Final = "{{"
+_EXPRESSION: Final = re.compile(r"\{\{.*\}\}")
 
 
 def documents(text: str) -> list[object]:
@@ -40,6 +44,8 @@ def documents(text: str) -> list[object]:
             pass  # YAML that begins like JSON, or JSON whose mistake the YAML reader locates
     try:
         return list(_Builder(text).documents())
+    except InputError as error:
+        raise _unrendered(error, text) from None
     except yaml.YAMLError as error:
         raise _syntax(error, text) from None
     except UnicodeEncodeError as error:
@@ -71,10 +77,18 @@ def _syntax(error: yaml.YAMLError, text: str) -> InputError:
         line = text.encode(errors="replace").count(b"\n", 0, position) + 1
     around = "\n".join(text.splitlines()[max(0, (line or 1) - 2) : (line or 1) + 1])
     if _TEMPLATE in around:
-        return InputError(
-            "a template", "YAML", "Render it first: helm template … | … policies.check -", line
-        )
+        return _template(line)
     return InputError(_reworded(str(found)), "YAML or JSON", "Correct the line.", line)
+
+
+def _unrendered(error: InputError, text: str) -> InputError:
+    """The error, or that a template stands there: `{{ .Values.x }}` is a mapping as a key."""
+    line = "".join(text.splitlines()[(error.line or 1) - 1 :][:1])
+    return _template(error.line) if _EXPRESSION.search(line) else error
+
+
+def _template(line: int | None) -> InputError:
+    return InputError("a template", "YAML", "Render it first: helm template … | gpu-rules -", line)
 
 
 def _reworded(problem: str) -> str:
@@ -184,10 +198,23 @@ class _Builder:
 
 
 def _scalar(event: Any) -> Scalar:
+    if event.tag == _BINARY:
+        return _decoded(event)
     if event.implicit[0] or event.tag in _RESOLVED:
         return resolve(event.value)
     value: str = event.value
     return value
+
+
+def _decoded(event: Any) -> str:
+    """The text of base64, which go.yaml.in/yaml/v2 decodes (resolve.go); keys and kinds too."""
+    try:
+        raw = b64decode(re.sub(r"[\r\n]", "", event.value), validate=True)
+    except ValueError:
+        raise _error(
+            event, "a !!binary that is no base64", "base64", "Write the text itself."
+        ) from None
+    return raw.decode(errors="replace")
 
 
 def _key(event: Any, value: object, into: dict[str, object], merged: set[str]) -> object:

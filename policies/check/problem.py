@@ -31,6 +31,14 @@ class Problem:
         return f"{where}found {self.found}, wanted {self.wanted}. {self.cure}"
 
 
+@dataclass(frozen=True, slots=True)
+class Unjudged:
+    """Something that was left out on purpose, which the summary names. `what`: its kind."""
+
+    file: str
+    what: str
+
+
 @dataclass
 class InputError(Exception):
     """A document that cannot be read. `line` counts from 1 within its text."""

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from policies.check.problem import Problem
+from policies.check.problem import Problem, Unjudged
 from policies.check.result import Found, Judged
 from policies.rules import Severity
 
+Result = Judged | Found | Problem | Unjudged
 CLEAN, VIOLATIONS, UNREADABLE = 0, 1, 2
 
 
@@ -16,7 +18,8 @@ CLEAN, VIOLATIONS, UNREADABLE = 0, 1, 2
 class Report:
     """What a run found.
 
-    `foreign` counts the documents that are no Kubernetes objects. `fail_on`: the least severity
+    `foreign` counts the documents that are no Kubernetes objects, `unjudged` by its kind what may
+    ask for GPUs in a way that no rule reads. `fail_on`: the least severity
     that makes `exit_code` 1.
     """
 
@@ -25,20 +28,24 @@ class Report:
     found: list[Found] = field(default_factory=list)
     problems: list[Problem] = field(default_factory=list)
     foreign: int = 0
+    unjudged: Counter[str] = field(default_factory=Counter)
 
-    def add(self, results: Iterable[Judged | Found | Problem]) -> None:
-        """Take in what was judged, or could not be."""
+    def add(self, results: Iterable[Result]) -> None:
+        """Take in what was judged, could not be, or was left out."""
         for result in results:
-            if isinstance(result, Problem):
-                self.problems.append(result)
-                continue
-            if isinstance(result, Found):
-                self.found.append(result)
-                continue
-            self.judged.append(result)
-            self.found += result.found
-            self.problems += result.problems
-            self.foreign += result.foreign
+            match result:
+                case Problem():
+                    self.problems.append(result)
+                case Unjudged():
+                    self.unjudged[result.what] += 1
+                case Found():
+                    self.found.append(result)
+                case Judged():
+                    self.judged.append(result)
+                    self.found += result.found
+                    self.problems += result.problems
+                    self.foreign += result.foreign
+                    self.unjudged.update(result.unjudged)
 
     @property
     def objects(self) -> int:
@@ -75,6 +82,9 @@ class Report:
             parts.append(f"{self.exempt} exempt")
         if self.foreign:
             parts.append(f"{_plural(self.foreign, 'document')} without Kubernetes objects left out")
+        if self.unjudged:
+            kinds = ", ".join(f"{count} {kind}" for kind, count in sorted(self.unjudged.items()))
+            parts.append(f"not judged: {kinds}")
         if self.problems:
             parts.append(f"{len(self.problems)} could not be read")
         return ", ".join(parts)

@@ -70,7 +70,8 @@ class Object:
 class Judged:
     """One document: its objects by name, what they break, and what could not be read.
 
-    `foreign`: it is no Kubernetes object, having neither kind nor apiVersion. `objects`: what is
+    `foreign`: it is no Kubernetes object, having neither kind nor apiVersion. `unjudged`: kinds in
+    it that no rule reads. `objects`: what is
     to be judged together with other documents, where that is wanted; `index`: which document of
     its text it is.
     """
@@ -81,5 +82,6 @@ class Judged:
     found: tuple[Found, ...] = ()
     problems: tuple[Problem, ...] = ()
     foreign: bool = False
+    unjudged: tuple[str, ...] = ()
     objects: tuple[Object, ...] = ()
     index: int = 0

@@ -66,6 +66,8 @@ def mistakes(manifest: Mapping[str, object]) -> Iterator[tuple[str, InputError]]
         yield "kind", _error("kind", kind, "text")
     elif not isinstance(version, str):
         yield "apiVersion", _error("apiVersion", version, "text")
+    elif not isinstance(manifest.get("items") or [], list):
+        yield "items", _error("items", manifest["items"], "a list")
     elif (shape := _shape(version, kind)) is not None:
         yield from _fields(manifest, shape, "")
 

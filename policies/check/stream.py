@@ -5,6 +5,7 @@ Each document is read on its own, so that a broken one leaves the others to be j
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -18,6 +19,8 @@ _START: Final = re.compile(r"^---(?=[ \t\r\n]|\Z)", re.MULTILINE)
 _CONTENT: Final = re.compile(
     r"^(?!---[ \t\r]*(?:#|$)|\.\.\.[ \t\r]*(?:#|$))[ \t]*[^#\s]", re.MULTILINE
 )
+_NEXT: Final = re.compile(r"\}\s*\{")  # a second object may follow
+_JSON: Final = json.JSONDecoder()
 _UTF16: Final = (b"\xff\xfe", b"\xfe\xff")
 
 
@@ -33,7 +36,8 @@ class Part:
 def decode(raw: bytes) -> str:
     """The text of a file. Raises `InputError` with the line where it is not UTF-8."""
     try:
-        return raw.decode("utf-8-sig")
+        # A mark may begin any line, as in files put together: go.yaml.in/yaml/v2 scannerc.go.
+        return re.sub("^\ufeff", "", raw.decode(), flags=re.MULTILINE)
     except UnicodeDecodeError as error:
         wide = raw.startswith(_UTF16)
         raise InputError(
@@ -51,11 +55,33 @@ def split(text: str) -> Iterator[Part]:
         part = text[begin:end]
         if end < len(text) and _only_directives(part):
             continue  # they belong to the document that follows
-        if _CONTENT.search(part):
-            number += 1
-            yield Part(number, line, part)
+        for offset, text_ in _objects(part):
+            if _CONTENT.search(text_):
+                number += 1
+                yield Part(number, line + offset, text_)
         line += text.count("\n", begin, end)
         begin = end
+
+
+def _objects(part: str) -> Iterator[tuple[int, str]]:
+    """The JSON objects that follow one another without a separator, with the lines before them.
+
+    What is not JSON throughout is one document. kubectl reads such a stream object by object:
+    k8s.io/apimachinery v0.34.4 pkg/util/yaml/decoder.go YAMLOrJSONDecoder.
+    """
+    found = []
+    end = start = len(part) - len(part.lstrip())
+    while start < len(part) and part[start] == "{" and _NEXT.search(part, start):
+        try:
+            _, end = _JSON.raw_decode(part, start)
+        except (ValueError, RecursionError):
+            break
+        found.append((part.count("\n", 0, start), part[start:end]))
+        start = len(part) - len(part[end:].lstrip())
+    rest = part[end:] if found else part
+    if rest.strip():
+        found.append((part.count("\n", 0, len(part) - len(rest)), rest))
+    yield from found
 
 
 def _only_directives(part: str) -> bool:

@@ -50,11 +50,11 @@ def _fits_a_node(subject: Subject, context: Context) -> Iterator[Finding]:
             )
 
 
-def _gpus(name: str, amount: Fraction) -> Fraction:
+def _gpus(name: str, amount: Fraction, context: Context) -> Fraction:
     """An amount of a resource in GPUs or MIG devices; parts of a GPU count by their part."""
     if name == VCUDA_CORE:
         return amount / _CORES
-    return amount if is_device(name) else Fraction(0)
+    return amount if is_device(name, context) else Fraction(0)
 
 
 def _capped(subject: Subject, context: Context) -> Iterator[Finding]:
@@ -66,7 +66,7 @@ def _capped(subject: Subject, context: Context) -> Iterator[Finding]:
         for name in container.resource_names:
             resource = container.effective(name)
             if resource and resource.quantity:
-                asked += _gpus(name, resource.quantity.units)
+                asked += _gpus(name, resource.quantity.units, context)
         if cap is not None and asked > cap:
             yield Finding(
                 path=f"{container.path}.resources.limits",
@@ -76,7 +76,7 @@ def _capped(subject: Subject, context: Context) -> Iterator[Finding]:
                 container=container.name,
             )
     requests = gpu_requests(subject.pod, context)
-    total = sum(_gpus(name, amount) for name, amount in requests.items())
+    total = sum(_gpus(name, amount, context) for name, amount in requests.items())
     if context.max_gpus_per_pod is not None and total > context.max_gpus_per_pod:
         yield Finding(
             path=subject.pod.under("spec"),

@@ -96,7 +96,8 @@ class Context:
     runtime, `None` where unknown. `runtime_classes`: further ones that the cluster has.
     `max_gpus_per_container`, `max_gpus_per_pod`: caps in whole GPUs, `None` for none.
     `toolkit_floor`: the oldest NVIDIA Container Toolkit that may be deployed; 1.17.4 is the first
-    without CVE-2025-23359. `today`: for the end of exemptions, the current date by default.
+    without CVE-2025-23359. `namespace`: of objects that name none. `today`: for the end of
+    exemptions, the current date by default.
     """
 
     pools: tuple[Pool, ...] = ()
@@ -111,4 +112,5 @@ class Context:
     max_gpus_per_container: int | None = None
     max_gpus_per_pod: int | None = None
     toolkit_floor: str = "1.17.4"
+    namespace: str = ""
     today: date | None = None

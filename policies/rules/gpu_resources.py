@@ -12,7 +12,7 @@ from policies.rules.context import Context, Severity
 from policies.rules.pod_spec import Container, Resource, Role, resource_list
 from policies.rules.resource_names import is_extended, is_gpu
 from policies.rules.rule import Finding, Rule, Subject
-from policies.rules.unknown import mapping
+from policies.rules.unknown import at, mapping, sequence
 
 _VALIDATION = "kubernetes v1.34.4 pkg/apis/core/validation/validation.go"
 
@@ -27,15 +27,38 @@ def entries(subject: Subject) -> Iterator[tuple[Container, Resource]]:
                         yield container, resource
 
 
-def _readable(subject: Subject, _: Context) -> Iterator[Finding]:
+def namespace_lists(subject: Subject) -> Iterator[dict[str, Resource]]:
+    """The lists of resources of a ResourceQuota or a LimitRange; none for other kinds."""
+    if subject.kind == "ResourceQuota":
+        yield resource_list(at(subject.manifest, "spec", "hard"), "spec.hard")
+    elif subject.kind == "LimitRange":
+        for index, item in enumerate(sequence(at(subject.manifest, "spec", "limits"))):
+            for field in ("max", "default", "defaultRequest", "min"):
+                yield resource_list(at(item, field), f"spec.limits[{index}].{field}")
+
+
+def _amounts(subject: Subject) -> Iterator[tuple[str, Resource]]:
+    """Each amount of an extended resource, in containers and in limits of namespaces.
+
+    With the name of the container, empty outside of one.
+    """
     for container, resource in entries(subject):
+        yield container.name, resource
+    for listed in namespace_lists(subject):
+        for name, resource in listed.items():
+            if is_extended(name.removeprefix("requests.").removeprefix("limits.")):
+                yield "", resource
+
+
+def _readable(subject: Subject, _: Context) -> Iterator[Finding]:
+    for container, resource in _amounts(subject):
         if resource.amount is None:
             yield Finding(
                 path=resource.path,
                 found=f"a value that is not a quantity ({resource.error})",
                 wanted="a whole number such as 1",
                 cure="Write the number of devices in digits, without a unit.",
-                container=container.name,
+                container=container,
             )
 
 
@@ -52,14 +75,14 @@ def _whole(subject: Subject, _: Context) -> Iterator[Finding]:
 
 
 def _not_negative(subject: Subject, _: Context) -> Iterator[Finding]:
-    for container, resource in entries(subject):
+    for container, resource in _amounts(subject):
         if resource.quantity and resource.quantity.milli < 0:
             yield Finding(
                 path=resource.path,
                 found=str(resource.quantity),
                 wanted="0 or more",
-                cure="Remove the sign, or the entry if the container needs no device.",
-                container=container.name,
+                cure="Remove the sign, or the entry if no device is needed.",
+                container=container,
             )
 
 
@@ -154,8 +177,8 @@ RULES = (
         title="A GPU quantity is not negative",
         severity=Severity.MANDATORY,
         check=_not_negative,
-        why="The API server refuses quantities below 0.",
-        source=f"{_VALIDATION} ValidateNonnegativeQuantity",
+        why="The API server refuses quantities below 0, in containers as in quotas.",
+        source=f"{_VALIDATION} ValidateNonnegativeQuantity, ValidateResourceQuotaSpec",
     ),
     Rule(
         id="GPU009",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from fractions import Fraction
 
 from policies.rules.context import Context, Severity
@@ -11,9 +11,8 @@ from policies.rules.pod_request import gpu_requests
 from policies.rules.pod_spec import resource_list
 from policies.rules.quantity import show
 from policies.rules.replicas import pods_at_once
-from policies.rules.resource_names import is_gpu
 from policies.rules.rule import Finding, Rule, Subject
-from policies.rules.unknown import UNKNOWN, at, mapping, text
+from policies.rules.unknown import UNKNOWN, at, text
 
 _REQUESTS = "requests."
 _ENFORCE = "pod-security.kubernetes.io/enforce"
@@ -28,38 +27,50 @@ def _hard(quota: Subject) -> object:
     return at(quota.manifest, "spec", "hard")
 
 
-def _counts_gpus(quota: Subject, context: Context) -> bool:
-    hard = _hard(quota)
-    return hard is UNKNOWN or any(
-        key.startswith(_REQUESTS) and is_gpu(key.removeprefix(_REQUESTS), context)
-        for key in mapping(hard)
-    )
+def _counted(quota: Subject, name: str) -> bool:
+    """Whether a quota counts a resource for all pods, or may for all that is known.
+
+    One with scopes counts the pods in them alone.
+    """
+    spec, hard = at(quota.manifest, "spec"), _hard(quota)
+    if UNKNOWN in (spec, hard):
+        return True
+    if any(at(spec, key) not in (None, [], {}, UNKNOWN) for key in ("scopes", "scopeSelector")):
+        return False
+    limit = resource_list(hard).get(f"{_REQUESTS}{name}")
+    return limit is not None and limit.amount is not None
 
 
 def _has_quota(subjects: Sequence[Subject], context: Context) -> Iterator[tuple[Subject, Finding]]:
     quotas = _quotas(subjects)
     if any(not quota.namespace_known for quota in quotas):
         return
-    counted = {quota.namespace for quota in quotas if _counts_gpus(quota, context)}
-    users = {each.namespace: each for each in reversed(subjects) if _uses_gpus(each, context)}
+    users: dict[tuple[str, str], Subject] = {}
+    for user in subjects:
+        for name in _gpus_asked(user, context):
+            users.setdefault((user.namespace, name), user)
     for namespace in subjects:
-        user = users.get(namespace.name)
-        if namespace.kind != "Namespace" or user is None or namespace.name in counted:
-            continue
-        yield (
-            namespace,
-            Finding(
-                path="metadata.name",
-                found=f"no quota on GPUs beside {user.kind} {user.name}, which asks for some",
-                wanted="a ResourceQuota on requests.<GPU resource> in this namespace",
-                cure="Add one: without it the namespace may take every GPU of the cluster.",
-            ),
-        )
+        for (space, name), user in users.items():
+            if namespace.kind != "Namespace" or namespace.name != space:
+                continue
+            if not any(quota.namespace == space and _counted(quota, name) for quota in quotas):
+                yield namespace, _without_quota(user, name)
 
 
-def _uses_gpus(subject: Subject, context: Context) -> bool:
-    workload = bool(subject.namespace) and subject.is_workload(context)
-    return workload and subject.pod is not None and bool(gpu_requests(subject.pod, context))
+def _without_quota(user: Subject, name: str) -> Finding:
+    return Finding(
+        path="metadata.name",
+        found=f"no quota on {name} for {user.kind} {user.name}, which asks for it",
+        wanted=f"a ResourceQuota on {_REQUESTS}{name}, without scopes, in this namespace",
+        cure="Add one: without it the namespace may take every GPU of the cluster.",
+    )
+
+
+def _gpus_asked(subject: Subject, context: Context) -> Iterable[str]:
+    """The GPU resources that a workload in a known namespace asks for."""
+    if not (subject.namespace and subject.is_workload(context) and subject.pod):
+        return ()
+    return gpu_requests(subject.pod, context)
 
 
 def _within_quota(

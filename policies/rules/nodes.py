@@ -48,7 +48,7 @@ def _kept_free(subject: Subject, context: Context) -> Iterator[Finding]:
         yield Finding(
             path="spec.taints",
             found=f"no taint on a node with {name}",
-            wanted=f"{name}=present:NoSchedule",
+            wanted=_wanted_taints(context),
             cure="Taint it, or every pod of the cluster may fill its cpu and memory.",
         )
     labels = at(subject.manifest, "metadata", "labels")
@@ -60,6 +60,12 @@ def _kept_free(subject: Subject, context: Context) -> Iterator[Finding]:
             wanted=" or ".join(", ".join(f"{k}={v}" for k, v in each.items()) for each in wanted),
             cure="Label it as its pool, or pods that select GPU nodes never come here.",
         )
+
+
+def _wanted_taints(context: Context) -> str:
+    """The taints of the pools with GPUs: a node with MIG devices has its pool's too."""
+    taints = {str(taint): None for pool in gpu_pools(context) for taint in hard_taints(pool)}
+    return " or ".join(taints) or f"{GPU}=present:NoSchedule"
 
 
 def _has(labels: object, wanted: Mapping[str, str]) -> bool:

@@ -29,8 +29,6 @@ from policies.rules.exemptions import Exemption
 from policies.rules.rule import Finding, Rule, Subject, Violation
 from policies.rules.unknown import mapping, sequence, text
 
-_DEEPEST: Final = 8  # lists in lists
-
 RULES: Final[Mapping[str, Rule]] = {
     rule.id: rule
     for rule in sorted(
@@ -69,7 +67,7 @@ def evaluate(
     return [
         dataclasses.replace(violation, path=place + violation.path)
         for place, item in items(manifest)
-        for violation in _judge(Subject.of(item), context, partial)
+        for violation in _judge(Subject.of(item, context.namespace), context, partial)
     ]
 
 
@@ -78,7 +76,9 @@ def evaluate_stack(manifests: Iterable[Mapping[str, object]], context: Context) 
 
     `manifests`: as for `evaluate`, which judges each on its own and is not called here.
     """
-    subjects = [Subject.of(item) for manifest in manifests for _, item in items(manifest)]
+    subjects = [
+        Subject.of(item, context.namespace) for manifest in manifests for _, item in items(manifest)
+    ]
     return [
         _violation(rule, subject, finding, context, _lifted(subject, context))
         for rule in RULES.values()
@@ -87,20 +87,28 @@ def evaluate_stack(manifests: Iterable[Mapping[str, object]], context: Context) 
     ]
 
 
-def items(
-    manifest: Mapping[str, object], depth: int = 0
-) -> Iterator[tuple[str, Mapping[str, object]]]:
-    """The manifests of a `List` with their places, or the manifest itself."""
-    kind = text(manifest.get("kind"))
-    if not (kind.endswith("List") and "items" in manifest) or depth == _DEEPEST:
-        yield "", manifest
-        return
-    own = kind.removesuffix("List")
-    # A typed list may leave its kind to its items.
-    inherited = {"apiVersion": manifest.get("apiVersion"), "kind": own} if own else {}
-    for index, item in enumerate(sequence(manifest.get("items"))):
-        for place, inner in items({**inherited, **mapping(item)}, depth + 1):
-            yield f"items[{index}].{place}", inner
+def items(manifest: Mapping[str, object]) -> Iterator[tuple[str, Mapping[str, object]]]:
+    """The manifests of a list with their places, however deep, or the manifest itself.
+
+    To kubectl everything that holds a list `items` is a list, whatever its kind
+    (k8s.io/apimachinery v0.34.4 pkg/apis/meta/v1/unstructured/helpers.go detectList). What isn't
+    called one is judged itself, too: programs declare it by its kind.
+    """
+    waiting: list[tuple[str, Mapping[str, object]]] = [("", manifest)]
+    while waiting:
+        place, each = waiting.pop()
+        kind = text(each.get("kind"))
+        listed = kind.endswith("List") and "items" in each
+        if not listed:
+            yield place, each
+        own = kind.removesuffix("List") if listed else ""
+        # A typed list may leave its kind to its items.
+        inherited = {"apiVersion": each.get("apiVersion"), "kind": own} if own else {}
+        inner = [
+            (f"{place}items[{index}].", {**inherited, **mapping(item)})
+            for index, item in enumerate(sequence(each.get("items")))
+        ]
+        waiting += reversed(inner)
 
 
 def _judge(subject: Subject, context: Context, partial: bool) -> Iterator[Violation]:
@@ -155,11 +163,10 @@ def _violation(
 ) -> Violation:
     exemption = lifted.get(rule.id)
     exempt = str(exemption) if exemption and not exemption.problem else ""
-    label = "/".join(filter(None, (subject.namespace, subject.name)))
     return Violation(
         rule=rule,
         severity=Severity.ADVISORY if exempt else _severity(rule, context),
-        subject=f"{subject.kind} {label}".strip(),
+        subject=subject.label,
         container=finding.container,
         path=finding.path,
         found=finding.found,

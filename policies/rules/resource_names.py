@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from functools import lru_cache
 from typing import Final
@@ -37,8 +36,11 @@ KNOWN: Final = frozenset(
 _MIG_FORM = re.compile(r"nvidia\.com/mig-([0-9]c\.)?[0-9]g\.[0-9]+gb(\.[a-z0-9.-]+)?")
 _LABEL_NAME = re.compile(r"([A-Za-z0-9][A-Za-z0-9_.-]*)?[A-Za-z0-9]")
 _SUBDOMAIN = re.compile(r"[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*")
+_DOMAINS = ("nvidia.com", "tencent.com")
+_MOST_LETTERS_OFF = 2
 _NATIVE = frozenset({"cpu", "memory", "ephemeral-storage"})
 _HUGE_PAGES = "hugepages-"
+SOUNDS_LIKE_GPU: Final = "nvidia|gpu|vcuda|mig-|gaudi"
 DEVICES = frozenset({GPU, GPU_SHARED, "amd.com/gpu", "gpu.intel.com/i915", "gpu.intel.com/xe"})
 _WRONG = {
     "alpha.kubernetes.io/nvidia-gpu": GPU,
@@ -95,9 +97,21 @@ def is_gpu(name: str, context: Context) -> bool:
     return name in KNOWN or name.startswith(MIG) or name in context.resource_names
 
 
-def is_device(name: str) -> bool:
-    """Whether one unit of `name` is a device or a share of one, not a part of its memory."""
-    return name in DEVICES or name.startswith(MIG)
+def is_device(name: str, context: Context) -> bool:
+    """Whether one unit of `name` is a device or a share of one, not a part of its memory.
+
+    So is one of a resource that the cluster's own settings name.
+    """
+    own = name in context.resource_names and name not in KNOWN
+    return own or name in DEVICES or name.startswith(MIG)
+
+
+def sounds_like_gpu(name: str) -> bool:
+    """Whether `name` may stand for a GPU of some kind, such as KubeVirt's nvidia.com/GA102GL_A10.
+
+    The test is simple enough for CEL, where GPU032's twin has the same.
+    """
+    return re.search(SOUNDS_LIKE_GPU, name.lower()) is not None
 
 
 def is_vcuda(name: str) -> bool:
@@ -133,4 +147,18 @@ def meant(name: str, context: Context) -> str | None:
 
 @lru_cache(maxsize=4096)
 def _near(domain: str) -> list[str]:
-    return difflib.get_close_matches(domain, ("nvidia.com", "tencent.com"), 1, 0.8)
+    """The known domains from which one is at most two letters off."""
+    return [known for known in _DOMAINS if _letters_off(domain, known) <= _MOST_LETTERS_OFF]
+
+
+def _letters_off(first: str, second: str) -> int:
+    """How many letters to insert, remove or replace to make one text of the other."""
+    if abs(len(first) - len(second)) > _MOST_LETTERS_OFF:
+        return _MOST_LETTERS_OFF + 1
+    row = list(range(len(second) + 1))
+    for index, letter in enumerate(first, 1):
+        above, row[0] = row[0], index
+        for column, other in enumerate(second, 1):
+            best = min(above + (letter != other), row[column] + 1, row[column - 1] + 1)
+            above, row[column] = row[column], best
+    return row[-1]

@@ -32,6 +32,9 @@ class Need(StrEnum):
                 return (context.max_gpus_per_container, context.max_gpus_per_pod) != (None, None)
 
 
+_IN_NAMESPACES = frozenset({"ConfigMap", "Secret", "LimitRange", "ResourceQuota"})
+
+
 @dataclass(frozen=True, slots=True)
 class Subject:
     """A manifest with what the rules read from it, found once for all of them.
@@ -47,17 +50,30 @@ class Subject:
     namespace_known: bool = True
 
     @classmethod
-    def of(cls, manifest: Mapping[str, object]) -> Subject:
-        """Read a manifest; nothing in it makes this fail."""
+    def of(cls, manifest: Mapping[str, object], default_namespace: str = "") -> Subject:
+        """Read a manifest; nothing in it makes this fail.
+
+        Args:
+            manifest: plain data as in YAML.
+            default_namespace: where what belongs into a namespace goes when it names none.
+        """
         namespace = at(manifest, "metadata", "namespace")
+        kind, pod = text(manifest.get("kind")), find_pod(manifest)
+        spaced = pod is not None or kind in _IN_NAMESPACES
         return cls(
             manifest=manifest,
-            kind=text(manifest.get("kind")),
+            kind=kind,
             name=text(at(manifest, "metadata", "name")) or text(manifest.get("name")),
-            namespace=text(namespace),
-            pod=find_pod(manifest),
+            namespace=text(namespace) or (default_namespace if spaced else ""),
+            pod=pod,
             namespace_known=namespace is not UNKNOWN,
         )
+
+    @property
+    def label(self) -> str:
+        """Kind, namespace and name, as messages have them."""
+        name = "/".join(filter(None, (self.namespace, self.name)))
+        return f"{self.kind} {name}".strip()
 
     @property
     def group_version(self) -> str:

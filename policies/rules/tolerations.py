@@ -9,7 +9,7 @@ from policies.rules.host_paths import host_paths
 from policies.rules.pod_request import claims_devices, gpu_requests
 from policies.rules.pod_spec import Container
 from policies.rules.pools import candidate_pools, gpu_pools, hard_taints, tolerates, untolerated
-from policies.rules.resource_names import is_gpu, meant
+from policies.rules.resource_names import is_gpu, sounds_like_gpu
 from policies.rules.rule import Finding, Need, Rule, Subject
 from policies.rules.unknown import UNKNOWN, at, holds_unknown, mapping, sequence
 
@@ -77,7 +77,7 @@ def _may_ask(container: Container, context: Context) -> bool:
     if not (container.requests_known and container.limits_known):
         return True
     return any(
-        (is_gpu(name, context) or meant(name, context))
+        (is_gpu(name, context) or sounds_like_gpu(name))
         and (resource.quantity is None or resource.quantity.milli != 0)
         for listed in (container.limits, container.requests)
         for name, resource in listed.items()

@@ -66,7 +66,9 @@ def _shared_memory(subject: Subject, context: Context) -> Iterator[Finding]:
         amounts = [
             resource.quantity.units
             for name in container.resource_names
-            if is_device(name) and (resource := container.effective(name)) and resource.quantity
+            if is_device(name, context)
+            and (resource := container.effective(name))
+            and resource.quantity
         ]
         mounts = container.spec.get("volumeMounts")
         mounted = {

@@ -44,6 +44,8 @@ AMOUNTS = {
     "amd.com/gpu": _amounts(_FEW),
     "rdma/hca": _amounts(_FEW),
     "nvidia.com/gpus": _amounts(_FEW),
+    "nvidia.com/GA102GL_A10": _amounts(_FEW),
+    "habana.ai/gaudi": _amounts(_FEW),
     "example.com/npu": _amounts(_FEW),
 }
 _NAMES = st.sampled_from([GPU, GPU, GPU, CORE, CORE, MEMORY, MEMORY, SHARED, MIG, *AMOUNTS])
@@ -113,6 +115,8 @@ _HOST_PATHS = st.sampled_from(
         *("/", "/dev", "/dev/", "//dev//nvidia0", "/dev/./nvidiactl", "/run/nvidia", "/data"),
         *("/var/run/docker.sock", "/run/containerd/containerd.sock", "/run/containerd", "/var"),
         *("/var/lib/kubelet/device-plugins", "/opt/cni/bin", "/etc/cni/net.d/x", "/opt", "dev"),
+        *("/proc/1/root", "/proc/1/rootless", "/proc/self/cwd/x", "/proc", "/dev/dri", "/etc"),
+        *("/run/podman/podman.sock", "/etc/cdi", "/etc/kubernetes/manifests/x"),
     ]
 )
 _VOLUMES = st.sampled_from(
@@ -132,8 +136,14 @@ def _container(draw: st.DrawFn, name: str) -> Json:
         made["volumeMounts"] = [{"name": draw(_VOLUME_NAMES), "mountPath": draw(_MOUNT_PATHS)}]
     if draw(st.integers(0, 7)) == 0:
         made["env"] = draw(_ENV)
+    if draw(st.integers(0, 15)) == 0:
+        prefix = draw(st.sampled_from(["NVIDIA_", "N", "NV_", ""]))
+        made["envFrom"] = [{"prefix": prefix, "configMapRef": {"name": "a"}}]
     if draw(st.integers(0, 7)) == 0:
         made["securityContext"] = {"privileged": draw(st.booleans())}
+    elif draw(st.integers(0, 7)) == 0:
+        added = draw(st.sampled_from(["SYS_ADMIN", "CAP_SYS_ADMIN", "ALL", "all", "NET_ADMIN"]))
+        made["securityContext"] = {"capabilities": {"add": [added]}}
     return made
 
 

@@ -102,7 +102,10 @@ FILES: dict[str, File] = {
     "helm-template": _bad(
         'kind: Pod\nmetadata:\n  {{- include "labels" . | nindent 4 }}\n', 3, "helm template"
     ),
-    "helm-value": _bad("kind: Pod\nspec: {{ .Values.spec }}\n", 2, "found"),
+    "helm-value": _bad("kind: Pod\nspec: {{ .Values.spec }}\n", 2, "helm template"),
+    "helm-name": _bad("kind: Pod\nmetadata:\n  name: {{ .Release.Name }}\n", 3, "helm template"),
+    "binary-that-is-none": _bad("kind: !!binary UG9%\n", 1, "a !!binary that is no base64"),
+    "items-a-mapping": _object("kind: Pod\nitems: {a: 1}\n", 3, "found a mapping at items"),
     "helm-range": _bad("{{- range .Values.pods }}\nkind: Pod\n{{- end }}\n", 1, "helm template"),
     "jinja": _bad("{% for p in pods %}\nkind: Pod\n{% endfor %}\n", 1, "found"),
     # Bombs and depths
@@ -211,6 +214,10 @@ FILES: dict[str, File] = {
     "json-with-tabs": _fine('{\n\t"apiVersion": "v1",\n\t"kind": "ConfigMap"\n}\n'),
     "directive": _fine("%YAML 1.1\n---\napiVersion: v1\nkind: ConfigMap\n"),
     "tags": _fine("apiVersion: v1\nkind: ConfigMap\ndata: {a: !!binary aGk=, b: !own x}\n"),
+    "byte-order-mark-inside": _fine(
+        (POD + "  containers: []\n---\n").encode() + b"\xef\xbb\xbf" + POD.encode()
+    ),
+    "json-after-json": _fine(json.dumps(_LIST) + json.dumps(_LIST) + "\n" + json.dumps(_LIST)),
     "merge": _fine(f"x: &x {{a: 1}}\n{POD}  <<: *x\n"),
     "three-megabytes-of-text": _fine(
         "apiVersion: v1\nkind: ConfigMap\ndata: {a: " + "x" * 3 * MEBI + "}\n"

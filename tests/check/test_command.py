@@ -82,6 +82,53 @@ def test_folders_patterns_and_files_are_read_once(
     assert check("b/*").code == 2  # a pattern takes files of any ending
 
 
+def test_a_chart_is_left_out_and_named(tmp_path: Path) -> None:
+    _write(tmp_path, good=GOOD, charts__train__templates__pod="kind: {{ .Values.kind }}\n")
+    (tmp_path / "charts/train/Chart.yaml").write_text(
+        "apiVersion: v2\nname: train\nversion: 1.0.0\n"
+    )
+    done = check(str(tmp_path))
+    assert done.code == 0
+    assert done.output.startswith("1 object judged")
+    assert "not judged: 1 Helm chart" in done.output
+    named = check(str(tmp_path / "charts/train/Chart.yaml"))
+    assert (named.code, "1 document without" in named.output) == (0, True)
+
+
+def test_a_pod_is_found_however_deep_and_by_whatever_kind_it_is_listed(tmp_path: Path) -> None:
+    bad = yaml.safe_load(BAD)
+    nested = bad
+    for _ in range(40):
+        nested = {"apiVersion": "v1", "kind": "List", "items": [nested]}
+    _write(
+        tmp_path,
+        deep=json.dumps(nested),
+        odd=json.dumps({"apiVersion": "v1", "kind": "ConfigMap", "items": [bad]}),
+        binary=BAD.replace("kind: Pod", "!!binary a2luZA==: !!binary UG9k"),
+        glued=json.dumps(bad) + json.dumps(bad),
+    )
+    for name in ("deep", "odd", "binary", "glued"):
+        done = check(str(tmp_path / f"{name}.yaml"))
+        assert done.code == 1, name
+        assert done.output.count("GPU001") == (2 if name == "glued" else 1), name
+
+
+def test_objects_that_name_no_namespace_are_judged_in_the_one_that_is_given(
+    tmp_path: Path,
+) -> None:
+    operand = (
+        BAD.replace(", namespace: team", "")
+        .replace("500m", "1")
+        .replace("spec:\n", "spec:\n  volumes: [{name: d, hostPath: {path: /run/nvidia}}]\n")
+    )
+    _write(tmp_path, operand=operand)
+    rules = ("--rule", "GPU023=off")
+    assert "GPU036" in check(str(tmp_path), rules=rules).output
+    done = check(str(tmp_path), "--namespace", "gpu-operator", rules=rules)
+    assert (done.code, "GPU036" in done.output) == (0, False)
+    assert "GPU036" in check(str(tmp_path), "--namespace", "team", rules=rules).output
+
+
 def test_an_argument_that_names_nothing_is_told(tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     (tmp_path / "secret.yaml").symlink_to(tmp_path / "gone")

@@ -33,6 +33,9 @@ DOCUMENTS = {
     "c: {<<: [{d: 2}, {d: 3, e: 4}]}": {"c": {"d": 2, "e": 4}},
     'a: {"<<": {b: 1}}': {"a": {"<<": {"b": 1}}},
     "a: 5\n<<: {a: 1}\n<<: {c: 1}": {"a": 1, "c": 1},
+    "!!binary a2luZA==: !!binary UG9k": {"kind": "Pod"},
+    "a: !!binary |\n  UG\n  9k\n": {"a": "Pod"},
+    "a: !!binary gICA": {"a": "\ufffd\ufffd\ufffd"},
     "a: |\n  x\n   y\n": {"a": "x\n y\n"},
     "a: >-\n  x\n  y\n": {"a": "x y"},
 }

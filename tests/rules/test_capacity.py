@@ -92,6 +92,16 @@ CAPS: list[tuple[str, Any, int | None, int | None, list[str]]] = [
 ]  # fmt: skip
 
 
+def test_a_resource_of_the_clusters_own_counts_as_a_device() -> None:
+    own = known(max_gpus_per_container=2, resource_names=frozenset({"acme.com/gpu"}))
+    place = ["spec.containers[0].resources.limits"]
+    assert paths("GPU028", pod(container({"acme.com/gpu": 8})), own) == place
+    assert paths("GPU028", pod(container({"acme.com/gpu": 1, GPU: 1})), own) == []
+    assert paths("GPU028", pod(container({"other.com/gpu": 8})), own) == []
+    memory = known(max_gpus_per_container=2, resource_names=frozenset({"nvidia.com/gpumem"}))
+    assert paths("GPU028", pod(container({"nvidia.com/gpumem": 8000})), memory) == []
+
+
 @pytest.mark.parametrize(
     ("manifest", "per_container", "per_pod", "wanted"),
     [r[1:] for r in CAPS],

@@ -59,6 +59,21 @@ HOST_PATHS: list[tuple[str, bool, bool]] = [
     ("/run/containerd", False, True),
     ("/run", False, True),
     ("/", False, True),
+    ("/proc/1/root/dev", True, True),
+    ("/proc/self/root", True, True),
+    ("/proc/17/cwd/dev/nvidia0", True, True),
+    ("/proc/1/rootless", False, False),
+    ("/proc", False, False),
+    ("/dev/dri", True, True),
+    ("/dev/kfd", True, True),
+    ("/dev/char", True, True),
+    ("/etc/cdi", True, True),
+    ("/var/run/cdi", True, True),
+    ("/etc/containerd/conf.d", True, True),
+    ("/etc/kubernetes/manifests", True, True),
+    ("/etc", False, True),
+    ("/run/podman/podman.sock", True, True),
+    ("/run/containerd/containerd.sock.ttrpc", True, True),
     ("/data", False, False),
     ("/var/log", False, False),
 ]
@@ -75,16 +90,36 @@ def test_host_paths(path: str, always: bool, beside: bool) -> None:
     assert paths("GPU036", tolerant) == []
 
 
+def test_nodes_without_a_taint_take_every_pod_that_their_labels_do_not_rule_out() -> None:
+    untainted = Context(pools=(POOL, replace(POOL, name="open", taints=(), labels={"gpu": "t4"})))
+    place = ["spec.volumes[1].hostPath.path"]
+    plain = on_host("/dev", container(), tolerations=[])
+    assert paths("GPU036", plain, untainted) == place
+    elsewhere = on_host("/dev", container(), tolerations=[], nodeSelector={"gpu": "a100"})
+    assert paths("GPU036", elsewhere, untainted) == []
+    selecting = on_host("/dev", container(**PRIVILEGED), nodeSelector={"gpu": "t4"}, tolerations=[])
+    assert paths("GPU036", selecting, untainted) == place
+
+
 def test_a_host_path_that_is_not_known_is_not_judged() -> None:
     assert paths("GPU036", on_host(UNKNOWN, gpus())) == []
     assert paths("GPU036", pod(gpus(), volumes=UNKNOWN)) == []
     assert paths("GPU036", on_host("/", container(), tolerations=[UNKNOWN])) == []
 
 
+def capable(*names: Any) -> dict[str, Any]:
+    return {"securityContext": {"capabilities": {"add": list(names)}}}
+
+
 PRIVILEGES: list[tuple[str, Any, bool]] = [
     ("with a GPU", pod(gpus(**PRIVILEGED)), True),
     ("beside one with a GPU", pod(gpus(), container(**PRIVILEGED)), True),
     ("in an init container", pod(gpus(), initContainers=[container(**PRIVILEGED)]), True),
+    ("able to mount", pod(gpus(**capable("SYS_ADMIN"))), True),
+    ("able to mount, by its long name", pod(gpus(**capable("NET_ADMIN", "CAP_SYS_ADMIN"))), True),
+    ("able to do all", pod(gpus(**capable("all"))), True),
+    ("able to do something else", pod(gpus(**capable("NET_ADMIN"))), False),
+    ("unknown capabilities", pod(gpus(**capable(UNKNOWN))), False),
     ("without GPUs", pod(container(**PRIVILEGED)), False),
     ("not privileged", pod(gpus(securityContext={"privileged": False})), False),
     ("of the GPU stack", pod(gpus(**PRIVILEGED), namespace="gpu-operator"), False),
@@ -109,6 +144,7 @@ def test_privileged_containers(manifest: Any, refused: bool) -> None:
             ["data[NVIDIA_VISIBLE_DEVICES]"],
         ),
         ("ConfigMap", {"data": {"NVIDIA_VISIBLE_DEVICES": "void"}}, []),
+        ("ConfigMap", {"data": {"NVIDIA_VISIBLE_DEVICES": ""}}, []),
         ("ConfigMap", {"data": {"NVIDIA_VISIBLE_DEVICES": UNKNOWN}}, []),
         ("ConfigMap", {"data": {"A": "all"}}, []),
         ("ConfigMap", {}, []),
@@ -286,6 +322,9 @@ KEPT: list[tuple[str, Any, list[str]]] = [
     ("with a GPU in an init container", pod(container(), initContainers=[gpus()], tolerations=[ANY]), []),
     ("with another kind of GPU", pod(container({CORE: 100}), tolerations=[ANY]), []),
     ("with a GPU by a wrong name", pod(container({"nvidia.com/gpus": 1}), tolerations=[ANY]), []),
+    ("with a device of KubeVirt", pod(container({"nvidia.com/GA102GL_A10": 1}), tolerations=[ANY]), []),
+    ("with an accelerator of another kind", pod(container({"habana.ai/gaudi": 1}), tolerations=[ANY]), []),
+    ("with a network card", pod(container({"rdma/hca": 1}), tolerations=[ANY]), ["spec.tolerations[0]"]),
     ("with an unreadable number", pod(gpus("one"), tolerations=[ANY]), []),
     ("with an unknown number", pod(gpus(UNKNOWN), tolerations=[ANY]), []),
     ("with unknown resources", pod(container(UNKNOWN), tolerations=[ANY]), []),

@@ -75,6 +75,10 @@ def test_reference_has_no_page_without_a_rule() -> None:
     assert {path.stem for path in reference.EXAMPLES.glob("*.yaml")} == set(RULES)
 
 
+NAMED_ALIKE = (
+    *("not-nvidia.com/gpu", "my-nvidia.com/gpu", "india.com/gpu", "tencentcloud.com/vcuda-core"),
+    *("nvidia.com/GA102GL_A10", "habana.ai/gaudi"),
+)
 TABLE: list[tuple[str, dict[str, Any], list[str]]] = [
     ("limit alone", pod(container({GPU: 1})), []),
     ("no GPUs at all", pod(container()), []),
@@ -101,6 +105,8 @@ TABLE: list[tuple[str, dict[str, Any], list[str]]] = [
     ("upper case", pod(container({"nvidia.com/GPU": 1})), ["GPU014"]),
     ("misspelt domain", pod(container({"nvida.com/gpu": 1})), ["GPU014"]),
     ("quota name in a container", pod(container({"limits.nvidia.com/gpu": 1})), ["GPU014"]),
+    ("two letters off", pod(container({"nvdia.co/gpu": 1})), ["GPU014"]),
+    *((f"a name of its own, {name}", pod(container({name: 1})), []) for name in NAMED_ALIKE),
     ("bare name", pod(container({"gpu": 1})), ["GPU014", "GPU027"]),
     ("MIG is well known", pod(container({"nvidia.com/mig-1g.10gb": 1})), []),
     ("another vendor's", pod(container({"example.com/gpu-mem": 1})), []),
@@ -168,6 +174,12 @@ TABLE: list[tuple[str, dict[str, Any], list[str]]] = [
     ("unknown memory", pod(container({CORE: 50, MEMORY: UNKNOWN})), []),
     ("memory in another container", pod(container({CORE: 50}), container({CORE: 50, MEMORY: 1})), ["GPU006"]),
     ("void", pod(container(env=[{"name": "NVIDIA_VISIBLE_DEVICES", "value": "void"}])), []),
+    ("empty, which is void", pod(container(env=[{"name": "NVIDIA_VISIBLE_DEVICES", "value": ""}])), []),
+    ("without a value", pod(container(env=[{"name": "NVIDIA_VISIBLE_DEVICES"}])), []),
+    ("by a prefix", pod(container(envFrom=[{"prefix": "NVIDIA_", "configMapRef": {"name": "a"}}])), ["GPU017"]),
+    ("by a short prefix", pod(container(envFrom=[{"configMapRef": {"name": "a"}}, {"prefix": "N", "secretRef": {"name": "a"}}])), ["GPU017"]),
+    ("by a prefix that leads elsewhere", pod(container(envFrom=[{"prefix": "NV_", "configMapRef": {"name": "a"}}])), []),
+    ("by a prefix that is not known", pod(container(envFrom=[{"prefix": UNKNOWN}, UNKNOWN])), []),
     ("by a second variable", pod(container(env=[{"name": "A", "value": "all"}, {"name": "NVIDIA_VISIBLE_DEVICES", "value": "all"}])), ["GPU017"]),
     ("from elsewhere", pod(container(env=[{"name": "NVIDIA_VISIBLE_DEVICES", "valueFrom": {}}])), ["GPU017"]),
     ("unknown value", pod(container(env=[{"name": "NVIDIA_VISIBLE_DEVICES", "value": UNKNOWN}])), []),

@@ -16,6 +16,7 @@ from tests.rules.cases import (
     TAINT,
     container,
     gpus,
+    ids,
     paths,
     pod,
     release,
@@ -58,6 +59,14 @@ NODES: list[tuple[str, dict[str, Any], list[str]]] = [
 @pytest.mark.parametrize(("manifest", "wanted"), [r[1:] for r in NODES], ids=[r[0] for r in NODES])
 def test_gpu_nodes_are_tainted(manifest: Any, wanted: list[str]) -> None:
     assert paths("GPU031", manifest, Context()) == wanted
+
+
+def test_a_node_with_mig_devices_is_to_have_the_taint_of_its_pool() -> None:
+    mig = node(None, None, capacity={"nvidia.com/mig-1g.5gb": 7})
+    (found,) = judge(mig, Context(pools=(replace(POOL, labels={}),)))
+    assert (found.rule.id, found.wanted) == ("GPU031", str(TAINT))
+    (found,) = judge(mig, Context())
+    assert found.wanted == f"{GPU}=present:NoSchedule"
 
 
 def test_a_gpu_node_has_the_labels_of_a_pool() -> None:
@@ -118,6 +127,20 @@ def test_the_pools_taints_are_judged_once_for_the_stack() -> None:
 TEAM = resource("Namespace", name="team-a")
 
 
+@pytest.mark.parametrize(
+    ("amount", "rule"),
+    [("two", "GPU009"), (-1, "GPU008"), ("1.5", None), (UNKNOWN, None), (4, None)],
+)
+def test_the_limits_of_a_namespace_are_numbers(amount: Any, rule: str | None) -> None:
+    wanted = [rule] if rule else []
+    hard = {f"requests.{GPU}": amount, "requests.cpu": "two"}
+    assert ids(quota(hard), Context()) == wanted
+    limits = resource(
+        "LimitRange", spec={"limits": [{"type": "PersistentVolumeClaim", "max": {GPU: amount}}]}
+    )
+    assert ids(limits, Context()) == wanted
+
+
 def quota(hard: Any, namespace: Any = "team-a", **spec: Any) -> dict[str, Any]:
     return resource("ResourceQuota", namespace=namespace, spec={"hard": hard, **spec})
 
@@ -131,6 +154,14 @@ QUOTAS: list[tuple[str, list[Any], list[str]]] = [
     ("a silent one", [TEAM, USER, quota({GPU: 4})], ["GPU029 Namespace team-a"]),
     ("on cpu", [TEAM, USER, quota({"requests.cpu": 4})], ["GPU029 Namespace team-a"]),
     ("of another namespace", [TEAM, USER, quota(COUNTED, "b")], ["GPU029 Namespace team-a"]),
+    ("on MIG devices", [TEAM, USER, quota({"requests.nvidia.com/mig-1g.5gb": 4})], ["GPU029 Namespace team-a"]),
+    ("on other GPUs", [TEAM, USER, quota({"requests.amd.com/gpu": 4})], ["GPU029 Namespace team-a"]),
+    ("on pods that end", [TEAM, USER, quota(COUNTED, scopes=["Terminating"])], ["GPU029 Namespace team-a"]),
+    ("on pods of a class", [TEAM, USER, quota(COUNTED, scopeSelector={"matchExpressions": [{}]})], ["GPU029 Namespace team-a"]),
+    ("of no number", [TEAM, USER, quota({f"requests.{GPU}": "two"})], ["GPU029 Namespace team-a"]),
+    ("with empty scopes", [TEAM, USER, quota(COUNTED, scopes=[])], []),
+    ("of unknown scopes", [TEAM, USER, quota(COUNTED, scopes=UNKNOWN)], []),
+    ("of one of two resources", [TEAM, USER, pod(container({"amd.com/gpu": 1}), namespace="team-a"), quota(COUNTED)], ["GPU029 Namespace team-a"]),
     ("unknown", [TEAM, USER, quota(UNKNOWN)], []),
     ("of an unknown namespace", [TEAM, USER, quota(COUNTED, UNKNOWN)], []),
     ("no GPUs", [TEAM, pod(container(), namespace="team-a")], []),
@@ -152,7 +183,7 @@ def test_a_namespace_with_gpus_has_a_quota(manifests: Any, wanted: list[str]) ->
 def test_the_workload_that_needs_the_quota_is_named() -> None:
     first = workload("Deployment", gpus(), name="first", namespace="team-a")
     (found,) = judge_stack([TEAM, first, USER], CONTEXT)
-    assert found.found == "no quota on GPUs beside Deployment first, which asks for some"
+    assert found.found == f"no quota on {GPU} for Deployment first, which asks for it"
 
 
 def asks(count: int, **fields: Any) -> dict[str, Any]:

@@ -20,6 +20,7 @@ def as_json(report: Report) -> str:
         "summary": {
             "objects": report.objects,
             "foreign": report.foreign,
+            "unjudged": dict(sorted(report.unjudged.items())),
             "mandatory": report.count(Severity.MANDATORY),
             "advisory": report.count(Severity.ADVISORY),
             "exempt": report.exempt,
