@@ -19,11 +19,11 @@ from tests.rules.conftest import ROOT
 PROGRAM = """
 import pulumi
 import pulumi_kubernetes as k8s
-import config
+from components.settings.loader import load
 from components.guardrails.component import Guardrails, GuardrailsArgs
 from policies.guard import hold
 
-cluster = config.load(pulumi.Config("gpu-cluster").require_object("cluster"))
+cluster = load(pulumi.Config("gpu-cluster").require_object("cluster"))
 hold(cluster)
 provider = k8s.Provider("kubernetes", kubeconfig=open("kubeconfig").read())
 args = GuardrailsArgs(cluster=cluster, guardrails=cluster.guardrails)

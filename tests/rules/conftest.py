@@ -35,9 +35,9 @@ import pulumi_command as command
 import pulumi_kubernetes as k8s
 
 if pulumi.Config("rules").get_bool("hold"):
-    import config
+    from components.settings.loader import load
     from policies.guard import hold
-    hold(config.load(pulumi.Config("gpu-cluster").require_object("cluster")))
+    hold(load(pulumi.Config("gpu-cluster").require_object("cluster")))
 provider = k8s.Provider("files", render_yaml_to_directory="rendered")
 later = command.local.Command("later", create="echo later")
 
