@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from config.problem import Location, Problem, problem
+from config.problem import WITH_USER, Location, Problem, problem, show
 
 _WORDS = ("privatekey", "password", "passphrase", "token", "secret", "credential")
 
@@ -34,3 +34,21 @@ def in_plain_text(settings: Mapping[str, Any]) -> Iterator[Problem]:
         encrypted = isinstance(value, Mapping) and set(value) == {"secure"}
         if namespace == "gpu-cluster" and is_confidential(key) and not encrypted:
             yield refused(("config", name), "in plain text", key)
+
+
+def in_addresses(value: object, location: Location = ()) -> Iterator[Problem]:
+    """Users and passwords in addresses: they would go into the state, diffs and hosts' files."""
+    if isinstance(value, str) and WITH_USER.search(value):
+        yield problem(
+            location,
+            show(value),
+            "an address without them",
+            "remove them (they are known to all who read this file), and give hosts their access "
+            "on the hosts: apt's auth.conf.d, dnf's client certificate, or by address",
+        )
+    elif isinstance(value, Mapping):
+        for key, item in value.items():
+            yield from in_addresses(item, (*location, str(key)))
+    elif isinstance(value, list | tuple):
+        for index, item in enumerate(value):
+            yield from in_addresses(item, (*location, index))

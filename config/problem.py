@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
@@ -11,6 +12,8 @@ from pydantic_core import PydanticCustomError
 Location = tuple[str | int, ...]
 
 NOTHING = "nothing"
+WITH_USER = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://[^/\s?#]*@")
+"""An address with its user's name or password (RFC 3986, 3.2.1)."""
 _SHOWN = 72  # characters of a found value that a message repeats
 
 
@@ -100,6 +103,8 @@ def show(value: object) -> str:
         return "null"
     if isinstance(value, str) and "PRIVATE KEY" in value:
         return "a private key (not repeated here)"
+    if isinstance(value, str) and WITH_USER.search(value):
+        return "an address with a user or password (not repeated here)"
     try:
         text = json.dumps(value, ensure_ascii=False)
     except TypeError:

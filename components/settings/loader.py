@@ -19,6 +19,7 @@ from components.settings.cluster import Cluster, with_derived_defaults
 from components.settings.cross import SECTIONS, Parts
 from components.settings.cross import problems as cross_problems
 from components.settings.inventory import own_problems
+from config.confidential import in_addresses
 from config.model import Model
 from config.problem import ConfigError, Problem, problem, show
 
@@ -35,8 +36,9 @@ def load(document: Mapping[str, Any]) -> Cluster:
     if not isinstance(document, Mapping):
         raise ConfigError([problem((), show(document), _WANTED, "see Pulumi.dev.yaml")])
     document = with_derived_defaults(document)
+    exposed = list(in_addresses(document))
     try:
-        return Cluster.model_validate(document, by_alias=True, by_name=False)
+        cluster = Cluster.model_validate(document, by_alias=True, by_name=False)
     except ValidationError as error:
         from components.settings.explain import explain_all  # needed for mistakes only
 
@@ -44,8 +46,11 @@ def load(document: Mapping[str, Any]) -> Cluster:
         found = explain_all(errors)
         if not any(item["type"] == "cross" for item in errors):
             found += cross_problems(_parts(document))
-        found = own_problems(found)
+        found = own_problems([*found, *exposed])
         raise ConfigError(sorted(found, key=_DocumentOrder(document))) from None
+    if exposed:
+        raise ConfigError(sorted(exposed, key=_DocumentOrder(document)))
+    return cluster
 
 
 def _parts(document: Mapping[str, Any]) -> Parts:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import re
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 MAX_LINE = 4096
@@ -24,11 +25,39 @@ class CommandError(Exception):
     """A command, copy or connection failed; the text is for the user and holds no secret."""
 
 
+_NAMED = re.compile(
+    r"""(?P<quote>\\*")(?P<key>[^"\\\n]{1,80})(?P=quote)\s*:\s*(?P=quote)(?P<value>.*?)(?P=quote)"""
+)
+"""A member of a JSON object, also of one that stands in a string itself."""
+_ASSIGNED = re.compile(
+    r"""^\s*(?:export )?(?P<key>\w{1,80})=['"]?(?P<value>[^'"\n]*)""", re.MULTILINE
+)
+_CONFIDENTIAL = re.compile(r"private_?key|passw|passphrase|token|secret|credential|auth", re.I)
+
+
+def _named(text: str) -> Iterator[str]:
+    """Values inside a secret document that are secrets on their own, by their names.
+
+    Whoever prints one prints it alone: the token of a JSON document, not the document.
+    """
+    for pattern in (_NAMED, _ASSIGNED):
+        for match in pattern.finditer(text):
+            if _CONFIDENTIAL.search(match["key"]):
+                yield _LINE_END.sub("\n", match["value"])
+
+
+_LINE_END = re.compile(r"\\+[nr]")
+
+
 class Redactor:
-    """Blanks known values in text. A value of several lines is blanked line by line."""
+    """Blanks known values in text. A value of several lines is blanked line by line.
+
+    Of a document, such as JSON, the members that are named as secrets are blanked alone, too.
+    """
 
     def __init__(self, hidden: Iterable[str]) -> None:
-        lines = {line.strip() for value in hidden for line in value.splitlines()}
+        texts = [part for value in hidden for part in (value, *_named(value))]
+        lines = {line.strip() for text in texts for line in text.splitlines()}
         self._hidden = sorted(
             (line for line in lines if len(line) >= _SHORTEST_SECRET), key=len, reverse=True
         )

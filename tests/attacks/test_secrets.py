@@ -1,0 +1,93 @@
+"""Attack: whoever reads stack files, the state, diffs, logs or errors, looking for secrets."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from command_provider.output import Redactor
+
+from components.settings.loader import load
+from config.problem import ConfigError
+from tests.plugins.rig import Failed, Plugin
+
+CANARY = "canary5f1d0c2bb7"
+HOST_KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIKvDyV1cmEiXz9dP0UXFkyBKtNBYLVgEdSOvVr4fsW1F"
+SUM = "a" * 64
+ADDRESS = f"https://user:{CANARY}@mirror.example.org/deb"
+DOCUMENT: dict[str, Any] = {
+    "version": "v1",
+    "kubernetes": {"context": "test"},
+    "pools": [{"name": "a100", "nodes": ["gpu-1"], "gpusPerNode": 8}],
+    "hosts": [{"name": "gpu-1", "address": "192.0.2.11", "hostKey": HOST_KEY}],
+    "platform": "device-plugin",
+}
+EXPOSED: dict[str, dict[str, Any]] = {
+    "a repository": {
+        "packages": {"install": ["htop"], "repositories": {"a": {"apt": {"url": ADDRESS}}}}
+    },
+    "a runfile": {"driver": {"runfile": {"sha256": SUM, "locations": [ADDRESS]}}},
+    "a registry's mirror": {"registry": {"mirror": ADDRESS}},
+    "a chart's repository": {"charts": {"repository": ADDRESS}},
+    "a chart's value": {"devicePlugin": {"extraValues": {"anything": {"proxy": ADDRESS}}}},
+    "a token alone": {"registry": {"mirror": f"https://{CANARY}@mirror.example.org"}},
+    "a label": {"pools": [{**DOCUMENT["pools"][0], "labels": {"a": ADDRESS}}]},
+}
+
+
+@pytest.mark.parametrize("part", EXPOSED.values(), ids=EXPOSED.keys())
+def test_an_address_with_a_password_is_refused_and_not_repeated(part: dict[str, Any]) -> None:
+    with pytest.raises(ConfigError) as error:
+        load(DOCUMENT | part)
+    text = str(error.value)
+    assert "an address with a user or password (not repeated here)" in text
+    assert CANARY not in text
+
+
+def test_addresses_without_a_user_are_taken() -> None:
+    for text in ("https://mirror.example.org/a@b", "oci://ghcr.io/nvidia/chart", "user@host"):
+        document = {**DOCUMENT, "pools": [{**DOCUMENT["pools"][0], "labels": {"a": text}}]}
+        with pytest.raises(ConfigError) as error:
+            load(document)  # no label's value, but no secret either
+        assert "(not repeated here)" not in str(error.value)
+
+
+JSON = json.dumps({"context": "test", "privateKey": f"-----BEGIN\n{CANARY}\n-----END", "n": 1})
+
+
+@pytest.mark.parametrize(
+    "secret",
+    [
+        JSON,
+        json.dumps({"auths": {"registry.example.org": {"auth": CANARY}}}),
+        json.dumps({"inner": JSON}),
+        f"GC_STEPS='a b'\nGC_JOIN='{json.dumps({'discovery': {'token': CANARY}})}'\n",
+        f"export JOIN_TOKEN={CANARY}\nrun\n",
+        f'PASSWORD="{CANARY}"',
+        CANARY,
+        f"first\n  {CANARY}\nlast",
+    ],
+    ids=["JSON", "registry", "JSON in JSON", "script", "export", "quoted", "alone", "lines"],
+)
+def test_a_secret_is_blanked_also_where_it_stands_in_a_document(secret: str) -> None:
+    redact = Redactor([secret])
+    for text in (f"error: {CANARY} was refused", f'{{"token":"{CANARY}"}}', secret):
+        assert CANARY not in redact(text)
+    assert redact("context test on 127.0.0.1") == "context test on 127.0.0.1"
+
+
+def test_no_error_of_a_command_shows_what_its_secret_input_holds() -> None:
+    plugin = Plugin()
+    try:
+        with pytest.raises(Failed) as error:
+            plugin.create(
+                "command:local:Command",
+                create="grep -o 'canary[0-9a-f]*'; exit 1",
+                stdin={"4dabf18193072939515e22adb298388d": "1b47061264138c4ac30d75fd1eb44270",
+                       "value": JSON},
+            )  # fmt: skip
+    finally:
+        plugin.close()
+    assert "[secret]" in str(error.value)
+    assert CANARY not in str(error.value) + plugin.shown
