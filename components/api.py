@@ -18,7 +18,7 @@ import httpx
 import kr8s._auth
 import kr8s.asyncio
 
-from config.printable import printable
+from config.printable import printable, printable_lines
 
 Json = dict[str, Any]
 T = TypeVar("T")
@@ -113,7 +113,7 @@ class Client:
                 except ValueError:
                     status = {"message": answer.text}
             code = answer.status_code if answer is not None else 0
-            message = status.get("message") or str(error)
+            message = printable_lines(str(status.get("message") or error))
             raise Refused(code, str(status.get("reason", "")), message) from error
         return json.loads(text) if parse else text
 

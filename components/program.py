@@ -9,6 +9,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 from components.api import ClusterError, Json
+from config.printable import printable_lines
 
 
 def main(actions: dict[str, Callable[[Json], Coroutine[Any, Any, Json]]]) -> None:
@@ -21,6 +22,6 @@ def main(actions: dict[str, Callable[[Json], Coroutine[Any, Any, Json]]]) -> Non
     try:
         result = asyncio.run(action(document))
     except ClusterError as error:
-        print(error, file=sys.stderr)
+        print(printable_lines(str(error)), file=sys.stderr)
         sys.exit(1)
     json.dump(result, sys.stdout, separators=(",", ":"), sort_keys=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import unicodedata
 
 LIMIT = 4096
@@ -9,6 +10,15 @@ LIMIT = 4096
 
 #: Controls, invisible and direction-changing characters, halves of pairs, private ones, line ends.
 _HIDDEN = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
+
+
+#: What GitHub's runner takes for a command: `::name …::` that begins a line, `##[name]` anywhere
+#: (actions/runner src/Runner.Common/ActionCommand.cs).
+_COMMAND = re.compile(r"^\s*:(?=:)|##(?=\[)")
+
+
+def _escaped(match: re.Match[str]) -> str:
+    return f"{match[0][:-1]}\\x{ord(match[0][-1]):02x}"
 
 
 def printable(text: str, limit: int = LIMIT) -> str:
@@ -22,10 +32,19 @@ def printable(text: str, limit: int = LIMIT) -> str:
         The string with every character that isn't visible written as its escape, such as ``\\x1b``.
     """
     cut = len(text) - limit
-    shown = "".join(
-        character.encode("unicode_escape").decode()
-        if unicodedata.category(character) in _HIDDEN
-        else character
-        for character in text[:limit]
+    shown = _COMMAND.sub(
+        _escaped,
+        "".join(
+            character.encode("unicode_escape").decode()
+            if unicodedata.category(character) in _HIDDEN
+            else character
+            for character in text[:limit]
+        ),
     )
     return f"{shown} (and {cut} characters more)" if cut > 0 else shown
+
+
+def printable_lines(text: str, limit: int = 64 * LIMIT) -> str:
+    """As `printable`, for messages of several lines: those stay lines."""
+    cut = text if len(text) <= limit else f"{text[:limit]} (and {len(text) - limit} more)"
+    return "\n".join(printable(line, limit) for line in cut.split("\n"))

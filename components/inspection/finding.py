@@ -5,6 +5,8 @@ from __future__ import annotations
 import dataclasses
 from enum import StrEnum
 
+from config.printable import printable
+
 
 class Severity(StrEnum):
     """``error``: the declaration can't come true here; ``warning``: told, not stopped."""
@@ -24,4 +26,4 @@ class Finding:
     severity: Severity = Severity.ERROR
 
     def __str__(self) -> str:
-        return f"{self.place}: found {self.found}; wanted {self.wanted}; {self.cure}"
+        return printable(f"{self.place}: found {self.found}; wanted {self.wanted}; {self.cure}")

@@ -17,6 +17,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 from components.hosts.facts import HostFacts, drift, reboot
+from config.printable import printable_lines
 
 if TYPE_CHECKING:
     from components.settings.cluster import Cluster
@@ -170,10 +171,17 @@ class Look:
             for phase in ("prepare", "runtime")
         }
         return Found(
-            unreachable="; ".join(filter(None, (cluster.get("unreachable"), reasons))),
+            unreachable=printable_lines(
+                "; ".join(filter(None, (cluster.get("unreachable"), reasons)))
+            ),
             hosts=facts,
-            problems=(*cluster["problems"], *seen["hosts"]["problems"], *said["error"]),
-            warnings=(*said["warning"], *unequal(declared, facts)),
+            problems=tuple(
+                map(
+                    printable_lines,
+                    (*cluster["problems"], *seen["hosts"]["problems"], *said["error"]),
+                )
+            ),
+            warnings=tuple(map(printable_lines, (*said["warning"], *unequal(declared, facts)))),
             prepare=changed["prepare"],
             runtime=changed["runtime"],
             reboot={

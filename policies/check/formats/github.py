@@ -5,6 +5,7 @@ Source: actions/toolkit packages/core/src/command.ts, which escapes values in th
 
 from __future__ import annotations
 
+from config.printable import printable
 from policies.check.files import STDIN_NAME
 from policies.check.problem import Problem
 from policies.check.report import Report
@@ -38,7 +39,8 @@ def _line(command: str, item: Found | Problem, title: str, message: str) -> str:
 
 
 def _data(text: str) -> str:
-    return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+    lines = text.replace("%", "%25").replace("\r", "%0D").split("\n")
+    return "%0A".join(printable(line) for line in lines)
 
 
 def _property(text: str) -> str:

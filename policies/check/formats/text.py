@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
+from config.printable import printable
 from policies.check.problem import Problem
 from policies.check.report import Report
 from policies.check.result import Found
@@ -39,13 +40,14 @@ def _lines(report: Report) -> Iterator[tuple[str, str, str]]:
     """Each line as place, level and the rest."""
     for problem in report.problems:
         yield f"{_place(problem)}: ", _UNREADABLE, ""
-        yield "", "", f"    {problem.message}"
+        yield "", "", f"    {printable(problem.message)}"
     for found in report.found:
         yield f"{_place(found)}: ", str(found.severity), f" {found.rule} {found.title}"
-        yield "", "", f"    {found.message}"
+        yield "", "", f"    {printable(found.message)}"
     yield "", "", report.summary
 
 
 def _place(item: Found | Problem) -> str:
     """`file:line`, or the file alone."""
-    return item.file if item.line is None else f"{item.file}:{item.line}"
+    file = printable(item.file)
+    return file if item.line is None else f"{file}:{item.line}"

@@ -49,6 +49,21 @@ def _named(text: str) -> Iterator[str]:
 _LINE_END = re.compile(r"\\+[nr]")
 
 
+_HIDDEN = re.compile(r"[\x00-\x08\x0a-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]")
+"""Controls, and what hides or turns text; tabs stay."""
+_COMMAND = re.compile(r"^\s*:(?=:)|##(?=\[)")
+"""What GitHub's runner takes for a command (src/Runner.Common/ActionCommand.cs)."""
+
+
+def visible(line: str) -> str:
+    """A line that no terminal and no workflow takes for an instruction."""
+
+    def escaped(match: re.Match[str]) -> str:
+        return f"{match[0][:-1]}\\x{ord(match[0][-1]):02x}"
+
+    return _COMMAND.sub(escaped, _HIDDEN.sub(escaped, line))
+
+
 class Redactor:
     """Blanks known values in text. A value of several lines is blanked line by line.
 
@@ -92,7 +107,7 @@ class _Lines:
         self._line += piece[: max(0, _BUFFER - len(self._line))]
 
     def _emit(self) -> None:
-        text = self._line.decode("utf-8", "replace").rstrip("\r")
+        text = visible(self._line.decode("utf-8", "replace").rstrip("\r"))
         dropped = self._length - len(self._line)
         self._show(text if not dropped else f"{text}… ({dropped} bytes more)")
         self._line.clear()
@@ -148,7 +163,8 @@ class Output:
 
     def tail(self, redact: Redactor) -> str:
         """The last output of both streams in the order it came, at most 4096 characters."""
-        text = redact(self._tail.decode("utf-8", "replace")).rstrip("\n")
+        lines = redact(self._tail.decode("utf-8", "replace")).rstrip("\n").split("\n")
+        text = "\n".join(visible(line.rstrip("\r")) for line in lines)
         if len(text) > _TAIL_CHARACTERS:
             text = (
                 f"… ({len(text) - _TAIL_CHARACTERS} characters before)\n" + text[-_TAIL_CHARACTERS:]

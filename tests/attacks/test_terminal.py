@@ -1,0 +1,141 @@
+"""Attack: names and messages that a terminal or a workflow would take for instructions."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import kr8s
+import pytest
+from command_provider.output import visible
+
+from components.api import Client, Refused
+from components.hosts.inspect import parse
+from components.hosts.table import table
+from components.inspection.finding import Finding
+from components.inspection.look import Extent, Look
+from config.printable import printable, printable_lines
+from policies.check.__main__ import main
+from tests.attacks.test_findings import cluster
+from tests.plugins.rig import Failed, Plugin
+
+TITLE, CLEAR, TURN = "\x1b]0;owned\x07", "\x1b[2J\x1b[1;1H", "\u202ednuor"
+HOSTILE = (
+    TITLE,
+    CLEAR,
+    TURN,
+    "a\r\x1b[1Ab",
+    "\x9b31m",
+    "a\u2028b",
+    "::add-mask::a",
+    "  ::error::x",
+)
+
+
+def is_safe(text: str) -> bool:
+    """Whether each line is shown as what it is and is no command of a workflow."""
+    return all(
+        line.isprintable() and not line.lstrip().startswith("::") and "##[" not in line
+        for line in text.split("\n")
+    )
+
+
+@pytest.mark.parametrize("text", [*HOSTILE, "x ##[add-mask]a", "\n::stop-commands::a", "\ud800"])
+def test_what_is_shown_is_no_instruction(text: str) -> None:
+    assert is_safe(printable(text))
+    assert "\n" not in printable(text)
+    assert is_safe(printable_lines(f"first\n{text}\nlast"))
+    assert is_safe(visible(text.replace("\ud800", "")))
+    assert is_safe(str(Finding(text, text, text, text)))
+
+
+def test_what_is_no_instruction_stays_as_it_is() -> None:
+    for text in ("gpu-1: 8 of 8 \u2014 größer, µs", "a::b", "https://x/#a", "## [a]", "日本"):
+        assert (printable(text), visible(text)) == (text, text)
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_the_table_of_hosts_shows_what_they_say_as_text(text: str) -> None:
+    hosts = cluster().hosts
+    keys = ("os", "kernel", "driver", "containerd", "toolkit", "package_lock", "boot_id", "now")
+    for facts in (parse([f"{key}={text}" for key in keys]), parse(["os=debian", f"reboot={text}"])):
+        assert is_safe(table(hosts, {"gpu-1": facts}, {}))
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_no_finding_of_an_inspection_is_an_instruction(text: str) -> None:
+    look = Look(Extent.OFF)
+    facts = {"error": "", "os": text, "kernel": text, "arch": text, "package_lock": text}
+    seen = {
+        "cluster": {
+            "problems": [f"node {text}: missing"],
+            "unreachable": text,
+            "cordoned": [],
+            "scheduling": {},
+            "validation": {},
+            "presence": {},
+        },
+        "hosts": {"problems": [text], "facts": {"gpu-1": facts}},
+    }
+    look._seen = lambda: (seen, text)  # type: ignore[method-assign]
+    found = look.result(cluster())
+    assert found.problems
+    assert is_safe("\n".join((*found.problems, *found.warnings, found.unreachable)))
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_no_refusal_of_an_api_server_is_an_instruction(text: str) -> None:
+    class Api:
+        @contextlib.asynccontextmanager
+        async def call_api(self, *_: Any, **__: Any) -> AsyncIterator[Any]:
+            response = httpx.Response(403, content=json.dumps({"message": text}))
+            raise kr8s.ServerError("refused", response=response)
+            yield
+
+    with pytest.raises(Refused) as error:
+        asyncio.run(Client(Api()).request("GET", "nodes"))  # type: ignore[arg-type]
+    assert is_safe(str(error.value))
+
+
+def test_no_output_of_a_command_is_an_instruction() -> None:
+    plugin = Plugin()
+    try:
+        with pytest.raises(Failed) as error:
+            plugin.create(
+                "command:local:Command",
+                create=r"printf '\033[2J\n::add-mask::a\n a ##[error]b\r\n'; exit 1",
+            )
+        shown = plugin.shown
+    finally:
+        plugin.close()
+    assert is_safe(str(error.value))
+    assert is_safe(shown)
+    assert "\\x1b[2J" in shown
+
+
+@pytest.mark.parametrize("form", ["text", "github"])
+@pytest.mark.parametrize("text", HOSTILE)
+def test_the_checker_shows_names_of_a_pull_request_as_text(
+    form: str, text: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    container = {"name": text, "image": text, "resources": {"limits": {"nvidia.com/gpu": "1"}}}
+    pod = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": text, "namespace": text},
+        "spec": {"containers": [container]},
+    }
+    (tmp_path / "pod.yaml").write_text(json.dumps(pod))
+    (tmp_path / "bad.yaml").write_text(json.dumps({"apiVersion": text, "kind": text}) + "\n---\n[")
+    with contextlib.suppress(SystemExit):
+        main(["--format", form, str(tmp_path)])
+    out = capsys.readouterr().out
+    lines = [line for line in out.split("\n") if not line.startswith(("::error ", "::warning "))]
+    assert len(out) > 100
+    assert is_safe("\n".join(lines))
+    assert all(line.isprintable() for line in out.split("\n"))
