@@ -1,0 +1,197 @@
+"""What a change must pass: README's test command on a fresh machine, then lint, then nothing left.
+
+A fresh clone of the last commit, a ``PATH`` with Python, git, make and the shell's own tools, and
+a cache of its own, in which only the tools and the hosts' file systems come from the machine's.
+
+``python3 tests/ci/fresh_machine.py``; exit code 1 with the faults in the last lines.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT))
+
+from tests.ci import leftovers, machine  # noqa: E402
+
+COMMAND = re.compile(r"^\$ (make test)$", re.M)
+"""README's test command, as it shows it."""
+
+FAULT = re.compile(r"^(?:FAILED|ERROR) (\S+\.py(?:::.+?)?)(?: - .*)?$")
+
+MINUTES = {"tools": 60, "roots": 20, "tests": 45, "again": 10, "check": 15}
+"""After so long a part is given up; `tools` builds the toolchain where the cache is empty."""
+
+NOT_COPIED = shutil.ignore_patterns("venv", "__pycache__", ".*_cache", ".hypothesis")
+
+FEW = 8
+"""At most so many failed tests run once more, alone: more are no accident of a busy machine."""
+
+WARM_ROOTS = """
+from lab.simulator.hosts import rootfs
+for make in (rootfs.debian_root, rootfs.builder_root, rootfs.docker_root):
+    try:
+        make(print)
+    except Exception as error:
+        print(f"not to be had: {error}")
+"""
+"""As root: hosts' file systems come from debootstrap, for which README doesn't ask."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """The folders of one run, all below one."""
+
+    folder: Path
+
+    @property
+    def clone(self) -> Path:
+        return self.folder / "clone"
+
+    @property
+    def cache(self) -> Path:
+        return self.folder / "cache"
+
+    @property
+    def temporary(self) -> Path:
+        return self.folder / "tmp"
+
+    @property
+    def programs(self) -> Path:
+        return self.folder / "bin"
+
+    def environment(self, path: str) -> dict[str, str]:
+        """A person's environment with this PATH, and with nothing that a virtual one has set."""
+        dropped = ("PYTHON", "VIRTUAL_ENV", "PULUMI_", "KUBECONFIG", "GPU_", "MAKE", "MFLAGS")
+        kept = {name: text for name, text in os.environ.items() if not name.startswith(dropped)}
+        own = {"GPU_CLUSTER_CACHE": str(self.cache), "TMPDIR": str(self.temporary)}
+        return {**kept, **own, "PATH": path}
+
+
+def machine_cache() -> Path:
+    """The machine's own cache of tools (`toolchain.cache.cache_dir`)."""
+    chosen = os.environ.get("GPU_CLUSTER_CACHE")
+    return Path(chosen).expanduser() if chosen else Path.home() / ".cache" / "gpu-cluster"
+
+
+def prepare(place: Place) -> None:
+    """Makes the clone, the programs, and a cache that shares what is expensive to make."""
+    place.temporary.mkdir()
+    place.cache.mkdir()
+    for name in ("tools", "roots"):
+        shared = machine_cache() / name
+        shared.mkdir(parents=True, exist_ok=True)
+        (place.cache / name).symlink_to(shared)
+    machine.link_programs(place.programs)
+    clone = ["git", "clone", "--quiet", "--no-hardlinks", str(ROOT), str(place.clone)]
+    if subprocess.run(clone, timeout=600).returncode:  # of another owner, or shallow
+        print("no clone could be made: the work tree is copied")
+        shutil.copytree(ROOT, place.clone, ignore=NOT_COPIED, symlinks=True, dirs_exist_ok=True)
+
+
+def run(command: list[str], place: Place, part: str, environment: Mapping[str, str]) -> str | None:
+    """Runs a part and shows its output as it comes; gives it back, None where all went well."""
+    print(f"== {part}: {' '.join(command)[:100]}", flush=True)
+    begun = time.monotonic()
+    lines = []
+    limited = ["timeout", "-k", "60", f"{MINUTES[part]}m", *command]
+    with subprocess.Popen(
+        limited,
+        cwd=place.clone,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+    ) as process:
+        assert process.stdout is not None
+        for line in process.stdout:
+            print(line, end="", flush=True)
+            lines.append(line)
+    print(
+        f"== {part}: exit code {process.returncode}, {time.monotonic() - begun:.0f} s", flush=True
+    )
+    return "".join(lines) if process.returncode else None
+
+
+def failed_tests(output: str) -> list[str]:
+    """Names of the tests that failed, from pytest's summary."""
+    found = (FAULT.match(line) for line in output.splitlines())
+    return list(dict.fromkeys(match[1] for match in found if match))
+
+
+def tests(place: Place, bare: Mapping[str, str]) -> list[str]:
+    """README's command; what failed beside others runs once more alone and is named either way."""
+    match = COMMAND.search((place.clone / "README.md").read_text(encoding="utf-8"))
+    if match is None:
+        return ["README.md: found no line `$ make test`; wanted: the test command"]
+    output = run(match[1].split(), place, "tests", bare)
+    if output is None:
+        return []
+    failed = failed_tests(output)
+    faults = [f"{match[1]}: {name}" for name in failed] or [f"{match[1]}: failed; see above"]
+    if not 0 < len(failed) <= FEW:
+        return faults
+    again = ["venv/bin/python", "-m", "pytest", "-m", "", *failed]
+    if run(again, place, "again", bare) is not None:
+        return faults
+    for name in failed:
+        print(f"unsteady: {name}: failed beside other tests, passed alone")
+    return []
+
+
+def left(place: Place) -> list[str]:
+    """What is still there of the run; its processes are ended."""
+    running = leftovers.await_none(place.folder, seconds=120)
+    faults = [f"left: process {pid}: {command}" for pid, command in running.items()]
+    faults += [f"left: mount {point}" for point in leftovers.mounts(place.folder)]
+    faults += [f"left: file {path}" for path in leftovers.files(place.temporary, place.cache)]
+    leftovers.end(running)
+    return faults
+
+
+def parts(place: Place) -> list[str]:
+    """All parts in their order; the faults of all of them."""
+    prepare(place)
+    bare = place.environment(str(place.programs))
+    whole = place.environment(os.environ["PATH"])
+    if run(["make", "tools"], place, "tools", bare) is not None:
+        return ["make tools: failed; see above"]
+    if os.geteuid() == 0:
+        run(["venv/bin/python", "-c", WARM_ROOTS], place, "roots", whole)
+    faults = tests(place, bare)
+    if run(["make", "check"], place, "check", whole) is not None:
+        faults.append("make check: failed; see above")
+    return faults + left(place)
+
+
+def main() -> int:
+    """Runs all parts in a folder that is removed again."""
+    home = machine_cache().parent
+    home.mkdir(parents=True, exist_ok=True)
+    begun = time.monotonic()
+    place = Place(Path(tempfile.mkdtemp(prefix="gpu-cluster-ci-", dir=home)).resolve())
+    try:
+        faults = parts(place)
+    finally:
+        leftovers.end(leftovers.processes(place.folder))
+        shutil.rmtree(place.folder, ignore_errors=True)
+    for fault in faults:
+        print(f"fault: {fault}")
+    print(f"fresh machine: {len(faults)} faults, {time.monotonic() - begun:.0f} s")
+    return 1 if faults else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

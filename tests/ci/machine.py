@@ -1,0 +1,35 @@
+"""The programs that a machine of README has: Python, git, make and the shell's own tools."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from pathlib import Path
+
+#: What README asks for.
+ASKED = ("git", "make")
+
+#: Debian's essential packages and procps, as far as a shell script of an engineer uses them.
+SHELL_TOOLS = """
+[ awk base64 basename bash cat chgrp chmod chown chroot cksum clear cmp comm cp cut dash date dd
+df diff dir dirname dmesg du echo egrep env expand expr false fgrep find findmnt flock fold free
+getconf getent getopt grep groups gunzip gzip head hostname id install join kill ldconfig ldd
+link ln locale logger ls lsns mawk md5sum mkdir mkfifo mknod mktemp more mount mountpoint mv
+nice nl nohup nproc nsenter od paste pgrep pidof pivot_root pkill printenv printf prlimit ps pwd
+readlink realpath rev rm rmdir sed seq setpriv setsid sh sha1sum sha256sum sha512sum shred sleep
+sort split stat stdbuf stty su sync sysctl tac tail tar tee test timeout top touch tr true
+truncate tsort tty umount uname unlink unshare uniq uptime users watch wc which whoami xargs yes
+zcat
+"""
+
+
+def link_programs(folder: Path) -> None:
+    """Fills a folder that is to be the whole ``PATH``; what this machine lacks is left out."""
+    folder.mkdir()
+    for name in (*ASKED, *SHELL_TOOLS.split()):
+        if found := shutil.which(name):
+            (folder / name).symlink_to(found)
+    # A link would make Python look for its library beside it.
+    python = folder / "python3"
+    python.write_text(f'#!/bin/sh\nexec "{Path(sys.executable).resolve()}" "$@"\n')
+    python.chmod(0o755)
