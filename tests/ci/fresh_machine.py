@@ -169,7 +169,7 @@ def parts(place: Place) -> list[str]:
     if run(["make", "tools"], place, "tools", bare) is not None:
         return ["make tools: failed; see above"]
     if os.geteuid() == 0:
-        run(["venv/bin/python", "-c", WARM_ROOTS], place, "roots", whole)
+        run(["venv/bin/python", "-u", "-c", WARM_ROOTS], place, "roots", whole)
     faults = tests(place, bare)
     if run(["make", "check"], place, "check", whole) is not None:
         faults.append("make check: failed; see above")
