@@ -20,7 +20,7 @@ import os
 
 from components.api import Client, ClusterError, Json, connect
 from components.platforms import runtime_class
-from components.platforms.helm_record import Expected, newest
+from components.platforms.helm_record import Expected, Record, newest
 from components.platforms.objects import Kinds, lacking
 from components.program import main
 
@@ -36,14 +36,23 @@ async def _check(client: Client, document: Json) -> Json:
             )
         )
     record = await newest(client, document["release"]["name"], document["release"]["namespace"])
-    vouched = {"revision": record.revision, "digest": record.digest} if record else {}
-    return {"platform": document["platform"], "restored": [], "record": vouched}
+    return {
+        "platform": document["platform"],
+        "restored": [],
+        "record": _said(document["release"], record) if record else {},
+    }
+
+
+def _said(release: Json, record: Record) -> Json:
+    """What a run says of the record that the engine made, and the next run holds it against."""
+    return {**release, "revision": record.revision, "digest": record.digest}
 
 
 async def _vouched(client: Client, document: Json) -> bool:
     """Whether the last run vouches for the release's record.
 
-    False where the engine has upgraded the release since then: Helm has just made all its objects.
+    False where the engine has since then upgraded the release, or made it in place of another
+    platform's: Helm has just made all its objects.
 
     Raises:
         ClusterError: the record is neither that of the last run nor one that the engine made.
@@ -51,9 +60,12 @@ async def _vouched(client: Client, document: Json) -> bool:
     release, revision = document["release"], document["revision"]
     record = await newest(client, release["name"], release["namespace"])
     last = json.loads(os.environ.get("PULUMI_COMMAND_STDOUT") or "{}").get("record", {})
-    if record is None or record.revision == revision != last.get("revision"):
+    another = any(last.get(key) != release[key] for key in ("namespace", "name"))
+    if record is None or (
+        record.revision == revision and (another or last["revision"] != revision)
+    ):
         return False
-    if {"revision": record.revision, "digest": record.digest} != last:
+    if _said(release, record) != last:
         raise ClusterError(
             f"release {release['namespace']}/{release['name']}: found a record (revision "
             f"{record.revision}) that this stack did not make; wanted: revision "

@@ -7,6 +7,7 @@ import base64
 import contextlib
 import gzip
 import json
+import os
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -148,6 +149,17 @@ def test_a_secret_that_is_none_of_helm_s_is_no_record(
         {**record(TAKEOVER), "metadata": {**cluster.secrets[0]["metadata"], "name": "x"}}
     )
     assert asyncio.run(presence.restore(DOCUMENT))["restored"] == ["ConfigMap settings"]
+
+
+def test_the_record_of_a_release_that_took_another_ones_place_is_not_compared_with_it(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    installed(cluster, monkeypatch)
+    said = json.loads(os.environ["PULUMI_COMMAND_STDOUT"])
+    said["record"] |= {"name": "gpu-operator", "namespace": "gpu-operator", "digest": "another"}
+    monkeypatch.setenv("PULUMI_COMMAND_STDOUT", json.dumps(said))
+    cluster.objects[f"namespaces/{SPACE}/configmaps/settings"] = {}
+    assert asyncio.run(presence.restore(DOCUMENT))["restored"] == []
 
 
 def test_nothing_is_restored_before_a_run_has_vouched(cluster: Cluster) -> None:
