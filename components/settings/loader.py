@@ -20,6 +20,7 @@ from components.settings.cross import SECTIONS, Parts
 from components.settings.cross import problems as cross_problems
 from components.settings.inventory import own_problems
 from config.confidential import in_addresses
+from config.explain import explain_all
 from config.model import Model
 from config.problem import ConfigError, Problem, problem, show
 
@@ -40,10 +41,8 @@ def load(document: Mapping[str, Any]) -> Cluster:
     try:
         cluster = Cluster.model_validate(document, by_alias=True, by_name=False)
     except ValidationError as error:
-        from components.settings.explain import explain_all  # needed for mistakes only
-
         errors = error.errors(include_url=False)
-        found = explain_all(errors)
+        found = explain_all(Cluster, errors)
         if not any(item["type"] == "cross" for item in errors):
             found += cross_problems(_parts(document))
         found = own_problems([*found, *exposed])

@@ -20,8 +20,8 @@ from components.nodes.settings.pool import Pool
 from components.platforms.gpu_operator.settings import GpuOperator
 from components.platforms.settings import Platform
 from components.settings.cluster import Cluster
-from components.settings.keys import fields
 from components.settings.loader import load
+from config.keys import fields
 from config.model import Model
 from config.nearness import similarity
 from config.problem import ConfigError, Problem
@@ -65,9 +65,9 @@ def at(value: Any, path: tuple[str | int, ...]) -> Any:
 
 
 def model_of(path: tuple[str | int, ...]) -> type[Model]:
-    from components.settings.keys import model_at
+    from config.keys import model_at
 
-    model = model_at(path)
+    model = model_at(Cluster, path)
     assert model is not None
     return model
 

@@ -1,4 +1,4 @@
-"""The keys that a document may have at each place."""
+"""The keys that a document of a model may have at each place."""
 
 from __future__ import annotations
 
@@ -9,15 +9,14 @@ from itertools import takewhile
 
 from pydantic.fields import FieldInfo
 
-from components.settings.cluster import Cluster
 from config.model import Model
 from config.nearness import plain
 from config.problem import Location
 
 
-def model_at(location: Location) -> type[Model] | None:
+def model_at(root: type[Model], location: Location) -> type[Model] | None:
     """The model that describes the mapping at a place, or None where there is none."""
-    model: type[Model] | None = Cluster
+    model: type[Model] | None = root
     named = False  # the step before was a mapping of names to models
     for step in location:
         if isinstance(step, int) or named:
@@ -29,13 +28,13 @@ def model_at(location: Location) -> type[Model] | None:
     return model
 
 
-def field_at(location: Location) -> FieldInfo | None:
+def field_at(root: type[Model], location: Location) -> FieldInfo | None:
     """The field that the last key of a location names; positions in lists do not count."""
     names = [index for index, step in enumerate(location) if isinstance(step, str)]
     if not names:
         return None
     last = names[-1]
-    model = model_at(location[:last])
+    model = model_at(root, location[:last])
     return fields(model).get(str(location[last])) if model is not None else None
 
 
@@ -45,7 +44,7 @@ def fields(model: type[Model]) -> dict[str, FieldInfo]:
     return {field.alias or name: field for name, field in model.model_fields.items()}
 
 
-def near_places(key: str, location: Location) -> list[str]:
+def near_places(root: type[Model], key: str, location: Location) -> list[str]:
     """Where a key may stand, of all such places those nearest to a location."""
     here = [str(step) for step in location]
     found = [
@@ -56,7 +55,7 @@ def near_places(key: str, location: Location) -> list[str]:
             ),
             path,
         )
-        for path in places().get(plain(key), ())
+        for path in places(root).get(plain(key), ())
         for steps in [path.replace("[]", "").split(".")]
     ]
     best = max((shared for shared, _ in found), default=0)
@@ -64,10 +63,10 @@ def near_places(key: str, location: Location) -> list[str]:
 
 
 @cache
-def places() -> dict[str, tuple[str, ...]]:
+def places(root: type[Model]) -> dict[str, tuple[str, ...]]:
     """Where each key may stand: `{"gpuspernode": ("pools[].gpusPerNode",)}`."""
     found: dict[str, tuple[str, ...]] = {}
-    for key, path in _walk(Cluster, ""):
+    for key, path in _walk(root, ""):
         found[plain(key)] = (*found.get(plain(key), ()), path)
     return found
 

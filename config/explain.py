@@ -6,38 +6,44 @@ from collections.abc import Iterable, Iterator
 
 from pydantic_core import ErrorDetails
 
-from components.settings.keys import field_at, fields, model_at, near_places
 from config.confidential import is_confidential, refused
+from config.keys import field_at, fields, model_at, near_places
+from config.model import Model
 from config.nearness import LIKE_ENOUGH, nearest, plain, similarity
 from config.problem import NOTHING, Location, Problem, problem, show
 
 
-def explain_all(errors: Iterable[ErrorDetails]) -> list[Problem]:
-    """The problems behind pydantic's errors: none twice, and none that is only a consequence."""
+def explain_all(root: type[Model], errors: Iterable[ErrorDetails]) -> list[Problem]:
+    """The problems behind pydantic's errors: none twice, and none that is only a consequence.
+
+    Args:
+        root: the model of the whole document.
+        errors: what pydantic says of it.
+    """
     errors = tuple(errors)
     mistyped = {
         (*at[:-1], near)
         for at in (item["loc"] for item in errors if item["type"] == "extra_forbidden")
-        if (near := _meant(at)) is not None
+        if (near := _meant(root, at)) is not None
     }
     return [
         found
         for item in errors
         if not (item["type"] == "missing" and item["loc"] in mistyped)
-        for found in _explain(item)
+        for found in _explain(root, item)
     ]
 
 
-def _meant(location: Location) -> str | None:
+def _meant(root: type[Model], location: Location) -> str | None:
     """The key that a wrong key was probably meant to be, or None where none is like it."""
-    model = model_at(location[:-1])
+    model = model_at(root, location[:-1])
     if model is None:
         return None
     near = nearest(str(location[-1]), fields(model))
     return near if similarity(str(location[-1]), near) >= LIKE_ENOUGH else None
 
 
-def _explain(error: ErrorDetails) -> Iterator[Problem]:
+def _explain(root: type[Model], error: ErrorDetails) -> Iterator[Problem]:
     """The problems that one error stands for: one, or all of the rules between parts."""
     location = tuple(step for step in error["loc"] if step != "[key]")
     context = error.get("ctx", {})
@@ -47,23 +53,23 @@ def _explain(error: ErrorDetails) -> Iterator[Problem]:
         case "refused":
             yield problem(location, context["found"], context["wanted"], context["cure"])
         case "extra_forbidden" | "invalid_key":
-            yield _unknown_key(location, error["input"])
+            yield _unknown_key(root, location, error["input"])
         case "missing":
-            yield _missing(location)
+            yield _missing(root, location)
         case "too_short" if len(error["input"]) >= context["min_length"]:
             return  # its items were refused, and say so themselves
         case _:
-            yield _wrong_value(location, error)
+            yield _wrong_value(root, location, error)
 
 
-def _unknown_key(location: Location, value: object) -> Problem:
+def _unknown_key(root: type[Model], location: Location, value: object) -> Problem:
     key = str(location[-1])
     if is_confidential(key):
         return refused(location, "inside the structured key")
-    model = model_at(location[:-1])
+    model = model_at(root, location[:-1])
     known = list(fields(model)) if model is not None else []
     near = nearest(key, known)
-    elsewhere = near_places(key, location[:-1]) if plain(near) != plain(key) else []
+    elsewhere = near_places(root, key, location[:-1]) if plain(near) != plain(key) else []
     if similarity(key, near) >= LIKE_ENOUGH and not elsewhere:
         cure = f'write "{near}"'
     elif elsewhere:
@@ -73,8 +79,8 @@ def _unknown_key(location: Location, value: object) -> Problem:
     return problem(location, f'an unknown key "{key}"', f"one of {', '.join(known)}", cure)
 
 
-def _missing(location: Location) -> Problem:
-    field = field_at(location)
+def _missing(root: type[Model], location: Location) -> Problem:
+    field = field_at(root, location)
     example = f": {field.examples[0]}" if field is not None and field.examples else ""
     return problem(
         location,
@@ -84,8 +90,8 @@ def _missing(location: Location) -> Problem:
     )
 
 
-def _wrong_value(location: Location, error: ErrorDetails) -> Problem:
-    field = field_at(location)
+def _wrong_value(root: type[Model], location: Location, error: ErrorDetails) -> Problem:
+    field = field_at(root, location)
     value = error["input"]
     wanted = (field.description if field is not None else None) or _in_mapping(error)
     example = field.examples[0] if field is not None and field.examples else None
