@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from policies.rules import Context, Violation, evaluate
-from policies.rules.remote_commands import API_VERSION
+from policies.rules.hosts.commands import API_VERSION
 
 _KUBERNETES = "kubernetes:"
 _REMOTE = "command:remote:"

@@ -8,14 +8,14 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
 
 import yaml
 
-from policies.admission import Twin, twin
 from policies.parameters import PROPERTIES, context_by
 from policies.rules import (
+    EXAMPLES,
     RULES,
+    TWINS,
     Context,
     Need,
     Pool,
@@ -25,34 +25,16 @@ from policies.rules import (
     evaluate,
     evaluate_stack,
 )
+from policies.rules.example import Example
+from policies.rules.twin import Twin
 
-EXAMPLES = Path(__file__).parent / "rules" / "examples"
 PAGES = Path(__file__).parent.parent / "docs" / "rules"
-_SETTINGS = "# settings: "
 _KNOWN = Context(pools=(Pool("a100", 8, (Taint("nvidia.com/gpu", "present"),)),))
 
 
-class Example(NamedTuple):
-    """Two manifests as YAML text, and the pack's settings that they are judged by."""
-
-    passing: str
-    failing: str
-    settings: Mapping[str, Any]
-
-    @property
-    def context(self) -> Context:
-        """The settings over one pool of 8 GPUs per node with the default taint."""
-        return context_by(self.settings, _KNOWN)
-
-
-def example(rule: Rule) -> Example:
-    """The passing and the failing manifest of a rule."""
-    passing, failing = (EXAMPLES / f"{rule.id}.yaml").read_text().split("\n---\n")
-    settings: Mapping[str, Any] = {}
-    if passing.startswith(_SETTINGS):
-        first, _, passing = passing.partition("\n")
-        settings = yaml.safe_load(first.removeprefix(_SETTINGS))
-    return Example(passing, failing, settings)
+def context_for(example: Example) -> Context:
+    """The example's settings over one pool of 8 GPUs per node with the default taint."""
+    return context_by(example.settings, _KNOWN)
 
 
 def violations(manifest: Mapping[str, object], context: Context) -> list[Violation]:
@@ -69,7 +51,7 @@ def judged_by(rule: Rule) -> str:
 
 def admission(rule: Rule) -> str:
     """Whether the rule is held at admission, too, and why where it is not; for people."""
-    found = twin(rule.id)
+    found = TWINS[rule.id]
     if isinstance(found, Twin):
         return "by a ValidatingAdmissionPolicy"
     return f"by the API server itself: {found.reason}" if found.enforced else f"no: {found.reason}"
@@ -77,11 +59,11 @@ def admission(rule: Rule) -> str:
 
 def page(rule: Rule) -> str:
     """The page of a rule in Markdown."""
-    shown = example(rule)
+    shown = EXAMPLES[rule.id]
     patches = " Patches are not judged: what is missing in one may be there." if rule.whole else ""
-    found = violations(yaml.safe_load(shown.failing), shown.context)
+    found = violations(yaml.safe_load(shown.failing), context_for(shown))
     said = "\n".join(violation.message for violation in found)
-    told = f" with the settings `{json.dumps(shown.settings)}`" if shown.settings else ""
+    told = f" with the settings `{json.dumps(dict(shown.settings))}`" if shown.settings else ""
     return f"""# {rule.id}: {rule.title}
 
 Severity: {rule.severity}. Judged by {judged_by(rule)}.{patches}

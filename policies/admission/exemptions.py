@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from policies.admission.cel import texts
-from policies.admission.twin import Scope, Twin
 from policies.rules import RULES
+from policies.rules.cel import texts
 from policies.rules.exemptions import PREFIX, RULE_ID
 
 _FORM = r"^GPU[0-9]{3}=\\s*[0-9]{4}-[0-9]{2}-[0-9]{2}\\s+\\S"
@@ -29,13 +28,6 @@ VARIABLES: Final[Mapping[str, str]] = {
     "today": '([string(dyn(object).metadata.?creationTimestamp.orValue(""))] + '
     "dyn(object).metadata.?managedFields.orValue([])"
     '.map(m, string(m.?time.orValue("")))).max().substring(0, 10)',
-    "lifted": f"variables.exemptions.filter(e, {_HOLDS}).map(e, e.substring(0, 6))",
-}
-
-TWINS: Final[Mapping[str, Twin]] = {
-    RULE_ID: Twin(
-        f"variables.exemptions.filter(e, !({_HOLDS}))"
-        '.map(e, "found an exemption that lifts nothing: " + e)',
-        scopes=frozenset(Scope),
-    )
+    "holding": f"variables.exemptions.filter(e, {_HOLDS})",
+    "lifted": "variables.holding.map(e, e.substring(0, 6))",
 }

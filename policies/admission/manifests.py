@@ -6,22 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from policies.admission import (
-    devices,
-    exemptions,
-    isolation,
-    namespaces,
-    ordinary,
-    parameters,
-    placement,
-    workloads,
-)
-from policies.admission.cel import text, texts
+from policies.admission import ordinary, parameters
 from policies.admission.shapes import SHAPES, Shape
-from policies.admission.twin import NoTwin, Twin
-from policies.admission.without import WITHOUT
-from policies.rules import RULES, Context, Rule, Severity
+from policies.rules import RULES, TWINS, Context, Rule, Severity
+from policies.rules.cel import text, texts
 from policies.rules.exemptions import RULE_ID
+from policies.rules.twin import Twin
 
 Json = dict[str, Any]
 
@@ -30,20 +20,6 @@ OPT_OUT: Final = "gpu-cluster/guardrails"
 
 _LABELS: Final = {"app.kubernetes.io/managed-by": "gpu-cluster"}
 _GROUP: Final = "admissionregistration.k8s.io"
-_TWINS: Final[Mapping[str, Twin | NoTwin]] = {
-    **devices.TWINS,
-    **placement.TWINS,
-    **isolation.TWINS,
-    **workloads.TWINS,
-    **namespaces.TWINS,
-    **exemptions.TWINS,
-    **WITHOUT,
-}
-
-
-def twin(rule_id: str) -> Twin | NoTwin:
-    """What a rule is at admission. Raises `KeyError` for an id that no rule has."""
-    return _TWINS[rule_id]
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +54,7 @@ def manifests(context: Context, enforcement: Enforcement) -> list[Json]:
 
 def _judged(context: Context, shape: Shape, severity: Severity) -> list[tuple[Rule, Twin]]:
     found = []
-    for rule_id, each in sorted(_TWINS.items()):
+    for rule_id, each in TWINS.items():
         rule = RULES[rule_id]
         known = all(need.known(context) for need in rule.needs)
         acts = context.severities.get(rule_id, rule.severity) is severity
@@ -113,7 +89,7 @@ def _policy(
         "what-rules-read-changed": f'request.operation == "CREATE" || {shape.changed}'
         if shape.changed
         else "",
-        "may-break-a-rule": ordinary.condition(places) if shape.ordinary else "",
+        "may-break-a-rule": ordinary.condition(each for _, each in twins) if shape.ordinary else "",
     }
     if any(conditions.values()):
         spec["matchConditions"] = [

@@ -7,9 +7,9 @@ import json
 from collections.abc import Mapping
 from typing import Any, Final
 
-from policies.admission.pod_variables import NAMES
 from policies.rules import Context, Mig, Pool, Sharing, Taint
-from policies.rules.capacity import per_node
+from policies.rules.cel import NAMES
+from policies.rules.placement.room import per_node
 from policies.rules.pools import gpu_pools, hard_taints
 from policies.rules.resource_names import GPU, GPU_SHARED, KNOWN, is_extended
 

@@ -5,37 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from policies.admission.cel import (
-    amount,
+from policies.rules.cel import (
+    NAMES,
+    SIDECAR,
     asked,
     is_device,
     is_gpu,
     limits,
     parameter,
     positive,
+    request,
     resources,
 )
-from policies.rules.resource_names import GPU, GPU_SHARED, VCUDA_CORE
-
-NAMES: Final[Mapping[str, str]] = {"gpu": GPU, "shared": GPU_SHARED, "core": VCUDA_CORE}
-"""The resources of which the parameter says how much a node has, by the variables' names."""
-
-SIDECAR: Final = 'c.?restartPolicy.orValue("") == "Always"'
-
-
-def request(name: str, starting: str, sidecars: str) -> str:
-    """The pod's effective request of a resource, as `policies.rules.pod_request` counts it.
-
-    Containers and sidecars together, or an init container with the sidecars before it (of which a
-    sidecar itself is one more case), whichever is most; then the overhead. `starting`, `sidecars`:
-    what each init container asks for, and each sidecar of them.
-    """
-    before = f"{sidecars}.transformList(j, s, j < i, s).sum()"
-    return (
-        f"([variables.spec.containers.map(c, {asked('c', name)}).sum() + {sidecars}.sum()] + "
-        f"{starting}.transformList(i, a, a + {before})).max() + "
-        + amount(f'variables.overhead[?{name}].orValue("0")')
-    )
 
 
 def _requests() -> dict[str, str]:

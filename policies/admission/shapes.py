@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from policies.admission import exemptions
-from policies.admission.cel import parameter, texts
 from policies.admission.pod_variables import POD_VARIABLES
-from policies.admission.twin import Scope, Twin
+from policies.rules.cel import parameter, texts
+from policies.rules.twin import Scope, Twin
 
 Json = dict[str, Any]
 

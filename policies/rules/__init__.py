@@ -4,6 +4,7 @@ The public face, used by the pack, the checker, admission and the program; it on
 
 - `RULES`: every rule by its id; `Rule.severity` is its default level, `Rule.whole` says that it
   judges what is missing, `Rule.needs` what must be known of the cluster.
+- `TWINS`, `EXAMPLES`: the CEL twin of each rule, or why it has none, and its example.
 - `Context`: what is known of the cluster; every field has a default that means "not known".
 - `evaluate(manifest, context, partial=False)`: the violations of one manifest (or `List`).
 - `evaluate_stack(manifests, context)`: the violations that need more than one manifest to see, by
@@ -13,16 +14,19 @@ The public face, used by the pack, the checker, admission and the program; it on
   advisory and `exemption` says until when and why (`policies.rules.exemptions`).
 - `UNKNOWN`: stands in a manifest for a value that is not known yet.
 
-Everything else (`policies.rules.<module>`) is the rulebook's own.
+Everything else (`policies.rules.<module>`) is the rulebook's own. A rule is one module with its
+twin, its signs and its example: `<topic>/gpuNNN_<what>.py`. There is nothing else to register.
 """
 
 from policies.rules.context import Context, Mig, Plugin, Pool, Severity, Sharing, Taint
-from policies.rules.registry import RULES, evaluate, evaluate_stack
+from policies.rules.registry import EXAMPLES, RULES, TWINS, evaluate, evaluate_stack
 from policies.rules.rule import Finding, Need, Rule, Subject, Violation
 from policies.rules.unknown import UNKNOWN
 
 __all__ = [
+    "EXAMPLES",
     "RULES",
+    "TWINS",
     "UNKNOWN",
     "Context",
     "Finding",

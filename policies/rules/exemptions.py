@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from typing import Final
 
-from policies.rules.context import Context, Severity
-from policies.rules.rule import Finding, Rule, Subject
+from policies.rules.context import Context
+from policies.rules.rule import Finding, Subject
 from policies.rules.unknown import UNKNOWN, text
 
 PREFIX: Final = "exempt.gpu-cluster/"
@@ -73,13 +73,3 @@ def finding(exemption: Exemption) -> Finding:
         wanted='a rule id in the key, and a day and a reason such as "2030-12-31 why" as value',
         cure="Keep the rule and remove the annotation, or state anew until when and why not.",
     )
-
-
-RULE: Final = Rule(
-    id=RULE_ID,
-    title="An exemption names its rule, its end and its reason",
-    severity=Severity.MANDATORY,
-    why="An exemption lifts one rule from one object until a day. One that is over or cannot be "
-    "read lifts nothing, and says so until somebody decides.",
-    source="the rulebook's own convention: policies/rules/exemptions.py",
-)

@@ -1,58 +1,24 @@
-"""All rules, and judging a manifest or a stack by them."""
+"""All rules with their twins and examples, and judging a manifest or a stack by them."""
 
 from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
 from typing import Final
 
-from policies.rules import (
-    capacity,
-    device_plugins,
-    exemptions,
-    gpu_resources,
-    helm_values,
-    isolation,
-    namespace_limits,
-    namespace_quota,
-    naming,
-    nodes,
-    placement,
-    remote_commands,
-    sharing,
-    tolerations,
-    vcuda,
-    workloads,
-)
 from policies.rules.context import Context, Severity
-from policies.rules.exemptions import Exemption
+from policies.rules.discovery import find
+from policies.rules.example import Example
+from policies.rules.exemptions import RULE_ID, Exemption, exemptions, finding
 from policies.rules.rule import Finding, Rule, Subject, Violation
+from policies.rules.twin import NoTwin, Twin
 from policies.rules.unknown import mapping, sequence, text
 
-RULES: Final[Mapping[str, Rule]] = {
-    rule.id: rule
-    for rule in sorted(
-        (
-            *gpu_resources.RULES,
-            *naming.RULES,
-            *sharing.RULES,
-            *tolerations.RULES,
-            *vcuda.RULES,
-            *capacity.RULES,
-            *namespace_limits.RULES,
-            *namespace_quota.RULES,
-            *nodes.RULES,
-            *placement.RULES,
-            *isolation.RULES,
-            *workloads.RULES,
-            *helm_values.RULES,
-            *device_plugins.RULES,
-            *remote_commands.RULES,
-            exemptions.RULE,
-        ),
-        key=lambda rule: rule.id,
-    )
-}
+_ENTRIES: Final = find([str(Path(__file__).parent)], "policies.rules")
+RULES: Final[Mapping[str, Rule]] = {each.rule.id: each.rule for each in _ENTRIES}
+TWINS: Final[Mapping[str, Twin | NoTwin]] = {each.rule.id: each.twin for each in _ENTRIES}
+EXAMPLES: Final[Mapping[str, Example]] = {each.rule.id: each.example for each in _ENTRIES}
 
 
 def evaluate(
@@ -115,12 +81,12 @@ def _judge(subject: Subject, context: Context, partial: bool) -> Iterator[Violat
     lifted = _lifted(subject, context)
     for rule in _applicable(context, partial):
         found: Iterable[Finding] = (
-            map(exemptions.finding, filter(_problem, lifted.values()))
-            if rule is exemptions.RULE
+            map(finding, filter(_problem, lifted.values()))
+            if rule.id == RULE_ID
             else rule.check(subject, context)
         )
-        for finding in found:
-            yield _violation(rule, subject, finding, context, lifted)
+        for each in found:
+            yield _violation(rule, subject, each, context, lifted)
 
 
 def _problem(exemption: Exemption) -> str:
@@ -128,7 +94,7 @@ def _problem(exemption: Exemption) -> str:
 
 
 def _lifted(subject: Subject, context: Context) -> dict[str, Exemption]:
-    found = exemptions.exemptions(subject, context, RULES.__contains__)
+    found = exemptions(subject, context, RULES.__contains__)
     return {exemption.rule_id: exemption for exemption in found}
 
 

@@ -12,8 +12,10 @@ from typing import Any
 import httpx
 
 from lab.benchmarks.api_server import await_true, make_namespace
-from policies.admission import Enforcement, Twin, manifests, twin
+from policies.admission import Enforcement, manifests
 from policies.rules import RULES, Context, Mig, Plugin, Pool, Severity, Sharing, Taint, evaluate
+from policies.rules import TWINS as RULE_TWINS
+from policies.rules.twin import Twin
 
 GPU = "nvidia.com/gpu"
 LABEL = "guarded"
@@ -70,7 +72,7 @@ CONTEXTS: Mapping[str, Context] = {
 
 RUNTIME_CLASSES = ("nvidia", "kata", "other")
 
-TWINS = {rule for rule in RULES if isinstance(twin(rule), Twin)}
+TWINS = {rule for rule in RULES if isinstance(RULE_TWINS[rule], Twin)}
 WARN = Enforcement({Severity.MANDATORY: ["Warn"], Severity.ADVISORY: ["Warn"]})
 _RULE = re.compile(r"[:;] (GPU\d{3}) ")
 _PLURALS = {
@@ -206,7 +208,7 @@ def judged(client: httpx.Client, probe: Mapping[str, Any], context: Context) -> 
     said = create(client, probe)
     heard = {RULES[rule].severity for rule in said.rules}
     found = {violation.rule for violation in evaluate(probe, context)}
-    wanted = {rule.severity for rule in found if isinstance(twin(rule.id), Twin)}
+    wanted = {rule.severity for rule in found if isinstance(RULE_TWINS[rule.id], Twin)}
     whole = said.taken and probe["kind"] == "Pod"
     return bool(heard) and (not whole or wanted <= heard)
 

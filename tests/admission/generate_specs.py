@@ -6,8 +6,8 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from policies.admission import Twin, twin
-from policies.rules import RULES
+from policies.rules import RULES, TWINS
+from policies.rules.twin import Twin
 from tests.admission.cluster import GPU, RUNTIME_CLASSES
 
 Json = dict[str, Any]
@@ -199,7 +199,7 @@ _TERMS = st.lists(
     min_size=1,
     max_size=2,
 )
-_RULE_IDS = sorted(rule for rule in RULES if isinstance(twin(rule), Twin))
+_RULE_IDS = sorted(rule for rule in RULES if isinstance(TWINS[rule], Twin))
 _EXEMPTIONS = st.dictionaries(
     st.sampled_from([*_RULE_IDS, *_RULE_IDS, "GPU999", "GPU01", "other"]).map(
         lambda rule: f"exempt.gpu-cluster/{rule}"

@@ -13,8 +13,9 @@ import httpx
 import pytest
 from hypothesis import HealthCheck, Phase, given, seed, settings
 
-from policies.admission import NoTwin, twin
-from policies.rules import RULES, evaluate
+from policies.rules import TWINS as RULE_TWINS
+from policies.rules import evaluate
+from policies.rules.twin import NoTwin
 from tests.admission.cluster import CONTEXTS, GPU, TWINS, context_name, create
 from tests.admission.generate import manifests
 from tests.admission.generate_specs import CORE, LIMIT_KEY, MEMORY, SHARED, VARIABLE
@@ -70,7 +71,7 @@ class Figures:
 
     def document(self) -> dict[str, Any]:
         """For the last line of `make test-rules`."""
-        reasons = [each for each in map(twin, RULES) if isinstance(each, NoTwin)]
+        reasons = [each for each in RULE_TWINS.values() if isinstance(each, NoTwin)]
         return {
             "at_admission": len(TWINS),
             "by_the_api_server": sum(each.enforced for each in reasons),

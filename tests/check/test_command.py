@@ -14,7 +14,7 @@ import pytest
 import yaml
 
 from tests.check.running import ONLY, ROOT, check
-from tests.check.test_formats import BAD, GOOD
+from tests.check.samples import BAD, GOOD
 
 ADVICE = GOOD.replace("nvidia.com/gpu:", "nvidia.com/gpu.shared:").replace(": 1}", ": 2}")
 TOLERANT = GOOD.replace(
@@ -166,7 +166,7 @@ def test_a_reader_that_leaves_early_gets_no_traceback() -> None:
     read, write = os.pipe()
     os.close(read)
     done = subprocess.run(
-        [sys.executable, "-m", "policies.check", "policies/rules/examples"],
+        [sys.executable, "-m", "policies.check", "docs"],
         cwd=ROOT,
         stdout=write,
         stderr=subprocess.PIPE,

@@ -14,27 +14,7 @@ import pytest
 from policies.check.formats import FORMATS
 from policies.rules import RULES
 from tests.check.running import check
-
-GOOD = """\
-apiVersion: v1
-kind: Pod
-metadata: {name: good, namespace: team}
-spec:
-  containers:
-    - {name: c, resources: {limits: {nvidia.com/gpu: 1}}}
-"""
-BAD = """\
-apiVersion: v1
-kind: Pod
-metadata: {name: bad, namespace: team}
-spec:
-  containers:
-    - name: cuda
-      resources:
-        limits:
-          nvidia.com/gpu: 500m
-    - {name: share, resources: {limits: {nvidia.com/gpu.shared: 2}}}
-"""
+from tests.check.samples import BAD, GOOD
 
 
 @pytest.fixture

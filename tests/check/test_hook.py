@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from tests.check.running import ROOT
-from tests.check.test_formats import BAD, GOOD
+from tests.check.samples import BAD, GOOD
 
 LIMIT = 300
 """Seconds: the first run installs the checker."""

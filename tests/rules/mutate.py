@@ -40,7 +40,7 @@ MOST = 0.05
 SETTINGS = """
 [tool.mutmut]
 source_paths = ["policies"]
-only_mutate = ["policies/rules/*"]
+only_mutate = ["policies/rules/*", "policies/rules/*/*"]
 use_git_change_detection = false
 [tool.pytest.ini_options]
 pythonpath = ["."]
@@ -56,7 +56,6 @@ def prepare(folder: Path) -> list[str]:
     (folder / "pyproject.toml").write_text(SETTINGS)
     _run(folder, "-c", GENERATE)
     mutants = folder / "mutants"
-    shutil.copytree(ROOT / "policies" / "rules" / "examples", mutants / "policies/rules/examples")
     shutil.copytree(ROOT / "docs" / "rules", mutants / "docs" / "rules")
     (mutants / "tests" / "rules").mkdir(parents=True)
     (mutants / "pyproject.toml").write_text(SETTINGS)
@@ -67,7 +66,7 @@ def prepare(folder: Path) -> list[str]:
     for name in [*own, "quantities.json", "messages.json"]:
         shutil.copy(ROOT / "tests" / "rules" / name, mutants / "tests" / "rules")
     found: list[str] = []
-    for file in sorted(mutants.glob("policies/rules/*.meta")):
+    for file in sorted(mutants.glob("policies/rules/**/*.meta")):
         found += json.loads(file.read_text())["exit_code_by_key"]
     return found
 
@@ -116,6 +115,7 @@ def run(every: int, processes: int, minutes: float, modules: list[str]) -> dict[
 
 
 def _module(name: str) -> str:
+    """The topic, or the module of the ground."""
     return name.split(".")[2]
 
 

@@ -11,8 +11,7 @@ from typing import Any
 import pytest
 import yaml
 
-from policies import reference
-from policies.rules import RULES, Rule, Severity
+from policies.rules import EXAMPLES, RULES, Rule, Severity
 from tests.rules.conftest import Run
 
 POOL = {"name": "a100", "nodes": ["gpu-[1-4]"], "gpusPerNode": 8}
@@ -26,11 +25,11 @@ PACK_POOL = {"name": "t4", "gpusPerNode": 2, "taints": ["example.com/gpu:NoSched
 
 
 def failing(rule_id: str) -> Any:
-    return yaml.safe_load(reference.example(RULES[rule_id]).failing)
+    return yaml.safe_load(EXAMPLES[rule_id].failing)
 
 
 def passing(rule_id: str) -> Any:
-    return yaml.safe_load(reference.example(RULES[rule_id]).passing)
+    return yaml.safe_load(EXAMPLES[rule_id].passing)
 
 
 @pytest.mark.parametrize("rule_id", ["GPU001", "GPU004"])
@@ -44,7 +43,7 @@ def test_one_bad_object_stops_the_preview(preview: Run, rule_id: str) -> None:
 def settings_of(rule: Rule) -> str:
     """The settings of a rule's example with the reference's pool, as JSON: what groups them."""
     pool = {"name": "a100", "gpusPerNode": 8, "taints": ["nvidia.com/gpu=present:NoSchedule"]}
-    shown = reference.example(rule).settings
+    shown = EXAMPLES[rule.id].settings
     return json.dumps({"pools": [pool], **shown}, sort_keys=True)
 
 

@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from policies import reference
-from policies.rules import RULES, UNKNOWN, Context, Pool, Taint, evaluate
+from policies.rules import EXAMPLES, RULES, UNKNOWN, Context, Pool, Taint, evaluate
 from policies.rules.pod_spec import template_path
 
 KINDS = st.sampled_from(
@@ -118,11 +118,11 @@ VALUES: dict[str, Any] = {
 @pytest.mark.parametrize("value", VALUES.values(), ids=VALUES)
 @pytest.mark.parametrize("rule_id", RULES)
 def test_anything_may_stand_anywhere(rule_id: str, value: Any) -> None:
-    shown = reference.example(RULES[rule_id])
+    shown = EXAMPLES[rule_id]
     for text in (shown.passing, shown.failing):
         manifest = yaml.safe_load(text)
         for path in _places(manifest):
-            reference.violations(_with(manifest, path, value), shown.context)
+            reference.violations(_with(manifest, path, value), reference.context_for(shown))
 
 
 @pytest.mark.parametrize("path", [("key",), ("operator",), ("values",), ("values", 0)])

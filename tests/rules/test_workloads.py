@@ -9,7 +9,7 @@ import pytest
 
 from policies.rules import UNKNOWN, Context
 from policies.rules.resource_names import acceptable, is_extended, meant
-from policies.rules.workloads import pinned
+from policies.rules.workloads.gpu051_fixed_image import pinned
 from tests.rules.cases import CONTEXT, CORE, GPU, MEMORY, MIG, container, gpus, paths, pod, workload
 from tests.rules.messages import judge
 

@@ -1,0 +1,1 @@
+"""Helm releases of the GPU stack."""

@@ -1,0 +1,106 @@
+"""GPU038: The toolkit and the device plugin agree on how devices are named."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from policies.rules.charts.operator import operator_release
+from policies.rules.context import Context, Severity
+from policies.rules.example import Example
+from policies.rules.rule import Finding, Rule, Subject
+from policies.rules.twin import (
+    CHART_VALUES,
+)
+from policies.rules.unknown import UNKNOWN, at, holds_unknown, sequence, text
+
+_BY_VARIABLE = "ACCEPT_NVIDIA_VISIBLE_DEVICES_ENVVAR_WHEN_UNPRIVILEGED"
+
+_BY_MOUNT = "ACCEPT_NVIDIA_VISIBLE_DEVICES_AS_VOLUME_MOUNTS"
+
+_STRATEGY = "DEVICE_LIST_STRATEGY"
+
+
+def _variable(environment: object, name: str) -> str | None:
+    """A variable of a chart's `env` list, empty where it is not there, `None` where unknown."""
+    if environment is UNKNOWN or holds_unknown(environment):
+        return None
+    for each in sequence(environment):
+        if at(each, "name") == name:
+            value = at(each, "value")
+            return None if value is UNKNOWN else text(value)
+    return ""
+
+
+def _hardening_pair(subject: Subject, _: Context) -> Iterator[Finding]:
+    found = operator_release(subject)
+    if found is None or at(found.values, "toolkit", "enabled") is False:
+        return
+    cdi = at(found.values, "cdi", "enabled")
+    toolkit = at(found.values, "toolkit", "env")
+    by_variable, by_mount = _variable(toolkit, _BY_VARIABLE), _variable(toolkit, _BY_MOUNT)
+    strategy = _variable(at(found.values, "devicePlugin", "env"), _STRATEGY)
+    if None in (by_variable, by_mount, strategy) or cdi is UNKNOWN:
+        return
+    if by_variable == "false" and strategy in ("", "envvar") and cdi is False:
+        yield Finding(
+            path=f"values.toolkit.env[{_BY_VARIABLE}]",
+            found="false, with a device plugin that names devices by that variable",
+            wanted=f"{_STRATEGY}=volume-mounts in devicePlugin.env, or cdi.enabled",
+            cure="Set both: with one alone no unprivileged container gets its GPUs.",
+        )
+    if strategy and "volume-mounts" in strategy and by_mount != "true":
+        yield Finding(
+            path=f"values.devicePlugin.env[{_STRATEGY}]",
+            found="volume-mounts, which the toolkit does not look at",
+            wanted=f"{_BY_MOUNT}=true in toolkit.env",
+            cure="Set both: with one alone no container gets its GPUs.",
+        )
+
+
+RULE = Rule(
+    id="GPU038",
+    title="The toolkit and the device plugin agree on how devices are named",
+    severity=Severity.MANDATORY,
+    check=_hardening_pair,
+    why="Refusing NVIDIA_VISIBLE_DEVICES from unprivileged containers closes the way past the "
+    "device plugin, but the plugin itself names devices by it. Both are changed together, or "
+    "no container gets a GPU.",
+    source="nvidia-container-toolkit api/config/v1/toml.go; gpu-operator v26.7.0 "
+    "deployments/gpu-operator/values.yaml; Project-HAMi HAMi issue 469",
+)
+
+TWIN = CHART_VALUES
+
+EXAMPLE = Example(
+    passing="""\
+apiVersion: helm.sh/v3
+kind: Release
+name: gpu-operator
+chart: gpu-operator
+version: v26.7.0
+repositoryOpts: {repo: https://helm.ngc.nvidia.com/nvidia}
+values:
+  cdi: {enabled: false}
+  toolkit:
+    env:
+      - {name: ACCEPT_NVIDIA_VISIBLE_DEVICES_ENVVAR_WHEN_UNPRIVILEGED, value: "false"}
+      - {name: ACCEPT_NVIDIA_VISIBLE_DEVICES_AS_VOLUME_MOUNTS, value: "true"}
+  devicePlugin:
+    env:
+      - {name: DEVICE_LIST_STRATEGY, value: volume-mounts}
+""",
+    failing="""\
+apiVersion: helm.sh/v3
+kind: Release
+name: gpu-operator
+chart: gpu-operator
+version: v26.7.0
+repositoryOpts: {repo: https://helm.ngc.nvidia.com/nvidia}
+values:
+  cdi: {enabled: false}
+  toolkit:
+    env:
+      - {name: ACCEPT_NVIDIA_VISIBLE_DEVICES_ENVVAR_WHEN_UNPRIVILEGED, value: "false"}
+      - {name: ACCEPT_NVIDIA_VISIBLE_DEVICES_AS_VOLUME_MOUNTS, value: "true"}
+""",
+)

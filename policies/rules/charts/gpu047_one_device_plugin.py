@@ -1,0 +1,132 @@
+"""GPU047: A node has one device plugin."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+
+from policies.rules.context import Context, Severity
+from policies.rules.example import Example
+from policies.rules.helm import DEVICE_PLUGIN, GPU_OPERATOR, release
+from policies.rules.rule import Finding, Rule, Subject
+from policies.rules.twin import (
+    SEVERAL_OBJECTS,
+)
+from policies.rules.unknown import at, mapping, text
+
+# By the last part of the image's name.
+_IMAGES: Mapping[str, str] = {
+    "k8s-device-plugin": "NVIDIA's device plugin",
+    "gpu-manager": "gpu-manager",
+    "hami": "HAMi",
+}
+
+_CHARTS: Mapping[str, str] = {DEVICE_PLUGIN: "NVIDIA's device plugin", "hami": "HAMi"}
+
+
+@dataclass(frozen=True, slots=True)
+class _Plugin:
+    """What brings a device plugin: a DaemonSet, or a Helm release, of which a node gets each."""
+
+    subject: Subject
+    what: str
+    selector: Mapping[str, object]
+
+
+def _plugins(subjects: Sequence[Subject]) -> Iterator[_Plugin]:
+    for subject in subjects:
+        if found := release(subject):
+            selector = mapping(found.values.get("nodeSelector"))
+            if found.chart in _CHARTS:
+                yield _Plugin(subject, _CHARTS[found.chart], selector)
+            operated = at(found.values, "devicePlugin", "enabled") is not False
+            if found.chart == GPU_OPERATOR and operated:
+                yield _Plugin(subject, "NVIDIA's device plugin", {})
+        elif subject.kind == "DaemonSet" and subject.pod:
+            for container in subject.pod.containers:
+                image = text(container.spec.get("image")).partition("@")[0]
+                name = image.rpartition("/")[2].partition(":")[0]
+                if name in _IMAGES:
+                    selector = mapping(subject.pod.spec.get("nodeSelector"))
+                    yield _Plugin(subject, _IMAGES[name], selector)
+                    break
+
+
+def _apart(first: _Plugin, second: _Plugin) -> bool:
+    """Whether no node can have both: their node selectors differ in a label."""
+    return any(
+        key in second.selector and second.selector[key] != value
+        for key, value in first.selector.items()
+    )
+
+
+def _one_each(subjects: Sequence[Subject], _: Context) -> Iterator[tuple[Subject, Finding]]:
+    for first, second in combinations(_plugins(subjects), 2):
+        releases = first.subject.pod is None and second.subject.pod is None
+        if _apart(first, second) or (first.what == second.what and not releases):
+            continue
+        yield (
+            second.subject,
+            Finding(
+                path="spec" if second.subject.pod else "values",
+                found=f"{second.what} beside {first.what} of {first.subject.kind} "
+                f"{first.subject.name}",
+                wanted="one device plugin on a node",
+                cure="Remove one, or keep them apart by nodeSelector: both would hand out the "
+                "same devices.",
+            ),
+        )
+
+
+RULE = Rule(
+    id="GPU047",
+    title="A node has one device plugin",
+    severity=Severity.MANDATORY,
+    across=_one_each,
+    why="Two plugins hand out the same /dev/nvidiaN without knowing of each other. The GPU "
+    "Operator brings NVIDIA's plugin itself unless devicePlugin.enabled is false.",
+    source="NVIDIA k8s-device-plugin internal/rm; tkestack gpu-manager; Project-HAMi HAMi; "
+    "gpu-operator v26.7.0 values devicePlugin.enabled",
+)
+
+TWIN = SEVERAL_OBJECTS
+
+EXAMPLE = Example(
+    passing="""\
+apiVersion: v1
+kind: List
+items:
+  - apiVersion: helm.sh/v3
+    kind: Release
+    name: gpu-operator
+    chart: gpu-operator
+    version: v26.7.0
+    repositoryOpts: {repo: https://helm.ngc.nvidia.com/nvidia}
+    values:
+      devicePlugin: {enabled: false}
+  - apiVersion: helm.sh/v3
+    kind: Release
+    name: nvidia-device-plugin
+    chart: nvidia-device-plugin
+    version: 0.20.0
+    repositoryOpts: {repo: https://nvidia.github.io/k8s-device-plugin}
+""",
+    failing="""\
+apiVersion: v1
+kind: List
+items:
+  - apiVersion: helm.sh/v3
+    kind: Release
+    name: gpu-operator
+    chart: gpu-operator
+    version: v26.7.0
+    repositoryOpts: {repo: https://helm.ngc.nvidia.com/nvidia}
+  - apiVersion: helm.sh/v3
+    kind: Release
+    name: nvidia-device-plugin
+    chart: nvidia-device-plugin
+    version: 0.20.0
+    repositoryOpts: {repo: https://nvidia.github.io/k8s-device-plugin}
+""",
+)

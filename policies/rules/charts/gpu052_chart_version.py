@@ -1,0 +1,62 @@
+"""GPU052: A chart of the GPU stack has a fixed version."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from policies.rules.context import Context, Severity
+from policies.rules.example import Example
+from policies.rules.helm import GPU_CHARTS, release
+from policies.rules.rule import Finding, Rule, Subject
+from policies.rules.twin import (
+    CHART_VALUES,
+)
+
+_EXACT = re.compile(r"v?[0-9]+\.[0-9]+\.[0-9]+([-+][0-9A-Za-z.+-]+)?")
+
+
+def _chart_pinned(subject: Subject, _: Context) -> Iterator[Finding]:
+    found = release(subject)
+    if found is None or found.chart not in GPU_CHARTS or found.local or found.version is None:
+        return
+    if not _EXACT.fullmatch(found.version):
+        yield Finding(
+            path="version",
+            found=f"{found.version[:40]}, a range" if found.version else "none",
+            wanted="one version of the chart, such as v26.7.0",
+            cure="Without it every run may bring another driver to every node.",
+        )
+
+
+RULE = Rule(
+    id="GPU052",
+    title="A chart of the GPU stack has a fixed version",
+    severity=Severity.MANDATORY,
+    check=_chart_pinned,
+    why="The chart's version decides driver, toolkit and plugin on every node. A range, or "
+    "none, takes whatever the repository has at that time.",
+    source="helm.sh/helm v3.18 pkg/repo/index.go; gpu-operator v26.7.0 Chart.yaml",
+    whole=True,
+)
+
+TWIN = CHART_VALUES
+
+EXAMPLE = Example(
+    passing="""\
+apiVersion: helm.sh/v3
+kind: Release
+name: gpu-operator
+chart: gpu-operator
+version: v26.7.0
+repositoryOpts: {repo: https://helm.ngc.nvidia.com/nvidia}
+""",
+    failing="""\
+apiVersion: helm.sh/v3
+kind: Release
+name: gpu-operator
+chart: gpu-operator
+version: ">=v25.0.0"
+repositoryOpts: {repo: https://helm.ngc.nvidia.com/nvidia}
+""",
+)

@@ -1,0 +1,73 @@
+"""GPU053: Driver, toolkit and plugin have fixed versions."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from policies.rules.charts.operator import operator_release
+from policies.rules.context import Context, Severity
+from policies.rules.example import Example
+from policies.rules.rule import Finding, Rule, Subject
+from policies.rules.twin import (
+    CHART_VALUES,
+)
+from policies.rules.unknown import UNKNOWN, at, text
+
+_FIXED = re.compile(r"v?[0-9]|sha256:")
+
+_VERSIONED = ("driver", "toolkit", "devicePlugin", "dcgmExporter", "gfd", "migManager")
+
+
+def _parts_pinned(subject: Subject, _: Context) -> Iterator[Finding]:
+    found = operator_release(subject)
+    if found is None:
+        return
+    for part in _VERSIONED:
+        version = at(found.values, part, "version")
+        if version is None or version is UNKNOWN:
+            continue
+        written = text(version)
+        if not _FIXED.match(written):
+            yield Finding(
+                path=f"values.{part}.version",
+                found=written[:40] or "nothing that is a version",
+                wanted="one version, or a digest",
+                cure="Leave it out for the chart's own, or name one.",
+            )
+
+
+RULE = Rule(
+    id="GPU053",
+    title="Driver, toolkit and plugin have fixed versions",
+    severity=Severity.MANDATORY,
+    check=_parts_pinned,
+    why="A tag such as latest changes the driver under running workloads whenever a node "
+    "pulls it anew.",
+    source="gpu-operator v26.7.0 deployments/gpu-operator/values.yaml",
+)
+
+TWIN = CHART_VALUES
+
+EXAMPLE = Example(
+    passing="""\
+apiVersion: helm.sh/v3
+kind: Release
+name: gpu-operator
+chart: gpu-operator
+version: v26.7.0
+repositoryOpts: {repo: https://helm.ngc.nvidia.com/nvidia}
+values:
+  driver: {version: 595.91.07}
+""",
+    failing="""\
+apiVersion: helm.sh/v3
+kind: Release
+name: gpu-operator
+chart: gpu-operator
+version: v26.7.0
+repositoryOpts: {repo: https://helm.ngc.nvidia.com/nvidia}
+values:
+  driver: {version: latest}
+""",
+)

@@ -1,0 +1,73 @@
+"""GPU055: A driver upgrade is bounded."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from policies.rules.charts.operator import operator_release
+from policies.rules.context import Context, Severity
+from policies.rules.example import Example
+from policies.rules.replicas import number
+from policies.rules.rule import Finding, Rule, Subject
+from policies.rules.twin import (
+    CHART_VALUES,
+)
+from policies.rules.unknown import at, mapping
+
+
+def _upgrades(subject: Subject, _: Context) -> Iterator[Finding]:
+    found = operator_release(subject)
+    policy = mapping(at(found.values, "driver", "upgradePolicy")) if found else {}
+    if policy.get("autoUpgrade") is False:
+        return
+    if number(policy.get("maxParallelUpgrades")) == 0:
+        yield Finding(
+            path="values.driver.upgradePolicy.maxParallelUpgrades",
+            found="0, which is no limit",
+            wanted="1 or more",
+            cure="Set how many nodes may lose their GPUs at once.",
+        )
+    drain = mapping(policy.get("drain"))
+    if drain.get("enable") is True and number(drain.get("timeoutSeconds")) == 0:
+        yield Finding(
+            path="values.driver.upgradePolicy.drain.timeoutSeconds",
+            found="0, which waits for ever",
+            wanted="a number of seconds, such as 300",
+            cure="Set one: a pod that cannot be evicted would stop the upgrade of all nodes.",
+        )
+
+
+RULE = Rule(
+    id="GPU055",
+    title="A driver upgrade is bounded",
+    severity=Severity.MANDATORY,
+    check=_upgrades,
+    why="The operator upgrades drivers by itself. With maxParallelUpgrades 0 every node loses "
+    "its GPUs at once; a drain without a timeout stops at the first pod that stays.",
+    source="gpu-operator v26.7.0 deployments/gpu-operator/values.yaml driver.upgradePolicy",
+)
+
+TWIN = CHART_VALUES
+
+EXAMPLE = Example(
+    passing="""\
+apiVersion: helm.sh/v3
+kind: Release
+name: gpu-operator
+chart: gpu-operator
+version: v26.7.0
+repositoryOpts: {repo: https://helm.ngc.nvidia.com/nvidia}
+values:
+  driver: {upgradePolicy: {autoUpgrade: true, maxParallelUpgrades: 1}}
+""",
+    failing="""\
+apiVersion: helm.sh/v3
+kind: Release
+name: gpu-operator
+chart: gpu-operator
+version: v26.7.0
+repositoryOpts: {repo: https://helm.ngc.nvidia.com/nvidia}
+values:
+  driver: {upgradePolicy: {autoUpgrade: true, maxParallelUpgrades: 0}}
+""",
+)

@@ -1,0 +1,85 @@
+"""Finding the rules: each is a module `<topic>/gpuNNN_<what>.py` with `RULE`, `TWIN` and `EXAMPLE`.
+
+What one of them lacks is an error that names the module, when the rules are first imported.
+"""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from types import ModuleType
+from typing import Any, Final
+
+from policies.rules.example import Example
+from policies.rules.rule import Rule
+from policies.rules.twin import NoTwin, Twin
+
+_MODULE: Final = re.compile(r".*\.(gpu[0-9]{3})_[a-z0-9_]+")
+_Kind = type[object] | tuple[type[object], ...]
+
+
+class RuleError(Exception):
+    """A rule's module is not complete; the text names it, what is missing, and the cure."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A rule with what stands beside it in its module."""
+
+    rule: Rule
+    twin: Twin | NoTwin
+    example: Example
+
+
+def find(folders: Sequence[str], package: str) -> tuple[Entry, ...]:
+    """Every rule in the topics of a package, by id.
+
+    Args:
+        folders: where the package lies.
+        package: its name.
+
+    Raises:
+        RuleError: a module lacks something, or two have the same id.
+    """
+    found: dict[str, Entry] = {}
+    for info in pkgutil.walk_packages(folders, f"{package}."):
+        if match := _MODULE.fullmatch(info.name):
+            entry = read(importlib.import_module(info.name))
+            if entry.rule.id != match[1].upper():
+                raise _error(info.name, f"the id {entry.rule.id}", "that of the module's name")
+            if entry.rule.id in found:
+                raise _error(info.name, f"the id {entry.rule.id} twice", "an id of its own")
+            found[entry.rule.id] = entry
+    return tuple(entry for _, entry in sorted(found.items()))
+
+
+def read(module: ModuleType) -> Entry:
+    """The rule of a module.
+
+    Raises:
+        RuleError: the module lacks something.
+    """
+    rule = _part(module, "RULE", Rule, "a Rule")
+    twin: Twin | NoTwin = _part(
+        module, "TWIN", (Twin, NoTwin), 'a Twin, or NoTwin("why there is none")'
+    )
+    if isinstance(twin, Twin) and twin.judges_pods and not twin.signs:
+        raise _error(module.__name__, "a twin about pods without signs", "signs=(Sign(…), …)")
+    return Entry(rule, twin, _part(module, "EXAMPLE", Example, "an Example"))
+
+
+def _part(module: ModuleType, name: str, kind: _Kind, wanted: str) -> Any:
+    value = getattr(module, name, None)
+    if not isinstance(value, kind):
+        raise _error(module.__name__, f"no {name}", f"{name} = {wanted}")
+    return value
+
+
+def _error(module: str, found: str, wanted: str) -> RuleError:
+    return RuleError(
+        f"{module}: found {found}; wanted: {wanted}; "
+        "cure: write it beside the rule, as the modules next to it do"
+    )

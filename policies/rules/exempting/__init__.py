@@ -1,0 +1,1 @@
+"""Exemptions from other rules."""

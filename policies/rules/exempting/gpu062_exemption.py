@@ -1,0 +1,63 @@
+"""GPU062: An exemption names its rule, its end and its reason."""
+
+from __future__ import annotations
+
+from policies.rules import cel
+from policies.rules.context import Severity
+from policies.rules.example import Example
+from policies.rules.exemptions import PREFIX, RULE_ID
+from policies.rules.rule import Rule
+from policies.rules.signs import ANNOTATIONS, Sign
+from policies.rules.twin import Scope, Twin
+
+# The registry judges it: it alone knows which rules there are.
+RULE = Rule(
+    id=RULE_ID,
+    title="An exemption names its rule, its end and its reason",
+    severity=Severity.MANDATORY,
+    why="An exemption lifts one rule from one object until a day. One that is over or cannot be "
+    "read lifts nothing, and says so until somebody decides.",
+    source="the rulebook's own convention: policies/rules/exemptions.py",
+)
+
+TWIN = Twin(
+    "variables.exemptions.filter(e, !(e in variables.holding))"
+    '.map(e, "found an exemption that lifts nothing: " + e)',
+    scopes=frozenset(Scope),
+    signs=(Sign(f"{ANNOTATIONS}.exists(k, k.startsWith({cel.text(PREFIX)}))"),),
+)
+
+EXAMPLE = Example(
+    passing="""\
+apiVersion: v1
+kind: Pod
+metadata:
+  name: profile
+  annotations:
+    exempt.gpu-cluster/GPU022: "2099-12-31 the profiler reads counters of all devices"
+spec:
+  tolerations: [{key: nvidia.com/gpu, operator: Exists, effect: NoSchedule}]
+  containers:
+    - name: cuda
+      image: registry.example.com/cuda:13.0
+      resources:
+        requests: {cpu: 4, memory: 32Gi}
+        limits: {memory: 32Gi, nvidia.com/gpu: 1}
+""",
+    failing="""\
+apiVersion: v1
+kind: Pod
+metadata:
+  name: profile
+  annotations:
+    exempt.gpu-cluster/GPU022: "2024-12-31 the profiler reads counters of all devices"
+spec:
+  tolerations: [{key: nvidia.com/gpu, operator: Exists, effect: NoSchedule}]
+  containers:
+    - name: cuda
+      image: registry.example.com/cuda:13.0
+      resources:
+        requests: {cpu: 4, memory: 32Gi}
+        limits: {memory: 32Gi, nvidia.com/gpu: 1}
+""",
+)

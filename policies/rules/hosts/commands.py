@@ -1,0 +1,31 @@
+"""Commands on hosts: Pulumi's `command:remote` resources, as manifests of `command/remote`.
+
+Inputs: pulumi-command 1.2.1 provider/pkg/provider/remote. Secrets carry the mark of `secret`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from policies.rules.rule import Subject
+from policies.rules.secret import is_secret, reveal
+from policies.rules.unknown import at
+
+API_VERSION: Final = "command/remote"
+
+TEXTS = ("create", "update", "delete", "stdin")
+
+
+def connections_of(subject: Subject) -> Iterator[tuple[str, object, bool]]:
+    """The connection and its proxy: path, inputs, whether the whole of it is a secret."""
+    if subject.group_version != API_VERSION:
+        return
+    given = subject.manifest.get("connection")
+    connection, hidden = reveal(given), is_secret(given)
+    if connection is None:
+        return
+    yield "connection", connection, hidden
+    proxy = at(connection, "proxy")
+    if proxy is not None:
+        yield "connection.proxy", reveal(proxy), hidden or is_secret(proxy)

@@ -1,0 +1,64 @@
+"""GPU056: A host is known by its key."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from policies.rules.context import Context, Severity
+from policies.rules.example import Example
+from policies.rules.hosts.commands import connections_of
+from policies.rules.rule import Finding, Rule, Subject
+from policies.rules.secret import reveal
+from policies.rules.twin import (
+    HOST_COMMANDS,
+)
+from policies.rules.unknown import UNKNOWN, at, text
+
+
+def _host_key(subject: Subject, _: Context) -> Iterator[Finding]:
+    for path, connection, _hidden in connections_of(subject):
+        key = reveal(at(connection, "hostKey"))
+        if key is not UNKNOWN and not text(key).strip():
+            yield Finding(
+                path=f"{path}.hostKey",
+                found="none, so any host is believed",
+                wanted="the host's public key, such as ssh-ed25519 AAAA…",
+                cure="Take it from /etc/ssh/ssh_host_ed25519_key.pub of the host.",
+            )
+
+
+RULE = Rule(
+    id="GPU056",
+    title="A host is known by its key",
+    severity=Severity.MANDATORY,
+    check=_host_key,
+    why="Without hostKey the command plugin accepts any key: whoever answers at that address "
+    "gets root's commands and what is in them.",
+    source="pulumi-command 1.2.1 provider/pkg/provider/remote/connection.go "
+    "(InsecureIgnoreHostKey)",
+    whole=True,
+)
+
+TWIN = HOST_COMMANDS
+
+EXAMPLE = Example(
+    passing="""\
+apiVersion: command/remote
+kind: Command
+connection:
+  host: 192.0.2.11
+  hostKey: ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIEfxFSAF45h/u4FWcTpIO9dleHVOhDTjHvn4WRhQJDYQ
+  privateKey: {fn::secret: the key}
+create: sh -s -- apply
+delete: sh -s -- undo
+""",
+    failing="""\
+apiVersion: command/remote
+kind: Command
+connection:
+  host: 192.0.2.11
+  privateKey: {fn::secret: the key}
+create: sh -s -- apply
+delete: sh -s -- undo
+""",
+)

@@ -1,0 +1,82 @@
+"""GPU057: No secret stands in clear in a command."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from policies.rules.context import Context, Severity
+from policies.rules.example import Example
+from policies.rules.hosts.commands import API_VERSION, TEXTS, connections_of
+from policies.rules.rule import Finding, Rule, Subject
+from policies.rules.twin import (
+    HOST_COMMANDS,
+)
+from policies.rules.unknown import at, mapping, text
+
+_CREDENTIALS = ("password", "privateKey", "privateKeyPassword")
+
+_KEY_MARK = "PRIVATE KEY-----"
+
+
+def _no_clear_secret(subject: Subject, _: Context) -> Iterator[Finding]:
+    for path, connection, hidden in connections_of(subject):
+        for name in _CREDENTIALS:
+            value = at(connection, name)
+            if not hidden and text(value):
+                yield _clear(f"{path}.{name}")
+    if subject.group_version != API_VERSION:
+        return
+    texts = {name: subject.manifest.get(name) for name in TEXTS}
+    environment = mapping(subject.manifest.get("environment"))
+    texts |= {f"environment[{name}]": value for name, value in environment.items()}
+    for path, value in texts.items():
+        if _KEY_MARK in text(value):
+            yield _clear(path)
+
+
+def _clear(path: str) -> Finding:
+    return Finding(
+        path=path,
+        found="a secret in clear",
+        wanted="a secret of the stack",
+        cure="Give it as pulumi.Output.secret(…), or by `pulumi config set --secret`.",
+    )
+
+
+RULE = Rule(
+    id="GPU057",
+    title="No secret stands in clear in a command",
+    severity=Severity.MANDATORY,
+    check=_no_clear_secret,
+    why="Inputs in clear are in the state, in previews and in error texts; the command plugin "
+    "prints the whole command when it fails.",
+    source="pulumi-command issues 260, 401, 773; provider/pkg/provider/remote/command.go",
+)
+
+TWIN = HOST_COMMANDS
+
+EXAMPLE = Example(
+    passing="""\
+apiVersion: command/remote
+kind: Command
+connection:
+  host: 192.0.2.11
+  hostKey: ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIEfxFSAF45h/u4FWcTpIO9dleHVOhDTjHvn4WRhQJDYQ
+  privateKey: {fn::secret: the key}
+create: sh -s -- apply
+delete: sh -s -- undo
+""",
+    failing="""\
+apiVersion: command/remote
+kind: Command
+connection:
+  host: 192.0.2.11
+  hostKey: ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIEfxFSAF45h/u4FWcTpIO9dleHVOhDTjHvn4WRhQJDYQ
+  privateKey: {fn::secret: the key}
+create: sh -s -- apply
+delete: sh -s -- undo
+stdin: |
+  install -m 600 /dev/stdin /root/key <<EOF
+  -----BEGIN OPENSSH PRIVATE KEY-----
+""",
+)

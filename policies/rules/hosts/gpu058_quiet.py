@@ -1,0 +1,73 @@
+"""GPU058: A command with secret inputs logs nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from policies.rules.context import Context, Severity
+from policies.rules.example import Example
+from policies.rules.hosts.commands import API_VERSION, TEXTS
+from policies.rules.rule import Finding, Rule, Subject
+from policies.rules.secret import is_secret
+from policies.rules.twin import (
+    HOST_COMMANDS,
+)
+from policies.rules.unknown import UNKNOWN, mapping, text
+
+
+def _quiet(subject: Subject, _: Context) -> Iterator[Finding]:
+    if subject.group_version != API_VERSION or subject.kind != "Command":
+        return
+    environment = subject.manifest.get("environment")
+    hidden = [name for name in TEXTS if is_secret(subject.manifest.get(name))]
+    if is_secret(environment) or any(map(is_secret, mapping(environment).values())):
+        hidden.append("environment")
+    logging = subject.manifest.get("logging")
+    if hidden and logging is not UNKNOWN and logging != "none":
+        yield Finding(
+            path="logging",
+            found=f"{text(logging)[:20] or 'the default, both streams'}, beside {hidden[0]}, "
+            "which is a secret",
+            wanted="none",
+            cure="Set logging: none; what the command prints goes to the engine's log in clear.",
+        )
+
+
+RULE = Rule(
+    id="GPU058",
+    title="A command with secret inputs logs nothing",
+    severity=Severity.MANDATORY,
+    check=_quiet,
+    why="The command plugin logs standard output and error line by line, whether or not its "
+    "inputs are secrets.",
+    source="pulumi-command 1.2.1 provider/pkg/provider/common LogOutput; issues 260, 401",
+    whole=True,
+)
+
+TWIN = HOST_COMMANDS
+
+EXAMPLE = Example(
+    passing="""\
+apiVersion: command/remote
+kind: Command
+connection:
+  host: 192.0.2.11
+  hostKey: ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIEfxFSAF45h/u4FWcTpIO9dleHVOhDTjHvn4WRhQJDYQ
+  privateKey: {fn::secret: the key}
+create: sh -s -- apply
+delete: sh -s -- undo
+stdin: {fn::secret: TOKEN=abc}
+logging: none
+""",
+    failing="""\
+apiVersion: command/remote
+kind: Command
+connection:
+  host: 192.0.2.11
+  hostKey: ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIEfxFSAF45h/u4FWcTpIO9dleHVOhDTjHvn4WRhQJDYQ
+  privateKey: {fn::secret: the key}
+create: sh -s -- apply
+delete: sh -s -- undo
+stdin: {fn::secret: TOKEN=abc}
+""",
+)

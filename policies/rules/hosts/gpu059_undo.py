@@ -1,0 +1,62 @@
+"""GPU059: A command on a host has its undo."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from policies.rules.context import Context, Severity
+from policies.rules.example import Example
+from policies.rules.hosts.commands import API_VERSION
+from policies.rules.rule import Finding, Rule, Subject
+from policies.rules.twin import (
+    HOST_COMMANDS,
+)
+
+_UNDONE = frozenset({"Command"})
+
+
+def _undone(subject: Subject, _: Context) -> Iterator[Finding]:
+    if subject.group_version != API_VERSION or subject.kind not in _UNDONE:
+        return
+    if subject.manifest.get("create") is not None and subject.manifest.get("delete") is None:
+        yield Finding(
+            path="delete",
+            found="no undo",
+            wanted="a command that takes back what create did",
+            cure="Give delete; give update too, or create runs again on every change.",
+        )
+
+
+RULE = Rule(
+    id="GPU059",
+    title="A command on a host has its undo",
+    severity=Severity.ADVISORY,
+    check=_undone,
+    why="Without delete, `pulumi destroy` leaves on the host what create wrote.",
+    source="pulumi-command 1.2.1 provider/pkg/provider/remote/commandController.go",
+    whole=True,
+)
+
+TWIN = HOST_COMMANDS
+
+EXAMPLE = Example(
+    passing="""\
+apiVersion: command/remote
+kind: Command
+connection:
+  host: 192.0.2.11
+  hostKey: ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIEfxFSAF45h/u4FWcTpIO9dleHVOhDTjHvn4WRhQJDYQ
+  privateKey: {fn::secret: the key}
+create: sh -s -- apply
+delete: sh -s -- undo
+""",
+    failing="""\
+apiVersion: command/remote
+kind: Command
+connection:
+  host: 192.0.2.11
+  hostKey: ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIEfxFSAF45h/u4FWcTpIO9dleHVOhDTjHvn4WRhQJDYQ
+  privateKey: {fn::secret: the key}
+create: sh -s -- apply
+""",
+)

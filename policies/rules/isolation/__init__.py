@@ -1,0 +1,1 @@
+"""Ways to a GPU that go past the device plugin."""

@@ -1,0 +1,110 @@
+"""GPU017: NVIDIA_VISIBLE_DEVICES is left to the device plugin."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from policies.rules import cel
+from policies.rules.context import Context, Severity
+from policies.rules.example import Example
+from policies.rules.isolation.variable import NO_DEVICES, VARIABLE
+from policies.rules.pod_spec import Container
+from policies.rules.resource_names import GPU
+from policies.rules.rule import Finding, Rule, Subject
+from policies.rules.signs import On, Sign
+from policies.rules.twin import pods
+from policies.rules.unknown import UNKNOWN, at, mapping, sequence, text
+
+
+def _devices_not_forced(subject: Subject, context: Context) -> Iterator[Finding]:
+    if subject.pod is None or not subject.is_workload(context):
+        return
+    for container in subject.pod.containers:
+        for place, found in _named_devices(container):
+            yield Finding(
+                path=f"{container.path}.{place}",
+                found=found,
+                wanted="none or void, or no such variable",
+                cure=f"Ask for {GPU} under limits; the device plugin sets the variable.",
+                container=container.name,
+            )
+
+
+def _named_devices(container: Container) -> Iterator[tuple[str, str]]:
+    """Where a container's environment names devices, or may by a prefix, and what is there."""
+    for index, raw in enumerate(sequence(container.spec.get("env"))):
+        env = mapping(raw)
+        value = env.get("value")
+        if env.get("name") != VARIABLE or value is UNKNOWN:
+            continue
+        if env.get("valueFrom") is not None or (value or "") not in NO_DEVICES:
+            yield f"env[{index}]", f"{VARIABLE} set by the pod"
+    for index, source in enumerate(sequence(container.spec.get("envFrom"))):
+        prefix = text(at(source, "prefix"))
+        if prefix and VARIABLE.startswith(prefix):
+            yield f"envFrom[{index}].prefix", f"{prefix}, with which a key can make {VARIABLE}"
+
+
+RULE = Rule(
+    id="GPU017",
+    title="NVIDIA_VISIBLE_DEVICES is left to the device plugin",
+    severity=Severity.MANDATORY,
+    check=_devices_not_forced,
+    why="The NVIDIA runtime gives a container the GPUs that this variable names, counted or "
+    "not. The pod's own value comes after the device plugin's and wins. With a prefix in "
+    "envFrom a ConfigMap can make the variable from a key that doesn't show it.",
+    source="kubernetes v1.34.4 pkg/kubelet/kubelet_pods.go; nvidia-container-toolkit "
+    "api/config/v1/toml.go accept-nvidia-visible-devices-envvar-when-unprivileged",
+)
+
+PREFIXED: Final = (
+    'c.?envFrom.orValue([]).exists(e, e.?prefix.orValue("") != "" && '
+    f'"{VARIABLE}".startsWith(e.prefix))'
+)
+
+_SIGN = Sign(
+    f"c.?env.orValue([]).exists(e, e.name == {cel.text(VARIABLE)}) || {PREFIXED}", On.CONTAINER
+)
+
+TWIN = pods(
+    cel.in_workloads(
+        cel.each_container(
+            f'c.?env.orValue([]).exists(e, e.name == "{VARIABLE}" && (has(e.valueFrom) || '
+            f'!(e.?value.orValue("") in {cel.texts(NO_DEVICES)}))) || {PREFIXED}',
+            f'"{VARIABLE} set by the pod"',
+            "variables.judged",
+        )
+    ),
+    ephemeral=True,
+    signs=(_SIGN,),
+)
+
+EXAMPLE = Example(
+    passing="""\
+apiVersion: v1
+kind: Pod
+metadata: {name: train}
+spec:
+  containers:
+    - name: cuda
+      image: registry.example.com/cuda:13.0
+      env: [{name: NVIDIA_VISIBLE_DEVICES, value: none}]
+      resources:
+        requests: {cpu: 4, memory: 32Gi}
+        limits: {memory: 32Gi}
+""",
+    failing="""\
+apiVersion: v1
+kind: Pod
+metadata: {name: train}
+spec:
+  containers:
+    - name: cuda
+      image: registry.example.com/cuda:13.0
+      env: [{name: NVIDIA_VISIBLE_DEVICES, value: all}]
+      resources:
+        requests: {cpu: 4, memory: 32Gi}
+        limits: {memory: 32Gi}
+""",
+)

@@ -1,0 +1,102 @@
+"""GPU022: A container beside GPUs is not privileged."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from policies.rules import cel
+from policies.rules.context import Context, Severity
+from policies.rules.example import Example
+from policies.rules.pod_request import gpu_requests
+from policies.rules.rule import Finding, Rule, Subject
+from policies.rules.signs import On, Sign
+from policies.rules.twin import pods
+from policies.rules.unknown import at, sequence, text
+
+ALL_DEVICES = frozenset({"ALL", "SYS_ADMIN", "CAP_SYS_ADMIN", "CAP_ALL"})
+
+
+def _not_privileged(subject: Subject, context: Context) -> Iterator[Finding]:
+    if subject.pod is None or not subject.is_workload(context):
+        return
+    if not gpu_requests(subject.pod, context):
+        return
+    for container in subject.pod.containers:
+        if at(container.spec, "securityContext", "privileged") is True:
+            yield Finding(
+                path=f"{container.path}.securityContext.privileged",
+                found="true in a pod that asks for GPUs",
+                wanted="false",
+                cure="Name the capabilities that it needs: privileged sees every GPU of the node.",
+                container=container.name,
+            )
+        added = sequence(at(container.spec, "securityContext", "capabilities", "add"))
+        for index, capability in enumerate(added):
+            if text(capability).upper() in ALL_DEVICES:
+                yield Finding(
+                    path=f"{container.path}.securityContext.capabilities.add[{index}]",
+                    found=f"{text(capability)} in a pod that asks for GPUs",
+                    wanted="none of " + ", ".join(sorted(ALL_DEVICES)),
+                    cure="Name what it needs: with these a container mounts the node's devices.",
+                    container=container.name,
+                )
+
+
+RULE = Rule(
+    id="GPU022",
+    title="A container beside GPUs is not privileged",
+    severity=Severity.MANDATORY,
+    check=_not_privileged,
+    why="A privileged container sees every device of the node, whatever it asked for; one with "
+    "the capability SYS_ADMIN can mount them. HAMi refuses privileged pods too.",
+    source="kubernetes issue 81256; Project-HAMi HAMi pkg/scheduler/webhook.go",
+)
+
+PRIVILEGED: Final = (
+    "(c.?securityContext.?privileged.orValue(false) || "
+    "c.?securityContext.?capabilities.?add.orValue([])"
+    f".exists(a, a.upperAscii() in {cel.texts(ALL_DEVICES)}))"
+)
+
+TWIN = pods(
+    cel.in_workloads(
+        "!variables.asksForGpus ? [] : "
+        + cel.each_container(
+            PRIVILEGED, '"privileged, or with a capability like it"', "variables.judged"
+        )
+    ),
+    ephemeral=True,
+    signs=(Sign(PRIVILEGED, On.CONTAINER),),
+)
+
+EXAMPLE = Example(
+    passing="""\
+apiVersion: v1
+kind: Pod
+metadata: {name: train}
+spec:
+  tolerations: [{key: nvidia.com/gpu, operator: Exists, effect: NoSchedule}]
+  containers:
+    - name: cuda
+      image: registry.example.com/cuda:13.0
+      securityContext: {capabilities: {add: [SYS_NICE]}}
+      resources:
+        requests: {cpu: 4, memory: 32Gi}
+        limits: {memory: 32Gi, nvidia.com/gpu: 1}
+""",
+    failing="""\
+apiVersion: v1
+kind: Pod
+metadata: {name: train}
+spec:
+  tolerations: [{key: nvidia.com/gpu, operator: Exists, effect: NoSchedule}]
+  containers:
+    - name: cuda
+      image: registry.example.com/cuda:13.0
+      securityContext: {privileged: true}
+      resources:
+        requests: {cpu: 4, memory: 32Gi}
+        limits: {memory: 32Gi, nvidia.com/gpu: 1}
+""",
+)

@@ -1,0 +1,98 @@
+"""GPU035: No ConfigMap or Secret brings NVIDIA_VISIBLE_DEVICES."""
+
+from __future__ import annotations
+
+import re
+from base64 import b64decode, b64encode
+from collections.abc import Iterator
+
+from policies.rules import cel
+from policies.rules.context import Context, Severity
+from policies.rules.example import Example
+from policies.rules.isolation.variable import NO_DEVICES, VARIABLE
+from policies.rules.resource_names import GPU
+from policies.rules.rule import Finding, Rule, Subject
+from policies.rules.twin import Scope, Twin
+from policies.rules.unknown import UNKNOWN, at, mapping, text
+
+
+def _not_by_reference(subject: Subject, context: Context) -> Iterator[Finding]:
+    if subject.kind not in ("ConfigMap", "Secret") or not subject.is_workload(context):
+        return
+    part, value = _by_reference(subject)
+    if part and value is not UNKNOWN and value not in NO_DEVICES:
+        yield Finding(
+            path=f"{part}[{VARIABLE}]",
+            found=f"{VARIABLE} for containers that take their environment from here",
+            wanted="no such key",
+            cure=f"Remove it; containers ask for {GPU} under limits.",
+        )
+
+
+def _by_reference(subject: Subject) -> tuple[str, object]:
+    """Where the variable stands, and its value; empty where it does not.
+
+    A Secret's `data` is base64, and its `stringData` is written over it (kubernetes v1.34.4
+    pkg/apis/core/v1/conversion.go Convert_v1_Secret_To_core_Secret).
+    """
+    if subject.kind == "Secret":
+        plain = at(subject.manifest, "stringData")
+        if plain is UNKNOWN or VARIABLE in mapping(plain):
+            return "stringData", at(plain, VARIABLE)
+    data = mapping(at(subject.manifest, "data"))
+    if VARIABLE not in data:
+        return "", None
+    value = data[VARIABLE]
+    return "data", _decoded(value) if subject.kind == "Secret" else value
+
+
+def _decoded(value: object) -> object:
+    """The text that base64 stands for, as Go reads it; `None` where it stands for none."""
+    if value is UNKNOWN or not isinstance(value, str):
+        return value if value is UNKNOWN else None
+    try:
+        return b64decode(re.sub(r"[\r\n]", "", text(value)), validate=True).decode()
+    except ValueError:
+        return None
+
+
+RULE = Rule(
+    id="GPU035",
+    title="No ConfigMap or Secret brings NVIDIA_VISIBLE_DEVICES",
+    severity=Severity.MANDATORY,
+    check=_not_by_reference,
+    why="A container that takes its environment from it (envFrom) gets the GPUs that the "
+    "variable names, and its own manifest does not show it.",
+    source="kubernetes v1.34.4 pkg/kubelet/kubelet_pods.go makeEnvironmentVariables",
+)
+
+_ENCODED = cel.texts(b64encode(each.encode()).decode() for each in NO_DEVICES)
+
+_VALUES = "dyn(object).?data.orValue({})"
+
+_NONE = f'(dyn(object).kind == "Secret" ? {_ENCODED} : {cel.texts(NO_DEVICES)})'
+
+TWIN = Twin(
+    cel.in_workloads(
+        cel.unless_empty(
+            f'"{VARIABLE}" in {_VALUES} && !({_VALUES}["{VARIABLE}"] in {_NONE})',
+            f'"found {VARIABLE}"',
+        )
+    ),
+    scopes=frozenset({Scope.VALUES}),
+)
+
+EXAMPLE = Example(
+    passing="""\
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: settings}
+data: {NVIDIA_DRIVER_CAPABILITIES: compute}
+""",
+    failing="""\
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: settings}
+data: {NVIDIA_VISIBLE_DEVICES: all}
+""",
+)

@@ -1,0 +1,142 @@
+"""GPU036: No host path leads to GPUs."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from policies.rules import cel
+from policies.rules.context import Context, Severity
+from policies.rules.example import Example
+from policies.rules.host_paths import host_paths
+from policies.rules.pod_request import gpu_requests
+from policies.rules.pod_spec import Pod
+from policies.rules.pools import candidate_pools, gpu_pools, hard_taints, tolerates
+from policies.rules.resource_names import GPU
+from policies.rules.rule import Finding, Rule, Subject
+from policies.rules.signs import VOLUMES, Sign
+from policies.rules.twin import pods
+from policies.rules.unknown import UNKNOWN, sequence
+
+# What gives GPUs, or lets a container start others that have them.
+GIVES_GPUS = (
+    *("/dev/nvidia", "/dev/dri", "/dev/kfd", "/dev/char", "/run/nvidia", "/var/run/nvidia"),
+    *("/var/lib/kubelet/device-plugins", "/etc/cdi", "/run/cdi", "/var/run/cdi"),
+    *("/etc/containerd", "/etc/kubernetes/manifests"),
+)
+
+PROCESS_ROOT = "^/proc/([0-9]+|self|thread-self)/(root|cwd)(/|$)"
+"""What a process sees as its file system: of process 1 that of the host."""
+
+SOCKETS = frozenset(
+    f"{folder}/{name}"
+    for folder in ("/run", "/var/run")
+    for name in (
+        "docker.sock",
+        "containerd/containerd.sock",
+        "containerd/containerd.sock.ttrpc",
+        "crio/crio.sock",
+        "k3s/containerd/containerd.sock",
+        "cri-dockerd.sock",
+        "podman/podman.sock",
+    )
+)
+
+PARENTS = frozenset(
+    {"/", "/dev", "/run", "/var/run", "/var", "/var/lib", "/var/lib/kubelet"}
+    | {"/etc", "/etc/kubernetes"}
+    | {socket.rpartition("/")[0] for socket in SOCKETS}
+)
+
+
+def _on_gpu_nodes(pod: Pod, context: Context) -> bool:
+    """Whether the pod asks for GPUs, or tolerates the taint of nodes that have some.
+
+    Nodes without such a taint take every pod that their labels don't rule out.
+    """
+    if gpu_requests(pod, context):
+        return True
+    if any(not hard_taints(pool) for pool in candidate_pools(pod, context)):
+        return True
+    tolerations = sequence(pod.spec.get("tolerations"))
+    taints = [taint for pool in gpu_pools(context) for taint in hard_taints(pool)]
+    return any(
+        toleration is not UNKNOWN and tolerates(toleration, taint)
+        for toleration in tolerations
+        for taint in taints
+    )
+
+
+def _no_host_paths(subject: Subject, context: Context) -> Iterator[Finding]:
+    if subject.pod is None or not subject.is_workload(context):
+        return
+    near = _on_gpu_nodes(subject.pod, context)
+    for index, path in host_paths(subject.pod):
+        gives = path.startswith(GIVES_GPUS) or path in SOCKETS or re.match(PROCESS_ROOT, path)
+        if gives or (near and path in PARENTS):
+            yield Finding(
+                path=subject.pod.under(f"spec.volumes[{index}].hostPath.path"),
+                found=path[:80],
+                wanted="no host path by which a container gets GPUs that nobody counts",
+                cure=f"Remove the volume; ask for {GPU} under limits.",
+            )
+
+
+RULE = Rule(
+    id="GPU036",
+    title="No host path leads to GPUs",
+    severity=Severity.MANDATORY,
+    check=_no_host_paths,
+    why="Device files, the driver's and the kubelet's folders and the container runtime's "
+    "socket give GPUs past the device plugin. Folders above them are refused in pods that ask "
+    "for GPUs or may go to GPU nodes, by a toleration or because these have no taint.",
+    source="kubescape controls C-0045, C-0048; kubernetes v1.34.4 pkg/kubelet/cm/devicemanager",
+)
+
+_GIVES = " || ".join(f'h.startsWith("{each}")' for each in GIVES_GPUS)
+
+_NEAR = (
+    "(variables.asksForGpus || variables.tolerations.exists(o, "
+    f"variables.taints.exists(t, {cel.tolerates('o', 't')})) || "
+    'variables.pools.exists(p, params.data[p + ".taints"] == ""))'
+)
+
+TWIN = pods(
+    cel.in_workloads(
+        f"variables.hostPaths.filter(h, {_GIVES} || h in {cel.texts(SOCKETS)} || "
+        f"h.matches({cel.text(PROCESS_ROOT)}) || "
+        f'({_NEAR} && h in {cel.texts(PARENTS)})).map(h, "found host path " + h)'
+    ),
+    signs=(Sign(f"{VOLUMES}.exists(v, has(v.hostPath))"),),
+)
+
+EXAMPLE = Example(
+    passing="""\
+apiVersion: v1
+kind: Pod
+metadata: {name: train}
+spec:
+  tolerations: [{key: nvidia.com/gpu, operator: Exists, effect: NoSchedule}]
+  volumes: [{name: data, hostPath: {path: /data}}]
+  containers:
+    - name: cuda
+      image: registry.example.com/cuda:13.0
+      resources:
+        requests: {cpu: 4, memory: 32Gi}
+        limits: {memory: 32Gi, nvidia.com/gpu: 1}
+""",
+    failing="""\
+apiVersion: v1
+kind: Pod
+metadata: {name: train}
+spec:
+  tolerations: [{key: nvidia.com/gpu, operator: Exists, effect: NoSchedule}]
+  volumes: [{name: data, hostPath: {path: /dev/nvidia0}}]
+  containers:
+    - name: cuda
+      image: registry.example.com/cuda:13.0
+      resources:
+        requests: {cpu: 4, memory: 32Gi}
+        limits: {memory: 32Gi, nvidia.com/gpu: 1}
+""",
+)

@@ -1,0 +1,96 @@
+"""GPU037: A pod that asks for GPUs names the RuntimeClass that has them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from policies.rules import cel
+from policies.rules.context import Context, Severity
+from policies.rules.example import Example
+from policies.rules.pod_request import gpu_requests
+from policies.rules.rule import Finding, Need, Rule, Subject
+from policies.rules.signs import PLACED
+from policies.rules.twin import pods
+from policies.rules.unknown import UNKNOWN, text
+
+
+def _runtime(subject: Subject, context: Context) -> Iterator[Finding]:
+    pod, wanted = subject.pod, context.runtime_class
+    if pod is None or wanted is None or not gpu_requests(pod, context):
+        return
+    given = pod.spec.get("runtimeClassName")
+    name = text(given)
+    path = pod.under("spec.runtimeClassName")
+    if given is UNKNOWN or name == wanted or name in context.runtime_classes:
+        return
+    if not name:
+        yield Finding(
+            path=path,
+            found="none",
+            wanted=wanted,
+            cure=f"Set runtimeClassName: {wanted}; the nodes' default runtime gives no GPUs.",
+        )
+    else:
+        yield Finding(
+            path=path,
+            found=name[:80],
+            wanted=wanted or "none, because nvidia is the default runtime",
+            cure="A pod of a RuntimeClass that is not there is refused; its Deployment is not.",
+        )
+
+
+RULE = Rule(
+    id="GPU037",
+    title="A pod that asks for GPUs names the RuntimeClass that has them",
+    severity=Severity.MANDATORY,
+    check=_runtime,
+    why="Where nvidia is not the default runtime, a container without the RuntimeClass gets no "
+    "GPU. Where it is, a RuntimeClass that the cluster lacks refuses the pod: the Deployment "
+    "is taken and stays at 0 pods.",
+    source="kubernetes v1.34.4 plugin/pkg/admission/runtimeclass/admission.go",
+    needs=frozenset({Need.RUNTIME}),
+    whole=True,
+)
+
+_CLASS = 'variables.spec.?runtimeClassName.orValue("")'
+
+TWIN = pods(
+    cel.unless_empty(
+        '"runtimeClass" in params.data && variables.asksForGpus && '
+        f"{_CLASS} != params.data.runtimeClass && "
+        f"!({_CLASS} in {cel.parameter('runtimeClasses')})",
+        f'"found " + ({_CLASS} == "" ? "no RuntimeClass" : {_CLASS})',
+    ),
+    signs=PLACED,
+)
+
+EXAMPLE = Example(
+    settings={"runtimeClass": "nvidia"},
+    passing="""\
+apiVersion: v1
+kind: Pod
+metadata: {name: train}
+spec:
+  tolerations: [{key: nvidia.com/gpu, operator: Exists, effect: NoSchedule}]
+  runtimeClassName: nvidia
+  containers:
+    - name: cuda
+      image: registry.example.com/cuda:13.0
+      resources:
+        requests: {cpu: 4, memory: 32Gi}
+        limits: {memory: 32Gi, nvidia.com/gpu: 1}
+""",
+    failing="""\
+apiVersion: v1
+kind: Pod
+metadata: {name: train}
+spec:
+  tolerations: [{key: nvidia.com/gpu, operator: Exists, effect: NoSchedule}]
+  containers:
+    - name: cuda
+      image: registry.example.com/cuda:13.0
+      resources:
+        requests: {cpu: 4, memory: 32Gi}
+        limits: {memory: 32Gi, nvidia.com/gpu: 1}
+""",
+)

@@ -1,0 +1,110 @@
+"""GPU012: A LimitRange hands out no GPUs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from policies.rules import cel
+from policies.rules.context import Context, Severity
+from policies.rules.example import Example
+from policies.rules.pod_spec import Resource, resource_list
+from policies.rules.resource_names import is_gpu
+from policies.rules.rule import Finding, Rule, Subject
+from policies.rules.twin import Scope, Twin
+from policies.rules.unknown import UNKNOWN, at, mapping, sequence
+
+_FIELDS = ("max", "default", "defaultRequest", "min")
+
+
+def _hands_out(lists: Mapping[str, Mapping[str, Resource]], name: str) -> Resource | None:
+    """The entry by which a Container item gives devices to containers that ask for none.
+
+    SetDefaults_LimitRangeItem: the limit defaults to `max`, the request to limit or `min`.
+    """
+    limit = lists["default"].get(name) or lists["max"].get(name)
+    for entry in (limit, lists["defaultRequest"].get(name), lists["min"].get(name)):
+        if entry and entry.quantity and entry.quantity.milli > 0:
+            return entry
+    return None
+
+
+def _limit_range(subject: Subject, context: Context) -> Iterator[Finding]:
+    if subject.kind != "LimitRange":
+        return
+    for index, item in enumerate(sequence(at(subject.manifest, "spec", "limits"))):
+        path = f"spec.limits[{index}]"
+        raw = mapping(item)
+        lists = {key: resource_list(raw.get(key), f"{path}.{key}") for key in _FIELDS}
+        names = sorted({n for each in lists.values() for n in each if is_gpu(n, context)})
+        if any(raw.get(key) is UNKNOWN for key in _FIELDS):
+            continue
+        for name in names:
+            if raw.get("type") == "Container" and (entry := _hands_out(lists, name)):
+                yield Finding(
+                    path=entry.path,
+                    found=f"{entry.quantity}, given to every container that asks for none",
+                    wanted=f"no {name} here",
+                    cure=f"Limit GPUs by a ResourceQuota on requests.{name}.",
+                )
+            if raw.get("type") == "Pod" and (lists["max"].get(name) or lists["min"].get(name)):
+                yield Finding(
+                    path=path,
+                    found=f"{name} in limits of type Pod",
+                    wanted=f"no {name} here",
+                    cure="Remove it: every pod without GPUs would be refused.",
+                )
+
+
+RULE = Rule(
+    id="GPU012",
+    title="A LimitRange hands out no GPUs",
+    severity=Severity.MANDATORY,
+    check=_limit_range,
+    why="A maximum of 8 for containers becomes their default: a pod that asked for nothing "
+    "gets 8 GPUs. A minimum or maximum for pods refuses every pod without GPUs.",
+    source="kubernetes v1.34.4 pkg/apis/core/v1/defaults.go SetDefaults_LimitRangeItem, "
+    "plugin/pkg/admission/limitranger/admission.go; run on an API server 1.34.4",
+    whole=True,
+)
+
+
+def _gives(field: str) -> str:
+    """Whether a list of item `i` gives a container more than no GPUs, by defaulting or as such."""
+    listed = cel.resources("i", field)
+    return f"{listed}.exists(n, {cel.is_gpu('n')} && {cel.positive(f'{listed}[n]')})"
+
+
+def _names(field: str) -> str:
+    return f"{cel.resources('i', field)}.exists(n, {cel.is_gpu('n')})"
+
+
+# The API server has filled `default` from `max`, and `defaultRequest` from `default`.
+TWIN = Twin(
+    'object.spec.limits.filter(i, (i.type == "Container" && ('
+    + " || ".join(map(_gives, ("default", "defaultRequest", "min")))
+    + ')) || (i.type == "Pod" && ('
+    + " || ".join(map(_names, ("max", "min")))
+    + '))).map(i, "found GPUs in limits of type " + i.type)',
+    scopes=frozenset({Scope.LIMIT_RANGES}),
+)
+
+EXAMPLE = Example(
+    passing="""\
+apiVersion: v1
+kind: LimitRange
+metadata: {name: limits}
+spec:
+  limits:
+    - type: Container
+      max: {memory: 64Gi}
+""",
+    failing="""\
+apiVersion: v1
+kind: LimitRange
+metadata: {name: limits}
+spec:
+  limits:
+    - type: Container
+      max: {nvidia.com/gpu: 8}
+""",
+)

@@ -1,0 +1,68 @@
+"""GPU013: A GPU quota is on requests.."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from policies.rules import cel
+from policies.rules.context import Context, Severity
+from policies.rules.example import Example
+from policies.rules.resource_names import is_gpu
+from policies.rules.rule import Finding, Rule, Subject
+from policies.rules.twin import Scope, Twin
+from policies.rules.unknown import at, mapping
+
+# HAMi reads these quota keys itself: pkg/device/quota.go.
+_HAMI = frozenset({"limits.nvidia.com/gpumem", "limits.nvidia.com/gpucores"})
+
+
+def _quota(subject: Subject, context: Context) -> Iterator[Finding]:
+    if subject.kind != "ResourceQuota":
+        return
+    for key in mapping(at(subject.manifest, "spec", "hard")):
+        name = key.removeprefix("limits.")
+        if key not in _HAMI and is_gpu(name, context):
+            yield Finding(
+                path=f"spec.hard[{key}]",
+                found=f"{key}, which nothing counts",
+                wanted=f"requests.{name}",
+                cure="Name the resource with requests. before it.",
+            )
+
+
+RULE = Rule(
+    id="GPU013",
+    title="A GPU quota is on requests.",
+    severity=Severity.MANDATORY,
+    check=_quota,
+    why="Quotas count extended resources under requests.<name> only. The API server accepts "
+    "limits.nvidia.com/gpu and nvidia.com/gpu too, and then lets any number of GPUs through.",
+    source="kubernetes v1.34.4 pkg/quota/v1/evaluator/core/pods.go "
+    "isExtendedResourceNameForQuota; run on an API server 1.34.4",
+)
+
+_HAMI_CEL = cel.texts(("limits.nvidia.com/gpumem", "limits.nvidia.com/gpucores"))
+
+TWIN = Twin(
+    f"{cel.resources('object.spec', 'hard')}.filter(k, !(k in {_HAMI_CEL}) && "
+    f'({cel.is_gpu("k")} || (k.startsWith("limits.") && {cel.is_gpu("k.substring(7)")})))'
+    '.map(k, "found " + k + ", which nothing counts")',
+    scopes=frozenset({Scope.RESOURCE_QUOTAS}),
+)
+
+EXAMPLE = Example(
+    passing="""\
+apiVersion: v1
+kind: ResourceQuota
+metadata: {name: gpus}
+spec:
+  hard: {requests.nvidia.com/gpu: 8}
+""",
+    failing="""\
+apiVersion: v1
+kind: ResourceQuota
+metadata: {name: gpus}
+spec:
+  hard: {limits.nvidia.com/gpu: 8}
+""",
+)

@@ -1,0 +1,127 @@
+"""GPU029: A namespace that uses GPUs has a quota on them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from policies.rules.context import Context, Severity
+from policies.rules.example import Example
+from policies.rules.namespaces.quotas import REQUESTS, hard_of, quotas_of
+from policies.rules.pod_request import gpu_requests
+from policies.rules.pod_spec import resource_list
+from policies.rules.rule import Finding, Rule, Subject
+from policies.rules.twin import (
+    SEVERAL_OBJECTS,
+)
+from policies.rules.unknown import UNKNOWN, at
+
+
+def _counted(quota: Subject, name: str) -> bool:
+    """Whether a quota counts a resource for all pods, or may for all that is known.
+
+    One with scopes counts the pods in them alone.
+    """
+    spec, hard = at(quota.manifest, "spec"), hard_of(quota)
+    if UNKNOWN in (spec, hard):
+        return True
+    if any(at(spec, key) not in (None, [], {}, UNKNOWN) for key in ("scopes", "scopeSelector")):
+        return False
+    limit = resource_list(hard).get(f"{REQUESTS}{name}")
+    return limit is not None and limit.amount is not None
+
+
+def _has_quota(subjects: Sequence[Subject], context: Context) -> Iterator[tuple[Subject, Finding]]:
+    quotas = quotas_of(subjects)
+    if any(not quota.namespace_known for quota in quotas):
+        return
+    users: dict[tuple[str, str], Subject] = {}
+    for user in subjects:
+        for name in _gpus_asked(user, context):
+            users.setdefault((user.namespace, name), user)
+    for namespace in subjects:
+        for (space, name), user in users.items():
+            if namespace.kind != "Namespace" or namespace.name != space:
+                continue
+            if not any(quota.namespace == space and _counted(quota, name) for quota in quotas):
+                yield namespace, _without_quota(user, name)
+
+
+def _without_quota(user: Subject, name: str) -> Finding:
+    return Finding(
+        path="metadata.name",
+        found=f"no quota on {name} for {user.kind} {user.name}, which asks for it",
+        wanted=f"a ResourceQuota on {REQUESTS}{name}, without scopes, in this namespace",
+        cure="Add one: without it the namespace may take every GPU of the cluster.",
+    )
+
+
+def _gpus_asked(subject: Subject, context: Context) -> Iterable[str]:
+    """The GPU resources that a workload in a known namespace asks for."""
+    if not (subject.namespace and subject.is_workload(context) and subject.pod):
+        return ()
+    return gpu_requests(subject.pod, context)
+
+
+RULE = Rule(
+    id="GPU029",
+    title="A namespace that uses GPUs has a quota on them",
+    severity=Severity.MANDATORY,
+    across=_has_quota,
+    why="A stack that declares a namespace and GPU workloads in it declares how many GPUs the "
+    "namespace may take. Namespaces that the stack does not declare are not judged: their "
+    "quota may be somebody else's.",
+    source="kubernetes v1.34.4 pkg/quota/v1/evaluator/core/pods.go",
+    whole=True,
+)
+
+TWIN = SEVERAL_OBJECTS
+
+EXAMPLE = Example(
+    passing="""\
+apiVersion: v1
+kind: List
+items:
+  - apiVersion: v1
+    kind: Namespace
+    metadata:
+      name: team-a
+      labels: {pod-security.kubernetes.io/enforce: baseline}
+  - apiVersion: v1
+    kind: ResourceQuota
+    metadata: {name: gpus, namespace: team-a}
+    spec:
+      hard: {requests.nvidia.com/gpu: 4}
+  - apiVersion: v1
+    kind: Pod
+    metadata: {name: train, namespace: team-a}
+    spec:
+      tolerations: [{key: nvidia.com/gpu, operator: Exists, effect: NoSchedule}]
+      containers:
+        - name: cuda
+          image: registry.example.com/cuda:13.0
+          resources:
+            requests: {cpu: 4, memory: 32Gi}
+            limits: {memory: 32Gi, nvidia.com/gpu: 1}
+""",
+    failing="""\
+apiVersion: v1
+kind: List
+items:
+  - apiVersion: v1
+    kind: Namespace
+    metadata:
+      name: team-a
+      labels: {pod-security.kubernetes.io/enforce: baseline}
+  - apiVersion: v1
+    kind: Pod
+    metadata: {name: train, namespace: team-a}
+    spec:
+      tolerations: [{key: nvidia.com/gpu, operator: Exists, effect: NoSchedule}]
+      containers:
+        - name: cuda
+          image: registry.example.com/cuda:13.0
+          resources:
+            requests: {cpu: 4, memory: 32Gi}
+            limits: {memory: 32Gi, nvidia.com/gpu: 1}
+""",
+)

@@ -1,0 +1,126 @@
+"""GPU041: The workloads of a namespace fit into its GPU quota."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from fractions import Fraction
+
+from policies.rules.context import Context, Severity
+from policies.rules.example import Example
+from policies.rules.namespaces.quotas import REQUESTS, hard_of, quotas_of
+from policies.rules.pod_request import gpu_requests
+from policies.rules.pod_spec import resource_list
+from policies.rules.quantity import show
+from policies.rules.replicas import pods_at_once
+from policies.rules.rule import Finding, Rule, Subject
+from policies.rules.twin import (
+    SEVERAL_OBJECTS,
+)
+from policies.rules.unknown import UNKNOWN, at
+
+
+def _within_quota(
+    subjects: Sequence[Subject], context: Context
+) -> Iterator[tuple[Subject, Finding]]:
+    used: dict[tuple[str, str], Fraction] = defaultdict(Fraction)
+    for subject in subjects:
+        if subject.pod is not None and subject.namespace:
+            for name, amount in gpu_requests(subject.pod, context).items():
+                used[subject.namespace, name] += amount * pods_at_once(subject)
+    for quota in quotas_of(subjects):
+        scopes = at(quota.manifest, "spec", "scopes"), at(quota.manifest, "spec", "scopeSelector")
+        if any(scope is UNKNOWN or scope for scope in scopes):
+            continue
+        for key, limit in resource_list(hard_of(quota), "spec.hard").items():
+            total = used[quota.namespace, key.removeprefix(REQUESTS)]
+            if key.startswith(REQUESTS) and limit.quantity and total > limit.quantity.units:
+                yield (
+                    quota,
+                    Finding(
+                        path=limit.path,
+                        found=f"{limit.quantity}, beside workloads that ask for {show(total)}",
+                        wanted=f"{show(total)} or more, or fewer replicas",
+                        cure="The quota refuses the last pods; their workload shows only events.",
+                    ),
+                )
+
+
+RULE = Rule(
+    id="GPU041",
+    title="The workloads of a namespace fit into its GPU quota",
+    severity=Severity.ADVISORY,
+    across=_within_quota,
+    why="Quotas act on pods, not on Deployments: the workload is taken, and the pods beyond "
+    "the quota are never made. Quotas with scopes are left out.",
+    source="kubernetes v1.34.4 pkg/quota/v1/evaluator/core/pods.go",
+)
+
+TWIN = SEVERAL_OBJECTS
+
+EXAMPLE = Example(
+    passing="""\
+apiVersion: v1
+kind: List
+items:
+  - apiVersion: v1
+    kind: Namespace
+    metadata:
+      name: team-a
+      labels: {pod-security.kubernetes.io/enforce: baseline}
+  - apiVersion: v1
+    kind: ResourceQuota
+    metadata: {name: gpus, namespace: team-a}
+    spec:
+      hard: {requests.nvidia.com/gpu: 4}
+  - apiVersion: apps/v1
+    kind: Deployment
+    metadata: {name: serve, namespace: team-a}
+    spec:
+      replicas: 4
+      strategy: {type: Recreate}
+      selector: {matchLabels: {app: serve}}
+      template:
+        metadata: {labels: {app: serve}}
+        spec:
+          tolerations: [{key: nvidia.com/gpu, operator: Exists, effect: NoSchedule}]
+          containers:
+            - name: cuda
+              image: registry.example.com/cuda:13.0
+              resources:
+                requests: {cpu: 4, memory: 32Gi}
+                limits: {memory: 32Gi, nvidia.com/gpu: 1}
+""",
+    failing="""\
+apiVersion: v1
+kind: List
+items:
+  - apiVersion: v1
+    kind: Namespace
+    metadata:
+      name: team-a
+      labels: {pod-security.kubernetes.io/enforce: baseline}
+  - apiVersion: v1
+    kind: ResourceQuota
+    metadata: {name: gpus, namespace: team-a}
+    spec:
+      hard: {requests.nvidia.com/gpu: 4}
+  - apiVersion: apps/v1
+    kind: Deployment
+    metadata: {name: serve, namespace: team-a}
+    spec:
+      replicas: 5
+      strategy: {type: Recreate}
+      selector: {matchLabels: {app: serve}}
+      template:
+        metadata: {labels: {app: serve}}
+        spec:
+          tolerations: [{key: nvidia.com/gpu, operator: Exists, effect: NoSchedule}]
+          containers:
+            - name: cuda
+              image: registry.example.com/cuda:13.0
+              resources:
+                requests: {cpu: 4, memory: 32Gi}
+                limits: {memory: 32Gi, nvidia.com/gpu: 1}
+""",
+)

@@ -1,0 +1,69 @@
+"""GPU060: A namespace for workloads has a Pod Security level."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from policies.rules import cel
+from policies.rules.context import Context, Severity
+from policies.rules.example import Example
+from policies.rules.rule import Finding, Rule, Subject
+from policies.rules.twin import Scope, Twin
+from policies.rules.unknown import UNKNOWN, at, text
+
+_ENFORCE = "pod-security.kubernetes.io/enforce"
+
+_LEVELS = frozenset({"baseline", "restricted"})
+
+
+def _pod_security(subject: Subject, context: Context) -> Iterator[Finding]:
+    if subject.kind != "Namespace" or subject.name in context.infrastructure_namespaces:
+        return
+    labels = at(subject.manifest, "metadata", "labels")
+    level = at(labels, _ENFORCE)
+    if labels is UNKNOWN or level is UNKNOWN or text(level) in _LEVELS:
+        return
+    yield Finding(
+        path=f"metadata.labels[{_ENFORCE}]",
+        found="privileged" if level == "privileged" else "no level",
+        wanted="baseline or restricted",
+        cure="Below them a pod reaches GPUs by host paths and privileges that nobody counts.",
+    )
+
+
+RULE = Rule(
+    id="GPU060",
+    title="A namespace for workloads has a Pod Security level",
+    severity=Severity.ADVISORY,
+    check=_pod_security,
+    why="Level baseline refuses privileged containers and host paths for all pods, by the API "
+    "server itself. Namespaces of the GPU stack need the level privileged.",
+    source="k8s.io/pod-security-admission v0.34.4 policy",
+    whole=True,
+)
+
+_LEVEL = 'object.metadata.?labels[?"pod-security.kubernetes.io/enforce"].orValue("")'
+
+TWIN = Twin(
+    cel.unless_empty(
+        f"!(object.metadata.name in {cel.parameter('infrastructureNamespaces')}) && "
+        f'!({_LEVEL} in ["baseline", "restricted"])',
+        f'"found level " + ({_LEVEL} == "" ? "none" : {_LEVEL})',
+    ),
+    scopes=frozenset({Scope.NAMESPACES}),
+)
+
+EXAMPLE = Example(
+    passing="""\
+apiVersion: v1
+kind: Namespace
+metadata:
+  name: team-a
+  labels: {pod-security.kubernetes.io/enforce: baseline}
+""",
+    failing="""\
+apiVersion: v1
+kind: Namespace
+metadata: {name: team-a}
+""",
+)

@@ -1,0 +1,18 @@
+"""ResourceQuotas among the manifests of a stack."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from policies.rules.rule import Subject
+from policies.rules.unknown import at
+
+REQUESTS = "requests."
+
+
+def quotas_of(subjects: Sequence[Subject]) -> list[Subject]:
+    return [each for each in subjects if each.kind == "ResourceQuota"]
+
+
+def hard_of(quota: Subject) -> object:
+    return at(quota.manifest, "spec", "hard")

@@ -1,0 +1,77 @@
+"""GPU030: The taint of GPU nodes has the name of the resource."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from policies.rules.context import Context, Severity
+from policies.rules.example import Example
+from policies.rules.nodes.gpu_nodes import gpus_of, is_node, taint_keys, taints_known
+from policies.rules.pools import hard_taints
+from policies.rules.resource_names import GPU, is_gpu
+from policies.rules.rule import Finding, Rule, Subject
+from policies.rules.twin import (
+    NODES_JOIN,
+)
+
+
+def _key_is_resource(subject: Subject, context: Context) -> Iterator[Finding]:
+    name = gpus_of(subject, context) if is_node(subject) else ""
+    keys = taint_keys(subject)
+    if name and keys and taints_known(subject):
+        yield from _wrong_key(keys, "spec.taints", context)
+
+
+def _pool_keys(_: Sequence[Subject], context: Context) -> Iterator[tuple[Subject, Finding]]:
+    for index, pool in enumerate(context.pools):
+        keys = [taint.key for taint in hard_taints(pool)]
+        if pool.gpus_per_node and keys:
+            manifest = {"kind": "Pool", "metadata": {"name": pool.name}}
+            for finding in _wrong_key(keys, f"pools[{index}].taints", context):
+                yield Subject.of(manifest), finding
+
+
+def _wrong_key(keys: Sequence[str], path: str, context: Context) -> Iterator[Finding]:
+    if not any(is_gpu(key, context) for key in keys):
+        yield Finding(
+            path=path,
+            found=f"{', '.join(keys)[:120]}, none of which is a GPU resource",
+            wanted=f"the resource's name as key, such as {GPU}",
+            cure="Tools that add tolerations for a resource by its name do not fit other keys.",
+        )
+
+
+RULE = Rule(
+    id="GPU030",
+    title="The taint of GPU nodes has the name of the resource",
+    severity=Severity.ADVISORY,
+    check=_key_is_resource,
+    across=_pool_keys,
+    why="The admission plugin ExtendedResourceToleration, NVIDIA's charts and most samples "
+    "tolerate the taint whose key is the resource's name, and no other.",
+    source="kubernetes v1.34.4 plugin/pkg/admission/extendedresourcetoleration/admission.go; "
+    "NVIDIA gpu-operator v26.7.0 values daemonsets.tolerations",
+)
+
+TWIN = NODES_JOIN
+
+EXAMPLE = Example(
+    passing="""\
+apiVersion: v1
+kind: Node
+metadata:
+  name: gpu-1
+  labels: {nvidia.com/gpu.present: "true"}
+spec:
+  taints: [{key: nvidia.com/gpu, value: present, effect: NoSchedule}]
+""",
+    failing="""\
+apiVersion: v1
+kind: Node
+metadata:
+  name: gpu-1
+  labels: {nvidia.com/gpu.present: "true"}
+spec:
+  taints: [{key: example.com/gpu, effect: NoSchedule}]
+""",
+)

@@ -1,0 +1,84 @@
+"""GPU031: A node with GPUs has the taint and the labels of its pool."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from policies.rules.context import Context, Severity
+from policies.rules.example import Example
+from policies.rules.nodes.gpu_nodes import gpus_of, is_node, taint_keys, taints_known
+from policies.rules.pools import gpu_pools, hard_taints
+from policies.rules.resource_names import GPU
+from policies.rules.rule import Finding, Rule, Subject
+from policies.rules.twin import (
+    NODES_JOIN,
+)
+from policies.rules.unknown import at, holds_unknown, mapping
+
+
+def _kept_free(subject: Subject, context: Context) -> Iterator[Finding]:
+    name = gpus_of(subject, context) if is_node(subject) else ""
+    if not name or not taints_known(subject):
+        return
+    if not taint_keys(subject):
+        yield Finding(
+            path="spec.taints",
+            found=f"no taint on a node with {name}",
+            wanted=_wanted_taints(context),
+            cure="Taint it, or every pod of the cluster may fill its cpu and memory.",
+        )
+    labels = at(subject.manifest, "metadata", "labels")
+    wanted = [pool.labels for pool in gpu_pools(context) if pool.labels]
+    if wanted and not holds_unknown(labels) and not any(_has(labels, each) for each in wanted):
+        yield Finding(
+            path="metadata.labels",
+            found="labels of no pool with GPUs",
+            wanted=" or ".join(", ".join(f"{k}={v}" for k, v in each.items()) for each in wanted),
+            cure="Label it as its pool, or pods that select GPU nodes never come here.",
+        )
+
+
+def _wanted_taints(context: Context) -> str:
+    """The taints of the pools with GPUs: a node with MIG devices has its pool's too."""
+    taints = {str(taint): None for pool in gpu_pools(context) for taint in hard_taints(pool)}
+    return " or ".join(taints) or f"{GPU}=present:NoSchedule"
+
+
+def _has(labels: object, wanted: Mapping[str, str]) -> bool:
+    own = mapping(labels)
+    return all(own.get(key) == value for key, value in wanted.items())
+
+
+RULE = Rule(
+    id="GPU031",
+    title="A node with GPUs has the taint and the labels of its pool",
+    severity=Severity.MANDATORY,
+    check=_kept_free,
+    why="The taint keeps other work away, the labels bring GPU work here; a node with only one "
+    "of them is either full of other pods or never used.",
+    source="k8s.io/api v0.34.4 core/v1/toleration.go; NVIDIA k8s-device-plugin README",
+    whole=True,
+)
+
+TWIN = NODES_JOIN
+
+EXAMPLE = Example(
+    passing="""\
+apiVersion: v1
+kind: Node
+metadata:
+  name: gpu-1
+  labels: {nvidia.com/gpu.present: "true"}
+spec:
+  taints: [{key: nvidia.com/gpu, value: present, effect: NoSchedule}]
+""",
+    failing="""\
+apiVersion: v1
+kind: Node
+metadata:
+  name: gpu-1
+  labels: {nvidia.com/gpu.present: "true"}
+spec:
+  taints: []
+""",
+)

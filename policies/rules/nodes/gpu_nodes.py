@@ -1,0 +1,38 @@
+"""What a Node says of its GPUs and taints."""
+
+from __future__ import annotations
+
+from policies.rules.context import Context
+from policies.rules.pod_spec import resource_list
+from policies.rules.resource_names import GPU, is_gpu
+from policies.rules.rule import Subject
+from policies.rules.unknown import UNKNOWN, at, holds_unknown, mapping, sequence, text
+
+HARD = frozenset({"NoSchedule", "NoExecute"})
+
+PRESENT = "nvidia.com/gpu.present"  # set by NVIDIA's GPU feature discovery and operator
+
+
+def gpus_of(subject: Subject, context: Context) -> str:
+    """The GPU resource that a Node has, by its capacity or its label; empty for none."""
+    status = mapping(at(subject.manifest, "status"))
+    for part in ("capacity", "allocatable"):
+        for name, resource in resource_list(status.get(part)).items():
+            if is_gpu(name, context) and resource.quantity and resource.quantity.milli > 0:
+                return name
+    labels = mapping(at(subject.manifest, "metadata", "labels"))
+    return GPU if labels.get(PRESENT) == "true" else ""
+
+
+def taint_keys(subject: Subject) -> list[str]:
+    taints = sequence(at(subject.manifest, "spec", "taints"))
+    return [text(at(each, "key")) for each in taints if text(at(each, "effect")) in HARD]
+
+
+def taints_known(subject: Subject) -> bool:
+    taints = at(subject.manifest, "spec", "taints")
+    return taints is not UNKNOWN and not any(map(holds_unknown, sequence(taints)))
+
+
+def is_node(subject: Subject) -> bool:
+    return subject.kind == "Node" and subject.group_version in ("v1", "")

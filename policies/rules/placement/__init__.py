@@ -1,0 +1,1 @@
+"""Where pods go, and whether there is room."""

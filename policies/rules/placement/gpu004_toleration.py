@@ -1,0 +1,100 @@
+"""GPU004: A pod that asks for GPUs tolerates the taint of the GPU nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from policies.rules import cel
+from policies.rules.context import Context, Severity
+from policies.rules.example import Example
+from policies.rules.pod_request import gpu_requests
+from policies.rules.pools import candidate_pools, untolerated
+from policies.rules.rule import Finding, Need, Rule, Subject
+from policies.rules.signs import PLACED
+from policies.rules.twin import pods
+
+
+def _tolerated(subject: Subject, context: Context) -> Iterator[Finding]:
+    if subject.pod is None:
+        return
+    requests = gpu_requests(subject.pod, context)
+    pools = candidate_pools(subject.pod, context)
+    if not requests or not pools:
+        return
+    missing = {pool.name: untolerated(subject.pod, pool, requests, context) for pool in pools}
+    if all(missing.values()):
+        name, taints = next(iter(missing.items()))
+        first = taints[0]
+        yield Finding(
+            path=subject.pod.under("spec.tolerations"),
+            found="no toleration for " + ", ".join(map(str, taints)) + f" of pool {name}",
+            wanted="a toleration for the taints of a pool with GPUs",
+            cure=f"Add {{key: {first.key}, operator: Exists, effect: {first.effect}}}.",
+        )
+
+
+RULE = Rule(
+    id="GPU004",
+    title="A pod that asks for GPUs tolerates the taint of the GPU nodes",
+    severity=Severity.MANDATORY,
+    check=_tolerated,
+    why="GPU nodes are tainted so that other work stays away. Without a toleration the pod "
+    "stays Pending. The admission plugin ExtendedResourceToleration would add one, but it is "
+    "off by default and helps only where the taint's key is the resource's name.",
+    source="k8s.io/api v0.34.4 core/v1/toleration.go; kubernetes v1.34.4 "
+    "plugin/pkg/admission/extendedresourcetoleration",
+    needs=frozenset({Need.POOLS}),
+    whole=True,
+)
+
+_OVERHEAD = cel.positive('variables.overhead[?n].orValue("0")')
+
+
+def _added() -> str:
+    """Whether the ExtendedResourceToleration admission plugin adds a toleration of taint `t`."""
+    return (
+        'params.data.extendedResourceToleration == "true" && t.endsWith(":NoSchedule") && '
+        f'variables.containers.exists(c, {cel.LIMITS}.exists(n, t.startsWith(n + "=") && '
+        f"{cel.is_gpu('n')} && ({cel.positive(f'{cel.LIMITS}[n]')} || {_OVERHEAD})))"
+    )
+
+
+_UNTOLERATED = f'{cel.POOL_TAINTS}.exists(t, t != "" && !{cel.TOLERATED} && !({_added()}))'
+
+TWIN = pods(
+    cel.unless_empty(
+        "variables.asksForGpus && size(variables.pools) > 0 && "
+        f"variables.pools.all(p, {_UNTOLERATED})",
+        '"found no toleration for " + params.data[variables.pools[0] + ".taints"] + '
+        '" of pool " + variables.pools[0]',
+    ),
+    signs=PLACED,
+)
+
+EXAMPLE = Example(
+    passing="""\
+apiVersion: v1
+kind: Pod
+metadata: {name: train}
+spec:
+  tolerations: [{key: nvidia.com/gpu, operator: Exists, effect: NoSchedule}]
+  containers:
+    - name: cuda
+      image: registry.example.com/cuda:13.0
+      resources:
+        requests: {cpu: 4, memory: 32Gi}
+        limits: {memory: 32Gi, nvidia.com/gpu: 1}
+""",
+    failing="""\
+apiVersion: v1
+kind: Pod
+metadata: {name: train}
+spec:
+  containers:
+    - name: cuda
+      image: registry.example.com/cuda:13.0
+      resources:
+        requests: {cpu: 4, memory: 32Gi}
+        limits: {memory: 32Gi, nvidia.com/gpu: 1}
+""",
+)

@@ -1,0 +1,97 @@
+"""GPU007: A pod asks for no more GPUs than a node has."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from policies.rules import cel
+from policies.rules.context import Context, Severity
+from policies.rules.example import Example
+from policies.rules.placement.room import each_resource, per_node, sizes
+from policies.rules.pod_request import gpu_requests
+from policies.rules.pools import candidate_pools
+from policies.rules.quantity import show
+from policies.rules.rule import Finding, Need, Rule, Subject
+from policies.rules.signs import PLACED
+from policies.rules.twin import pods
+
+
+def _fits_a_node(subject: Subject, context: Context) -> Iterator[Finding]:
+    if subject.pod is None:
+        return
+    pools = candidate_pools(subject.pod, context)
+    for name, amount in gpu_requests(subject.pod, context).items():
+        sizes = {pool.name: per_node(pool, name, context) for pool in pools}
+        known = {pool: size for pool, size in sizes.items() if size is not None}
+        if not known:
+            continue
+        largest = max(known, key=lambda pool: known[pool])
+        if amount > known[largest]:
+            yield Finding(
+                path=subject.pod.under("spec"),
+                found=f"{show(amount)} {name} in one pod",
+                wanted=f"at most {known[largest]}, what a node of pool {largest} has",
+                cure="Split the work over several pods: a pod runs on one node.",
+            )
+
+
+RULE = Rule(
+    id="GPU007",
+    title="A pod asks for no more GPUs than a node has",
+    severity=Severity.MANDATORY,
+    check=_fits_a_node,
+    why="A pod runs on one node, so one that asks for more GPUs than the largest pool has per "
+    "node stays Pending for ever. Counted as the scheduler does: containers and sidecars "
+    "together, or the largest init container with the sidecars before it, plus overhead.",
+    source="k8s.io/component-helpers v0.34.4 resource/helpers.go PodRequests",
+    needs=frozenset({Need.POOLS}),
+)
+
+
+def _more_than_a_node(key: str, name: str) -> str:
+    asks = f"variables.{key}Request"
+    return (
+        "("
+        + cel.unless_empty(
+            f"{asks} > 0 && size({sizes(key)}) > 0 && {asks} > {sizes(key)}.max()",
+            f'"found " + string({asks}) + " {name} in one pod, wanted at most " + '
+            f"string({sizes(key)}.max())",
+        )
+        + ")"
+    )
+
+
+TWIN = pods(each_resource(_more_than_a_node), signs=PLACED)
+
+EXAMPLE = Example(
+    passing="""\
+apiVersion: v1
+kind: Pod
+metadata: {name: train}
+spec:
+  tolerations: [{key: nvidia.com/gpu, operator: Exists, effect: NoSchedule}]
+  volumes: [{name: shm, emptyDir: {medium: Memory}}]
+  containers:
+    - name: cuda
+      image: registry.example.com/cuda:13.0
+      volumeMounts: [{name: shm, mountPath: /dev/shm}]
+      resources:
+        requests: {cpu: 4, memory: 32Gi}
+        limits: {memory: 32Gi, nvidia.com/gpu: 8}
+""",
+    failing="""\
+apiVersion: v1
+kind: Pod
+metadata: {name: train}
+spec:
+  tolerations: [{key: nvidia.com/gpu, operator: Exists, effect: NoSchedule}]
+  volumes: [{name: shm, emptyDir: {medium: Memory}}]
+  containers:
+    - name: cuda
+      image: registry.example.com/cuda:13.0
+      volumeMounts: [{name: shm, mountPath: /dev/shm}]
+      resources:
+        requests: {cpu: 4, memory: 32Gi}
+        limits: {memory: 32Gi, nvidia.com/gpu: 9}
+""",
+)

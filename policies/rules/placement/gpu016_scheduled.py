@@ -1,0 +1,76 @@
+"""GPU016: A pod with GPUs is placed by the scheduler."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from policies.rules import cel
+from policies.rules.context import Context, Severity
+from policies.rules.example import Example
+from policies.rules.pod_request import gpu_requests
+from policies.rules.rule import Finding, Rule, Subject
+from policies.rules.signs import Sign
+from policies.rules.twin import pods
+from policies.rules.unknown import text
+
+
+def _scheduled(subject: Subject, context: Context) -> Iterator[Finding]:
+    if subject.pod and text(subject.pod.spec.get("nodeName")):
+        for name in gpu_requests(subject.pod, context):
+            yield Finding(
+                path=subject.pod.under("spec.nodeName"),
+                found=f"a fixed node for a pod that asks for {name}",
+                wanted="no nodeName",
+                cure="Use nodeSelector: the scheduler is what counts free GPUs.",
+            )
+            return
+
+
+RULE = Rule(
+    id="GPU016",
+    title="A pod with GPUs is placed by the scheduler",
+    severity=Severity.MANDATORY,
+    check=_scheduled,
+    why="nodeName goes past the scheduler, so nothing counts the free GPUs; when there are too "
+    "few, the kubelet ends the pod with OutOfnvidia.com/gpu.",
+    source="kubernetes v1.34.4 pkg/kubelet/lifecycle/predicate.go",
+)
+
+TWIN = pods(
+    cel.unless_empty(
+        'variables.spec.?nodeName.orValue("") != "" && variables.asksForGpus',
+        '"found nodeName " + variables.spec.nodeName',
+    ),
+    signs=(Sign("has(object.spec.nodeName)"),),
+)
+
+EXAMPLE = Example(
+    passing="""\
+apiVersion: v1
+kind: Pod
+metadata: {name: train}
+spec:
+  tolerations: [{key: nvidia.com/gpu, operator: Exists, effect: NoSchedule}]
+  nodeSelector: {nvidia.com/gpu: "true"}
+  containers:
+    - name: cuda
+      image: registry.example.com/cuda:13.0
+      resources:
+        requests: {cpu: 4, memory: 32Gi}
+        limits: {memory: 32Gi, nvidia.com/gpu: 1}
+""",
+    failing="""\
+apiVersion: v1
+kind: Pod
+metadata: {name: train}
+spec:
+  tolerations: [{key: nvidia.com/gpu, operator: Exists, effect: NoSchedule}]
+  nodeName: gpu-1
+  containers:
+    - name: cuda
+      image: registry.example.com/cuda:13.0
+      resources:
+        requests: {cpu: 4, memory: 32Gi}
+        limits: {memory: 32Gi, nvidia.com/gpu: 1}
+""",
+)

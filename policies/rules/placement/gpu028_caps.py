@@ -1,0 +1,136 @@
+"""GPU028: A container and a pod stay under the cap."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from fractions import Fraction
+
+from policies.rules import cel
+from policies.rules.context import Context, Severity
+from policies.rules.example import Example
+from policies.rules.placement.room import CORES
+from policies.rules.pod_request import gpu_requests
+from policies.rules.quantity import show
+from policies.rules.resource_names import (
+    VCUDA_CORE,
+    is_device,
+)
+from policies.rules.rule import Finding, Need, Rule, Subject
+from policies.rules.signs import PLACED
+from policies.rules.twin import pods
+
+
+def _gpus(name: str, amount: Fraction, context: Context) -> Fraction:
+    """An amount of a resource in GPUs or MIG devices; parts of a GPU count by their part."""
+    if name == VCUDA_CORE:
+        return amount / CORES
+    return amount if is_device(name, context) else Fraction(0)
+
+
+def _capped(subject: Subject, context: Context) -> Iterator[Finding]:
+    if subject.pod is None:
+        return
+    cap = context.max_gpus_per_container
+    for container in subject.pod.containers:
+        asked = Fraction(0)
+        for name in container.resource_names:
+            resource = container.effective(name)
+            if resource and resource.quantity:
+                asked += _gpus(name, resource.quantity.units, context)
+        if cap is not None and asked > cap:
+            yield Finding(
+                path=f"{container.path}.resources.limits",
+                found=f"{show(asked)} GPUs in one container",
+                wanted=f"at most {cap}",
+                cure="Ask for fewer, or have maxGpusPerContainer raised.",
+                container=container.name,
+            )
+    requests = gpu_requests(subject.pod, context)
+    total = sum(_gpus(name, amount, context) for name, amount in requests.items())
+    if context.max_gpus_per_pod is not None and total > context.max_gpus_per_pod:
+        yield Finding(
+            path=subject.pod.under("spec"),
+            found=f"{show(total)} GPUs in one pod",
+            wanted=f"at most {context.max_gpus_per_pod}",
+            cure="Ask for fewer, or have maxGpusPerPod raised.",
+        )
+
+
+RULE = Rule(
+    id="GPU028",
+    title="A container and a pod stay under the cap",
+    severity=Severity.MANDATORY,
+    check=_capped,
+    why="Where maxGpusPerContainer or maxGpusPerPod is set, nobody takes more at once. Parts "
+    "of a GPU count by their part, MIG devices as one each.",
+    source="the pack's settings; the pod's request as in GPU007",
+    needs=frozenset({Need.CAPS}),
+)
+
+# Devices and MIG devices count 100, vcuda-core as it is: hundredths of a GPU.
+_DEVICES = f"{cel.LIMITS}.filter(n, {cel.is_device('n')}).map(n, {cel.asked('c', 'n')} * 100).sum()"
+
+_HUNDREDTHS = f"{_DEVICES} + {cel.asked('c', cel.text(VCUDA_CORE))}"
+
+_DISTINCT = (
+    'variables.deviceNames.transformList(i, n, n != "" && variables.deviceNames.indexOf(n) == i, n)'
+)
+
+_OF_NAME = cel.request(
+    "n",
+    f"variables.init.map(c, {cel.asked('c', 'n')})",
+    f"variables.init.map(c, {cel.SIDECAR} ? {cel.asked('c', 'n')} : 0)",
+)
+
+_TOTAL = f"({_DISTINCT}.map(n, ({_OF_NAME}) * 100).sum() + variables.coreRequest)"
+
+_CAP = 'int(params.data["{}"]) * 100'
+
+TWIN = pods(
+    '(!("maxGpusPerContainer" in params.data) ? [] : '
+    + cel.each_container(
+        f"{_HUNDREDTHS} > {_CAP.format('maxGpusPerContainer')}",
+        '"more GPUs than " + params.data.maxGpusPerContainer',
+    )
+    + ') + (!("maxGpusPerPod" in params.data) ? [] : '
+    + cel.unless_empty(
+        f"{_TOTAL} > {_CAP.format('maxGpusPerPod')}",
+        '"found more GPUs in one pod than " + params.data.maxGpusPerPod',
+    )
+    + ")",
+    signs=PLACED,
+)
+
+EXAMPLE = Example(
+    settings={"maxGpusPerContainer": 2},
+    passing="""\
+apiVersion: v1
+kind: Pod
+metadata: {name: train}
+spec:
+  tolerations: [{key: nvidia.com/gpu, operator: Exists, effect: NoSchedule}]
+  volumes: [{name: shm, emptyDir: {medium: Memory}}]
+  containers:
+    - name: cuda
+      image: registry.example.com/cuda:13.0
+      volumeMounts: [{name: shm, mountPath: /dev/shm}]
+      resources:
+        requests: {cpu: 4, memory: 32Gi}
+        limits: {memory: 32Gi, nvidia.com/gpu: 2}
+""",
+    failing="""\
+apiVersion: v1
+kind: Pod
+metadata: {name: train}
+spec:
+  tolerations: [{key: nvidia.com/gpu, operator: Exists, effect: NoSchedule}]
+  volumes: [{name: shm, emptyDir: {medium: Memory}}]
+  containers:
+    - name: cuda
+      image: registry.example.com/cuda:13.0
+      volumeMounts: [{name: shm, mountPath: /dev/shm}]
+      resources:
+        requests: {cpu: 4, memory: 32Gi}
+        limits: {memory: 32Gi, nvidia.com/gpu: 4}
+""",
+)

@@ -1,0 +1,133 @@
+"""GPU032: Work without GPUs keeps away from GPU nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from policies.rules import cel
+from policies.rules.context import Context, Severity
+from policies.rules.example import Example
+from policies.rules.pod_request import claims_devices
+from policies.rules.pod_spec import Container
+from policies.rules.pools import gpu_pools, hard_taints, tolerates
+from policies.rules.resource_names import SOUNDS_LIKE_GPU, is_gpu, sounds_like_gpu
+from policies.rules.rule import Finding, Need, Rule, Subject
+from policies.rules.signs import PLACED
+from policies.rules.twin import pods
+from policies.rules.unknown import UNKNOWN, at, holds_unknown, sequence
+
+
+def _kept_away(subject: Subject, context: Context) -> Iterator[Finding]:
+    pod = subject.pod
+    if pod is None or _of_daemon_set(subject) or not subject.is_workload(context):
+        return
+    if claims_devices(pod) or any(_may_ask(each, context) for each in pod.containers):
+        return
+    taints = {str(taint): taint for pool in gpu_pools(context) for taint in hard_taints(pool)}
+    for index, toleration in enumerate(sequence(pod.spec.get("tolerations"))):
+        if toleration is UNKNOWN or holds_unknown(toleration):
+            continue
+        for taint in taints.values():
+            if tolerates(toleration, taint):
+                yield Finding(
+                    path=pod.under(f"spec.tolerations[{index}]"),
+                    found=f"a toleration of {taint} in a pod that asks for no GPU",
+                    wanted="none that covers the taint of the GPU nodes",
+                    cure="Remove it, or name the one taint that is meant: the pod would take "
+                    "cpu and memory from GPU work.",
+                )
+                break
+
+
+def _of_daemon_set(subject: Subject) -> bool:
+    """Whether it is a DaemonSet or one's pod, as far as can be told."""
+    owners = at(subject.manifest, "metadata", "ownerReferences")
+    return (
+        subject.kind == "DaemonSet"
+        or owners is UNKNOWN
+        or any(
+            holds_unknown(owner)
+            or (at(owner, "kind") == "DaemonSet" and at(owner, "controller") is True)
+            for owner in sequence(owners)
+        )
+    )
+
+
+def _may_ask(container: Container, context: Context) -> bool:
+    """Whether a container asks for a GPU, or does for all that is known and readable."""
+    if not (container.requests_known and container.limits_known):
+        return True
+    return any(
+        (is_gpu(name, context) or sounds_like_gpu(name))
+        and (resource.quantity is None or resource.quantity.milli != 0)
+        for listed in (container.limits, container.requests)
+        for name, resource in listed.items()
+    )
+
+
+RULE = Rule(
+    id="GPU032",
+    title="Work without GPUs keeps away from GPU nodes",
+    severity=Severity.MANDATORY,
+    check=_kept_away,
+    why="A toleration of the GPU taint, also one of every taint, lets a pod without GPUs take "
+    "the cpu and memory that GPU work on that node needs. Pods with claims for devices (DRA), "
+    "DaemonSets and the namespaces of the GPU stack are free to.",
+    source="k8s.io/api v0.34.4 core/v1/toleration.go; NVIDIA k8s-device-plugin issue 68",
+    needs=frozenset({Need.POOLS}),
+    whole=True,
+)
+
+_NOT_OF_DAEMON_SET = (
+    'dyn(object).kind != "DaemonSet" && '
+    '!object.metadata.?ownerReferences.orValue([]).exists(o, o.kind == "DaemonSet" && '
+    "o.?controller.orValue(false))"
+)
+
+_SOUNDS_LIKE_GPU = f"n.lowerAscii().matches({cel.text(SOUNDS_LIKE_GPU)})"
+
+_MAY_ASK = (
+    "(size(variables.spec.?resourceClaims.orValue([])) > 0 || "
+    f"variables.containers.exists(c, {cel.LIMITS}.exists(n, "
+    f"({cel.is_gpu('n')} || {_SOUNDS_LIKE_GPU}) && "
+    f"{cel.positive(f'{cel.LIMITS}[n]')})))"
+)
+
+
+# A name that only resembles that of a GPU resource counts as one, as far as CEL can tell.
+TWIN = pods(
+    cel.in_workloads(
+        f"{_NOT_OF_DAEMON_SET} && !{_MAY_ASK} ? variables.tolerations.filter(o, "
+        f"variables.taints.exists(t, {cel.tolerates('o', 't')}))"
+        '.map(o, "found a toleration of GPU nodes: " + o.?key.orValue("every taint")) : []'
+    ),
+    signs=PLACED,
+)
+
+EXAMPLE = Example(
+    passing="""\
+apiVersion: v1
+kind: Pod
+metadata: {name: web}
+spec:
+  containers:
+    - name: web
+      image: registry.example.com/web:1.0
+      resources:
+        requests: {cpu: 4, memory: 32Gi}
+        limits: {memory: 32Gi}
+""",
+    failing="""\
+apiVersion: v1
+kind: Pod
+metadata: {name: web}
+spec:
+  tolerations: [{operator: Exists}]
+  containers:
+    - name: web
+      image: registry.example.com/web:1.0
+      resources:
+        requests: {cpu: 4, memory: 32Gi}
+        limits: {memory: 32Gi}
+""",
+)

@@ -1,0 +1,95 @@
+"""GPU033: A DaemonSet that serves nodes serves the GPU nodes too."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from policies.rules import cel
+from policies.rules.context import Context, Severity
+from policies.rules.example import Example
+from policies.rules.host_paths import host_paths
+from policies.rules.pools import candidate_pools, untolerated
+from policies.rules.rule import Finding, Need, Rule, Subject
+from policies.rules.twin import pods
+from policies.rules.unknown import holds_unknown, mapping
+
+# kubernetes v1.34.4 pkg/kubelet/cm/devicemanager; containernetworking CNI conventions
+NODE_SERVICES = ("/var/lib/kubelet/device-plugins", "/opt/cni/bin", "/etc/cni/net.d")
+
+
+def _node_service(subject: Subject, context: Context) -> Iterator[Finding]:
+    pod = subject.pod
+    if pod is None or subject.kind != "DaemonSet":
+        return
+    service = next((p for _, p in host_paths(pod) if p.startswith(NODE_SERVICES)), None)
+    if service is None:
+        return
+    selector_known = not holds_unknown(mapping(pod.spec.get("nodeSelector")))
+    for pool in candidate_pools(pod, context) if selector_known else ():
+        if taints := untolerated(pod, pool, (), context):
+            yield Finding(
+                path=pod.under("spec.tolerations"),
+                found=f"no toleration for {taints[0]} of pool {pool.name}",
+                wanted=f"one, because the DaemonSet serves nodes by {service}",
+                cure=f"Add {{key: {taints[0].key}, operator: Exists}}.",
+            )
+            return
+
+
+RULE = Rule(
+    id="GPU033",
+    title="A DaemonSet that serves nodes serves the GPU nodes too",
+    severity=Severity.MANDATORY,
+    check=_node_service,
+    why="A device plugin or a network plugin that does not tolerate the GPU taint leaves "
+    "exactly the GPU nodes without devices or network.",
+    source="METR hawk issue 91 (a network plugin kept off tainted nodes); kubernetes v1.34.4 "
+    "pkg/kubelet/cm/devicemanager",
+    needs=frozenset({Need.POOLS}),
+    whole=True,
+)
+
+_SERVES_NODES = " || ".join(f'h.startsWith("{each}")' for each in sorted(NODE_SERVICES))
+
+TWIN = pods(
+    cel.unless_empty(
+        f"variables.hostPaths.exists(h, {_SERVES_NODES}) && "
+        f'variables.pools.exists(p, {cel.POOL_TAINTS}.exists(t, t != "" && !{cel.TOLERATED}))',
+        '"found no toleration for the taint of a pool with GPUs"',
+    ),
+    "DaemonSet",
+)
+
+EXAMPLE = Example(
+    passing="""\
+apiVersion: apps/v1
+kind: DaemonSet
+metadata: {name: network, namespace: kube-system}
+spec:
+  selector: {matchLabels: {app: network}}
+  template:
+    metadata: {labels: {app: network}}
+    spec:
+      tolerations: [{operator: Exists}]
+      containers:
+        - {name: agent, image: registry.example.com/network:1.0}
+      volumes:
+        - name: cni
+          hostPath: {path: /etc/cni/net.d}
+""",
+    failing="""\
+apiVersion: apps/v1
+kind: DaemonSet
+metadata: {name: network, namespace: kube-system}
+spec:
+  selector: {matchLabels: {app: network}}
+  template:
+    metadata: {labels: {app: network}}
+    spec:
+      containers:
+        - {name: agent, image: registry.example.com/network:1.0}
+      volumes:
+        - name: cni
+          hostPath: {path: /etc/cni/net.d}
+""",
+)

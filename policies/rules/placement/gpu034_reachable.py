@@ -1,0 +1,91 @@
+"""GPU034: A pod that asks for GPUs selects nodes that have some."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from policies.rules import cel
+from policies.rules.context import Context, Severity
+from policies.rules.example import Example
+from policies.rules.pod_request import gpu_requests
+from policies.rules.pools import candidate_pools, gpu_pools
+from policies.rules.rule import Finding, Need, Rule, Subject
+from policies.rules.signs import PLACED
+from policies.rules.twin import pods
+from policies.rules.unknown import mapping
+
+
+def _reachable(subject: Subject, context: Context) -> Iterator[Finding]:
+    pod = subject.pod
+    if pod is None or not gpu_pools(context) or not gpu_requests(pod, context):
+        return
+    if candidate_pools(pod, context):
+        return
+    selected = mapping(pod.spec.get("nodeSelector"))
+    yield Finding(
+        path=pod.under("spec.nodeSelector" if selected else "spec.affinity"),
+        found="labels that no pool with GPUs has",
+        wanted="labels of " + " or ".join(pool.name for pool in gpu_pools(context)[:4]),
+        cure="Select by a label that the pool's nodes carry, or by none.",
+    )
+
+
+RULE = Rule(
+    id="GPU034",
+    title="A pod that asks for GPUs selects nodes that have some",
+    severity=Severity.MANDATORY,
+    check=_reachable,
+    why="Where nodeSelector or every term of the required node affinity names a label that the "
+    "stack sets to another value on all pools with GPUs, the pod stays Pending.",
+    source="k8s.io/component-helpers v0.34.4 scheduling/corev1/nodeaffinity/nodeaffinity.go",
+    needs=frozenset({Need.POOLS}),
+)
+
+TWIN = pods(
+    cel.unless_empty(
+        "size(variables.gpuPools) > 0 && variables.asksForGpus && size(variables.pools) == 0",
+        '"found labels that no pool with GPUs has"',
+    ),
+    signs=PLACED,
+)
+
+EXAMPLE = Example(
+    settings={
+        "pools": [
+            {
+                "name": "a100",
+                "gpusPerNode": 8,
+                "taints": ["nvidia.com/gpu:NoSchedule"],
+                "labels": {"tier": "train"},
+            }
+        ]
+    },
+    passing="""\
+apiVersion: v1
+kind: Pod
+metadata: {name: train}
+spec:
+  tolerations: [{key: nvidia.com/gpu, operator: Exists, effect: NoSchedule}]
+  nodeSelector: {tier: train}
+  containers:
+    - name: cuda
+      image: registry.example.com/cuda:13.0
+      resources:
+        requests: {cpu: 4, memory: 32Gi}
+        limits: {memory: 32Gi, nvidia.com/gpu: 1}
+""",
+    failing="""\
+apiVersion: v1
+kind: Pod
+metadata: {name: train}
+spec:
+  tolerations: [{key: nvidia.com/gpu, operator: Exists, effect: NoSchedule}]
+  nodeSelector: {tier: serve}
+  containers:
+    - name: cuda
+      image: registry.example.com/cuda:13.0
+      resources:
+        requests: {cpu: 4, memory: 32Gi}
+        limits: {memory: 32Gi, nvidia.com/gpu: 1}
+""",
+)

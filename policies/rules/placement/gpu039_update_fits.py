@@ -1,0 +1,112 @@
+"""GPU039: The update of a GPU Deployment fits into its pools."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from policies.rules import cel
+from policies.rules.context import Context, Severity
+from policies.rules.example import Example
+from policies.rules.placement.room import each_resource, room_of, sizes
+from policies.rules.pod_request import gpu_requests
+from policies.rules.pools import candidate_pools
+from policies.rules.quantity import show
+from policies.rules.replicas import fenceposts
+from policies.rules.rule import Finding, Need, Rule, Subject
+from policies.rules.twin import pods
+
+
+def _surge_fits(subject: Subject, context: Context) -> Iterator[Finding]:
+    posts = fenceposts(subject)
+    if subject.pod is None or posts is None or posts.unavailable > 0:
+        return
+    pools = candidate_pools(subject.pod, context)
+    for name, amount in gpu_requests(subject.pod, context).items():
+        room = room_of(pools, name, context)
+        needed = amount * (posts.replicas + posts.surge)
+        if room is not None and amount * posts.replicas <= room < needed:
+            yield Finding(
+                path="spec.strategy",
+                found=f"an update that needs {show(needed)} {name} at once",
+                wanted=f"at most {room}, what the pools have",
+                cure="Set type Recreate, or rollingUpdate.maxSurge 0: the update would hang.",
+            )
+
+
+RULE = Rule(
+    id="GPU039",
+    title="The update of a GPU Deployment fits into its pools",
+    severity=Severity.MANDATORY,
+    check=_surge_fits,
+    why="With maxUnavailable at 0 (what 25 % comes to below four replicas) new pods start "
+    "before old ones end. Where the pools have no room for both, the update never ends.",
+    source="kubernetes v1.34.4 pkg/controller/deployment/rolling.go, util/deployment_util.go "
+    "ResolveFenceposts",
+    needs=frozenset({Need.POOLS}),
+    whole=True,
+)
+
+
+def _update_has_no_room(key: str, name: str) -> str:
+    asks, room = f"variables.{key}Request", sizes(f"{key}.all")
+    during = f"{asks} * (variables.replicas + variables.surge)"
+    return (
+        "("
+        + cel.unless_empty(
+            f"variables.surges && {asks} > 0 && size(variables.pools) > 0 && "
+            f"size({room}) == size(variables.pools) && "
+            f"{asks} * variables.replicas <= {room}.sum() && {room}.sum() < {during}",
+            f'"found an update that needs " + string({during}) + " {name}, wanted at most " + '
+            f"string({room}.sum())",
+        )
+        + ")"
+    )
+
+
+TWIN = pods(each_resource(_update_has_no_room), "Deployment")
+
+EXAMPLE = Example(
+    settings={
+        "pools": [
+            {"name": "a100", "gpusPerNode": 8, "nodes": 1, "taints": ["nvidia.com/gpu:NoSchedule"]}
+        ]
+    },
+    passing="""\
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: serve}
+spec:
+  replicas: 8
+  strategy: {rollingUpdate: {maxSurge: 0, maxUnavailable: 1}}
+  selector: {matchLabels: {app: serve}}
+  template:
+    metadata: {labels: {app: serve}}
+    spec:
+      tolerations: [{key: nvidia.com/gpu, operator: Exists, effect: NoSchedule}]
+      containers:
+        - name: cuda
+          image: registry.example.com/cuda:13.0
+          resources:
+            requests: {cpu: 4, memory: 32Gi}
+            limits: {memory: 32Gi, nvidia.com/gpu: 1}
+""",
+    failing="""\
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: serve}
+spec:
+  replicas: 8
+  strategy: {rollingUpdate: {maxSurge: 1, maxUnavailable: 0}}
+  selector: {matchLabels: {app: serve}}
+  template:
+    metadata: {labels: {app: serve}}
+    spec:
+      tolerations: [{key: nvidia.com/gpu, operator: Exists, effect: NoSchedule}]
+      containers:
+        - name: cuda
+          image: registry.example.com/cuda:13.0
+          resources:
+            requests: {cpu: 4, memory: 32Gi}
+            limits: {memory: 32Gi, nvidia.com/gpu: 1}
+""",
+)

@@ -1,0 +1,141 @@
+"""GPU040: The workloads of a stack fit into its pools."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from fractions import Fraction
+
+from policies.rules.context import Context, Severity
+from policies.rules.example import Example
+from policies.rules.placement.room import room_of
+from policies.rules.pod_request import gpu_requests
+from policies.rules.pools import gpu_pools
+from policies.rules.quantity import show
+from policies.rules.replicas import pods_at_once
+from policies.rules.rule import Finding, Need, Rule, Subject
+from policies.rules.twin import (
+    SEVERAL_OBJECTS,
+)
+
+
+def _stack_fits(subjects: Sequence[Subject], context: Context) -> Iterator[tuple[Subject, Finding]]:
+    total: dict[str, Fraction] = defaultdict(Fraction)
+    for subject in subjects:
+        if subject.pod is None:
+            continue
+        count = pods_at_once(subject)
+        for name, amount in gpu_requests(subject.pod, context).items():
+            room = room_of(gpu_pools(context), name, context)
+            before = total[name]
+            total[name] += amount * count
+            if room is not None and before <= room < total[name]:
+                yield (
+                    subject,
+                    Finding(
+                        path=subject.pod.under("spec"),
+                        found=f"{show(total[name])} {name} in the stack, this one included",
+                        wanted=f"at most {room}, what its pools have",
+                        cure="Some of its pods will stay Pending: lower replicas or add nodes.",
+                    ),
+                )
+
+
+RULE = Rule(
+    id="GPU040",
+    title="The workloads of a stack fit into its pools",
+    severity=Severity.ADVISORY,
+    across=_stack_fits,
+    why="What all workloads ask for together, replicas included, is more than the pools have, "
+    "so some pods stay Pending until others end. CronJobs and DaemonSets are left out.",
+    source="k8s.io/component-helpers v0.34.4 resource/helpers.go PodRequests",
+    needs=frozenset({Need.POOLS}),
+)
+
+TWIN = SEVERAL_OBJECTS
+
+EXAMPLE = Example(
+    settings={
+        "pools": [
+            {"name": "a100", "gpusPerNode": 8, "nodes": 1, "taints": ["nvidia.com/gpu:NoSchedule"]}
+        ]
+    },
+    passing="""\
+apiVersion: v1
+kind: List
+items:
+  - apiVersion: apps/v1
+    kind: Deployment
+    metadata: {name: serve}
+    spec:
+      replicas: 4
+      strategy: {type: Recreate}
+      selector: {matchLabels: {app: serve}}
+      template:
+        metadata: {labels: {app: serve}}
+        spec:
+          tolerations: [{key: nvidia.com/gpu, operator: Exists, effect: NoSchedule}]
+          containers:
+            - name: cuda
+              image: registry.example.com/cuda:13.0
+              resources:
+                requests: {cpu: 4, memory: 32Gi}
+                limits: {memory: 32Gi, nvidia.com/gpu: 1}
+  - apiVersion: apps/v1
+    kind: Deployment
+    metadata: {name: batch}
+    spec:
+      replicas: 4
+      strategy: {type: Recreate}
+      selector: {matchLabels: {app: batch}}
+      template:
+        metadata: {labels: {app: batch}}
+        spec:
+          tolerations: [{key: nvidia.com/gpu, operator: Exists, effect: NoSchedule}]
+          containers:
+            - name: cuda
+              image: registry.example.com/cuda:13.0
+              resources:
+                requests: {cpu: 4, memory: 32Gi}
+                limits: {memory: 32Gi, nvidia.com/gpu: 1}
+""",
+    failing="""\
+apiVersion: v1
+kind: List
+items:
+  - apiVersion: apps/v1
+    kind: Deployment
+    metadata: {name: serve}
+    spec:
+      replicas: 4
+      strategy: {type: Recreate}
+      selector: {matchLabels: {app: serve}}
+      template:
+        metadata: {labels: {app: serve}}
+        spec:
+          tolerations: [{key: nvidia.com/gpu, operator: Exists, effect: NoSchedule}]
+          containers:
+            - name: cuda
+              image: registry.example.com/cuda:13.0
+              resources:
+                requests: {cpu: 4, memory: 32Gi}
+                limits: {memory: 32Gi, nvidia.com/gpu: 1}
+  - apiVersion: apps/v1
+    kind: Deployment
+    metadata: {name: batch}
+    spec:
+      replicas: 5
+      strategy: {type: Recreate}
+      selector: {matchLabels: {app: batch}}
+      template:
+        metadata: {labels: {app: batch}}
+        spec:
+          tolerations: [{key: nvidia.com/gpu, operator: Exists, effect: NoSchedule}]
+          containers:
+            - name: cuda
+              image: registry.example.com/cuda:13.0
+              resources:
+                requests: {cpu: 4, memory: 32Gi}
+                limits: {memory: 32Gi, nvidia.com/gpu: 1}
+""",
+)

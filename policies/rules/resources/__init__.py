@@ -1,0 +1,1 @@
+"""Amounts and names of extended resources."""

@@ -1,0 +1,68 @@
+"""GPU001: GPUs come in whole numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from policies.rules.context import Context, Severity
+from policies.rules.example import Example
+from policies.rules.resources.amounts import VALIDATION, entries
+from policies.rules.rule import Finding, Rule, Subject
+from policies.rules.twin import (
+    ENFORCED,
+)
+
+
+def _whole(subject: Subject, _: Context) -> Iterator[Finding]:
+    for container, resource in entries(subject):
+        if resource.quantity and not resource.quantity.whole:
+            yield Finding(
+                path=resource.path,
+                found=str(resource.quantity),
+                wanted="a whole number",
+                cure="Ask for whole devices; parts of a GPU need MIG, time-slicing or vcuda.",
+                container=container.name,
+            )
+
+
+RULE = Rule(
+    id="GPU001",
+    title="GPUs come in whole numbers",
+    severity=Severity.MANDATORY,
+    check=_whole,
+    why="The API server refuses a fraction of an extended resource, after rounding up to a "
+    "thousandth: 2000m and 0.9999999 pass, 500m and 1.5 do not.",
+    source=f"{VALIDATION} ValidateResourceQuantityValue; pkg/apis/core/v1/defaults.go "
+    "SetDefaults_ResourceList",
+)
+
+TWIN = ENFORCED
+
+EXAMPLE = Example(
+    passing="""\
+apiVersion: v1
+kind: Pod
+metadata: {name: train}
+spec:
+  tolerations: [{key: nvidia.com/gpu, operator: Exists, effect: NoSchedule}]
+  containers:
+    - name: cuda
+      image: registry.example.com/cuda:13.0
+      resources:
+        requests: {cpu: 4, memory: 32Gi}
+        limits: {memory: 32Gi, nvidia.com/gpu: 1}
+""",
+    failing="""\
+apiVersion: v1
+kind: Pod
+metadata: {name: train}
+spec:
+  tolerations: [{key: nvidia.com/gpu, operator: Exists, effect: NoSchedule}]
+  containers:
+    - name: cuda
+      image: registry.example.com/cuda:13.0
+      resources:
+        requests: {cpu: 4, memory: 32Gi}
+        limits: {memory: 32Gi, nvidia.com/gpu: 500m}
+""",
+)

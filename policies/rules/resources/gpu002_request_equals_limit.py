@@ -1,0 +1,72 @@
+"""GPU002: A GPU request equals its limit."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from policies.rules.context import Context, Severity
+from policies.rules.example import Example
+from policies.rules.resources.amounts import VALIDATION, entries
+from policies.rules.rule import Finding, Rule, Subject
+from policies.rules.twin import (
+    ENFORCED,
+)
+
+
+def _equal(subject: Subject, _: Context) -> Iterator[Finding]:
+    for container, request in entries(subject):
+        limit = container.limits.get(request.name)
+        if limit is None or request is limit or not (request.quantity and limit.quantity):
+            continue
+        if request.quantity.milli != limit.quantity.milli:
+            yield Finding(
+                path=request.path,
+                found=f"{request.quantity} beside a limit of {limit.quantity}",
+                wanted=f"{limit.quantity}, equal to the limit",
+                cure="Give the limit alone: it counts as the request too.",
+                container=container.name,
+            )
+
+
+RULE = Rule(
+    id="GPU002",
+    title="A GPU request equals its limit",
+    severity=Severity.MANDATORY,
+    check=_equal,
+    why="GPUs are never overcommitted: where both are given, the API server refuses a request "
+    "that differs from the limit.",
+    source=f"{VALIDATION} validateResourceRequirements",
+)
+
+TWIN = ENFORCED
+
+EXAMPLE = Example(
+    passing="""\
+apiVersion: v1
+kind: Pod
+metadata: {name: train}
+spec:
+  tolerations: [{key: nvidia.com/gpu, operator: Exists, effect: NoSchedule}]
+  volumes: [{name: shm, emptyDir: {medium: Memory}}]
+  containers:
+    - name: cuda
+      image: registry.example.com/cuda:13.0
+      volumeMounts: [{name: shm, mountPath: /dev/shm}]
+      resources:
+        requests: {cpu: 4, memory: 32Gi, nvidia.com/gpu: 2}
+        limits: {memory: 32Gi, nvidia.com/gpu: 2}
+""",
+    failing="""\
+apiVersion: v1
+kind: Pod
+metadata: {name: train}
+spec:
+  tolerations: [{key: nvidia.com/gpu, operator: Exists, effect: NoSchedule}]
+  containers:
+    - name: cuda
+      image: registry.example.com/cuda:13.0
+      resources:
+        requests: {cpu: 4, memory: 32Gi, nvidia.com/gpu: 1}
+        limits: {memory: 32Gi, nvidia.com/gpu: 2}
+""",
+)

@@ -1,0 +1,68 @@
+"""GPU003: A GPU request has a limit."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from policies.rules.context import Context, Severity
+from policies.rules.example import Example
+from policies.rules.resources.amounts import VALIDATION, entries
+from policies.rules.rule import Finding, Rule, Subject
+from policies.rules.twin import (
+    ENFORCED,
+)
+
+
+def _limited(subject: Subject, _: Context) -> Iterator[Finding]:
+    for container, request in entries(subject):
+        if container.limits_known and request.name not in container.limits:
+            asked = str(request.quantity) if request.quantity else "a request"
+            yield Finding(
+                path=request.path,
+                found=f"{asked} without a limit",
+                wanted=f"limits[{request.name}] with the same value",
+                cure="Move the entry from requests to limits.",
+                container=container.name,
+            )
+
+
+RULE = Rule(
+    id="GPU003",
+    title="A GPU request has a limit",
+    severity=Severity.MANDATORY,
+    check=_limited,
+    why="A limit alone is enough, because it counts as the request; a request alone is "
+    "refused: limits must be set for resources that cannot be overcommitted.",
+    source=f"{VALIDATION} validateResourceRequirements",
+)
+
+TWIN = ENFORCED
+
+EXAMPLE = Example(
+    passing="""\
+apiVersion: v1
+kind: Pod
+metadata: {name: train}
+spec:
+  tolerations: [{key: nvidia.com/gpu, operator: Exists, effect: NoSchedule}]
+  containers:
+    - name: cuda
+      image: registry.example.com/cuda:13.0
+      resources:
+        requests: {cpu: 4, memory: 32Gi}
+        limits: {memory: 32Gi, nvidia.com/gpu: 1}
+""",
+    failing="""\
+apiVersion: v1
+kind: Pod
+metadata: {name: train}
+spec:
+  tolerations: [{key: nvidia.com/gpu, operator: Exists, effect: NoSchedule}]
+  containers:
+    - name: cuda
+      image: registry.example.com/cuda:13.0
+      resources:
+        requests: {cpu: 4, memory: 32Gi, nvidia.com/gpu: 1}
+        limits: {memory: 32Gi}
+""",
+)

@@ -1,0 +1,66 @@
+"""GPU008: A GPU quantity is not negative."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from policies.rules.context import Context, Severity
+from policies.rules.example import Example
+from policies.rules.resources.amounts import VALIDATION, all_amounts
+from policies.rules.rule import Finding, Rule, Subject
+from policies.rules.twin import (
+    ENFORCED,
+)
+
+
+def _not_negative(subject: Subject, _: Context) -> Iterator[Finding]:
+    for container, resource in all_amounts(subject):
+        if resource.quantity and resource.quantity.milli < 0:
+            yield Finding(
+                path=resource.path,
+                found=str(resource.quantity),
+                wanted="0 or more",
+                cure="Remove the sign, or the entry if no device is needed.",
+                container=container,
+            )
+
+
+RULE = Rule(
+    id="GPU008",
+    title="A GPU quantity is not negative",
+    severity=Severity.MANDATORY,
+    check=_not_negative,
+    why="The API server refuses quantities below 0, in containers as in quotas.",
+    source=f"{VALIDATION} ValidateNonnegativeQuantity, ValidateResourceQuotaSpec",
+)
+
+TWIN = ENFORCED
+
+EXAMPLE = Example(
+    passing="""\
+apiVersion: v1
+kind: Pod
+metadata: {name: train}
+spec:
+  tolerations: [{key: nvidia.com/gpu, operator: Exists, effect: NoSchedule}]
+  containers:
+    - name: cuda
+      image: registry.example.com/cuda:13.0
+      resources:
+        requests: {cpu: 4, memory: 32Gi}
+        limits: {memory: 32Gi, nvidia.com/gpu: 1}
+""",
+    failing="""\
+apiVersion: v1
+kind: Pod
+metadata: {name: train}
+spec:
+  tolerations: [{key: nvidia.com/gpu, operator: Exists, effect: NoSchedule}]
+  containers:
+    - name: cuda
+      image: registry.example.com/cuda:13.0
+      resources:
+        requests: {cpu: 4, memory: 32Gi}
+        limits: {memory: 32Gi, nvidia.com/gpu: -1}
+""",
+)

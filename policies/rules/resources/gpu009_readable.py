@@ -1,0 +1,67 @@
+"""GPU009: A GPU quantity can be read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from policies.rules.context import Context, Severity
+from policies.rules.example import Example
+from policies.rules.resources.amounts import all_amounts
+from policies.rules.rule import Finding, Rule, Subject
+from policies.rules.twin import (
+    ENFORCED,
+)
+
+
+def _readable(subject: Subject, _: Context) -> Iterator[Finding]:
+    for container, resource in all_amounts(subject):
+        if resource.amount is None:
+            yield Finding(
+                path=resource.path,
+                found=f"a value that is not a quantity ({resource.error})",
+                wanted="a whole number such as 1",
+                cure="Write the number of devices in digits, without a unit.",
+                container=container,
+            )
+
+
+RULE = Rule(
+    id="GPU009",
+    title="A GPU quantity can be read",
+    severity=Severity.MANDATORY,
+    check=_readable,
+    why="The API server cannot decode an object with a value such as 0x8 or two in the place "
+    "of a quantity. Exponents beyond 1,000 are refused here only: no node has as many devices.",
+    source="k8s.io/apimachinery v0.34.4 pkg/api/resource/quantity.go ParseQuantity",
+)
+
+TWIN = ENFORCED
+
+EXAMPLE = Example(
+    passing="""\
+apiVersion: v1
+kind: Pod
+metadata: {name: train}
+spec:
+  tolerations: [{key: nvidia.com/gpu, operator: Exists, effect: NoSchedule}]
+  containers:
+    - name: cuda
+      image: registry.example.com/cuda:13.0
+      resources:
+        requests: {cpu: 4, memory: 32Gi}
+        limits: {memory: 32Gi, nvidia.com/gpu: 1}
+""",
+    failing="""\
+apiVersion: v1
+kind: Pod
+metadata: {name: train}
+spec:
+  tolerations: [{key: nvidia.com/gpu, operator: Exists, effect: NoSchedule}]
+  containers:
+    - name: cuda
+      image: registry.example.com/cuda:13.0
+      resources:
+        requests: {cpu: 4, memory: 32Gi}
+        limits: {memory: 32Gi, nvidia.com/gpu: one}
+""",
+)

@@ -1,0 +1,75 @@
+"""GPU010: GPUs are asked for by containers, not by the pod."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from policies.rules.context import Context, Severity
+from policies.rules.example import Example
+from policies.rules.pod_spec import resource_list
+from policies.rules.resource_names import is_extended, is_gpu
+from policies.rules.resources.amounts import VALIDATION
+from policies.rules.rule import Finding, Rule, Subject
+from policies.rules.twin import (
+    ENFORCED,
+)
+from policies.rules.unknown import mapping
+
+
+def _not_pod_level(subject: Subject, context: Context) -> Iterator[Finding]:
+    if subject.pod is None:
+        return
+    resources = mapping(subject.pod.spec.get("resources"))
+    for part in ("limits", "requests"):
+        path = subject.pod.under(f"spec.resources.{part}")
+        for name, resource in resource_list(resources.get(part), path).items():
+            if is_gpu(name, context) or is_extended(name):
+                yield Finding(
+                    path=resource.path,
+                    found="a device in the resources of the pod",
+                    wanted="devices in the resources of a container",
+                    cure="Move the entry to limits of the container that uses the device.",
+                )
+
+
+RULE = Rule(
+    id="GPU010",
+    title="GPUs are asked for by containers, not by the pod",
+    severity=Severity.MANDATORY,
+    check=_not_pod_level,
+    why="Resources of the pod as a whole can only be cpu, memory and huge pages; the API "
+    "server refuses others.",
+    source=f"{VALIDATION} validatePodResourceName",
+)
+
+TWIN = ENFORCED
+
+EXAMPLE = Example(
+    passing="""\
+apiVersion: v1
+kind: Pod
+metadata: {name: train}
+spec:
+  tolerations: [{key: nvidia.com/gpu, operator: Exists, effect: NoSchedule}]
+  containers:
+    - name: cuda
+      image: registry.example.com/cuda:13.0
+      resources:
+        requests: {cpu: 4, memory: 32Gi}
+        limits: {memory: 32Gi, nvidia.com/gpu: 1}
+""",
+    failing="""\
+apiVersion: v1
+kind: Pod
+metadata: {name: train}
+spec:
+  resources:
+    limits: {nvidia.com/gpu: 1}
+  containers:
+    - name: cuda
+      image: registry.example.com/cuda:13.0
+      resources:
+        requests: {cpu: 4, memory: 32Gi}
+        limits: {memory: 32Gi}
+""",
+)

@@ -1,0 +1,76 @@
+"""GPU011: Ephemeral containers have no resources."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from policies.rules.context import Context, Severity
+from policies.rules.example import Example
+from policies.rules.pod_spec import Role
+from policies.rules.resources.amounts import VALIDATION
+from policies.rules.rule import Finding, Rule, Subject
+from policies.rules.twin import (
+    ENFORCED,
+)
+
+
+def _not_ephemeral(subject: Subject, _: Context) -> Iterator[Finding]:
+    for container in subject.pod.containers if subject.pod else ():
+        if container.role is Role.EPHEMERAL:
+            for name in sorted(container.resource_names):
+                yield Finding(
+                    path=f"{container.path}.resources",
+                    found=f"{name[:80]} in an ephemeral container",
+                    wanted="no resources",
+                    cure="Use a container; ephemeral ones cannot have resources.",
+                    container=container.name,
+                )
+
+
+RULE = Rule(
+    id="GPU011",
+    title="Ephemeral containers have no resources",
+    severity=Severity.MANDATORY,
+    check=_not_ephemeral,
+    why="An ephemeral container cannot have GPUs or other resources; the API server refuses them.",
+    source=f"{VALIDATION} allowedEphemeralContainerFields",
+)
+
+TWIN = ENFORCED
+
+EXAMPLE = Example(
+    passing="""\
+apiVersion: v1
+kind: Pod
+metadata: {name: train}
+spec:
+  tolerations: [{key: nvidia.com/gpu, operator: Exists, effect: NoSchedule}]
+  ephemeralContainers:
+    - name: debug
+      image: registry.example.com/cuda:13.0
+      command: [nvidia-smi]
+  containers:
+    - name: cuda
+      image: registry.example.com/cuda:13.0
+      resources:
+        requests: {cpu: 4, memory: 32Gi}
+        limits: {memory: 32Gi, nvidia.com/gpu: 1}
+""",
+    failing="""\
+apiVersion: v1
+kind: Pod
+metadata: {name: train}
+spec:
+  tolerations: [{key: nvidia.com/gpu, operator: Exists, effect: NoSchedule}]
+  ephemeralContainers:
+    - name: debug
+      image: registry.example.com/cuda:13.0
+      resources: {limits: {nvidia.com/gpu: 1}}
+  containers:
+    - name: cuda
+      image: registry.example.com/cuda:13.0
+      resources:
+        requests: {cpu: 4, memory: 32Gi}
+        limits: {memory: 32Gi, nvidia.com/gpu: 1}
+""",
+)

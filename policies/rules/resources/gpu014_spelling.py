@@ -1,0 +1,73 @@
+"""GPU014: GPU resources are spelled as they are advertised."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from policies.rules.context import Context, Severity
+from policies.rules.example import Example
+from policies.rules.resource_names import meant
+from policies.rules.rule import Finding, Rule, Subject
+from policies.rules.twin import (
+    NoTwin,
+)
+
+
+def _spelled(subject: Subject, context: Context) -> Iterator[Finding]:
+    for container in subject.pod.containers if subject.pod else ():
+        for name in sorted(container.resource_names):
+            right = meant(name, context)
+            if right is not None:
+                part = "limits" if name in container.limits else "requests"
+                yield Finding(
+                    path=f"{container.path}.resources.{part}[{name}]",
+                    found=name,
+                    wanted=right,
+                    cure="No device plugin advertises this name, so the pod would stay Pending.",
+                    container=container.name,
+                )
+
+
+RULE = Rule(
+    id="GPU014",
+    title="GPU resources are spelled as they are advertised",
+    severity=Severity.MANDATORY,
+    check=_spelled,
+    why="The API server accepts any qualified name. alpha.kubernetes.io/nvidia-gpu is even "
+    "taken for a native resource, which needs no limit and no whole number. No node has such "
+    "a resource, so the pod stays Pending for ever.",
+    source="kubernetes v1.34.4 pkg/apis/core/helper/helpers.go IsNativeResource; NVIDIA "
+    "k8s-device-plugin internal/resource (MIG names)",
+)
+
+TWIN = NoTwin(
+    "It finds names that resemble a known one, which takes a measure of likeness; CEL has none."
+)
+
+EXAMPLE = Example(
+    passing="""\
+apiVersion: v1
+kind: Pod
+metadata: {name: train}
+spec:
+  tolerations: [{key: nvidia.com/gpu, operator: Exists, effect: NoSchedule}]
+  containers:
+    - name: cuda
+      image: registry.example.com/cuda:13.0
+      resources:
+        requests: {cpu: 4, memory: 32Gi}
+        limits: {memory: 32Gi, nvidia.com/gpu: 1}
+""",
+    failing="""\
+apiVersion: v1
+kind: Pod
+metadata: {name: train}
+spec:
+  containers:
+    - name: cuda
+      image: registry.example.com/cuda:13.0
+      resources:
+        requests: {cpu: 4, memory: 32Gi}
+        limits: {memory: 32Gi, alpha.kubernetes.io/nvidia-gpu: 1}
+""",
+)

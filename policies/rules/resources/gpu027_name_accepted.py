@@ -1,0 +1,71 @@
+"""GPU027: A resource name is one that the API server takes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from policies.rules.context import Context, Severity
+from policies.rules.example import Example
+from policies.rules.pod_spec import Role
+from policies.rules.resource_names import acceptable
+from policies.rules.rule import Finding, Rule, Subject
+from policies.rules.twin import (
+    ENFORCED,
+)
+
+_SHOWN = 80  # characters of a name
+
+
+def _accepted(subject: Subject, _: Context) -> Iterator[Finding]:
+    for container in subject.pod.containers if subject.pod else ():
+        for part, listed in (("limits", container.limits), ("requests", container.requests)):
+            for name in sorted(listed):
+                if container.role is not Role.EPHEMERAL and not acceptable(name):
+                    yield Finding(
+                        path=f"{container.path}.resources.{part}[{name[:_SHOWN]}]",
+                        found="a name that the API server refuses",
+                        wanted="cpu, memory, ephemeral-storage, hugepages-… or <domain>/<name>",
+                        cure="Write it as the device plugin advertises it, such as nvidia.com/gpu.",
+                        container=container.name,
+                    )
+
+
+RULE = Rule(
+    id="GPU027",
+    title="A resource name is one that the API server takes",
+    severity=Severity.MANDATORY,
+    check=_accepted,
+    why="Without a domain only Kubernetes' own resources are taken; with one, the name must "
+    "follow the form of labels and not begin with `requests.`, which belongs to quotas.",
+    source="kubernetes v1.34.4 pkg/apis/core/validation/validation.go "
+    "validateContainerResourceName; pkg/apis/core/helper/helpers.go IsExtendedResourceName",
+)
+
+TWIN = ENFORCED
+
+EXAMPLE = Example(
+    passing="""\
+apiVersion: v1
+kind: Pod
+metadata: {name: train}
+spec:
+  containers:
+    - name: cuda
+      image: registry.example.com/cuda:13.0
+      resources:
+        requests: {cpu: 4, memory: 32Gi}
+        limits: {memory: 32Gi, example.com/fpga: 1}
+""",
+    failing="""\
+apiVersion: v1
+kind: Pod
+metadata: {name: train}
+spec:
+  containers:
+    - name: cuda
+      image: registry.example.com/cuda:13.0
+      resources:
+        requests: {cpu: 4, memory: 32Gi}
+        limits: {memory: 32Gi, requests.example.com/fpga: 1}
+""",
+)

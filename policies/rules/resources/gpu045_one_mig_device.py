@@ -1,0 +1,85 @@
+"""GPU045: A container uses one MIG device."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from policies.rules import cel
+from policies.rules.context import Context, Severity
+from policies.rules.example import Example
+from policies.rules.quantity import show
+from policies.rules.resource_names import (
+    MIG,
+)
+from policies.rules.rule import Finding, Rule, Subject
+from policies.rules.signs import NAMES
+from policies.rules.twin import pods
+
+
+def _one_mig(subject: Subject, _: Context) -> Iterator[Finding]:
+    for container in subject.pod.containers if subject.pod else ():
+        asked = [
+            resource
+            for name in sorted(container.resource_names)
+            if name.startswith(MIG) and (resource := container.effective(name))
+        ]
+        total = sum(each.quantity.units for each in asked if each.quantity)
+        if total > 1:
+            yield Finding(
+                path=asked[0].path,
+                found=f"{show(total)} MIG devices in one container",
+                wanted="1",
+                cure="Use a larger profile, or one container for each device.",
+                container=container.name,
+            )
+
+
+RULE = Rule(
+    id="GPU045",
+    title="A container uses one MIG device",
+    severity=Severity.ADVISORY,
+    check=_one_mig,
+    why="A CUDA process sees one MIG device only; further ones are held and stay idle.",
+    source="NVIDIA MIG user guide, CUDA device enumeration; k8s-device-plugin v0.7.0 notes",
+)
+
+_MIGS = f"{cel.LIMITS}.filter(n, n.startsWith({cel.text(MIG)}))"
+
+TWIN = pods(
+    cel.each_container(
+        f"{_MIGS}.map(n, {cel.asked('c', 'n')}).sum() > 1",
+        f'string({_MIGS}.map(n, {cel.asked("c", "n")}).sum()) + " MIG devices"',
+    ),
+    signs=(NAMES,),
+)
+
+EXAMPLE = Example(
+    passing="""\
+apiVersion: v1
+kind: Pod
+metadata: {name: train}
+spec:
+  tolerations: [{key: nvidia.com/gpu, operator: Exists, effect: NoSchedule}]
+  containers:
+    - name: cuda
+      image: registry.example.com/cuda:13.0
+      resources:
+        requests: {cpu: 4, memory: 32Gi}
+        limits: {memory: 32Gi, nvidia.com/mig-3g.40gb: 1}
+""",
+    failing="""\
+apiVersion: v1
+kind: Pod
+metadata: {name: train}
+spec:
+  tolerations: [{key: nvidia.com/gpu, operator: Exists, effect: NoSchedule}]
+  volumes: [{name: shm, emptyDir: {medium: Memory}}]
+  containers:
+    - name: cuda
+      image: registry.example.com/cuda:13.0
+      volumeMounts: [{name: shm, mountPath: /dev/shm}]
+      resources:
+        requests: {cpu: 4, memory: 32Gi}
+        limits: {memory: 32Gi, nvidia.com/mig-1g.10gb: 3}
+""",
+)

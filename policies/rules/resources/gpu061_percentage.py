@@ -1,0 +1,75 @@
+"""GPU061: gpumem-percentage is 0 to 100."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from policies.rules import cel
+from policies.rules.context import Context, Severity
+from policies.rules.example import Example
+from policies.rules.resource_names import (
+    HAMI_PERCENTAGE,
+)
+from policies.rules.rule import Finding, Rule, Subject
+from policies.rules.signs import NAMES
+from policies.rules.twin import pods
+
+
+def _percentage(subject: Subject, _: Context) -> Iterator[Finding]:
+    for container in subject.pod.containers if subject.pod else ():
+        resource = container.effective(HAMI_PERCENTAGE)
+        if resource and resource.quantity and resource.quantity.units > 100:
+            yield Finding(
+                path=resource.path,
+                found=str(resource.quantity),
+                wanted="0 to 100",
+                cure="It is a part of each device's memory; for MiB use nvidia.com/gpumem.",
+                container=container.name,
+            )
+
+
+RULE = Rule(
+    id="GPU061",
+    title="gpumem-percentage is 0 to 100",
+    severity=Severity.MANDATORY,
+    check=_percentage,
+    why="HAMi refuses a percentage of a device's memory outside this range.",
+    source="Project-HAMi HAMi pkg/device/nvidia/device.go GenerateResourceRequests",
+)
+
+TWIN = pods(
+    cel.each_container(
+        f"{cel.asked('c', cel.text(HAMI_PERCENTAGE))} > 100",
+        f"string({cel.asked('c', cel.text(HAMI_PERCENTAGE))})",
+    ),
+    signs=(NAMES,),
+)
+
+EXAMPLE = Example(
+    passing="""\
+apiVersion: v1
+kind: Pod
+metadata: {name: train}
+spec:
+  tolerations: [{key: nvidia.com/gpu, operator: Exists, effect: NoSchedule}]
+  containers:
+    - name: cuda
+      image: registry.example.com/cuda:13.0
+      resources:
+        requests: {cpu: 4, memory: 32Gi}
+        limits: {memory: 32Gi, nvidia.com/gpu: 1, nvidia.com/gpumem-percentage: 50}
+""",
+    failing="""\
+apiVersion: v1
+kind: Pod
+metadata: {name: train}
+spec:
+  tolerations: [{key: nvidia.com/gpu, operator: Exists, effect: NoSchedule}]
+  containers:
+    - name: cuda
+      image: registry.example.com/cuda:13.0
+      resources:
+        requests: {cpu: 4, memory: 32Gi}
+        limits: {memory: 32Gi, nvidia.com/gpu: 1, nvidia.com/gpumem-percentage: 150}
+""",
+)

@@ -1,0 +1,83 @@
+"""GPU023: One share of a shared GPU is enough."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from policies.rules import cel
+from policies.rules.context import Context, Severity, Sharing
+from policies.rules.example import Example
+from policies.rules.resource_names import (
+    GPU,
+    GPU_SHARED,
+)
+from policies.rules.resources.amounts import entries
+from policies.rules.rule import Finding, Rule, Subject
+from policies.rules.signs import NAMES
+from policies.rules.twin import pods
+
+
+def _one_share(subject: Subject, context: Context) -> Iterator[Finding]:
+    plugin = context.plugin
+    shared = {GPU_SHARED}
+    if plugin and plugin.sharing is not Sharing.NONE and not plugin.renamed:
+        shared.add(GPU)
+    for container, resource in entries(subject):
+        if resource.name in shared and resource.quantity and resource.quantity.units > 1:
+            yield Finding(
+                path=resource.path,
+                found=str(resource.quantity),
+                wanted="1",
+                cure="More shares give no more of a GPU; ask for one, or for a whole GPU.",
+                container=container.name,
+            )
+
+
+RULE = Rule(
+    id="GPU023",
+    title="One share of a shared GPU is enough",
+    severity=Severity.ADVISORY,
+    check=_one_share,
+    why="Two shares of a time-sliced GPU give no more time than one, and with "
+    "failRequestsGreaterThanOne the kubelet ends the pod with UnexpectedAdmissionError.",
+    source="NVIDIA k8s-device-plugin internal/rm/rm.go, api/config/v1/config.go",
+)
+
+TWIN = pods(
+    cel.each_container(
+        f"{cel.parameter('sharedResources')}.exists(n, {cel.asked('c', 'n')} > 1)",
+        '"several shares of a GPU"',
+    ),
+    signs=(NAMES,),
+)
+
+EXAMPLE = Example(
+    passing="""\
+apiVersion: v1
+kind: Pod
+metadata: {name: train}
+spec:
+  tolerations: [{key: nvidia.com/gpu, operator: Exists, effect: NoSchedule}]
+  containers:
+    - name: cuda
+      image: registry.example.com/cuda:13.0
+      resources:
+        requests: {cpu: 4, memory: 32Gi}
+        limits: {memory: 32Gi, nvidia.com/gpu.shared: 1}
+""",
+    failing="""\
+apiVersion: v1
+kind: Pod
+metadata: {name: train}
+spec:
+  tolerations: [{key: nvidia.com/gpu, operator: Exists, effect: NoSchedule}]
+  volumes: [{name: shm, emptyDir: {medium: Memory}}]
+  containers:
+    - name: cuda
+      image: registry.example.com/cuda:13.0
+      volumeMounts: [{name: shm, mountPath: /dev/shm}]
+      resources:
+        requests: {cpu: 4, memory: 32Gi}
+        limits: {memory: 32Gi, nvidia.com/gpu.shared: 2}
+""",
+)

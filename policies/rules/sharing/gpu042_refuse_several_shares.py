@@ -1,0 +1,88 @@
+"""GPU042: Time-slicing refuses requests for several shares."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from policies.rules.context import Context, Severity
+from policies.rules.embedded import embedded
+from policies.rules.example import Example
+from policies.rules.helm import release
+from policies.rules.rule import Finding, Rule, Subject
+from policies.rules.twin import (
+    NoTwin,
+)
+from policies.rules.unknown import UNKNOWN, at, mapping, sequence
+
+
+def plugin_files(subject: Subject) -> Iterator[tuple[str, Mapping[str, object]]]:
+    """The device plugin's configuration files in a ConfigMap or in Helm values, with their paths.
+
+    NVIDIA k8s-device-plugin v0.20.0 api/config/v1; values `config.map` of its chart,
+    `devicePlugin.config.data` of gpu-operator v26.7.0.
+    """
+    places: dict[str, object] = {}
+    if subject.kind == "ConfigMap" and subject.group_version == "v1":
+        places["data"] = at(subject.manifest, "data")
+    elif found := release(subject):
+        places["values.config.map"] = at(found.values, "config", "map")
+        places["values.devicePlugin.config.data"] = at(
+            found.values, "devicePlugin", "config", "data"
+        )
+    for path, files in places.items():
+        for name, content in mapping(files).items():
+            document = embedded(content)
+            if document.get("version") == "v1":
+                yield f"{path}[{name}]", document
+
+
+def _refuses_more(subject: Subject, _: Context) -> Iterator[Finding]:
+    for path, document in plugin_files(subject):
+        slicing = at(document, "sharing", "timeSlicing")
+        refuses = at(slicing, "failRequestsGreaterThanOne")
+        if sequence(at(slicing, "resources")) and refuses is not True and refuses is not UNKNOWN:
+            yield Finding(
+                path=f"{path}.sharing.timeSlicing.failRequestsGreaterThanOne",
+                found="false" if refuses is False else "nothing, which is false",
+                wanted="true",
+                cure="Without it a pod that asks for two shares holds two and gets one GPU.",
+            )
+
+
+RULE = Rule(
+    id="GPU042",
+    title="Time-slicing refuses requests for several shares",
+    severity=Severity.ADVISORY,
+    check=_refuses_more,
+    why="With failRequestsGreaterThanOne a pod that asks for several shares is refused instead "
+    "of holding them for nothing. It is false by default for time-slicing, true for MPS.",
+    source="NVIDIA k8s-device-plugin v0.20.0 api/config/v1/config.go, replicas.go",
+)
+
+TWIN = NoTwin("It reads a YAML file inside a ConfigMap; CEL reads no YAML.")
+
+EXAMPLE = Example(
+    passing="""\
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: nvidia-plugin-configs, namespace: nvidia-device-plugin}
+data:
+  config: |
+    version: v1
+    sharing:
+      timeSlicing:
+        failRequestsGreaterThanOne: true
+        resources: [{name: nvidia.com/gpu, replicas: 4}]
+""",
+    failing="""\
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: nvidia-plugin-configs, namespace: nvidia-device-plugin}
+data:
+  config: |
+    version: v1
+    sharing:
+      timeSlicing:
+        resources: [{name: nvidia.com/gpu, replicas: 4}]
+""",
+)

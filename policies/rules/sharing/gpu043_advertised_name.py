@@ -1,0 +1,85 @@
+"""GPU043: A shared GPU is asked for by the name that it has."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from policies.rules import cel
+from policies.rules.context import Context, Severity, Sharing
+from policies.rules.example import Example
+from policies.rules.resource_names import (
+    GPU,
+    GPU_SHARED,
+)
+from policies.rules.rule import Finding, Need, Rule, Subject
+from policies.rules.signs import NAMES
+from policies.rules.twin import pods
+
+
+def _advertised_name(subject: Subject, context: Context) -> Iterator[Finding]:
+    plugin = context.plugin
+    if plugin is None or subject.pod is None:
+        return
+    shared = plugin.sharing is not Sharing.NONE and plugin.renamed
+    wrong, right = (GPU, GPU_SHARED) if shared else (GPU_SHARED, GPU)
+    for container in subject.pod.containers:
+        if wrong in container.resource_names:
+            yield Finding(
+                path=f"{container.path}.resources",
+                found=wrong,
+                wanted=right,
+                cure="The plugin's renameByDefault decides the name that nodes advertise.",
+                container=container.name,
+            )
+
+
+RULE = Rule(
+    id="GPU043",
+    title="A shared GPU is asked for by the name that it has",
+    severity=Severity.MANDATORY,
+    check=_advertised_name,
+    why="With renameByDefault the device plugin advertises shared GPUs as "
+    "nvidia.com/gpu.shared and no nvidia.com/gpu at all; without it the other way round.",
+    source="NVIDIA k8s-device-plugin v0.20.0 api/config/v1/replicas.go, internal/rm",
+    needs=frozenset({Need.PLUGIN}),
+)
+
+_HIDDEN = cel.named("n == params.data.notAdvertised")
+
+TWIN = pods(
+    cel.each_container(
+        f'"notAdvertised" in params.data && {_HIDDEN}',
+        "params.data.notAdvertised",
+    ),
+    signs=(NAMES,),
+)
+
+EXAMPLE = Example(
+    settings={"plugin": {"sharing": "time-slicing", "renameByDefault": True, "replicas": 4}},
+    passing="""\
+apiVersion: v1
+kind: Pod
+metadata: {name: train}
+spec:
+  tolerations: [{key: nvidia.com/gpu, operator: Exists, effect: NoSchedule}]
+  containers:
+    - name: cuda
+      image: registry.example.com/cuda:13.0
+      resources:
+        requests: {cpu: 4, memory: 32Gi}
+        limits: {memory: 32Gi, nvidia.com/gpu.shared: 1}
+""",
+    failing="""\
+apiVersion: v1
+kind: Pod
+metadata: {name: train}
+spec:
+  tolerations: [{key: nvidia.com/gpu, operator: Exists, effect: NoSchedule}]
+  containers:
+    - name: cuda
+      image: registry.example.com/cuda:13.0
+      resources:
+        requests: {cpu: 4, memory: 32Gi}
+        limits: {memory: 32Gi, nvidia.com/gpu: 1}
+""",
+)

@@ -1,0 +1,83 @@
+"""GPU044: MIG devices are asked for by name only where they are advertised by name."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from policies.rules import cel
+from policies.rules.context import Context, Mig, Severity
+from policies.rules.example import Example
+from policies.rules.resource_names import (
+    GPU,
+    MIG,
+)
+from policies.rules.rule import Finding, Need, Rule, Subject
+from policies.rules.signs import NAMES
+from policies.rules.twin import pods
+
+
+def _mig_strategy(subject: Subject, context: Context) -> Iterator[Finding]:
+    plugin = context.plugin
+    if plugin is None or subject.pod is None or plugin.mig is Mig.MIXED:
+        return
+    for container in subject.pod.containers:
+        for name in sorted(container.resource_names):
+            if name.startswith(MIG) and name not in context.resource_names:
+                yield Finding(
+                    path=f"{container.path}.resources",
+                    found=name,
+                    wanted=f"{GPU}, what migStrategy {plugin.mig} advertises",
+                    cure="Ask for that, or set migStrategy: mixed in the plugin's configuration.",
+                    container=container.name,
+                )
+
+
+RULE = Rule(
+    id="GPU044",
+    title="MIG devices are asked for by name only where they are advertised by name",
+    severity=Severity.MANDATORY,
+    check=_mig_strategy,
+    why="Only migStrategy mixed advertises nvidia.com/mig-<profile>; with single every MIG "
+    "device counts as nvidia.com/gpu, with none only whole GPUs do.",
+    source="NVIDIA k8s-device-plugin v0.20.0 README, MIG strategies; internal/resource",
+    needs=frozenset({Need.PLUGIN}),
+)
+
+TWIN = pods(
+    cel.each_container(
+        'params.data[?"migByName"].orValue("") == "false" && '
+        + cel.named(f"n.startsWith({cel.text(MIG)}) && !(n in {cel.parameter('resourceNames')})"),
+        '"a MIG device by name"',
+    ),
+    signs=(NAMES,),
+)
+
+EXAMPLE = Example(
+    settings={"plugin": {"migStrategy": "single"}},
+    passing="""\
+apiVersion: v1
+kind: Pod
+metadata: {name: train}
+spec:
+  tolerations: [{key: nvidia.com/gpu, operator: Exists, effect: NoSchedule}]
+  containers:
+    - name: cuda
+      image: registry.example.com/cuda:13.0
+      resources:
+        requests: {cpu: 4, memory: 32Gi}
+        limits: {memory: 32Gi, nvidia.com/gpu: 1}
+""",
+    failing="""\
+apiVersion: v1
+kind: Pod
+metadata: {name: train}
+spec:
+  tolerations: [{key: nvidia.com/gpu, operator: Exists, effect: NoSchedule}]
+  containers:
+    - name: cuda
+      image: registry.example.com/cuda:13.0
+      resources:
+        requests: {cpu: 4, memory: 32Gi}
+        limits: {memory: 32Gi, nvidia.com/mig-1g.10gb: 1}
+""",
+)

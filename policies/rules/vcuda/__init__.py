@@ -1,0 +1,1 @@
+"""TKEStack's vcuda resources: parts of a GPU."""

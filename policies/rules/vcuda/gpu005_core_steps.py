@@ -1,0 +1,89 @@
+"""GPU005: vcuda-core is 1 to 100 or a multiple of 100."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from policies.rules import cel
+from policies.rules.context import Context, Severity
+from policies.rules.example import Example
+from policies.rules.resource_names import (
+    VCUDA_CORE,
+)
+from policies.rules.rule import Finding, Rule, Subject
+from policies.rules.signs import NAMES
+from policies.rules.twin import pods
+from policies.rules.vcuda.asked import (
+    CORE_NAME,
+    CORES_ASKED,
+    HAS_CORE,
+)
+
+_ALLOCATOR = "tkestack gpu-manager pkg/services/allocator/nvidia/allocator.go allocateOne"
+
+
+def _core_steps(subject: Subject, _: Context) -> Iterator[Finding]:
+    for container in subject.pod.containers if subject.pod else ():
+        core = container.effective(VCUDA_CORE)
+        if core is None or core.quantity is None or not core.quantity.whole:
+            continue
+        units = core.quantity.units
+        if units == 0 or (units > 100 and units % 100):
+            yield Finding(
+                path=core.path,
+                found=str(core.quantity),
+                wanted="1 to 100, or a multiple of 100",
+                cure="100 is one whole GPU: ask for a part of one, or for whole ones.",
+                container=container.name,
+            )
+
+
+RULE = Rule(
+    id="GPU005",
+    title="vcuda-core is 1 to 100 or a multiple of 100",
+    severity=Severity.MANDATORY,
+    check=_core_steps,
+    why="100 cores are one GPU. gpu-manager gives a part of one GPU or several whole ones; "
+    "150 passes the API server and the scheduler, and then the kubelet ends the pod with "
+    "UnexpectedAdmissionError.",
+    source=_ALLOCATOR,
+)
+
+TWIN = pods(
+    cel.each_container(
+        f"{HAS_CORE} && ({CORES_ASKED} == 0 || "
+        f"({CORES_ASKED} > 100 && !{cel.hundreds(f'{cel.LIMITS}[{CORE_NAME}]')}))",
+        f"string({cel.LIMITS}[{CORE_NAME}])",
+    ),
+    signs=(NAMES,),
+)
+
+EXAMPLE = Example(
+    settings={"platform": "gpu-manager"},
+    passing="""\
+apiVersion: v1
+kind: Pod
+metadata: {name: train}
+spec:
+  tolerations: [{key: nvidia.com/gpu, operator: Exists, effect: NoSchedule}]
+  containers:
+    - name: cuda
+      image: registry.example.com/cuda:13.0
+      resources:
+        requests: {cpu: 4, memory: 32Gi}
+        limits: {memory: 32Gi, tencent.com/vcuda-core: 200}
+""",
+    failing="""\
+apiVersion: v1
+kind: Pod
+metadata: {name: train}
+spec:
+  tolerations: [{key: nvidia.com/gpu, operator: Exists, effect: NoSchedule}]
+  containers:
+    - name: cuda
+      image: registry.example.com/cuda:13.0
+      resources:
+        requests: {cpu: 4, memory: 32Gi}
+        limits: {memory: 32Gi, tencent.com/vcuda-core: 150}
+""",
+)

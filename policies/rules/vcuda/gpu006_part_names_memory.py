@@ -1,0 +1,90 @@
+"""GPU006: A part of a GPU names its memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from policies.rules import cel
+from policies.rules.context import Context, Severity
+from policies.rules.example import Example
+from policies.rules.resource_names import (
+    VCUDA_CORE,
+    VCUDA_MEMORY,
+)
+from policies.rules.rule import Finding, Rule, Subject
+from policies.rules.signs import NAMES
+from policies.rules.twin import pods
+from policies.rules.vcuda.asked import (
+    BLOCKS_ASKED,
+    CORES_ASKED,
+)
+
+_ALLOCATOR = "tkestack gpu-manager pkg/services/allocator/nvidia/allocator.go allocateOne"
+
+
+def _memory_with_part(subject: Subject, _: Context) -> Iterator[Finding]:
+    for container in subject.pod.containers if subject.pod else ():
+        core = container.effective(VCUDA_CORE)
+        memory = container.effective(VCUDA_MEMORY)
+        if core is None or core.quantity is None or not 0 < core.quantity.units < 100:
+            continue
+        known = container.limits_known and container.requests_known
+        missing = memory is None and known
+        if missing or (memory and memory.quantity and memory.quantity.milli <= 0):
+            yield Finding(
+                path=f"{container.path}.resources.limits[{VCUDA_MEMORY}]",
+                found="no memory" if memory is None else str(memory.quantity),
+                wanted="1 or more (blocks of 256 MiB)",
+                cure=f"Name {VCUDA_MEMORY} beside {VCUDA_CORE} in the same container.",
+                container=container.name,
+            )
+
+
+RULE = Rule(
+    id="GPU006",
+    title="A part of a GPU names its memory",
+    severity=Severity.MANDATORY,
+    check=_memory_with_part,
+    why="With less than 100 cores gpu-manager needs vcuda-memory in the same container, or the "
+    "kubelet ends the pod with UnexpectedAdmissionError.",
+    source=_ALLOCATOR,
+    whole=True,
+)
+
+TWIN = pods(
+    cel.each_container(
+        f"{CORES_ASKED} > 0 && {CORES_ASKED} < 100 && {BLOCKS_ASKED} == 0",
+        f'string({CORES_ASKED}) + " cores without memory"',
+    ),
+    signs=(NAMES,),
+)
+
+EXAMPLE = Example(
+    settings={"platform": "gpu-manager"},
+    passing="""\
+apiVersion: v1
+kind: Pod
+metadata: {name: train}
+spec:
+  tolerations: [{key: nvidia.com/gpu, operator: Exists, effect: NoSchedule}]
+  containers:
+    - name: cuda
+      image: registry.example.com/cuda:13.0
+      resources:
+        requests: {cpu: 4, memory: 32Gi}
+        limits: {memory: 32Gi, tencent.com/vcuda-core: 50, tencent.com/vcuda-memory: 20}
+""",
+    failing="""\
+apiVersion: v1
+kind: Pod
+metadata: {name: train}
+spec:
+  tolerations: [{key: nvidia.com/gpu, operator: Exists, effect: NoSchedule}]
+  containers:
+    - name: cuda
+      image: registry.example.com/cuda:13.0
+      resources:
+        requests: {cpu: 4, memory: 32Gi}
+        limits: {memory: 32Gi, tencent.com/vcuda-core: 50}
+""",
+)

@@ -1,0 +1,86 @@
+"""GPU018: vcuda-memory comes with vcuda-core."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from policies.rules import cel
+from policies.rules.context import Context, Severity
+from policies.rules.example import Example
+from policies.rules.resource_names import (
+    VCUDA_CORE,
+    VCUDA_MEMORY,
+)
+from policies.rules.rule import Finding, Rule, Subject
+from policies.rules.signs import NAMES
+from policies.rules.twin import pods
+from policies.rules.vcuda.asked import (
+    BLOCKS_ASKED,
+    HAS_CORE,
+    MEMORY_NAME,
+)
+
+
+def _core_with_memory(subject: Subject, _: Context) -> Iterator[Finding]:
+    for container in subject.pod.containers if subject.pod else ():
+        memory = container.effective(VCUDA_MEMORY)
+        known = container.limits_known and container.requests_known
+        if memory is None or memory.quantity is None or memory.quantity.milli <= 0 or not known:
+            continue
+        if container.effective(VCUDA_CORE) is None:
+            yield Finding(
+                path=memory.path,
+                found=f"{memory.quantity} without {VCUDA_CORE}",
+                wanted=f"{VCUDA_CORE} in the same container",
+                cure=f"Name {VCUDA_CORE} too: memory alone gets no device, silently.",
+                container=container.name,
+            )
+
+
+RULE = Rule(
+    id="GPU018",
+    title="vcuda-memory comes with vcuda-core",
+    severity=Severity.MANDATORY,
+    check=_core_with_memory,
+    why="gpu-manager answers a request for memory alone with no device and no error.",
+    source="tkestack gpu-manager pkg/server/vmemory.go Allocate",
+    whole=True,
+)
+
+TWIN = pods(
+    cel.each_container(
+        f"{BLOCKS_ASKED} > 0 && !{HAS_CORE}",
+        f'string({cel.LIMITS}[{MEMORY_NAME}]) + " blocks of memory without cores"',
+    ),
+    signs=(NAMES,),
+)
+
+EXAMPLE = Example(
+    settings={"platform": "gpu-manager"},
+    passing="""\
+apiVersion: v1
+kind: Pod
+metadata: {name: train}
+spec:
+  tolerations: [{key: nvidia.com/gpu, operator: Exists, effect: NoSchedule}]
+  containers:
+    - name: cuda
+      image: registry.example.com/cuda:13.0
+      resources:
+        requests: {cpu: 4, memory: 32Gi}
+        limits: {memory: 32Gi, tencent.com/vcuda-core: 50, tencent.com/vcuda-memory: 20}
+""",
+    failing="""\
+apiVersion: v1
+kind: Pod
+metadata: {name: train}
+spec:
+  tolerations: [{key: nvidia.com/gpu, operator: Exists, effect: NoSchedule}]
+  containers:
+    - name: cuda
+      image: registry.example.com/cuda:13.0
+      resources:
+        requests: {cpu: 4, memory: 32Gi}
+        limits: {memory: 32Gi, tencent.com/vcuda-memory: 20}
+""",
+)

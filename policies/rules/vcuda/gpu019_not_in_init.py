@@ -1,0 +1,92 @@
+"""GPU019: vcuda is asked for by containers only."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from policies.rules import cel
+from policies.rules.context import Context, Severity
+from policies.rules.example import Example
+from policies.rules.pod_spec import Role
+from policies.rules.resource_names import (
+    is_vcuda,
+)
+from policies.rules.rule import Finding, Rule, Subject
+from policies.rules.signs import NAMES
+from policies.rules.twin import pods
+from policies.rules.vcuda.asked import (
+    NAMES_OF_VCUDA,
+)
+
+
+def _not_in_init(subject: Subject, _: Context) -> Iterator[Finding]:
+    for container in subject.pod.containers if subject.pod else ():
+        if container.role in (Role.INIT, Role.SIDECAR):
+            for name in sorted(filter(is_vcuda, container.resource_names)):
+                yield Finding(
+                    path=f"{container.path}.resources",
+                    found=f"{name} in an {Role.INIT}",
+                    wanted=f"{name} in containers only",
+                    cure="Move the GPU work to a container: gpu-manager looks at no others.",
+                    container=container.name,
+                )
+
+
+RULE = Rule(
+    id="GPU019",
+    title="vcuda is asked for by containers only",
+    severity=Severity.MANDATORY,
+    check=_not_in_init,
+    why="gpu-manager looks for the pod's containers alone; an init container or sidecar that "
+    "asks for vcuda ends with `candidate pod not found`.",
+    source="tkestack gpu-manager pkg/services/allocator/nvidia/allocator.go Allocate",
+)
+
+TWIN = pods(
+    cel.each_container(
+        cel.named(f"n in {NAMES_OF_VCUDA}"), '"vcuda in an init container"', "variables.init"
+    ),
+    signs=(NAMES,),
+)
+
+EXAMPLE = Example(
+    settings={"platform": "gpu-manager"},
+    passing="""\
+apiVersion: v1
+kind: Pod
+metadata: {name: train}
+spec:
+  tolerations: [{key: nvidia.com/gpu, operator: Exists, effect: NoSchedule}]
+  initContainers:
+    - name: warm-up
+      image: registry.example.com/cuda:13.0
+      resources:
+        requests: {cpu: 4, memory: 32Gi}
+        limits: {memory: 32Gi}
+  containers:
+    - name: cuda
+      image: registry.example.com/cuda:13.0
+      resources:
+        requests: {cpu: 4, memory: 32Gi}
+        limits: {memory: 32Gi, tencent.com/vcuda-core: 100}
+""",
+    failing="""\
+apiVersion: v1
+kind: Pod
+metadata: {name: train}
+spec:
+  tolerations: [{key: nvidia.com/gpu, operator: Exists, effect: NoSchedule}]
+  initContainers:
+    - name: warm-up
+      image: registry.example.com/cuda:13.0
+      resources:
+        requests: {cpu: 4, memory: 32Gi}
+        limits: {memory: 32Gi, tencent.com/vcuda-core: 100}
+  containers:
+    - name: cuda
+      image: registry.example.com/cuda:13.0
+      resources:
+        requests: {cpu: 4, memory: 32Gi}
+        limits: {memory: 32Gi, tencent.com/vcuda-core: 100}
+""",
+)

@@ -1,0 +1,76 @@
+"""GPU020: No annotations that gpu-admission sets."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from policies.rules.context import Context, Severity
+from policies.rules.example import Example
+from policies.rules.rule import Finding, Rule, Subject
+from policies.rules.signs import TENCENT_ANNOTATIONS
+from policies.rules.twin import pods
+from policies.rules.unknown import mapping
+
+_ASSIGNED = ("tencent.com/predicate-", "tencent.com/gpu-assigned")
+
+
+def _not_preassigned(subject: Subject, _: Context) -> Iterator[Finding]:
+    if subject.pod is None:
+        return
+    for key in mapping(subject.pod.metadata.get("annotations")):
+        if key.startswith(_ASSIGNED):
+            yield Finding(
+                path=subject.pod.under(f"metadata.annotations[{key}]"),
+                found="an annotation that gpu-admission sets",
+                wanted="none",
+                cure="Remove it; it was probably copied from a pod that ran.",
+            )
+
+
+RULE = Rule(
+    id="GPU020",
+    title="No annotations that gpu-admission sets",
+    severity=Severity.MANDATORY,
+    check=_not_preassigned,
+    why="gpu-admission refuses a pod that carries its annotations already: `had been "
+    "predicated`. They come along when a live pod is copied.",
+    source="tkestack gpu-admission pkg/predicate/gpu_predicate.go",
+)
+
+TWIN = pods(
+    'variables.annotations.filter(k, k.startsWith("tencent.com/predicate-") || '
+    'k.startsWith("tencent.com/gpu-assigned")).map(k, "found annotation " + k)',
+    signs=(TENCENT_ANNOTATIONS,),
+)
+
+EXAMPLE = Example(
+    settings={"platform": "gpu-manager"},
+    passing="""\
+apiVersion: v1
+kind: Pod
+metadata: {name: train}
+spec:
+  tolerations: [{key: nvidia.com/gpu, operator: Exists, effect: NoSchedule}]
+  containers:
+    - name: cuda
+      image: registry.example.com/cuda:13.0
+      resources:
+        requests: {cpu: 4, memory: 32Gi}
+        limits: {memory: 32Gi, tencent.com/vcuda-core: 100}
+""",
+    failing="""\
+apiVersion: v1
+kind: Pod
+metadata:
+  name: train
+  annotations: {tencent.com/predicate-time: "1700000000"}
+spec:
+  tolerations: [{key: nvidia.com/gpu, operator: Exists, effect: NoSchedule}]
+  containers:
+    - name: cuda
+      image: registry.example.com/cuda:13.0
+      resources:
+        requests: {cpu: 4, memory: 32Gi}
+        limits: {memory: 32Gi, tencent.com/vcuda-core: 100}
+""",
+)

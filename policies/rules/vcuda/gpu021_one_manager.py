@@ -1,0 +1,84 @@
+"""GPU021: A pod gets its GPUs from one device plugin."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from policies.rules import cel
+from policies.rules.context import Context, Severity
+from policies.rules.example import Example
+from policies.rules.resource_names import (
+    is_vcuda,
+)
+from policies.rules.rule import Finding, Rule, Subject
+from policies.rules.signs import NAMES
+from policies.rules.twin import pods
+from policies.rules.vcuda.asked import (
+    NAMES_OF_VCUDA,
+)
+
+
+def _one_manager(subject: Subject, _: Context) -> Iterator[Finding]:
+    if subject.pod is None:
+        return
+    names = {name for each in subject.pod.containers for name in each.resource_names}
+    nvidia = sorted(name for name in names if name.startswith("nvidia.com/"))
+    tencent = sorted(filter(is_vcuda, names))
+    if nvidia and tencent:
+        yield Finding(
+            path=subject.pod.under("spec"),
+            found=f"{nvidia[0]} and {tencent[0]} in one pod",
+            wanted="GPUs from one device plugin",
+            cure="Keep one of them: two plugins know nothing of each other's devices.",
+        )
+
+
+RULE = Rule(
+    id="GPU021",
+    title="A pod gets its GPUs from one device plugin",
+    severity=Severity.MANDATORY,
+    check=_one_manager,
+    why="NVIDIA's plugin and gpu-manager each hand out the same /dev/nvidiaN without knowing "
+    "of the other.",
+    source="tkestack gpu-manager pkg/services/allocator; NVIDIA k8s-device-plugin internal/rm",
+)
+
+_NVIDIA = cel.named('n.startsWith("nvidia.com/")')
+
+TWIN = pods(
+    cel.unless_empty(
+        f"variables.containers.exists(c, {_NVIDIA}) && "
+        f"variables.containers.exists(c, {cel.named(f'n in {NAMES_OF_VCUDA}')})",
+        '"found nvidia.com and vcuda resources in one pod"',
+    ),
+    signs=(NAMES,),
+)
+
+EXAMPLE = Example(
+    passing="""\
+apiVersion: v1
+kind: Pod
+metadata: {name: train}
+spec:
+  tolerations: [{key: nvidia.com/gpu, operator: Exists, effect: NoSchedule}]
+  containers:
+    - name: cuda
+      image: registry.example.com/cuda:13.0
+      resources:
+        requests: {cpu: 4, memory: 32Gi}
+        limits: {memory: 32Gi, nvidia.com/gpu: 1}
+""",
+    failing="""\
+apiVersion: v1
+kind: Pod
+metadata: {name: train}
+spec:
+  tolerations: [{key: nvidia.com/gpu, operator: Exists, effect: NoSchedule}]
+  containers:
+    - name: cuda
+      image: registry.example.com/cuda:13.0
+      resources:
+        requests: {cpu: 4, memory: 32Gi}
+        limits: {memory: 32Gi, nvidia.com/gpu: 1, tencent.com/vcuda-core: 100}
+""",
+)

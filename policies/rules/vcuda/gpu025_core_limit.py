@@ -1,0 +1,87 @@
+"""GPU025: vcuda-core-limit is text from 1 to 100."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from policies.rules import cel
+from policies.rules.context import Context, Severity
+from policies.rules.example import Example
+from policies.rules.rule import Finding, Rule, Subject
+from policies.rules.signs import TENCENT_ANNOTATIONS
+from policies.rules.twin import pods
+from policies.rules.unknown import UNKNOWN, at, text
+
+_HUNDREDTHS = re.compile("0*([1-9][0-9]?|100)")
+
+
+def _limit_annotation(subject: Subject, _: Context) -> Iterator[Finding]:
+    if subject.pod is None:
+        return
+    key = "tencent.com/vcuda-core-limit"
+    value = at(subject.pod.metadata, "annotations", key)
+    if value is None or value is UNKNOWN:
+        return
+    if not _HUNDREDTHS.fullmatch(text(value)):
+        yield Finding(
+            path=subject.pod.under(f"metadata.annotations[{key}]"),
+            found="a value that is not text with a number from 1 to 100",
+            wanted='text such as "50"',
+            cure="Quote the number: annotations are text.",
+        )
+
+
+RULE = Rule(
+    id="GPU025",
+    title="vcuda-core-limit is text from 1 to 100",
+    severity=Severity.ADVISORY,
+    check=_limit_annotation,
+    why="Annotations are text; a bare number is refused by the API server.",
+    source="tkestack gpu-manager README, pkg/types/types.go VCoreLimitAnnotation",
+)
+
+_LIMIT_KEY = cel.text("tencent.com/vcuda-core-limit")
+
+TWIN = pods(
+    cel.unless_empty(
+        f"variables.annotations[?{_LIMIT_KEY}].hasValue() && "
+        f'!variables.annotations[{_LIMIT_KEY}].matches("^0*([1-9][0-9]?|100)$")',
+        f'"found " + variables.annotations[{_LIMIT_KEY}]',
+    ),
+    signs=(TENCENT_ANNOTATIONS,),
+)
+
+EXAMPLE = Example(
+    settings={"platform": "gpu-manager"},
+    passing="""\
+apiVersion: v1
+kind: Pod
+metadata:
+  name: train
+  annotations: {tencent.com/vcuda-core-limit: "80"}
+spec:
+  tolerations: [{key: nvidia.com/gpu, operator: Exists, effect: NoSchedule}]
+  containers:
+    - name: cuda
+      image: registry.example.com/cuda:13.0
+      resources:
+        requests: {cpu: 4, memory: 32Gi}
+        limits: {memory: 32Gi, tencent.com/vcuda-core: 50, tencent.com/vcuda-memory: 20}
+""",
+    failing="""\
+apiVersion: v1
+kind: Pod
+metadata:
+  name: train
+  annotations: {tencent.com/vcuda-core-limit: "800"}
+spec:
+  tolerations: [{key: nvidia.com/gpu, operator: Exists, effect: NoSchedule}]
+  containers:
+    - name: cuda
+      image: registry.example.com/cuda:13.0
+      resources:
+        requests: {cpu: 4, memory: 32Gi}
+        limits: {memory: 32Gi, tencent.com/vcuda-core: 50, tencent.com/vcuda-memory: 20}
+""",
+)

@@ -1,0 +1,106 @@
+"""GPU046: vcuda-memory fits into one GPU."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from policies.rules import cel
+from policies.rules.context import Context, Severity
+from policies.rules.example import Example
+from policies.rules.placement.room import CORES
+from policies.rules.pools import candidate_pools
+from policies.rules.resource_names import (
+    VCUDA_CORE,
+    VCUDA_MEMORY,
+)
+from policies.rules.rule import Finding, Need, Rule, Subject
+from policies.rules.signs import NAMES
+from policies.rules.twin import pods
+from policies.rules.vcuda.asked import (
+    BLOCKS_ASKED,
+    CORES_ASKED,
+)
+
+_BLOCK_MIB = 256  # and its memory into blocks: tkestack gpu-manager pkg/types/types.go
+
+
+def _memory_fits(subject: Subject, context: Context) -> Iterator[Finding]:
+    if subject.pod is None:
+        return
+    sizes = [pool.gpu_memory_mib for pool in candidate_pools(subject.pod, context)]
+    known = [size for size in sizes if size is not None]
+    if not known or len(known) < len(sizes):
+        return
+    blocks = max(known) // _BLOCK_MIB
+    for container in subject.pod.containers:
+        core, memory = container.effective(VCUDA_CORE), container.effective(VCUDA_MEMORY)
+        if not (core and core.quantity and memory and memory.quantity):
+            continue
+        if 0 < core.quantity.units < CORES and memory.quantity.units > blocks:
+            yield Finding(
+                path=memory.path,
+                found=f"{memory.quantity} blocks of {_BLOCK_MIB} MiB",
+                wanted=f"at most {blocks}, the memory of one GPU",
+                cure="A part of a GPU has the memory of that GPU at most.",
+                container=container.name,
+            )
+
+
+RULE = Rule(
+    id="GPU046",
+    title="vcuda-memory fits into one GPU",
+    severity=Severity.MANDATORY,
+    check=_memory_fits,
+    why="gpu-manager cuts a device into blocks of 256 MiB, rounded down, and takes a part of a "
+    "GPU from one device. More than that passes the API server and the scheduler's sums and "
+    "ends with UnexpectedAdmissionError.",
+    source="tkestack gpu-manager pkg/services/allocator/nvidia/allocator.go allocateOne, "
+    "pkg/types/types.go MemoryBlockSize",
+    needs=frozenset({Need.POOLS}),
+)
+
+_POOL_BLOCKS = 'params.data[p + ".blocks"]'
+
+TWIN = pods(
+    'size(variables.pools) == 0 || variables.pools.exists(p, !((p + ".blocks") in params.data))'
+    " ? [] : "
+    + cel.each_container(
+        f"{CORES_ASKED} > 0 && {CORES_ASKED} < 100 && "
+        f"variables.pools.all(p, {BLOCKS_ASKED} > int({_POOL_BLOCKS}))",
+        f'string({BLOCKS_ASKED}) + " blocks of memory"',
+    ),
+    signs=(NAMES,),
+)
+
+EXAMPLE = Example(
+    settings={
+        "platform": "gpu-manager",
+        "pools": [{"name": "a100", "gpusPerNode": 8, "gpuMemoryMiB": 40960}],
+    },
+    passing="""\
+apiVersion: v1
+kind: Pod
+metadata: {name: train}
+spec:
+  tolerations: [{key: nvidia.com/gpu, operator: Exists, effect: NoSchedule}]
+  containers:
+    - name: cuda
+      image: registry.example.com/cuda:13.0
+      resources:
+        requests: {cpu: 4, memory: 32Gi}
+        limits: {memory: 32Gi, tencent.com/vcuda-core: 50, tencent.com/vcuda-memory: 160}
+""",
+    failing="""\
+apiVersion: v1
+kind: Pod
+metadata: {name: train}
+spec:
+  tolerations: [{key: nvidia.com/gpu, operator: Exists, effect: NoSchedule}]
+  containers:
+    - name: cuda
+      image: registry.example.com/cuda:13.0
+      resources:
+        requests: {cpu: 4, memory: 32Gi}
+        limits: {memory: 32Gi, tencent.com/vcuda-core: 50, tencent.com/vcuda-memory: 161}
+""",
+)

@@ -1,0 +1,1 @@
+"""Workloads that waste GPUs or fail late."""

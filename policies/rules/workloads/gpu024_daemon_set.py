@@ -1,0 +1,74 @@
+"""GPU024: A DaemonSet holds no GPUs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from policies.rules import cel
+from policies.rules.context import Context, Severity
+from policies.rules.example import Example
+from policies.rules.pod_request import gpu_requests
+from policies.rules.quantity import show
+from policies.rules.rule import Finding, Rule, Subject
+from policies.rules.twin import pods
+
+
+def _daemon_set(subject: Subject, context: Context) -> Iterator[Finding]:
+    if subject.kind == "DaemonSet" and subject.pod:
+        for name, amount in gpu_requests(subject.pod, context).items():
+            yield Finding(
+                path=subject.pod.under("spec"),
+                found=f"{show(amount)} {name} in a DaemonSet",
+                wanted="no GPUs",
+                cure="It holds them on every node; use a Deployment or a Job.",
+            )
+
+
+RULE = Rule(
+    id="GPU024",
+    title="A DaemonSet holds no GPUs",
+    severity=Severity.ADVISORY,
+    check=_daemon_set,
+    why="Each of its pods takes GPUs of its node for as long as the DaemonSet lives.",
+    source="kubernetes v1.34.4 pkg/controller/daemon",
+)
+
+TWIN = pods(cel.unless_empty("variables.asksForGpus", '"found GPUs in a DaemonSet"'), "DaemonSet")
+
+EXAMPLE = Example(
+    passing="""\
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: serve}
+spec:
+  strategy: {type: Recreate}
+  selector: {matchLabels: {app: serve}}
+  template:
+    metadata: {labels: {app: serve}}
+    spec:
+      tolerations: [{key: nvidia.com/gpu, operator: Exists, effect: NoSchedule}]
+      containers:
+        - name: cuda
+          image: registry.example.com/cuda:13.0
+          resources:
+            requests: {cpu: 4, memory: 32Gi}
+            limits: {memory: 32Gi, nvidia.com/gpu: 1}
+""",
+    failing="""\
+apiVersion: apps/v1
+kind: DaemonSet
+metadata: {name: serve}
+spec:
+  selector: {matchLabels: {app: serve}}
+  template:
+    metadata: {labels: {app: serve}}
+    spec:
+      tolerations: [{key: nvidia.com/gpu, operator: Exists, effect: NoSchedule}]
+      containers:
+        - name: cuda
+          image: registry.example.com/cuda:13.0
+          resources:
+            requests: {cpu: 4, memory: 32Gi}
+            limits: {memory: 32Gi, nvidia.com/gpu: 1}
+""",
+)

@@ -1,0 +1,104 @@
+"""GPU048: A GPU Job ends."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from policies.rules import cel
+from policies.rules.context import Context, Severity
+from policies.rules.example import Example
+from policies.rules.pod_request import gpu_requests
+from policies.rules.replicas import number
+from policies.rules.rule import Finding, Rule, Subject
+from policies.rules.twin import pods
+from policies.rules.unknown import at
+
+_JOBS = {"Job": ("spec",), "CronJob": ("spec", "jobTemplate", "spec")}
+
+_MOST_RETRIES = 10
+
+
+def _deadline(subject: Subject, context: Context) -> Iterator[Finding]:
+    place = _JOBS.get(subject.kind)
+    if place is None or subject.pod is None or not gpu_requests(subject.pod, context):
+        return
+    job = at(subject.manifest, *place)
+    key = "activeDeadlineSeconds"
+    if at(job, key) is None and subject.pod.spec.get(key) is None:
+        yield Finding(
+            path=".".join((*place, key)),
+            found="none",
+            wanted="a number of seconds",
+            cure="Set one: a hanging process holds its GPUs until somebody looks.",
+        )
+    retries = number(at(job, "backoffLimit"))
+    if retries is not None and retries > _MOST_RETRIES:
+        yield Finding(
+            path=".".join((*place, "backoffLimit")),
+            found=str(retries),
+            wanted=f"at most {_MOST_RETRIES}",
+            cure="A failing program takes its GPUs again and again; the default is 6.",
+        )
+
+
+RULE = Rule(
+    id="GPU048",
+    title="A GPU Job ends",
+    severity=Severity.ADVISORY,
+    check=_deadline,
+    why="A Job without activeDeadlineSeconds holds its GPUs for as long as its process hangs; "
+    "a high backoffLimit takes them again for every failure.",
+    source="kubernetes v1.34.4 pkg/controller/job; gatekeeper-library practice",
+    whole=True,
+)
+
+TWIN = pods(
+    "!variables.asksForGpus ? [] : ("
+    + cel.unless_empty(
+        "!has(variables.job.activeDeadlineSeconds) && !has(variables.spec.activeDeadlineSeconds)",
+        '"found no activeDeadlineSeconds"',
+    )
+    + ") + ("
+    + cel.unless_empty("variables.job.?backoffLimit.orValue(6) > 10", '"found a high backoffLimit"')
+    + ")",
+    "CronJob",
+    "Job",
+)
+
+EXAMPLE = Example(
+    passing="""\
+apiVersion: batch/v1
+kind: Job
+metadata: {name: train}
+spec:
+  activeDeadlineSeconds: 86400
+  template:
+    metadata: {labels: {app: train}}
+    spec:
+      tolerations: [{key: nvidia.com/gpu, operator: Exists, effect: NoSchedule}]
+      restartPolicy: Never
+      containers:
+        - name: cuda
+          image: registry.example.com/cuda:13.0
+          resources:
+            requests: {cpu: 4, memory: 32Gi}
+            limits: {memory: 32Gi, nvidia.com/gpu: 1}
+""",
+    failing="""\
+apiVersion: batch/v1
+kind: Job
+metadata: {name: train}
+spec:
+  template:
+    metadata: {labels: {app: train}}
+    spec:
+      tolerations: [{key: nvidia.com/gpu, operator: Exists, effect: NoSchedule}]
+      restartPolicy: Never
+      containers:
+        - name: cuda
+          image: registry.example.com/cuda:13.0
+          resources:
+            requests: {cpu: 4, memory: 32Gi}
+            limits: {memory: 32Gi, nvidia.com/gpu: 1}
+""",
+)

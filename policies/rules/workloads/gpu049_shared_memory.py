@@ -1,0 +1,118 @@
+"""GPU049: A container with several GPUs has shared memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from policies.rules import cel
+from policies.rules.context import Context, Severity
+from policies.rules.example import Example
+from policies.rules.quantity import show
+from policies.rules.resource_names import GPU, is_device
+from policies.rules.rule import Finding, Rule, Subject
+from policies.rules.signs import NAMES, VOLUMES, On, Sign
+from policies.rules.twin import pods
+from policies.rules.unknown import UNKNOWN, at, holds_unknown, sequence, text
+from policies.rules.workloads.containers import gpu_containers
+
+_SHM = "/dev/shm"  # noqa: S108  a mount path inside the container
+
+
+def _shared_memory(subject: Subject, context: Context) -> Iterator[Finding]:
+    pod = subject.pod
+    if pod is None or holds_unknown(pod.spec.get("volumes")):
+        return
+    memory = {
+        text(at(volume, "name"))
+        for volume in sequence(pod.spec.get("volumes"))
+        if at(volume, "emptyDir", "medium") in ("Memory", UNKNOWN)
+    }
+    for container in gpu_containers(pod, context):
+        amounts = [
+            resource.quantity.units
+            for name in container.resource_names
+            if is_device(name, context)
+            and (resource := container.effective(name))
+            and resource.quantity
+        ]
+        mounts = container.spec.get("volumeMounts")
+        mounted = {
+            text(at(mount, "name"))
+            for mount in sequence(mounts)
+            if text(at(mount, "mountPath")).rstrip("/") == _SHM
+        }
+        if sum(amounts) > 1 and not holds_unknown(mounts) and not mounted & memory:
+            yield Finding(
+                path=f"{container.path}.volumeMounts",
+                found=f"{show(sum(amounts))} GPUs and 64 MiB of shared memory",
+                wanted=f"an emptyDir of medium Memory at {_SHM}",
+                cure="Mount one: NCCL and data loaders move data between GPUs through it.",
+                container=container.name,
+            )
+
+
+RULE = Rule(
+    id="GPU049",
+    title="A container with several GPUs has shared memory",
+    severity=Severity.ADVISORY,
+    check=_shared_memory,
+    why=f"{_SHM} of a container is 64 MiB; NCCL and PyTorch's data loaders fail or crawl.",
+    source="containerd default mounts; NVIDIA NCCL troubleshooting, shared memory",
+    whole=True,
+)
+
+_DEVICE_COUNT = f"{cel.LIMITS}.filter(n, {cel.is_device('n')}).map(n, {cel.asked('c', 'n')}).sum()"
+
+_MEMORY_VOLUMES = 'variables.volumes.filter(v, v.?emptyDir.?medium.orValue("") == "Memory")'
+
+_SHARED_MEMORY = (
+    'c.?volumeMounts.orValue([]).exists(m, m.mountPath.matches("^/dev/shm/*$") && '
+    f"{_MEMORY_VOLUMES}.exists(v, v.name == m.name))"
+)
+
+_SIGN = Sign(
+    f'{cel.LIMITS}[{cel.text(GPU)}] != "1" && !('
+    'c.?volumeMounts.orValue([]).exists(m, m.mountPath == "/dev/shm" && '
+    f'{VOLUMES}.exists(v, v.name == m.name && v.?emptyDir.?medium.orValue("") == "Memory")))',
+    On.GPU_CONTAINER,
+)
+
+TWIN = pods(
+    cel.each_container(
+        f"{_DEVICE_COUNT} > 1 && !{_SHARED_MEMORY}",
+        '"several GPUs and 64 MiB of shared memory"',
+        "variables.gpuContainers",
+    ),
+    signs=(NAMES, _SIGN),
+)
+
+EXAMPLE = Example(
+    passing="""\
+apiVersion: v1
+kind: Pod
+metadata: {name: train}
+spec:
+  tolerations: [{key: nvidia.com/gpu, operator: Exists, effect: NoSchedule}]
+  volumes: [{name: shm, emptyDir: {medium: Memory}}]
+  containers:
+    - name: cuda
+      image: registry.example.com/cuda:13.0
+      volumeMounts: [{name: shm, mountPath: /dev/shm}]
+      resources:
+        requests: {cpu: 4, memory: 32Gi}
+        limits: {memory: 32Gi, nvidia.com/gpu: 2}
+""",
+    failing="""\
+apiVersion: v1
+kind: Pod
+metadata: {name: train}
+spec:
+  tolerations: [{key: nvidia.com/gpu, operator: Exists, effect: NoSchedule}]
+  containers:
+    - name: cuda
+      image: registry.example.com/cuda:13.0
+      resources:
+        requests: {cpu: 4, memory: 32Gi}
+        limits: {memory: 32Gi, nvidia.com/gpu: 2}
+""",
+)

@@ -1,0 +1,104 @@
+"""GPU050: A GPU container asks for cpu and memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from policies.rules import cel
+from policies.rules.context import Context, Severity
+from policies.rules.example import Example
+from policies.rules.rule import Finding, Rule, Subject
+from policies.rules.signs import NAMES, On, Sign
+from policies.rules.twin import pods
+from policies.rules.unknown import UNKNOWN
+from policies.rules.workloads.containers import gpu_containers
+
+
+def _sized(subject: Subject, context: Context) -> Iterator[Finding]:
+    for container in gpu_containers(subject.pod, context) if subject.pod else ():
+        if not (container.requests_known and container.limits_known):
+            continue
+        for name in ("cpu", "memory"):
+            if container.effective(name) is None:
+                yield Finding(
+                    path=f"{container.path}.resources.requests[{name}]",
+                    found="none",
+                    wanted=f"a request of {name}",
+                    cure="Without it others may leave the GPU waiting for cpu or memory.",
+                    container=container.name,
+                )
+        request, limit = container.effective("memory"), container.limits.get("memory")
+        if request and request.quantity and not (limit and limit.amount is UNKNOWN):
+            given = limit.quantity.milli if limit and limit.quantity else None
+            if given != request.quantity.milli:
+                yield Finding(
+                    path=f"{container.path}.resources.limits[memory]",
+                    found=str(limit.quantity) if limit and limit.quantity else "none",
+                    wanted=f"{request.quantity}, equal to the request",
+                    cure="Memory beyond the request is taken back by ending the process.",
+                    container=container.name,
+                )
+
+
+RULE = Rule(
+    id="GPU050",
+    title="A GPU container asks for cpu and memory",
+    severity=Severity.ADVISORY,
+    check=_sized,
+    why="Without requests its node fills with others, and the GPU waits for data. Memory with "
+    "a limit above its request is the first to be ended when the node runs short.",
+    source="kubernetes v1.34.4 pkg/kubelet/qos; gatekeeper-library practice",
+    whole=True,
+)
+
+
+def _names(resource: str) -> str:
+    return f'("{resource}" in {cel.LIMITS} || "{resource}" in {cel.REQUESTS})'
+
+
+_MEMORY = f'quantity({cel.REQUESTS}[?"memory"].orValue({cel.LIMITS}[?"memory"].orValue("0")))'
+
+_SIGN = Sign(
+    f'!("cpu" in {cel.REQUESTS} && "memory" in {cel.LIMITS} && '
+    f'{cel.REQUESTS}[?"memory"] == {cel.LIMITS}[?"memory"])',
+    On.GPU_CONTAINER,
+)
+
+TWIN = pods(
+    cel.each_container(
+        f"!{_names('cpu')} || !{_names('memory')} || "
+        f'!("memory" in {cel.LIMITS}) || '
+        f'{_MEMORY}.compareTo(quantity({cel.LIMITS}["memory"])) != 0',
+        '"no request of cpu or memory, or memory without an equal limit"',
+        "variables.gpuContainers",
+    ),
+    signs=(NAMES, _SIGN),
+)
+
+EXAMPLE = Example(
+    passing="""\
+apiVersion: v1
+kind: Pod
+metadata: {name: train}
+spec:
+  tolerations: [{key: nvidia.com/gpu, operator: Exists, effect: NoSchedule}]
+  containers:
+    - name: cuda
+      image: registry.example.com/cuda:13.0
+      resources:
+        requests: {cpu: 4, memory: 32Gi}
+        limits: {memory: 32Gi, nvidia.com/gpu: 1}
+""",
+    failing="""\
+apiVersion: v1
+kind: Pod
+metadata: {name: train}
+spec:
+  tolerations: [{key: nvidia.com/gpu, operator: Exists, effect: NoSchedule}]
+  containers:
+    - name: cuda
+      image: registry.example.com/cuda:13.0
+      resources:
+        limits: {memory: 32Gi, nvidia.com/gpu: 1}
+""",
+)

@@ -1,0 +1,94 @@
+"""GPU051: A GPU container's image has a fixed version."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from policies.rules import cel
+from policies.rules.context import Context, Severity
+from policies.rules.example import Example
+from policies.rules.rule import Finding, Rule, Subject
+from policies.rules.signs import NAMES, On, Sign
+from policies.rules.twin import pods
+from policies.rules.unknown import text
+from policies.rules.workloads.containers import gpu_containers
+
+_TAG = re.compile(r"[\w][\w.-]{0,127}")
+
+
+def _fixed_image(subject: Subject, context: Context) -> Iterator[Finding]:
+    for container in gpu_containers(subject.pod, context) if subject.pod else ():
+        image = text(container.spec.get("image"))
+        if image and not pinned(image):
+            yield Finding(
+                path=f"{container.path}.image",
+                found="an image without a fixed version",
+                wanted="a tag other than latest, or a digest",
+                cure="Name the version: CUDA in the image must fit the driver on the nodes.",
+                container=container.name,
+            )
+
+
+def pinned(image: str) -> bool:
+    """Whether an image names a digest, or a tag other than `latest`."""
+    name, _, digest = image.partition("@")
+    tag = name.rpartition("/")[2].partition(":")[2]
+    return digest.startswith("sha256:") or bool(_TAG.fullmatch(tag) and tag != "latest")
+
+
+RULE = Rule(
+    id="GPU051",
+    title="A GPU container's image has a fixed version",
+    severity=Severity.ADVISORY,
+    check=_fixed_image,
+    why="An image's CUDA needs at least a certain driver; `latest` changes under a cluster "
+    "whose driver does not.",
+    source="NVIDIA CUDA compatibility guide; kubernetes v1.34.4 pkg/util/parsers",
+)
+
+_TAG_CEL = "^([^@]*/)?[^@/:]*:"
+
+PINNED = (
+    '(c.image.matches("^[^@]*@sha256:") || '
+    rf'(c.image.matches("{_TAG_CEL}[\\w][\\w.-]{{0,127}}(@|$)") && '
+    f'!c.image.matches("{_TAG_CEL}latest(@|$)")))'
+)
+
+TWIN = pods(
+    cel.each_container(
+        f'c.?image.orValue("") != "" && !{PINNED}',
+        '"an image without a fixed version"',
+        "variables.gpuContainers",
+    ),
+    signs=(NAMES, Sign(f"!{PINNED}", On.GPU_CONTAINER)),
+)
+
+EXAMPLE = Example(
+    passing="""\
+apiVersion: v1
+kind: Pod
+metadata: {name: train}
+spec:
+  tolerations: [{key: nvidia.com/gpu, operator: Exists, effect: NoSchedule}]
+  containers:
+    - name: cuda
+      image: registry.example.com/cuda:13.0
+      resources:
+        requests: {cpu: 4, memory: 32Gi}
+        limits: {memory: 32Gi, nvidia.com/gpu: 1}
+""",
+    failing="""\
+apiVersion: v1
+kind: Pod
+metadata: {name: train}
+spec:
+  tolerations: [{key: nvidia.com/gpu, operator: Exists, effect: NoSchedule}]
+  containers:
+    - name: cuda
+      image: registry.example.com/cuda:latest
+      resources:
+        requests: {cpu: 4, memory: 32Gi}
+        limits: {memory: 32Gi, nvidia.com/gpu: 1}
+""",
+)
