@@ -122,11 +122,12 @@ def main() -> None:
     import pulumi_kubernetes as k8s
 
     from components.cluster import GpuCluster, GpuClusterArgs
+    from components.guardrails.context import context_of
     from components.hosts.table import table
     from components.outputs import left_out, next_commands, totals
     from policies.guard import hold
 
-    hold(cluster)
+    hold(context_of(cluster))
     # The plugins start while the look ends; nothing but them is declared before its answer.
     providers = [
         k8s.Provider(

@@ -5,16 +5,11 @@ from __future__ import annotations
 import inspect
 from collections.abc import Mapping, Sequence
 from enum import Enum
-from typing import TYPE_CHECKING
 
 import pulumi
 
 from policies.declared import PREFIXES, judge
 from policies.rules import UNKNOWN, Context, Severity
-from policies.stack import context_of
-
-if TYPE_CHECKING:
-    from components.settings.cluster import Cluster
 
 # Below these keys the names are the user's own, at the first level or at all of them; elsewhere
 # snake_case is Python's way of writing camelCase.
@@ -38,13 +33,12 @@ class RuleBroken(pulumi.RunError):
     """What a program declares breaks a mandatory rule."""
 
 
-def hold(cluster: Cluster) -> None:
+def hold(context: Context) -> None:
     """Hold every resource that the program registers from now on against the mandatory rules.
 
     Registers a stack transformation, so it costs no call to the engine. A resource that breaks a
-    rule raises `RuleBroken` where it is made.
+    rule raises `RuleBroken` where it is made. `context`: what is known of the cluster.
     """
-    context = context_of(cluster)
 
     def check(
         args: pulumi.ResourceTransformationArgs,

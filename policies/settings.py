@@ -15,7 +15,6 @@ from pulumi_policy.secret import Secret, _DictSecretsProxy, _ListSecretsProxy
 from policies.parameters import PROPERTIES, context_by
 from policies.rules import Context
 from policies.rules.secret import SECRET
-from policies.stack import context_of
 
 STACK_KEY = "gpu-cluster:cluster"
 #: The settings that the stack has an answer for; with all of them given it is not asked.
@@ -96,6 +95,7 @@ def _context(settings_json: str, document: str) -> Context:
     context = Context()
     if document and not set(settings) >= STACK_SETTINGS:
         # pydantic's import takes a while: only where a stack declares a cluster
+        from components.guardrails.context import context_of
         from components.settings.loader import load
         from config.problem import ConfigError
 

@@ -12,17 +12,16 @@ from typing import Any, Final
 
 import pulumi
 
+from components.guardrails.context import context_of, own_namespaces
 from components.guardrails.settings import GuardrailMode, Quota
 from components.guardrails.settings import Guardrails as Settings
 from components.manifest import Manifest
-from components.platforms.gpu_manager import values as gpu_manager
-from components.platforms.settings import Platform
 from components.settings.cluster import Cluster
 from policies.admission import Enforcement, manifests
 from policies.rules import Severity
-from policies.stack import context_of
 
 QUOTA: Final = "gpu-cluster"
+OF_A_CLASS: Final = ".deviceclass.resource.k8s.io/devices"
 _ACTIONS: Final[Mapping[GuardrailMode, Mapping[Severity, Sequence[str]]]] = {
     GuardrailMode.ENFORCE: {
         Severity.MANDATORY: ("Deny", "Audit"),
@@ -41,20 +40,6 @@ class GuardrailsArgs:
     guardrails: Settings
 
 
-def own_namespaces(cluster: Cluster) -> set[str]:
-    """The namespaces of what the stack deploys: its pods are privileged and see all GPUs."""
-    by_platform = {
-        Platform.DEVICE_PLUGIN: cluster.device_plugin.namespace,
-        Platform.GPU_OPERATOR: cluster.gpu_operator.namespace,
-        Platform.GPU_MANAGER: gpu_manager.NAMESPACE,
-        Platform.DRA: cluster.dra.namespace,
-    }
-    found = {by_platform[cluster.platform], cluster.driver_installer.namespace}
-    if cluster.monitoring is not None:
-        found.add(cluster.monitoring.namespace)
-    return found
-
-
 def enforcement(args: GuardrailsArgs) -> Enforcement:
     """How the policies act, and which namespaces they leave alone.
 
@@ -70,7 +55,11 @@ def enforcement(args: GuardrailsArgs) -> Enforcement:
 
 
 def quota(declared: Quota) -> dict[str, Any]:
-    """The ResourceQuota of a namespace: Kubernetes counts devices under `requests.` only."""
+    """The ResourceQuota of a namespace.
+
+    Kubernetes counts extended resources under `requests.` only, devices of claims by their class
+    under its own name (v1.34.4 pkg/quota/v1/evaluator/core/{pods,resource_claims}.go).
+    """
     return {
         "apiVersion": "v1",
         "kind": "ResourceQuota",
@@ -81,7 +70,8 @@ def quota(declared: Quota) -> dict[str, Any]:
         },
         "spec": {
             "hard": {
-                f"requests.{name}": str(count) for name, count in sorted(declared.resources.items())
+                name if name.endswith(OF_A_CLASS) else f"requests.{name}": str(count)
+                for name, count in sorted(declared.resources.items())
             }
         },
     }

@@ -59,7 +59,8 @@ class Quota(Model):
         dict[Annotated[Text, AfterValidator(_counted)], Annotated[Whole, Field(ge=0)]], Freeze
     ] = Field(
         min_length=1,
-        description="a mapping of devices to whole numbers, such as {nvidia.com/gpu: 16}",
+        description="a mapping of devices to whole numbers, such as {nvidia.com/gpu: 16}; of a "
+        "device class (DRA): <class>.deviceclass.resource.k8s.io/devices",
         examples=["{nvidia.com/gpu: 16}"],
     )
 
@@ -92,6 +93,14 @@ class Guardrails(Model):
     )
     excluded_namespaces: tuple[DnsLabel, ...] = Field(
         default=(), description="a list of namespaces that no rule holds in"
+    )
+    max_gpus_per_container: Annotated[Whole, Field(ge=0)] | None = Field(
+        default=None,
+        description="the most whole GPUs or MIG devices of one container",
+        examples=["8"],
+    )
+    max_gpus_per_pod: Annotated[Whole, Field(ge=0)] | None = Field(
+        default=None, description="the same of one pod", examples=["8"]
     )
     quotas: Annotated[tuple[Quota, ...], AfterValidator(_distinct)] = Field(
         default=(), description="a list of quotas, such as {namespace: team-a, resources: …}"

@@ -23,9 +23,9 @@ def of_stack(name: str, folder: Path) -> Context:
 
     Raises `ContextError`.
     """
+    from components.guardrails.context import context_of
     from components.settings.stack_file import load_stack_file  # pydantic's import takes a while
     from config.problem import ConfigError
-    from policies.stack import context_of
 
     file_name = f"Pulumi.{name}.yaml"
     for each in (folder, *folder.parents):

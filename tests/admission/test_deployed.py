@@ -21,10 +21,11 @@ import pulumi
 import pulumi_kubernetes as k8s
 from components.settings.loader import load
 from components.guardrails.component import Guardrails, GuardrailsArgs
+from components.guardrails.context import context_of
 from policies.guard import hold
 
 cluster = load(pulumi.Config("gpu-cluster").require_object("cluster"))
-hold(cluster)
+hold(context_of(cluster))
 provider = k8s.Provider("kubernetes", kubeconfig=open("kubeconfig").read())
 args = GuardrailsArgs(cluster=cluster, guardrails=cluster.guardrails)
 Guardrails("guardrails", args, pulumi.ResourceOptions(providers=[provider]))

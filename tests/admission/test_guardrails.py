@@ -50,6 +50,22 @@ def test_a_quota_counts_under_requests() -> None:
     assert made.inputs["spec"]["hard"] == {"requests.nvidia.com/gpu": "16"}
 
 
+def test_a_quota_on_devices_of_a_class_has_the_name_that_kubernetes_counts() -> None:
+    name = "gpu.nvidia.com.deviceclass.resource.k8s.io/devices"
+    quotas = [{"namespace": "team-a", "resources": {name: 4}}]
+    (made,) = build(guarded(quotas=quotas)).of("kubernetes:core/v1:ResourceQuota")
+    assert made.inputs["spec"]["hard"] == {name: "4"}
+
+
+def test_the_caps_are_those_of_the_deployed_policies() -> None:
+    made = build(guarded(maxGpusPerContainer=4, maxGpusPerPod=8))
+    (parameter,) = made.of("kubernetes:core/v1:ConfigMap")
+    caps = {key: parameter.inputs["data"][key] for key in ("maxGpusPerContainer", "maxGpusPerPod")}
+    assert caps == {"maxGpusPerContainer": "4", "maxGpusPerPod": "8"}
+    assert any("variables.GPU028" in str(each.inputs) for each in made.of(POLICY))
+    assert not any("variables.GPU028" in str(each.inputs) for each in build(guarded()).of(POLICY))
+
+
 @pytest.mark.parametrize(
     ("mode", "mandatory", "advisory"),
     [("enforce", "Deny", "Warn"), ("warn", "Warn", "Warn"), ("audit", "Audit", "Audit")],
@@ -92,6 +108,7 @@ def test_without_the_section_there_are_no_guardrails() -> None:
     [
         ({}, "guardrails.mode"),
         ({"mode": "on"}, "guardrails.mode"),
+        ({"mode": "warn", "maxGpusPerPod": -1}, "guardrails.maxGpusPerPod"),
         ({"mode": "warn", "failurePolicy": "open"}, "guardrails.failurePolicy"),
         ({"mode": "warn", "excludedNamespaces": ["A"]}, "guardrails.excludedNamespaces"),
         (

@@ -36,8 +36,9 @@ import pulumi_kubernetes as k8s
 
 if pulumi.Config("rules").get_bool("hold"):
     from components.settings.loader import load
+    from components.guardrails.context import context_of
     from policies.guard import hold
-    hold(load(pulumi.Config("gpu-cluster").require_object("cluster")))
+    hold(context_of(load(pulumi.Config("gpu-cluster").require_object("cluster"))))
 provider = k8s.Provider("files", render_yaml_to_directory="rendered")
 later = command.local.Command("later", create="echo later")
 

@@ -15,11 +15,11 @@ with warnings.catch_warnings():
     import pulumi
     import pulumi_kubernetes as k8s
 
+from components.guardrails.context import context_of
 from components.settings.loader import load
 from components.settings.stack_file import load_stack_file
 from policies.guard import RuleBroken, check_declared
 from policies.rules import Context, Plugin, Pool, Sharing, Taint, evaluate
-from policies.stack import context_of
 from tests.unit.mocks import LOOP
 
 GPU = "nvidia.com/gpu"

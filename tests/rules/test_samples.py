@@ -14,13 +14,13 @@ from typing import Any
 import pytest
 import yaml
 
+from components.guardrails.context import context_of
 from components.platforms.device_plugin import values as device_plugin
 from components.platforms.gpu_operator import values as gpu_operator
 from components.settings.stack_file import load_stack_file
 from components.validation.component import job_spec
 from policies.rules import Context, Pool, Severity, Taint, evaluate, evaluate_stack
 from policies.rules.context import INFRASTRUCTURE_NAMESPACES
-from policies.stack import context_of
 
 ROOT = Path(__file__).parents[2]
 BY_VALUE = Taint("nvidia.com/gpu", "present")

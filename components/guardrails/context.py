@@ -1,4 +1,7 @@
-"""What the rules need to know, from the cluster that a stack declares."""
+"""What the rules need to know, from the cluster that a stack declares.
+
+The rules, the pack and the checker themselves know a plain context only.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,6 @@ if TYPE_CHECKING:
     from components.nodes.settings.pool import Pool as DeclaredPool
     from components.settings.cluster import Cluster
 
-GPU = "nvidia.com/gpu"
 RUNTIME_CLASS = "nvidia"
 _OPERATOR = "gpu-operator"
 _NVIDIA = frozenset({"device-plugin", _OPERATOR})
@@ -38,15 +40,8 @@ def context_of(cluster: Cluster) -> Context:
         for pool in cluster.pools
     )
     platform = str(cluster.platform)
-    own = {
-        cluster.validation.namespace,
-        cluster.device_plugin.namespace,
-        cluster.gpu_operator.namespace,
-        cluster.dra.namespace,
-        cluster.driver_installer.namespace,
-    }
-    if cluster.monitoring is not None:
-        own.add(cluster.monitoring.namespace)
+    guardrails = cluster.guardrails
+    own = own_namespaces(cluster) | {cluster.validation.namespace}
     return Context(
         pools=pools,
         platform=platform,
@@ -57,7 +52,25 @@ def context_of(cluster: Cluster) -> Context:
         runtime_class=_runtime_class(cluster),
         runtime_classes=_OPERATOR_CLASSES if platform == _OPERATOR else frozenset(),
         infrastructure_namespaces=INFRASTRUCTURE_NAMESPACES | own,
+        max_gpus_per_container=guardrails.max_gpus_per_container if guardrails else None,
+        max_gpus_per_pod=guardrails.max_gpus_per_pod if guardrails else None,
     )
+
+
+def own_namespaces(cluster: Cluster) -> frozenset[str]:
+    """The namespaces of what the stack deploys: its pods are privileged and see all GPUs."""
+    from components.platforms.gpu_manager import values as gpu_manager
+
+    by_platform = {
+        "device-plugin": cluster.device_plugin.namespace,
+        "gpu-operator": cluster.gpu_operator.namespace,
+        "gpu-manager": gpu_manager.NAMESPACE,
+        "dra": cluster.dra.namespace,
+    }
+    found = {by_platform[str(cluster.platform)], cluster.driver_installer.namespace}
+    if cluster.monitoring is not None:
+        found.add(cluster.monitoring.namespace)
+    return frozenset(found)
 
 
 def _runtime_class(cluster: Cluster) -> str | None:
