@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from command_provider import difference, values
-from command_provider.output import Output, Redactor
+from command_provider.output import Output, Redactor, visible
 from hypothesis import given
 from hypothesis import strategies as st
 from pulumi.runtime import rpc
@@ -170,7 +170,7 @@ def test_shown_lines_are_the_output_s_lines_however_it_is_cut(data: bytes, cuts:
     output.close()
     lines = data.split(b"\n")
     lines = lines[:-1] if lines[-1] == b"" else lines
-    assert shown == [line.decode("utf-8", "replace").rstrip("\r") for line in lines]
+    assert shown == [visible(line.decode("utf-8", "replace").rstrip("\r")) for line in lines]
 
 
 def test_the_wire_s_constants_are_the_sdk_s() -> None:
