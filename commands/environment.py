@@ -53,9 +53,16 @@ def _passphrase_file() -> Path:
     return path
 
 
+def make_private(folder: Path) -> None:
+    """Makes a folder that only its owner may read: state and temporary files tell of clusters."""
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    if folder.stat().st_mode & 0o077:
+        folder.chmod(0o700)
+
+
 def _scratch(stack: Stack) -> Path:
     """Temporary files of a stack's runs, for its owner only; what killed ones left is removed."""
-    stack.scratch.mkdir(parents=True, exist_ok=True, mode=0o700)
+    make_private(stack.scratch)
     for left in stack.scratch.iterdir():
         if left.is_file() and time.time() - left.stat().st_mtime > LEFT_AFTER:
             left.unlink(missing_ok=True)
@@ -103,7 +110,7 @@ def variables(stack: Stack) -> dict[str, str]:
         result["PULUMI_PARALLEL"] = str(at_once(len(stack.cluster.hosts)))
     if "PULUMI_BACKEND_URL" not in os.environ:
         state = cache / ("embedded/state" if stack.embedded else "state")
-        state.mkdir(parents=True, exist_ok=True)
+        make_private(state)
         result["PULUMI_BACKEND_URL"] = local_backend(state)
     if stack.embedded:
         if not {"PULUMI_CONFIG_PASSPHRASE", "PULUMI_CONFIG_PASSPHRASE_FILE"} & os.environ.keys():

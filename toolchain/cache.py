@@ -26,6 +26,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from . import trust
 from .tool import Tool, ToolchainError
 
 #: Seconds that a run waits for another one that is building: three cold builds on two cores.
@@ -73,20 +74,26 @@ class Store:
         return self.root / "store" / f"{name}-{version}-{key}"
 
     def read(self, entry: Path) -> Tool | None:
-        """The tool of an entry; ``None`` where there is no whole entry."""
+        """The tool of an entry; ``None`` where there is no whole entry.
+
+        Raises:
+            ToolchainError: it isn't what was made, or others may write to it (`trust.check`).
+        """
         try:
             record = json.loads((entry / "tool.json").read_text(encoding="utf-8"))
             path = entry / record["name"]
             if path.stat().st_size != record["size"]:
                 return None
-            return Tool(record["name"], record["version"], record["origin"], path)
+            tool = Tool(record["name"], record["version"], record["origin"], path)
         except (FileNotFoundError, NotADirectoryError, ValueError, KeyError):
             return None
+        trust.check(entry, record.get("sha256"), self.root)
+        return tool
 
     def stage(self) -> Path:
         """A new empty folder for a run that holds the lock."""
         parent = self.root / "staging"
-        parent.mkdir(parents=True, exist_ok=True)
+        trust.make_folder(parent)
         folder = Path(tempfile.mkdtemp(dir=parent))
         folder.chmod(0o755)  # it becomes an entry, which other users of the cache may read
         return folder
@@ -101,12 +108,13 @@ class Store:
             "version": tool.version,
             "origin": tool.origin,
             "size": executable.stat().st_size,
+            "sha256": trust.digests(staged),
         }
         (staged / "tool.json").write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
         for file in staged.iterdir():
             _sync(file)
         _sync(staged)
-        entry.parent.mkdir(parents=True, exist_ok=True)
+        trust.make_folder(entry.parent)
         if entry.exists():  # broken, or it would have been used
             shutil.rmtree(entry)
         staged.rename(entry)
@@ -120,7 +128,7 @@ class Store:
         The kernel drops the lock with the process that held it, however it ended. Raises
         :class:`ToolchainError` after ``limit`` seconds.
         """
-        self.root.mkdir(parents=True, exist_ok=True)
+        trust.make_folder(self.root)
         with (self.root / "lock").open("a+", encoding="utf-8") as file:
             _acquire(file.fileno(), self.root / "lock", waiting, limit)
             file.truncate(0)
@@ -167,7 +175,7 @@ def link(source: Path, target: Path) -> None:
     with contextlib.suppress(FileNotFoundError):
         if target.samefile(source) and not target.is_symlink():
             return
-    target.parent.mkdir(parents=True, exist_ok=True)
+    trust.make_folder(target.parent)
     temporary = target.with_name(f".{target.name}.{os.getpid()}")
     temporary.unlink(missing_ok=True)
     try:
@@ -181,7 +189,7 @@ def point(target: Path, source: Path) -> None:
     """Make ``target`` a symbolic link to ``source``, a tool outside the cache."""
     if target.is_symlink() and target.readlink() == source:
         return
-    target.parent.mkdir(parents=True, exist_ok=True)
+    trust.make_folder(target.parent)
     temporary = target.with_name(f".{target.name}.{os.getpid()}")
     temporary.unlink(missing_ok=True)
     temporary.symlink_to(source)

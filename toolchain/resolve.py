@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
-from . import launcher
+from . import launcher, trust
 from .cache import Store, cache_dir, digest, link, point
 from .machine import Platform, here
 from .maker import Maker
@@ -119,6 +119,8 @@ class Toolchain:
 
     def _place(self, tool: Tool) -> Tool:
         target = self.bin / tool.name
+        trust.make_folder(self.bin)
+        trust.check_owner(self.bin)
         if tool.origin == ON_PATH:
             point(target, tool.path)
             return tool

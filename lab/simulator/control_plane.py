@@ -20,7 +20,7 @@ from typing import Any
 
 import yaml
 
-from lab.simulator import kubeconfig, logs, processes, stages
+from lab.simulator import etcd, kubeconfig, logs, processes, stages
 from lab.simulator.api import Access
 from lab.simulator.ports import free_ports
 from toolchain import Tool, cache_dir, ensure
@@ -212,7 +212,9 @@ class ControlPlane:
         return False
 
     def _create(self, tools: dict[str, Tool]) -> None:
-        settings = {**with_ports(OPTIONS), "componentsPatches": PATCHES}
+        settings = with_ports(OPTIONS)
+        secured = etcd.patches(settings["options"], self.cluster / "pki")
+        settings["componentsPatches"] = [*PATCHES, *secured]
         documents = [settings, *stages.stages(), *logs.cluster_logs(self.logs)]
         config = self.directory / "kwok.yaml"
         config.write_text(yaml.safe_dump_all(documents, sort_keys=False))

@@ -1,0 +1,112 @@
+"""Attack: a tool planted in the cache, and local users who read what is in it."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from commands.environment import make_private
+from toolchain import trust
+from toolchain.cache import Store
+from toolchain.tool import RELEASE, Tool, ToolchainError
+
+GOOD, EVIL = "#!/bin/sh\necho good\n", "#!/bin/sh\necho evil\n"
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    return Store(tmp_path / "tools")
+
+
+@pytest.fixture
+def entry(store: Store) -> Path:
+    """A tool with a companion, as a run made it."""
+    entry = store.entry("tool", "1.0.0", "key")
+    with store.lock(print):
+        staged = store.stage()
+        (staged / "tool").write_text(GOOD)
+        (staged / "companion").write_text(GOOD)
+        store.publish(staged, Tool("tool", "1.0.0", RELEASE, staged / "tool"), entry)
+    assert store.read(entry) == Tool("tool", "1.0.0", RELEASE, entry / "tool")
+    return entry
+
+
+@pytest.mark.parametrize("name", ["tool", "companion"])
+def test_a_planted_tool_of_the_same_size_is_refused(store: Store, entry: Path, name: str) -> None:
+    before = (entry / name).stat()
+    (entry / name).write_text(EVIL)  # as long as the good one
+    os.utime(entry / name, ns=(before.st_atime_ns, before.st_mtime_ns))
+    for _ in range(2):
+        with pytest.raises(ToolchainError, match=f"found other files than were made .{name}"):
+            store.read(entry)
+
+
+def test_a_planted_file_beside_a_tool_is_refused(store: Store, entry: Path) -> None:
+    (entry / "other").write_text(EVIL)
+    with pytest.raises(ToolchainError, match="other"):
+        store.read(entry)
+
+
+@pytest.mark.parametrize("name", [".", "tool", "companion", "..", "../.."])
+@pytest.mark.parametrize("mode", [0o777, 0o775])
+def test_what_others_may_write_is_refused(store: Store, entry: Path, name: str, mode: int) -> None:
+    (entry / name).resolve().chmod(mode)
+    with pytest.raises(ToolchainError, match="that nobody else may write"):
+        store.read(entry)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="not root: can't give a file to another user")
+@pytest.mark.parametrize("name", [".", "tool", ".."])
+def test_what_another_user_owns_is_refused(store: Store, entry: Path, name: str) -> None:
+    os.chown((entry / name).resolve(), 65534, 65534)
+    with pytest.raises(ToolchainError, match="found owner 65534"):
+        store.read(entry)
+
+
+def test_a_link_to_elsewhere_is_refused(store: Store, entry: Path, tmp_path: Path) -> None:
+    (tmp_path / "evil").write_text(EVIL)
+    (entry / "tool").unlink()
+    (entry / "tool").symlink_to(tmp_path / "evil")
+    with pytest.raises(ToolchainError, match="nobody else may write"):
+        store.read(entry)
+
+
+def test_an_unchanged_tool_is_compared_once(
+    store: Store, entry: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(trust, "digests", lambda _: pytest.fail("compared again"))
+    assert store.read(entry) is not None
+
+
+def test_forged_times_don_t_spare_the_comparison(store: Store, entry: Path) -> None:
+    compared = store.root / "compared.json"
+    stamps = json.loads(compared.read_text())
+    (entry / "tool").write_text(EVIL)
+    assert json.loads(compared.read_text()) == stamps  # only the kernel's time of change differs
+    with pytest.raises(ToolchainError):
+        store.read(entry)
+
+
+@pytest.mark.parametrize("umask", [0o002, 0o022, 0o077, 0o000])
+def test_whatever_the_umask_nobody_else_may_write(tmp_path: Path, umask: int) -> None:
+    previous = os.umask(umask)
+    try:
+        store = Store(tmp_path / "tools")
+        entry = store.entry("tool", "1.0.0", "key")
+        with store.lock(print):
+            staged = store.stage()
+            (staged / "tool").write_text(GOOD)
+            store.publish(staged, Tool("tool", "1.0.0", RELEASE, staged / "tool"), entry)
+        assert store.read(entry) is not None
+    finally:
+        os.umask(previous)
+
+
+def test_state_and_temporary_files_are_their_owner_s(tmp_path: Path) -> None:
+    (tmp_path / "state").mkdir(mode=0o755)
+    for folder in (tmp_path / "state", tmp_path / "a" / "b"):
+        make_private(folder)
+        assert folder.stat().st_mode & 0o777 == 0o700
