@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import os
-import socket
 import sys
 from pathlib import Path
 
@@ -13,6 +11,7 @@ from pulumi import automation
 import toolchain
 from commands import charts
 from commands.environment import ROOT, variables
+from commands.lock import is_abandoned, note_pids
 from commands.orphans import end_orphans
 from commands.stack import Stack
 
@@ -28,9 +27,11 @@ def select(stack: Stack) -> automation.Stack:
     _tell_origins(environment)
     workspace = automation.LocalWorkspace(work_dir=str(ROOT), env_vars=environment)
     selected = automation.Stack.create_or_select(stack.name, workspace)
-    if _abandoned(environment, stack):
-        print("A killed run left its lock; nobody holds it any more: it is removed.")
-        selected.cancel()
+    if backend := _local_backend(environment):
+        if is_abandoned(backend, stack.name):
+            print("A killed run left its lock; nobody holds it any more: it is removed.")
+            selected.cancel()
+        note_pids(backend, stack.name)
     return selected
 
 
@@ -44,18 +45,6 @@ def stale(selected: automation.Stack, stack: Stack) -> bool:
         print("The embedded cluster was made anew since the last run: its objects are read first.")
         return True
     return bool((selected.export_stack().deployment or {}).get("pending_operations"))
-
-
-def _abandoned(environment: dict[str, str], stack: Stack) -> bool:
-    """Whether the local backend's lock was left by a process of this machine that is gone.
-
-    Lock files hold pid, username and hostname (pulumi/pulumi v3.250.0, pkg/backend/diy/lock.go).
-    """
-    folder = _local_backend(environment)
-    if folder is None:
-        return False
-    locks = list(folder.glob(f"locks/organization/gpu-cluster/{stack.name}/*.json"))
-    return bool(locks) and not any(_held(lock) for lock in locks)
 
 
 def _local_backend(environment: dict[str, str]) -> Path | None:
@@ -87,22 +76,6 @@ def _tell_origins(environment: dict[str, str]) -> None:
         print(f"In use: the project's own {' and '.join(own)}; no release can be reached.")
     if environment.get("GPU_CHARTS") == charts.STAND_INS:
         print(f"In use: stand-in charts ({charts.STAND_INS}); no chart repository can be reached.")
-
-
-def _held(lock: Path) -> bool:
-    try:
-        content = json.loads(lock.read_text())
-    except (OSError, ValueError):
-        return True
-    if content.get("hostname") != socket.gethostname():
-        return True
-    try:
-        os.kill(int(content["pid"]), 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    return True
 
 
 def color() -> str:

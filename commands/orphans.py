@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
 import signal
 import socket
+from functools import partial
 from pathlib import Path
 
 import toolchain
+from lab.simulator.processes import send
 from toolchain.plugin import NO_ENGINE
 
 
@@ -20,17 +20,21 @@ def end_orphans() -> None:
     """
     tools = toolchain.ensure("pulumi-resource-kubernetes", "pulumi-resource-command").values()
     ours = {tool.path.resolve() for tool in tools}
-    for path in Path("/proc").glob("[0-9]*/cmdline"):
-        try:
-            words = path.read_bytes().decode(errors="replace").split("\0")
-        except OSError:
-            continue
-        if not words[0].startswith("/") or Path(words[0]).resolve() not in ours:
-            continue
-        engine = next((word for word in words[1:] if ":" in word), NO_ENGINE)
-        if engine != NO_ENGINE and not _answers(engine):
-            with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.kill(int(path.parent.name), signal.SIGTERM)
+    for folder in Path("/proc").glob("[0-9]*"):
+        if _is_orphan(folder, ours):  # asked again while its pid is held
+            send(int(folder.name), signal.SIGTERM, partial(_is_orphan, folder, ours))
+
+
+def _is_orphan(folder: Path, ours: set[Path]) -> bool:
+    """Whether a process's folder in /proc is that of one of our plugins without its engine."""
+    try:
+        words = (folder / "cmdline").read_bytes().decode(errors="replace").split("\0")
+    except OSError:
+        return False
+    if not words[0].startswith("/") or Path(words[0]).resolve() not in ours:
+        return False
+    engine = next((word for word in words[1:] if ":" in word), NO_ENGINE)
+    return engine != NO_ENGINE and not _answers(engine)
 
 
 def _answers(address: str) -> bool:

@@ -6,6 +6,7 @@ import contextlib
 import os
 import signal
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 
@@ -35,13 +36,37 @@ def _lives(pid: int) -> bool:
         return False
 
 
+def send(pid: int, number: signal.Signals, is_meant: Callable[[], bool]) -> None:
+    """Signals a process that is still the one that is meant, never one that got its pid since.
+
+    Args:
+        pid: the process.
+        number: the signal.
+        is_meant: looks at ``pid``, which stays this process's while it is held here (pidfd).
+    """
+    if not hasattr(os, "pidfd_open"):  # macOS
+        if is_meant():
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.kill(pid, number)
+        return
+    try:
+        held = os.pidfd_open(pid)
+    except (ProcessLookupError, OSError):
+        return
+    try:
+        if is_meant():
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                signal.pidfd_send_signal(held, number)
+    finally:
+        os.close(held)
+
+
 def stop(pid: int | None, word: str, limit: float = 5.0) -> None:
     """End a process by SIGTERM, after ``limit`` seconds by SIGKILL, and wait until it is gone."""
     if pid is None or not is_running(pid, word):
         return
     for number in (signal.SIGTERM, signal.SIGKILL):
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(pid, number)
+        send(pid, number, lambda: is_running(pid, word))
         deadline = time.monotonic() + limit
         while _lives(pid) and time.monotonic() < deadline:
             time.sleep(0.02)

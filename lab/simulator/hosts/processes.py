@@ -8,13 +8,16 @@ import signal
 import subprocess
 import sys
 import time
+from functools import partial
 from pathlib import Path
 
 from lab.simulator.hosts.locks import locked
 from lab.simulator.hosts.model import HostError
+from lab.simulator.processes import send
 
 _LOCK = "start.lock"
 _START_LIMIT = 20.0
+_PROC = Path("/proc/self/environ")
 
 MARK = "GPU_CLUSTER_SIMULATED_HOST"
 """Environment variable with the host's folder, carried by the first processes of a host."""
@@ -27,29 +30,29 @@ def find(folder: Path) -> list[int]:
     host's overlay in the process's mount namespace; so nothing depends on records of our own.
     Elsewhere by the recorded process id, if that process still is this host's server.
     """
-    if not Path("/proc/self/environ").exists():
+    if not _PROC.exists():
         return _recorded(folder)
+    pids = (int(each.name) for each in Path("/proc").iterdir() if each.name.isdigit())
+    return sorted(pid for pid in pids if pid != os.getpid() and _is_of(pid, folder))
+
+
+def _is_of(pid: int, folder: Path) -> bool:
+    """Whether a process is the host's, by what the kernel says of it."""
     marks = (
         b"\0%s=%s\0" % (MARK.encode(), os.fsencode(folder)),
         b"\0GPU_CLUSTER_ROOT=%s\0" % os.fsencode(folder / "root"),
     )
     overlay = b"upperdir=%s/upper," % os.fsencode(folder)
-    written = _written(folder)
-    found = []
-    for entry in Path("/proc").iterdir():
-        if not entry.name.isdigit() or int(entry.name) == os.getpid():
-            continue
-        try:
-            environment = b"\0" + (entry / "environ").read_bytes() + b"\0"
-            if (
-                (int(entry.name), started(int(entry.name))) == written
-                or any(mark in environment for mark in marks)
-                or overlay in (entry / "mountinfo").read_bytes()
-            ):
-                found.append(int(entry.name))
-        except OSError:
-            continue
-    return sorted(found)
+    entry = Path(f"/proc/{pid}")
+    try:
+        environment = b"\0" + (entry / "environ").read_bytes() + b"\0"
+        return (
+            (pid, started(pid)) == _written(folder)
+            or any(mark in environment for mark in marks)
+            or overlay in (entry / "mountinfo").read_bytes()
+        )
+    except OSError:
+        return False
 
 
 def started(pid: int) -> int:
@@ -102,10 +105,8 @@ def end(folder: Path, limit: float = 10.0) -> None:
         if time.monotonic() > deadline:
             raise HostError(f"{folder}: processes {pids} survive SIGKILL; look at them with ps")
         for pid in pids:
-            try:
-                os.kill(pid, signal.SIGKILL)
-            except ProcessLookupError:
-                continue
+            is_meant = partial(_is_of, pid, folder) if _PROC.exists() else partial(bool, pid)
+            send(pid, signal.SIGKILL, is_meant)
         _reap()
         time.sleep(0.02)
 
