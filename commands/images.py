@@ -12,7 +12,9 @@ import sys
 from rich.console import Console
 from rich.table import Table
 
-from components.charts.images import Chart, Image, UnknownImages, charts, needed
+from components.charts.images import UnknownImages
+from components.platforms.needed import Chart, Image, charts
+from components.platforms.needed import images as needed
 from components.settings.stack_file import load_stack_file
 from config.problem import ConfigError
 

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+import pulumi
+
+from components.cluster import GpuCluster
 from components.nodes.pools import exclusions
 from components.settings.cluster import Cluster
 
@@ -30,3 +33,12 @@ def next_commands(cluster: Cluster) -> list[str]:
         f"kubectl --context {context} get jobs -n {cluster.validation.namespace}",
         "pulumi preview",
     ]
+
+
+def export(cluster: Cluster, built: GpuCluster) -> None:
+    """Exports what a person wants to know of the stack."""
+    pulumi.export("nodes", built.nodes)
+    pulumi.export("gpus", built.nodes.apply(lambda nodes: totals(cluster, nodes)))
+    pulumi.export("unhealthyDevices", left_out(cluster))
+    pulumi.export("charts", built.charts)
+    pulumi.export("next", next_commands(cluster))

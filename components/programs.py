@@ -14,7 +14,6 @@ import sys
 
 PROGRAMS = {
     "crds": "components.platforms.crds",
-    "leftovers": "components.platforms.clear",
     "operator_labels": "components.platforms.gpu_operator.labels",
     "presence": "components.platforms.restore",
     "reboot": "components.hosts.restart",

@@ -44,12 +44,10 @@ def _meant(root: type[Model], location: Location) -> str | None:
 
 
 def _explain(root: type[Model], error: ErrorDetails) -> Iterator[Problem]:
-    """The problems that one error stands for: one, or all of the rules between parts."""
+    """The problem that one error stands for, if any."""
     location = tuple(step for step in error["loc"] if step != "[key]")
     context = error.get("ctx", {})
     match error["type"]:
-        case "cross":
-            yield from context["problems"]
         case "refused":
             yield problem(location, context["found"], context["wanted"], context["cure"])
         case "extra_forbidden" | "invalid_key":

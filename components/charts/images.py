@@ -1,4 +1,4 @@
-"""Which images and charts a configuration needs, and where they are taken from."""
+"""Images of charts, by their versions: facts, and which of them the GPU Operator runs."""
 
 from __future__ import annotations
 
@@ -10,14 +10,9 @@ from typing import Any
 
 import yaml
 
-from components.charts.source import location
 from components.charts.value_table import series_of
-from components.platforms.device_plugin.settings import Presence
-from components.platforms.settings import Platform
 from components.settings.cluster import Cluster
 
-#: Image of the chart nvidia-dra-driver-gpu (25.12.0, values.yaml).
-DRA = "nvcr.io/nvidia/k8s-dra-driver-gpu"
 #: Holds a driver installer's pod when the driver is loaded.
 PAUSE = "registry.k8s.io/pause:3.10"
 NFD = "registry.k8s.io/nfd/node-feature-discovery"
@@ -27,28 +22,6 @@ NFD_DEFINITIONS = (
     "nodefeaturerules.nfd.k8s-sigs.io",
     "nodefeatures.nfd.k8s-sigs.io",
 )
-
-
-@dataclass(frozen=True)
-class Image:
-    """One image. `name`: where it is taken from; `upstream`: where its maker publishes it.
-
-    `digest`: empty where it is not known. `note`: what the name leaves open.
-    """
-
-    name: str
-    upstream: str
-    digest: str = ""
-    note: str = ""
-
-
-@dataclass(frozen=True)
-class Chart:
-    """One chart: its name, version, and where it is taken from."""
-
-    name: str
-    version: str
-    source: str
 
 
 @dataclass(frozen=True)
@@ -81,66 +54,22 @@ def sections() -> tuple[Section, ...]:
     )
 
 
-def needed(cluster: Cluster) -> tuple[Image, ...]:
-    """Every image, once, in the order in which they are first needed.
+def digest(reference: str) -> str:
+    """The digest that is known of an image; empty where none is."""
+    return str(_facts()["digests"].get(reference, ""))
+
+
+def nfd_image(version: str) -> str:
+    """Node Feature Discovery's image in a version of the device plugin's or operator's chart."""
+    return f"{NFD}:{_facts()['nfd'][series_of(version)]}"
+
+
+def operator_images(cluster: Cluster) -> Iterator[str]:
+    """Images of the GPU Operator and of the operands that a configuration turns on.
 
     Raises:
         UnknownImages: the operator's version is none of those whose images are known.
     """
-    found = dict.fromkeys((*_platform(cluster), *_beside(cluster), cluster.validation.image))
-    return tuple(_image(cluster, upstream) for upstream in found)
-
-
-def charts(cluster: Cluster) -> tuple[Chart, ...]:
-    """The charts of the platform; none where the project's own is used."""
-    match cluster.platform:
-        case Platform.GPU_MANAGER:
-            return ()
-        case Platform.GPU_OPERATOR:
-            name, version = "gpu-operator", cluster.gpu_operator.version
-        case Platform.DRA:
-            name, version = "nvidia-dra-driver-gpu", cluster.dra.version
-        case Platform.DEVICE_PLUGIN:
-            name, version = "nvidia-device-plugin", cluster.device_plugin.version
-    return (Chart(name, version, location(cluster.charts, name)),)
-
-
-def _image(cluster: Cluster, upstream: str) -> Image:
-    own = cluster.driver.image_repository is not None and upstream.startswith(
-        cluster.driver.image_repository
-    )
-    name = upstream if own else cluster.registry.rewritten(upstream)
-    reference, _, note = upstream.partition(" ")
-    return Image(name.partition(" ")[0], reference, _facts()["digests"].get(reference, ""), note)
-
-
-def _platform(cluster: Cluster) -> Iterator[str]:
-    match cluster.platform:
-        case Platform.GPU_OPERATOR:
-            yield from _operator(cluster)
-        case Platform.GPU_MANAGER:
-            yield cluster.gpu_manager.image
-            yield cluster.gpu_manager.admission_image
-        case Platform.DRA:
-            yield f"{DRA}:v{cluster.dra.version}"
-        case Platform.DEVICE_PLUGIN:
-            plugin = cluster.device_plugin
-            yield f"nvcr.io/nvidia/k8s-device-plugin:v{plugin.version}"
-            if plugin.presence is Presence.NFD:
-                yield f"{NFD}:{_facts()['nfd'][series_of(plugin.version)]}"
-
-
-def _beside(cluster: Cluster) -> Iterator[str]:
-    """Images of what stands beside the platform: the driver's installers, the exporter."""
-    if cluster.driver.managed_by_daemonset:
-        installer = cluster.driver_installer
-        yield from (installer.image_of(pool.name) for pool in cluster.pools if pool.gpus_per_node)
-        yield PAUSE
-    if cluster.monitoring and cluster.platform is not Platform.GPU_OPERATOR:
-        yield cluster.monitoring.exporter_image
-
-
-def _operator(cluster: Cluster) -> Iterator[str]:
     operator, extra = cluster.gpu_operator, cluster.gpu_operator.extra_values
     on = _switches(cluster)
     for section in sections():
@@ -164,7 +93,7 @@ def _operator(cluster: Cluster) -> Iterator[str]:
         else:
             yield f"{repository}/{image}:{version}"
     if operator.nfd:
-        yield f"{NFD}:{_facts()['nfd'][series_of(operator.version)]}"
+        yield nfd_image(operator.version)
 
 
 def _driver(cluster: Cluster, version: str) -> str:

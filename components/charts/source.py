@@ -38,8 +38,8 @@ def location(charts: Charts, chart: str) -> str:
 
 
 def chart_arguments(charts: Charts, chart: str, version: str) -> dict[str, Any]:
-    """Inputs of a ``Release`` that say which chart it installs, at which version."""
+    """Arguments of a ``Release`` that say which chart it installs, at which version."""
     place = location(charts, chart)
     if place == REPOSITORIES.get(chart):
-        return {"chart": chart, "version": version, "repositoryOpts": {"repo": place}}
+        return {"chart": chart, "version": version, "repository_opts": {"repo": place}}
     return {"chart": place, **({"version": version} if place.startswith("oci://") else {})}

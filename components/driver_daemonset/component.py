@@ -14,12 +14,12 @@ import pulumi_command as command
 
 from components.charts.images import PAUSE
 from components.manifest import Manifest
+from components.namespace import namespace
 from components.nodes.pools import POOL_LABEL, gpu_pools, node_taints, tolerations
 from components.nodes.settings.pool import Pool
 from components.operation import command_line, document
-from components.platforms.device_plugin.component import PlatformArgs
+from components.platforms.component import PlatformArgs
 from components.platforms.pull_secret import pull_secret, pull_secrets
-from components.platforms.release import namespace
 from components.settings.cluster import Cluster
 
 LABELS = {"app.kubernetes.io/managed-by": "gpu-cluster"}
@@ -130,7 +130,8 @@ class DriverInstaller(pulumi.ComponentResource):
     ) -> None:
         super().__init__(self.TYPE, name, None, opts)
         cluster = args.cluster
-        space = namespace(self, f"{name}-namespace", cluster.driver_installer.namespace)
+        context = cluster.kubernetes.context
+        space = namespace(self, f"{name}-namespace", context, cluster.driver_installer.namespace)
         secrets = pull_secret(
             self,
             name,

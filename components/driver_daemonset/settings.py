@@ -14,7 +14,7 @@ from pydantic import AfterValidator, Field, model_validator
 
 from config.image import Image
 from config.model import Freeze, FrozenDict, Model, Text
-from config.names import DnsLabel, PoolName
+from config.names import OwnNamespace, PoolName
 from config.problem import refuse, show
 from config.versions import pattern
 
@@ -100,7 +100,7 @@ class DriverInstaller(Model):
     the device plugin that goes with it; `devicePlugin.resources` with memory of its own goes first.
     """
 
-    namespace: DnsLabel = Field(
+    namespace: OwnNamespace = Field(
         default="nvidia-driver", description="a namespace", examples=["nvidia-driver"]
     )
     flavor: Flavor = Field(default=Flavor.TESLA, description="tesla or gtx", examples=["tesla"])

@@ -12,10 +12,11 @@ from typing import Any, Final
 
 import pulumi
 
-from components.guardrails.context import context_of, own_namespaces
+from components.guardrails.context import context_of
 from components.guardrails.settings import GuardrailMode, Quota
 from components.guardrails.settings import Guardrails as Settings
 from components.manifest import Manifest
+from components.platforms.namespaces import own_namespaces
 from components.settings.cluster import Cluster
 from policies.admission import Enforcement, manifests
 from policies.rules import Severity
@@ -43,10 +44,12 @@ class GuardrailsArgs:
 def enforcement(args: GuardrailsArgs) -> Enforcement:
     """How the policies act, and which namespaces they leave alone.
 
-    Those are the declared ones, Kubernetes' own, and those of what the stack itself deploys.
+    Those are the declared ones, Kubernetes' own, and those of what the stack itself deploys: its
+    pods are privileged and see all GPUs.
     """
     declared = args.guardrails
-    excluded = {"kube-system", *own_namespaces(args.cluster), *declared.excluded_namespaces}
+    own = {space.name for space in own_namespaces(args.cluster) if space.privileged}
+    excluded = {"kube-system", *own, *declared.excluded_namespaces}
     return Enforcement(
         actions=_ACTIONS[declared.mode],
         failure_policy=declared.failure_policy.capitalize(),

@@ -7,19 +7,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from components.platforms.base import GPU, Delivery
+from components.platforms.namespaces import own_namespaces
+from components.platforms.registry import platform_of
 from policies.rules import Context, Mig, Plugin, Pool, Sharing, Taint
 from policies.rules.context import INFRASTRUCTURE_NAMESPACES
 
 if TYPE_CHECKING:
     from components.nodes.settings.pool import Pool as DeclaredPool
+    from components.platforms.base import Platform
+    from components.platforms.base import Plugin as RunningPlugin
     from components.settings.cluster import Cluster
-
-RUNTIME_CLASS = "nvidia"
-_OPERATOR = "gpu-operator"
-_NVIDIA = frozenset({"device-plugin", _OPERATOR})
-GPU = "nvidia.com/gpu"
-# gpu-operator v26.7.0 assets/state-container-toolkit and its CDI classes
-_OPERATOR_CLASSES = frozenset({"nvidia", "nvidia-cdi", "nvidia-legacy"})
 
 
 def context_of(cluster: Cluster) -> Context:
@@ -39,69 +37,44 @@ def context_of(cluster: Cluster) -> Context:
         )
         for pool in cluster.pools
     )
-    platform = str(cluster.platform)
+    platform = platform_of(cluster)
     guardrails = cluster.guardrails
-    own = own_namespaces(cluster) | {cluster.validation.namespace}
+    own = {space.name for space in own_namespaces(cluster)}
     return Context(
         pools=pools,
-        platform=platform,
-        # With several configurations a pod's node decides: nothing is known of it here.
-        plugin=None
-        if platform not in _NVIDIA or cluster.device_plugin.configs
-        else _plugin(cluster),
-        runtime_class=_runtime_class(cluster),
-        runtime_classes=_OPERATOR_CLASSES if platform == _OPERATOR else frozenset(),
+        platform=cluster.platform,
+        plugin=_plugin(cluster, platform),
+        runtime_class=_runtime_class(cluster, platform),
+        runtime_classes=platform.runtime_classes,
         infrastructure_namespaces=INFRASTRUCTURE_NAMESPACES | own,
         max_gpus_per_container=guardrails.max_gpus_per_container if guardrails else None,
         max_gpus_per_pod=guardrails.max_gpus_per_pod if guardrails else None,
     )
 
 
-def own_namespaces(cluster: Cluster) -> frozenset[str]:
-    """The namespaces of what the stack deploys: its pods are privileged and see all GPUs."""
-    from components.platforms.gpu_manager import values as gpu_manager
-
-    by_platform = {
-        "device-plugin": cluster.device_plugin.namespace,
-        "gpu-operator": cluster.gpu_operator.namespace,
-        "gpu-manager": gpu_manager.NAMESPACE,
-        "dra": cluster.dra.namespace,
-    }
-    found = {by_platform[str(cluster.platform)], cluster.driver_installer.namespace}
-    if cluster.monitoring is not None:
-        found.add(cluster.monitoring.namespace)
-    return frozenset(found)
-
-
-def _runtime_class(cluster: Cluster) -> str | None:
-    platform = str(cluster.platform)
-    if platform not in _NVIDIA or (platform == _OPERATOR and cluster.gpu_operator.toolkit):
+def _runtime_class(cluster: Cluster, platform: Platform) -> str | None:
+    """The class that pods name, empty where none; None where the cluster alone decides."""
+    if platform.delivery is not Delivery.RUNTIME or platform.configures_runtime(cluster):
         return None
-    default = str(cluster.runtime.default_runtime) == RUNTIME_CLASS
-    return "" if default else RUNTIME_CLASS
+    return platform.runtime_class(cluster) or ""
 
 
-def _plugin(cluster: Cluster) -> Plugin | None:
+def _plugin(cluster: Cluster, platform: Platform) -> Plugin | None:
     """The plugin's configuration where it is one and the same on all pools with GPUs."""
-    found = {_plugin_of(cluster, pool) for pool in cluster.pools if pool.gpus_per_node}
+    pools = [pool for pool in cluster.pools if pool.gpus_per_node]
+    found = {
+        _plugin_of(plugin, pool) if (plugin := platform.plugin(cluster, pool)) else None
+        for pool in pools
+    }
     return found.pop() if len(found) == 1 else None
 
 
-def _plugin_of(cluster: Cluster, pool: DeclaredPool) -> Plugin:
-    from components.platforms.device_plugin.settings import CONFIG_LABEL
-    from components.platforms.gpu_operator.settings import OperatorPlugin
-
-    label = pool.labels.get(CONFIG_LABEL)
-    if str(cluster.platform) == _OPERATOR:
-        file = (cluster.gpu_operator.device_plugin or OperatorPlugin()).config_named(label)
-        strategy = Mig(str(cluster.gpu_operator.mig_strategy))
-    else:
-        file = cluster.device_plugin.config_named(label)
-        strategy = Mig(str(file.flags.mig_strategy))
+def _plugin_of(plugin: RunningPlugin, pool: DeclaredPool) -> Plugin:
+    strategy = Mig(str(plugin.mig_strategy))
     if strategy is Mig.SINGLE and not pool.mig:
         strategy = Mig.NONE  # without MIG devices it advertises whole GPUs, as none does
-    name, replicas = file.offered(GPU, 1)
-    kind = Sharing.MPS if file.sharing.mps else Sharing.TIME_SLICING
+    name, replicas = plugin.file.offered(GPU, 1)
+    kind = Sharing.MPS if plugin.file.sharing.mps else Sharing.TIME_SLICING
     return Plugin(
         mig=strategy,
         sharing=kind if replicas > 1 else Sharing.NONE,

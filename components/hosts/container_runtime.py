@@ -11,19 +11,19 @@ import pulumi
 from components.hosts.command import HostsArgs, host_commands
 from components.hosts.settings.host import Host, Role
 from components.hosts.steps import runtime_script
-from components.platforms.settings import Platform
+from components.platforms.base import Delivery
+from components.platforms.registry import platform_of
 from components.settings.cluster import Cluster
 
 
 def gpu_hosts(cluster: Cluster) -> tuple[Host, ...]:
     """Hosts with GPUs; the others get no GPU step.
 
-    None where the GPU Operator configures the runtime: two writers undo each other. None under
-    gpu-manager, which wants plain runc (tkestack/gpu-manager#78).
+    None where the platform configures the runtime: two writers undo each other. None where it
+    mounts devices itself and wants plain runc (tkestack/gpu-manager#78).
     """
-    if cluster.platform is Platform.GPU_MANAGER:
-        return ()
-    if cluster.gpu_operator and cluster.gpu_operator.toolkit:
+    platform = platform_of(cluster)
+    if platform.delivery is Delivery.PLUGIN or platform.configures_runtime(cluster):
         return ()
     return tuple(host for host in cluster.hosts if host.role is Role.GPU_WORKER)
 

@@ -12,7 +12,8 @@ from components.hosts.settings.host import Host, Role
 from components.hosts.settings.reboot import RebootWhen
 from components.hosts.settings.runtime import Engine, ToolkitSource
 from components.inspection.finding import Finding, Severity
-from components.platforms.settings import Platform
+from components.platforms.base import Delivery
+from components.platforms.registry import platform_of
 from components.settings.cluster import Cluster
 
 SYSTEMS = ("debian", "ubuntu", "rhel", "rocky", "almalinux", "centos", "fedora", "amzn", "ol")
@@ -162,9 +163,10 @@ def _runtime(host: Host, facts: HostFacts, cluster: Cluster) -> list[Finding]:
             found.append(Finding(f"host {host.name}", f"no {name}", wanted, f"install {name}"))
         elif version(has) < oldest:
             found.append(Finding(f"host {host.name}", f"{name} {has}", wanted, f"upgrade {name}"))
-    by_operator = cluster.platform is Platform.GPU_OPERATOR and cluster.gpu_operator.toolkit
+    platform = platform_of(cluster)
+    wanted_here = platform.delivery is Delivery.RUNTIME and not platform.configures_runtime(cluster)
     by_us = runtime.toolkit.source is ToolkitSource.PACKAGE
-    if facts.toolkit is None and not by_operator and not by_us:
+    if facts.toolkit is None and wanted_here and not by_us:
         cure = "install nvidia-container-toolkit, or declare runtime.toolkit.source: package"
         found.append(Finding(f"host {host.name}", "no nvidia-ctk", "1.18 or later", cure))
     return found

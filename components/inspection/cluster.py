@@ -124,6 +124,7 @@ async def observe(
     validation: list[Json],
     presence: Json,
     endpoints: list[str],
+    own: list[str],
 ) -> Json:
     """Looks once at nodes, validation Jobs, and what else is in the cluster.
 
@@ -133,6 +134,7 @@ async def observe(
         validation: one document per pool with GPUs, the input of the program ``validation``.
         presence: the input of ``components.platforms.restore``.
         endpoints: ``host:port`` that nodes need.
+        own: namespaces that the stack makes.
 
     Returns:
         ``reached``, ``unreachable`` (why not), ``problems`` (texts that must stop the run),
@@ -147,7 +149,7 @@ async def observe(
         async with connect(context) as client:
             nodes = await with_devices(client, await client.list("nodes"), validation)
             found["reached"] = True
-            found["surroundings"] = await surroundings(client, nodes, endpoints)
+            found["surroundings"] = await surroundings(client, nodes, endpoints, own)
             found["cordoned"] = [
                 node["metadata"]["name"]
                 for node in nodes

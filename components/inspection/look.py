@@ -1,66 +1,51 @@
-"""Starts the look at hosts and cluster and takes its result: findings, never changes.
+"""Inspects hosts and cluster before anything is declared: findings, never changes.
 
-The look runs in processes of its own beside the program's imports. What it can't reach is told and
-does not stop a preview; what contradicts the configuration does.
+A process each for the cluster and the hosts, side by side, with the one library that each needs.
+What they can't reach is reported and does not stop a preview; what contradicts the configuration
+does.
 """
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import subprocess
 import sys
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import pulumi
+
+from components.drift import Drift
+from components.driver_daemonset.container import judge_all
 from components.hosts.facts import HostFacts, drift, reboot
+from components.hosts.kernels import unequal
+from components.hosts.preflight import judge
+from components.hosts.table import table
+from components.inspection.finding import Severity
+from components.nodes.pools import scheduling_document, validated_pools, validation_document
+from components.platforms.documents import presence_document
+from components.platforms.judge import judge as judge_platform
+from components.platforms.namespaces import own_namespaces
+from components.platforms.registry import platform_of
+from components.settings.cluster import Cluster
 from config.printable import printable_lines
-
-if TYPE_CHECKING:
-    from components.settings.cluster import Cluster
 
 Json = dict[str, Any]
 
-#: Seconds for the whole look; what answers later counts as not reached.
 LIMIT = 60
+"""Seconds for the whole inspection; what answers later counts as not reached."""
 
-
-@dataclass(frozen=True)
-class Found:
-    """What the look found.
-
-    Attributes:
-        unreachable: what was not seen, and why; empty when all was.
-        hosts: what the probe found, by host.
-        problems: what contradicts the configuration and must stop the run.
-        warnings: what will probably do harm.
-        prepare: by host, what changed since it was prepared.
-        runtime: by host, what changed of its container runtime.
-        reboot: by host, why it must be rebooted, or its node given back; with the host's time.
-        scheduling: by pool, what its nodes lack.
-        validation: by pool, why its last validation no longer holds.
-        presence: under ``platform``, which of its objects are missing.
-        groups: API groups that the cluster serves; empty where it was not seen.
-    """
-
-    unreachable: str = ""
-    hosts: dict[str, HostFacts] = field(default_factory=dict)
-    problems: tuple[str, ...] = ()
-    warnings: tuple[str, ...] = ()
-    prepare: dict[str, str] = field(default_factory=dict)
-    runtime: dict[str, str] = field(default_factory=dict)
-    reboot: dict[str, str] = field(default_factory=dict)
-    scheduling: dict[str, str] = field(default_factory=dict)
-    validation: dict[str, str] = field(default_factory=dict)
-    presence: dict[str, str] = field(default_factory=dict)
-    groups: frozenset[str] = frozenset()
+EXTENT = "GPU_CLUSTER_LOOK"
+"""Variable that says what is inspected; without it hosts and cluster."""
 
 
 class Extent(StrEnum):
-    """What a look looks at: the environment variable `EXTENT`."""
+    """What is inspected: ``cluster`` leaves the hosts alone, ``hosts`` the cluster."""
 
     ALL = "all"
     CLUSTER = "cluster"
@@ -68,130 +53,178 @@ class Extent(StrEnum):
     OFF = "off"
 
 
-#: Hosts and cluster by default; ``cluster`` leaves the hosts alone, ``hosts`` the cluster, ``off``
-#: looks at nothing.
-EXTENT = "GPU_CLUSTER_LOOK"
+@dataclass(frozen=True)
+class Inspection:
+    """What was found.
 
-#: What is found where nothing is looked at.
-_NOTHING: Json = {
-    "cluster": {"problems": [], "cordoned": [], "scheduling": {}, "validation": {}, "presence": {}},
-    "hosts": {"problems": [], "facts": {}},
-}
+    Attributes:
+        unreachable: what was not seen, and why; empty when all was.
+        hosts: what the probe found, by host.
+        problems: what contradicts the configuration and must stop the run.
+        warnings: what will probably do harm.
+        drift: what differs from what is declared.
+    """
+
+    unreachable: str = ""
+    hosts: Mapping[str, HostFacts] = field(default_factory=dict)
+    problems: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+    drift: Drift = field(default_factory=Drift)
 
 
-class Look:
-    """A look under way, by a process each for the cluster and the hosts."""
+def inspect(
+    cluster: Cluster, stack: str, private_key: str, origins: Mapping[str, Mapping[str, str]]
+) -> Inspection:
+    """Inspects hosts and cluster, and shows what a person should know of them.
 
-    def __init__(self, extent: Extent) -> None:
-        parts = {Extent.ALL: ("cluster", "hosts"), Extent.OFF: ()}.get(extent, (extent.value,))
-        self._processes = {
-            part: subprocess.Popen(
-                [sys.executable, "-m", "components.inspection", part],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                text=True,
-            )
-            for part in parts
-        }
+    Args:
+        cluster: the configuration.
+        stack: name of the stack.
+        private_key: logs in to the hosts. It goes through a pipe: it is in no process argument and
+            in no file.
+        origins: by host, the values that a pool or the host overrides (`inventory.origins`).
 
-    @classmethod
-    def start(cls) -> Look:
-        """The look that the environment asks for.
+    Raises:
+        RunError: something contradicts the configuration.
+    """
+    asked = os.environ.get(EXTENT, Extent.ALL)
+    if asked not in set(Extent):
+        raise pulumi.RunError(
+            f"{EXTENT}: found {asked!r}; wanted: {', '.join(Extent)}; cure: unset {EXTENT}"
+        )
+    seen, reasons = look(Extent(asked), request(cluster, stack, private_key))
+    inspection = judged(cluster, seen, reasons)
+    if text := table(cluster.hosts, inspection.hosts, origins):
+        pulumi.log.info(f"hosts\n{text}")
+    for warning in inspection.warnings:
+        pulumi.log.warn(warning)
+    if inspection.unreachable:
+        pulumi.log.warn(f"could not inspect everything: {inspection.unreachable}")
+    if inspection.problems:
+        raise pulumi.RunError("\n".join(inspection.problems))
+    return inspection
 
-        Raises:
-            ValueError: `EXTENT` says something else than an `Extent`.
-        """
-        asked = os.environ.get(EXTENT, Extent.ALL)
-        if asked not in set(Extent):
-            raise ValueError(
-                f"{EXTENT}: found {asked!r}; wanted: {', '.join(Extent)}; cure: unset {EXTENT}"
-            )
-        return cls(Extent(asked))
 
-    def ask(self, request: Json) -> None:
-        """Tells the processes what to look at; they have been importing meanwhile.
+def request(cluster: Cluster, stack: str, private_key: str) -> Json:
+    """What the processes are asked: ``cluster``, the arguments of
+    `components.inspection.cluster.observe`, and ``hosts``."""
+    return {
+        "cluster": {
+            "context": cluster.kubernetes.context,
+            "scheduling": [scheduling_document(cluster, pool, stack) for pool in cluster.pools],
+            "validation": [
+                validation_document(cluster, pool, stack) for pool in validated_pools(cluster)
+            ],
+            "presence": presence_document(cluster),
+            "endpoints": sorted(platform_of(cluster).endpoints(cluster).values()),
+            "own": [space.name for space in own_namespaces(cluster)],
+        },
+        "hosts": {
+            "hosts": [host.model_dump(mode="json") for host in cluster.hosts],
+            "privateKey": private_key,
+        },
+    }
 
-        Args:
-            request: ``cluster``, the arguments of `components.inspection.cluster.observe`;
-                ``hosts``: ``hosts`` as declared and their ``privateKey``. They go through pipes, so
-                that the key is in no process argument and in no file.
-        """
-        for part, process in self._processes.items():
-            pipe = process.stdin
-            if pipe is None:
-                raise RuntimeError("a look is asked once")
-            with contextlib.suppress(BrokenPipeError):  # it has ended, and its result says why
-                json.dump(request[part], pipe)
-                pipe.close()
-            process.stdin = None
 
-    def _seen(self) -> tuple[Json, str]:
-        """What the processes found, by part, and why one found nothing."""
-        seen, deadline = dict(_NOTHING), time.monotonic() + LIMIT
-        reasons = []
-        for part, process in self._processes.items():
-            try:
-                output, errors = process.communicate(timeout=max(0.1, deadline - time.monotonic()))
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.communicate()
-                reasons.append(f"the look at the {part} took longer than {LIMIT} s")
-                continue
-            if process.returncode == 0:
-                seen[part] = json.loads(output)
-                continue
-            last = errors.strip().splitlines()[-1:] or ["no message"]
-            reasons.append(f"the look at the {part} failed: {last[0]}")
-        return seen, "; ".join(reasons)
+def look(extent: Extent, asked: Json) -> tuple[Json, str]:
+    """What the processes found, by part, and why one found nothing."""
+    parts = {Extent.ALL: ("cluster", "hosts"), Extent.OFF: ()}.get(extent, (extent.value,))
+    processes = {part: _start(part) for part in parts}
+    for part, process in processes.items():
+        _ask(process, asked[part])
+    seen: Json = {
+        "cluster": {
+            "problems": [], "cordoned": [], "scheduling": {}, "validation": {}, "presence": {}
+        },
+        "hosts": {"problems": [], "facts": {}},
+    }  # fmt: skip
+    deadline, reasons = time.monotonic() + LIMIT, []
+    for part, process in processes.items():
+        try:
+            output, errors = process.communicate(timeout=max(0.1, deadline - time.monotonic()))
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.communicate()
+            reasons.append(f"the inspection of the {part} took longer than {LIMIT} s")
+            continue
+        if process.returncode == 0:
+            seen[part] = json.loads(output)
+            continue
+        last = errors.strip().splitlines()[-1:] or ["no message"]
+        reasons.append(f"the inspection of the {part} failed: {last[0]}")
+    return seen, "; ".join(reasons)
 
-    def result(self, declared: Cluster) -> Found:
-        """Waits for the facts, at most `LIMIT` seconds, and holds them against what is declared."""
-        # What judges needs the configuration: imported now, so that the look starts before it.
-        from components.driver_daemonset.container import judge_all
-        from components.hosts.kernels import unequal
-        from components.hosts.preflight import judge
-        from components.platforms.judge import judge as judge_platform
 
-        seen, reasons = self._seen()
-        cluster = seen["cluster"]
-        facts = {name: HostFacts(**each) for name, each in seen["hosts"]["facts"].items()}
-        said: dict[str, list[str]] = {"error": [], "warning": []}
-        for host in declared.hosts:
-            if host.name in facts:
-                for finding in judge(host, facts[host.name], declared.of(host)):
-                    said[finding.severity].append(str(finding))
-        said["error"] += [str(each) for each in judge_all(declared, facts)]
-        if "surroundings" in cluster:
-            members = cluster["members"]
-            for each in judge_platform(declared, cluster["surroundings"], members, facts):
-                said[each.severity].append(str(each))
-        changed = {
-            phase: {name: text for name, each in facts.items() if (text := drift(each, phase))}
-            for phase in ("prepare", "runtime")
-        }
-        return Found(
-            unreachable=printable_lines(
-                "; ".join(filter(None, (cluster.get("unreachable"), reasons)))
-            ),
-            hosts=facts,
-            problems=tuple(
-                map(
-                    printable_lines,
-                    (*cluster["problems"], *seen["hosts"]["problems"], *said["error"]),
-                )
-            ),
-            warnings=tuple(map(printable_lines, (*said["warning"], *unequal(declared, facts)))),
-            prepare=changed["prepare"],
-            runtime=changed["runtime"],
+def _start(part: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-m", "components.inspection", part],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def _ask(process: subprocess.Popen[str], asked: Json) -> None:
+    """Gives a process its request, and the end of its input, which `communicate` won't find."""
+    pipe = process.stdin
+    if pipe is None:
+        return
+    try:
+        json.dump(asked, pipe)
+        pipe.close()
+    except BrokenPipeError:
+        pass  # it has ended, and its exit says why
+    process.stdin = None
+
+
+def judged(declared: Cluster, seen: Json, reasons: str) -> Inspection:
+    """Holds what was seen against what is declared."""
+    cluster = seen["cluster"]
+    facts = {name: HostFacts(**host) for name, host in seen["hosts"]["facts"].items()}
+    findings = [
+        finding
+        for host in declared.hosts
+        if host.name in facts
+        for finding in judge(host, facts[host.name], declared.of(host))
+    ]
+    findings += judge_all(declared, facts)
+    if "surroundings" in cluster:
+        surroundings, members = cluster["surroundings"], cluster["members"]
+        findings += judge_platform(declared, surroundings, members, facts)
+    errors = [str(finding) for finding in findings if finding.severity is Severity.ERROR]
+    warnings = [str(finding) for finding in findings if finding.severity is Severity.WARNING]
+    return Inspection(
+        unreachable=printable_lines("; ".join(filter(None, (cluster.get("unreachable"), reasons)))),
+        hosts=facts,
+        problems=_printable(*cluster["problems"], *seen["hosts"]["problems"], *errors),
+        warnings=_printable(*warnings, *unequal(declared, facts)),
+        drift=Drift(
+            prepare=_changed(facts, "prepare"),
+            runtime=_changed(facts, "runtime"),
             reboot={
                 host.name: text
                 for host in declared.hosts
                 if host.name in facts
                 and (text := reboot(facts[host.name], host.node in cluster["cordoned"]))
             },
-            scheduling=cluster["scheduling"],
-            validation=cluster["validation"],
-            presence=cluster["presence"],
+            scheduling=noted(cluster["scheduling"]),
+            validation=noted(cluster["validation"]),
+            platform=noted(cluster["presence"]).get("platform"),
             groups=frozenset(cluster.get("surroundings", {}).get("groups", {})),
-        )
+        ),
+    )
+
+
+def _printable(*texts: str) -> tuple[str, ...]:
+    return tuple(map(printable_lines, texts))
+
+
+def _changed(facts: Mapping[str, HostFacts], phase: str) -> dict[str, str]:
+    return {name: text for name, host in facts.items() if (text := drift(host, phase))}
+
+
+def noted(findings: Mapping[str, str]) -> dict[str, str]:
+    """Findings with the time at which they were made: two runs never find the same text."""
+    now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    return {name: f"{finding} ({now})" for name, finding in findings.items()}

@@ -16,11 +16,10 @@ from components.manifest import Manifest
 from components.monitoring import values as content
 from components.monitoring.settings import Monitoring as Settings
 from components.monitoring.settings import OperatorObjects
+from components.namespace import namespace
 from components.nodes.pools import gpu_pools, node_taints, tolerations
-from components.platforms.gpu_manager import values as gpu_manager
 from components.platforms.pull_secret import pull_secret, pull_secrets
-from components.platforms.release import namespace
-from components.platforms.settings import Platform
+from components.platforms.registry import platform_of
 from components.settings.cluster import Cluster
 
 Json = dict[str, Any]
@@ -29,8 +28,6 @@ EXPORTER = "dcgm-exporter"
 PORT = 9400
 LABELS = {"app.kubernetes.io/managed-by": "gpu-cluster"}
 SELECTED = {"app.kubernetes.io/name": EXPORTER}
-#: What the GPU Operator's exporter is found by (gpu-operator v26.7.0, assets/state-dcgm-exporter).
-OPERATOR_EXPORTER = {"app": "nvidia-dcgm-exporter"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,15 +63,23 @@ def _metadata(name: str, space: str, **labels: str) -> Json:
 def exporter(cluster: Cluster, settings: Settings, runtime: str | None) -> Json:
     """The exporter's DaemonSet on all nodes of pools with GPUs.
 
-    Found by the label that `components.nodes.pools.labels` gives them; SYS_ADMIN is what DCGM's
-    profiling needs (dcgm-exporter 4.5.3-4.8.2, dcgm-exporter.yaml).
+    Found as the platform's own pods find them; SYS_ADMIN is what DCGM's profiling needs
+    (dcgm-exporter 4.5.3-4.8.2, dcgm-exporter.yaml).
     """
-    alike = "nvidia-device-enable" if _shared(cluster) else "nvidia.com/gpu.present"
     pod: Json = {
         **pull_secrets(cluster),
         "automountServiceAccountToken": False,
         "priorityClassName": "system-node-critical",
-        "nodeSelector": {alike: "enable" if _shared(cluster) else "true"},
+        "affinity": {
+            "nodeAffinity": {
+                "requiredDuringSchedulingIgnoredDuringExecution": {
+                    "nodeSelectorTerms": [
+                        {"matchExpressions": [{"key": key, "operator": "In", "values": [value]}]}
+                        for key, value in platform_of(cluster).found_by(cluster)
+                    ]
+                }
+            }
+        },
         "tolerations": tolerations(gpu_pools(cluster), node_taints(cluster)),
         "containers": [
             {
@@ -128,10 +133,6 @@ def exporter(cluster: Cluster, settings: Settings, runtime: str | None) -> Json:
     }
 
 
-def _shared(cluster: Cluster) -> bool:
-    return cluster.platform is Platform.GPU_MANAGER
-
-
 def _config_map(name: str, space: str, data: dict[str, str], **labels: str) -> Json:
     return {
         "apiVersion": "v1",
@@ -170,8 +171,9 @@ def objects(args: MonitoringArgs) -> dict[str, Json]:
             **settings.dashboard_labels,
         )
     }
-    by_operator = cluster.platform is Platform.GPU_OPERATOR
-    if not by_operator:
+    platform = platform_of(cluster)
+    theirs, metrics = platform.exporter, platform.metrics
+    if theirs is None:
         found["counters"] = _config_map(
             f"{EXPORTER}-counters", space, {"counters.csv": content.counters()}
         )
@@ -189,21 +191,19 @@ def objects(args: MonitoringArgs) -> dict[str, Json]:
             },
         }
     if args.prometheus:
-        where = cluster.gpu_operator.namespace if by_operator else space
-        selected, port = (
-            (OPERATOR_EXPORTER, "gpu-metrics") if by_operator else (SELECTED, "metrics")
-        )
+        where = platform.namespace(cluster) if theirs else space
+        selected, port = (dict(theirs.labels), theirs.port) if theirs else (SELECTED, "metrics")
         found["service-monitor"] = _service_monitor(
             settings, EXPORTER, selected, where, port, "/metrics"
         )
-        if _shared(cluster):
+        if metrics:
             found["share-monitor"] = _service_monitor(
                 settings,
-                "gpu-manager-metric",
-                {"name": "gpu-manager-metric"},
-                gpu_manager.NAMESPACE,
-                "metrics",
-                gpu_manager.METRICS_PATH,
+                metrics.service,
+                {"name": metrics.service},
+                platform.namespace(cluster),
+                metrics.port,
+                metrics.path,
             )
         found["alerts"] = {
             "apiVersion": "monitoring.coreos.com/v1",
@@ -225,7 +225,8 @@ class Monitoring(pulumi.ComponentResource):
         self, name: str, args: MonitoringArgs, opts: pulumi.ResourceOptions | None = None
     ) -> None:
         super().__init__(self.TYPE, name, None, opts)
-        space = namespace(self, f"{name}-namespace", args.settings.namespace)
+        context = args.cluster.kubernetes.context
+        space = namespace(self, f"{name}-namespace", context, args.settings.namespace)
         secrets = pull_secret(
             self,
             name,

@@ -9,7 +9,7 @@ from pydantic import Field
 
 from config.image import Image
 from config.model import Freeze, FrozenDict, Model, Whole
-from config.names import DnsLabel, LabelKey, LabelValue
+from config.names import LabelKey, LabelValue, OwnNamespace
 
 
 class OperatorObjects(StrEnum):
@@ -32,7 +32,7 @@ class Monitoring(Model):
     looks for.
     """
 
-    namespace: DnsLabel = Field(
+    namespace: OwnNamespace = Field(
         default="gpu-monitoring", description="a namespace", examples=["gpu-monitoring"]
     )
     exporter_image: Image = Field(

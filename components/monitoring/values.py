@@ -11,7 +11,7 @@ from typing import Any
 
 from components.monitoring.settings import Monitoring
 from components.nodes.pools import gpu_pools
-from components.platforms.settings import Platform
+from components.platforms.registry import platform_of
 from components.settings.cluster import Cluster
 
 Json = dict[str, Any]
@@ -112,20 +112,10 @@ def _hardware(cluster: Cluster, monitoring: Monitoring) -> list[Json]:
     ]
 
 
-def _resource(cluster: Cluster) -> tuple[str, int] | None:
-    """The resource's name in kube-state-metrics, and units of one GPU; None under DRA."""
-    match cluster.platform:
-        case Platform.DRA:
-            return None
-        case Platform.GPU_MANAGER:
-            return "tencent_com_vcuda_core", 100
-    return "nvidia_com_gpu", 1
-
-
 def _cluster(cluster: Cluster, daemon_set: str) -> list[Json]:
     """Alerts over kube-state-metrics: what is offered against what is declared."""
     found = []
-    resource = _resource(cluster)
+    resource = platform_of(cluster).measured
     for pool in gpu_pools(cluster):
         if resource is None or pool.nodes is None:
             continue
@@ -156,43 +146,12 @@ def _cluster(cluster: Cluster, daemon_set: str) -> list[Json]:
     return found
 
 
-def _shares() -> list[Json]:
-    """Alerts over gpu-manager's own metrics."""
-    return [
-        _alert(
-            "GpuManagerDown",
-            'absent(up{job="gpu-manager-metric"} == 1)',
-            "10m",
-            "critical",
-            "No gpu-manager answers",
-            "See the DaemonSet gpu-manager-daemonset in kube-system.",
-        ),
-        _alert(
-            "GpuShareExceeded",
-            'container_gpu_memory_total{gpu_memory="total"} > on (namespace, pod_name, '
-            'container_name) container_request_gpu_memory{req_of_gpu_memory="total"}',
-            "5m",
-            "warning",
-            "{{ $labels.namespace }}/{{ $labels.pod_name }} uses more GPU memory than it asked for",
-            "Check that its program is run through gpu-manager's libraries.",
-        ),
-    ]
-
-
-#: The DaemonSet that gives GPUs out, by platform.
-DAEMON_SETS = {
-    Platform.DEVICE_PLUGIN: "nvidia-device-plugin",
-    Platform.GPU_OPERATOR: "nvidia-device-plugin-daemonset",
-    Platform.GPU_MANAGER: "gpu-manager-daemonset",
-    Platform.DRA: "nvidia-dra-driver-gpu-kubelet-plugin",
-}
-
-
 def alert_groups(cluster: Cluster, monitoring: Monitoring) -> Json:
     """A rule file of Prometheus: `groups`."""
-    rules = [*_hardware(cluster, monitoring), *_cluster(cluster, DAEMON_SETS[cluster.platform])]
-    if cluster.platform is Platform.GPU_MANAGER:
-        rules += _shares()
+    platform = platform_of(cluster)
+    rules = [*_hardware(cluster, monitoring), *_cluster(cluster, platform.daemon_set)]
+    if platform.metrics:
+        rules += [_alert(*parts) for parts in platform.metrics.alerts]
     return {"groups": [{"name": "gpu-cluster", "rules": rules}]}
 
 
@@ -219,33 +178,13 @@ def dashboard(cluster: Cluster) -> str:
         ("XID errors", "DCGM_FI_DEV_XID_ERRORS", "none", gpu),
         ("ECC errors", "increase(DCGM_FI_DEV_ECC_DBE_VOL_TOTAL[1h])", "none", gpu),
     ]
-    if resource := _resource(cluster):
-        name, unit = resource
+    platform = platform_of(cluster)
+    if platform.measured:
+        name, unit = platform.measured
         sums = f'sum(kube_node_status_allocatable{{resource="{name}"}}) / {unit}'
         panels.append(("GPUs offered", sums, "none", "offered"))
-    if cluster.platform is Platform.GPU_MANAGER:
-        pod = "{{namespace}}/{{pod_name}}"
-        panels += [
-            ("Card share used", 'container_gpu_utilization{gpu="total"}', "percent", pod),
-            (
-                "Card share asked for",
-                'container_request_gpu_utilization{req_of_gpu="total"} * 100',
-                "percent",
-                pod,
-            ),
-            (
-                "Memory used by containers",
-                'container_gpu_memory_total{gpu_memory="total"} * 1048576',
-                "bytes",
-                pod,
-            ),
-            (
-                "Memory asked for",
-                'container_request_gpu_memory{req_of_gpu_memory="total"} * 1048576',
-                "bytes",
-                pod,
-            ),
-        ]
+    if platform.metrics:
+        panels += platform.metrics.panels
     document = {
         "title": "GPU cluster",
         "uid": "gpu-cluster",

@@ -8,6 +8,7 @@ everything back when the pool or the stack goes.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import pulumi
@@ -31,7 +32,7 @@ class NodeSchedulingArgs:
 
     cluster: Cluster
     stack: str
-    drift: dict[str, str] = field(default_factory=dict)
+    drift: Mapping[str, str] = field(default_factory=dict)
 
 
 class NodeScheduling(pulumi.ComponentResource):

@@ -10,10 +10,7 @@ from typing import Any
 
 from components.nodes.settings.pool import Pool
 from components.nodes.settings.taint import Taint
-from components.platforms.device_plugin.settings import Presence
-from components.platforms.gpu_operator.settings import MIG_LABEL
-from components.platforms.offers import offers, plugin_file
-from components.platforms.settings import Platform
+from components.platforms.registry import platform_of
 from components.settings.cluster import Cluster
 
 Json = dict[str, Any]
@@ -39,32 +36,11 @@ POOL_LABEL = "gpu-cluster/pool"
 
 
 def labels(cluster: Cluster, pool: Pool) -> dict[str, str]:
-    """Labels of a pool's nodes: the declared ones, and what the platform needs to find them.
-
-    Under ``device-plugin`` without Node Feature Discovery ``nvidia.com/gpu.present=true``: the
-    chart's default affinity asks for it (nvidia-device-plugin 0.20.0, values.yaml ``affinity``);
-    and ``nvidia.com/mps.capable=true`` where MPS shares its GPUs, which else feature discovery
-    sets. Under ``gpu-operator`` the layout that MIG manager applies. The operator sets the others.
-    The chart of ``dra`` asks for the same presence label (nvidia-dra-driver-gpu 25.12.0), and
-    gpu-manager's DaemonSet selects one of its own (tkestack/gpu-manager 8cd842e, gpu-manager.yaml).
-    """
+    """Labels of a pool's nodes: the declared ones, and what the platform needs to find them."""
     declared = dict(pool.labels)
     if not pool.gpus_per_node:
         return declared
-    match cluster.platform:
-        case Platform.DEVICE_PLUGIN:
-            plugin = cluster.device_plugin
-            if plugin.presence is Presence.LABEL:
-                declared.setdefault("nvidia.com/gpu.present", "true")
-                if plugin_file(cluster, pool).sharing.mps:
-                    declared.setdefault("nvidia.com/mps.capable", "true")
-        case Platform.GPU_OPERATOR:
-            if pool.mig:
-                declared[MIG_LABEL] = pool.name
-        case Platform.DRA:
-            declared.setdefault("nvidia.com/gpu.present", "true")
-        case Platform.GPU_MANAGER:
-            declared.setdefault("nvidia-device-enable", "enable")
+    declared = {**platform_of(cluster).labels(cluster, pool), **declared}
     if cluster.driver.managed_by_daemonset and pool.selector is None:
         declared[POOL_LABEL] = pool.name
     return declared
@@ -170,7 +146,9 @@ def validation_document(cluster: Cluster, pool: Pool, stack: str) -> Json:
         **_members(cluster, pool),
         "manager": manager(stack, pool),
         "gpus": pool.gpus_per_node,
-        "resources": {each.resource: each.count for each in offers(cluster, pool)},
+        "resources": {
+            offer.resource: offer.count for offer in platform_of(cluster).offers(cluster, pool)
+        },
         "namespace": cluster.validation.namespace,
         "job": job_name(pool),
         "timeoutSeconds": cluster.validation.timeout_seconds,

@@ -12,10 +12,9 @@ import pulumi
 
 from components.manifest import Manifest
 from components.nodes.pools import labels, plain_taints
-from components.nodes.settings.cards import CORE, cores
 from components.nodes.settings.pool import Pool
 from components.nodes.settings.scheduling import NamespaceLimit, NodeFeatures, PriorityClass
-from components.platforms.settings import Platform
+from components.platforms.registry import platform_of
 from components.settings.cluster import Cluster
 
 LABELS = {"app.kubernetes.io/managed-by": "gpu-cluster"}
@@ -97,10 +96,7 @@ def priority_class(declared: PriorityClass) -> dict[str, Any]:
 
 def limit_range(cluster: Cluster, limit: NamespaceLimit) -> dict[str, Any]:
     """A LimitRange: the most that one container may ask for, in the platform's own resource."""
-    if cluster.platform is Platform.GPU_MANAGER:
-        most = {CORE: str(cores(limit.max_cards))}
-    else:
-        most = {"nvidia.com/gpu": str(int(limit.max_cards))}
+    most = platform_of(cluster).limit(limit.max_cards)
     return {
         "apiVersion": "v1",
         "kind": "LimitRange",

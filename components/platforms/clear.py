@@ -1,17 +1,19 @@
-"""Clears what stands in the way of a resource: ``release``, ``job`` and ``servers``.
+"""Clears what stands in the way of a resource, for `components.hooks`.
 
 That is what a killed run left, what another platform's release leaves for a moment, and a device
-plugin that is no longer declared.
+plugin that is no longer declared. And it refuses a namespace that isn't ours.
 
-Input: ``context`` and, of ``release`` and ``job``, ``inputs``: those of the resource about to be
-created; of ``servers`` ``namespace`` and ``declared``, the names of the DaemonSets that stay.
+Input: ``context`` and ``inputs``, those of the resource about to be created. ``release`` also gets
+``others``: charts of the other platforms, and what selects their pods. ``servers`` gets, instead of
+``inputs``, ``namespace``, ``selector`` of the pods, and ``declared``, the names of the DaemonSets
+that stay.
 """
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any
 
 from components.api import Client, ClusterError, Json, Refused, connect
@@ -19,23 +21,11 @@ from components.nodes.managers import OWNER
 from components.platforms import runtime_class
 from components.platforms.helm_record import decode_release, secrets_of
 from components.platforms.inspect import ours
-from components.program import main
 
 #: Seconds to wait until a removed Job is gone.
 GONE = 60
 #: Seconds to wait until the pods of another platform are gone: their grace period is 30.
 OTHERS_GONE = 90
-
-PLUGIN = "nvidia-device-plugin"
-
-#: What gives GPUs out, by release: labels of its pods (the charts' templates; for the operator
-#: gpu-operator v26.7.0, assets/state-device-plugin).
-SERVERS = {
-    PLUGIN: "app.kubernetes.io/name=nvidia-device-plugin",
-    "gpu-operator": "app=nvidia-device-plugin-daemonset",
-    "gpu-manager": "name=gpu-manager-ds",
-    "nvidia-dra-driver-gpu": "nvidia-dra-driver-gpu-component=kubelet-plugin",
-}
 
 
 def same_values(recorded: Any, wanted: Any) -> bool:
@@ -67,7 +57,7 @@ async def release(document: Json) -> Json:
     inputs = document["inputs"]
     name, namespace = inputs["name"], inputs["namespace"]
     async with connect(document["context"]) as client:
-        await _others_gone(client, name)
+        await _others_gone(client, name, document["others"])
         if runtime_class_name := (inputs.get("values") or {}).get("runtimeClassName"):
             await runtime_class.settle(client, runtime_class_name)
         records = await secrets_of(client, name, namespace)
@@ -85,11 +75,9 @@ async def release(document: Json) -> Json:
     return {"removed": [f"record of release {namespace}/{name}"]}
 
 
-async def _others_gone(client: Client, name: str) -> None:
+async def _others_gone(client: Client, name: str, others: dict[str, str]) -> None:
     """Waits for the last pods of another platform: two at once give the same GPU out twice."""
-    if name not in SERVERS:
-        return
-    await _own_servers_gone(client, name)
+    await _own_servers_gone(client, others)
 
     async def left() -> list[str]:
         # Those of a DaemonSet that is not ours run on nodes of its own: the look has judged it.
@@ -103,8 +91,7 @@ async def _others_gone(client: Client, name: str) -> None:
         }
         return [
             _named(pod)
-            for other, selector in SERVERS.items()
-            if other != name
+            for selector in others.values()
             for pod in await client.list("pods", labelSelector=selector)
             if not living & _owners(pod)
         ]
@@ -133,17 +120,17 @@ def _owners(pod: Json) -> set[str]:
     return {owner["uid"] for owner in pod["metadata"].get("ownerReferences", [])}
 
 
-async def _own_servers_gone(client: Client, name: str) -> None:
+async def _own_servers_gone(client: Client, others: dict[str, str]) -> None:
     """Removes this program's DaemonSets that serve beside another platform's release.
 
     Those for nodes on which GPUs are left out: the engine deletes them, too, but only after all
     that it makes.
     """
-    others = [each.split("=") for other, each in SERVERS.items() if other != name]
+    pairs = [selector.split("=") for selector in others.values()]
     for item in await client.list("daemonsets", base="/apis/apps"):
         metadata, labels = item["metadata"], item["spec"]["template"]["metadata"].get("labels", {})
         if runtime_class.LABELS.items() <= (metadata.get("labels") or {}).items() and any(
-            labels.get(key) == value for key, value in others
+            labels.get(key) == value for key, value in pairs
         ):
             url = f"namespaces/{metadata['namespace']}/daemonsets/{metadata['name']}"
             await _delete(client, url, base="/apis/apps")
@@ -188,12 +175,12 @@ async def servers(document: Json) -> Json:
     Raises:
         ClusterError: pods of them that stay.
     """
-    path = f"namespaces/{document['namespace']}"
+    path, selector = f"namespaces/{document['namespace']}", document["selector"]
     async with connect(document["context"]) as client:
         found = await client.list(
             f"{path}/daemonsets",
             base="/apis/apps",
-            labelSelector=f"app.kubernetes.io/managed-by=gpu-cluster,{SERVERS[PLUGIN]}",
+            labelSelector=f"app.kubernetes.io/managed-by=gpu-cluster,{selector}",
         )
         ended = [
             each["metadata"]
@@ -205,7 +192,7 @@ async def servers(document: Json) -> Json:
         owners = {each["uid"] for each in ended}
 
         async def left() -> list[str]:
-            pods = await client.list(f"{path}/pods", labelSelector=SERVERS[PLUGIN])
+            pods = await client.list(f"{path}/pods", labelSelector=selector)
             return [_named(pod) for pod in pods if owners & _owners(pod)]
 
         if owners:
@@ -221,5 +208,28 @@ async def _delete(client: Client, url: str, base: str = "") -> None:
             raise
 
 
-if __name__ == "__main__":
-    main({"release": release, "job": job, "servers": servers})
+async def namespace(document: Json) -> Json:
+    """Refuses to create a namespace that somebody else has.
+
+    Raises:
+        ClusterError: there is one of that name, without our label.
+    """
+    name = document["inputs"]["metadata"]["name"]
+    async with connect(document["context"]) as client:
+        found = await client.find(f"namespaces/{name}")
+    if found is not None and not ours([found]):
+        raise ClusterError(
+            f"namespace {name}: found one that this program did not make; wanted: a name of its "
+            "own, since the namespace goes with the stack; cure: write another name, or remove the "
+            "namespace where nobody uses it"
+        )
+    return {"removed": []}
+
+
+ACTIONS: dict[str, Callable[[Json], Coroutine[Any, Any, Json]]] = {
+    "job": job,
+    "namespace": namespace,
+    "release": release,
+    "servers": servers,
+}
+"""What a hook can ask for."""

@@ -47,13 +47,16 @@ async def _endpoint(address: str) -> str:
     return ""
 
 
-async def surroundings(client: Client, nodes: list[Json], endpoints: list[str]) -> Json:
+async def surroundings(
+    client: Client, nodes: list[Json], endpoints: list[str], own: list[str]
+) -> Json:
     """What is in the cluster beside us.
 
     Args:
         client: of the cluster.
         nodes: its Node objects.
         endpoints: ``host:port`` that must answer.
+        own: namespaces that the stack makes.
     """
     version, groups, namespaces, sets, masters, answers = await asyncio.gather(
         client.request("GET", "", base="/version", version=""),
@@ -69,7 +72,10 @@ async def surroundings(client: Client, nodes: list[Json], endpoints: list[str]) 
             group["name"]: [each["version"] for each in group["versions"]]
             for group in groups["groups"]
         },
-        "namespaces": ours(namespaces),
+        "namespaces": (made := ours(namespaces)),
+        "taken": sorted(
+            {item["metadata"]["name"] for item in namespaces}.intersection(own).difference(made)
+        ),
         "daemonSets": [kept for item in sets if (kept := daemon_set(item))],
         "taintingFeatures": any(TAINTING in str(each["spec"]) for each in masters),
         "engines": {

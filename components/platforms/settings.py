@@ -1,22 +1,40 @@
-"""What serves the GPUs to Kubernetes."""
+"""Which platform serves the GPUs: the name of a folder here, with dashes."""
 
 from __future__ import annotations
 
-from enum import StrEnum
+import pkgutil
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import AfterValidator
+
+from config.model import Text
+from config.nearness import nearest
+from config.problem import refuse, show
+
+NAMES = tuple(
+    sorted(
+        module.name.replace("_", "-")
+        for module in pkgutil.iter_modules([str(Path(__file__).parent)])
+        if module.ispkg
+    )
+)
+"""Every platform. A folder with `platform.py` is one; nothing else lists them."""
 
 
-class Platform(StrEnum):
-    """How GPUs are offered in the cluster.
+def _known(text: str) -> str:
+    if text not in NAMES:
+        raise refuse(show(text), f"one of {', '.join(NAMES)}", f'write "{nearest(text, NAMES)}"')
+    return text
 
-    `device-plugin`: NVIDIA's device plugin alone. `gpu-operator`: the whole GPU Operator.
-    `gpu-manager`: TKEStack's gpu-manager, which shares cards (`tencent.com/vcuda-core`).
-    `dra`: NVIDIA's driver for Dynamic Resource Allocation.
 
-    With `driver.source` these make six ways: device-plugin on installed drivers or with the driver
-    by DaemonSet, gpu-operator with its own driver or on installed ones, gpu-manager, dra.
-    """
+PlatformName = Annotated[Text, AfterValidator(_known)]
+"""How GPUs are offered in the cluster.
 
-    DEVICE_PLUGIN = "device-plugin"
-    GPU_OPERATOR = "gpu-operator"
-    GPU_MANAGER = "gpu-manager"
-    DRA = "dra"
+`device-plugin`: NVIDIA's device plugin alone. `gpu-operator`: the whole GPU Operator.
+`gpu-manager`: TKEStack's gpu-manager, which shares cards (`tencent.com/vcuda-core`).
+`dra`: NVIDIA's driver for Dynamic Resource Allocation.
+
+With `driver.source` these make six ways: device-plugin on installed drivers or with the driver
+by DaemonSet, gpu-operator with its own driver or on installed ones, gpu-manager, dra.
+"""

@@ -3,43 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
-from components.hosts.settings.runtime import DefaultRuntime
-from components.nodes.settings.taint import GPU_TAINT, GPU_TAINT_VALUE
-from components.platforms.device_plugin.flags import CDI
-from components.platforms.device_plugin.settings import Presence
-from components.platforms.settings import Platform
+from components.platforms.registry import platform_of
+from components.settings.cluster import Cluster
 from config.problem import Problem, problem
-
-if TYPE_CHECKING:
-    from components.settings.cluster import Cluster
 
 
 def advice(cluster: Cluster) -> Iterator[Problem]:
-    """Every piece of advice, in the order of the document."""
-    yield from _taint_values(cluster)
+    """Every piece of advice."""
     yield from _host_keys(cluster)
-    yield from _runtime(cluster)
-
-
-def _taint_values(cluster: Cluster) -> Iterator[Problem]:
-    """The chart's NFD is there for `presence: nfd` only; the operator's tolerates any value."""
-    if (
-        cluster.platform is not Platform.DEVICE_PLUGIN
-        or cluster.device_plugin.presence is not Presence.NFD
-    ):
-        return
-    for i, pool in enumerate(cluster.pools):
-        for j, taint in enumerate(pool.taints):
-            if taint.key == GPU_TAINT.key and taint.value != GPU_TAINT_VALUE:
-                yield problem(
-                    ("pools", i, "taints", j),
-                    str(taint),
-                    f"the value {GPU_TAINT_VALUE}: the chart's node-feature-discovery worker"
-                    " tolerates no other, and does not run on the pool's nodes",
-                    f"write {GPU_TAINT.key}={GPU_TAINT_VALUE}:{taint.effect}",
-                )
+    yield from platform_of(cluster).advice(cluster)
 
 
 def _host_keys(cluster: Cluster) -> Iterator[Problem]:
@@ -62,24 +35,3 @@ def _host_keys(cluster: Cluster) -> Iterator[Problem]:
                 "a key of its own on each host; machines copied from one image share theirs",
                 "make new keys with `ssh-keygen -A` after removing the copied ones",
             )
-
-
-def _runtime(cluster: Cluster) -> Iterator[Problem]:
-    if cluster.platform is not Platform.DEVICE_PLUGIN:
-        return
-    strategies = cluster.device_plugin.config.flags.plugin.device_list_strategy
-    by_cdi = [strategy for strategy in strategies if strategy in CDI]
-    if by_cdi and not cluster.runtime.cdi:
-        yield problem(
-            ("runtime", "cdi"),
-            f"false, with deviceListStrategy {by_cdi[0]}",
-            "CDI in the container runtime",
-            'write "cdi: true"',
-        )
-    if by_cdi and cluster.runtime.default_runtime is DefaultRuntime.NVIDIA:
-        yield problem(
-            ("runtime", "defaultRuntime"),
-            f"nvidia, with deviceListStrategy {by_cdi[0]}",
-            "runc: with CDI the engine itself hands devices to containers",
-            'write "defaultRuntime: runc"',
-        )

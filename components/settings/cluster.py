@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Literal
 
-from pydantic import Field, model_validator
-from pydantic_core import PydanticCustomError
+from pydantic import Field
 
 from components.charts.registry import Registry
 from components.charts.settings import Charts
@@ -29,15 +27,11 @@ from components.platforms.device_plugin.settings import DevicePlugin
 from components.platforms.dra.settings import Dra
 from components.platforms.gpu_manager.settings import GpuManager
 from components.platforms.gpu_operator.settings import GpuOperator
-from components.platforms.settings import Platform
-from components.settings.advice import advice
-from components.settings.cross import SECTIONS as CROSS_SECTIONS
-from components.settings.cross import Parts, problems
-from components.settings.inventory import SECTIONS, resolved
+from components.platforms.settings import NAMES, PlatformName
+from components.settings.inventory import SECTIONS
 from components.settings.kubernetes import Kubernetes
 from components.validation.settings import Validation
 from config.model import Model
-from config.problem import Problem
 
 
 class Cluster(Model):
@@ -69,8 +63,8 @@ class Cluster(Model):
         default=System(), description="a mapping: swap, modules, sysctl, firewall, SELinux, limits"
     )
     reboot: Reboot = Field(default=Reboot(), description="a mapping with when")
-    platform: Platform = Field(
-        description="device-plugin, gpu-operator, gpu-manager or dra", examples=["device-plugin"]
+    platform: PlatformName = Field(
+        description=f"one of {', '.join(NAMES)}", examples=["device-plugin"]
     )
     device_plugin: DevicePlugin = Field(
         default=DevicePlugin(), description="a mapping: the device plugin's chart"
@@ -100,46 +94,6 @@ class Cluster(Model):
     charts: Charts = Field(default=Charts(), description="a mapping: where charts come from")
     registry: Registry = Field(default=Registry(), description="a mapping: where images come from")
 
-    @model_validator(mode="before")
-    @classmethod
-    def _derived_defaults(cls, data: Any) -> Any:
-        return with_derived_defaults(data) if isinstance(data, Mapping) else data
-
-    @model_validator(mode="after")
-    def _parts_fit(self) -> Cluster:
-        fields = type(self).model_fields
-        parts = Parts(
-            pools=dict(enumerate(self.pools)),
-            hosts=dict(enumerate(self.hosts)),
-            platform=self.platform,
-            driver=self.driver,
-            runtime=self.runtime,
-            device_plugin=self.device_plugin,
-            gpu_operator=self.gpu_operator,
-            given=frozenset(fields[name].alias or name for name in self.model_fields_set),
-            sections={name: getattr(self, name) for name in CROSS_SECTIONS},
-        )
-        if found := tuple(problems(parts)):
-            raise PydanticCustomError(
-                "cross",
-                "{summary}",
-                {
-                    "summary": "; ".join(f"{p.path}: {p.found}, wanted {p.wanted}" for p in found),
-                    "problems": found,
-                },
-            )
-        return self
-
-    @property
-    def gpus(self) -> int:
-        """How many GPUs are declared in all pools."""
-        return sum(pool.gpus for pool in self.pools)
-
-    @property
-    def nodes(self) -> int:
-        """How many nodes are declared in all pools."""
-        return sum(pool.size for pool in self.pools)
-
     def of(self, host: Host) -> Cluster:
         """The cluster as one host sees it: with the sections that its pool or it overrides."""
         found = {name: getattr(host, name) for name in SECTIONS}
@@ -149,30 +103,3 @@ class Cluster(Model):
     def joins(self, host: Host) -> bool:
         """Whether the preparation of a host makes it join its cluster by kubeadm."""
         return self.kubernetes_packages.join is not None and host.role is not Role.CONTROL_PLANE
-
-    def warnings(self) -> tuple[Problem, ...]:
-        """What is allowed and will probably not do what was meant."""
-        return tuple(advice(self))
-
-
-def with_derived_defaults(document: Mapping[str, Any]) -> dict[str, Any]:
-    """The document with the defaults that depend on another section.
-
-    Overrides of pools and hosts are written out (`components.settings.inventory`);
-    `gpuOperator.toolkit` is true where the operator also brings the driver;
-    `devicePlugin.presence` is nfd where `gfd` is true, since feature discovery hands its labels
-    to NFD. What is invalid is left for the models to refuse.
-    """
-    filled = resolved(document)
-    driver, operator = filled.get("driver"), filled.get("gpuOperator", {})
-    if (
-        filled.get("platform") == Platform.GPU_OPERATOR
-        and isinstance(driver, Mapping)
-        and driver.get("source") == "operator"
-        and isinstance(operator, Mapping)
-    ):
-        filled["gpuOperator"] = {"toolkit": True, **operator}
-    plugin = filled.get("devicePlugin")
-    if isinstance(plugin, Mapping) and plugin.get("gfd") is True:
-        filled["devicePlugin"] = {"presence": "nfd", **plugin}
-    return filled

@@ -5,56 +5,33 @@ They run over whatever could be read, so that a mistake in one pool does not hid
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator
 from typing import TypeVar
 
-from components.driver_daemonset.settings import DriverInstaller
-from components.hosts.settings.driver import Driver
-from components.hosts.settings.host import Host, Role
-from components.hosts.settings.runtime import Runtime
-from components.nodes.settings.pool import Pool
-from components.nodes.settings.scheduling import NodeFeatures, Scheduling
-from components.platforms.device_plugin.settings import DevicePlugin
-from components.platforms.dra.settings import Dra
-from components.platforms.gpu_operator.settings import GpuOperator
-from components.platforms.settings import Platform
-from config.address import canonical
-from config.model import Model
-from config.problem import Location, Problem, problem, show
+from pydantic.alias_generators import to_camel
 
-_SECTION_OF = {
-    Platform.DEVICE_PLUGIN: ("devicePlugin", "device-plugin"),
-    Platform.GPU_OPERATOR: ("gpuOperator", "gpu-operator"),
-    Platform.GPU_MANAGER: ("gpuManager", "gpu-manager"),
-    Platform.DRA: ("dra", "dra"),
-}
+from components.driver_daemonset.settings import DriverInstaller
+from components.hosts.settings.driver import Driver, KernelModule
+from components.hosts.settings.host import Host, Role
+from components.nodes.settings.scheduling import NodeFeatures, Scheduling
+from components.platforms.dra.settings import Dra
+from components.platforms.registry import named
+from components.platforms.settings import NAMES
+from components.settings import namespaces
+from components.settings.parts import Parts
+from config.address import canonical
+from config.problem import Location, Problem, problem, show
 
 #: Labels that Node Feature Discovery makes from features.
 NFD_PREFIX = "feature.node.kubernetes.io/"
 
-#: Sections whose rules also need the pools, by their names in `Cluster`.
-SECTIONS: Mapping[str, type[Model]] = {
-    "dra": Dra,
-    "driver_installer": DriverInstaller,
-    "scheduling": Scheduling,
+
+_CONTAINER_DRIVER = {
+    "precompiled": "precompiled",
+    "resource": "resource",
+    "image_repository": "imageRepository",
+    "image": "image",
 }
-
-
-@dataclass(frozen=True)
-class Parts:
-    """The valid parts of a document. `complete`: no pool was refused; `sections`: `SECTIONS`."""
-
-    pools: Mapping[int, Pool]
-    hosts: Mapping[int, Host]
-    platform: Platform | None
-    driver: Driver | None
-    given: frozenset[str]
-    complete: bool = True
-    runtime: Runtime | None = None
-    device_plugin: DevicePlugin | None = None
-    gpu_operator: GpuOperator | None = None
-    sections: Mapping[str, Model] = field(default_factory=dict)
 
 
 def problems(parts: Parts) -> Iterator[Problem]:
@@ -63,14 +40,11 @@ def problems(parts: Parts) -> Iterator[Problem]:
     yield from _hosts(parts)
     yield from _membership(parts)
     yield from _platform(parts)
+    yield from _driver(parts)
     yield from _sections(parts)
-    from components.platforms.device_plugin import rules as device_plugin_rules
-    from components.platforms.gpu_operator import (
-        rules as gpu_operator_rules,  # they know these parts
-    )
-
-    yield from device_plugin_rules.problems(parts)
-    yield from gpu_operator_rules.problems(parts)
+    yield from namespaces.problems(parts)
+    if parts.platform is not None:
+        yield from named(parts.platform).problems(parts)
 
 
 def _pools(parts: Parts) -> Iterator[Problem]:
@@ -153,8 +127,9 @@ def _membership(parts: Parts) -> Iterator[Problem]:
 def _platform(parts: Parts) -> Iterator[Problem]:
     if parts.platform is None:
         return
-    for platform, (section, name) in _SECTION_OF.items():
-        if platform is not parts.platform and section in parts.given:
+    for name in NAMES:
+        section = to_camel(name.replace("-", "_"))
+        if name != parts.platform and section in parts.given:
             yield problem(
                 (section,),
                 f"a section {section} with platform {parts.platform}",
@@ -162,18 +137,20 @@ def _platform(parts: Parts) -> Iterator[Problem]:
                 f'remove {section}, or write "platform: {name}"',
             )
     managed = parts.driver is not None and parts.driver.managed_by_operator
-    if managed and parts.platform is not Platform.GPU_OPERATOR:
+    brings = named(parts.platform).brings_driver
+    if managed and not brings:
+        able = next((name for name in NAMES if named(name).brings_driver), "")
         yield problem(
             ("driver", "source"),
             f"operator with platform {parts.platform}",
-            "driver source operator only with platform gpu-operator",
-            'write "source: preinstalled", or "platform: gpu-operator"',
+            f"driver source operator only with platform {able}",
+            f'write "source: preinstalled", or "platform: {able}"',
         )
     by_daemonset = parts.driver is not None and parts.driver.managed_by_daemonset
-    if by_daemonset and parts.platform is Platform.GPU_OPERATOR:
+    if by_daemonset and brings:
         yield problem(
             ("driver", "source"),
-            "daemonset with platform gpu-operator",
+            f"daemonset with platform {parts.platform}",
             "one that brings the driver: the operator has a driver container of its own",
             'write "source: operator"',
         )
@@ -184,6 +161,28 @@ def _platform(parts: Parts) -> Iterator[Problem]:
             "driverInstaller only with driver.source daemonset",
             'remove driverInstaller, or write "source: daemonset"',
         )
+
+
+def _driver(parts: Parts) -> Iterator[Problem]:
+    """What only a driver container has."""
+    driver = parts.driver
+    if driver is None or driver.managed_by_operator:
+        return
+    if driver.kernel_module_type is not KernelModule.AUTO and not driver.by_preparation:
+        yield problem(
+            ("driver", "kernelModuleType"),
+            f"{driver.kernel_module_type} with source {driver.source}",
+            "this only for a driver that we bring",
+            "remove it",
+        )
+    for name, alias in _CONTAINER_DRIVER.items():
+        if getattr(driver, name) != getattr(Driver(), name):
+            yield problem(
+                ("driver", alias),
+                f"{show(getattr(driver, name))} with source {driver.source}",
+                "this only for a driver that the GPU Operator brings",
+                'remove it, or write "source: operator"',
+            )
 
 
 def _sections(parts: Parts) -> Iterator[Problem]:
@@ -223,7 +222,7 @@ def _sections(parts: Parts) -> Iterator[Problem]:
 def _plugin_memory(parts: Parts) -> Iterator[Problem]:
     """`driverInstaller.pluginMemory` needs NVIDIA's plugin, and nothing else that says the same."""
     at = ("driverInstaller", "pluginMemory")
-    if parts.platform not in (None, Platform.DEVICE_PLUGIN):
+    if parts.platform is not None and not named(parts.platform).takes_plugin_memory:
         yield problem(
             at,
             f"pluginMemory with platform {parts.platform}",
@@ -260,16 +259,19 @@ def _scheduling(scheduling: Scheduling, parts: Parts) -> Iterator[Problem]:
                 f"labels of Node Feature Discovery ({NFD_PREFIX}…), which a rule can match",
                 'select by such a label, or write "nodeFeatures: program"',
             )
-    if scheduling.limits and parts.platform is Platform.DRA:
+    if parts.platform is None or not scheduling.limits:
+        return
+    platform = named(parts.platform)
+    if not platform.limit(1):
         yield problem(
             ("scheduling", "limits"),
-            "limits with platform dra",
-            "none: a LimitRange counts extended resources, and claims are none",
+            f"limits with platform {parts.platform}",
+            "none: a LimitRange counts extended resources, and claims aren't any",
             "remove limits; a ResourceQuota can count claims",
         )
         return
     for i, limit in enumerate(scheduling.limits):
-        if limit.max_cards % 1 and parts.platform not in (None, Platform.GPU_MANAGER):
+        if limit.max_cards % 1 and not platform.shares_cards:
             yield problem(
                 ("scheduling", "limits", i, "maxCards"),
                 f"{limit.max_cards:g} with platform {parts.platform}",

@@ -14,11 +14,12 @@ from components.hosts.settings.runtime import Runtime
 from components.nodes.settings.pool import Pool
 from components.platforms.device_plugin.settings import DevicePlugin
 from components.platforms.gpu_operator.settings import GpuOperator
-from components.platforms.settings import Platform
-from components.settings.cluster import Cluster, with_derived_defaults
-from components.settings.cross import SECTIONS, Parts
-from components.settings.cross import problems as cross_problems
-from components.settings.inventory import own_problems
+from components.platforms.registry import named
+from components.platforms.settings import NAMES
+from components.settings.cluster import Cluster
+from components.settings.cross import problems
+from components.settings.inventory import own_problems, resolved
+from components.settings.parts import SECTIONS, Parts
 from config.confidential import in_addresses
 from config.explain import explain_all
 from config.model import Model
@@ -30,26 +31,69 @@ _WANTED = "a mapping with version, kubernetes, pools and platform"
 def load(document: Mapping[str, Any]) -> Cluster:
     """The cluster that a document declares.
 
-    `document` is the value of the structured key `gpu-cluster:cluster`, with camelCase keys, as
-    `pulumi.Config().require_object("cluster")` returns it. Raises `ConfigError` with all
-    problems, in the order of the document.
+    Args:
+        document: the value of the structured key `gpu-cluster:cluster`, with camelCase keys, as
+            `pulumi.Config().require_object("cluster")` returns it.
+
+    Raises:
+        ConfigError: all problems, in the order of the document.
     """
     if not isinstance(document, Mapping):
         raise ConfigError([problem((), show(document), _WANTED, "see Pulumi.dev.yaml")])
     document = with_derived_defaults(document)
-    exposed = list(in_addresses(document))
+    found = list(in_addresses(document))
+    cluster = None
     try:
         cluster = Cluster.model_validate(document, by_alias=True, by_name=False)
     except ValidationError as error:
-        errors = error.errors(include_url=False)
-        found = explain_all(Cluster, errors)
-        if not any(item["type"] == "cross" for item in errors):
-            found += cross_problems(_parts(document))
-        found = own_problems([*found, *exposed])
-        raise ConfigError(sorted(found, key=_DocumentOrder(document))) from None
-    if exposed:
-        raise ConfigError(sorted(exposed, key=_DocumentOrder(document)))
+        found += explain_all(Cluster, error.errors(include_url=False))
+    found += problems(_parts(document) if cluster is None else parts_of(cluster))
+    if cluster is None or found:
+        raise ConfigError(sorted(own_problems(found), key=_DocumentOrder(document)))
     return cluster
+
+
+def check(cluster: Cluster) -> None:
+    """Holds the rules between parts against a cluster that was made in Python.
+
+    Raises:
+        ConfigError: all problems.
+    """
+    if found := list(problems(parts_of(cluster))):
+        raise ConfigError(found)
+
+
+def with_derived_defaults(document: Mapping[str, Any]) -> dict[str, Any]:
+    """The document with the defaults that depend on another section.
+
+    Overrides of pools and hosts are written out (`components.settings.inventory`), and the platform
+    adds its own. What is invalid is left for the models to refuse.
+    """
+    filled = resolved(document)
+    platform = filled.get("platform")
+    if isinstance(platform, str) and platform in NAMES:
+        filled |= named(platform).defaults(filled)
+    return filled
+
+
+def parts_of(cluster: Cluster) -> Parts:
+    """All parts of a cluster."""
+    fields = type(cluster).model_fields
+    return Parts(
+        pools=dict(enumerate(cluster.pools)),
+        hosts=dict(enumerate(cluster.hosts)),
+        platform=cluster.platform,
+        driver=cluster.driver,
+        runtime=cluster.runtime,
+        device_plugin=cluster.device_plugin,
+        gpu_operator=cluster.gpu_operator,
+        given=frozenset(fields[name].alias or name for name in cluster.model_fields_set),
+        sections={
+            name: section
+            for name in SECTIONS
+            if isinstance(section := getattr(cluster, name), Model)
+        },
+    )
 
 
 def _parts(document: Mapping[str, Any]) -> Parts:
@@ -62,7 +106,7 @@ def _parts(document: Mapping[str, Any]) -> Parts:
     return Parts(
         pools=pools,
         hosts=hosts,
-        platform=Platform(platform) if platform in tuple(Platform) else None,
+        platform=platform if isinstance(platform, str) and platform in NAMES else None,
         driver=driver,
         runtime=_one(Runtime, document.get("runtime", {})),
         device_plugin=_one(DevicePlugin, document.get("devicePlugin", {})),

@@ -10,13 +10,16 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import pulumi
 import pulumi_command as command
 
+from components.hooks import clearing
 from components.manifest import Manifest
+from components.namespace import namespace
 from components.nodes.pools import (
     SLACK,
     gpu_pools,
@@ -28,11 +31,8 @@ from components.nodes.pools import (
 )
 from components.nodes.settings.pool import Pool
 from components.operation import command_line, document, parsed
-from components.platforms.dra.values import claim_template
-from components.platforms.leftovers import clearing
-from components.platforms.offers import offers
 from components.platforms.pull_secret import pull_secret
-from components.platforms.settings import Platform
+from components.platforms.registry import platform_of
 from components.settings.cluster import Cluster
 from config.printable import printable
 
@@ -60,7 +60,7 @@ class ValidationArgs:
     stack: str
     runtime_class: str | None
     registry_credentials: pulumi.Input[str] | None = None
-    drift: dict[str, str] = field(default_factory=dict)
+    drift: Mapping[str, str] = field(default_factory=dict)
 
 
 def resources(cluster: Cluster, pool: Pool) -> dict[str, Any]:
@@ -69,9 +69,16 @@ def resources(cluster: Cluster, pool: Pool) -> dict[str, Any]:
     Whole cards of gpu-manager need no memory beside them (tkestack/gpu-manager 8cd842e,
     pkg/services/allocator/nvidia/allocator.go).
     """
-    if cluster.platform is Platform.DRA:
+    if _claim(cluster, pool):
         return {"claims": [{"name": CLAIM}]}
-    return {"limits": {each.resource: str(each.ask) for each in offers(cluster, pool)}}
+    offers = platform_of(cluster).offers(cluster, pool)
+    return {"limits": {offer.resource: str(offer.ask) for offer in offers}}
+
+
+def _claim(cluster: Cluster, pool: Pool) -> dict[str, Any] | None:
+    """What a pool's validation pods claim; None where they ask for resources."""
+    space = cluster.validation.namespace
+    return platform_of(cluster).claim(job_name(pool), space, pool.gpus_per_node)
 
 
 def job_spec(cluster: Cluster, pool: Pool, runtime_class: str | None) -> dict[str, Any]:
@@ -99,7 +106,7 @@ def job_spec(cluster: Cluster, pool: Pool, runtime_class: str | None) -> dict[st
     }
     if cluster.registry.pull_secret:
         pod["imagePullSecrets"] = [{"name": cluster.registry.pull_secret}]
-    if cluster.platform is Platform.DRA:
+    if _claim(cluster, pool):
         template = {"name": CLAIM, "resourceClaimTemplateName": job_name(pool)}
         pod["resourceClaims"] = [template]
     elif runtime_class:
@@ -124,7 +131,7 @@ def fingerprint(cluster: Cluster, pool: Pool) -> str:
         cluster.validation.image,
         cluster.driver.model_dump(mode="json"),
         cluster.runtime.model_dump(mode="json"),
-        str(cluster.platform),
+        cluster.platform,
         cluster.device_plugin.model_dump(mode="json") if cluster.device_plugin else None,
         cluster.gpu_operator.model_dump(mode="json") if cluster.gpu_operator else None,
         cluster.gpu_manager.model_dump(mode="json"),
@@ -152,44 +159,24 @@ class Validation(pulumi.ComponentResource):
     ) -> None:
         super().__init__(self.TYPE, name, None, opts)
         cluster = args.cluster
-        namespace = Manifest(
-            f"{name}-namespace",
-            {
-                "apiVersion": "v1",
-                "kind": "Namespace",
-                "metadata": {
-                    "name": cluster.validation.namespace,
-                    "labels": {
-                        "app.kubernetes.io/managed-by": "gpu-cluster",
-                        "pod-security.kubernetes.io/enforce": "baseline",
-                    },
-                },
-            },
-            pulumi.ResourceOptions(parent=self),
-        )
+        context, space_name = cluster.kubernetes.context, cluster.validation.namespace
+        space = namespace(self, f"{name}-namespace", context, space_name, security="baseline")
         secrets = pull_secret(
             self,
             name,
             cluster,
             args.registry_credentials,
-            namespace,
-            cluster.validation.namespace,
+            space,
+            space_name,
         )
         counts: list[pulumi.Output[list[dict[str, Any]]]] = []
         declared_in = {node: pool.name for pool in gpu_pools(cluster) for node in pool.node_names()}
         for pool in validated_pools(cluster):
             drift = args.drift.get(pool.name)
-            needed: list[pulumi.Resource] = [namespace]
-            if cluster.platform is Platform.DRA:
-                needed.append(
-                    Manifest(
-                        f"{name}-{pool.name}-claim",
-                        claim_template(
-                            job_name(pool), cluster.validation.namespace, pool.gpus_per_node
-                        ),
-                        pulumi.ResourceOptions(parent=self, depends_on=[namespace]),
-                    )
-                )
+            needed: list[pulumi.Resource] = [space]
+            if claim := _claim(cluster, pool):
+                options = pulumi.ResourceOptions(parent=self, depends_on=[space])
+                needed.append(Manifest(f"{name}-{pool.name}-claim", claim, options))
             path = f'spec.template.metadata.annotations["{DRIFT}"]'
             spec = job_spec(cluster, pool, args.runtime_class)
             spec["template"]["metadata"]["annotations"] = {
@@ -215,7 +202,7 @@ class Validation(pulumi.ComponentResource):
                     depends_on=[*needed, *secrets],
                     delete_before_replace=True,
                     ignore_changes=[] if drift else [path],
-                    hooks=clearing("job", cluster.kubernetes.context, f"{name}-{pool.name}"),
+                    hooks=clearing("job", context, f"{name}-{pool.name}"),
                 ),
             )
             line = command_line("validation", "count")

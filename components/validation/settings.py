@@ -6,7 +6,7 @@ from pydantic import Field
 
 from config.image import VECTORADD, Image
 from config.model import Model, Whole
-from config.names import DnsLabel
+from config.names import OwnNamespace
 
 
 class Validation(Model):
@@ -17,7 +17,7 @@ class Validation(Model):
         description="an image reference with a tag or a digest",
         examples=[VECTORADD],
     )
-    namespace: DnsLabel = Field(
+    namespace: OwnNamespace = Field(
         default="gpu-validation", description="a namespace", examples=["gpu-validation"]
     )
     timeout_seconds: Whole = Field(

@@ -16,6 +16,7 @@ import pulumi
 import pytest
 
 from components.cluster import GpuCluster, GpuClusterArgs
+from components.drift import Drift
 from components.grammar import IllFormed
 from components.nodes.inspect import pool_members
 from components.platforms.helm_record import expected
@@ -63,11 +64,13 @@ def commands(finding: str | None) -> list[Recorded]:
                 cluster=cluster(),
                 stack="test",
                 private_key=pulumi.Output.secret("key"),
-                prepare_drift=each,
-                reboot_drift=each,
-                runtime_drift=each,
-                scheduling_drift={} if finding is None else {"a100": finding},
-                presence_drift=finding,
+            ),
+            Drift(
+                prepare=each,
+                reboot=each,
+                runtime=each,
+                scheduling={} if finding is None else {"a100": finding},
+                platform=finding,
             ),
         )
 
@@ -78,9 +81,8 @@ def commands(finding: str | None) -> list[Recorded]:
 @pytest.fixture(autouse=True)
 def no_hooks(monkeypatch: pytest.MonkeyPatch) -> None:
     """The mocked monitor can't call back."""
-    for module in ("platforms.release", "validation.component"):
-        monkeypatch.setattr(f"components.{module}.clearing", lambda *_: None)
-    monkeypatch.setattr("components.platforms.device_plugin.component.giving_way", lambda *_: None)
+    none = pulumi.ResourceHookBinding()
+    monkeypatch.setattr("components.hooks._binding", lambda *_, **__: none)
 
 
 @pytest.fixture

@@ -18,7 +18,7 @@ from components.api import Client, Refused
 from components.hosts.inspect import parse
 from components.hosts.table import table
 from components.inspection.finding import Finding
-from components.inspection.look import Extent, Look
+from components.inspection.look import judged
 from config.printable import printable, printable_lines
 from policies.check.__main__ import main
 from tests.attacks.test_findings import cluster
@@ -69,7 +69,6 @@ def test_the_table_of_hosts_shows_what_they_say_as_text(text: str) -> None:
 
 @pytest.mark.parametrize("text", HOSTILE)
 def test_no_finding_of_an_inspection_is_an_instruction(text: str) -> None:
-    look = Look(Extent.OFF)
     facts = {"error": "", "os": text, "kernel": text, "arch": text, "package_lock": text}
     seen = {
         "cluster": {
@@ -82,8 +81,7 @@ def test_no_finding_of_an_inspection_is_an_instruction(text: str) -> None:
         },
         "hosts": {"problems": [text], "facts": {"gpu-1": facts}},
     }
-    look._seen = lambda: (seen, text)  # type: ignore[method-assign]
-    found = look.result(cluster())
+    found = judged(cluster(), seen, text)
     assert found.problems
     assert is_safe("\n".join((*found.problems, *found.warnings, found.unreachable)))
 

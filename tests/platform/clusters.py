@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from components.platforms.device_plugin import values as device_plugin
-from components.platforms.gpu_operator import values as gpu_operator
-from components.platforms.settings import Platform
+from components.platforms.registry import platform_of
 from components.settings.cluster import Cluster
 from components.settings.loader import load
 
@@ -116,10 +114,10 @@ CLUSTERS: dict[str, Cluster] = {
 
 def chart_of(declared: Cluster) -> tuple[str, str, str, Json]:
     """The chart's name, version, namespace and our values."""
-    if declared.platform is Platform.GPU_OPERATOR:
-        section = declared.gpu_operator
-        values = gpu_operator.values(declared, section)
-        return "gpu-operator", section.version, section.namespace, values
-    device = declared.device_plugin
-    values = device_plugin.values(declared, device)
-    return "nvidia-device-plugin", device.version, device.namespace, values
+    platform = platform_of(declared)
+    return (
+        platform.chart,
+        platform.version(declared),
+        platform.namespace(declared),
+        platform.values(declared),
+    )

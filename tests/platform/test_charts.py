@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 
 from components.charts import value_table
-from components.charts.images import NFD, needed
+from components.charts.images import NFD
 from components.charts.value_check import check
 from components.platforms.device_plugin.excluded_gpus import daemon_sets
+from components.platforms.needed import images as needed
 from components.settings.cluster import Cluster
 from tests.platform import chart_folders
 from tests.platform.chart_folders import FOLDERS, REAL, STAND_INS

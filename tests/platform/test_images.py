@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 import yaml
 
-from components.charts import images
+from components.charts.images import UnknownImages
 from components.charts.registry import Registry
 from components.charts.value_table import table
+from components.platforms.needed import charts, images
 from components.settings.cluster import Cluster
 from components.settings.loader import load
 from tests.platform.chart_folders import ROOT
@@ -45,7 +46,7 @@ def test_an_image_keeps_its_path_in_the_private_registry(image: str, moved: str)
 
 
 def test_each_image_stands_once_and_a_known_digest_is_whole() -> None:
-    found = images.needed(cluster("gpu-operator", driver={"source": "operator"}))
+    found = images(cluster("gpu-operator", driver={"source": "operator"}))
     names = [each.upstream for each in found]
     assert len(names) == len(set(names))
     known = [each.digest for each in found if each.digest]
@@ -55,14 +56,14 @@ def test_each_image_stands_once_and_a_known_digest_is_whole() -> None:
 
 def test_a_version_without_a_list_is_refused_by_name() -> None:
     declared = cluster("gpu-operator", gpuOperator={"version": "v26.7.9"})
-    with pytest.raises(images.UnknownImages, match=r"found v26\.7\.9.*v26\.7\.0"):
-        images.needed(declared)
+    with pytest.raises(UnknownImages, match=r"found v26\.7\.9.*v26\.7\.0"):
+        images(declared)
 
 
 def test_an_image_that_extra_values_name_is_listed_where_they_say() -> None:
     extra = {"dcgm": {"enabled": True, "version": "4.7.0"}}
     declared = cluster("gpu-operator", gpuOperator={"extraValues": extra})
-    listed = [each.upstream for each in images.needed(declared)]
+    listed = [each.upstream for each in images(declared)]
     assert "nvcr.io/nvidia/cloud-native/dcgm:4.7.0" in listed
 
 
@@ -76,7 +77,7 @@ def test_a_driver_image_of_the_sites_own_is_not_moved() -> None:
         },
         registry={"mirror": "r.example.com"},
     )
-    names = [each.name for each in images.needed(declared)]
+    names = [each.name for each in images(declared)]
     assert "own.example.com/d/driver:550.90.07-<os>" in names
     assert all(name.startswith(("own.example.com/", "r.example.com/")) for name in names)
 
@@ -85,7 +86,7 @@ def test_charts_come_from_where_the_stack_says(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.delenv("GPU_CHARTS", raising=False)
     sources = {}
     for section in ({}, {"directory": "charts"}, {"oci": "oci://r.example.com/charts"}):
-        (chart,) = images.charts(cluster("device-plugin", charts=section))
+        (chart,) = charts(cluster("device-plugin", charts=section))
         sources[str(section)] = chart.source
     assert list(sources.values()) == [
         "https://nvidia.github.io/k8s-device-plugin",

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from components.api import Client
-from components.platforms.clear import SERVERS
+from components.platforms.registry import every
 from tests.e2e import snapshot
 from tests.e2e.project import Project
 from tests.platform import ways
@@ -47,10 +47,10 @@ class Watch:
         async def serving(client: Client) -> None:
             while not self._stop.is_set():
                 at_once = set()
-                for name, selector in SERVERS.items():
-                    pods = await client.list("pods", labelSelector=selector)
+                for platform in every():
+                    pods = await client.list("pods", labelSelector=platform.servers)
                     if any(pod["status"].get("phase") == "Running" for pod in pods):
-                        at_once.add(name)
+                        at_once.add(platform.chart)
                 self.seen.add(frozenset(at_once))
                 time.sleep(0.1)
 

@@ -11,9 +11,9 @@ import pytest
 
 from components.api import Client, ClusterError
 from components.platforms import restore as presence
+from components.platforms.documents import presence_document
 from components.platforms.helm_record import Expected, newest
 from components.platforms.objects import Kinds, lacking
-from components.platforms.presence import presence_document
 from components.settings.loader import load
 from tests.e2e import snapshot
 from tests.e2e.project import Project

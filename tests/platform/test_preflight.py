@@ -8,7 +8,8 @@ from typing import Any
 from components.hosts.facts import HostFacts
 from components.inspection.finding import Severity
 from components.nodes.managers import daemon_set
-from components.platforms.judge import endpoints, judge
+from components.platforms.judge import judge
+from components.platforms.registry import platform_of
 from components.settings.loader import load
 from tests.platform import ways
 
@@ -19,6 +20,7 @@ SEEN: Json = {
     "version": "v1.34.4",
     "groups": {"resource.k8s.io": ["v1"]},
     "namespaces": ["nvidia-device-plugin"],
+    "taken": [],
     "daemonSets": [],
     "taintingFeatures": False,
     "engines": {},
@@ -116,8 +118,9 @@ def test_guests_need_their_licence_server_and_registry() -> None:
         },
     )
     cluster = load(declared)
-    assert endpoints(cluster) == ["licences.example:443", "registry.example:443"]
-    silent = dict.fromkeys(endpoints(cluster), "no answer within 3 s")
+    needed = sorted(platform_of(cluster).endpoints(cluster).values())
+    assert needed == ["licences.example:443", "registry.example:443"]
+    silent = dict.fromkeys(needed, "no answer within 3 s")
     texts = [str(each) for each in judge(cluster, {**SEEN, "endpoints": silent}, {}, {})]
     assert [text.split(":")[0] for text in texts] == [
         "licence server licences.example",

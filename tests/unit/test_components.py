@@ -15,8 +15,7 @@ from components.hosts import preparation as host_preparation
 from components.hosts import reboot as host_reboot
 from components.nodes import component as node_scheduling
 from components.operation import repair, repair_line
-from components.platforms.device_plugin import component as device_plugin
-from components.platforms.gpu_operator import component as gpu_operator
+from components.platforms.component import GpuPlatform
 from components.settings.cluster import Cluster
 from components.settings.loader import load
 from components.validation import component as validation
@@ -43,9 +42,8 @@ def cluster(**changes: Any) -> Cluster:
 @pytest.fixture(autouse=True)
 def no_hooks(monkeypatch: pytest.MonkeyPatch) -> None:
     """The mocked monitor can't call back; what the hooks do is tested with the real engine."""
-    for module in ("platforms.release", "validation.component"):
-        monkeypatch.setattr(f"components.{module}.clearing", lambda *_: None)
-    monkeypatch.setattr("components.platforms.device_plugin.component.giving_way", lambda *_: None)
+    none = pulumi.ResourceHookBinding()
+    monkeypatch.setattr("components.hooks._binding", lambda *_, **__: none)
 
 
 @pytest.fixture(params=[False, True], ids=["up", "preview"])
@@ -53,7 +51,7 @@ def preview(request: pytest.FixtureRequest) -> bool:
     return bool(request.param)
 
 
-def build(preview: bool, declared: Cluster | None = None, **drift: dict[str, str]) -> Recorder:
+def build(preview: bool, declared: Cluster | None = None) -> Recorder:
     def program() -> None:
         GpuCluster(
             "gpu-cluster",
@@ -61,7 +59,6 @@ def build(preview: bool, declared: Cluster | None = None, **drift: dict[str, str
                 cluster=declared or cluster(),
                 stack="test",
                 private_key=pulumi.Output.secret(CANARY),
-                **drift,
             ),
         )
 
@@ -77,14 +74,12 @@ def test_tokens_of_components_are_fixed() -> None:
             host_reboot.HostReboot,
             container_runtime.ContainerRuntime,
             node_scheduling.NodeScheduling,
-            device_plugin.DevicePlugin,
-            gpu_operator.GpuOperator,
+            GpuPlatform,
             validation.Validation,
         )
     }
     nouns = (
-        "GpuCluster HostPreparation HostReboot ContainerRuntime NodeScheduling DevicePlugin "
-        "GpuOperator Validation"
+        "GpuCluster HostPreparation HostReboot ContainerRuntime NodeScheduling Platform Validation"
     )
     assert found == {f"gpucluster:index:{noun}" for noun in nouns.split()}
 
@@ -197,13 +192,15 @@ def secrets(declared: Cluster, preview: bool, **given: str) -> list[Recorded]:
     """The Secrets of a cluster whose stack has these secrets."""
 
     def program() -> None:
+        made = {name: pulumi.Output.secret(value) for name, value in given.items()}
         GpuCluster(
             "gpu-cluster",
             GpuClusterArgs(
                 cluster=declared,
                 stack="test",
                 private_key=pulumi.Output.secret(CANARY),
-                **{name: pulumi.Output.secret(value) for name, value in given.items()},  # type: ignore[arg-type]
+                registry_credentials=made.get("registryCredentials"),
+                secrets=made,
             ),
         )
 
@@ -212,7 +209,7 @@ def secrets(declared: Cluster, preview: bool, **given: str) -> list[Recorded]:
 
 def test_registry_credentials_are_secrets_in_each_namespace_of_ours(preview: bool) -> None:
     declared = cluster(registry={"mirror": "registry.example.com", "pullSecret": "credentials"})
-    made = secrets(declared, preview, registry_credentials="docker-canary")
+    made = secrets(declared, preview, registryCredentials="docker-canary")
     found = {each.inputs["metadata"]["namespace"]: each.inputs for each in made}
     assert set(found) == {"nvidia-device-plugin", "gpu-validation"}
     for inputs in found.values():
@@ -244,7 +241,7 @@ def test_a_licence_is_a_secret_where_the_stack_has_a_token(
         gpuOperator={"vgpu": {"hostDriver": "19.2", "licenseSecret": "licence", **vgpu}},
     )
     assert secrets(declared, preview) == []
-    (made,) = secrets(declared, preview, license_token="licence-canary")
+    (made,) = secrets(declared, preview, licenseToken="licence-canary")
     assert made.inputs["metadata"]["name"] == "licence"
     assert made.inputs["metadata"]["namespace"] == "gpu-operator"
     wrapped = made.inputs["stringData"]

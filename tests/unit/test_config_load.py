@@ -18,9 +18,9 @@ from hypothesis import strategies as st
 
 from components.nodes.settings.pool import Pool
 from components.platforms.gpu_operator.settings import GpuOperator
-from components.platforms.settings import Platform
+from components.settings.advice import advice
 from components.settings.cluster import Cluster
-from components.settings.loader import load
+from components.settings.loader import check, load
 from config.keys import fields
 from config.model import Model
 from config.nearness import similarity
@@ -97,8 +97,8 @@ def test_defaults_are_those_of_the_contract() -> None:
         600,
     )
     assert cluster.kubernetes.identifier == "gpu-cluster-test"
-    assert (cluster.platform, cluster.charts.directory) == (Platform.DEVICE_PLUGIN, None)
-    assert (pool.size, pool.gpus, cluster.nodes, cluster.gpus) == (4, 32, 4, 32)
+    assert (cluster.platform, cluster.charts.directory) == ("device-plugin", None)
+    assert (pool.size, pool.gpus) == (4, 32)
 
 
 def test_a_pool_without_gpus_has_no_gpu_label_and_no_taint() -> None:
@@ -277,16 +277,14 @@ def test_what_was_loaded_loads_again_as_the_same() -> None:
 
 def test_models_made_in_python_follow_the_rules_between_parts() -> None:
     cluster = load(document())
-    with pytest.raises(pydantic.ValidationError, match="each pool name once"):
-        Cluster(
-            version="v1",
-            kubernetes=cluster.kubernetes,
-            platform=cluster.platform,
-            pools=(
-                cluster.pools[0],
-                Pool(name="a100", nodes=("gpu-9",), gpus_per_node=8),
-            ),
-        )
+    twice = Cluster(
+        version="v1",
+        kubernetes=cluster.kubernetes,
+        platform=cluster.platform,
+        pools=(cluster.pools[0], Pool(name="a100", nodes=("gpu-9",), gpus_per_node=8)),
+    )
+    with pytest.raises(ConfigError, match="each pool name once"):
+        check(twice)
 
 
 def test_warnings_name_what_will_not_do_what_was_meant() -> None:
@@ -301,8 +299,7 @@ def test_warnings_name_what_will_not_do_what_was_meant() -> None:
             pools=pools, hosts=hosts, devicePlugin={"presence": "nfd", "config": {"flags": flags}}
         )
     )
-    assert [warning.path for warning in cluster.warnings()] == [
-        "pools[0].taints[0]",
+    assert [warning.path for warning in advice(cluster)] == [
         "hosts[0].hostKey",
         "hosts[1].hostKey",
         "hosts[1].hostKey",

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 import toolchain
+from components.settings.advice import advice
 from components.settings.loader import load
 from components.settings.stack_file import load_stack_file
 from config import yaml_file
@@ -62,7 +63,7 @@ def test_an_encrypted_secret_is_accepted(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("path", STACKS, ids=lambda path: path.name)
 def test_a_committed_stack_file_is_valid_without_warnings(path: Path) -> None:
-    assert load_stack_file(path).warnings() == ()
+    assert list(advice(load_stack_file(path))) == []
 
 
 def test_the_worked_examples_are_there() -> None:
@@ -73,7 +74,7 @@ def test_the_worked_examples_are_there() -> None:
 
 def test_the_dev_stack_is_four_nodes_of_eight_gpus_and_two_hosts_on_loopback() -> None:
     cluster = load_stack_file(ROOT / "Pulumi.dev.yaml")
-    assert (cluster.nodes, cluster.gpus) == (4, 32)
+    assert [(pool.size, pool.gpus) for pool in cluster.pools] == [(4, 32)]
     assert {host.address for host in cluster.hosts} == {"127.0.0.1"}
     assert len(cluster.hosts) == 2
 

@@ -17,8 +17,6 @@ PROGRAM = (
     "pulumi_kubernetes",
     "components.settings.loader",
     "components.nodes.pools",
-    "components.platforms.presence",
-    "components.platforms.judge",
     "components.cluster",
     "components.outputs",
     "components.hosts.table",
@@ -45,16 +43,12 @@ def loaded(*modules: str) -> set[str]:
     ("modules", "without"),
     [
         (
-            ("components.inspection.look",),
-            {"components.settings.cluster", "pydantic", "pulumi", "kr8s", "httpx", "asyncssh"},
-        ),
-        (
             ("components.inspection.cluster", "components.hosts.inspect"),
             {"components.settings.cluster", "pydantic", "pulumi"},
         ),
-        (PROGRAM, {"kr8s", "httpx", "asyncssh", "kubernetes", "jinja2", "policies.admission"}),
+        (PROGRAM, {"kr8s", "httpx", "asyncssh", "kubernetes", "jinja2"}),
     ],
-    ids=["before the look starts", "the look", "the program"],
+    ids=["the inspection", "the program"],
 )
 def test_no_process_imports_what_it_does_not_use(
     modules: tuple[str, ...], without: set[str]

@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 from components.nodes.pools import labels, validated_pools
+from components.platforms.base import Offer
 from components.platforms.device_plugin.excluded_gpus import daemon_sets
-from components.platforms.offers import Offer, offers
+from components.platforms.registry import platform_of
 from components.settings.cluster import Cluster
 from components.settings.loader import load
 
@@ -68,14 +69,14 @@ CASES: dict[str, tuple[Cluster, tuple[Offer, ...]]] = {
 @pytest.mark.parametrize("name", CASES)
 def test_a_node_offers_what_its_configuration_says(name: str) -> None:
     declared, wanted = CASES[name]
-    assert offers(declared, declared.pools[0]) == wanted
+    assert platform_of(declared).offers(declared, declared.pools[0]) == wanted
 
 
 def test_nodes_that_offer_different_counts_are_counted_apart() -> None:
     declared = cluster(pools=pool(unhealthyDevices={"gpu-3": {"index": [5, 3]}}))
     counted = [(each.name, each.nodes, each.gpus_per_node) for each in validated_pools(declared)]
     assert counted == [("a100", ("gpu-1", "gpu-2", "gpu-4"), 8), ("a100-x6", ("gpu-3",), 6)]
-    assert declared.gpus == 30
+    assert sum(pool.gpus for pool in declared.pools) == 30
 
 
 def test_a_node_with_gpus_left_out_has_a_plugin_that_sees_the_others() -> None:

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from components.platforms.device_plugin.configuration import DevicePluginConfig
 from components.platforms.device_plugin.flags import AllocationPolicy, MigStrategy
 from components.platforms.device_plugin.settings import CONFIG_LABEL, DevicePlugin, Presence
-from components.platforms.settings import Platform
+from components.platforms.gpu_operator.settings import GpuOperator
+from components.settings.parts import Parts
 from config.problem import Location, Problem, problem, show
-
-if TYPE_CHECKING:
-    from components.platforms.gpu_operator.settings import GpuOperator
-    from components.settings.cross import Parts
 
 _SECTION = "devicePlugin"
 
@@ -23,20 +20,18 @@ _FOREIGN = "CHECKPOINT_DEVICE_ID_STRATEGY"
 
 
 def problems(parts: Parts) -> Iterator[Problem]:
-    """Every contradiction of the plugin's settings, on either platform that has it."""
-    plugin, operator = parts.device_plugin, parts.gpu_operator
-    if parts.platform is Platform.DEVICE_PLUGIN and plugin is not None:
-        yield from _labels(parts, plugin.configs)
-        yield from _presence(plugin)
-        yield from _packed(plugin)
-        yield from _files(parts, plugin, (_SECTION,))
-        yield from _values(plugin)
-    if parts.platform is Platform.GPU_OPERATOR and operator is not None:
-        yield from _labels(parts, operator.device_plugin.configs if operator.device_plugin else {})
-        yield from _operator_files(parts, operator)
+    """Every contradiction of the plugin's settings."""
+    plugin = parts.device_plugin
+    if plugin is None:
+        return
+    yield from labels(parts, plugin.configs)
+    yield from _presence(plugin)
+    yield from _packed(plugin)
+    yield from _files(parts, plugin, (_SECTION,))
+    yield from _values(plugin)
 
 
-def _labels(parts: Parts, configs: Mapping[str, Any]) -> Iterator[Problem]:
+def labels(parts: Parts, configs: Mapping[str, Any]) -> Iterator[Problem]:
     """A pool's label names a configuration: with another name the plugin keeps its old one."""
     for i, pool in parts.pools.items():
         name = pool.labels.get(CONFIG_LABEL)
@@ -120,7 +115,7 @@ def _values(plugin: DevicePlugin) -> Iterator[Problem]:
     yield from foreign_environment(plugin.extra_values, at)
 
 
-def _operator_files(parts: Parts, operator: GpuOperator) -> Iterator[Problem]:
+def operator_files(parts: Parts, operator: GpuOperator) -> Iterator[Problem]:
     """The operator hands its plugin settings by environment, which stands above the file."""
     at = ("gpuOperator", "devicePlugin")
     section = operator.device_plugin

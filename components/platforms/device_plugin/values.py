@@ -8,14 +8,13 @@ from __future__ import annotations
 from typing import Any
 
 from components.charts.extra_values import merged, plain
-from components.hosts.settings.runtime import DefaultRuntime
 from components.nodes.pools import exclusions, gpu_pools, node_taints, tolerations
 from components.platforms.device_plugin.flags import CDI
 from components.platforms.device_plugin.settings import DEFAULT_CONFIG, DevicePlugin, Presence
+from components.platforms.registry import platform_of
 from components.settings.cluster import Cluster
 
 CONFIG_MAP = "nvidia-plugin-configs"
-RUNTIME_CLASS = "nvidia"
 IMAGE = "nvcr.io/nvidia/k8s-device-plugin"
 
 #: The chart's own terms: any of them makes a node one for the plugin (values.yaml, `affinity`).
@@ -45,8 +44,8 @@ def values(cluster: Cluster, plugin: DevicePlugin) -> dict[str, Any]:
         "nfd": {"enabled": plugin.presence is Presence.NFD},
         "tolerations": plugin_tolerations(cluster),
     }
-    if cluster.runtime.default_runtime is not DefaultRuntime.NVIDIA:
-        result["runtimeClassName"] = RUNTIME_CLASS
+    if name := platform_of(cluster).runtime_class(cluster):
+        result["runtimeClassName"] = name
     flags = plugin.config.flags
     strategies = {
         each

@@ -11,7 +11,7 @@ from typing import Annotated
 from pydantic import AfterValidator, Field
 
 from config.model import Freeze, FrozenDict, Model, Text, Truth
-from config.names import DnsLabel, PoolName
+from config.names import DnsLabel, OwnNamespace, PoolName
 from config.versions import pattern
 
 
@@ -30,7 +30,7 @@ class Dra(Model):
     ] = Field(
         default="25.12.0", description="a chart version such as 25.12.0", examples=["25.12.0"]
     )
-    namespace: DnsLabel = Field(
+    namespace: OwnNamespace = Field(
         default="nvidia-dra-driver", description="a namespace", examples=["nvidia-dra-driver"]
     )
     compute_domains: Truth = Field(

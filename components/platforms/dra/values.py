@@ -7,12 +7,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from components.charts.images import DRA
 from components.nodes.pools import gpu_pools, node_taints, tolerations
-from components.platforms.offers import DRA_DRIVER
 from components.settings.cluster import Cluster
 
 CHART = "nvidia-dra-driver-gpu"
+#: Name of the driver in ResourceSlices, and of its class of whole GPUs.
+DRA_DRIVER = "gpu.nvidia.com"
+#: The chart's image (25.12.0, values.yaml).
+IMAGE = "nvcr.io/nvidia/k8s-dra-driver-gpu"
 #: What the chart and its subcharts bring under ``crds/``.
 DEFINITIONS = ["computedomaincliques.resource.nvidia.com", "computedomains.resource.nvidia.com"]
 
@@ -27,7 +29,7 @@ def values(cluster: Cluster) -> dict[str, Any]:
     registry = cluster.registry
     images: dict[str, Any] = {}
     if registry.mirror:
-        images["image"] = {"repository": registry.rewritten(DRA)}
+        images["image"] = {"repository": registry.rewritten(IMAGE)}
     if registry.pull_secret:
         images["imagePullSecrets"] = [{"name": registry.pull_secret}]
     return {

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from components.hosts.settings.driver import Driver, KernelModule
-from components.platforms.device_plugin.rules import foreign_environment
+from components.platforms.device_plugin import rules as device_plugin_rules
 from components.platforms.gpu_operator.settings import (
     MIG_LABEL,
     OPERAND_LABELS,
@@ -14,11 +13,8 @@ from components.platforms.gpu_operator.settings import (
     STATE_LABELS,
     GpuOperator,
 )
-from components.platforms.settings import Platform
+from components.settings.parts import Parts
 from config.problem import Location, Problem, problem, show
-
-if TYPE_CHECKING:
-    from components.settings.cross import Parts
 
 _SECTION = "gpuOperator"
 
@@ -26,46 +22,19 @@ _SECTION = "gpuOperator"
 #: (mig-parted, deployments/container/nvidia-mig-manager.yaml).
 BUILT_IN_LAYOUTS = ("all-disabled", "all-enabled", "all-balanced")
 
-_CONTAINER_DRIVER = {
-    "precompiled": "precompiled",
-    "resource": "resource",
-    "image_repository": "imageRepository",
-    "image": "image",
-}
-
 
 def problems(parts: Parts) -> Iterator[Problem]:
     """Every contradiction of the operator's settings."""
-    yield from _driver(parts)
     operator = parts.gpu_operator
-    if parts.platform is not Platform.GPU_OPERATOR or operator is None:
+    if operator is None:
         return
+    plugin = operator.device_plugin
+    yield from device_plugin_rules.labels(parts, plugin.configs if plugin else {})
+    yield from device_plugin_rules.operator_files(parts, operator)
     yield from _unhealthy(parts)
     yield from _labels(parts)
     yield from _sections(parts, operator)
     yield from _values(operator)
-
-
-def _driver(parts: Parts) -> Iterator[Problem]:
-    """What only a driver container has."""
-    driver = parts.driver
-    if driver is None or driver.managed_by_operator:
-        return
-    if driver.kernel_module_type is not KernelModule.AUTO and not driver.by_preparation:
-        yield problem(
-            ("driver", "kernelModuleType"),
-            f"{driver.kernel_module_type} with source {driver.source}",
-            "this only for a driver that we bring",
-            "remove it",
-        )
-    for name, alias in _CONTAINER_DRIVER.items():
-        if getattr(driver, name) != getattr(Driver(), name):
-            yield problem(
-                ("driver", alias),
-                f"{show(getattr(driver, name))} with source {driver.source}",
-                "this only for a driver that the GPU Operator brings",
-                'remove it, or write "source: operator"',
-            )
 
 
 def _unhealthy(parts: Parts) -> Iterator[Problem]:
@@ -170,7 +139,7 @@ def _values(operator: GpuOperator) -> Iterator[Problem]:
 
     at = (_SECTION, "extraValues")
     yield from check(table("gpu-operator", operator.version), extra, at)
-    yield from foreign_environment(extra, at)
+    yield from device_plugin_rules.foreign_environment(extra, at)
     policy = _at(extra, "clusterPolicy", "deployCR", default=True)
     cluster = _at(extra, "gpuCluster", "deployCR", default=False)
     if cluster is True and policy is True:

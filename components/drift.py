@@ -1,0 +1,29 @@
+"""What an inspection found to differ from what is declared."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, kw_only=True)
+class Drift:
+    """Findings, as inputs of the resources that repair them; without any nothing differs.
+
+    Attributes:
+        prepare: by host, what changed since it was prepared.
+        reboot: by host, why it must be rebooted, or its node given back; with the host's time.
+        runtime: by host, what changed of its container runtime.
+        scheduling: by pool, what its nodes lack.
+        validation: by pool, why its last validation no longer holds.
+        platform: what is missing of the platform; None: nothing.
+        groups: API groups that the cluster was seen to serve.
+    """
+
+    prepare: Mapping[str, str] = field(default_factory=dict)
+    reboot: Mapping[str, str] = field(default_factory=dict)
+    runtime: Mapping[str, str] = field(default_factory=dict)
+    scheduling: Mapping[str, str] = field(default_factory=dict)
+    validation: Mapping[str, str] = field(default_factory=dict)
+    platform: str | None = None
+    groups: frozenset[str] = frozenset()

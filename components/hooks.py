@@ -1,0 +1,93 @@
+"""What stands in the way of a resource is cleared just before it is made.
+
+A run that is killed between making an object and recording it leaves an object that the state does
+not know. Most objects are simply applied again; a Helm release whose name is taken and a Job whose
+pod template can't change are not. And the engine deletes after all that it makes, so a device
+plugin that is no longer declared would serve a node beside the one that follows it.
+`components.platforms.clear` removes them, only where they are ours. Hooks never run in a preview.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any
+
+import pulumi
+
+#: Seconds for the clearing of one leftover.
+LIMIT = 120
+
+
+async def _clear(kind: str, content: dict[str, Any]) -> None:
+    # Only a run that changes something needs the client of the cluster.
+    from components.api import ClusterError
+    from components.platforms import clear
+
+    try:
+        # A loop of its own: the engine's goes on answering meanwhile.
+        work = asyncio.wait_for(clear.ACTIONS[kind](content), LIMIT)
+        result = await asyncio.to_thread(asyncio.run, work)
+    except ClusterError as error:
+        raise pulumi.RunError(str(error)) from None
+    except TimeoutError:
+        raise pulumi.RunError(
+            f"{kind} before its create: found no end after {LIMIT} s; wanted: an answer of the "
+            "cluster; cure: see whether its API server answers, then run again"
+        ) from None
+    if removed := result["removed"]:
+        pulumi.log.info(f"cleared what stood in the way: {', '.join(removed)}")
+
+
+def clearing(
+    kind: str, context: str, name: str, more: Mapping[str, Any] | None = None
+) -> pulumi.ResourceHookBinding:
+    """A hook before a create.
+
+    Args:
+        kind: ``release``, ``job`` or ``namespace``.
+        context: context of the kubeconfig.
+        name: name of the resource; hooks need names of their own.
+        more: what the action needs beside the resource's inputs.
+    """
+
+    async def before_create(args: pulumi.ResourceHookArgs) -> None:
+        await _clear(
+            kind, {"context": context, "inputs": dict(args.new_inputs or {}), **(more or {})}
+        )
+
+    return _binding(f"clear-{kind}-{name}", before_create)
+
+
+def ending_servers(
+    context: str, namespace: str, selector: str, declared: list[str], name: str
+) -> pulumi.ResourceHookBinding:
+    """A hook before a create or update that ends our device plugins that are no longer declared.
+
+    Args:
+        context: context of the kubeconfig.
+        namespace: where their DaemonSets are.
+        selector: label selector of their pods.
+        declared: names of those that stay.
+        name: of the component whose resources bear the hook; hooks need names of their own.
+    """
+    content = {
+        "context": context,
+        "namespace": namespace,
+        "selector": selector,
+        "declared": declared,
+    }
+
+    async def before(_: pulumi.ResourceHookArgs) -> None:
+        await _clear("servers", content)
+
+    return _binding(f"give-way-{name}", before, updates=True)
+
+
+def _binding(
+    name: str, function: pulumi.ResourceHookFunction, *, updates: bool = False
+) -> pulumi.ResourceHookBinding:
+    hook = pulumi.ResourceHook(name, function)
+    return pulumi.ResourceHookBinding(
+        before_create=[hook], before_update=[hook] if updates else None
+    )

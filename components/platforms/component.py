@@ -1,0 +1,162 @@
+"""A platform as the engine declares it: one Helm release, at one address whatever the platform.
+
+Owns its namespace, the release, the objects beside it, and what comes with it and goes with it.
+Refuses to own what a release makes at run time. The engine creates before it deletes, so two
+platforms would serve the same GPUs for a while: the release is therefore one resource, which is
+deleted before it is replaced, and a hook then waits for the last pods of the former.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import pulumi
+import pulumi_command as command
+import pulumi_kubernetes as k8s
+
+from components.charts.source import chart_arguments
+from components.hooks import clearing, ending_servers
+from components.manifest import Manifest
+from components.namespace import namespace
+from components.operation import command_line, document
+from components.platforms.base import Part, Platform
+from components.platforms.pull_secret import pull_secret
+from components.platforms.registry import every
+from components.settings.cluster import Cluster
+
+#: Seconds until a release that doesn't come up is given up. Large pools pull images for long;
+#: Helm's default of 300 s was too short for some 180 nodes (METR/hawk#1363).
+TIMEOUT = 1800
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlatformArgs:
+    """What a platform and the driver's installers need.
+
+    Attributes:
+        cluster: the configuration.
+        registry_credentials: a Docker configuration in JSON, a secret; None: none is given.
+        secrets: the stack's secrets that parts are filled from, by name.
+    """
+
+    cluster: Cluster
+    registry_credentials: pulumi.Input[str] | None = None
+    secrets: Mapping[str, pulumi.Output[str]] = field(default_factory=dict)
+
+
+class GpuPlatform(pulumi.ComponentResource):
+    """The platform's release and all that is beside it."""
+
+    TYPE = "gpucluster:index:Platform"
+
+    version: pulumi.Output[str]
+    revision: pulumi.Output[int]
+    """Helm's number of the release as the engine left it; 0 where it is not known."""
+
+    def __init__(
+        self,
+        name: str,
+        platform: Platform,
+        args: PlatformArgs,
+        opts: pulumi.ResourceOptions | None = None,
+    ) -> None:
+        super().__init__(self.TYPE, name, None, opts)
+        self._name, self._args, self._context = name, args, args.cluster.kubernetes.context
+        self._made: dict[str, Manifest] = {}
+        parts = platform.parts(args.cluster)
+        servers = [
+            part.manifest["metadata"]["name"]
+            for part in parts
+            if part.manifest["kind"] == "DaemonSet"
+        ]
+        hook = None
+        if platform.own_servers:
+            space = platform.namespace(args.cluster)
+            hook = ending_servers(self._context, space, platform.servers, servers, name)
+        needed = self._before(platform, parts)
+        release = self._release(platform, needed, hook)
+        for part in parts:
+            if part.after:
+                # A server comes beside the release's, for nodes that the release leaves out.
+                server = hook if part.manifest["kind"] == "DaemonSet" else None
+                self._part(part, needed if server else [*needed, release], server)
+        self.revision = release.status.apply(_revision)
+        self.version = pulumi.Output.from_input(platform.version(args.cluster))
+        self.register_outputs({"version": self.version})
+
+    def _before(self, platform: Platform, parts: Sequence[Part]) -> list[pulumi.Resource]:
+        """What the release needs: namespace, secrets, programs that note what is there."""
+        name, cluster = self._name, self._args.cluster
+        space_name = platform.namespace(cluster)
+        needed: list[pulumi.Resource] = []
+        if platform.own_namespace:
+            space = namespace(self, f"{name}-namespace", self._context, space_name)
+            credentials = self._args.registry_credentials
+            needed += [space, *pull_secret(self, name, cluster, credentials, space, space_name)]
+        for program in platform.programs(cluster):
+            needed.append(
+                command.local.Command(
+                    f"{name}-{program.key}",
+                    create=command_line(program.name, program.create),
+                    delete=command_line(program.name, program.delete),
+                    stdin=document({"context": self._context, **program.document}),
+                    opts=pulumi.ResourceOptions(parent=self),
+                )
+            )
+        spaces = [each for each in needed if isinstance(each, Manifest)]
+        return needed + [
+            made for part in parts if not part.after for made in self._part(part, spaces, None)
+        ]
+
+    def _part(
+        self,
+        part: Part,
+        needed: Sequence[pulumi.Resource],
+        hooks: pulumi.ResourceHookBinding | None,
+    ) -> list[pulumi.Resource]:
+        manifest = dict(part.manifest)
+        options = pulumi.ResourceOptions(parent=self, depends_on=list(needed), hooks=hooks)
+        if part.secret:
+            value = self._args.secrets.get(part.secret)
+            if value is None:
+                return []
+            manifest["stringData"] = value.apply(part.content)
+            options.additional_secret_outputs = ["data", "stringData"]
+        if part.source:
+            manifest["data"] = self._made[part.source].spec.apply(part.data)
+        self._made[part.key] = Manifest(f"{self._name}-{part.key}", manifest, options)
+        return [self._made[part.key]]
+
+    def _release(
+        self,
+        platform: Platform,
+        needed: Sequence[pulumi.Resource],
+        ending: pulumi.ResourceHookBinding | None,
+    ) -> k8s.helm.v3.Release:
+        """A release named as its chart. A failed one is kept and tried again by the next run."""
+        cluster, chart = self._args.cluster, platform.chart
+        others = {each.chart: each.servers for each in every() if each.chart != chart}
+        name = f"{self._name}-release"
+        hooks = clearing("release", self._context, name, {"others": others})
+        if ending is not None:
+            hooks.before_update = ending.before_update
+        return k8s.helm.v3.Release(
+            name,
+            k8s.helm.v3.ReleaseArgs(
+                name=chart,
+                namespace=platform.namespace(cluster),
+                create_namespace=False,
+                values=platform.values(cluster),
+                timeout=TIMEOUT,
+                cleanup_on_fail=True,
+                **chart_arguments(cluster.charts, chart, platform.version(cluster)),
+            ),
+            pulumi.ResourceOptions(
+                parent=self, depends_on=list(needed), delete_before_replace=True, hooks=hooks
+            ),
+        )
+
+
+def _revision(status: k8s.helm.v3.outputs.ReleaseStatus | None) -> int:
+    return int((status.revision if status else None) or 0)

@@ -1,0 +1,29 @@
+"""What NVIDIA's device plugin makes of a node's GPUs: whole ones, MIG devices, or replicas."""
+
+from __future__ import annotations
+
+from components.nodes.settings.pool import Pool
+from components.platforms.base import GPU, Offer, Plugin
+from components.platforms.device_plugin.flags import MigStrategy
+
+
+def offers(plugin: Plugin, pool: Pool) -> tuple[Offer, ...]:
+    """What each node of a pool offers.
+
+    A MIG device is ``nvidia.com/gpu`` under the strategy ``single`` and
+    ``nvidia.com/mig-<profile>`` under ``mixed``, with ``.`` for the ``+`` of a profile's attributes
+    (k8s-device-plugin v0.20.0, internal/rm and its README "MIG").
+    """
+    devices = {GPU: pool.gpus_per_node}
+    if pool.mig and plugin.mig_strategy is MigStrategy.MIXED:
+        devices = {
+            f"nvidia.com/mig-{profile.replace('+', '.')}": number * pool.gpus_per_node
+            for profile, number in pool.mig.items()
+        }
+    elif pool.mig:
+        devices = {GPU: sum(pool.mig.values()) * pool.gpus_per_node}
+    shared = ((count, *plugin.file.offered(resource, count)) for resource, count in devices.items())
+    return tuple(
+        Offer(name, count, count if count == plain and not pool.mig else 1)
+        for plain, name, count in shared
+    )

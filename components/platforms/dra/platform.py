@@ -1,0 +1,87 @@
+"""NVIDIA's driver for Dynamic Resource Allocation by its chart, and the claims it offers.
+
+Beside the release: one ResourceClaimTemplate per pool and namespace.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from components.hosts.facts import HostFacts
+from components.inspection.finding import Finding
+from components.nodes.pools import gpu_pools
+from components.nodes.settings.pool import Pool
+from components.platforms import findings
+from components.platforms.base import GPU, Delivery, Json, Offer, Part, Platform, Program
+from components.platforms.dra import values
+from components.settings.cluster import Cluster
+
+
+class DraDriver(Platform):
+    """The release ``nvidia-dra-driver-gpu``."""
+
+    chart = values.CHART
+    servers = "nvidia-dra-driver-gpu-component=kubelet-plugin"
+    daemon_set = "nvidia-dra-driver-gpu-kubelet-plugin"
+    delivery = Delivery.CDI
+    measured = None
+
+    def version(self, cluster: Cluster) -> str:
+        return cluster.dra.version
+
+    def namespace(self, cluster: Cluster) -> str:
+        return cluster.dra.namespace
+
+    def values(self, cluster: Cluster) -> Json:
+        return values.values(cluster)
+
+    def offers(self, cluster: Cluster, pool: Pool) -> tuple[Offer, ...]:
+        """No extended resource: the driver's name stands for devices of its ResourceSlices."""
+        return (Offer(values.DRA_DRIVER, pool.gpus_per_node, pool.gpus_per_node),)
+
+    def images(self, cluster: Cluster) -> Iterator[str]:
+        yield f"{values.IMAGE}:v{cluster.dra.version}"
+
+    def parts(self, cluster: Cluster) -> tuple[Part, ...]:
+        dra = cluster.dra
+        return tuple(
+            Part(
+                key=f"{pool.name}-{where}-claim",
+                manifest=values.claim_template(
+                    f"{pool.name}-gpu", where, 1, dra.selectors.get(pool.name)
+                ),
+                after=True,
+            )
+            for pool in gpu_pools(cluster)
+            for where in dra.claim_namespaces
+        )
+
+    def programs(self, cluster: Cluster) -> tuple[Program, ...]:
+        return (
+            Program(
+                key="dra-definitions",
+                name="crds",
+                create="note",
+                delete="remove",
+                document={"names": values.DEFINITIONS},
+            ),
+        )
+
+    def labels(self, cluster: Cluster, pool: Pool) -> dict[str, str]:
+        """What the chart's kubelet plugin selects (nvidia-dra-driver-gpu 25.12.0)."""
+        return {f"{GPU}.present": "true"}
+
+    def limit(self, cards: float) -> dict[str, str]:
+        """None: a LimitRange counts extended resources, and claims are none."""
+        return {}
+
+    def claim(self, name: str, namespace: str, count: int) -> Json | None:
+        return values.claim_template(name, namespace, count)
+
+    def judge(
+        self, cluster: Cluster, seen: Json, hosts: Mapping[str, HostFacts]
+    ) -> Iterator[Finding]:
+        yield from findings.claims_served(cluster, seen)
+
+
+PLATFORM = DraDriver()

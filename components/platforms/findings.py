@@ -1,0 +1,47 @@
+"""Findings that several platforms have in common. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from components.inspection.finding import Finding
+from components.nodes.managers import NFD
+from components.settings.cluster import Cluster
+
+Json = dict[str, Any]
+
+#: Kubernetes below this has no ``backoffLimitPerIndex`` by default, which validation Jobs use.
+FLOOR = (1, 29)
+#: ``resource.k8s.io/v1`` is served from here on by default (Kubernetes 1.34, "DRA is GA").
+DRA_FLOOR = (1, 34)
+
+
+def numbers(text: str) -> tuple[int, int]:
+    """Major and minor of a version; (0, 0) where there is none."""
+    match = re.search(r"([0-9]{1,6})\.([0-9]{1,6})", text)
+    return (int(match[1]), int(match[2])) if match else (0, 0)
+
+
+def claims_served(cluster: Cluster, seen: Json) -> Iterator[Finding]:
+    """Dynamic Resource Allocation, for a platform that needs it."""
+    if numbers(seen["version"]) >= FLOOR and "v1" not in seen["groups"].get("resource.k8s.io", []):
+        yield Finding(
+            f"cluster {cluster.kubernetes.context}",
+            f"Kubernetes {seen['version']} without resource.k8s.io/v1",
+            f"{DRA_FLOOR[0]}.{DRA_FLOOR[1]} or later, with Dynamic Resource Allocation",
+            "upgrade the cluster, or declare another platform",
+        )
+
+
+def features_twice(seen: Json, cure: str) -> Iterator[Finding]:
+    """A Node Feature Discovery that is there already, for a platform whose chart brings one."""
+    for item in seen["daemonSets"]:
+        if item["what"] == NFD and item["namespace"] not in seen["namespaces"]:
+            yield Finding(
+                f"DaemonSet {item['namespace']}/{item['name']}",
+                "a Node Feature Discovery that is there already",
+                "one of them: two write the same labels",
+                cure,
+            )

@@ -1,0 +1,56 @@
+"""Alerts and panels over gpu-manager's own metrics.
+
+What `/metric` serves: tkestack/gpu-manager 8cd842e, pkg/services/display/display.go.
+"""
+
+from __future__ import annotations
+
+from components.platforms.base import Metrics
+from components.platforms.gpu_manager.values import METRICS_PATH
+
+_POD = "{{namespace}}/{{pod_name}}"
+
+METRICS = Metrics(
+    service="gpu-manager-metric",
+    path=METRICS_PATH,
+    alerts=(
+        (
+            "GpuManagerDown",
+            'absent(up{job="gpu-manager-metric"} == 1)',
+            "10m",
+            "critical",
+            "No gpu-manager answers",
+            "See the DaemonSet gpu-manager-daemonset in kube-system.",
+        ),
+        (
+            "GpuShareExceeded",
+            'container_gpu_memory_total{gpu_memory="total"} > on (namespace, pod_name, '
+            'container_name) container_request_gpu_memory{req_of_gpu_memory="total"}',
+            "5m",
+            "warning",
+            "{{ $labels.namespace }}/{{ $labels.pod_name }} uses more GPU memory than it asked for",
+            "Check that its program is run through gpu-manager's libraries.",
+        ),
+    ),
+    panels=(
+        ("Card share used", 'container_gpu_utilization{gpu="total"}', "percent", _POD),
+        (
+            "Card share asked for",
+            'container_request_gpu_utilization{req_of_gpu="total"} * 100',
+            "percent",
+            _POD,
+        ),
+        (
+            "Memory used by containers",
+            'container_gpu_memory_total{gpu_memory="total"} * 1048576',
+            "bytes",
+            _POD,
+        ),
+        (
+            "Memory asked for",
+            'container_request_gpu_memory{req_of_gpu_memory="total"} * 1048576',
+            "bytes",
+            _POD,
+        ),
+    ),
+)

@@ -1,0 +1,134 @@
+"""TKEStack's gpu-manager by the project's own chart, and its scheduler extender's address.
+
+Beside the release: the extender's Service and the configuration that the cluster's kube-scheduler
+must be given. The scheduler itself is a static pod of the control plane, whose administrator
+mounts the ConfigMap.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+import yaml
+
+from components.hosts.facts import HostFacts
+from components.inspection.finding import Finding, Severity
+from components.nodes.settings.cards import CORE, cores
+from components.nodes.settings.pool import Pool
+from components.platforms import findings
+from components.platforms.base import LABELS, Delivery, Json, Offer, Part, Platform
+from components.platforms.gpu_manager import values
+from components.platforms.gpu_manager.metrics import METRICS
+from components.settings.cluster import Cluster
+
+#: From here on the kubelet refuses cgroup v1 unless told otherwise (``failCgroupV1``).
+NO_CGROUP_V1 = (1, 35)
+
+
+def scheduler_data(service: Json) -> dict[str, str]:
+    """The scheduler's configuration file, for the address that the extender's Service got."""
+    document = values.scheduler_configuration(str(service.get("clusterIP", "")))
+    return {"scheduler.yaml": yaml.safe_dump(document, sort_keys=False)}
+
+
+class GpuManager(Platform):
+    """The release ``gpu-manager``, in kube-system as document 002 has it."""
+
+    chart = "gpu-manager"
+    servers = "name=gpu-manager-ds"
+    daemon_set = "gpu-manager-daemonset"
+    delivery = Delivery.PLUGIN
+    own_namespace = False
+    shares_cards = True
+    measured = ("tencent_com_vcuda_core", 100)
+    metrics = METRICS
+
+    def version(self, cluster: Cluster) -> str:
+        return values.VERSION
+
+    def namespace(self, cluster: Cluster) -> str:
+        return values.NAMESPACE
+
+    def values(self, cluster: Cluster) -> Json:
+        return values.values(cluster)
+
+    def offers(self, cluster: Cluster, pool: Pool) -> tuple[Offer, ...]:
+        units = cores(pool.gpus_per_node)
+        return (Offer(CORE, units, units),)
+
+    def images(self, cluster: Cluster) -> Iterator[str]:
+        yield cluster.gpu_manager.image
+        yield cluster.gpu_manager.admission_image
+
+    def parts(self, cluster: Cluster) -> tuple[Part, ...]:
+        service = {
+            "apiVersion": "v1",
+            "kind": "Service",
+            "metadata": {
+                "name": values.ADMISSION,
+                "namespace": values.NAMESPACE,
+                "labels": LABELS,
+                # The pods come with the release, which is made after it.
+                "annotations": {"pulumi.com/skipAwait": "true"},
+            },
+            "spec": {
+                "selector": {"name": values.ADMISSION},
+                "ports": [{"name": "extender", "port": values.PORT, "targetPort": "extender"}],
+            },
+        }
+        scheduler = {
+            "apiVersion": "v1",
+            "kind": "ConfigMap",
+            "metadata": {
+                "name": values.SCHEDULER,
+                "namespace": values.NAMESPACE,
+                "labels": LABELS,
+            },
+        }
+        return (
+            Part(key="extender", manifest=service),
+            Part(key="scheduler", manifest=scheduler, source="extender", data=scheduler_data),
+        )
+
+    def labels(self, cluster: Cluster, pool: Pool) -> dict[str, str]:
+        """What the DaemonSet selects (tkestack/gpu-manager 8cd842e, gpu-manager.yaml)."""
+        return dict(self.found_by(cluster))
+
+    def found_by(self, cluster: Cluster) -> tuple[tuple[str, str], ...]:
+        return (("nvidia-device-enable", "enable"),)
+
+    def limit(self, cards: float) -> dict[str, str]:
+        return {CORE: str(cores(cards))}
+
+    def judge(
+        self, cluster: Cluster, seen: Json, hosts: Mapping[str, HostFacts]
+    ) -> Iterator[Finding]:
+        yield from _engines(cluster, seen)
+        wanted = "cgroup v1: gpu-manager reads /sys/fs/cgroup/memory (tkestack/gpu-manager#184)"
+        cure = "boot with systemd.unified_cgroup_hierarchy=0, or declare another platform"
+        for name, facts in hosts.items():
+            if facts.cgroup == 2 and not facts.simulated:
+                yield Finding(f"host {name}", "cgroup v2", wanted, cure)
+        if findings.numbers(seen["version"]) >= NO_CGROUP_V1:
+            yield Finding(
+                f"cluster {cluster.kubernetes.context}",
+                f"Kubernetes {seen['version']}, whose kubelet refuses cgroup v1 by default",
+                "nodes with cgroup v1 and failCgroupV1: false",
+                cure,
+                Severity.WARNING,
+            )
+
+
+def _engines(cluster: Cluster, seen: Json) -> Iterator[Finding]:
+    for node, text in seen["engines"].items():
+        if text.startswith("docker://"):
+            yield Finding(
+                f"node {node}",
+                "the engine docker, whose socket for Kubernetes is another",
+                f"{cluster.gpu_manager.container_runtime_endpoint}",
+                "write gpuManager.containerRuntimeEndpoint, such as /var/run/cri-dockerd.sock",
+                Severity.WARNING,
+            )
+
+
+PLATFORM = GpuManager()

@@ -1,0 +1,72 @@
+"""Which images and charts a configuration needs, and where they are taken from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from components.charts.images import PAUSE, digest
+from components.charts.source import OWN, location
+from components.platforms.registry import platform_of
+from components.settings.cluster import Cluster
+
+
+@dataclass(frozen=True)
+class Image:
+    """One image. `name`: where it is taken from; `upstream`: where its maker publishes it.
+
+    `digest`: empty where it is not known. `note`: what the name leaves open.
+    """
+
+    name: str
+    upstream: str
+    digest: str = ""
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Chart:
+    """One chart: its name, version, and where it is taken from."""
+
+    name: str
+    version: str
+    source: str
+
+
+def images(cluster: Cluster) -> tuple[Image, ...]:
+    """Every image, once, in the order in which they are first needed.
+
+    Raises:
+        UnknownImages: the chart's version is none of those whose images are known.
+    """
+    platform = platform_of(cluster)
+    upstream = (*platform.images(cluster), *_beside(cluster), cluster.validation.image)
+    return tuple(_image(cluster, each) for each in dict.fromkeys(upstream))
+
+
+def charts(cluster: Cluster) -> tuple[Chart, ...]:
+    """The charts of the platform; none where the project's own is used."""
+    platform = platform_of(cluster)
+    if platform.chart in OWN:
+        return ()
+    source = location(cluster.charts, platform.chart)
+    return (Chart(platform.chart, platform.version(cluster), source),)
+
+
+def _image(cluster: Cluster, upstream: str) -> Image:
+    own = cluster.driver.image_repository is not None and upstream.startswith(
+        cluster.driver.image_repository
+    )
+    name = upstream if own else cluster.registry.rewritten(upstream)
+    reference, _, note = upstream.partition(" ")
+    return Image(name.partition(" ")[0], reference, digest(reference), note)
+
+
+def _beside(cluster: Cluster) -> Iterator[str]:
+    """Images of what stands beside the platform: the driver's installers, the exporter."""
+    if cluster.driver.managed_by_daemonset:
+        installer = cluster.driver_installer
+        yield from (installer.image_of(pool.name) for pool in cluster.pools if pool.gpus_per_node)
+        yield PAUSE
+    if cluster.monitoring and platform_of(cluster).exporter is None:
+        yield cluster.monitoring.exporter_image
