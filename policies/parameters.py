@@ -36,6 +36,7 @@ PROPERTIES: Mapping[str, Any] = {
                 "name": {"type": "string"},
                 "gpusPerNode": _CAP,
                 "nodes": {**_CAP, "description": "how many nodes the pool has"},
+                "nodeNames": {**_TEXTS, "description": "their names, where they are known"},
                 "gpuMemoryMiB": {**_CAP, "description": "memory of one GPU in MiB"},
                 "taints": {**_TEXTS, "description": "key=value:Effect or key:Effect"},
                 "labels": {"type": "object", "additionalProperties": {"type": "string"}},
@@ -117,6 +118,7 @@ def _pool(settings: Mapping[str, Any]) -> Pool:
         taints=tuple(map(_taint, settings.get("taints", ()))),
         labels=dict(settings.get("labels", {})),
         nodes=_whole(settings.get("nodes")),
+        node_names=frozenset(settings.get("nodeNames", ())),
         gpu_memory_mib=_whole(settings.get("gpuMemoryMiB")),
     )
 

@@ -137,6 +137,18 @@ metadata:
     exempt.gpu-cluster/GPU022: "2030-12-31 the profiler reads counters of all devices"
 ```
 
+At admission an exemption holds only where the namespace grants the rule, and no longer than the
+grant says. Grants, and the label `gpu-cluster/guardrails: exempt` that leaves a namespace alone,
+are set by whom RBAC lets `grant` `exemptions` of the group `guardrails.gpu-cluster`. The API
+server's audit log has what was exempted.
+
+```yaml
+kind: Namespace
+metadata:
+  annotations:
+    grant.gpu-cluster/GPU022: "2030-12-31 agreed with the platform team"
+```
+
 Pages are written by `python -m policies.reference`.
 
 | rule | title | severity | judged by | at admission |

@@ -34,6 +34,7 @@ def context_of(cluster: Cluster) -> Context:
             taints=tuple(Taint(each.key, each.value, str(each.effect)) for each in pool.taints),
             labels=dict(pool.labels),
             nodes=pool.size,
+            node_names=frozenset(pool.node_names() if pool.nodes else ()),
         )
         for pool in cluster.pools
     )

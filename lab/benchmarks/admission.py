@@ -94,7 +94,7 @@ def empty(made: list[Json]) -> list[Json]:
         condition = {"name": "probe", "expression": f'object.metadata.name == "{_REFUSED}"'}
         refusal = {"expression": "false", "reason": "Forbidden"}
         each["spec"] |= {"matchConditions": [condition], "validations": [refusal]}
-        del each["spec"]["variables"]
+        del each["spec"]["variables"], each["spec"]["auditAnnotations"]
     return found
 
 

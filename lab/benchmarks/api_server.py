@@ -55,7 +55,7 @@ def running(name: str, *, controllers: bool = False) -> Iterator[ApiServer]:
         common = [f"--name={name}-{os.getpid()}", f"--kubeconfig={kubeconfig}"]
         environment = {**os.environ, "KWOK_WORKDIR": temporary, "KWOK_KUBE_VERSION": VERSION}
         config = Path(temporary, "config.yaml")
-        config.write_text(yaml.safe_dump(with_ports({})))
+        config.write_text(yaml.safe_dump(with_ports({"kubeAuthorization": True})))
         arguments = [
             f"--config={config}",
             f"--etcd-binary={tools['etcd'].path}",

@@ -1,4 +1,7 @@
-"""Exemptions at admission: the annotations that lift one rule from one object until a day."""
+"""Exemptions at admission: the annotations that lift one rule from one object until a day.
+
+`variables.grants` are the annotations of the namespace, which say from which rules, and until when.
+"""
 
 from __future__ import annotations
 
@@ -6,14 +9,21 @@ from collections.abc import Mapping
 from typing import Final
 
 from policies.rules import RULES
-from policies.rules.cel import texts
-from policies.rules.exemptions import PREFIX, RULE_ID
+from policies.rules.cel import text, texts
+from policies.rules.exemptions import GRANT, PREFIX, RULE_ID
 
 _FORM = r"^GPU[0-9]{3}=\\s*[0-9]{4}-[0-9]{2}-[0-9]{2}\\s+\\S"
 _DAY = f"e.substring({len('GPU000=')}).trim().substring(0, 10)"
+_GRANT = f'variables.grants[?({text(GRANT)} + e.substring(0, 6))].orValue("").trim()'
+_GRANTED = (
+    rf'{_GRANT}.matches("^[0-9]{{4}}-[0-9]{{2}}-[0-9]{{2}}\\s+\\S") && '
+    f"!format.date().validate({_GRANT}.substring(0, 10)).hasValue() && "
+    f"{_GRANT}.substring(0, 10) >= {_DAY}"
+)
 _HOLDS = (
     f'e.matches("{_FORM}") && e.substring(0, 6) in {texts(set(RULES) - {RULE_ID})} && '
-    f"!format.date().validate({_DAY}).hasValue() && {_DAY} >= variables.today"
+    f"!format.date().validate({_DAY}).hasValue() && {_DAY} >= variables.today && "
+    f"{_GRANTED}"
 )
 
 VARIABLES: Final[Mapping[str, str]] = {

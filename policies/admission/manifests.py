@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from policies.admission import ordinary, parameters
+from policies.admission import grants, ordinary, parameters
+from policies.admission.grants import OPT_OUT
 from policies.admission.shapes import SHAPES, Shape
 from policies.rules import RULES, TWINS, Context, Rule, Severity
 from policies.rules.cel import text, texts
@@ -14,9 +15,6 @@ from policies.rules.exemptions import RULE_ID
 from policies.rules.twin import Twin
 
 Json = dict[str, Any]
-
-OPT_OUT: Final = "gpu-cluster/guardrails"
-"""A namespace with this label and the value `exempt` is left alone."""
 
 _LABELS: Final = {"app.kubernetes.io/managed-by": "gpu-cluster"}
 _GROUP: Final = "admissionregistration.k8s.io"
@@ -49,7 +47,8 @@ def manifests(context: Context, enforcement: Enforcement) -> list[Json]:
             if twins:
                 policy = _policy(shape, severity, twins, enforcement.failure_policy)
                 found += [policy, _binding(policy, parameter, severity, enforcement)]
-    return found
+    actions = enforcement.actions[Severity.MANDATORY]
+    return [*found, *grants.manifests(_LABELS, actions, enforcement.failure_policy)]
 
 
 def _judged(context: Context, shape: Shape, severity: Severity) -> list[tuple[Rule, Twin]]:
@@ -76,6 +75,9 @@ def _policy(
         "variables": [{"name": name, "expression": cel} for name, cel in variables.items()],
         # One validation for all rules: the answer then names all that are broken, where the API
         # server otherwise tells the first only, and checking its types takes a fraction.
+        "auditAnnotations": [
+            {"key": "exempted", "valueExpression": 'variables.holding.join("; ")'}
+        ],
         "validations": [
             {
                 "expression": "size(variables.violations) == 0",
@@ -88,6 +90,8 @@ def _policy(
     conditions = {
         "what-rules-read-changed": f'request.operation == "CREATE" || {shape.changed}'
         if shape.changed
+        else " || ".join(sorted({f"({each.on_update})" for _, each in twins}))
+        if shape.updates
         else "",
         "may-break-a-rule": ordinary.condition(each for _, each in twins) if shape.ordinary else "",
     }
@@ -104,6 +108,8 @@ def _policy(
 
 
 def _places(shape: Shape, each: Twin) -> str:
+    if shape.updates:
+        return f"({each.on_update}) ? ({each.places}) : []"
     if shape.templates and each.kinds:
         return f"object.kind in {texts(each.kinds)} ? ({each.places}) : []"
     return each.places

@@ -49,7 +49,9 @@ def data(context: Context) -> dict[str, str]:
     names = {name for name in context.resource_names if is_extended(name)}
     taints = {_taint(taint) for pool in pools for taint in hard_taints(pool)}
     found = {
+        "daemonSetControllers": _list(context.daemon_set_controllers),
         "extendedResourceToleration": str(context.extended_resource_toleration).lower(),
+        "gpuNodes": _list({name for pool in pools for name in pool.node_names}),
         "gpuResources": _list(KNOWN | names),
         "infrastructureNamespaces": _list(context.infrastructure_namespaces),
         "pools": ",".join(pool.name for pool in pools),

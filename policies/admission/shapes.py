@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from policies.admission import exemptions
 from policies.admission.pod_variables import POD_VARIABLES
-from policies.rules.cel import parameter, texts
+from policies.rules.cel import changed, parameter, texts
 from policies.rules.twin import Scope, Twin
 
 Json = dict[str, Any]
@@ -28,7 +28,8 @@ class Shape:
     `name`: ends the policies' names. `rules`: `matchConstraints.resourceRules`. `changed`: CEL
     that is true where an update touches what twins read, so that all other updates of objects from
     before the policy pass; empty where only creations are matched. `variables`: by name, in an
-    order in which each uses earlier ones only. `ordinary`: whether those that are in good order at
+    order in which each uses earlier ones only. `updates`: of pods, each twin judging only where
+    what it reads has changed. `ordinary`: whether those that are in good order at
     a glance (`policies.admission.ordinary`) are not judged any further.
     """
 
@@ -38,6 +39,7 @@ class Shape:
     variables: Mapping[str, str]
     changed: str = ""
     ephemeral: bool = False
+    updates: bool = False
     templates: bool = False
     ordinary: bool = False
 
@@ -45,6 +47,8 @@ class Shape:
         """Whether a twin is about these objects."""
         if self.scope not in twin.scopes or (self.ephemeral and not twin.ephemeral):
             return False
+        if self.updates:
+            return bool(twin.on_update)
         return self.templates or not twin.kinds
 
     def used(self, expressions: Iterable[str]) -> dict[str, str]:
@@ -72,7 +76,9 @@ def _rule(
 
 _BOTH = ("CREATE", "UPDATE")
 _OWN = {"ownAnnotations": "object.metadata.?annotations.orValue({})"}
-_OBJECT = {**_OWN, "annotations": "variables.ownAnnotations", **exemptions.VARIABLES}
+_GRANTS = {"grants": "namespaceObject.metadata.?annotations.orValue({})"}
+_BARE = {**_OWN, "annotations": "variables.ownAnnotations"}
+_OBJECT = {**_BARE, **_GRANTS, **exemptions.VARIABLES}
 _POD = {**_OBJECT, "spec": "object.spec", **POD_VARIABLES}
 _TEMPLATE = {
     **_OWN,
@@ -82,6 +88,7 @@ _TEMPLATE = {
     'dyn(object).kind == "CronJob" ? dyn(object).spec.jobTemplate.spec.template : '
     "dyn(object).spec.template",
     "annotations": "variables.template.?metadata.?annotations.orValue({})",
+    **_GRANTS,
     **exemptions.VARIABLES,
     "spec": "variables.template.spec",
     "job": 'dyn(object).kind == "CronJob" ? dyn(object).spec.jobTemplate.spec : dyn(object).spec',
@@ -109,9 +116,9 @@ _NEW_EPHEMERAL = (
 _GPU_RESOURCES = {**_OBJECT, "gpuResources": parameter("gpuResources")}
 
 
-def _changed(*fields: str) -> str:
-    return " || ".join(f"dyn(object).?{each} != dyn(oldObject).?{each}" for each in fields)
-
+# Without types: the claim lies elsewhere in a template.
+_CLAIM = 'dyn(object).kind == "ResourceClaim" ? dyn(object).spec : dyn(object).spec.spec'
+_REQUESTS = f"({_CLAIM}).?devices.?requests.orValue([])"
 
 SHAPES: Final = (
     Shape(
@@ -120,6 +127,13 @@ SHAPES: Final = (
         rules=(_rule("", ("CREATE",), "pods"),),
         variables=_POD,
         ordinary=True,
+    ),
+    Shape(
+        name="pod-updates",
+        scope=Scope.PODS,
+        rules=(_rule("", ("UPDATE",), "pods"),),
+        variables=_POD,
+        updates=True,
     ),
     Shape(
         name="ephemeral-containers",
@@ -137,7 +151,7 @@ SHAPES: Final = (
             _rule("batch", _BOTH, "cronjobs", "jobs"),
         ),
         variables=_TEMPLATE,
-        changed=f"{_changed('template')} || {texts(_READ)}.exists(f, "
+        changed=f"{changed('template')} || {texts(_READ)}.exists(f, "
         "dyn(object).?spec[?f] != dyn(oldObject).?spec[?f])",
         templates=True,
     ),
@@ -146,27 +160,36 @@ SHAPES: Final = (
         scope=Scope.LIMIT_RANGES,
         rules=(_rule("", _BOTH, "limitranges"),),
         variables=_GPU_RESOURCES,
-        changed=_changed("spec"),
+        changed=changed("spec"),
     ),
     Shape(
         name="resourcequotas",
         scope=Scope.RESOURCE_QUOTAS,
         rules=(_rule("", _BOTH, "resourcequotas"),),
         variables=_GPU_RESOURCES,
-        changed=_changed("spec"),
+        changed=changed("spec"),
     ),
     Shape(
         name="values",
         scope=Scope.VALUES,
         rules=(_rule("", _BOTH, "configmaps", "secrets"),),
         variables=_OBJECT,
-        changed=_changed("data"),
+        changed=changed("data"),
+    ),
+    Shape(
+        name="claims",
+        scope=Scope.CLAIMS,
+        # Those of older versions are judged as these: matchPolicy is Equivalent.
+        rules=(_rule("resource.k8s.io", _BOTH, "resourceclaims", "resourceclaimtemplates"),),
+        variables={**_OBJECT, "requests": _REQUESTS},
+        changed=changed("spec"),
     ),
     Shape(
         name="namespaces",
         scope=Scope.NAMESPACES,
         rules=(_rule("", _BOTH, "namespaces", scope="Cluster"),),
-        variables=_OBJECT,
-        changed=_changed("metadata.?labels"),
+        # Its own annotations grant: who may set them is asked by `policies.admission.grants`.
+        variables={**_BARE, "grants": "variables.ownAnnotations", **exemptions.VARIABLES},
+        changed=changed("metadata.?labels"),
     ),
 )

@@ -128,6 +128,26 @@ def tolerates(toleration: str, taint: str) -> str:
 TOLERATED: Final = f"variables.tolerations.exists(o, {tolerates('o', 't')})"
 
 
+def changed(*fields: str) -> str:
+    """Whether an update changes one of these fields."""
+    return " || ".join(f"dyn(object).?{each} != dyn(oldObject).?{each}" for each in fields)
+
+
+def annotation_set(prefix: str) -> str:
+    """Whether an update sets an annotation with a prefix, or sets it anew."""
+    own, old = (f"{each}.metadata.?annotations.orValue({{}})" for each in ("object", "oldObject"))
+    return f"{own}.exists(k, k.startsWith({text(prefix)}) && !(k in {old} && {old}[k] == {own}[k]))"
+
+
+# What an update of a pod can change of its place and its images: kubernetes v1.34.4
+# pkg/apis/core/validation/validation.go ValidatePodUpdate.
+PLACE_CHANGED: Final = changed("spec.?tolerations", "spec.?nodeSelector", "spec.?affinity")
+IMAGES_CHANGED: Final = " || ".join(
+    f"object.spec{field}.map(c, c.?image) != oldObject.spec{field}.map(c, c.?image)"
+    for field in (".containers", ".?initContainers.orValue([])")
+)
+
+
 def unless_empty(condition: str, place: str) -> str:
     """One place where a condition holds, else none."""
     return f"{condition} ? [{place}] : []"

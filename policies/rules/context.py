@@ -36,7 +36,8 @@ class Pool:
 
     `gpus_per_node`: whole devices on each node. `labels`: those that the stack sets; nodes may
     carry more. `taints`: those that the stack sets. `nodes`: how many there are, `None` where
-    unknown. `gpu_memory_mib`: memory of one device in MiB, `None` where unknown.
+    unknown. `node_names`: theirs, empty where unknown. `gpu_memory_mib`: memory of one device in
+    MiB, `None` where unknown.
     """
 
     name: str
@@ -44,6 +45,7 @@ class Pool:
     taints: tuple[Taint, ...] = ()
     labels: Mapping[str, str] = field(default_factory=dict)
     nodes: int | None = None
+    node_names: frozenset[str] = frozenset()
     gpu_memory_mib: int | None = None
 
 
@@ -82,6 +84,12 @@ INFRASTRUCTURE_NAMESPACES = frozenset(
 )
 
 
+# kubernetes v1.34.4 cmd/kube-controller-manager: with and without an account for each controller.
+DAEMON_SET_CONTROLLERS = frozenset(
+    {"system:serviceaccount:kube-system:daemon-set-controller", "system:kube-controller-manager"}
+)
+
+
 @dataclass(frozen=True, slots=True)
 class Context:
     """The cluster, as far as it is known; rules that need more than is known judge nothing.
@@ -96,7 +104,8 @@ class Context:
     runtime, `None` where unknown. `runtime_classes`: further ones that the cluster has.
     `max_gpus_per_container`, `max_gpus_per_pod`: caps in whole GPUs, `None` for none.
     `toolkit_floor`: the oldest NVIDIA Container Toolkit that may be deployed; 1.17.4 is the first
-    without CVE-2025-23359. `namespace`: of objects that name none. `today`: for the end of
+    without CVE-2025-23359. `daemon_set_controllers`: the users that make the pods of DaemonSets,
+    which only admission sees. `namespace`: of objects that name none. `today`: for the end of
     exemptions, the current date by default.
     """
 
@@ -113,4 +122,5 @@ class Context:
     max_gpus_per_pod: int | None = None
     toolkit_floor: str = "1.17.4"
     namespace: str = ""
+    daemon_set_controllers: frozenset[str] = DAEMON_SET_CONTROLLERS
     today: date | None = None

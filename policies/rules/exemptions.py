@@ -4,6 +4,10 @@
 by UTC) what GPU022 finds is advice. It stands on the object, or on its pod template so that the
 pods made from it carry it too. One that is over, or that names no rule, no day or no reason, lifts
 nothing and is a violation itself.
+
+At admission it holds only in a namespace that grants the rule, and no longer than the grant:
+`grant.gpu-cluster/GPU022: "2027-06-30 asked for by team-a"`. Who reviews manifests before they are
+applied sees the exemption itself, so the pack and the checker ask for no grant.
 """
 
 from __future__ import annotations
@@ -19,6 +23,8 @@ from policies.rules.rule import Finding, Subject
 from policies.rules.unknown import UNKNOWN, text
 
 PREFIX: Final = "exempt.gpu-cluster/"
+GRANT: Final = "grant.gpu-cluster/"
+"""Begins the annotation of a namespace by which exemptions from a rule hold there at admission."""
 RULE_ID: Final = "GPU062"
 _FORM = re.compile(r"([0-9]{4}-[0-9]{2}-[0-9]{2})\s+(\S.*)", re.DOTALL)
 _ID = re.compile(r"GPU[0-9]{3}")

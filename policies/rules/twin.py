@@ -13,6 +13,7 @@ class Scope(StrEnum):
     """The objects that a twin judges.
 
     `PODS`: pods and the templates of all workload controllers. `VALUES`: ConfigMaps and Secrets.
+    `CLAIMS`: ResourceClaims and their templates.
     """
 
     PODS = "pods"
@@ -20,6 +21,7 @@ class Scope(StrEnum):
     RESOURCE_QUOTAS = "resourcequotas"
     VALUES = "values"
     NAMESPACES = "namespaces"
+    CLAIMS = "claims"
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,13 +32,16 @@ class Twin:
     with a text for each place where the object breaks the rule; an empty list where it breaks
     none. `scopes`: which objects. `kinds`: within `PODS`, the kinds that the rule is about; empty:
     all. `ephemeral`: the rule is also about ephemeral containers, which are added to running pods.
-    `signs`: of pods; needed by every twin that judges pods. Without any it judges each of them.
+    `on_update`: CEL that is true where an update of a pod changes what the rule reads; empty where
+    nothing that can be changed matters. `signs`: of pods; needed by every twin that
+    judges pods.
     """
 
     places: str
     scopes: frozenset[Scope] = frozenset({Scope.PODS})
     kinds: frozenset[str] = frozenset()
     ephemeral: bool = False
+    on_update: str = ""
     signs: tuple[Sign, ...] | None = None
 
     @property
@@ -54,10 +59,16 @@ class NoTwin:
 
 
 def pods(
-    places: str, *kinds: str, ephemeral: bool = False, signs: tuple[Sign, ...] | None = None
+    places: str,
+    *kinds: str,
+    ephemeral: bool = False,
+    on_update: str = "",
+    signs: tuple[Sign, ...] | None = None,
 ) -> Twin:
     """The twin of a rule about pods and templates, or those of some kinds only."""
-    return Twin(places, kinds=frozenset(kinds), ephemeral=ephemeral, signs=signs)
+    return Twin(
+        places, kinds=frozenset(kinds), ephemeral=ephemeral, on_update=on_update, signs=signs
+    )
 
 
 ENFORCED: Final = NoTwin(

@@ -12,9 +12,10 @@ from typing import Any
 import httpx
 
 from lab.benchmarks.api_server import await_true, make_namespace
-from policies.admission import Enforcement, manifests
+from policies.admission import Enforcement, grants, manifests
 from policies.rules import RULES, Context, Mig, Plugin, Pool, Severity, Sharing, Taint, evaluate
 from policies.rules import TWINS as RULE_TWINS
+from policies.rules.exemptions import GRANT
 from policies.rules.twin import Twin
 
 GPU = "nvidia.com/gpu"
@@ -22,8 +23,11 @@ LABEL = "guarded"
 """The label of a namespace with the name under which its policies were installed."""
 
 _TAINT = Taint(GPU, "present")
+_NODES = frozenset({"gpu-1"})
 _POOLS = (
-    Pool("a100", 8, (_TAINT,), {"gpu": "a100", "zone": "a", "size": "8"}, nodes=1),
+    Pool(
+        "a100", 8, (_TAINT,), {"gpu": "a100", "zone": "a", "size": "8"}, nodes=1, node_names=_NODES
+    ),
     Pool("t4", 2, (_TAINT, Taint("batch", "", "NoExecute")), {"gpu": "t4", "size": "2"}, nodes=1),
     Pool("system", 0, (), {"gpu": "none"}, nodes=3),
 )
@@ -81,6 +85,10 @@ _PLURALS = {
     "ValidatingAdmissionPolicyBinding": "validatingadmissionpolicybindings",
 }
 
+DAEMON_SET_CONTROLLER = "system:serviceaccount:kube-system:daemon-set-controller"
+LATEST = "2099-12-31"
+"""Until when the namespaces of tests grant exemptions from all rules."""
+
 Json = dict[str, Any]
 
 
@@ -119,9 +127,24 @@ def answer(response: httpx.Response) -> Answer:
     return Answer(response.status_code, frozenset(rules), text)
 
 
-def create(client: httpx.Client, manifest: Mapping[str, Any], *, dry: bool = True) -> Answer:
-    """Creates an object, or only asks what would be said of it."""
-    return answer(client.post(path(manifest) + ("?dryRun=All" if dry else ""), json=manifest))
+def create(
+    client: httpx.Client, manifest: Mapping[str, Any], *, dry: bool = True, user: str = ""
+) -> Answer:
+    """Creates an object as a user, or only asks what would be said of it."""
+    url = path(manifest) + ("?dryRun=All" if dry else "")
+    return answer(client.post(url, json=manifest, headers=acting_as(user)))
+
+
+def acting_as(user: str) -> dict[str, str]:
+    """The header by which an administrator acts as somebody else."""
+    return {"Impersonate-User": user} if user else {}
+
+
+def maker(manifest: Mapping[str, Any]) -> str:
+    """Who makes an object: of a DaemonSet's pod its controller, of others an administrator."""
+    owners = manifest["metadata"].get("ownerReferences", ())
+    controlled = any(each["kind"] == "DaemonSet" and each["controller"] for each in owners)
+    return DAEMON_SET_CONTROLLER if controlled else ""
 
 
 def edit(
@@ -130,13 +153,14 @@ def edit(
     change: Callable[[Json], None],
     *,
     subresource: str = "",
+    user: str = "",
 ) -> Answer:
     """Reads an object, changes it and replaces it, again where a controller was in between."""
     url = f"{path(manifest)}/{manifest['metadata']['name']}{subresource}"
     while True:
         live = read(client, manifest)
         change(live)
-        said = answer(client.put(url, json=live))
+        said = answer(client.put(url, json=live, headers=acting_as(user)))
         if said.status != 409:
             return said
 
@@ -172,17 +196,24 @@ def policies(how: Enforcement) -> list[Json]:
     return [each for each in made if each["kind"] == "ValidatingAdmissionPolicy"]
 
 
+def judging(context: Context, how: Enforcement) -> list[Json]:
+    """Everything that judges objects by the rules: without the policy over grants."""
+    made = manifests(context, how)
+    return [each for each in made if each["metadata"]["name"] != grants.NAME]
+
+
 def install(client: httpx.Client, namespace: str, context: Context, how: Enforcement) -> None:
     """Brings a namespace with its policies, by a parameter and bindings of its own.
 
     Comes back when the policies act.
     """
     make_namespace(client, namespace)
-    metadata = {"name": namespace, "labels": {LABEL: namespace}}
+    granted = {f"{GRANT}{rule}": f"{LATEST} for tests" for rule in RULES}
+    metadata = {"name": namespace, "labels": {LABEL: namespace}, "annotations": granted}
     apply(client, {"apiVersion": "v1", "kind": "Namespace", "metadata": metadata})
     for policy in policies(how):
         apply(client, policy)
-    for given in manifests(context, how):
+    for given in judging(context, how):
         manifest = copy.deepcopy(given)
         if manifest["kind"] == "ValidatingAdmissionPolicy":
             continue

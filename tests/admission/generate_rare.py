@@ -137,9 +137,30 @@ def _jobs(draw: st.DrawFn) -> Json:
     return {"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata, "spec": spec}
 
 
+@st.composite
+def _claims(draw: st.DrawFn) -> Json:
+    """GPU065: claims for devices."""
+    one: Json = {"deviceClassName": draw(st.sampled_from(["gpu.nvidia.com", "nic", "nvidia.com"]))}
+    if draw(st.integers(0, 4)) == 0:
+        one["allocationMode"] = "All"
+    else:
+        one["count"] = draw(st.integers(1, 14))
+    request: Json = {"name": "r", "exactly": one}
+    if draw(st.booleans()):
+        request = {"name": "r", "firstAvailable": [{"name": "s", **one}]}
+    spec: Json = {"devices": {"requests": [request]}}
+    kind = draw(st.sampled_from(["ResourceClaim", "ResourceClaimTemplate"]))
+    return {
+        "apiVersion": "resource.k8s.io/v1",
+        "kind": kind,
+        "metadata": _metadata(draw(_NAMESPACES)),
+        "spec": {"spec": spec} if kind == "ResourceClaimTemplate" else spec,
+    }
+
+
 _KINDS = (
     *(_updates, _updates, _parts, _parts, _limits, _environments, _environments, _namespaces),
-    *(_services, _services, _shares, _jobs),
+    *(_services, _services, _shares, _jobs, _claims, _claims),
 )
 
 

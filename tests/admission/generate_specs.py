@@ -265,7 +265,7 @@ def specs(draw: st.DrawFn) -> Json:
             "nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}
         }
     if draw(st.integers(0, 9)) == 0:
-        spec["nodeName"] = "gpu-1"
+        spec["nodeName"] = draw(st.sampled_from(["gpu-1", "gpu-2"]))
     if draw(st.integers(0, 9)) == 0:
         spec["activeDeadlineSeconds"] = 60
     if draw(st.integers(0, 5)) == 0:

@@ -16,7 +16,7 @@ from hypothesis import HealthCheck, Phase, given, seed, settings
 from policies.rules import TWINS as RULE_TWINS
 from policies.rules import evaluate
 from policies.rules.twin import NoTwin
-from tests.admission.cluster import CONTEXTS, GPU, TWINS, context_name, create
+from tests.admission.cluster import CONTEXTS, GPU, TWINS, context_name, create, maker
 from tests.admission.generate import manifests
 from tests.admission.generate_specs import CORE, LIMIT_KEY, MEMORY, SHARED, VARIABLE
 
@@ -26,7 +26,7 @@ RESULTS = Path(__file__).parents[1] / "results"
 
 def compare(api: httpx.Client, manifest: Mapping[str, Any]) -> tuple[bool, set[str], set[str]]:
     """Whether the API server takes a manifest, what Python finds, and what its twins find."""
-    said = create(api, manifest)
+    said = create(api, manifest, user=maker(manifest))
     assert said.taken or said.status in (400, 422), said.text
     found = {
         violation.rule.id

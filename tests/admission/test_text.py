@@ -45,6 +45,13 @@ def test_each_rule_about_pods_has_its_signs() -> None:
         assert names == ["may-break-a-rule"], policy["metadata"]["name"]
 
 
+def test_what_annotations_lift_is_noted_in_the_audit_log() -> None:
+    for policy in manifests(EVERYTHING, WARN):
+        if "variables" in policy.get("spec", {}):
+            (noted,) = policy["spec"]["auditAnnotations"]
+            assert noted == {"key": "exempted", "valueExpression": 'variables.holding.join("; ")'}
+
+
 def test_a_rule_without_signs_is_always_judged() -> None:
     assert ordinary.condition([pods("[]", signs=PLACED)])
     assert ordinary.condition([pods("[]", signs=PLACED), pods("[]")]) == ""
@@ -82,7 +89,7 @@ def test_a_rule_that_is_off_is_left_out_and_a_lowered_one_only_warns() -> None:
 
 def test_every_variable_is_defined_before_it_is_used_and_used() -> None:
     for policy in manifests(EVERYTHING, WARN):
-        if policy["kind"] != "ValidatingAdmissionPolicy":
+        if "variables" not in policy.get("spec", {}):
             continue
         variables = policy["spec"]["variables"]
         defined: list[str] = []
@@ -107,7 +114,7 @@ def test_a_changed_cluster_is_a_new_parameter_that_the_bindings_name() -> None:
     assert before[0]["metadata"]["name"] != after[0]["metadata"]["name"]
     assert before[0]["immutable"]
     for binding in after:
-        if binding["kind"] == "ValidatingAdmissionPolicyBinding":
+        if "paramRef" in binding.get("spec", {}):
             assert binding["spec"]["paramRef"]["name"] == after[0]["metadata"]["name"]
 
 

@@ -102,6 +102,50 @@ def test_a_resource_of_the_clusters_own_counts_as_a_device() -> None:
     assert paths("GPU028", pod(container({"nvidia.com/gpumem": 8000})), memory) == []
 
 
+def claim(*requests: Any, kind: str = "ResourceClaim", api: str = "v1") -> dict[str, Any]:
+    spec: Any = {"devices": {"requests": list(requests)}}
+    if kind == "ResourceClaimTemplate":
+        spec = {"spec": spec}
+    return resource(kind, f"resource.k8s.io/{api}", spec=spec)
+
+
+def exactly(count: Any = None, device_class: Any = "gpu.nvidia.com", **fields: Any) -> Any:
+    given = {} if count is None else {"count": count}
+    return {"name": "r", "exactly": {"deviceClassName": device_class, **given, **fields}}
+
+
+FIRST = "devices.requests[0]"
+CLAIMS: list[tuple[str, Any, list[str]]] = [
+    ("under the cap", claim(exactly(4)), []),
+    ("over it", claim(exactly(5)), [f"spec.{FIRST}.exactly"]),
+    ("one by default", claim(exactly()), []),
+    ("all of a node", claim(exactly(allocationMode="All")), [f"spec.{FIRST}.exactly"]),
+    ("as the second", claim(exactly(1), exactly(5)), ["spec.devices.requests[1].exactly"]),
+    ("as a choice", claim({"name": "r", "firstAvailable": [exactly(1)["exactly"], exactly(5)["exactly"]]}), [f"spec.{FIRST}.firstAvailable[1]"]),
+    ("of v1beta1", claim({"name": "r", "deviceClassName": "gpu.nvidia.com", "count": 5}, api="v1beta1"), [f"spec.{FIRST}"]),
+    ("in a template", claim(exactly(5), kind="ResourceClaimTemplate"), [f"spec.spec.{FIRST}.exactly"]),
+    ("of MIG devices", claim(exactly(5, "mig-1g.nvidia.com")), [f"spec.{FIRST}.exactly"]),
+    ("of a class that the settings name", claim(exactly(5, "a100")), [f"spec.{FIRST}.exactly"]),
+    ("of network cards", claim(exactly(5, "rdma.example.com")), []),
+    ("of an unknown class", claim(exactly(5, UNKNOWN)), []),
+    ("of an unknown count", claim(exactly(UNKNOWN)), []),
+    ("of another group", {**claim(exactly(5)), "apiVersion": "example.com/v1"}, []),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("manifest", "wanted"), [r[1:] for r in CLAIMS], ids=[r[0] for r in CLAIMS]
+)
+def test_claims_stay_under_the_cap(manifest: Any, wanted: list[str]) -> None:
+    names = frozenset({"a100"})
+    for per_container in (4, 9):
+        context = known(
+            resource_names=names, max_gpus_per_container=per_container, max_gpus_per_pod=4
+        )
+        assert paths("GPU065", manifest, context) == wanted
+    assert paths("GPU065", manifest, known(resource_names=names)) == []
+
+
 @pytest.mark.parametrize(
     ("manifest", "per_container", "per_pod", "wanted"),
     [r[1:] for r in CAPS],

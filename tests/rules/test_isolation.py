@@ -226,6 +226,51 @@ def test_runtime_class(needed: str | None, named: Any, refused: bool) -> None:
     assert paths("GPU037", resource("Service"), context) == [], "it has no pod"
 
 
+GPU_NODES = Context(pools=(replace(POOL, node_names=frozenset({"gpu-1"})), Pool("cpu", 0)))
+
+
+@pytest.mark.parametrize(
+    ("manifest", "wanted"),
+    [
+        (pod(container(), runtimeClassName="nvidia"), ["spec.runtimeClassName"]),
+        (pod(container(), runtimeClassName="nvidia-legacy"), ["spec.runtimeClassName"]),
+        (pod(container(), runtimeClassName="own"), ["spec.runtimeClassName"]),
+        (pod(container(), runtimeClassName="kata"), []),
+        (pod(container(), runtimeClassName=UNKNOWN), []),
+        (pod(gpus(), runtimeClassName="nvidia"), []),
+        (pod(gpus(UNKNOWN), runtimeClassName="nvidia"), []),
+        (pod(container(), runtimeClassName="nvidia", resourceClaims=[{"name": "gpu"}]), []),
+        (pod(container(), runtimeClassName="nvidia", namespace="gpu-operator"), []),
+        (
+            workload("DaemonSet", container(), pod_spec={"runtimeClassName": "nvidia"}),
+            ["spec.template.spec.runtimeClassName"],
+        ),
+        (pod(container()), []),
+    ],
+)
+def test_the_runtime_of_gpus_is_for_pods_that_ask_for_some(
+    manifest: Any, wanted: list[str]
+) -> None:
+    assert paths("GPU063", manifest, Context(runtime_class="own")) == wanted
+
+
+@pytest.mark.parametrize(
+    ("manifest", "refused"),
+    [
+        (pod(container(), nodeName="gpu-1"), True),
+        (pod(container(**PRIVILEGED), nodeName="gpu-1"), True),
+        (pod(container(), nodeName="gpu-2"), False),
+        (pod(container(), nodeName=UNKNOWN), False),
+        (pod(container({"example.com/gpu": 1}), nodeName="gpu-1"), False),
+        (pod(container(), nodeName="gpu-1", namespace="kube-system"), False),
+        (pod(container()), False),
+    ],
+)
+def test_work_without_gpus_names_no_gpu_node(manifest: Any, refused: bool) -> None:
+    assert paths("GPU064", manifest, GPU_NODES) == (["spec.nodeName"] if refused else [])
+    assert paths("GPU064", manifest, CONTEXT) == [], "names of nodes are not known"
+
+
 def labelled(expressions: Any, fields: Any = None) -> dict[str, Any]:
     term = {"matchExpressions": expressions, "matchFields": fields}
     return affine([{k: v for k, v in term.items() if v is not None}])

@@ -24,6 +24,7 @@ TWIN = Twin(
     "variables.exemptions.filter(e, !(e in variables.holding))"
     '.map(e, "found an exemption that lifts nothing: " + e)',
     scopes=frozenset(Scope),
+    on_update=cel.annotation_set(PREFIX),
     signs=(Sign(f"{ANNOTATIONS}.exists(k, k.startsWith({cel.text(PREFIX)}))"),),
 )
 

@@ -107,6 +107,7 @@ TWIN = pods(
         f"h.matches({cel.text(PROCESS_ROOT)}) || "
         f'({_NEAR} && h in {cel.texts(PARENTS)})).map(h, "found host path " + h)'
     ),
+    on_update=cel.PLACE_CHANGED,
     signs=(Sign(f"{VOLUMES}.exists(v, has(v.hostPath))"),),
 )
 

@@ -61,7 +61,7 @@ def _more_than_a_node(key: str, name: str) -> str:
     )
 
 
-TWIN = pods(each_resource(_more_than_a_node), signs=PLACED)
+TWIN = pods(each_resource(_more_than_a_node), on_update=cel.PLACE_CHANGED, signs=PLACED)
 
 EXAMPLE = Example(
     passing="""\

@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from policies.rules import cel
+from policies.rules.asking import MAY_ASK, may_ask
 from policies.rules.context import Context, Severity
 from policies.rules.example import Example
-from policies.rules.pod_request import claims_devices
-from policies.rules.pod_spec import Container
 from policies.rules.pools import gpu_pools, hard_taints, tolerates
-from policies.rules.resource_names import SOUNDS_LIKE_GPU, is_gpu, sounds_like_gpu
 from policies.rules.rule import Finding, Need, Rule, Subject
 from policies.rules.signs import PLACED
 from policies.rules.twin import pods
@@ -21,7 +19,7 @@ def _kept_away(subject: Subject, context: Context) -> Iterator[Finding]:
     pod = subject.pod
     if pod is None or _of_daemon_set(subject) or not subject.is_workload(context):
         return
-    if claims_devices(pod) or any(_may_ask(each, context) for each in pod.containers):
+    if may_ask(pod, context):
         return
     taints = {str(taint): taint for pool in gpu_pools(context) for taint in hard_taints(pool)}
     for index, toleration in enumerate(sequence(pod.spec.get("tolerations"))):
@@ -53,18 +51,6 @@ def _of_daemon_set(subject: Subject) -> bool:
     )
 
 
-def _may_ask(container: Container, context: Context) -> bool:
-    """Whether a container asks for a GPU, or does for all that is known and readable."""
-    if not (container.requests_known and container.limits_known):
-        return True
-    return any(
-        (is_gpu(name, context) or sounds_like_gpu(name))
-        and (resource.quantity is None or resource.quantity.milli != 0)
-        for listed in (container.limits, container.requests)
-        for name, resource in listed.items()
-    )
-
-
 RULE = Rule(
     id="GPU032",
     title="Work without GPUs keeps away from GPU nodes",
@@ -78,29 +64,21 @@ RULE = Rule(
     whole=True,
 )
 
+# Anybody may write an owner into a pod: a DaemonSet's are those that its controller makes.
 _NOT_OF_DAEMON_SET = (
     'dyn(object).kind != "DaemonSet" && '
-    '!object.metadata.?ownerReferences.orValue([]).exists(o, o.kind == "DaemonSet" && '
-    "o.?controller.orValue(false))"
+    f"!(request.userInfo.username in {cel.parameter('daemonSetControllers')} && "
+    'object.metadata.?ownerReferences.orValue([]).exists(o, o.kind == "DaemonSet" && '
+    "o.?controller.orValue(false)))"
 )
 
-_SOUNDS_LIKE_GPU = f"n.lowerAscii().matches({cel.text(SOUNDS_LIKE_GPU)})"
-
-_MAY_ASK = (
-    "(size(variables.spec.?resourceClaims.orValue([])) > 0 || "
-    f"variables.containers.exists(c, {cel.LIMITS}.exists(n, "
-    f"({cel.is_gpu('n')} || {_SOUNDS_LIKE_GPU}) && "
-    f"{cel.positive(f'{cel.LIMITS}[n]')})))"
-)
-
-
-# A name that only resembles that of a GPU resource counts as one, as far as CEL can tell.
 TWIN = pods(
     cel.in_workloads(
-        f"{_NOT_OF_DAEMON_SET} && !{_MAY_ASK} ? variables.tolerations.filter(o, "
+        f"{_NOT_OF_DAEMON_SET} && !{MAY_ASK} ? variables.tolerations.filter(o, "
         f"variables.taints.exists(t, {cel.tolerates('o', 't')}))"
         '.map(o, "found a toleration of GPU nodes: " + o.?key.orValue("every taint")) : []'
     ),
+    on_update=cel.PLACE_CHANGED,
     signs=PLACED,
 )
 

@@ -46,6 +46,7 @@ TWIN = pods(
         "size(variables.gpuPools) > 0 && variables.asksForGpus && size(variables.pools) == 0",
         '"found labels that no pool with GPUs has"',
     ),
+    on_update=cel.PLACE_CHANGED,
     signs=PLACED,
 )
 

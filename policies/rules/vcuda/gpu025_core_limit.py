@@ -49,6 +49,7 @@ TWIN = pods(
         f'!variables.annotations[{_LIMIT_KEY}].matches("^0*([1-9][0-9]?|100)$")',
         f'"found " + variables.annotations[{_LIMIT_KEY}]',
     ),
+    on_update=cel.annotation_set("tencent.com/vcuda-core-limit"),
     signs=(TENCENT_ANNOTATIONS,),
 )
 

@@ -61,6 +61,7 @@ TWIN = pods(
         '"an image without a fixed version"',
         "variables.gpuContainers",
     ),
+    on_update=cel.IMAGES_CHANGED,
     signs=(NAMES, Sign(f"!{PINNED}", On.GPU_CONTAINER)),
 )
 

@@ -1,0 +1,80 @@
+"""Who may leave a namespace alone, or grant exemptions in it: asked of the API server's authorizer.
+
+Whoever may edit a namespace could otherwise lift the rules from his own work. Allowed is who may
+`grant` `exemptions.guardrails.gpu-cluster`, a resource that exists for this question only:
+
+    rules: [{apiGroups: [guardrails.gpu-cluster], resources: [exemptions], verbs: [grant]}]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from policies.rules.cel import text
+from policies.rules.exemptions import GRANT, PREFIX
+
+OPT_OUT: Final = "gpu-cluster/guardrails"
+"""A namespace with this label and the value `exempt` is left alone."""
+
+NAME: Final = "gpu-rules-grants"
+_GROUP: Final = "admissionregistration.k8s.io/v1"
+_NEW = 'request.operation == "CREATE"'
+_ALLOWED = (
+    'authorizer.group("guardrails.gpu-cluster").resource("exemptions").check("grant").allowed()'
+)
+
+
+def _label(owner: str) -> str:
+    return f'{owner}.metadata.?labels[?{text(OPT_OUT)}].orValue("")'
+
+
+def _annotations(owner: str) -> str:
+    return f"{owner}.metadata.?annotations.orValue({{}})"
+
+
+_TOUCHED = (
+    f'({_label("object")} == "exempt" && ({_NEW} || {_label("oldObject")} != "exempt")) || '
+    f"{_annotations('object')}.exists(k, (k.startsWith({text(GRANT)}) || "
+    f"k.startsWith({text(PREFIX)})) && ({_NEW} || "
+    f"{_annotations('oldObject')}[?k] != {_annotations('object')}[?k]))"
+)
+
+
+def manifests(
+    labels: Mapping[str, str], actions: Sequence[str], failure_policy: str
+) -> list[dict[str, Any]]:
+    """The policy over namespaces, and its binding, which leaves none of them alone."""
+    rule = {
+        "apiGroups": [""],
+        "apiVersions": ["v1"],
+        "operations": ["CREATE", "UPDATE"],
+        "resources": ["namespaces"],
+        "scope": "Cluster",
+    }
+    policy = {
+        "apiVersion": _GROUP,
+        "kind": "ValidatingAdmissionPolicy",
+        "metadata": {"name": NAME, "labels": dict(labels)},
+        "spec": {
+            "failurePolicy": failure_policy,
+            "matchConstraints": {"resourceRules": [rule]},
+            "matchConditions": [{"name": "lifts-rules", "expression": _TOUCHED}],
+            "validations": [
+                {
+                    "expression": _ALLOWED,
+                    "message": f"found a label or annotation that lifts GPU rules ({OPT_OUT}, "
+                    f"{GRANT}, {PREFIX}) set by a user who may not; wanted: a user who may grant "
+                    "exemptions.guardrails.gpu-cluster; cure: ask an administrator",
+                    "reason": "Forbidden",
+                }
+            ],
+        },
+    }
+    binding = {
+        "apiVersion": _GROUP,
+        "kind": "ValidatingAdmissionPolicyBinding",
+        "metadata": {"name": NAME, "labels": dict(labels)},
+        "spec": {"policyName": NAME, "validationActions": list(actions)},
+    }
+    return [policy, binding]

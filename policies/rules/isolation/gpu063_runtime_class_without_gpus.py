@@ -1,0 +1,86 @@
+"""GPU063: A pod of NVIDIA's RuntimeClass asks for GPUs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from policies.rules import cel
+from policies.rules.asking import MAY_ASK, may_ask
+from policies.rules.context import Context, Severity
+from policies.rules.example import Example
+from policies.rules.rule import Finding, Rule, Subject
+from policies.rules.signs import CONTAINERS, HAS_GPUS, Sign
+from policies.rules.twin import pods
+from policies.rules.unknown import text
+
+# gpu-operator v26.7.0 assets/state-container-toolkit and its CDI classes
+_CLASSES = frozenset({"nvidia", "nvidia-cdi", "nvidia-legacy"})
+
+
+def _asks(subject: Subject, context: Context) -> Iterator[Finding]:
+    pod = subject.pod
+    if pod is None or not subject.is_workload(context) or may_ask(pod, context):
+        return
+    name = text(pod.spec.get("runtimeClassName"))
+    if name and name in _CLASSES | {context.runtime_class}:
+        yield Finding(
+            path=pod.under("spec.runtimeClassName"),
+            found=f"{name} in a pod that asks for no GPU",
+            wanted="no RuntimeClass of NVIDIA's, or GPUs under limits",
+            cure="Remove it; with an image that sets NVIDIA_VISIBLE_DEVICES it gets all GPUs.",
+        )
+
+
+RULE = Rule(
+    id="GPU063",
+    title="A pod of NVIDIA's RuntimeClass asks for GPUs",
+    severity=Severity.MANDATORY,
+    check=_asks,
+    why="NVIDIA's runtime gives a container the devices that its image names: CUDA images set "
+    "NVIDIA_VISIBLE_DEVICES=all. Without a GPU in its limits nobody counts them, and the device "
+    "plugin hands them to others too.",
+    source="nvidia-container-toolkit internal/config/image/cuda_image.go DevicesFromEnvvars; "
+    "gpu-operator v26.7.0 assets/state-container-toolkit",
+    whole=True,
+)
+
+_CLASS = 'variables.spec.?runtimeClassName.orValue("")'
+
+TWIN = pods(
+    cel.in_workloads(
+        cel.unless_empty(
+            f'({_CLASS} in {cel.texts(_CLASSES)} || ({_CLASS} != "" && '
+            f'{_CLASS} == params.data[?"runtimeClass"].orValue(""))) && !{MAY_ASK}',
+            f'"found " + {_CLASS} + " in a pod that asks for no GPU"',
+        )
+    ),
+    signs=(Sign(f"has(object.spec.runtimeClassName) && !{CONTAINERS}.exists(c, {HAS_GPUS})"),),
+)
+
+EXAMPLE = Example(
+    passing="""\
+apiVersion: v1
+kind: Pod
+metadata: {name: train, namespace: team-a}
+spec:
+  containers:
+    - name: cuda
+      image: registry.example.com/cuda:13.0
+      resources:
+        requests: {cpu: 4, memory: 32Gi}
+        limits: {memory: 32Gi}
+""",
+    failing="""\
+apiVersion: v1
+kind: Pod
+metadata: {name: train, namespace: team-a}
+spec:
+  runtimeClassName: nvidia
+  containers:
+    - name: cuda
+      image: registry.example.com/cuda:13.0
+      resources:
+        requests: {cpu: 4, memory: 32Gi}
+        limits: {memory: 32Gi}
+""",
+)

@@ -1,0 +1,84 @@
+"""GPU064: Work without GPUs names no GPU node."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from policies.rules import cel
+from policies.rules.asking import MAY_ASK, may_ask
+from policies.rules.context import Context, Severity
+from policies.rules.example import Example
+from policies.rules.pools import gpu_pools
+from policies.rules.rule import Finding, Need, Rule, Subject
+from policies.rules.signs import Sign
+from policies.rules.twin import pods
+from policies.rules.unknown import text
+
+
+def _elsewhere(subject: Subject, context: Context) -> Iterator[Finding]:
+    pod = subject.pod
+    if pod is None or not subject.is_workload(context) or may_ask(pod, context):
+        return
+    node = text(pod.spec.get("nodeName"))
+    if any(node in pool.node_names for pool in gpu_pools(context)):
+        yield Finding(
+            path=pod.under("spec.nodeName"),
+            found=f"the GPU node {node} for a pod that asks for no GPU",
+            wanted="no nodeName",
+            cure="Remove it: it goes past the taint that keeps other work away from GPUs.",
+        )
+
+
+RULE = Rule(
+    id="GPU064",
+    title="Work without GPUs names no GPU node",
+    severity=Severity.MANDATORY,
+    check=_elsewhere,
+    why="nodeName goes past the scheduler, and so past taints of the effect NoSchedule: the pod "
+    "runs beside GPUs that it didn't ask for, and reaches them by its image or its privileges. "
+    "Nodes of pools that are declared by a selector have no names here and aren't judged.",
+    source="kubernetes v1.34.4 pkg/kubelet/lifecycle/predicate.go (only NoExecute is looked at)",
+    needs=frozenset({Need.POOLS}),
+    whole=True,
+)
+
+_NODE = 'variables.spec.?nodeName.orValue("")'
+
+TWIN = pods(
+    cel.in_workloads(
+        cel.unless_empty(
+            f'{_NODE} != "" && {_NODE} in {cel.parameter("gpuNodes")} && !{MAY_ASK}',
+            f'"found the GPU node " + {_NODE}',
+        )
+    ),
+    signs=(Sign("has(object.spec.nodeName)"),),
+)
+
+EXAMPLE = Example(
+    settings={"pools": [{"name": "a100", "gpusPerNode": 8, "nodeNames": ["gpu-1"]}]},
+    passing="""\
+apiVersion: v1
+kind: Pod
+metadata: {name: train, namespace: team-a}
+spec:
+  containers:
+    - name: cuda
+      image: registry.example.com/cuda:13.0
+      resources:
+        requests: {cpu: 4, memory: 32Gi}
+        limits: {memory: 32Gi}
+""",
+    failing="""\
+apiVersion: v1
+kind: Pod
+metadata: {name: train, namespace: team-a}
+spec:
+  nodeName: gpu-1
+  containers:
+    - name: cuda
+      image: registry.example.com/cuda:13.0
+      resources:
+        requests: {cpu: 4, memory: 32Gi}
+        limits: {memory: 32Gi}
+""",
+)
