@@ -51,6 +51,32 @@ forget: $(VENV) ## take a host out of the state that is gone for good: make forg
 env: $(VENV) ## print the environment for plain pulumi: eval "$$(make env)"
 	@$(RUN) commands.environment
 
+.PHONY: probe-key
+probe-key: $(VENV) ## an SSH key for previews that can only run the probe: made, and checked on STACK's hosts
+	@$(RUN) commands.probe_key
+
+.PHONY: audit
+audit: $(VENV) ## known weaknesses of what is used, of the workflows; secrets in the history
+	@$(MAKE) --silent venv-audit/.complete || echo "audit: pip-audit and zizmor can't be had" >&2
+	@$(RUN) commands.audit
+
+venv-audit/.complete: requirements-audit.lock
+	@$(PYTHON) -m venv venv-audit
+	@venv-audit/bin/pip install --quiet --disable-pip-version-check --require-hashes -r $<
+	@touch $@
+
+.PHONY: sbom
+sbom: $(VENV) ## print the bill of materials: packages, Go modules, tools (CycloneDX)
+	@$(RUN) commands.sbom
+
+.PHONY: release
+release: $(VENV) ## write source archive, bill of materials and their sums to dist/
+	@$(RUN) commands.release
+
+.PHONY: publish
+publish: ## make a release of TAG from dist/ (in CI, by gh)
+	@gh release create "$(TAG)" dist/* --verify-tag --generate-notes
+
 .PHONY: tools
 tools: $(VENV) ## show the toolchain, build what is missing
 	@$(RUN) toolchain
@@ -80,6 +106,14 @@ test-rules: $(VENV) ## the full proof of the rules
 	@$(RUN) tests.rules.mutate
 	@$(RUN) tests.rules.results
 
+.PHONY: test-attacks
+test-attacks: $(VENV) ## each attack that was found, as a test; the last line counts them
+	@venv/bin/python -m pytest -m '' tests/attacks
+
+.PHONY: fuzz
+fuzz: $(VENV) ## hostile inputs for all that is read from outside: make fuzz INPUTS=1000000
+	@FUZZ_INPUTS=$(or $(INPUTS),1000000) venv/bin/python -m pytest --numprocesses 2 tests/attacks/test_fuzz.py
+
 .PHONY: check
 check: $(VENV) ## lint, types, layers
 	@venv/bin/ruff check .
@@ -98,5 +132,5 @@ lock: $(VENV) ## write requirements.lock from requirements*.txt
 
 .PHONY: clean
 clean: ## remove the virtual environment and what tools left in the tree
-	@rm -rf venv .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache lab/benchmarks/results
+	@rm -rf venv venv-audit dist .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache lab/benchmarks/results
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Gives the later steps of a workflow the environment that `make env` prints for stack $STACK.
 #
-# Reads: BACKEND_URL, PASSPHRASE, KUBECONFIG_TEXT (each may be empty for the embedded cluster).
+# Reads: BACKEND_URL, PASSPHRASE, KUBECONFIG_TEXT (each may be empty for the embedded cluster), and
+# PROBE_KEY_TEXT, by which the inspection logs in to hosts where it is given.
 # Writes: lines NAME=value to the file $GITHUB_ENV; secrets only to files in $RUNNER_TEMP that
 # nobody else can read. By hand: STACK=dev GITHUB_ENV=/dev/stdout RUNNER_TEMP=. <this script>
 set -euo pipefail
@@ -31,14 +32,18 @@ if [[ -n ${KUBECONFIG_TEXT:-} ]]; then
     KUBECONFIG=$(secret_file kubeconfig "$KUBECONFIG_TEXT")
     export KUBECONFIG
 fi
-unset PASSPHRASE KUBECONFIG_TEXT
+if [[ -n ${PROBE_KEY_TEXT:-} ]]; then
+    GPU_CLUSTER_PROBE_KEY_FILE=$(secret_file probe_key "$PROBE_KEY_TEXT")
+    export GPU_CLUSTER_PROBE_KEY_FILE
+fi
+unset PASSPHRASE KUBECONFIG_TEXT PROBE_KEY_TEXT
 
 printed=$(make --silent env)
 eval "$printed"
 
 # `make env` leaves out what is set already; the later steps need that too.
 names=$(sed -n 's/^export \([A-Za-z_][A-Za-z0-9_]*\)=.*/\1/p' <<<"$printed")
-for name in $names PULUMI_BACKEND_URL PULUMI_CONFIG_PASSPHRASE_FILE KUBECONFIG; do
+for name in $names PULUMI_BACKEND_URL PULUMI_CONFIG_PASSPHRASE_FILE KUBECONFIG GPU_CLUSTER_PROBE_KEY_FILE; do
     value=${!name-}
     if [[ -z $value ]]; then
         continue

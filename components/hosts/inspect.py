@@ -24,6 +24,9 @@ AT_ONCE = 64
 """Hosts that are looked at together."""
 ANSWER = 256 * 1024
 """Bytes of one host's answer; that of a host with 500 files of ours has some 60 KiB."""
+PROBE_KEY_FILE = "GPU_CLUSTER_PROBE_KEY_FILE"
+"""Variable with the file of a key that hosts tie to the probe (`make probe-key`), used before the
+stack's: previews have no other."""
 LONGEST = 1024
 """Characters of one value of it."""
 MODERN: dict[str, Any] = {
@@ -132,7 +135,11 @@ async def answer(request: dict[str, Any]) -> dict[str, Any]:
     hosts = [_declared(host) for host in request["hosts"]]
     if not hosts:
         return {"facts": {}, "problems": []}
-    key = _read(request["privateKey"])
+    try:
+        path = os.environ.get(PROBE_KEY_FILE)
+        key = _read(Path(path).read_text() if path else request["privateKey"])
+    except (OSError, UnicodeDecodeError) as error:
+        key = f"{PROBE_KEY_FILE}: {error}"
     if isinstance(key, str):
         problem = (
             "SSH private key (gpu-cluster:sshPrivateKey, or the file that the environment names): "

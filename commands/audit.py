@@ -1,0 +1,110 @@
+"""`make audit`: known weaknesses of what is used, of the workflows, and secrets in the history.
+
+Each part says so where its program or its database can't be had: that is no finding, and no proof
+either. ``AUDIT=strict`` makes it a failure, as in CI.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from commands import secret_scan
+from commands.environment import ROOT
+from config.printable import printable_lines
+
+LIMIT = 600
+"""Seconds for one program."""
+TOOLS = ROOT / "venv-audit" / "bin"
+GOVULNCHECK = "golang.org/x/vuln/cmd/govulncheck@v1.1.4"
+_UNREACHED = ("connection", "timed out", "resolve", "unreachable", "lookup", "dial tcp",
+              "name resolution", "404", "403", "max retries")  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Result:
+    """Of one part. ``judged``: whether it could look; ``text``: what it found, or why not."""
+
+    name: str
+    judged: bool
+    clean: bool
+    text: str = ""
+
+    def __str__(self) -> str:
+        state = "not judged" if not self.judged else "nothing found" if self.clean else "found"
+        return f"{self.name}: {state}" + (f"\n{self.text}" if self.text else "")
+
+
+def _program(name: str, command: list[str], folder: Path = ROOT) -> Result:
+    """Runs one program; a failure to reach its database isn't taken for a finding."""
+    program = shutil.which(command[0], path=f"{TOOLS}{os.pathsep}{os.environ.get('PATH', '')}")
+    if program is None:
+        return Result(name, judged=False, clean=False, text=f"found no {command[0]}")
+    try:
+        done = subprocess.run(
+            [program, *command[1:]],
+            cwd=folder,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=LIMIT,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        return Result(name, judged=False, clean=False, text=f"no answer in {LIMIT} s")
+    text = printable_lines((done.stdout + done.stderr).strip())
+    if done.returncode == 0:
+        return Result(name, judged=True, clean=True)
+    lowered = done.stderr.lower()
+    reached = not any(word in lowered for word in _UNREACHED)
+    return Result(name, judged=reached, clean=False, text=text[-4000:])
+
+
+def _secrets() -> Result:
+    lines = secret_scan.scan()
+    return Result("secret scan", judged=True, clean=not lines, text="\n".join(lines))
+
+
+def _workflows() -> Result:
+    command = ["zizmor", "--offline", "--no-progress", "--min-severity", "medium", ".github"]
+    return _program("zizmor (workflows)", command)
+
+
+def _python() -> Result:
+    command = ["pip-audit", "--require-hashes", "--disable-pip", "--progress-spinner", "off"]
+    return _program("pip-audit (requirements.lock)", [*command, "-r", "requirements.lock"])
+
+
+def _go(module: Path) -> Result:
+    command = ["go", "run", GOVULNCHECK, "-scan", "module"]
+    return _program(f"govulncheck ({module.name})", command, module)
+
+
+def parts() -> list[Callable[[], Result]]:
+    """All parts, in the order in which they are shown."""
+    modules = sorted(file.parent for file in (ROOT / "toolchain" / "go").glob("*/go.mod"))
+    return [_secrets, _workflows, _python, *((lambda each=each: _go(each)) for each in modules)]
+
+
+def main() -> None:
+    """Prints each part; exit code 1 if one found anything, with `AUDIT=strict` if one couldn't."""
+    results = []
+    for part in parts():
+        results.append(part())
+        print(results[-1], flush=True)
+    found = [each for each in results if each.judged and not each.clean]
+    unseen = [each for each in results if not each.judged]
+    print(
+        f"audit: {len(results)} parts, {len(found)} with findings, {len(unseen)} not judged"
+        + (f" ({', '.join(each.name for each in unseen)})" if unseen else "")
+    )
+    sys.exit(bool(found) or (os.environ.get("AUDIT") == "strict" and bool(unseen)))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,162 @@
+"""`make probe-key`: an SSH key for previews that can only run the probe, made and checked.
+
+A preview runs the code of a pull request, so what it holds must be worth little. The server ties
+this key to one command (authorized_keys in sshd(8): `restrict`, `command`), a copy of the probe
+that belongs to root: whatever the key's holder asks for, the probe runs. ``PROBE_KEY`` names the
+private key's file, by default in the cache.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import asyncssh
+
+import toolchain
+from commands.environment import make_private
+from commands.stack import ROOT, Stack
+from components.hosts.inspect import reached
+from components.hosts.settings.host import Host
+from config.printable import printable
+
+PLACE = "/usr/local/lib/gpu-cluster/probe.sh"
+"""The probe on a host, of root and for root to write."""
+PROBE = ROOT / "components" / "hosts" / "probe.sh"
+LIMIT = 30.0
+"""Seconds for all checks of one host."""
+_REFUSALS = (asyncssh.Error, asyncssh.ChannelOpenError, asyncssh.ChannelListenError)
+_ASKED, _ANSWER = "echo allowed-$((6 * 7))", "allowed-42"
+
+
+def authorized_line(public_key: str, user: str) -> str:
+    """The line of authorized_keys that ties a key to the probe."""
+    sudo = "" if user == "root" else "sudo -n "
+    return f'restrict,command="{sudo}timeout -k 1 20 sh {PLACE}" {public_key}'
+
+
+def make(path: Path) -> asyncssh.SSHKey:
+    """The key in a file that only its owner reads, made where there is none."""
+    if path.exists():
+        return asyncssh.read_private_key(path)
+    make_private(path.parent)
+    key = asyncssh.generate_private_key("ssh-ed25519", comment="gpu-cluster-probe")
+    with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+        file.write(key.export_private_key())
+    return key
+
+
+def instructions(public_key: str, user: str) -> str:
+    """What root types on each host; the probe's own text goes by standard input."""
+    return (
+        f"on each host, as root, with {PROBE.relative_to(ROOT)} as standard input:\n"
+        f"  install -D -o root -g root -m 0755 /dev/stdin {PLACE}\n"
+        f"and one line in the authorized_keys of {user}:\n"
+        f"  {authorized_line(public_key, user)}"
+    )
+
+
+async def _runs(connection: asyncssh.SSHClientConnection, command: str, text: str) -> str:
+    done = await connection.run(command, input=text, check=False, timeout=LIMIT, errors="replace")
+    return str(done.stdout)
+
+
+async def allowed(connection: asyncssh.SSHClientConnection) -> list[str]:
+    """What a logged-in key may do besides the probe; empty where it is tied to that."""
+
+    async def command() -> bool:
+        return _ANSWER in await _runs(connection, _ASKED, "")
+
+    async def script() -> bool:
+        return _ANSWER in await _runs(connection, "sh -s", f"{_ASKED}\n")
+
+    async def files() -> bool:
+        async with connection.start_sftp_client() as client:
+            return bool(await client.listdir("/"))
+
+    async def dial() -> bool:
+        _, writer = await connection.open_connection("127.0.0.1", 22)
+        writer.close()
+        return True
+
+    async def listen() -> bool:
+        listener = await connection.forward_remote_port("127.0.0.1", 0, "127.0.0.1", 22)
+        listener.close()
+        return True
+
+    ways: dict[str, Callable[[], Awaitable[bool]]] = {
+        "run commands": command,
+        "run scripts": script,
+        "read files": files,
+        "dial from the host": dial,
+        "listen on the host": listen,
+    }
+    found = []
+    for name, way in ways.items():
+        try:
+            if await asyncio.wait_for(way(), LIMIT / len(ways)):
+                found.append(name)
+        except (*_REFUSALS, OSError, TimeoutError):
+            continue
+    return found
+
+
+@asynccontextmanager
+async def _logged_in(host: Host, key: str) -> AsyncIterator[asyncssh.SSHClientConnection]:
+    async with asyncio.timeout(LIMIT), reached(host, key) as connection:
+        yield connection
+
+
+async def problem_of(host: Host, key: str) -> str:
+    """Why a host isn't ready for the key; empty where it runs the probe and nothing else."""
+    try:
+        async with _logged_in(host, key) as connection:
+            if "end=ok" not in (await _runs(connection, "true", "")).splitlines():
+                return f"found no probe; wanted: {PLACE} as the key's command; cure: see above"
+            more = await allowed(connection)
+    except (asyncssh.Error, OSError, TimeoutError) as error:
+        reason = str(error) or type(error).__name__
+        return f"found no log-in ({reason}); wanted: the line above; cure: add it"
+    if more:
+        return (
+            f"found that the key may {', '.join(more)}; wanted: the probe only; cure: the line "
+            "above, and no other line with this key"
+        )
+    return ""
+
+
+def check(hosts: tuple[Host, ...], key: str) -> dict[str, str]:
+    """`problem_of` by host, all at once."""
+
+    async def run() -> list[str]:
+        return list(await asyncio.gather(*(problem_of(host, key) for host in hosts)))
+
+    return dict(zip((host.name for host in hosts), asyncio.run(run()), strict=True))
+
+
+def main() -> None:
+    """Makes the key, says how hosts take it, and checks those that do; exit code 1 if any don't."""
+    stack = Stack.current()
+    default = toolchain.cache_dir() / "probe-keys" / stack.name
+    path = Path(os.environ.get("PROBE_KEY") or default)
+    key = make(path)
+    public = key.export_public_key().decode().strip()
+    users = dict.fromkeys(host.user for host in stack.cluster.hosts)
+    print(f"private key: {path} (the secret PROBE_KEY of the environment preview-{stack.name})")
+    for user in users:
+        print(instructions(public, user))
+    problems = check(stack.cluster.hosts, key.export_private_key().decode())
+    for name, problem in problems.items():
+        if problem:
+            print(f"host {name}: {printable(problem)}", file=sys.stderr)
+    ready = sum(not problem for problem in problems.values())
+    print(f"probe-key: {ready} of {len(problems)} hosts run the probe and nothing else")
+    sys.exit(ready != len(problems))
+
+
+if __name__ == "__main__":
+    main()

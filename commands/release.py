@@ -1,0 +1,44 @@
+"""`make release`: what a release consists of, in ``dist/``, from the commit that is checked out.
+
+The source archive is git's own of that commit, with its time, so that who checks the tag out gets
+the same bytes; beside it the bill of materials and the SHA-256 of both.
+"""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import json
+import subprocess
+import sys
+
+from commands.environment import ROOT
+from commands.sbom import bom
+
+DIST = ROOT / "dist"
+
+
+def _git(*arguments: str) -> bytes:
+    return subprocess.run(["git", *arguments], cwd=ROOT, capture_output=True, check=True).stdout
+
+
+def main() -> None:
+    """Writes the files; refuses a tree that isn't the commit."""
+    if changed := _git("status", "--porcelain").decode():
+        sys.exit(f"release: found changes ({changed.split()[1]} …); wanted: a commit; cure: commit")
+    name = f"gpu-cluster-{_git('describe', '--tags', '--always').decode().strip()}"
+    DIST.mkdir(exist_ok=True)
+    tar = _git("archive", f"--prefix={name}/", "--format=tar", "HEAD")
+    files = {
+        f"{name}.tar.gz": gzip.compress(tar, mtime=0),
+        f"{name}.cdx.json": json.dumps(bom(), indent=1, sort_keys=True).encode() + b"\n",
+    }
+    for file, content in files.items():
+        (DIST / file).write_bytes(content)
+    sums = "".join(f"{hashlib.sha256(data).hexdigest()}  {file}\n" for file, data in files.items())
+    (DIST / "SHA256SUMS").write_text(sums)
+    print(sums, end="")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,100 @@
+"""`make sbom`: what the product consists of, as CycloneDX 1.6 JSON on standard output.
+
+Python packages with the hashes of the lock, Go modules with those of go.sum, and the tools of the
+pins. Source of the format: CycloneDX 1.6, bom-1.6.schema.json; of the names: purl-spec.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from commands.environment import ROOT
+from toolchain.pins import PINS
+
+Json = dict[str, Any]
+_PACKAGE = re.compile(r"^(?P<name>[A-Za-z0-9._-]+)==(?P<version>[^ \\]+)")
+_HASH = re.compile(r"--hash=sha256:(?P<digest>[0-9a-f]{64})")
+
+
+def _component(kind: str, name: str, version: str, url: str, hashes: list[str]) -> Json:
+    found: Json = {"type": kind, "name": name, "version": version, "purl": url, "bom-ref": url}
+    if hashes:
+        found["hashes"] = [{"alg": "SHA-256", "content": digest} for digest in sorted(hashes)]
+    return found
+
+
+def python_packages(lock: Path) -> Iterator[Json]:
+    """The packages of a lock that pip-compile wrote; each with all of its files' hashes."""
+    name = version = ""
+    hashes: list[str] = []
+    for line in [*lock.read_text().splitlines(), "end==0"]:
+        if match := _PACKAGE.match(line):
+            if name:
+                plain = re.sub(r"[-_.]+", "-", name).lower()
+                yield _component("library", name, version, f"pkg:pypi/{plain}@{version}", hashes)
+            name, version, hashes = match["name"], match["version"], []
+        hashes += _HASH.findall(line)
+
+
+def go_modules(folder: Path) -> Iterator[Json]:
+    """The modules of all go.sum files below a folder. ``h1`` is SHA-256 over a module's files."""
+    seen: dict[tuple[str, str], str] = {}
+    for file in sorted(folder.rglob("go.sum")):
+        for line in file.read_text().splitlines():
+            name, version, digest = line.split()
+            if not version.endswith("/go.mod"):
+                seen[name, version] = base64.b64decode(digest.removeprefix("h1:")).hex()
+    for (name, version), digest in sorted(seen.items()):
+        url = f"pkg:golang/{name}@{version}"
+        yield _component("library", name, version, url, []) | {
+            "properties": [{"name": "go:sum:h1", "value": digest}]
+        }
+
+
+def tools() -> Iterator[Json]:
+    """The pinned tools."""
+    for pin in PINS.values():
+        url = f"pkg:generic/{pin.name}@{pin.version}"
+        yield _component("application", pin.name, pin.version, url, [])
+
+
+def bom() -> Json:
+    """The whole document; the same input gives the same text."""
+    components = [
+        *python_packages(ROOT / "requirements.lock"),
+        *go_modules(ROOT / "toolchain" / "go"),
+        *tools(),
+    ]
+    return {
+        "bomFormat": "CycloneDX",
+        "specVersion": "1.6",
+        "version": 1,
+        "metadata": {
+            "component": {
+                "type": "application",
+                "name": "gpu-cluster",
+                "bom-ref": "gpu-cluster",
+                "licenses": [{"license": {"id": "Apache-2.0"}}],
+            }
+        },
+        "components": components,
+        "dependencies": [
+            {"ref": "gpu-cluster", "dependsOn": [each["bom-ref"] for each in components]}
+        ],
+    }
+
+
+def main() -> None:
+    """Prints the document."""
+    json.dump(bom(), sys.stdout, indent=1, sort_keys=True)
+    print()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,101 @@
+"""Attack: a pull request whose code uses what a preview holds, to do more than to look at hosts."""
+
+from __future__ import annotations
+
+import asyncio
+import getpass
+import os
+import shutil
+import stat
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import asyncssh
+import pytest
+
+from commands import probe_key
+from components.hosts import inspect
+from tests.plugins.conftest import host
+from tests.plugins.rig import Host
+
+__all__ = ["host"]  # a real sshd
+
+
+def declared(host: Host) -> Any:
+    return SimpleNamespace(
+        name="gpu-1",
+        address="127.0.0.1",
+        port=host.port,
+        user=getpass.getuser(),
+        host_key=host.host_key,
+        bastion=None,
+    )
+
+
+@pytest.fixture
+def key(host: Host, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """A probe key that the host takes, as the instructions say; its text."""
+    place = host.folder / "probe.sh"
+    shutil.copy(probe_key.PROBE, place)
+    monkeypatch.setattr(probe_key, "PLACE", str(place))
+    made = probe_key.make(tmp_path / "keys" / "probe")
+    line = probe_key.authorized_line(made.export_public_key().decode().strip(), getpass.getuser())
+    with (host.folder / "authorized_keys").open("a") as file:
+        file.write(line.replace("sudo -n ", "") + "\n")
+    return made.export_private_key().decode()
+
+
+def test_a_probe_key_runs_the_probe_and_nothing_else(host: Host, key: str, tmp_path: Path) -> None:
+    assert probe_key.check((declared(host),), key) == {"gpu-1": ""}
+    mark = tmp_path / "owned"
+
+    async def attack() -> list[str]:
+        async with inspect.reached(declared(host), key) as connection:
+            outputs = []
+            for command in (f"touch {mark}", "sh", f"$(touch {mark})", "internal-sftp"):
+                done = await connection.run(command, input=f"touch {mark}\n", check=False)
+                outputs.append(str(done.stdout))
+            return outputs
+
+    assert all("end=ok" in output for output in asyncio.run(attack()))
+    assert not mark.exists()
+
+
+def test_an_inspection_by_a_probe_key_finds_the_same(
+    host: Host, key: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "probe"
+    path.write_text(key)
+    monkeypatch.setenv(inspect.PROBE_KEY_FILE, str(path))
+    request = {"hosts": [vars(declared(host))], "privateKey": "what a preview hasn't got"}
+    found = asyncio.run(inspect.answer(request))
+    assert found["problems"] == []
+    assert found["facts"]["gpu-1"]["error"] == ""
+    assert found["facts"]["gpu-1"]["kernel"] == os.uname().release
+
+
+def test_a_key_that_may_do_more_is_named(host: Host) -> None:
+    (problem,) = probe_key.check((declared(host),), host.private_key).values()
+    assert problem.startswith("found no probe")
+    found = asyncio.run(_allowed(host))
+    assert {"run commands", "run scripts", "read files"} <= set(found)
+
+
+async def _allowed(host: Host) -> list[str]:
+    async with inspect.reached(declared(host), host.private_key) as connection:
+        return await probe_key.allowed(connection)
+
+
+def test_a_host_that_doesn_t_take_the_key_is_named(host: Host) -> None:
+    stranger = asyncssh.generate_private_key("ssh-ed25519").export_private_key().decode()
+    (problem,) = probe_key.check((declared(host),), stranger).values()
+    assert problem.startswith("found no log-in")
+
+
+def test_the_key_is_made_once_and_for_its_owner_only(tmp_path: Path) -> None:
+    path = tmp_path / "keys" / "probe"
+    first = probe_key.make(path).export_public_key()
+    assert probe_key.make(path).export_public_key() == first
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700

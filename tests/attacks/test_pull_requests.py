@@ -1,0 +1,105 @@
+"""Attack: a pull request, from a fork or a branch. Static checks of the workflows' own text."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from config import yaml_file
+
+ROOT = Path(__file__).resolve().parents[2]
+FILES = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
+
+
+def workflow(name: str) -> dict[str, Any]:
+    return dict(yaml_file.read(ROOT / ".github" / "workflows" / f"{name}.yml").value)
+
+
+DEPLOY, PREVIEW, CHECK = (workflow(name) for name in ("deploy", "preview", "check"))
+
+
+def test_a_deployment_waits_for_the_checks() -> None:
+    deploy = DEPLOY["jobs"]["deploy"]
+    assert deploy["needs"] == "check"
+    assert DEPLOY["jobs"]["check"]["uses"] == "./.github/workflows/check.yml"
+    assert "workflow_call" in CHECK["on"]
+    assert "always()" not in str(deploy) + str(DEPLOY["jobs"]["check"])
+    assert "continue-on-error" not in str(DEPLOY) + str(CHECK)
+
+
+def test_nothing_that_a_branch_wrote_runs_beside_deploy_credentials() -> None:
+    assert set(DEPLOY["on"]) == {"push", "workflow_dispatch"}
+    assert DEPLOY["on"]["push"] == {"branches": ["main"]}
+    for job in DEPLOY["jobs"].values():
+        assert "github.ref == 'refs/heads/main'" in job["if"]
+    environments = {
+        file.stem: [job.get("environment") for job in workflow(file.stem)["jobs"].values()]
+        for file in FILES
+    }
+    deploying = [name for name, found in environments.items() if "${{ matrix.stack }}" in found]
+    assert deploying == ["deploy"]
+
+
+def test_previews_and_deployments_share_no_runner_and_no_cache() -> None:
+    jobs = (PREVIEW["jobs"]["preview"], DEPLOY["jobs"]["deploy"])
+    runners = [set(re.findall(r"vars\.(\w+)", job["runs-on"])) for job in jobs]
+    assert runners == [{"PREVIEW_RUNNER"}, {"DEPLOY_RUNNER"}]
+    caches = [job["env"]["GPU_CLUSTER_CACHE"] for job in jobs]
+    assert len(set(caches)) == 2
+    assert all("github.workspace" in cache for cache in caches)
+    for file in FILES:
+        assert "actions/cache" not in file.read_text()
+
+
+def test_a_preview_against_a_real_stack_is_off_until_somebody_turns_it_on() -> None:
+    job = PREVIEW["jobs"]["preview"]
+    assert "vars.PREVIEW == 'true'" in job["if"]
+    assert job["environment"] == "preview-${{ matrix.stack }}"
+    assert "SSH_PRIVATE_KEY" not in str(job)  # hosts by the probe's key only
+    assert "secrets.PROBE_KEY" in str(job)
+
+
+def test_every_pull_request_is_previewed_without_a_secret() -> None:
+    job = PREVIEW["jobs"]["embedded"]
+    assert "if" not in job
+    assert "secrets." not in str(job)
+    assert "vars." not in str(job)
+    assert job["permissions"] == {"contents": "read"}
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
+def test_no_condition_rests_on_who_pushed_last(file: Path) -> None:
+    """`github.actor` is whoever caused the last event, not who opened the pull request."""
+    text = file.read_text()
+    assert "github.actor" not in text
+    assert "github.triggering_actor" not in text
+
+
+OWNERS = ROOT / ".github" / "CODEOWNERS"
+GUARDED = (".github/", "policies/", "Pulumi.*.yaml", "requirements*.txt", "requirements.lock",
+           "toolchain/", "Makefile", "__main__.py", "SECURITY.md")  # fmt: skip
+PLACEHOLDER = "@OWNER/REPLACE-ME"
+
+
+def rules() -> dict[str, list[str]]:
+    lines = [line.split("#")[0].split() for line in OWNERS.read_text().splitlines()]
+    return {words[0]: words[1:] for words in lines if words}
+
+
+def test_what_decides_about_trust_has_owners() -> None:
+    assert {f"/{path}" for path in GUARDED} <= set(rules())
+    assert all(owners for owners in rules().values())
+
+
+@pytest.mark.parametrize("pattern", sorted(rules()))
+def test_each_owned_path_is_there(pattern: str) -> None:
+    assert list(ROOT.glob(pattern.strip("/")))
+
+
+def test_owners_are_a_placeholder_that_the_page_says_to_replace() -> None:
+    for owners in rules().values():
+        assert owners == [PLACEHOLDER]
+    assert PLACEHOLDER in (ROOT / "docs" / "ci.md").read_text()

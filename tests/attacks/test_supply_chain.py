@@ -1,0 +1,127 @@
+"""Attack: by what the product is made of, and how it is handed on."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from commands import audit, sbom, secret_scan
+from toolchain.pins import PINS
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def test_the_bill_of_materials_names_all_that_is_locked() -> None:
+    components = sbom.bom()["components"]
+    names = {each["purl"] for each in components}
+    lock = (ROOT / "requirements.lock").read_text()
+    packages = re.findall(r"^([A-Za-z0-9._-]+)==([^ \\\n]+)", lock, re.MULTILINE)
+    assert len(packages) > 50
+    for name, version in packages:
+        assert f"pkg:pypi/{re.sub(r'[-_.]+', '-', name).lower()}@{version}" in names
+    for pin in PINS.values():
+        assert f"pkg:generic/{pin.name}@{pin.version}" in names
+    for file in (ROOT / "toolchain" / "go").rglob("go.sum"):
+        for line in file.read_text().splitlines():
+            name, version, _ = line.split()
+            if not version.endswith("/go.mod"):
+                assert f"pkg:golang/{name}@{version}" in names
+
+
+def test_the_bill_of_materials_is_well_formed_and_always_the_same() -> None:
+    document = sbom.bom()
+    assert (document["bomFormat"], document["specVersion"]) == ("CycloneDX", "1.6")
+    refs = [each["bom-ref"] for each in document["components"]]
+    assert len(set(refs)) == len(refs)
+    for each in document["components"]:
+        assert {"type", "name", "version", "purl", "bom-ref"} <= each.keys()
+        for entry in each.get("hashes", []):
+            assert re.fullmatch("[0-9a-f]{64}", entry["content"])
+        if each["purl"].startswith("pkg:pypi/"):
+            assert each["hashes"]
+    assert json.dumps(document) == json.dumps(sbom.bom())
+
+
+LOOKS = {
+    "a private key": b"-----BEGIN OPENSSH " + b"PRIVATE KEY-----\n" + b"A" * 70 + b"\n",
+    "a GitHub token": b"token = gh" + b"p_" + b"a1B2" * 9,
+    "an AWS key": b"AKI" + b"A" + b"ABCD" * 4,
+    "a Pulumi token": b"pul" + b"-" + b"0a" * 20,
+    "a password in an address": b"https://user:" + b"hunter22hunter" + b"@example.org/",
+}
+
+
+@pytest.mark.parametrize("what", LOOKS)
+def test_what_looks_like_a_secret_is_found(what: str) -> None:
+    assert secret_scan.found_in(b"before\n" + LOOKS[what] + b"\nafter") == [what]
+
+
+def test_what_is_none_is_not_found() -> None:
+    for text in (
+        b"sha256:" + b"a1" * 32,
+        b"https://example.org/a:b@c",
+        b"ghp_short",
+        b"PRIVATE KEY",
+    ):
+        assert secret_scan.found_in(text) == []
+
+
+def test_a_secret_that_was_removed_is_still_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def git(*arguments: str) -> None:
+        identity = ["-c", "user.name=t", "-c", "user.email=t@example.org"]
+        subprocess.run(["git", *identity, *arguments], cwd=tmp_path, check=True, timeout=60)
+
+    git("init", "-q")
+    for name, text in (("key.txt", LOOKS["an AWS key"]), ("key.txt", b"nothing")):
+        (tmp_path / name).write_bytes(text)
+        git("add", "-A")
+        git("commit", "-q", "-m", "x")
+    monkeypatch.setattr(secret_scan, "ROOT", tmp_path)
+    (line,) = secret_scan.scan()
+    assert line.startswith("key.txt (object ")
+    assert "found an AWS key" in line
+
+
+def test_the_history_holds_no_secret() -> None:
+    assert secret_scan.scan() == []
+
+
+def test_an_audit_that_can_t_look_says_so_and_finds_nothing(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    unreached = audit._program("a", ["sh", "-c", "echo dial tcp: lookup failed >&2; exit 1"])
+    missing = audit._program("b", ["no-such-program"])
+    finding = audit._program("c", ["sh", "-c", "printf 'CVE-1\\033[2J'; exit 1"])
+    assert [(each.judged, each.clean) for each in (unreached, missing, finding)] == [
+        (False, False),
+        (False, False),
+        (True, False),
+    ]
+    assert "\x1b" not in str(finding)
+    for results, strict, code in (
+        ([missing], "", 0),
+        ([missing], "strict", 1),
+        ([finding], "", 1),
+    ):
+        monkeypatch.setattr(audit, "parts", lambda found=results: [lambda: found[0]])
+        monkeypatch.setenv("AUDIT", strict)
+        with pytest.raises(SystemExit) as ended:
+            audit.main()
+        assert int(ended.value.code or 0) == code
+    assert "audit: 1 parts, 0 with findings, 1 not judged (b)" in capsys.readouterr().out
+
+
+def test_licence_and_security_policy_are_there() -> None:
+    assert "Apache License" in (ROOT / "LICENSE").read_text()
+    text = (ROOT / "SECURITY.md").read_text()
+    for word in ("pull request", "compromised host", "hostile object", "tenant", "another user"):
+        assert word in text
+    for path in re.findall(r"`((?:docs|tests)/[a-z_/.]+)`", text):
+        assert (ROOT / path).exists(), path
+    assert json.loads((ROOT / "renovate.json").read_text())["extends"]
