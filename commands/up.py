@@ -1,4 +1,4 @@
-"""`make up`: brings the stack up, shows its nodes, and says what was validated."""
+"""`make up`: brings the stack up, shows its nodes, and says which GPUs ran a kernel."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def node_table(stack: Stack, nodes: list[dict[str, Any]], live: dict[str, Json])
         live: Node objects by name.
     """
     table = Table(title=f"stack {stack.name}")
-    for column in ("node", "pool", "GPUs declared", "GPUs validated", "labels", "taints"):
+    for column in ("node", "pool", "GPUs", "labels", "taints"):
         table.add_column(column)
     declared = {pool.name: labels(stack.cluster, pool) for pool in stack.cluster.pools}
     for node in nodes:
@@ -36,8 +36,7 @@ def node_table(stack: Stack, nodes: list[dict[str, Any]], live: dict[str, Json])
         table.add_row(
             node["name"],
             node["pool"],
-            str(node["declared"]),
-            f"{node['validated']}{' (simulated)' if node['simulated'] else ''}",
+            proof(node),
             "\n".join(f"{key}={present[key]}" for key in declared[node["pool"]] if key in present),
             "\n".join(
                 f"{taint['key']}={taint.get('value', '')}:{taint['effect']}"
@@ -45,6 +44,26 @@ def node_table(stack: Stack, nodes: list[dict[str, Any]], live: dict[str, Json])
             ),
         )
     return table
+
+
+def proof(node: dict[str, Any]) -> str:
+    """What a node offers and what ran there, and since when."""
+    ran = "simulated" if node["simulated"] else "computed"
+    lines = [f"{node['declared']} declared"]
+    lines += [f"{count} offered ({name})" for name, count in node["offered"].items()]
+    lines.append(f"{node[ran]} {ran}")
+    if node["deferred"]:
+        lines.append(f"{node['deferred']} deferred")
+    return "\n".join([*lines, f"since {node['since']}"] if node["since"] else lines)
+
+
+def summary_of(gpus: dict[str, int]) -> str:
+    """How many GPUs ran a kernel, in the words of the last line."""
+    ran = "simulated" if gpus["simulated"] else "computed"
+    text = f"{gpus[ran]} of {gpus['declared']} GPUs {ran}"
+    if gpus["simulated"] and gpus["computed"]:
+        text += f", {gpus['computed']} computed"
+    return f"{text}, {gpus['deferred']} deferred" if gpus["deferred"] else text
 
 
 def changed(summary: automation.UpdateSummary) -> int:
@@ -78,10 +97,8 @@ def run(stack: Stack) -> None:
     table = node_table(stack, outputs["nodes"], live)
     Console(width=None if sys.stdout.isatty() else 140).print(table)
     gpus = outputs["gpus"]
-    if gpus["simulated"]:
-        print(f"{gpus['simulated']} of these GPUs are simulated: no kernel ran on a GPU.")
     print(
-        f"up: {gpus['validated']} of {gpus['declared']} GPUs validated, "
+        f"up: {summary_of(gpus)}, "
         f"{changed(result.summary)} resources changed, {time.monotonic() - started:.0f} s"
     )
 

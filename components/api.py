@@ -27,6 +27,10 @@ R = TypeVar("R")
 #: Requests in flight. Above it the API server's own limits (max-requests-inflight 400) come near.
 CONCURRENCY = 32
 
+UNAUTHORIZED = 401
+ERROR = 400
+"""HTTP statuses: credentials that are not accepted; the first that is an error."""
+
 APPLY = "application/apply-patch+yaml"
 JSON_PATCH = "application/json-patch+json"
 
@@ -64,11 +68,35 @@ class Refused(ClusterError):
         self.reason = reason
 
 
+def _refused(code: int, text: str) -> Refused:
+    """What the API server, or a proxy before it, answered instead of the object."""
+    try:
+        status = json.loads(text)
+    except ValueError:
+        status = None
+    if not isinstance(status, dict):
+        status = {"message": text}
+    message = str(status.get("message") or f"HTTP status {code}")
+    return Refused(code, str(status.get("reason", "")), printable_lines(message))
+
+
 class Client:
     """Raw requests to one API server by kr8s, which reads kubeconfigs and credential plugins."""
 
     def __init__(self, api: kr8s.asyncio.Api) -> None:
         self._api = api
+        self._log_in = asyncio.Lock()
+
+    async def _log_in_again(self) -> None:
+        """Reads the credentials again: a token may have ended.
+
+        Here, by one request at a time, and only on 401: kr8s does so on 403, too, by each request
+        for itself, and those beside it are then without an address (kr8s 0.20.15 _api.py call_api,
+        _auth.py reauthenticate).
+        """
+        async with self._log_in:
+            await self._api.auth.reauthenticate()
+            await self._api._create_session()
 
     async def request(
         self,
@@ -93,7 +121,7 @@ class Client:
                 f"{method} {printable(url, 200)}: found a name that can't be one; wanted: letters, "
                 "digits, `.`, `:`, `_` and `-`; cure: look who made the object"
             )
-        try:
+        for last in (False, True):
             async with self._api.call_api(
                 method,
                 base=base,
@@ -102,19 +130,14 @@ class Client:
                 params=params,
                 headers={"Content-Type": content_type},
                 content=None if body is None else json.dumps(body).encode(),
+                raise_for_status=False,
             ) as response:
-                text = response.text
-        except kr8s.ServerError as error:
-            answer = error.response
-            status: Json = {}
-            if answer is not None:
-                try:
-                    status = answer.json()
-                except ValueError:
-                    status = {"message": answer.text}
-            code = answer.status_code if answer is not None else 0
-            message = printable_lines(str(status.get("message") or error))
-            raise Refused(code, str(status.get("reason", "")), message) from error
+                code, text = response.status_code, response.text
+            if code != UNAUTHORIZED or last:
+                break
+            await self._log_in_again()
+        if code >= ERROR:
+            raise _refused(code, text)
         return json.loads(text) if parse else text
 
     async def find(self, url: str, *, base: str = "") -> Json | None:

@@ -1,10 +1,10 @@
 """What stands in the way of a resource is cleared just before it is made.
 
 A run that is killed between making an object and recording it leaves an object that the state does
-not know. Most objects are simply applied again; a Helm release whose name is taken and a Job whose
-pod template can't change are not. And the engine deletes after all that it makes, so a device
-plugin that is no longer declared would serve a node beside the one that follows it.
-`components.platforms.clear` removes them, only where they are ours. Hooks never run in a preview.
+not know. Most objects are simply applied again; a Helm release whose name is taken is not. And the
+engine deletes after all that it makes, so a device plugin that is no longer declared would serve a
+node beside the one that follows it. `components.platforms.clear` removes them, only where they are
+ours. Hooks never run in a preview.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def clearing(
     """A hook before a create.
 
     Args:
-        kind: ``release``, ``job`` or ``namespace``.
+        kind: ``release`` or ``namespace``.
         context: context of the kubeconfig.
         name: name of the resource; hooks need names of their own.
         more: what the action needs beside the resource's inputs.

@@ -12,11 +12,11 @@ from components.settings.cluster import Cluster
 
 
 def totals(cluster: Cluster, nodes: list[dict[str, Any]]) -> dict[str, Any]:
-    """GPUs declared and validated; ``simulated`` counts those that no GPU stands behind."""
+    """GPUs declared, and of them those that ran a kernel, that only simulate one, and deferred."""
+    kinds = ("computed", "simulated", "deferred")
     return {
         "declared": sum(pool.gpus for pool in cluster.pools),
-        "validated": sum(int(node["validated"]) for node in nodes),
-        "simulated": sum(int(node["validated"]) for node in nodes if node["simulated"]),
+        **{kind: sum(int(node[kind]) for node in nodes) for kind in kinds},
     }
 
 
@@ -30,7 +30,7 @@ def next_commands(cluster: Cluster) -> list[str]:
     context = cluster.kubernetes.context
     return [
         f"kubectl --context {context} get nodes -L nvidia.com/gpu",
-        f"kubectl --context {context} get jobs -n {cluster.validation.namespace}",
+        f"kubectl --context {context} get pods -n {cluster.validation.namespace}",
         "pulumi preview",
     ]
 

@@ -6,7 +6,6 @@ from components import grammar
 from components.api import Client, ClusterError, Json, connect
 from components.nodes.inspect import (
     CORDONED,
-    gpus,
     managed_by,
     pool_members,
     wanted_of,
@@ -15,8 +14,7 @@ from components.nodes.inspect import (
 from components.platforms.helm_record import newest
 from components.platforms.inspect import surroundings
 from components.platforms.objects import lacking
-
-VALIDATED = "gpu-cluster/validated"
+from components.validation.inspect import drift as validation_drift
 
 #: Node names that one finding spells out; the rest are counted.
 NAMED = 5
@@ -55,43 +53,26 @@ def scheduling_drift(members: list[Json], document: Json) -> str | None:
     return "; ".join(f"{what} on {_some(names)}" for what, names in findings.items()) or None
 
 
-def validation_drift(members: list[Json], document: Json, job: Json | None) -> str | None:
-    """Why no validation Job stands for the pool\'s nodes; None where one does."""
-    if job is None:
-        return "no validation Job in the cluster"
-    if not job["metadata"].get("annotations", {}).get(VALIDATED):
-        return "an earlier validation did not finish"
-    short = [
-        f"{node['metadata']['name']} offers {gpus(node, resource=name)} of {declared} {name}"
-        for node in members
-        for name, declared in document["resources"].items()
-        if gpus(node, resource=name) != declared
-    ]
-    return _some(short) or None
-
-
-def validation_findings(
-    nodes: list[Json], documents: list[Json], jobs: list[Json | None]
+async def validation_findings(
+    client: Client, nodes: list[Json], documents: list[Json]
 ) -> dict[str, str]:
-    """`validation_drift` by pool, for those whose nodes are all in the cluster.
+    """Which nodes must be validated, by pool, for pools whose nodes are all in the cluster.
 
     Nodes with GPUs left out are a pool of their own here, so each document has its own nodes.
     """
+    if not documents:
+        return {}
+    daemon_sets = await client.list("daemonsets", base="/apis/apps")
     found = {}
-    for document, job in zip(documents, jobs, strict=True):
+    for document in documents:
         try:
             members = pool_members(nodes, document)
         except ClusterError:
             continue  # the whole pool's scheduling tells it
-        finding = validation_drift(members, document, job)
+        finding = await validation_drift(client, members, document, daemon_sets)
         if finding:
             found[document["pool"]] = finding
     return found
-
-
-async def _job(client: Client, document: Json) -> Json | None:
-    url = f"namespaces/{document['namespace']}/jobs/{document['job']}"
-    return await client.find(url, base="/apis/batch")
 
 
 async def _missing(client: Client, document: Json) -> str:
@@ -126,7 +107,7 @@ async def observe(
     endpoints: list[str],
     own: list[str],
 ) -> Json:
-    """Looks once at nodes, validation Jobs, and what else is in the cluster.
+    """Looks once at nodes, their validation, and what else is in the cluster.
 
     Args:
         context: context of the kubeconfig.
@@ -175,8 +156,7 @@ async def observe(
                     found["presence"]["platform"] = missing
             except grammar.IllFormed as error:
                 found["problems"].append(f"release {presence['release']['name']}: {error}")
-            jobs = [await _job(client, document) for document in validation]
-            found["validation"] = validation_findings(nodes, validation, jobs)
+            found["validation"] = await validation_findings(client, nodes, validation)
     except ClusterError as error:
         found["unreachable"] = str(error)
     return found

@@ -27,12 +27,13 @@ from components.hosts.kernels import unequal
 from components.hosts.preflight import judge
 from components.hosts.table import table
 from components.inspection.finding import Severity
-from components.nodes.pools import scheduling_document, validated_pools, validation_document
+from components.nodes.pools import scheduling_document, validated_pools
 from components.platforms.documents import presence_document
 from components.platforms.judge import judge as judge_platform
 from components.platforms.namespaces import own_namespaces
 from components.platforms.registry import platform_of
 from components.settings.cluster import Cluster
+from components.validation.document import validation_document
 from config.printable import printable_lines
 
 Json = dict[str, Any]

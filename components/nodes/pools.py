@@ -15,16 +15,14 @@ from components.settings.cluster import Cluster
 
 Json = dict[str, Any]
 
-#: Seconds that an operation gets beyond its own waiting, for requests.
-SLACK = 120
-
 
 def manager(stack: str, pool: Pool) -> str:
     """Field manager of a pool's labels: fixed, so that every later run owns the same fields."""
     return f"gpu-cluster-{stack}-{pool.name}"
 
 
-def _members(cluster: Cluster, pool: Pool) -> Json:
+def members_document(cluster: Cluster, pool: Pool) -> Json:
+    """What names a pool's nodes to an operation."""
     members: Json = {"context": cluster.kubernetes.context, "pool": pool.name}
     if pool.nodes is not None:
         return {**members, "nodes": list(pool.node_names())}
@@ -98,7 +96,7 @@ def exclusions(cluster: Cluster) -> dict[str, tuple[Pool, tuple[int, ...]]]:
 def validated_pools(cluster: Cluster) -> tuple[Pool, ...]:
     """Pools with GPUs, as they are counted: nodes with GPUs left out are pools of their own.
 
-    An Indexed Job's pods all ask for the same number, so each number has a Job.
+    All nodes of a document offer the same.
     """
     found: list[Pool] = []
     for pool in gpu_pools(cluster):
@@ -120,7 +118,7 @@ def scheduling_document(cluster: Cluster, pool: Pool, stack: str) -> Json:
     """Input of ``components.nodes.schedule`` for one pool."""
     by_itself = cluster.scheduling.nodes
     return {
-        **_members(cluster, pool),
+        **members_document(cluster, pool),
         "manager": manager(stack, pool),
         "labels": labels(cluster, pool),
         "taints": plain_taints(pool.taints),
@@ -132,24 +130,4 @@ def scheduling_document(cluster: Cluster, pool: Pool, stack: str) -> Json:
             for name in pool.node_names()
             if name in by_itself
         },
-    }
-
-
-def job_name(pool: Pool) -> str:
-    """Name of a pool's validation Job."""
-    return f"validate-{pool.name}"
-
-
-def validation_document(cluster: Cluster, pool: Pool, stack: str) -> Json:
-    """Input of ``components.validation.validate`` for one pool."""
-    return {
-        **_members(cluster, pool),
-        "manager": manager(stack, pool),
-        "gpus": pool.gpus_per_node,
-        "resources": {
-            offer.resource: offer.count for offer in platform_of(cluster).offers(cluster, pool)
-        },
-        "namespace": cluster.validation.namespace,
-        "job": job_name(pool),
-        "timeoutSeconds": cluster.validation.timeout_seconds,
     }

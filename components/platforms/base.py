@@ -48,14 +48,14 @@ class Offer:
     Attributes:
         resource: its name.
         count: how much of it a node offers.
-        ask: how much of it a validation pod asks for: all whole GPUs; of replicas and of MIG
-            devices one, since a process uses one MIG device, and several replicas are no several
-            GPUs. The others are counted only.
+        devices: how many GPUs or MIG devices are behind it; fewer than ``count`` where shared.
+        unit: how much of it is one device.
     """
 
     resource: str
     count: int
-    ask: int
+    devices: int
+    unit: int = 1
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -22,8 +22,6 @@ from components.platforms import runtime_class
 from components.platforms.helm_record import decode_release, secrets_of
 from components.platforms.inspect import ours
 
-#: Seconds to wait until a removed Job is gone.
-GONE = 60
 #: Seconds to wait until the pods of another platform are gone: their grace period is 30.
 OTHERS_GONE = 90
 
@@ -136,36 +134,6 @@ async def _own_servers_gone(client: Client, others: dict[str, str]) -> None:
             await _delete(client, url, base="/apis/apps")
 
 
-async def job(document: Json) -> Json:
-    """Removes a validation Job that the state does not know.
-
-    Raises:
-        ClusterError: a Job of that name that is not ours.
-    """
-    metadata = document["inputs"]["metadata"]
-    name, namespace = metadata["name"], metadata["namespace"]
-    url = f"namespaces/{namespace}/jobs/{name}"
-    async with connect(document["context"]) as client:
-        found = await client.find(url, base="/apis/batch")
-        if found is None:
-            return {"removed": []}
-        if found["metadata"].get("labels", {}).get("app.kubernetes.io/managed-by") != "gpu-cluster":
-            raise ClusterError(
-                f"job {namespace}/{name}: found one that this program did not make; wanted: the "
-                f"name free; cure: `kubectl delete job -n {namespace} {name}`"
-            )
-        await _delete(client, url, base="/apis/batch")
-        deadline = time.monotonic() + GONE
-        while await client.find(url, base="/apis/batch") is not None:
-            if time.monotonic() > deadline:
-                raise ClusterError(
-                    f"job {namespace}/{name}: still there {GONE} s after its removal; "
-                    "wanted: gone; cure: look at its finalizers (`kubectl get job -o yaml`)"
-                )
-            await asyncio.sleep(0.2)
-    return {"removed": [f"job {namespace}/{name}"]}
-
-
 async def servers(document: Json) -> Json:
     """Ends this program's device plugins that are no longer declared.
 
@@ -227,7 +195,6 @@ async def namespace(document: Json) -> Json:
 
 
 ACTIONS: dict[str, Callable[[Json], Coroutine[Any, Any, Json]]] = {
-    "job": job,
     "namespace": namespace,
     "release": release,
     "servers": servers,

@@ -6,7 +6,8 @@ separated by commas.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from lab.simulator import marks
@@ -16,6 +17,9 @@ RUNTIME_NOT_CONFIGURED = "runtime-not-configured"
 UNHEALTHY_GPUS = "unhealthy-gpus"
 VALIDATION_FAILS = "validation-fails"
 VALIDATION_SILENT = "validation-silent"
+KERNEL_FAILS = "kernel-fails"
+ONE_DEVICE_TWICE = "one-device-twice"
+SLOW = "slow"
 DRIVER_ALREADY_LOADED = "driver-already-loaded"
 
 NAMES = (
@@ -25,7 +29,12 @@ NAMES = (
     f"{UNHEALTHY_GPUS}=K",
     VALIDATION_FAILS,
     VALIDATION_SILENT,
+    f"{KERNEL_FAILS}=I",
+    ONE_DEVICE_TWICE,
+    f"{SLOW}=S",
 )
+#: Faults with a number: their field, and the smallest.
+_NUMBERED = {UNHEALTHY_GPUS: ("unhealthy", 1), KERNEL_FAILS: ("kernel_fails", 0), SLOW: ("slow", 1)}
 
 #: What the device plugin prints where libnvidia-ml is not found, as without a driver
 #: (NVIDIA/k8s-device-plugin v0.20.0, internal/plugin/factory.go, getResourceManagers; the name of
@@ -63,8 +72,10 @@ class FaultError(ValueError):
 class Faults:
     """The faults of one node.
 
-    ``unhealthy``: GPUs withdrawn by the health check, 0 for none; ``unknown``: why the annotation
-    cannot be read, empty where it can.
+    ``unhealthy``: GPUs withdrawn by the health check, 0 for none; ``kernel_fails``: index of the
+    GPU on which no kernel runs, -1 for none; ``one_device_twice``: the plugin gives two containers
+    one device; ``slow``: seconds that a kernel takes; ``unknown``: why the annotation cannot be
+    read, empty where it can.
     """
 
     driver_missing: bool = False
@@ -73,6 +84,9 @@ class Faults:
     unhealthy: int = 0
     validation_fails: bool = False
     validation_silent: bool = False
+    kernel_fails: int = -1
+    one_device_twice: bool = False
+    slow: int = 0
     unknown: str = ""
 
     @property
@@ -88,19 +102,18 @@ class Faults:
 def parse(text: str) -> Faults:
     """Read the annotation's value; an empty text is no fault.
 
-    :raises FaultError: an unknown name, or ``unhealthy-gpus`` without a whole number from 1.
+    :raises FaultError: an unknown name, or a name that needs a number without one.
     """
     found: dict[str, bool | int] = {}
     for word in (part.strip() for part in text.split(",")):
         if not word:
             continue
         name, equals, value = word.partition("=")
-        if name == UNHEALTHY_GPUS:
-            if not value.isdecimal() or int(value) < 1:
-                raise FaultError(
-                    f"fault {word!r}: wanted {UNHEALTHY_GPUS}=K with K a whole number from 1"
-                )
-            found["unhealthy"] = int(value)
+        if name in _NUMBERED:
+            field, least = _NUMBERED[name]
+            if not re.fullmatch(r"[0-9]{1,4}", value) or int(value) < least:
+                raise FaultError(f"fault {word!r}: wanted {name}=N, N a whole number from {least}")
+            found[field] = int(value)
         elif name in NAMES and not equals:
             found[name.replace("-", "_")] = True
         else:
@@ -108,11 +121,9 @@ def parse(text: str) -> Faults:
     return Faults(**found)  # type: ignore[arg-type]
 
 
-def unhealthy_message(count: int) -> str:
-    """What the device plugin logs for ``count`` withdrawn GPUs; empty for none."""
-    return " ".join(
-        UNHEALTHY_MESSAGE.format(device=f"GPU-simulated-{index}") for index in range(count)
-    )
+def unhealthy_message(uuids: Iterable[str]) -> str:
+    """What the device plugin logs for the GPUs that it withdraws; empty for none."""
+    return " ".join(UNHEALTHY_MESSAGE.format(device=uuid) for uuid in uuids)
 
 
 def of_node(annotations: Mapping[str, str]) -> Faults:

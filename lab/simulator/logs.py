@@ -1,7 +1,7 @@
 """Simulated container logs, served by kwok as the kubelet of the simulated nodes.
 
-kwok answers ``pods/log`` from a file: one for all validation pods (`PASSED`), and another where a
-``Logs`` object names the pod (`FAILED`, `SILENT`). Each begins with `marks.SIMULATED`.
+kwok answers ``pods/log`` from a file: an empty one, or where a ``Logs`` object names the pod one
+for each of its containers. Each begins with `marks.SIMULATED`.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from lab.simulator import marks
 
 Json = dict[str, Any]
 
-PASSED = "validation-passed.log"
-FAILED = "validation-failed.log"
-SILENT = "validation-silent.log"
+PASSED = "passed"
+FAILED = "failed"
+SILENT = "silent"
 OTHER = "other.log"
 
 #: Output of the CUDA sample vectorAdd (NVIDIA/cuda-samples, Samples/0_Introduction/vectorAdd).
@@ -31,12 +31,12 @@ _RUN = (
 #: server without its fabric manager (CUDA runtime API, cudaErrorSystemNotReady).
 _ERROR = "Failed to allocate device vector A (error code system not yet initialized)!"
 
-LINES: dict[str, tuple[str, ...]] = {
+RUNS: dict[str, tuple[str, ...]] = {
     PASSED: (*_RUN, "Test PASSED", "Done"),
     FAILED: (_RUN[0], _ERROR),
     SILENT: (*_RUN, "Done"),
-    OTHER: (),
 }
+"""What a kernel prints, by what becomes of it."""
 
 
 def cri_text(lines: tuple[str, ...], at: datetime) -> str:
@@ -46,12 +46,15 @@ def cri_text(lines: tuple[str, ...], at: datetime) -> str:
 
 
 def write(folder: Path) -> None:
-    """Write the log files below ``folder`` where they are missing."""
+    """Write the empty log below ``folder`` where it is missing."""
     folder.mkdir(parents=True, exist_ok=True)
-    for name, lines in LINES.items():
-        path = folder / name
-        if not path.exists():
-            path.write_text(cri_text(lines, datetime.now(UTC)))
+    write_file(folder / OTHER, ())
+
+
+def write_file(path: Path, lines: tuple[str, ...]) -> None:
+    """Write a log where it is missing."""
+    if not path.exists():
+        path.write_text(cri_text(lines, datetime.now(UTC)))
 
 
 def cluster_logs(folder: Path) -> list[Json]:
@@ -61,21 +64,13 @@ def cluster_logs(folder: Path) -> list[Json]:
             "apiVersion": "kwok.x-k8s.io/v1alpha1",
             "kind": "ClusterLogs",
             "metadata": {"name": "simulated"},
-            "spec": {
-                "logs": [
-                    {
-                        "containers": [marks.VALIDATION_CONTAINER],
-                        "logsFile": str(folder / PASSED),
-                    },
-                    {"logsFile": str(folder / OTHER)},
-                ]
-            },
+            "spec": {"logs": [{"logsFile": str(folder / OTHER)}]},
         }
     ]
 
 
-def pod_logs(pod: Json, file: Path) -> Json:
-    """A ``Logs`` object that gives one pod another log; it goes with the pod."""
+def pod_logs(pod: Json, files: dict[str, Path]) -> Json:
+    """A ``Logs`` object that gives a pod's containers logs of their own; it goes with the pod."""
     meta = pod["metadata"]
     owner = {"apiVersion": "v1", "kind": "Pod", "name": meta["name"], "uid": meta["uid"]}
     return {
@@ -86,5 +81,10 @@ def pod_logs(pod: Json, file: Path) -> Json:
             "namespace": meta["namespace"],
             "ownerReferences": [owner],
         },
-        "spec": {"logs": [{"logsFile": str(file)}]},
+        "spec": {
+            "logs": [
+                {"containers": [container], "logsFile": str(path)}
+                for container, path in files.items()
+            ]
+        },
     }

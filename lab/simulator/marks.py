@@ -47,8 +47,6 @@ GPU = "nvidia.com/gpu"
 
 #: Label of validation pods; its value is the pool's name.
 VALIDATION = "gpu-cluster/validation"
-#: Name of the container that a validation pod's log is of.
-VALIDATION_CONTAINER = "vectoradd"
 
 #: First line of each simulated log.
 SIMULATED = "[simulated: no GPU ran this]"

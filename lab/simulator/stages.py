@@ -1,8 +1,9 @@
 """What kwok does with simulated nodes and pods: its Stages, as documents. Pure functions.
 
 The controller decides (annotation `marks.OUTCOME` on a pod), kwok acts. Pods of the device plugin
-stay Pending and validation pods stay Running until there is a decision; all other pods run at once,
-and those of Jobs complete. Stage semantics: kwok v0.8.0, pkg/utils/expression/selector.go.
+stay Pending until there is a decision; all other pods run at once, and those of Jobs complete. How
+a validation pod ends the controller writes itself, since its containers end apart. Stage semantics:
+kwok v0.8.0, pkg/utils/expression/selector.go.
 """
 
 from __future__ import annotations
@@ -26,8 +27,6 @@ INSTALLER = "gpu-cluster/driver-installer"
 
 RUNNING = "running"
 CRASHING = "crashing"
-PASSED = "passed"
-FAILED = "failed"
 
 _OUTCOME = f'.metadata.annotations["{marks.OUTCOME}"]'
 _MESSAGE = f'.metadata.annotations["{marks.MESSAGE}"]'
@@ -273,20 +272,6 @@ def stages() -> list[Json]:
             running,
             of_job,
             _match(_VALIDATION, "DoesNotExist"),
-        ),
-        _pod(
-            "validation-passes",
-            _ended("Succeeded", 0),
-            running,
-            _match(_VALIDATION, "Exists"),
-            _match(_OUTCOME, "In", PASSED),
-        ),
-        _pod(
-            "validation-fails",
-            _ended("Failed", 1),
-            running,
-            _match(_VALIDATION, "Exists"),
-            _match(_OUTCOME, "In", FAILED),
         ),
         _stage(
             "Pod",

@@ -29,7 +29,7 @@ from lab.simulator.ports import free_ports
 LIMIT = 240
 """Seconds for any one command."""
 PRIVATE = re.compile("BEGIN OPENSSH PRIVATE KEY")
-LAST = re.compile(r"up: (\d+) of (\d+) GPUs validated, (\d+) resources changed, \d+ s")
+LAST = re.compile(r"up: (\d+) of (\d+) GPUs simulated, (\d+) resources changed, \d+ s")
 DROP_IN = "etc/containerd/conf.d/99-nvidia.toml"
 """On a prepared host, below its root."""
 
@@ -205,7 +205,7 @@ class Project:
 
 
 def figures(line: str) -> tuple[int, ...]:
-    """Of the last line of `make up`: GPUs validated, GPUs declared, resources changed."""
+    """Of the last line of `make up`: GPUs simulated, GPUs declared, resources changed."""
     match = LAST.fullmatch(line)
     assert match, line
     return tuple(int(number) for number in match.groups())

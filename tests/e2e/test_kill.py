@@ -14,7 +14,7 @@ from tests.e2e.project import Project, figures
 POINTS = [
     pytest.param("gpu-cluster-hosts-gpu-1", id="host"),
     pytest.param("gpu-cluster-platform-release", id="release"),
-    pytest.param("gpu-cluster-validation-a100-job", id="job"),
+    pytest.param("gpu-cluster-validation-a100", id="validation"),
 ]
 
 

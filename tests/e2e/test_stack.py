@@ -155,15 +155,18 @@ def test_a_preview_needs_no_right_but_to_read(project: Project, reader: Path) ->
 
 def test_everything_simulated_is_marked(project: Project) -> None:
     output = json.loads(project.pulumi("stack", "output", "--json").stdout)
-    assert all(node["simulated"] for node in output["nodes"])
-    assert output["gpus"] == {"declared": 32, "validated": 32, "simulated": 32}
+    for node in output["nodes"]:
+        assert (node["simulated"], node["computed"], node["deferred"]) == (8, 0, 0)
+        assert all(re.fullmatch(r"GPU-00000000-[0-9a-f-]{27}", uuid) for uuid in node["devices"])
+    assert len({uuid for node in output["nodes"] for uuid in node["devices"]}) == 32
+    assert output["gpus"] == {"declared": 32, "computed": 0, "simulated": 32, "deferred": 0}
 
 
-def test_finished_validation_pods_are_gone_and_the_job_stays(project: Project) -> None:
+def test_validation_pods_are_gone_and_the_proof_stays_on_the_nodes(project: Project) -> None:
     pods = project.request("GET", "namespaces/gpu-validation/pods")["items"]
     assert pods == []
-    job = project.request("GET", "namespaces/gpu-validation/jobs/validate-a100", base="/apis/batch")
-    assert job["status"]["succeeded"] == 4
+    notes = project.request("GET", "nodes/gpu-1")["metadata"]["annotations"]
+    assert len(json.loads(notes["gpu-cluster/validation"])["devices"]) == 8
 
 
 def test_refresh_finds_no_difference(project: Project) -> None:

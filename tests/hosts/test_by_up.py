@@ -123,7 +123,7 @@ def up(project: Project) -> tuple[str, tuple[int, int, int]]:
     """`up`: its output, and the figures of its last line."""
     done = project.command("up")
     assert done.returncode == 0, done.stdout
-    found = re.search(r"up: (\d+) of (\d+) GPUs validated, (\d+) resources changed", done.stdout)
+    found = re.search(r"up: (\d+) of (\d+) GPUs simulated, (\d+) resources changed", done.stdout)
     assert found, done.stdout
     validated, declared, changed = map(int, found.groups())
     return done.stdout, (validated, declared, changed)

@@ -113,7 +113,7 @@ def plugin(stack: str) -> Json:
 def test_each_node_offers_what_its_own_configuration_says(live: Project) -> None:
     before = snapshot.cluster(live)
     live.write(plugin(live.stack))
-    assert live.up().startswith("up: 30 of 30 GPUs validated")
+    assert live.up().startswith("up: 30 of 30 GPUs simulated")
     assert allocatable(live, "gpu-1") == {"nvidia.com/gpu": "32"}
     assert allocatable(live, "gpu-2") == {"nvidia.com/gpu.shared": "16"}
     assert allocatable(live, "gpu-3") == {"nvidia.com/gpu": "6"}
@@ -150,7 +150,7 @@ def _a_gpu_that_is_left_out_moves_the_plugin_of_its_node_only(project: Project) 
         del cluster["pools"][2]["unhealthyDevices"]["gpu-3"]["index"][0]
 
     project.edit(heal)
-    assert project.up().startswith("up: 31 of 31 GPUs validated")
+    assert project.up().startswith("up: 31 of 31 GPUs simulated")
     assert allocatable(project, "gpu-3") == {"nvidia.com/gpu": "7"}
     new = plugin_pods(project)
     assert {node for node in old if old[node] != new[node]} == {"gpu-3"}
@@ -198,7 +198,7 @@ def test_the_operator_divides_gpus_and_leaves_what_is_off_alone(live: Project) -
     secret = f'pulumi config set --secret gpu-cluster:registryCredentials < "{path}"'
     live.command("preview")  # makes the stack
     _shell(live, secret)
-    assert live.up().startswith("up: 24 of 24 GPUs validated")
+    assert live.up().startswith("up: 24 of 24 GPUs simulated")
     parts = {"nvidia.com/mig-1g.5gb": "16", "nvidia.com/mig-2g.10gb": "16"}
     assert allocatable(live, "gpu-1") == allocatable(live, "gpu-2") == parts
     assert allocatable(live, "gpu-3") == {"nvidia.com/gpu": "8"}
@@ -267,7 +267,7 @@ def test_guests_with_vgpus_get_driver_licence_and_the_runtime_of_their_distribut
         advised = live.command("preview")
         assert "pulumi config set --secret gpu-cluster:licenseToken" in advised.stdout
         _shell(live, f"echo {TOKEN} | pulumi config set --secret gpu-cluster:licenseToken")
-        assert live.up().startswith("up: 4 of 4 GPUs validated")
+        assert live.up().startswith("up: 4 of 4 GPUs simulated")
         policy = live.request("GET", "clusterpolicies", base="/apis/nvidia.com")["items"][0]["spec"]
         assert policy["driver"]["repository"] == f"{registry}/guests"
         assert policy["driver"]["licensingConfig"]["secretName"] == "licensing-config"
@@ -320,7 +320,7 @@ def test_nodes_of_virtual_machines_stand_beside_nodes_of_containers(live: Projec
     begun = live.command("start")
     assert begun.returncode == 0, begun.stdout
     before = snapshot.cluster(live)
-    assert live.up().startswith("up: 24 of 24 GPUs validated")
+    assert live.up().startswith("up: 24 of 24 GPUs simulated")
     policy = live.request("GET", "clusterpolicies", base="/apis/nvidia.com")["items"][0]["spec"]
     sandbox = policy["sandboxWorkloads"]
     assert (sandbox["enabled"], sandbox["defaultWorkload"]) == (True, "container")

@@ -21,7 +21,7 @@ from tests.platform import ways
 
 Json = dict[str, Any]
 
-LAST = re.compile(r"up: (\d+) of (\d+) GPUs validated, (\d+) resources changed, \d+ s")
+LAST = re.compile(r"up: (\d+) of (\d+) GPUs simulated, (\d+) resources changed, \d+ s")
 ALL = ways.NODES * ways.GPUS
 
 #: `make test` shows the way that has most objects of the project's own; the full proof all six.
@@ -32,7 +32,7 @@ EACH = [
 
 
 def figures(line: str) -> tuple[int, int, int]:
-    """GPUs validated, GPUs declared, resources changed, from the last line of `make up`."""
+    """GPUs simulated, GPUs declared, resources changed, from the last line of `make up`."""
     match = LAST.fullmatch(line)
     assert match, line
     validated, declared, changed = map(int, match.groups())

@@ -84,10 +84,11 @@ class Running:
         pods = self.pods(**{"app.kubernetes.io/name": "nvidia-device-plugin"})
         return next(pod for pod in pods if pod["spec"].get("nodeName") == node)
 
-    def log(self, pod: Json) -> list[str]:
+    def log(self, pod: Json, container: str = "") -> list[str]:
         meta = pod["metadata"]
         path = f"/api/v1/namespaces/{meta['namespace']}/pods/{meta['name']}/log"
-        return str(self.request("GET", path)).splitlines()
+        named = container or pod["spec"]["containers"][0]["name"]
+        return str(self.request("GET", path, container=named)).splitlines()
 
     def deploy_plugin(self) -> None:
         """A DaemonSet with labels, container and affinity of the chart."""
@@ -112,35 +113,38 @@ class Running:
         path = "/apis/apps/v1/namespaces/default/daemonsets/plugin"
         self.request("DELETE", path, propagationPolicy="Background")
 
-    def validate(self, completions: int = 1, gpus: int = 8, **selector: str) -> None:
-        """An Indexed Job as the stack makes it, each pod asking for all GPUs of a node."""
-        template = {
-            "metadata": {"labels": {marks.VALIDATION: "a100"}},
+    def validate(self, count: int = 1, gpus: int = 8, **selector: str) -> None:
+        """Validation pods as the stack makes them: a container per device."""
+        resources = {"limits": {marks.GPU: "1"}}
+        containers = [
+            {"name": f"gpu-{index}", "image": "sample", "resources": resources}
+            for index in range(gpus)
+        ]
+        spec = {"restartPolicy": "Never", "nodeSelector": selector, "containers": containers}
+        for index in range(count):
+            meta = {"name": f"validation-{index}", "labels": {marks.VALIDATION: "a100"}}
+            self.request(
+                "POST", "/api/v1/namespaces/default/pods", {"metadata": meta, "spec": spec}
+            )
+
+    def hold(self, name: str, node: str, gpus: int, **spec: Any) -> Json:
+        """A pod of somebody else that holds GPUs of a node."""
+        resources = {"limits": {marks.GPU: str(gpus)}}
+        body = {
+            "metadata": {"name": name},
             "spec": {
-                "restartPolicy": "Never",
-                "nodeSelector": selector,
-                "containers": [
-                    {
-                        "name": "vectoradd",
-                        "image": "sample",
-                        "resources": {"limits": {marks.GPU: str(gpus)}},
-                    }
-                ],
+                "nodeSelector": {"kubernetes.io/hostname": node},
+                "containers": [{"name": "train", "image": "x", "resources": resources}],
+                **spec,
             },
         }
-        spec = {
-            "completionMode": "Indexed",
-            "completions": completions,
-            "parallelism": completions,
-            "backoffLimitPerIndex": 0,
-            "maxFailedIndexes": completions,
-            "template": template,
-        }
-        self.request(
-            "POST",
-            "/apis/batch/v1/namespaces/default/jobs",
-            {"metadata": {"name": "validation"}, "spec": spec},
+        path = "/api/v1/namespaces/default/pods"
+        self.request("POST", path, body)
+        found: Json = until(
+            lambda: self.request("GET", f"{path}/{name}"),
+            lambda pod: pod["status"]["phase"] == "Running",
         )
+        return found
 
     def validation_pods(self, *phases: str, count: int = 1) -> list[Json]:
         """The validation pods once ``count`` of them are in one of ``phases``."""
@@ -160,6 +164,7 @@ class Running:
         for path in (
             "/apis/apps/v1/namespaces/default/daemonsets",
             "/apis/batch/v1/namespaces/default/jobs",
+            "/api/v1/namespaces/default/pods",
         ):
             self.request("DELETE", path, propagationPolicy="Background")
         for node in self.items("/api/v1/nodes"):

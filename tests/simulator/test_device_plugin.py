@@ -9,6 +9,7 @@ import pytest
 
 from lab import simulator
 from lab.simulator import faults, hosts, logs, marks, set_fault
+from lab.simulator.controller.devices import gpu_uuid
 from lab.simulator.controller.preparation import DROP_IN
 from tests.simulator.running import CLUSTER, Running, declared, until
 
@@ -45,11 +46,21 @@ def test_no_gpu_before_the_plugin_and_none_after_it(cluster: Running) -> None:
         cluster.wait_gpus(node, "8", "0")
 
 
-def test_a_log_says_that_it_is_simulated_before_anything_else(cluster: Running) -> None:
+def test_a_log_says_that_it_is_simulated_and_names_the_containers_own_gpu(
+    cluster: Running,
+) -> None:
     cluster.deploy_plugin()
-    cluster.validate(completions=3)
+    cluster.validate(count=3)
     for pod in cluster.validation_pods("Succeeded", count=3):
-        assert cluster.log(pod) == [marks.SIMULATED, *logs.LINES[logs.PASSED]]
+        given = []
+        for container in pod["spec"]["containers"]:
+            mark, device, *run = cluster.log(pod, container["name"])
+            assert (mark, tuple(run)) == (marks.SIMULATED, logs.RUNS[logs.PASSED])
+            given.append(device)
+        node = pod["spec"]["nodeName"]
+        assert {each.rpartition("UUID: ")[2].rstrip(")") for each in given} == {
+            gpu_uuid(node, index) for index in range(8)
+        }
     assert cluster.log(cluster.plugin_pod("gpu-1")) == [marks.SIMULATED]
 
 
@@ -105,12 +116,33 @@ def test_a_validation_that_does_not_pass(
     cluster.deploy_plugin()
     cluster.validate(**{"kubernetes.io/hostname": "gpu-3"})
     (pod,) = cluster.validation_pods(phase)
-    ended = pod["status"]["containerStatuses"][0]["state"]["terminated"]
-    assert ended["exitCode"] == code
-    found = cluster.log(pod)
-    assert found == [marks.SIMULATED, *logs.LINES[file]]
-    assert "Test PASSED" not in found
+    for status in pod["status"]["containerStatuses"]:
+        assert status["state"]["terminated"]["exitCode"] == code
+        mark, _, *run = cluster.log(pod, status["name"])
+        assert (mark, tuple(run)) == (marks.SIMULATED, logs.RUNS[file])
+        assert "Test PASSED" not in run
     assert cluster.gpus("gpu-3") == ("8", "8")
+
+
+def test_a_gpu_that_fails_is_the_only_one_that_does(cluster: Running) -> None:
+    set_fault(CLUSTER, "gpu-3", "kernel-fails=5")
+    cluster.deploy_plugin()
+    cluster.validate(**{"kubernetes.io/hostname": "gpu-3"})
+    (pod,) = cluster.validation_pods("Failed")
+    codes = [each["state"]["terminated"]["exitCode"] for each in pod["status"]["containerStatuses"]]
+    assert sorted(codes) == [0] * 7 + [1]
+    failed = f"gpu-{codes.index(1)}"
+    assert gpu_uuid("gpu-3", 5) in cluster.log(pod, failed)[1]
+
+
+def test_what_others_hold_is_given_to_nobody_else(cluster: Running) -> None:
+    cluster.deploy_plugin()
+    cluster.wait_gpus("gpu-2", "8", "8")
+    cluster.hold("train", "gpu-2", 3)
+    cluster.validate(gpus=5, **{"kubernetes.io/hostname": "gpu-2"})
+    (pod,) = cluster.validation_pods("Succeeded")
+    lines = {cluster.log(pod, each["name"])[1] for each in pod["spec"]["containers"]}
+    assert len(lines) == 5
 
 
 def test_several_faults_at_once(cluster: Running) -> None:

@@ -26,7 +26,7 @@ def test_two_hundred_nodes(cluster: Running) -> None:
             every=0.5,
         )
         # Each node is asked for all of its GPUs, so each gets one pod while they all run.
-        cluster.validate(completions=COUNT)
+        cluster.validate(count=COUNT)
         pods = cluster.validation_pods("Succeeded", "Failed", count=COUNT)
         failed = [pod for pod in pods if pod["status"]["phase"] == "Failed"]
         assert {pod["spec"]["nodeName"] for pod in failed} <= {"big-117"}

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from lab.simulator.controller import operands
-from lab.simulator.controller.offered import Plugin, chosen, offered, owned, read_plugin
+from lab.simulator.controller.devices import count, devices
+from lab.simulator.controller.offered import Plugin, chosen, owned, read_plugin
 
 SLICED = {"sharing": {"timeSlicing": {"resources": [{"name": "gpu", "replicas": 4}]}}}
 MIG = {"1g.5gb": 2, "2g.10gb+me": 1}
@@ -34,7 +35,7 @@ MIG = {"1g.5gb": 2, "2g.10gb+me": 1}
 def test_a_plugin_offers_what_its_configuration_says(
     file: Any, strategy: str, mig: dict[str, int], wanted: dict[str, int]
 ) -> None:
-    assert offered(8, file, strategy, mig) == wanted
+    assert count(devices("n", range(8), file, strategy, mig)) == wanted
 
 
 def test_an_unknown_name_leaves_the_default() -> None:
@@ -56,7 +57,7 @@ def test_a_plugin_sees_the_gpus_that_its_environment_names() -> None:
     assert read_plugin(pod()).visible is None
     assert read_plugin(pod(NVIDIA_VISIBLE_DEVICES="all")).visible is None
     found = read_plugin(pod(NVIDIA_VISIBLE_DEVICES="0,2,5", CONFIG_FILE="/config/sliced"))
-    assert (found.visible, found.file, found.config_map) == (3, "sliced", ("ns", "configs"))
+    assert (found.visible, found.file, found.config_map) == ((0, 2, 5), "sliced", ("ns", "configs"))
     assert read_plugin(pod(CONFIG_FILE="/config/config.yaml", DEFAULT_CONFIG="a")).file == "a"
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -17,7 +18,10 @@ words = st.sampled_from(
         faults.RUNTIME_NOT_CONFIGURED,
         faults.VALIDATION_FAILS,
         faults.VALIDATION_SILENT,
+        faults.ONE_DEVICE_TWICE,
         "unhealthy-gpus=2",
+        "kernel-fails=3",
+        "slow=2",
     ]
 )
 
@@ -29,6 +33,9 @@ def test_each_fault_is_read_and_no_other(given_words: list[str]) -> None:
     assert found.runtime_not_configured == (faults.RUNTIME_NOT_CONFIGURED in given_words)
     assert found.validation_fails == (faults.VALIDATION_FAILS in given_words)
     assert found.validation_silent == (faults.VALIDATION_SILENT in given_words)
+    assert found.one_device_twice == (faults.ONE_DEVICE_TWICE in given_words)
+    assert found.kernel_fails == (3 if "kernel-fails=3" in given_words else -1)
+    assert found.slow == (2 if "slow=2" in given_words else 0)
     assert found.unhealthy == (2 if "unhealthy-gpus=2" in given_words else 0)
 
 
@@ -41,7 +48,10 @@ def test_no_text_is_taken_for_health_by_mistake(text: str) -> None:
     assert found != faults.Faults() or not text.replace(",", "").strip()
 
 
-@pytest.mark.parametrize("text", ["unhealthy-gpus", "unhealthy-gpus=0", "unhealthy-gpus=-1", "x"])
+@pytest.mark.parametrize(
+    "text",
+    ["unhealthy-gpus", "unhealthy-gpus=0", "unhealthy-gpus=-1", "slow=0", "kernel-fails=a", "x"],
+)
 def test_a_fault_without_sense_is_refused(text: str) -> None:
     with pytest.raises(faults.FaultError, match="wanted"):
         faults.parse(text)
@@ -72,7 +82,9 @@ def test_only_the_simulators_own_labels_are_taken_back() -> None:
     assert patch["metadata"]["annotations"][marks.GPUS] == "4"
 
 
-def test_every_simulated_log_begins_with_its_mark_and_only_one_passes(tmp_path: object) -> None:
-    for name, lines in logs.LINES.items():
-        assert ("Test PASSED" in lines) == (name == logs.PASSED)
+def test_every_simulated_log_begins_with_its_mark_and_only_one_passes(tmp_path: Path) -> None:
+    for kind, lines in logs.RUNS.items():
+        assert ("Test PASSED" in lines) == (kind == logs.PASSED)
         assert marks.SIMULATED not in lines
+        logs.write_file(tmp_path / kind, lines)
+        assert (tmp_path / kind).read_text().splitlines()[0].endswith(f"F {marks.SIMULATED}")

@@ -28,12 +28,10 @@ class Recorder(mocks.Mocks):
     def new_resource(self, args: mocks.MockResourceArgs) -> tuple[str | None, dict[str, Any]]:
         self.resources.append(Recorded(args.typ, args.name, dict(args.inputs)))
         outputs = dict(args.inputs)
-        if args.typ == "command:local:Command" and "validation count" in args.inputs["create"]:
+        if args.typ == "command:local:Command" and "validation validate" in args.inputs["create"]:
             outputs["stdout"] = '{"pool":"a100","nodes":[]}'
         elif args.typ.startswith("command:"):
             outputs["stdout"] = "{}"
-        if args.typ == "kubernetes:batch/v1:Job":
-            outputs["metadata"] = {**args.inputs["metadata"], "uid": "uid-of-the-job"}
         return f"{args.name}-id", outputs
 
     def call(self, args: mocks.MockCallArgs) -> dict[str, Any]:

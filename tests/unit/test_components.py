@@ -19,6 +19,7 @@ from components.platforms.component import GpuPlatform
 from components.settings.cluster import Cluster
 from components.settings.loader import load
 from components.validation import component as validation
+from components.validation.document import declared, validation_document
 from tests.unit.mocks import Recorded, Recorder, declare
 
 CANARY = "canary-5f1d-private-key"
@@ -127,13 +128,21 @@ def test_another_user_than_root_uses_sudo_without_a_prompt(preview: bool) -> Non
         assert command.inputs["create"].startswith("sudo -n timeout ")
 
 
-def test_validation_asks_for_all_gpus_and_tolerates_only_the_pools_taints(preview: bool) -> None:
-    (job,) = build(preview).of("kubernetes:batch/v1:Job")
-    spec = job.inputs["spec"]
-    pod = spec["template"]["spec"]
-    assert spec["completions"] == 4
-    assert pod["containers"][0]["resources"] == {"limits": {"nvidia.com/gpu": "8"}}
-    assert pod["tolerations"] == [
+def validations(recorder: Recorder) -> list[dict[str, Any]]:
+    """Inputs of the validation's Commands."""
+    return [
+        json.loads(each.inputs["stdin"])
+        for each in recorder.of("command:local:Command")
+        if each.inputs["create"] == "sh components/run.sh validation validate"
+    ]
+
+
+def test_validation_tolerates_only_the_pools_taints_and_disturbs_nobody(preview: bool) -> None:
+    recorder = build(preview)
+    (document,) = validations(recorder)
+    assert document["devices"] == {"nvidia.com/gpu": {"devices": 8, "unit": 1}}
+    spec = document["pod"]["spec"]
+    assert spec["tolerations"] == [
         {
             "key": "nvidia.com/gpu",
             "operator": "Equal",
@@ -141,13 +150,28 @@ def test_validation_asks_for_all_gpus_and_tolerates_only_the_pools_taints(previe
             "effect": "NoSchedule",
         }
     ]
-    assert "runtimeClassName" not in pod
+    assert "runtimeClassName" not in spec
+    (priority,) = recorder.of("kubernetes:scheduling.k8s.io/v1:PriorityClass")
+    assert priority.inputs["metadata"]["name"] == spec["priorityClassName"]
+    assert priority.inputs["preemptionPolicy"] == "Never"
+    assert priority.inputs["value"] < -10
+    assert spec["terminationGracePeriodSeconds"] == 0
+
+
+def test_under_dra_each_container_has_a_claim_of_one_device(preview: bool) -> None:
+    recorder = build(preview, cluster(platform="dra"))
+    templates = recorder.of("kubernetes:resource.k8s.io/v1:ResourceClaimTemplate")
+    (template,) = [each for each in templates if each.name == "gpu-cluster-validation-claim"]
+    (request,) = template.inputs["spec"]["spec"]["devices"]["requests"]
+    assert request["exactly"]["count"] == 1
+    (document,) = validations(recorder)
+    assert document["pod"]["claimTemplate"] == template.inputs["metadata"]["name"]
 
 
 def test_runc_as_default_makes_gpu_pods_name_the_runtime_class(preview: bool) -> None:
     recorder = build(preview, cluster(runtime={"defaultRuntime": "runc"}))
-    (job,) = recorder.of("kubernetes:batch/v1:Job")
-    assert job.inputs["spec"]["template"]["spec"]["runtimeClassName"] == "nvidia"
+    (document,) = validations(recorder)
+    assert document["pod"]["spec"]["runtimeClassName"] == "nvidia"
     (made,) = [
         each
         for each in recorder.of("command:local:Command")
@@ -176,16 +200,30 @@ def test_a_finding_shows_as_an_update_and_its_absence_changes_nothing() -> None:
     assert re.fullmatch(r"sh x # drift [0-9a-f]{16}", early)
 
 
-def test_a_job_stands_for_drivers_runtime_and_platform_but_not_for_labels() -> None:
+def test_a_validation_stands_for_drivers_runtime_and_platform_but_not_for_labels() -> None:
     before = cluster()
     pool = before.pools[0]
     relabelled = cluster(
         pools=[{"name": "a100", "nodes": ["gpu-[1-4]"], "gpusPerNode": 8, "labels": {"a": "b"}}]
     )
     upgraded = cluster(devicePlugin={"version": "0.19.2"})
-    same = validation.fingerprint(before, pool)
-    assert validation.fingerprint(relabelled, relabelled.pools[0]) == same
-    assert validation.fingerprint(upgraded, pool) != same
+    same = declared(before, pool)
+    assert declared(relabelled, relabelled.pools[0]) == same
+    assert declared(upgraded, pool) != same
+
+
+def test_a_host_with_a_driver_of_its_own_is_validated_for_itself() -> None:
+    document: dict[str, Any] = {
+        "name": "gpu-1",
+        "address": "192.0.2.11",
+        "hostKey": HOST_KEY,
+        "driver": {"version": "580.65.06"},
+    }
+    given = cluster(hosts=[document])
+    found = validation_document(given, given.pools[0], "test")
+    assert set(found["own"]) == {"gpu-1"}
+    assert found["own"]["gpu-1"] != found["settings"]
+    assert found["settings"] == validation_document(cluster(), given.pools[0], "test")["settings"]
 
 
 def secrets(declared: Cluster, preview: bool, **given: str) -> list[Recorded]:
@@ -253,11 +291,10 @@ def test_a_licence_is_a_secret_where_the_stack_has_a_token(
 
 
 def test_every_pod_of_ours_pulls_from_the_private_registry(preview: bool) -> None:
-    declared = cluster(registry={"mirror": "registry.example.com", "pullSecret": "credentials"})
-    (job,) = build(preview, declared).of("kubernetes:batch/v1:Job")
-    pod = job.inputs["spec"]["template"]["spec"]
-    assert pod["containers"][0]["image"].startswith("registry.example.com/nvidia/k8s/")
-    assert pod["imagePullSecrets"] == [{"name": "credentials"}]
+    given = cluster(registry={"mirror": "registry.example.com", "pullSecret": "credentials"})
+    (document,) = validations(build(preview, given))
+    assert document["pod"]["image"].startswith("registry.example.com/nvidia/k8s/")
+    assert document["pod"]["spec"]["imagePullSecrets"] == [{"name": "credentials"}]
 
 
 def test_a_node_with_gpus_left_out_costs_one_daemon_set_and_one_count(preview: bool) -> None:
@@ -271,9 +308,4 @@ def test_a_node_with_gpus_left_out_costs_one_daemon_set_and_one_count(preview: b
     ]
     recorder = build(preview, cluster(pools=pools))
     assert len(recorder.of("kubernetes:apps/v1:DaemonSet")) == 1
-    jobs = recorder.of("kubernetes:batch/v1:Job")
-    limits = [
-        job.inputs["spec"]["template"]["spec"]["containers"][0]["resources"]["limits"]
-        for job in jobs
-    ]
-    assert sorted(limit["nvidia.com/gpu"] for limit in limits) == ["7", "8"]
+    assert sorted(each["gpus"] for each in validations(recorder)) == [7, 8]

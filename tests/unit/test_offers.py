@@ -42,26 +42,27 @@ CASES: dict[str, tuple[Cluster, tuple[Offer, ...]]] = {
     "whole": (cluster(), (Offer("nvidia.com/gpu", 8, 8),)),
     "time-slicing": (
         cluster(devicePlugin=shared("timeSlicing")),
-        (Offer("nvidia.com/gpu", 32, 1),),
+        (Offer("nvidia.com/gpu", 32, 8),),
     ),
     "renamed": (
         cluster(devicePlugin=shared("mps", renameByDefault=True)),
-        (Offer("nvidia.com/gpu.shared", 32, 1),),
+        (Offer("nvidia.com/gpu.shared", 32, 8),),
     ),
     "mig-mixed": (
         cluster("gpu-operator", pools=pool(mig=MIG), gpuOperator={"migStrategy": "mixed"}),
-        (Offer("nvidia.com/mig-1g.5gb", 24, 1), Offer("nvidia.com/mig-1g.5gb.me", 8, 1)),
+        (Offer("nvidia.com/mig-1g.5gb", 24, 24), Offer("nvidia.com/mig-1g.5gb.me", 8, 8)),
     ),
     "mig-single": (
         cluster("gpu-operator", pools=pool(mig={"1g.5gb": 7})),
-        (Offer("nvidia.com/gpu", 56, 1),),
+        (Offer("nvidia.com/gpu", 56, 56),),
     ),
+    "cards": (cluster("gpu-manager"), (Offer("tencent.com/vcuda-core", 800, 8, 100),)),
     "named": (
         cluster(
             pools=pool(labels={LABEL: "sliced"}),
             devicePlugin={"configs": {"sliced": shared("timeSlicing")["config"]}},
         ),
-        (Offer("nvidia.com/gpu", 32, 1),),
+        (Offer("nvidia.com/gpu", 32, 8),),
     ),
 }
 

@@ -10,13 +10,12 @@ from typing import Any
 import pytest
 
 from components.api import ClusterError
-from components.inspection.cluster import scheduling_drift, validation_drift, validation_findings
+from components.inspection.cluster import scheduling_drift
 from components.nodes.inspect import count_devices, gpus, pool_members
 from components.nodes.schedule import taints_wanted
 from components.platforms import runtime_class
 from components.platforms.clear import same_values
 from components.platforms.helm_record import decode_release
-from components.validation.validate import shortfall, verdict
 
 GPU = {"key": "nvidia.com/gpu", "value": "present", "effect": "NoSchedule"}
 OTHER = {"key": "example.com/maintenance", "effect": "NoExecute"}
@@ -81,56 +80,6 @@ def test_lost_labels_and_taints_are_found_by_node() -> None:
     ]
     assert scheduling_drift(members, document) == (
         "label a is 'c' on gpu-2; taint nvidia.com/gpu is missing on gpu-2"
-    )
-
-
-def test_a_validation_holds_only_while_all_gpus_are_offered() -> None:
-    document = {"gpus": 8, "resources": {"nvidia.com/gpu": 8}}
-    validated = {"metadata": {"annotations": {"gpu-cluster/validated": "1"}}}
-    whole, short = node("gpu-1", allocatable=8), node("gpu-2", allocatable=7)
-    assert validation_drift([whole], document, validated) is None
-    assert validation_drift([whole, short], document, validated) == (
-        "gpu-2 offers 7 of 8 nvidia.com/gpu"
-    )
-    assert validation_drift([whole], document, {"metadata": {}}) is not None
-    assert validation_drift([whole], document, None) == "no validation Job in the cluster"
-
-
-def test_each_part_of_a_pool_is_judged_by_its_own_nodes_and_count() -> None:
-    validated = {"metadata": {"annotations": {"gpu-cluster/validated": "1"}}}
-    nodes = [node("gpu-1", allocatable=8), node("gpu-2", allocatable=6)]
-    parts = [
-        {"pool": "a100", "nodes": ["gpu-1"], "resources": {"nvidia.com/gpu": 8}},
-        {"pool": "a100-x6", "nodes": ["gpu-2"], "resources": {"nvidia.com/gpu": 6}},
-        {"pool": "gone", "nodes": ["gpu-3"], "resources": {"nvidia.com/gpu": 8}},
-    ]
-    assert validation_findings(nodes, parts, [validated] * 3) == {}
-    assert validation_findings(nodes, parts, [validated, None, None]) == {
-        "a100-x6": "no validation Job in the cluster"
-    }
-
-
-@pytest.mark.parametrize(
-    ("phase", "log", "part"),
-    [
-        ("Succeeded", "…\nTest PASSED\nDone", ""),
-        ("Succeeded", "Test FAILED\nnot Test PASSED at all", "has no line 'Test PASSED'"),
-        ("Succeeded", "", "has no line 'Test PASSED'; its last line: no output"),
-        ("Failed", "Test PASSED", "exit code 3"),
-    ],
-)
-def test_only_a_pod_that_succeeds_and_says_so_counts(phase: str, log: str, part: str) -> None:
-    ended = [{"state": {"terminated": {"exitCode": 3}}}] if phase == "Failed" else []
-    found = verdict({"status": {"phase": phase, "containerStatuses": ended}}, log)
-    assert part in found
-    assert bool(found) == bool(part)
-
-
-def test_a_node_counts_only_with_exactly_the_declared_gpus() -> None:
-    assert shortfall(node("n", allocatable=8), 8, {"nvidia.com/gpu": 8}) == ""
-    assert shortfall(node("n", allocatable=9), 8, {"nvidia.com/gpu": 8}) != ""
-    assert "1 unhealthy or withdrawn" in shortfall(
-        node("n", allocatable=7, capacity=8), 8, {"nvidia.com/gpu": 8}
     )
 
 

@@ -23,7 +23,4 @@ def offers(plugin: Plugin, pool: Pool) -> tuple[Offer, ...]:
     elif pool.mig:
         devices = {GPU: sum(pool.mig.values()) * pool.gpus_per_node}
     shared = ((count, *plugin.file.offered(resource, count)) for resource, count in devices.items())
-    return tuple(
-        Offer(name, count, count if count == plain and not pool.mig else 1)
-        for plain, name, count in shared
-    )
+    return tuple(Offer(name, count, plain) for plain, name, count in shared)

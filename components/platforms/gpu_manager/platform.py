@@ -53,8 +53,8 @@ class GpuManager(Platform):
         return values.values(cluster)
 
     def offers(self, cluster: Cluster, pool: Pool) -> tuple[Offer, ...]:
-        units = cores(pool.gpus_per_node)
-        return (Offer(CORE, units, units),)
+        gpus = pool.gpus_per_node
+        return (Offer(CORE, cores(gpus), gpus, cores(1)),)
 
     def images(self, cluster: Cluster) -> Iterator[str]:
         yield cluster.gpu_manager.image

@@ -7,13 +7,15 @@ import logging
 from collections import defaultdict
 from pathlib import Path
 
-from lab.simulator import logs, marks, stages
-from lab.simulator.api import MERGE, Api, ApiError, Json
+from lab.simulator import marks, stages
+from lab.simulator.api import MERGE, Api, Json
 from lab.simulator.controller import judge
+from lab.simulator.controller.devices import Resources
 from lab.simulator.controller.follow import Sources, follow
-from lab.simulator.controller.offered import Resources, chosen
+from lab.simulator.controller.offered import chosen
 from lab.simulator.controller.preparation import Preparation
 from lab.simulator.controller.queue import Queue
+from lab.simulator.controller.validations import Validations
 
 log = logging.getLogger(__name__)
 
@@ -21,8 +23,6 @@ log = logging.getLogger(__name__)
 WORKERS = 16
 #: Seconds between two looks at the hosts' files.
 LOOK = 0.25
-#: Seconds that kwok has to serve another log before the pod ends.
-LOG_SECONDS = 10.0
 
 #: One watch each: a selector can't hold an "or" over keys.
 SELECTORS = (
@@ -38,12 +38,12 @@ class DevicePlugins:
     def __init__(self, api: Api, preparation: Preparation, log_folder: Path) -> None:
         self._api = api
         self._preparation = preparation
-        self._log_folder = log_folder
         self._nodes: dict[str, judge.Node] = {}
         self._pods: dict[str, dict[str, judge.Pod]] = defaultdict(dict)
         self._prepared: dict[str, bool] = {}
         self._files: dict[tuple[str, str], dict[str, str]] = {}
         self._queue = Queue(self._work)
+        self._validations = Validations(api, log_folder, self._queue.add)
         self.sources = Sources(len(SELECTORS) + 2)
         self.nodes_listed = self.sources.source()
 
@@ -144,10 +144,7 @@ class DevicePlugins:
         waits = any(pod.is_toolkit and not pod.ready for pod in pods)
         problem = judge.plugin_message(node, self._is_prepared(node, pods))
         for pod in pods:
-            if pod.is_validation:
-                if pod.phase == "Running" and not pod.outcome:
-                    await self._end_validation(node, pod, problem)
-            elif not pod.is_toolkit and not waits:
+            if not (pod.is_validation or pod.is_toolkit or waits):
                 wanted = judge.plugin_outcome(pod, problem)
                 if (pod.outcome, pod.message) != wanted:
                     await self._decide(pod, *wanted)
@@ -157,6 +154,10 @@ class DevicePlugins:
         file = chosen(plugin, node.config, data) if plugin else {}
         await self._set_message(node, judge.node_message(node, problem))
         await self._set_resources(node, *judge.resources(node, plugin, file))
+        found = judge.healthy(node, plugin, file) if plugin else []
+        for pod in pods:
+            if pod.is_validation and pod.phase == "Running":
+                await self._validations.work(node, pod, found, problem)
 
     async def _decide(self, pod: judge.Pod, outcome: str, message: str) -> None:
         notes = {marks.OUTCOME: outcome, marks.MESSAGE: message or None}
@@ -164,31 +165,6 @@ class DevicePlugins:
         answer = await self._api.request("PATCH", pod.path, body, MERGE)
         if pod.uid in self._pods[pod.node]:
             self._pod_changed(answer)
-
-    async def _end_validation(self, node: judge.Node, pod: judge.Pod, problem: str | None) -> None:
-        outcome, file = judge.validation_outcome(node, problem)
-        if file != logs.PASSED:
-            await self._give_log(pod, file)
-        await self._decide(pod, outcome, "")
-
-    async def _give_log(self, pod: judge.Pod, file: str) -> None:
-        """Give the pod its own log, and see that it is served before the pod may end."""
-        path = f"/apis/kwok.x-k8s.io/v1alpha1/namespaces/{pod.namespace}/logs"
-        try:
-            await self._api.request(
-                "POST", path, logs.pod_logs(pod.object, self._log_folder / file)
-            )
-        except ApiError as error:
-            if error.code != 409:
-                raise
-        wanted = "\n".join((marks.SIMULATED, *logs.LINES[file]))
-        container = pod.object["spec"]["containers"][0]["name"]
-        async with asyncio.timeout(LOG_SECONDS):
-            while True:
-                found = await self._api.request("GET", f"{pod.path}/log", container=container)
-                if str(found).strip() == wanted:
-                    return
-                await asyncio.sleep(0.05)
 
     async def _set_message(self, node: judge.Node, message: str) -> None:
         if node.message != message and node.gpus:

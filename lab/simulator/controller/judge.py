@@ -6,14 +6,8 @@ from dataclasses import dataclass, field
 
 from lab.simulator import faults, logs, marks, stages
 from lab.simulator.api import Json
-from lab.simulator.controller.offered import (
-    CONFIG_LABEL,
-    Plugin,
-    Resources,
-    offered,
-    owned,
-    read_plugin,
-)
+from lab.simulator.controller.devices import Device, Resources, count, devices, gpu_uuid
+from lab.simulator.controller.offered import CONFIG_LABEL, Plugin, owned, read_plugin
 
 
 @dataclass
@@ -124,20 +118,28 @@ def resources(node: Node, plugin: Plugin | None, file: Json) -> tuple[Resources,
     if not node.gpus:
         return node.capacity, node.allocatable
     if plugin is not None:
-        gpus = node.gpus if plugin.visible is None else min(plugin.visible, node.gpus)
-        healthy = max(0, gpus - node.faults.unhealthy)
-        return (
-            offered(gpus, file, plugin.strategy, node.mig),
-            offered(healthy, file, plugin.strategy, node.mig),
-        )
+        registered = count(devices(node.name, seen(node, plugin), file, plugin.strategy, node.mig))
+        allocatable = count(healthy(node, plugin, file))
+        return registered, {name: allocatable.get(name, 0) for name in registered}
     return node.capacity, dict.fromkeys(node.capacity, 0)
+
+
+def seen(node: Node, plugin: Plugin) -> list[int]:
+    """Indexes of the GPUs that a plugin sees."""
+    return [i for i in range(node.gpus) if plugin.visible is None or i in plugin.visible]
+
+
+def healthy(node: Node, plugin: Plugin, file: Json) -> list[Device]:
+    """Devices that a plugin has not withdrawn."""
+    indexes = seen(node, plugin)[node.faults.unhealthy :]
+    return devices(node.name, indexes, file, plugin.strategy, node.mig)
 
 
 def node_message(node: Node, problem: str | None) -> str:
     """Why the node offers fewer GPUs than it has; empty where it offers all."""
     if problem:
         return problem
-    return faults.unhealthy_message(node.faults.unhealthy)
+    return faults.unhealthy_message(gpu_uuid(node.name, i) for i in range(node.faults.unhealthy))
 
 
 def plugin_outcome(pod: Pod, problem: str | None) -> tuple[str, str]:
@@ -147,10 +149,12 @@ def plugin_outcome(pod: Pod, problem: str | None) -> tuple[str, str]:
     return stages.RUNNING, ""
 
 
-def validation_outcome(node: Node, problem: str | None) -> tuple[str, str]:
-    """Outcome and log file of a validation pod that runs."""
-    if problem or node.faults.validation_fails:
-        return stages.FAILED, logs.FAILED
-    if node.faults.validation_silent:
-        return stages.PASSED, logs.SILENT
-    return stages.PASSED, logs.PASSED
+def kernel_log(node: Node, problem: str | None, found: tuple[Device, ...]) -> str:
+    """What a container's kernel does on its devices: a kind of `logs.RUNS`.
+
+    It runs on the first device that the container sees, as CUDA's default.
+    """
+    broken = node.faults.kernel_fails
+    if problem or node.faults.validation_fails or not found or found[0].index == broken:
+        return logs.FAILED
+    return logs.SILENT if node.faults.validation_silent else logs.PASSED

@@ -1,4 +1,4 @@
-"""What a device plugin offers of a node's GPUs: all, some, replicas or MIG devices. Pure functions.
+"""How a device plugin's pod is set up, and which resources are its own. Pure functions.
 
 NVIDIA/k8s-device-plugin v0.20.0: api/config/v1 (configuration file), internal/rm (resources).
 """
@@ -13,11 +13,10 @@ import yaml
 
 from lab.simulator import marks
 from lab.simulator.api import Json
+from lab.simulator.controller.devices import Resources
 
 #: On a node: which configuration it gets (config-manager's NODE_LABEL).
 CONFIG_LABEL = "nvidia.com/device-plugin.config"
-
-Resources = dict[str, int]
 
 
 @dataclass(frozen=True)
@@ -25,13 +24,13 @@ class Plugin:
     """How a plugin's pod is set up.
 
     Attributes:
-        visible: how many GPUs its container sees; None: all of the node.
+        visible: indexes of the GPUs that its container sees; None: all of the node.
         config_map: namespace and name of its configurations; None: none.
         file: the key in it where the node's label names none.
         strategy: the MIG strategy of its environment, which stands above the file; empty: none.
     """
 
-    visible: int | None = None
+    visible: tuple[int, ...] | None = None
     config_map: tuple[str, str] | None = None
     file: str = ""
     strategy: str = ""
@@ -53,7 +52,7 @@ def read_plugin(item: Json) -> Plugin:
     ]
     fixed = environment.get("CONFIG_FILE", "").removeprefix("/config/")
     return Plugin(
-        visible=None if listed == "all" else len(listed.split(",")),
+        visible=None if listed == "all" else tuple(int(each) for each in listed.split(",")),
         config_map=(item["metadata"]["namespace"], maps[0]) if maps else None,
         file=fixed if fixed not in ("", "config.yaml") else environment.get("DEFAULT_CONFIG", ""),
         strategy=environment.get("MIG_STRATEGY", ""),
@@ -68,27 +67,6 @@ def chosen(plugin: Plugin, label: str, data: Mapping[str, str]) -> Json:
     text = data.get(label) or data.get(plugin.file) or ""
     document: Any = yaml.safe_load(text)
     return document if isinstance(document, dict) else {}
-
-
-def offered(gpus: int, file: Json, strategy: str, mig: Mapping[str, int]) -> Resources:
-    """Resources of ``gpus`` GPUs under a configuration; ``mig``: MIG devices of each GPU."""
-    strategy = strategy or (file.get("flags") or {}).get("migStrategy") or "none"
-    found: Resources = {marks.GPU: gpus}
-    if mig and strategy == "single":
-        found = {marks.GPU: gpus * sum(mig.values())}
-    elif mig and strategy == "mixed":
-        found = {
-            f"nvidia.com/mig-{profile.replace('+', '.')}": gpus * number
-            for profile, number in mig.items()
-        }
-    sharing = file.get("sharing") or {}
-    shared = sharing.get("mps") or sharing.get("timeSlicing") or {}
-    for each in shared.get("resources") or []:
-        name = each["name"] if "/" in each["name"] else f"nvidia.com/{each['name']}"
-        if name in found:
-            count = found.pop(name) * each["replicas"]
-            found[f"{name}.shared" if shared.get("renameByDefault") else name] = count
-    return found
 
 
 def owned(resources: Mapping[str, Any] | None) -> Resources:

@@ -10,10 +10,10 @@ from dataclasses import dataclass, field, replace
 
 from lab.simulator import faults, marks, stages
 from lab.simulator.api import Json
+from lab.simulator.controller.devices import CORE, PRODUCT, gpu_uuid
 
 SLICES = "/apis/resource.k8s.io/v1/resourceslices"
 DRIVER = "gpu.nvidia.com"
-CORE = "tencent.com/vcuda-core"
 MEMORY = "tencent.com/vcuda-memory"
 #: An A100 of 80 GiB, in the units of `MEMORY`.
 MEMORY_OF_CARD = 80 * 1024 // 256
@@ -111,13 +111,13 @@ def resource_slice(node: Node, count: int) -> Json:
                     "name": f"gpu-{index}",
                     "attributes": {
                         "type": {"string": "gpu"},
-                        "uuid": {"string": f"GPU-simulated-{node.name}-{index}"[:64]},
-                        "productName": {"string": "NVIDIA A100-SXM4-80GB"},
+                        "uuid": {"string": gpu_uuid(node.name, index)},
+                        "productName": {"string": PRODUCT},
                         "architecture": {"string": "Ampere"},
                     },
                     "capacity": {"memory": {"value": "80Gi"}},
                 }
-                for index in range(count)
+                for index in range(node.gpus - count, node.gpus)
             ],
         },
     }

@@ -1,0 +1,261 @@
+"""The validation of one node, step by step, without disturbing who uses it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+
+from components.api import Client, Json, Refused
+from components.validation import record, use, waiting
+from components.validation.judge import Result, has_ended, judge, problems, refusal, statuses, twice
+from components.validation.offered import shortfall
+from components.validation.pod import pod, pod_name
+from config.printable import printable
+
+MERGE = "application/merge-patch+json"
+LOG_BYTES = 64 * 1024
+"""Bytes of one container's log that are read."""
+WIDE = 128
+"""Containers of the one pod that looks for GPUs which shared devices did not show at first."""
+ROUNDS = 3
+"""Pods for one node whose GPUs are shared: the plugin gives out the least used first."""
+GONE = 404
+CAUSES = 3
+"""Containers of the node's other pods whose messages explain a shortfall."""
+
+
+async def annotate(client: Client, name: str, kept: record.Record | None) -> None:
+    """Writes a node's record, or takes it away; a node that is gone has none."""
+    value = record.encode(kept) if kept else None
+    body = {"metadata": {"annotations": {record.RECORD: value}}}
+    try:
+        await client.request("PATCH", f"nodes/{name}", body=body, content_type=MERGE)
+    except Refused as error:
+        if error.code != GONE:
+            raise
+
+
+@dataclass
+class NodeCheck:
+    """One node on its way: ``problem`` says why it failed, ``waits`` what it waits for."""
+
+    client: Client
+    document: Json
+    node: Json
+    facts: dict[str, str]
+    done: bool = False
+    problem: str = ""
+    waits: str = ""
+    asked: dict[str, int] = field(default_factory=dict)
+    rounds: int = 0
+    devices: dict[str, list[str]] = field(default_factory=dict)
+    simulated: bool = False
+    ran: bool = False
+
+    def __post_init__(self) -> None:
+        kept = record.decode(self.node)
+        if kept and not record.changes(kept, self.facts):
+            # What ran under the same facts counts, and only the rest is asked for.
+            self.devices = {} if not kept.missing else dict(kept.devices)
+            self.simulated = kept.simulated and bool(self.devices)
+
+    @property
+    def name(self) -> str:
+        """The node's name."""
+        return str(self.node["metadata"]["name"])
+
+    @property
+    def needs_node(self) -> bool:
+        """Whether the node is not asked for GPUs yet, so that what it offers matters."""
+        return not self.asked
+
+    @property
+    def wanted(self) -> int:
+        """Devices that must run a kernel."""
+        return sum(each["devices"] for each in self.document["devices"].values())
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether several containers may be given one device."""
+        return any(
+            self.document["resources"][name] > each["devices"] * each["unit"]
+            for name, each in self.document["devices"].items()
+        )
+
+    @property
+    def missing(self) -> int:
+        """Devices that have run no kernel yet."""
+        return self.wanted - record.Record(devices=self.devices).count
+
+    async def step(self, found: Json | None) -> None:
+        """One look at the node's pod, and what follows from it.
+
+        Args:
+            found: its validation pod; None where it has none.
+        """
+        if found and found["metadata"].get("deletionTimestamp"):
+            return
+        if not self.asked:
+            if found:
+                await self._remove()  # a killed run's, or the last one's that failed
+            elif short := shortfall(self.node, self.document["gpus"], self.document["resources"]):
+                self.waits = short
+            else:
+                await self._ask()
+        elif found is None:
+            self.asked = {}  # preempted or removed: who has the GPUs now is looked at again
+        elif has_ended(found):
+            await self._judge(found)
+        else:
+            self.waits = waiting.reason(found)
+            if waiting.is_unscheduled(found):
+                await self._give_way()
+
+    async def _ask(self) -> None:
+        holders = await use.holders(self.client, self.name, self.document)
+        free = use.free(self.node, self.document, holders)
+        needed = {name: each["devices"] for name, each in self.document["devices"].items()}
+        if self.rounds and self.is_shared:
+            needed = dict.fromkeys(needed, WIDE)
+        ask = {name: min(number, free[name]) for name, number in needed.items()}
+        short = any(ask[name] < self.document["devices"][name]["devices"] for name in ask)
+        if short and (held := use.named([each for each in holders if each.amounts])):
+            self.waits = f"{sum(free.values())} of {self.wanted} devices free; {held}"
+            if self.document["busy"] == "wait":
+                return
+            if self.document["busy"] == "fail":
+                self._fail(f"GPUs in use: {self.waits}")
+                return
+        ask = {name: number for name, number in ask.items() if number}
+        if not ask:
+            await self._finish(holders)
+            return
+        body = pod(self.document["pod"], self.document, self.name, ask)
+        try:
+            await self.client.request("POST", self._pods, body=body)
+        except Refused as error:
+            self._fail(f"its validation pod was refused: {printable(str(error))}")
+            return
+        self.asked = ask
+        self.rounds += 1
+
+    async def _give_way(self) -> None:
+        """Asks for less where somebody was faster; without that the pod waits on."""
+        if self.document["busy"] != "defer":
+            return
+        holders = await use.holders(self.client, self.name, self.document)
+        free = use.free(self.node, self.document, holders)
+        if any(number > free[name] for name, number in self.asked.items()):
+            await self._remove()
+            self.asked = {}
+            self.rounds -= 1
+
+    async def _judge(self, found: Json) -> None:
+        if _is_disrupted(found):
+            await self._remove()
+            self.asked = {}
+            return
+        if refused := refusal(found):
+            self._fail(refused)
+            return
+        results = [await self._result(each) for each in statuses(found)]
+        self.ran = True
+        self.simulated = self.simulated or any(each.simulated for each in results)
+        wrong = "" if self.is_shared else twice(results)
+        if failed := "; ".join(filter(None, (problems(results), wrong))):
+            self._fail(failed)
+            return
+        for each in results:
+            known = self.devices.setdefault(each.gpu, [])
+            if each.instance and each.instance not in known:
+                known.append(each.instance)
+        await self._remove()
+        before, self.asked = sum(self.asked.values()), {}
+        again = self.is_shared and self.rounds < ROUNDS and before < WIDE
+        if not (self.missing > 0 and again):
+            await self._finish(await use.holders(self.client, self.name, self.document))
+
+    async def _result(self, status: Json) -> Result:
+        url = f"{self._pods}/{pod_name(self.name)}/log"
+        params = {"container": status["name"], "limitBytes": str(LOG_BYTES)}
+        try:
+            log = await self.client.request("GET", url, params=params, parse=False)
+        except Refused as error:
+            log = f"(its log can't be read: {error})"
+        return judge(status, log)
+
+    async def _finish(self, holders: list[use.Holder]) -> None:
+        """Keeps what was proved; what others hold is left to a later run."""
+        self.done = True
+        held = [each for each in holders if each.amounts]
+        kept = record.decode(self.node)
+        if self.missing > 0 and not held:
+            self.problem = (
+                f"{self.wanted - self.missing} of {self.wanted} devices ran a kernel, and nobody "
+                "holds the others"
+            )
+            return
+        now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ") if self.devices else ""
+        await annotate(
+            self.client,
+            self.name,
+            record.Record(
+                facts=self.facts,
+                devices=self.devices,
+                since=kept.since if kept and kept.devices == self.devices and not self.ran else now,
+                missing=max(0, self.missing),
+                holders=use.digest(held) if self.missing > 0 else "",
+                simulated=self.simulated,
+                manager=self.document["manager"],
+            ),
+        )
+
+    def _fail(self, problem: str) -> None:
+        self.done, self.problem = True, problem
+
+    async def give_up(self) -> None:
+        """Time is up: says why, and leaves no pod that waits."""
+        await self._remove()
+        holders = await use.holders(self.client, self.name, self.document)
+        held = [each for each in holders if each.amounts]
+        if held and self.asked and self.document["busy"] == "defer":
+            await self._finish(holders)
+            return
+        text = self.waits or "its validation pod did not end"
+        if not self.asked and (cause := await self._cause()):
+            text += f" ({cause})"
+        finished = [each for each in holders if not each.amounts]
+        if finished and self.asked:
+            text += f"; pods that asked for GPUs: {use.named(finished)}"
+        self._fail(text)
+
+    async def _cause(self) -> str:
+        """What the pods of the node say of themselves: messages of containers that don't run."""
+        found = []
+        for each in await self.client.list("pods", fieldSelector=f"spec.nodeName={self.name}"):
+            for status in each["status"].get("containerStatuses", []):
+                message = (status.get("state", {}).get("waiting") or {}).get("message")
+                last = (status.get("lastState", {}).get("terminated") or {}).get("message")
+                if last or message:
+                    text = printable(str(last or message), waiting.SHOWN)
+                    found.append(f"{each['metadata']['name']}: {text}")
+        return "; ".join(sorted(set(found))[:CAUSES])
+
+    @property
+    def _pods(self) -> str:
+        return f"namespaces/{self.document['namespace']}/pods"
+
+    async def _remove(self) -> None:
+        try:
+            await self.client.request("DELETE", f"{self._pods}/{pod_name(self.name)}")
+        except Refused as error:
+            if error.code != GONE:
+                raise
+
+
+def _is_disrupted(pod: Json) -> bool:
+    """Whether a pod ended because a more important one needed its place."""
+    return any(
+        each["type"] == "DisruptionTarget" and each["status"] == "True"
+        for each in pod["status"].get("conditions") or []
+    )

@@ -1,0 +1,39 @@
+"""What a pool's nodes offer and have proved, from their objects alone. Pure functions."""
+
+from __future__ import annotations
+
+from components.api import Json
+from components.nodes.inspect import gpus as amount
+from components.validation import record
+
+
+def instances(document: Json) -> int:
+    """MIG devices of each GPU; 0 where GPUs are whole."""
+    devices: int = sum(each["devices"] for each in document["devices"].values())
+    gpus: int = document["gpus"]
+    return 0 if devices == gpus else devices // gpus
+
+
+def of_node(document: Json, node: Json) -> Json:
+    """One node: GPUs declared, offered, computed, simulated and deferred, and since when."""
+    kept = record.decode(node) or record.Record()
+    ran = min(kept.gpus(instances(document)), document["gpus"])
+    return {
+        "name": node["metadata"]["name"],
+        "declared": document["gpus"],
+        "offered": {name: amount(node, resource=name) for name in document["resources"]},
+        "computed": 0 if kept.simulated else ran,
+        "simulated": ran if kept.simulated else 0,
+        "deferred": document["gpus"] - ran,
+        "since": kept.since,
+        "devices": kept.devices,
+    }
+
+
+def output(document: Json, members: list[Json]) -> Json:
+    """The program's result: one entry per node, in the pool's order."""
+    return {
+        "pool": document["pool"],
+        "resources": document["resources"],
+        "nodes": [of_node(document, each) for each in members],
+    }

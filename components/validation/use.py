@@ -1,0 +1,126 @@
+"""Who holds a node's GPUs, and how many are free."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from dataclasses import dataclass
+
+from components.api import Client, Json
+from components.nodes.inspect import DRA_DRIVER, gpus
+from components.validation.pod import POOL
+from config.printable import printable
+
+FINISHED = ("Succeeded", "Failed")
+NAMED = 5
+"""Holders that one message names; the others are counted."""
+
+
+@dataclass(frozen=True)
+class Holder:
+    """A pod, or under `dra` a claim, that asks for GPUs of a node.
+
+    Attributes:
+        name: namespace and name.
+        uid: of the object.
+        state: its phase, or that it is being deleted.
+        amounts: how much of each resource it holds; nothing once it has finished.
+    """
+
+    name: str
+    uid: str
+    state: str
+    amounts: dict[str, int]
+
+    def __str__(self) -> str:
+        held = sum(self.amounts.values())
+        what = f"holds {held}" if held else "holds none any more"
+        return f"{printable(self.name, 120)} ({self.state}, {what})"
+
+
+def asked(pod: Json, resources: list[str]) -> dict[str, int]:
+    """How much of each resource a pod takes from its node.
+
+    All containers together, or the largest init container, which is over before they start
+    (Kubernetes documentation, "Init Containers", resource sharing within containers).
+    """
+    spec = pod["spec"]
+    together: Counter[str] = Counter()
+    largest: Counter[str] = Counter()
+    for each in spec["containers"]:
+        together.update(_limits(each, resources))
+    for each in spec.get("initContainers") or []:
+        if each.get("restartPolicy") == "Always":  # a sidecar, which goes on beside them
+            together.update(_limits(each, resources))
+        else:
+            largest |= Counter(_limits(each, resources))
+    return {name: number for name, number in (together | largest).items() if number}
+
+
+def _limits(container: Json, resources: list[str]) -> dict[str, int]:
+    limits = (container.get("resources") or {}).get("limits") or {}
+    return {
+        name: int(text)
+        for name in resources
+        if (text := str(limits.get(name, "0"))).isascii() and text.isdecimal()
+    }
+
+
+def holders_of(pods: list[Json], resources: list[str]) -> list[Holder]:
+    """Pods of one node that ask for its GPUs, other than ours, in order of their names."""
+    found = []
+    for pod in pods:
+        meta = pod["metadata"]
+        amounts = asked(pod, resources)
+        if not amounts or POOL in (meta.get("labels") or {}):
+            continue
+        phase = str(pod.get("status", {}).get("phase") or "Unknown")
+        finished = phase in FINISHED
+        state = "being deleted" if meta.get("deletionTimestamp") and not finished else phase
+        name = f"{meta['namespace']}/{meta['name']}"
+        found.append(Holder(name, meta["uid"], state, {} if finished else amounts))
+    return sorted(found, key=lambda each: each.name)
+
+
+def holders_of_claims(claims: list[Json], node: str, namespace: str) -> list[Holder]:
+    """ResourceClaims that have GPUs of one node, other than those of our own namespace."""
+    found = []
+    for claim in claims:
+        allocation = (claim.get("status") or {}).get("allocation") or {}
+        results = (allocation.get("devices") or {}).get("results") or []
+        held = [each for each in results if (each["driver"], each["pool"]) == (DRA_DRIVER, node)]
+        meta = claim["metadata"]
+        if held and meta["namespace"] != namespace:
+            name = f"{meta['namespace']}/{meta['name']}"
+            found.append(Holder(name, meta["uid"], "allocated", {DRA_DRIVER: len(held)}))
+    return sorted(found, key=lambda each: each.name)
+
+
+async def holders(client: Client, node: str, document: Json) -> list[Holder]:
+    """Who holds GPUs of a node now."""
+    if DRA_DRIVER in document["resources"]:
+        claims = await client.list("resourceclaims", base="/apis/resource.k8s.io")
+        return holders_of_claims(claims, node, document["namespace"])
+    pods = await client.list("pods", fieldSelector=f"spec.nodeName={node}")
+    return holders_of(pods, list(document["resources"]))
+
+
+def free(node: Json, document: Json, found: list[Holder]) -> dict[str, int]:
+    """Devices of each resource that a node has free; replicas of shared ones count each."""
+    return {
+        name: max(0, gpus(node, resource=name) - sum(each.amounts.get(name, 0) for each in found))
+        // device["unit"]
+        for name, device in document["devices"].items()
+    }
+
+
+def digest(found: list[Holder]) -> str:
+    """Tells one set of holders from another."""
+    uids = sorted(each.uid for each in found if each.amounts)
+    return hashlib.sha256(" ".join(uids).encode()).hexdigest()[:12] if uids else ""
+
+
+def named(found: list[Holder]) -> str:
+    """Who they are."""
+    more = f" and {len(found) - NAMED} more" if len(found) > NAMED else ""
+    return ", ".join(map(str, found[:NAMED])) + more

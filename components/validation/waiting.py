@@ -1,0 +1,49 @@
+"""Why a validation pod does not run. Pure functions."""
+
+from __future__ import annotations
+
+from components.api import Json
+from components.validation.pod import CONTAINER
+from config.printable import printable
+
+SHOWN = 400
+"""Characters of one message."""
+
+
+def is_unscheduled(pod: Json) -> bool:
+    """Whether the scheduler has found no place for a pod."""
+    return not pod["spec"].get("nodeName")
+
+
+def reason(pod: Json) -> str:
+    """What keeps a pod from running: the scheduler's message, or its containers' own.
+
+    Image pulls that fail, volumes, sandboxes and injected containers all show in the statuses
+    (kubernetes v1.34 pkg/kubelet/images/types.go, pkg/kubelet/kuberuntime).
+    """
+    status = pod.get("status", {})
+    if is_unscheduled(pod):
+        for each in status.get("conditions") or []:
+            if each["type"] == "PodScheduled" and each["status"] == "False":
+                return f"not scheduled: {printable(each.get('message') or 'no message', SHOWN)}"
+        return "not looked at by the scheduler yet"
+    found = []
+    both = ("initContainerStatuses", "containerStatuses")
+    for each in [one for kind in both for one in status.get(kind) or []]:
+        waiting = each.get("state", {}).get("waiting")
+        if waiting and waiting.get("reason") not in (None, "PodInitializing", "ContainerCreating"):
+            text = f"{waiting['reason']}: {waiting.get('message') or 'no message'}"
+            found.append(printable(text, SHOWN))
+    if found:
+        return "; ".join(dict.fromkeys(found))  # containers of one image say the same
+    if added := injected(pod):
+        return f"runs beside containers that it did not ask for: {', '.join(added)}"
+    return "its containers have not ended yet"
+
+
+def injected(pod: Json) -> list[str]:
+    """Containers that somebody put into our pod, such as a service mesh's sidecar."""
+    spec = pod["spec"]
+    both = [*(spec.get("initContainers") or []), *spec["containers"]]
+    names = [each["name"] for each in both]
+    return [printable(name, 63) for name in names if not name.startswith(f"{CONTAINER}-")]

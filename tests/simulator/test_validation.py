@@ -1,0 +1,203 @@
+"""The program `validation` on the embedded cluster: each GPU by its UUID, and nobody disturbed."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from components.api import ClusterError, connect
+from components.inspection.cluster import validation_findings
+from components.nodes.inspect import pool_members
+from components.settings.cluster import Cluster
+from components.validation import validate
+from components.validation.component import pods, priority_class
+from components.validation.document import validation_document
+from components.validation.record import RECORD
+from lab.simulator import marks, set_fault
+from lab.simulator.controller.devices import gpu_uuid
+from tests.simulator.running import CLUSTER, NAMESPACE, Json, Running, declared, until
+
+SPACES = "/api/v1/namespaces"
+PRIORITIES = "/apis/scheduling.k8s.io/v1/priorityclasses"
+
+
+class Stack:
+    """A pool's validation, as the stack's Command runs it."""
+
+    def __init__(self, cluster: Running) -> None:
+        self.cluster = cluster
+        self.document = self.of(declared())
+
+    def of(self, given: Cluster, **changes: Any) -> Json:
+        pool = given.pools[0]
+        made = validation_document(given, pool, "test")
+        return {**made, "timeoutSeconds": 30, "pod": pods(given, pool, None), **changes}
+
+    def run(self, **changes: Any) -> dict[str, Json]:
+        """What the program says of each node."""
+        result = asyncio.run(validate.validate({**self.document, **changes}))
+        return {each["name"]: each for each in result["nodes"]}
+
+    def finding(self) -> str | None:
+        """What the look finds."""
+
+        async def find() -> dict[str, str]:
+            async with connect(self.document["context"]) as client:
+                nodes = await client.list("nodes")
+                assert pool_members(nodes, self.document)
+                return await validation_findings(client, nodes, [self.document])
+
+        return asyncio.run(find()).get("a100")
+
+    def record(self, node: str) -> Json:
+        found: Json = json.loads(self.cluster.node(node)["metadata"]["annotations"][RECORD])
+        return found
+
+    def pods(self) -> list[str]:
+        items = self.cluster.items(f"{SPACES}/{NAMESPACE}/pods")
+        return sorted(each["metadata"]["name"] for each in items)
+
+
+@pytest.fixture
+def stack(cluster: Running, monkeypatch: pytest.MonkeyPatch) -> Iterator[Stack]:
+    """A cluster with the plugin on three nodes, and what the validation needs."""
+    monkeypatch.setenv("KUBECONFIG", str(cluster.plane.kubeconfig))
+    cluster.request("POST", SPACES, {"metadata": {"name": NAMESPACE}})
+    cluster.request("POST", PRIORITIES, priority_class(declared()))
+    cluster.deploy_plugin()
+    made = Stack(cluster)
+    yield made
+    asyncio.run(validate.forget(made.document))
+    cluster.request("DELETE", f"{PRIORITIES}/{NAMESPACE}")
+    cluster.request("DELETE", f"{SPACES}/{NAMESPACE}/pods")
+    cluster.request("DELETE", f"{SPACES}/{NAMESPACE}")
+    until(
+        lambda: [each["metadata"]["name"] for each in cluster.items(SPACES)],
+        lambda names: NAMESPACE not in names,
+    )
+
+
+def test_each_gpu_runs_a_kernel_and_is_named_by_its_uuid(stack: Stack) -> None:
+    assert stack.finding() == "gpu-1, gpu-2, gpu-3: not validated"
+    for name, found in stack.run().items():
+        assert (found["computed"], found["simulated"], found["deferred"]) == (0, 8, 0)
+        assert set(found["devices"]) == {gpu_uuid(name, index) for index in range(8)}
+        assert found["since"]
+    assert stack.pods() == []
+    assert stack.finding() is None
+
+
+def test_only_what_changed_is_validated_again_and_what_is_asked_for(
+    stack: Stack, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stack.run()
+    before = {name: stack.cluster.node(name)["metadata"] for name in ("gpu-1", "gpu-2", "gpu-3")}
+    stack.run()
+    assert before == {name: stack.cluster.node(name)["metadata"] for name in before}
+    stack.document["own"] = {"gpu-2": "another driver"}
+    assert "gpu-2: settings was" in str(stack.finding())
+    stack.run()
+    monkeypatch.setenv(validate.ASKED, "gpu-3")
+    stack.run()
+    monkeypatch.delenv(validate.ASKED)
+    changed = {
+        name: stack.cluster.node(name)["metadata"]["resourceVersion"] != meta["resourceVersion"]
+        for name, meta in before.items()
+    }
+    assert changed["gpu-2"]
+    assert not changed["gpu-1"]
+
+
+def test_a_gpu_that_computes_nothing_is_named_and_the_others_count(stack: Stack) -> None:
+    set_fault(CLUSTER, "gpu-2", "kernel-fails=5")
+    with pytest.raises(ClusterError) as caught:
+        stack.run()
+    assert f"node gpu-2: {gpu_uuid('gpu-2', 5)}: exit code 1" in str(caught.value)
+    assert "system not yet initialized" in str(caught.value)
+    assert len(stack.record("gpu-1")["devices"]) == 8
+    assert stack.pods() == ["validate-gpu-2"]  # for whoever looks into it
+    assert stack.finding() == "gpu-2: not validated"
+    set_fault(CLUSTER, "gpu-2")
+    assert stack.run()["gpu-2"]["simulated"] == 8
+
+
+def test_a_plugin_that_gives_one_gpu_twice_is_named(stack: Stack) -> None:
+    set_fault(CLUSTER, "gpu-1", "one-device-twice")
+    with pytest.raises(ClusterError, match=r"gave it to 2 containers \(gpu-0, gpu-1\)"):
+        stack.run()
+
+
+def test_gpus_in_use_are_deferred_and_the_next_run_takes_up_the_rest(stack: Stack) -> None:
+    stack.cluster.wait_gpus("gpu-3", "8", "8")
+    held = stack.cluster.hold("train", "gpu-3", 3)
+    found = stack.run()["gpu-3"]
+    assert (found["simulated"], found["deferred"]) == (5, 3)
+    assert stack.finding() is None  # as long as the same pod holds them
+    assert stack.run()["gpu-3"]["deferred"] == 3
+    stack.cluster.request("DELETE", "/api/v1/namespaces/default/pods/train")
+    until(stack.finding, lambda finding: finding == "gpu-3: GPUs that others held may be free")
+    found = stack.run()["gpu-3"]
+    assert (found["simulated"], found["deferred"]) == (8, 0)
+    assert held["status"]["phase"] == "Running"
+
+
+def test_whoever_must_not_defer_is_told_who_holds_the_gpus(stack: Stack) -> None:
+    stack.cluster.wait_gpus("gpu-3", "8", "8")
+    stack.cluster.hold("train", "gpu-3", 8)
+    held = r"node gpu-3: GPUs in use: 0 of 8 devices free; default/train \(Running, holds 8\)"
+    with pytest.raises(ClusterError, match=held):
+        stack.run(busy="fail")
+    with pytest.raises(ClusterError, match=r"node gpu-3: 0 of 8 .* default/train"):
+        stack.run(busy="wait", timeoutSeconds=3)
+
+
+def test_a_pod_that_wants_the_gpu_preempts_the_validation_at_once(stack: Stack) -> None:
+    set_fault(CLUSTER, "gpu-1", "slow=20")
+
+    async def both() -> dict[str, Json]:
+        running = asyncio.create_task(validate.validate(stack.document))
+        path = f"{SPACES}/{NAMESPACE}/pods"
+        async with asyncio.timeout(20):
+            while True:
+                items = await asyncio.to_thread(stack.cluster.items, path)
+                phases = {i["metadata"]["name"]: i["status"].get("phase") for i in items}
+                if phases.get("validate-gpu-1") == "Running":
+                    break
+                await asyncio.sleep(0.1)
+        await asyncio.to_thread(stack.cluster.hold, "train", "gpu-1", 8)
+        result = await running
+        return {each["name"]: each for each in result["nodes"]}
+
+    found = asyncio.run(both())
+    assert (found["gpu-1"]["simulated"], found["gpu-1"]["deferred"]) == (0, 8)
+    assert found["gpu-2"]["simulated"] == 8
+
+
+def test_one_unhealthy_gpu_says_how_many_are_offered_and_why(stack: Stack) -> None:
+    set_fault(CLUSTER, "gpu-3", "unhealthy-gpus=1")
+    with pytest.raises(ClusterError, match="node gpu-3: 7 of 8 GPUs allocatable"):
+        stack.run(timeoutSeconds=5)
+
+
+def test_a_refused_pod_says_by_whom(stack: Stack) -> None:
+    quota = {"metadata": {"name": "none"}, "spec": {"hard": {"pods": "0"}}}
+    path = f"{SPACES}/{NAMESPACE}/resourcequotas"
+    stack.cluster.request("POST", path, quota)
+    until(
+        lambda: stack.cluster.items(path)[0].get("status", {}),
+        lambda status: bool(status.get("hard")),
+    )
+    with pytest.raises(ClusterError, match=r"its validation pod was refused: .*exceeded quota"):
+        stack.run()
+
+
+def test_forgetting_leaves_nodes_as_they_were(stack: Stack) -> None:
+    stack.run()
+    asyncio.run(validate.forget(stack.document))
+    for node in stack.cluster.items("/api/v1/nodes"):
+        assert RECORD not in (node["metadata"].get("annotations") or {})
+    assert marks.GPUS in stack.cluster.node("gpu-1")["metadata"]["annotations"]

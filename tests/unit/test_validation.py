@@ -1,0 +1,284 @@
+"""What a validation proves, for how long, and whom it must not disturb: pure decisions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from components.guardrails.context import context_of
+from components.settings.cluster import Cluster
+from components.settings.loader import load
+from components.validation import judge, record, use, waiting
+from components.validation.component import pods
+from components.validation.document import validation_document
+from components.validation.offered import shortfall
+from components.validation.outcome import of_node
+from components.validation.pod import pod, pod_name
+from policies.declared import judge as judge_declared
+
+Json = dict[str, Any]
+GPU = "nvidia.com/gpu"
+UUIDS = [f"GPU-{index:08d}-0000-4000-8000-000000000000" for index in range(8)]
+
+
+def listing(*uuids: str) -> str:
+    return "\n".join(f"GPU {i}: NVIDIA H100 (UUID: {uuid})" for i, uuid in enumerate(uuids))
+
+
+def status(code: int = 0, name: str = "gpu-0") -> Json:
+    return {"name": name, "state": {"terminated": {"exitCode": code}}}
+
+
+def cluster(**changes: Any) -> Cluster:
+    return load(
+        {
+            "version": "v1",
+            "kubernetes": {"context": "c"},
+            "platform": "device-plugin",
+            "pools": [{"name": "a100", "nodes": ["gpu-[1-4]"], "gpusPerNode": 8}],
+            **changes,
+        }
+    )
+
+
+def document(**changes: Any) -> Json:
+    return documented(cluster(**changes))
+
+
+def documented(given: Cluster) -> Json:
+    made = validation_document(given, given.pools[0], "test")
+    return {**made, "pod": pods(given, given.pools[0], None)}
+
+
+def node(name: str = "gpu-1", allocatable: int = 8, **parts: Any) -> Json:
+    capacity = parts.get("capacity", allocatable)
+    status = {"allocatable": {GPU: str(allocatable)}, "capacity": {GPU: str(capacity)}}
+    info = {"bootID": parts.get("boot", "b1"), "kernelVersion": "6.8"}
+    return {
+        "metadata": {
+            "name": name,
+            "labels": parts.get("labels", {}),
+            "annotations": parts.get("annotations", {}),
+        },
+        "status": {**status, "nodeInfo": info},
+    }
+
+
+def test_one_container_counts_one_device_by_its_uuid() -> None:
+    found = judge.judge(status(), f"{listing(UUIDS[0])}\nTest PASSED\nDone")
+    assert (found.uuid, found.problem, found.simulated) == (UUIDS[0], "", False)
+
+
+def test_an_instance_counts_by_its_own_uuid() -> None:
+    log = f"{listing(UUIDS[0])}\n  MIG 1g.10gb     Device  0: (UUID: MIG-0000-1111)\nTest PASSED"
+    found = judge.judge(status(), log)
+    assert (found.gpu, found.uuid, found.problem) == (UUIDS[0], "MIG-0000-1111", "")
+
+
+@pytest.mark.parametrize(
+    ("code", "log", "part"),
+    [
+        (0, f"{listing(*UUIDS)}\nTest PASSED", "its container sees 8 devices; wanted: 1"),
+        (0, "Test PASSED", "`nvidia-smi -L` shows no device"),
+        (0, f"{listing(UUIDS[0])}\nnot Test PASSED at all", "has no line 'Test PASSED'"),
+        (3, f"{listing(UUIDS[0])}\nTest PASSED", "exit code 3"),
+        (0, "", "no output"),
+        (1, f"{listing(UUIDS[0])}\n\x1b[2Jgone", "\\x1b[2Jgone"),
+    ],
+)
+def test_a_device_counts_only_where_a_kernel_ran_on_it_alone(
+    code: int, log: str, part: str
+) -> None:
+    assert part in judge.judge(status(code), log).problem
+
+
+def test_a_simulated_log_is_never_a_computed_gpu() -> None:
+    log = f"[simulated: no GPU ran this]\n{listing(UUIDS[0])}\nTest PASSED"
+    assert judge.judge(status(), log).simulated
+    kept = record.Record(devices={UUIDS[0]: []}, simulated=True, since="now")
+    annotated = node(annotations={record.RECORD: record.encode(kept)})
+    found = of_node(document(), annotated)
+    assert (found["computed"], found["simulated"], found["deferred"]) == (0, 1, 7)
+
+
+def test_one_device_given_twice_is_the_plugins_fault_and_named() -> None:
+    log = f"{listing(UUIDS[0])}\nTest PASSED"
+    results = [judge.judge(status(name=name), log) for name in ("gpu-0", "gpu-3")]
+    assert "gave it to 2 containers (gpu-0, gpu-3)" in judge.twice(results)
+    assert judge.twice(results[:1]) == ""
+
+
+def test_an_injected_sidecar_neither_counts_nor_keeps_the_pod_from_ending() -> None:
+    sidecar = {"name": "istio-proxy", "state": {"running": {}}}
+    spec = {"containers": [{"name": "gpu-0"}, {"name": "istio-proxy"}], "nodeName": "n"}
+    running = {"phase": "Running", "containerStatuses": [status(), sidecar]}
+    assert judge.has_ended({"spec": spec, "status": running})
+    assert waiting.injected({"spec": spec}) == ["istio-proxy"]
+    waits = {"phase": "Running", "containerStatuses": [{"name": "gpu-0", "state": {}}, sidecar]}
+    assert not judge.has_ended({"spec": spec, "status": waits})
+    assert "istio-proxy" in waiting.reason({"spec": spec, "status": waits})
+
+
+def test_a_refused_admission_is_told_with_the_kubelets_message() -> None:
+    found = {"phase": "Failed", "reason": "UnexpectedAdmissionError", "message": "Allocate failed"}
+    text = judge.refusal({"spec": {"containers": []}, "status": found})
+    assert text == "its validation pod ended as UnexpectedAdmissionError: Allocate failed"
+
+
+@pytest.mark.parametrize(
+    ("spec", "found", "part"),
+    [
+        (
+            {},
+            {"conditions": [{"type": "PodScheduled", "status": "False", "message": "0/4 free"}]},
+            "not scheduled: 0/4 free",
+        ),
+        (
+            {"nodeName": "n"},
+            {
+                "containerStatuses": [
+                    {"name": name, "state": {"waiting": {"reason": "ErrImagePull", "message": "x"}}}
+                    for name in ("gpu-0", "gpu-1")
+                ]
+            },
+            "ErrImagePull: x",
+        ),
+        ({"nodeName": "n"}, {}, "have not ended yet"),
+    ],
+)
+def test_a_pod_that_waits_says_for_what(spec: Json, found: Json, part: str) -> None:
+    item = {"spec": {"containers": [{"name": "gpu-0"}], **spec}, "status": found}
+    assert waiting.reason(item).endswith(part)
+
+
+def test_a_validation_holds_until_a_fact_changes_and_says_which() -> None:
+    wanted = document()
+    before = record.facts(node(), wanted, [])
+    kept = record.Record(facts=before, devices={UUIDS[0]: []})
+    assert record.changes(kept, before) == ""
+    assert record.changes(kept, record.facts(node(boot="b2"), wanted, [])) == "boot was b1, is b2"
+    late = node(labels={"nvidia.com/gpu.product": "H100"})
+    assert record.changes(kept, record.facts(late, wanted, [])) == ""  # it came later
+    upgraded = document(devicePlugin={"version": "0.19.2"})
+    assert record.changes(kept, record.facts(node(), upgraded, [])).startswith("settings was")
+
+
+def test_a_daemon_set_counts_by_what_it_runs_where_it_runs() -> None:
+    wanted = document()
+
+    def daemon_set(image: str, **pod_parts: Any) -> Json:
+        spec = {"containers": [{"name": "c", "image": image}], **pod_parts}
+        meta = {"name": "plugin", "namespace": wanted["spaces"][0]}
+        return {"metadata": meta, "spec": {"template": {"spec": spec}}}
+
+    def found(each: Json) -> dict[str, str]:
+        return record.facts(node(), wanted, [each])
+
+    kept = record.Record(facts=found(daemon_set("a")))
+    assert record.changes(kept, found(daemon_set("a", tolerations=[{"key": "x"}]))) == ""
+    assert "DaemonSet plugin was" in record.changes(kept, found(daemon_set("b")))
+    elsewhere = daemon_set("b", nodeSelector={"pool": "other"})
+    assert record.changes(kept, found(elsewhere)) == ""
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "[]", "{", '{"facts": []}', '{"devices": {"a": 1}}', '{"other": 1}', "x" * 40_000, "1"],
+)
+def test_what_is_no_record_is_none(text: str) -> None:
+    assert record.decode(node(annotations={record.RECORD: text})) is None
+
+
+def test_a_record_is_read_as_it_was_written() -> None:
+    kept = record.Record({"boot": "b"}, {UUIDS[0]: ["MIG-1"]}, "now", 3, "h", True, "m")
+    assert record.decode(node(annotations={record.RECORD: record.encode(kept)})) == kept
+
+
+def test_a_gpu_counts_with_all_of_its_instances_only() -> None:
+    kept = record.Record(devices={"a": ["1", "2"], "b": ["3"]})
+    assert (kept.count, kept.gpus(2)) == (3, 1)
+
+
+def holder(name: str, amount: int, phase: str = "Running", **meta: Any) -> Json:
+    limits = {"limits": {GPU: str(amount)}}
+    return {
+        "metadata": {"namespace": "ai", "name": name, "uid": name, **meta},
+        "spec": {"containers": [{"name": "c", "resources": limits}]},
+        "status": {"phase": phase},
+    }
+
+
+def test_free_is_what_no_living_pod_of_others_holds() -> None:
+    ours = holder("validate-gpu-1", 8, labels={"gpu-cluster/validation": "a100"})
+    pods = [holder("train", 3), holder("done", 4, "Succeeded"), holder("plain", 0), ours]
+    found = use.holders_of(pods, [GPU])
+    assert use.free(node(), document(), found) == {GPU: 5}
+    assert use.named(found) == (
+        "ai/done (Succeeded, holds none any more), ai/train (Running, holds 3)"
+    )
+    ending = holder("train", 3, deletionTimestamp="now")
+    assert str(use.holders_of([ending], [GPU])[0]) == "ai/train (being deleted, holds 3)"
+
+
+def test_the_same_holders_give_the_same_digest_and_none_gives_none() -> None:
+    first, second = (use.holders_of([holder(name, 1)], [GPU]) for name in ("a", "b"))
+    assert use.digest(first) == use.digest(first) != use.digest(second)
+    assert use.digest(use.holders_of([holder("a", 1, "Failed")], [GPU])) == ""
+
+
+def test_claims_of_others_hold_devices() -> None:
+    result = {"driver": "gpu.nvidia.com", "pool": "gpu-1", "device": "gpu-0"}
+    claim = {
+        "metadata": {"namespace": "ai", "name": "c", "uid": "u"},
+        "status": {"allocation": {"devices": {"results": [result, {**result, "pool": "gpu-2"}]}}},
+    }
+    (found,) = use.holders_of_claims([claim], "gpu-1", "gpu-validation")
+    assert found.amounts == {"gpu.nvidia.com": 1}
+    assert use.holders_of_claims([claim], "gpu-1", "ai") == []
+
+
+def test_each_device_has_a_container_that_asks_for_one() -> None:
+    given = document()
+    made = pod(given["pod"], given, "gpu-1", {GPU: 8})
+    containers = made["spec"]["containers"]
+    assert [each["name"] for each in containers] == [f"gpu-{index}" for index in range(8)]
+    assert all(each["resources"]["limits"][GPU] == "1" for each in containers)
+    assert "initContainers" not in made["spec"]
+    cards = document(platform="gpu-manager")
+    made = pod(cards["pod"], cards, "gpu-1", {"tencent.com/vcuda-core": 8})
+    limits = [each["resources"]["limits"] for each in made["spec"]["containers"]]
+    assert [each["tencent.com/vcuda-core"] for each in limits] == ["100"] * 8
+    claims = document(platform="dra")
+    made = pod(claims["pod"], claims, "gpu-1", {"gpu.nvidia.com": 8})
+    assert len(made["spec"]["resourceClaims"]) == 8
+    names = [each["resources"]["claims"][0]["name"] for each in made["spec"]["containers"]]
+    assert names == [each["name"] for each in made["spec"]["resourceClaims"]]
+
+
+def test_our_own_pods_keep_every_rule_advice_included() -> None:
+    for platform in ("device-plugin", "gpu-operator", "gpu-manager", "dra"):
+        given = cluster(platform=platform)
+        made = documented(given)
+        ask = {name: each["devices"] for name, each in made["devices"].items()}
+        item = pod(made["pod"], made, "gpu-1", ask)
+        item["metadata"]["namespace"] = made["namespace"]
+        found = judge_declared("kubernetes:core/v1:Pod", item, context_of(given))
+        assert [each.message for each in found] == []
+
+
+def test_a_pods_name_fits_whatever_the_nodes_is() -> None:
+    assert pod_name("gpu-1") == "validate-gpu-1"
+    assert len(pod_name(".".join(["a" * 62] * 4))) <= 253
+
+
+def test_annotations_of_the_stack_file_are_on_the_pod() -> None:
+    given = document(validation={"podAnnotations": {"sidecar.istio.io/inject": "false"}})
+    made = pod(given["pod"], given, "gpu-1", {GPU: 8})
+    assert made["metadata"]["annotations"]["sidecar.istio.io/inject"] == "false"
+
+
+def test_a_node_counts_only_with_exactly_the_declared_gpus() -> None:
+    assert shortfall(node(allocatable=8), 8, {GPU: 8}) == ""
+    assert shortfall(node(allocatable=9), 8, {GPU: 8}) != ""
+    assert "1 unhealthy or withdrawn" in shortfall(node(allocatable=7, capacity=8), 8, {GPU: 8})
