@@ -13,6 +13,7 @@ from policies.check.result import Found, Judged, Object
 from policies.check.shape import mistakes
 from policies.check.stream import Part
 from policies.rules import Context, Subject, evaluate
+from policies.rules.custom import unread
 from policies.rules.registry import items
 
 CHART = "Chart.yaml"
@@ -83,6 +84,7 @@ class _Document:
             subjects=tuple(each.subject for each in objects),
             found=tuple(found),
             problems=tuple(problems),
+            unjudged=tuple(filter(None, (unread(each.manifest) for each in objects))),
             objects=tuple(objects) if keep else (),
             index=self.index,
         )

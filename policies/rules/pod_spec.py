@@ -93,15 +93,21 @@ class Container:
 
 @dataclass(frozen=True, slots=True)
 class Pod:
-    """A pod or a pod template. `path` is where its `metadata` and `spec` lie, empty for a Pod."""
+    """A pod or a pod template. `path`: where its `metadata` lies, empty for a Pod.
+
+    `spec_path`: where its spec lies, in custom kinds not always below `path`.
+    """
 
     path: str
     metadata: Mapping[str, object]
     spec: Mapping[str, object]
     containers: tuple[Container, ...]
+    spec_path: str = "spec"
 
     def under(self, key: str) -> str:
         """The path of a field of the pod."""
+        if key == "spec" or key.startswith("spec."):
+            return self.spec_path + key.removeprefix("spec")
         return f"{self.path}.{key}" if self.path else key
 
 
@@ -120,8 +126,35 @@ def find_pod(manifest: Mapping[str, object]) -> Pod | None:
         return None
     template = mapping(at(manifest, *path))
     spec = mapping(template.get("spec"))
-    containers = tuple(_containers(spec, ".".join((*path, "spec"))))
-    return Pod(".".join(path), mapping(template.get("metadata")), spec, containers)
+    place = ".".join((*path, "spec"))
+    containers = tuple(_containers(spec, place))
+    return Pod(".".join(path), mapping(template.get("metadata")), spec, containers, place)
+
+
+def pod_at(
+    manifest: Mapping[str, object], path: tuple[str, ...], spec: Mapping[str, object]
+) -> Pod:
+    """The pod whose spec was found at a path of a custom object.
+
+    The spec may stand around one `container`, as in the step of a workflow.
+    """
+    place, above = ".".join(path), path[:-1] if path[-1] == "spec" else path
+    template = spec if above == path else _inside(manifest, above)
+    containers = tuple(_containers(spec, place))
+    if one := mapping(spec.get("container")):
+        containers += (_container(one, f"{place}.container", Role.APP, 0),)
+    return Pod(".".join(above), mapping(template.get("metadata")), spec, containers, place)
+
+
+def _inside(manifest: Mapping[str, object], path: tuple[str, ...]) -> Mapping[str, object]:
+    """The mapping at a path whose steps may end with the index of a list."""
+    value: object = manifest
+    for step in path:
+        name, *indices = step.split("[")
+        value = mapping(value).get(name)
+        for index in indices:
+            value = sequence(value)[int(index.rstrip("]"))]
+    return mapping(value)
 
 
 def _containers(spec: Mapping[str, object], root: str) -> Iterator[Container]:

@@ -33,7 +33,8 @@ def evaluate(
     return [
         dataclasses.replace(violation, path=place + violation.path)
         for place, item in items(manifest)
-        for violation in _judge(Subject.of(item, context.namespace), context, partial)
+        for subject in Subject.all_of(item, context.namespace)
+        for violation in _judge(subject, context, partial)
     ]
 
 
@@ -43,7 +44,10 @@ def evaluate_stack(manifests: Iterable[Mapping[str, object]], context: Context) 
     `manifests`: as for `evaluate`, which judges each on its own and is not called here.
     """
     subjects = [
-        Subject.of(item, context.namespace) for manifest in manifests for _, item in items(manifest)
+        subject
+        for manifest in manifests
+        for _, item in items(manifest)
+        for subject in Subject.all_of(item, context.namespace)
     ]
     return [
         _violation(rule, subject, finding, context, _lifted(subject, context))

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
+from policies.rules import custom
 from policies.rules.context import Context, Severity
 from policies.rules.pod_spec import Pod, find_pod
 from policies.rules.unknown import UNKNOWN, at, mapping, text
@@ -57,8 +58,21 @@ class Subject:
             manifest: plain data as in YAML.
             default_namespace: where what belongs into a namespace goes when it names none.
         """
-        namespace = at(manifest, "metadata", "namespace")
-        kind, pod = text(manifest.get("kind")), find_pod(manifest)
+        return cls._with(manifest, find_pod(manifest), default_namespace)
+
+    @classmethod
+    def all_of(cls, manifest: Mapping[str, object], default_namespace: str = "") -> list[Subject]:
+        """The same, once for each pod that an object of a custom kind brings."""
+        found = list(custom.pods(manifest)) if custom.is_custom(manifest) else []
+        if not found:
+            return [cls.of(manifest, default_namespace)]
+        return [cls._with(manifest, pod, default_namespace) for pod in found]
+
+    @classmethod
+    def _with(
+        cls, manifest: Mapping[str, object], pod: Pod | None, default_namespace: str
+    ) -> Subject:
+        namespace, kind = at(manifest, "metadata", "namespace"), text(manifest.get("kind"))
         spaced = pod is not None or kind in _IN_NAMESPACES
         return cls(
             manifest=manifest,

@@ -95,6 +95,21 @@ def test_a_chart_is_left_out_and_named(tmp_path: Path) -> None:
     assert (named.code, "1 document without" in named.output) == (0, True)
 
 
+def test_a_custom_kind_is_judged_by_its_pods_or_said_not_to_be(tmp_path: Path) -> None:
+    bad = yaml.safe_load(BAD)
+    job = {"apiVersion": "kubeflow.org/v1", "kind": "PyTorchJob", "metadata": {"name": "a"}}
+    job["spec"] = {"pytorchReplicaSpecs": {"Worker": {"template": {"spec": bad["spec"]}}}}
+    bad["spec"]["containers"][0]["image"] = "cuda:13"
+    spark = {"apiVersion": "sparkoperator.k8s.io/v1beta2", "kind": "SparkApplication"}
+    spark["spec"] = {"executor": {"gpu": {"name": "nvidia.com/gpu", "quantity": 8}}}
+    _write(tmp_path, job=json.dumps(job, indent=1), spark=json.dumps(spark))
+    done = check(str(tmp_path / "job.yaml"))
+    assert (done.code, "GPU001" in done.output, "not judged" in done.output) == (1, True, False)
+    assert "1 object judged" in done.output
+    done = check(str(tmp_path))
+    assert "not judged: 1 SparkApplication (sparkoperator.k8s.io/v1beta2)" in done.output
+
+
 def test_a_pod_is_found_however_deep_and_by_whatever_kind_it_is_listed(tmp_path: Path) -> None:
     bad = yaml.safe_load(BAD)
     nested = bad

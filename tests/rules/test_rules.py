@@ -275,9 +275,9 @@ def test_a_daemon_set_is_judged_too() -> None:
     assert ids(manifest) == ["GPU001", "GPU024"]
 
 
-def test_the_same_kind_of_another_group_passes_untouched() -> None:
+def test_the_same_kind_of_another_group_is_judged_by_its_pods() -> None:
     manifest = {"apiVersion": "batch.example.com/v1", "kind": "Job", **TEMPLATES["batch/v1/Job"]}
-    assert ids(manifest) == []
+    assert ids(manifest) == ["GPU001"]
 
 
 def test_each_item_of_a_list_is_judged_by_its_place() -> None:

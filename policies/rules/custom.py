@@ -1,0 +1,85 @@
+"""Pods inside custom kinds: PyTorchJob, RayCluster, JobSet, Workflow and whatever comes next.
+
+Their templates lie in many places, so they are found by what they are: a mapping with a list of
+containers, or with the one `container` of a step, that each have an image.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+from policies.rules.pod_spec import Pod, pod_at
+from policies.rules.resource_names import SOUNDS_LIKE_GPU
+from policies.rules.unknown import mapping, sequence, text
+
+_DEEPEST: Final = 16
+_MOST: Final = 20_000
+"""Values of one object that are looked at; the API server takes some 1.5 MiB of text."""
+
+_NOT_CUSTOM: Final = frozenset(
+    f"{group}.k8s.io"
+    for group in (
+        *("admissionregistration", "apiextensions", "apiregistration", "authentication"),
+        *("authorization", "certificates", "coordination", "discovery", "events", "flowcontrol"),
+        *("internal.apiserver", "metrics", "networking", "node", "rbac.authorization", "resource"),
+        *("scheduling", "storage", "storagemigration"),
+    )
+) | {"helm.sh"}
+"""Kubernetes' own groups, and the inputs of Pulumi resources, which have rules of their own."""
+
+_SOUNDS: Final = re.compile(SOUNDS_LIKE_GPU)
+_Found = tuple[tuple[str, ...], Mapping[str, object]]
+
+
+def is_custom(manifest: Mapping[str, object]) -> bool:
+    """Whether a manifest is of a kind that Kubernetes itself doesn't have."""
+    group = text(manifest.get("apiVersion")).rpartition("/")[0]
+    return "." in group and group not in _NOT_CUSTOM
+
+
+def pods(manifest: Mapping[str, object]) -> Iterator[Pod]:
+    """The pods that a custom object brings, with their places in it."""
+    for path, value in _mappings(manifest.get("spec")):
+        if _is_pod(value):
+            yield pod_at(manifest, ("spec", *path), value)
+
+
+def unread(manifest: Mapping[str, object]) -> str:
+    """The kind of a custom object that may ask for GPUs in a way that no rule reads, or empty."""
+    if not is_custom(manifest) or next(pods(manifest), None):
+        return ""
+    sounds = any(
+        _SOUNDS.search(key.lower()) or _SOUNDS.search(text(value).lower())
+        for _, each in _mappings(manifest.get("spec"))
+        for key, value in each.items()
+    )
+    return f"{text(manifest.get('kind'))} ({text(manifest.get('apiVersion'))})" if sounds else ""
+
+
+def _is_pod(value: Mapping[str, object]) -> bool:
+    containers = [*sequence(value.get("containers")), value.get("container")]
+    return any(text(mapping(each).get("image")) for each in containers)
+
+
+def _mappings(root: object) -> Iterator[_Found]:
+    """Every mapping below a value, but what lies inside a pod, with its place."""
+    waiting: list[tuple[tuple[str, ...], object]] = [((), root)]
+    looked_at = 0
+    while waiting and looked_at < _MOST:
+        path, value = waiting.pop()
+        looked_at += 1
+        if own := mapping(value):
+            yield path, own
+            if _is_pod(own):
+                continue
+            inner = [((*path, key), item) for key, item in own.items()]
+        else:
+            last, before = path[-1:] or ("",), path[:-1]
+            inner = [
+                ((*before, f"{last[0]}[{index}]"), item)
+                for index, item in enumerate(sequence(value))
+            ]
+        if len(path) < _DEEPEST:
+            waiting += reversed([each for each in inner if not isinstance(each[1], str)])
