@@ -10,14 +10,15 @@ import sys
 import toolchain
 from commands.environment import ROOT
 from commands.files import project_files
+from components.hosts.prepare_script import prepare
+from components.hosts.probe import probe
+from components.hosts.runtime_script import runtime
 from components.hosts.settings.runtime import Engine, Runtime
-from components.hosts.steps import container_engine, render
-from components.hosts.steps.steps import NAMES, Steps
 from config import yaml_file
 
 #: Checked otherwise: parts of host scripts are judged as they are assembled, below, and the two
 #: launchers are read by both sh and Python.
-ELSEWHERE = ("components/hosts/steps/", "toolchain/plugins/pulumi-")
+ELSEWHERE = ("components/hosts/steps/", "components/hosts/probe.sh", "toolchain/plugins/pulumi-")
 
 #: Waits for another installation on this machine instead of failing beside it.
 APT = ("apt-get", "-o", "DPkg::Lock::Timeout=300")
@@ -52,12 +53,12 @@ def _shellcheck() -> str:
 def host_scripts() -> dict[str, str]:
     """The scripts that run on hosts, as they are assembled, by a name for the report."""
     scripts = {
-        "prepare": render.prepare(),
-        "prepare, nothing blacklisted": render.prepare(blacklist=()),
-        "prepare, every step": render.prepare(steps=Steps(names=NAMES)),
+        "prepare": prepare(inline=True),
+        "prepare, as declared": prepare(),
+        "probe": probe(),
     }
     for engine in Engine:
-        scripts[f"runtime, {engine.value}"] = container_engine.runtime(Runtime(engine=engine))
+        scripts[f"runtime, {engine.value}"] = runtime(Runtime(engine=engine), inline=True)
     return scripts
 
 

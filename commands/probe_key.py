@@ -19,14 +19,14 @@ import asyncssh
 
 import toolchain
 from commands.environment import make_private
-from commands.stack import ROOT, Stack
+from commands.stack import Stack
 from components.hosts.inspect import reached
+from components.hosts.probe import probe
 from components.hosts.settings.host import Host
 from config.printable import printable
 
 PLACE = "/usr/local/lib/gpu-cluster/probe.sh"
 """The probe on a host, of root and for root to write."""
-PROBE = ROOT / "components" / "hosts" / "probe.sh"
 LIMIT = 30.0
 """Seconds for all checks of one host."""
 _REFUSALS = (asyncssh.Error, asyncssh.ChannelOpenError, asyncssh.ChannelListenError)
@@ -50,10 +50,10 @@ def make(path: Path) -> asyncssh.SSHKey:
     return key
 
 
-def instructions(public_key: str, user: str) -> str:
+def instructions(public_key: str, user: str, script: Path) -> str:
     """What root types on each host; the probe's own text goes by standard input."""
     return (
-        f"on each host, as root, with {PROBE.relative_to(ROOT)} as standard input:\n"
+        f"on each host, as root, with {script} as standard input:\n"
         f"  install -D -o root -g root -m 0755 /dev/stdin {PLACE}\n"
         f"and one line in the authorized_keys of {user}:\n"
         f"  {authorized_line(public_key, user)}"
@@ -145,10 +145,12 @@ def main() -> None:
     path = Path(os.environ.get("PROBE_KEY") or default)
     key = make(path)
     public = key.export_public_key().decode().strip()
+    script = path.with_name(f"{path.name}.sh")
+    script.write_text(probe())
     users = dict.fromkeys(host.user for host in stack.cluster.hosts)
     print(f"private key: {path} (the secret PROBE_KEY of the environment preview-{stack.name})")
     for user in users:
-        print(instructions(public, user))
+        print(instructions(public, user, script))
     problems = check(stack.cluster.hosts, key.export_private_key().decode())
     for name, problem in problems.items():
         if problem:

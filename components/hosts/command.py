@@ -9,10 +9,15 @@ import pulumi
 import pulumi_command as command
 
 from components.hosts.connection import command_line, connection, time_limit
+from components.hosts.script import UPLOADED
 from components.hosts.settings.host import Host
-from components.operation import repair_line
+from components.operation import repair_line, repair_trigger
 from components.settings.cluster import Cluster
 from config.printable import printable
+
+STEPS = "components/hosts/steps/"
+"""From the program's folder, so that the state names no path of one machine; the slash at its end
+makes the copy one of what is in it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,20 +59,6 @@ def host_commands(
     """
     ssh = args.cluster.ssh
     commands = {}
-
-    def gated(text: pulumi.Input[str]) -> pulumi.Input[str]:
-        gate = args.gate
-        if gate is None:
-            return text
-
-        async def opened() -> str:
-            await gate.future()
-            return ""
-
-        waited: pulumi.Output[str] = pulumi.Output.from_input(opened())
-        both = pulumi.Output.all(waited, text)
-        return both.apply(lambda found: str(found[1]))
-
     for host in hosts:
         line = command_line(host, ssh, "apply")
         finding = args.drift.get(host.name)
@@ -78,7 +69,7 @@ def host_commands(
             create=line,
             update=update,
             delete=command_line(host, ssh, "undo"),
-            stdin=gated(script(args.cluster.of(host), host)),
+            stdin=_gated(script(args.cluster.of(host), host), args.gate),
             triggers=[kind(args.cluster.of(host))] if kind else None,
             logging=command.remote.Logging.NONE,
             add_previous_output_in_env=False,
@@ -93,3 +84,46 @@ def host_commands(
         if finding is not None:
             pulumi.info(f"host {host.name}: {printable(finding)}", commands[host.name])
     return commands
+
+
+def copy_steps(
+    parent: pulumi.ComponentResource, name: str, hosts: tuple[Host, ...], args: HostsArgs
+) -> dict[str, pulumi.Resource]:
+    """The files of the steps on each host, by host; what a host no longer needs it clears itself.
+
+    The state holds their hash, not their text. Nothing of them runs before the host has seen the
+    SHA-256 that its declaration names. A host that was found to differ gets them again, for it may
+    have been set up anew.
+    """
+    ssh = args.cluster.ssh
+    copies: dict[str, pulumi.Resource] = {}
+    for host in hosts:
+        trigger, ignored = repair_trigger(args.drift.get(host.name))
+        copies[host.name] = command.remote.CopyToRemote(
+            f"{name}-{host.name}",
+            connection=connection(host, ssh, args.private_key),
+            source=pulumi.FileArchive(STEPS),
+            remote_path=_gated(UPLOADED, args.gate),
+            triggers=trigger,
+            opts=pulumi.ResourceOptions(
+                parent=parent,
+                depends_on=args.after.get(host.name),
+                ignore_changes=ignored,
+                custom_timeouts=time_limit(host, ssh),
+            ),
+        )
+    return copies
+
+
+def _gated(text: pulumi.Input[str], gate: pulumi.Output[str] | None) -> pulumi.Input[str]:
+    """The text, once the gate is open."""
+    if gate is None:
+        return text
+
+    async def opened() -> str:
+        await gate.future()
+        return ""
+
+    waited: pulumi.Output[str] = pulumi.Output.from_input(opened())
+    both = pulumi.Output.all(waited, text)
+    return both.apply(lambda found: str(found[1]))

@@ -9,8 +9,8 @@ from __future__ import annotations
 import pulumi
 
 from components.hosts.command import HostsArgs, host_commands
+from components.hosts.runtime_script import runtime_script
 from components.hosts.settings.host import Host, Role
-from components.hosts.steps import runtime_script
 from components.platforms.base import Delivery
 from components.platforms.registry import platform_of
 from components.settings.cluster import Cluster

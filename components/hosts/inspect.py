@@ -16,6 +16,7 @@ from typing import Any, Protocol
 import asyncssh
 
 from components.hosts.facts import HostFacts
+from components.hosts.probe import probe
 from config.printable import printable
 
 PROBE_LIMIT = 10.0
@@ -241,7 +242,7 @@ async def _answer(
 
     process = await connection.create_process(command, encoding=None)
     with contextlib.suppress(BrokenPipeError, ConnectionError):
-        process.stdin.write(_PROBE.encode())
+        process.stdin.write(probe().encode())
         process.stdin.write_eof()
     output, errors = await asyncio.gather(read(process.stdout), read(process.stderr))
     await process.wait_closed()
@@ -321,6 +322,3 @@ def _split(text: str, parts: int) -> tuple[str, ...]:
 
 def _number(text: str | None) -> int:
     return int(text) if text and _DIGITS.fullmatch(text) else 0
-
-
-_PROBE = (Path(__file__).parent / "probe.sh").read_text()

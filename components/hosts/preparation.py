@@ -7,17 +7,18 @@ operating system: no upgrade, no reboot; a package is removed only where that is
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import pulumi
 
-from components.hosts.command import HostsArgs, host_commands
+from components.hosts.command import HostsArgs, copy_steps, host_commands
+from components.hosts.prepare_script import prepare_script
 from components.hosts.settings.host import Host
-from components.hosts.steps import prepare_script
 from components.settings.cluster import Cluster
 
 
 class HostPreparation(pulumi.ComponentResource):
-    """One remote command per host."""
+    """One copy of the steps' files and one remote command per host."""
 
     TYPE = "gpucluster:index:HostPreparation"
 
@@ -34,6 +35,8 @@ class HostPreparation(pulumi.ComponentResource):
             # The state and the preview show neither the token nor the text around it.
             return pulumi.Output.secret(text) if cluster.joins(host) else text
 
-        self.commands = host_commands(self, name, args.cluster.hosts, args, script)
+        copies = copy_steps(self, f"{name}-steps", args.cluster.hosts, args)
+        ready = replace(args, after=copies)
+        self.commands = host_commands(self, name, args.cluster.hosts, ready, script)
         self.hosts = pulumi.Output.from_input([host.name for host in args.cluster.hosts])
         self.register_outputs({"hosts": self.hosts})

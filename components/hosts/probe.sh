@@ -186,104 +186,29 @@ fi
 if [ -e "$root/run/reboot-required" ]; then say reboot_required yes; fi
 if [ -e "$root/run/gpu-cluster-simulated" ]; then say simulated yes; fi
 
-# What our scripts said that must be found besides files (library.sh, expect): all sysctl values by
-# one process; a kind that is unknown here is passed over.
+# What the phases said that must be found besides files: each kind is known by a function beside the
+# step that expects it (found_<kind>), some list all of their kind by one process (list_<kind>). A
+# kind that is unknown here is passed over.
 expected() {
     [ -r "$1" ] || return 0
-    keys=
-    names=
-    while read -r kind name _; do
-        case $kind in
-            sysctl) keys="$keys $name" ;;
-            package | hold) names="$names $name" ;;
-        esac
+    kinds=" "
+    while read -r kind _; do
+        case $kinds in *" $kind "*) ;; *) kinds="$kinds$kind " ;; esac
     done <"$1"
-    listed=
-    [ -z "$names" ] || listed=$(list_software)
-    # shellcheck disable=SC2086 # a list of names
-    [ -z "$keys" ] || values=$(timeout 5 sysctl -n $keys 2>&1)
+    for kind in $kinds; do
+        command -v "list_$kind" >/dev/null || continue
+        names=
+        while read -r other name _; do
+            [ "$other" != "$kind" ] || names="$names $name"
+        done <"$1"
+        # shellcheck disable=SC2086 # a list of names
+        "list_$kind" $names
+    done
     while read -r kind name value; do
-        case $kind in
-            sysctl)
-                found=${values%%
-*}
-                values=${values#*
-}
-                same_words "$found" "$value" || say drift "$2 sysctl $name"
-                ;;
-            module) module_there "$name" || say drift "$2 module $name" ;;
-            active) timeout 5 systemctl is-active --quiet "$name" || say drift "$2 $name is not active" ;;
-            inactive) timeout 5 systemctl is-active --quiet "$name" && say drift "$2 $name is active" ;;
-            member)
-                case " $(id -nG "$name" 2>/dev/null) " in
-                    *" $value "*) ;;
-                    *) say drift "$2 $name not in the group $value" ;;
-                esac
-                ;;
-            forward)
-                timeout 5 iptables -w -S FORWARD 2>/dev/null | grep -qx -e "-P FORWARD $name" ||
-                    say drift "$2 iptables FORWARD not $name"
-                ;;
-            selinux) [ "$(timeout 5 getenforce | tr '[:upper:]' '[:lower:]')" = "$name" ] || say drift "$2 SELinux mode" ;;
-            port)
-                case $name in
-                    firewalld) timeout 5 firewall-cmd -q --query-port="$value" ;;
-                    ufw) timeout 5 ufw show added | grep -q "^ufw allow $(echo "$value" | tr - :)\\( \\|\$\\)" ;;
-                esac || say drift "$2 port $value"
-                ;;
-            package | hold | path) software "$kind" "$name" "$value" || say drift "$2 $kind $name" ;;
-        esac
+        command -v "found_$kind" >/dev/null || continue
+        drifted="$kind $name"
+        "found_$kind" "$name" "$value" </dev/null || say drift "$2 $drifted"
     done <"$1"
-}
-
-# The kernel puts tabs between the numbers of a value.
-same_words() {
-    wanted=$2
-    set -f
-    # shellcheck disable=SC2086 # words
-    set -- $1
-    set +f
-    [ "$*" = "$wanted" ]
-}
-
-# What expected() asks for was listed by one process (list_software): `<version> <name>` of what is
-# installed, `hold <name>` of what upgrades leave alone.
-software() {
-    case $1 in
-        package) line="$3 $2" ;;
-        hold) line="hold $2" ;;
-        path)
-            [ -e "$root$2" ]
-            return
-            ;;
-    esac
-    case $listed in
-        *"
-$line
-"*) return 0 ;;
-    esac
-    return 1
-}
-
-list_software() {
-    echo
-    # shellcheck disable=SC2016,SC2086 # dpkg-query's own variables; a list of names
-    if command -v dpkg-query >/dev/null 2>&1; then
-        timeout 5 dpkg-query -W -f '${db:Status-Want} ${db:Status-Status} ${Version} ${Package}\n' $names 2>/dev/null |
-            awk '$2 == "installed" { sub(/^[0-9]+:/, "", $3); print $3, $4 } $1 == "hold" { print $1, $4 }'
-    else
-        timeout 5 rpm -q --qf '%{VERSION}-%{RELEASE} %{NAME}\n' $names
-        awk '/^\[/ { main = ($0 == "[main]") } main && /^(excludepkgs|exclude)[ \t]*=/ {
-            sub(/^[^=]*=/, ""); count = split($0, word, /[ ,]+/)
-            for (n = 1; n <= count; n++) print "hold", word[n] }' "$root/etc/dnf/dnf.conf" 2>/dev/null
-    fi
-    echo .
-}
-
-# As in system.sh: a module may be built in.
-module_there() {
-    [ -d "$root/sys/module/$1" ] || grep -qw -e "$1" "$root/proc/filesystems" 2>/dev/null ||
-        grep -q "/$1\.ko" "$root/lib/modules/$(uname -r)/modules.builtin" 2>/dev/null
 }
 
 # What our scripts wrote (the last line of a path counts), and whether it is still so: one process
@@ -326,14 +251,9 @@ for phase in "$root"/var/lib/gpu-cluster/*/; do
     phase=${phase%/}
     say applied "${phase##*/}"
     expected "$phase/expected" "${phase##*/}"
-    case ${phase##*/} in
-        prepare) [ -z "$swap" ] || ! grep -q '^#gpu-cluster# ' "$root/etc/fstab" || say drift "prepare swap" ;;
-        runtime)
-            engine=containerd
-            [ ! -r "$phase/engine" ] || read -r engine <"$phase/engine"
-            [ "$engine" != containerd ] || [ "$nvidia_runtime" = yes ] || say drift "runtime containerd"
-            ;;
-    esac
+    # The steps' files, where the log-in lands.
+    [ "${phase##*/}" != prepare ] || [ -r .gpu-cluster-steps/library/base.sh ] ||
+        say drift "prepare .gpu-cluster-steps"
 done
 now=$(date -u '+%Y-%m-%dT%H:%M:%SZ %s')
 say now "${now% *}"

@@ -15,8 +15,8 @@ from typing import Any
 import pulumi
 import pulumi_command as command
 
+from components.hosts.prepare_script import prepare_script
 from components.hosts.settings.reboot import RebootWhen
-from components.hosts.steps import prepare_script
 from components.operation import command_line, repair
 from components.settings.cluster import Cluster
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import statistics
 from pathlib import Path
 
-from components.hosts import inspect
+from components.hosts.probe import probe
 from lab.benchmarks import peer_tools
 from lab.benchmarks.b1_cold import Row, judged
 from lab.benchmarks.fleet import fleet
@@ -15,7 +15,6 @@ from lab.benchmarks.measure import BenchmarkError
 GOALS = {"OpenSSH probe": 1.5, "mitogen": 0.2}
 """Our time over the peer's, at `JUDGED` hosts."""
 ROUNDS = 5
-PROBE = Path(inspect.__file__).parent / "probe.sh"
 
 
 def measure(size: int, round_trip: int) -> Row:
@@ -33,7 +32,7 @@ def measure(size: int, round_trip: int) -> Row:
         hosts.save(root / "wanted")
         before = hosts.states()
         peers = peer_tools.Peers(hosts, root, root / "wanted", programs)
-        script = PROBE.read_text()
+        script = probe()
         arguments = ("up", "--yes", "--skip-preview", "--expect-no-changes")
         pairs = []
         for _ in range(ROUNDS + 1):

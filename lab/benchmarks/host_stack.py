@@ -60,7 +60,7 @@ class HostStack:
             )
         )
         (program / "__main__.py").symlink_to(PROGRAM)
-        for shared in ("venv", "operations"):
+        for shared in ("venv", "components"):
             (program / shared).symlink_to(ROOT / shared)
         tools = toolchain.ensure(*TOOLS).values()
         folders = [str(Path(sys.prefix) / "bin"), *(str(tool.path.parent) for tool in tools)]

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import toolchain
-from components.hosts.steps.container_engine import runtime
-from components.hosts.steps.render import prepare
+from components.hosts.prepare_script import prepare
+from components.hosts.runtime_script import runtime
 from lab.benchmarks.fleet import Fleet
 from lab.benchmarks.measure import BenchmarkError
 from lab.benchmarks.measure import timed as _timed
@@ -174,7 +174,7 @@ class Peers:
 
 def both() -> str:
     """Preparation and runtime in one script, for one connection."""
-    parts = [prepare(), runtime()]
+    parts = [prepare(inline=True), runtime(inline=True)]
     ends = [f"GPU_CLUSTER_PART_{number}" for number in range(len(parts))]
     return "set -e\n" + "".join(
         f"sh -s -- apply <<'{end}'\n{part}{end}\n" for end, part in zip(ends, parts, strict=True)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import getpass
 import os
-import shutil
 import stat
 from pathlib import Path
 from types import SimpleNamespace
@@ -16,6 +15,7 @@ import pytest
 
 from commands import probe_key
 from components.hosts import inspect
+from components.hosts.probe import probe
 from tests.plugins.conftest import host
 from tests.plugins.rig import Host
 
@@ -37,7 +37,7 @@ def declared(host: Host) -> Any:
 def key(host: Host, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     """A probe key that the host takes, as the instructions say; its text."""
     place = host.folder / "probe.sh"
-    shutil.copy(probe_key.PROBE, place)
+    place.write_text(probe())
     monkeypatch.setattr(probe_key, "PLACE", str(place))
     made = probe_key.make(tmp_path / "keys" / "probe")
     line = probe_key.authorized_line(made.export_public_key().decode().strip(), getpass.getuser())

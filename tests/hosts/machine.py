@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import hashlib
+import os
 import stat
 from pathlib import Path
 
 import asyncssh
 
+from components.hosts.script import FOLDER, UPLOADED
 from lab.simulator import hosts as simulated
 from lab.simulator.hosts.model import hosts_dir
 from lab.simulator.ports import free_ports
@@ -66,7 +68,12 @@ class Running:
     """Seconds for one command."""
 
     def run(self, command: str, stdin: str = "", host_key: str | None = None) -> Result:
-        """Run one command as the declared user."""
+        """Run one command as the declared user.
+
+        What a declaration names lies where the product would have copied it.
+        """
+        if "\nload " in stdin:
+            self.copy_steps()
         return asyncio.run(self._run(command, stdin, host_key or self.declared.host_key))
 
     async def _run(self, command: str, stdin: str, host_key: str) -> Result:
@@ -86,6 +93,18 @@ class Running:
             done = await connection.run(command, input=stdin, check=False)
         status = done.exit_status if done.exit_status is not None else -1
         return Result(status, str(done.stdout), str(done.stderr))
+
+    def copy_steps(self) -> None:
+        """The files of the steps in the user's home, past SSH, where they are not yet."""
+        home = "root" if self.declared.user == "root" else f"home/{self.declared.user}"
+        folder = self.root / (home if (self.root / home).is_dir() else "")  # plain hosts: no home
+        times = folder.stat()
+        for file in FOLDER.rglob("*.sh"):
+            copy = folder / UPLOADED / file.relative_to(FOLDER)
+            if not copy.exists() or copy.read_bytes() != file.read_bytes():
+                copy.parent.mkdir(parents=True, exist_ok=True)
+                copy.write_bytes(file.read_bytes())
+        os.utime(folder, ns=(times.st_atime_ns, times.st_mtime_ns))
 
     def apply(self, script: str, shell: str = "sh") -> Result:
         """Run a script as the product does."""
@@ -121,7 +140,8 @@ class Running:
 
         Folders' own times only with ``times``: making and removing a file changes them. Content of
         what lies outside /etc and /var/lib/gpu-cluster is represented by size and time; /usr, by
-        far the most of a root, by the names that the overlay holds of it.
+        far the most of a root, by the names that the overlay holds of it. Without the files of the
+        steps, which are copied there, not written by a script.
         """
         root = self.root
         upper = hosts_dir(self.cluster) / self.declared.name / "upper"
@@ -130,7 +150,7 @@ class Running:
         while waiting:
             for path in waiting.pop().iterdir():
                 relative = str(path.relative_to(root))
-                if relative in (*VOLATILE, "usr"):
+                if relative in (*VOLATILE, "usr") or path.name == UPLOADED:
                     continue
                 seen = path.lstat()
                 words = [oct(seen.st_mode), f"{seen.st_uid}:{seen.st_gid}"]

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from components.hosts.inspect import observe
-from components.hosts.steps import prepare_script
+from components.hosts.prepare_script import prepare_script
 from components.settings.loader import load
 from lab.simulator import hosts as simulated
 from lab.simulator.hosts import catalogue
@@ -46,7 +46,12 @@ def serving(
         yield repository(url, built.key, system)
 
 
-def script(sections: Mapping[str, Any], token: str | None = None, role: str = "gpu-worker") -> str:
+def script(
+    sections: Mapping[str, Any],
+    token: str | None = None,
+    role: str = "gpu-worker",
+    inline: bool = False,
+) -> str:
     """The preparation's script for one host of a declaration with those sections."""
     host = {
         "name": "gpu-1",
@@ -66,7 +71,7 @@ def script(sections: Mapping[str, Any], token: str | None = None, role: str = "g
         }
     )
     (declared,) = cluster.hosts
-    return prepare_script(cluster.of(declared), declared, token)
+    return prepare_script(cluster.of(declared), declared, token, inline=inline)
 
 
 def lasting(host: Running) -> dict[str, str]:

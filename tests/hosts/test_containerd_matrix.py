@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 import toolchain
-from components.hosts.steps.container_engine import runtime
+from components.hosts.runtime_script import runtime
 from tests.hosts import conftest, cri
 from tests.hosts.machine import Running, differences
 

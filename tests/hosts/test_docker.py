@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
+from components.hosts.runtime_script import runtime
 from components.hosts.settings.runtime import DefaultRuntime, Docker, Engine, Runtime
-from components.hosts.steps.container_engine import runtime
 from tests.hosts import conftest
 from tests.hosts.machine import Running, differences
 

@@ -13,7 +13,9 @@ from collections.abc import Callable
 
 import pytest
 
-from components.hosts.steps.render import part
+from components.hosts.runtime_script import ENGINES
+from components.hosts.script import step
+from components.hosts.settings.runtime import Engine
 from tests.hosts.machine import Running, differences
 from tests.hosts.test_docker import (
     CONFIG,
@@ -185,7 +187,7 @@ def test_an_emptied_function_of_docker_is_seen(
 def test_every_function_of_docker_has_a_check() -> None:
     functions = {
         name
-        for file in ("docker", "docker_config", "docker_data")
-        for name in re.findall(r"^(\w+)\(\) \{", part(file), re.M)
+        for file in ENGINES[Engine.DOCKER]
+        for name in re.findall(r"^(\w+)\(\) \{", step(file).text, re.M)
     }
     assert functions - {"smi_in_container"} == CHECKS.keys()

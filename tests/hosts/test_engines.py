@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from components.hosts.runtime_script import runtime
 from components.hosts.settings.runtime import DefaultRuntime, Engine, Runtime
-from components.hosts.steps.container_engine import runtime
 from tests.hosts.machine import Running, differences
 
 STAND_INS = Path(__file__).parent / "stand_ins"

@@ -15,10 +15,10 @@ from components.hosts.compatibility import kernel_refused
 from components.hosts.facts import HostFacts, drift
 from components.hosts.inspect import answer, observe, parse
 from components.hosts.preflight import judge
+from components.hosts.prepare_script import prepare
+from components.hosts.runtime_script import runtime
 from components.hosts.settings.host import Host, Role
 from components.hosts.settings.system import System
-from components.hosts.steps.container_engine import runtime
-from components.hosts.steps.render import prepare
 from components.hosts.table import table
 from components.inspection.finding import Severity
 from components.settings.cluster import Cluster

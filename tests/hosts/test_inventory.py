@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
 
 from components.hosts.connection import connection
+from components.hosts.prepare_script import prepare_script
 from components.hosts.settings.system import Firewall, Selinux
-from components.hosts.steps import prepare_script
 from components.settings.cluster import Cluster
 from components.settings.inventory import origins
 from components.settings.loader import load
@@ -94,8 +95,13 @@ def test_a_bastion_is_the_hosts_own_its_pools_or_the_stacks() -> None:
         "cp-1": "192.0.2.10",
     }
     assert {(host.user, host.port) for host in cluster.hosts} == {("admin", 2222)}
-    through = [connection(host, cluster.ssh, "key").proxy for host in cluster.hosts]
-    assert [each is not None for each in through] == [True, False, True, True]
+
+    async def through() -> list[bool]:
+        """In a loop of its own: the arguments hold Outputs, which ask for one."""
+        reached = [connection(host, cluster.ssh, "key") for host in cluster.hosts]
+        return [arguments.proxy is not None for arguments in reached]
+
+    assert asyncio.run(through()) == [True, False, True, True]
 
 
 def test_a_mistake_of_the_stack_is_told_once_and_one_of_a_host_at_the_host() -> None:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from components.hosts.steps.container_engine import runtime
-from components.hosts.steps.render import prepare
+from components.hosts.prepare_script import prepare
+from components.hosts.runtime_script import runtime
 from tests.hosts.machine import Running, differences
 
-SCRIPTS = {"prepare": prepare(), "runtime": runtime()}
+SCRIPTS = {"prepare": prepare(inline=True), "runtime": runtime(inline=True)}
 POINTS = 2
 """Kills per phase and direction, spread evenly over the commands of a whole run."""
 

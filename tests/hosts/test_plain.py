@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from components.hosts.steps.container_engine import runtime
-from components.hosts.steps.render import prepare
+from components.hosts.prepare_script import prepare
+from components.hosts.runtime_script import runtime
 from tests.hosts.machine import Running, differences
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from components.hosts.prepare_script import prepare
 from components.hosts.settings.system import System
-from components.hosts.steps.render import prepare
 from tests.hosts.machine import Running, differences
 
 SCRIPT = prepare()
@@ -156,6 +156,7 @@ def test_a_cut_off_script_does_nothing(host: Running) -> None:
 
 
 def test_two_runs_take_turns(host: Running) -> None:
+    host.copy_steps()
     host.write("/root/script", SCRIPT)
     both = host.run("for i in 1 2; do sh -s -- apply </root/script & done; wait")
     assert sorted(line for line in both.output.splitlines() if line.startswith("changed=")) == [

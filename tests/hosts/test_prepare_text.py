@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from components.hosts.prepare_script import prepare_script
 from components.hosts.settings.packages import BUILD
-from components.hosts.steps import prepare_script
 from components.settings.cluster import Cluster
 from components.settings.loader import load
 from config.model import FrozenDict

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from components.hosts.runtime_script import runtime
 from components.hosts.settings.runtime import DefaultRuntime, Runtime
-from components.hosts.steps.container_engine import runtime
 from tests.hosts.machine import Running, differences
 
 SCRIPT = runtime()

@@ -7,9 +7,9 @@ from collections.abc import Callable
 
 import pytest
 
+from components.hosts.runtime_script import ENGINES, runtime
+from components.hosts.script import step
 from components.hosts.settings.runtime import Engine, Runtime
-from components.hosts.steps.container_engine import PARTS, runtime
-from components.hosts.steps.render import part
 from tests.hosts import cri
 from tests.hosts.machine import Running, differences
 from tests.hosts.test_engines import crio, install
@@ -138,7 +138,7 @@ def test_an_emptied_function_is_seen(ready: Running, check: Callable[[Running, s
 
 
 def functions(name: str) -> list[str]:
-    return re.findall(r"^(\w+)\(\) \{", part(name), re.M)
+    return re.findall(r"^(\w+)\(\) \{", step(name).text, re.M)
 
 
 @pytest.mark.parametrize("engine", [Engine.CRI_O])
@@ -158,7 +158,7 @@ def test_an_emptied_file_of_cri_o_is_seen(crio: Running, engine: Engine) -> None
     assert brings(script)
     for name in ("merged", "make_wanted", "put_in_place", "make_folder"):
         assert not brings(emptied(script, name)), name
-    for name in PARTS[engine][1:]:
+    for name in ENGINES[engine][1:]:
         assert not brings(emptied(script, *functions(name))), name
 
 

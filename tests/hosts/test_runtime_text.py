@@ -12,9 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
+from components.hosts.runtime_script import runtime
 from components.hosts.settings.repository import Repository, Signed
 from components.hosts.settings.runtime import Docker, Engine, Runtime, Toolkit, ToolkitSource
-from components.hosts.steps.container_engine import runtime
 from tests.hosts.test_text import HOSTILE
 
 VALUE = st.one_of(

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 import toolchain
-from components.hosts.steps.container_engine import runtime
-from components.hosts.steps.render import prepare
+from components.hosts.prepare_script import prepare
+from components.hosts.runtime_script import runtime
 from lab.benchmarks.host_stack import HostStack
 from lab.simulator import hosts as simulated
 from lab.simulator.hosts.model import cluster_dir

@@ -122,7 +122,7 @@ def test_the_scripts_as_they_are_hold(
 def test_an_emptied_function_is_noticed(
     cluster: str, namespaces: None, sections: dict[str, Any], function: str
 ) -> None:
-    mutant = emptied(software.script(sections), function)
+    mutant = emptied(software.script(sections, inline=True), function)
     with pytest.raises((AssertionError, FileNotFoundError, KeyError)):
         prove(software.start(cluster, "debian"), mutant)
 
@@ -133,7 +133,9 @@ def test_holds_end_where_packages_stay(
     cluster: str, namespaces: None, sections: dict[str, Any], function: str
 ) -> None:
     """A removed package has no hold: these are proved with packages that stay."""
-    script = software.script({**sections, "packages": {**sections["packages"], "remove": False}})
+    script = software.script(
+        {**sections, "packages": {**sections["packages"], "remove": False}}, inline=True
+    )
     host = software.start(cluster, "debian")
     if not function:
         prove(host, script, removed=False)

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from components.hosts.prepare_script import CONTROL_PLANE_PORTS, prepare
 from components.hosts.settings.system import Firewall, System
-from components.hosts.steps.render import CONTROL_PLANE_PORTS, prepare
 from tests.hosts.machine import Running, differences
 
 STAND_INS = Path(__file__).parent / "stand_ins"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import re
 import shutil
 import subprocess
 
@@ -9,10 +11,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from components.hosts import preflight
-from components.hosts.settings.runtime import Runtime
+from components.hosts import preflight, prepare_script
+from components.hosts.prepare_script import prepare
+from components.hosts.probe import MARK, probe
+from components.hosts.runtime_script import runtime
+from components.hosts.script import FOLDER, each, header
+from components.hosts.settings.runtime import Engine, Runtime
 from components.hosts.settings.system import System
-from components.hosts.steps import container_engine, render
 from tests.hosts.machine import Running
 
 TEXT = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=60)
@@ -29,7 +34,7 @@ def shown(shell: str, values: list[str]) -> list[str]:
     """What a real shell holds after it has read the values as assignments and as rows."""
     names = {f"V{number}": value for number, value in enumerate(values)}
     show = "".join(f"printf '%s\\0' \"${name}\"\n" for name in names)
-    script = render.header(names) + render.each("rows", [[value, value] for value in values])
+    script = header(names) + each("rows", [[value, value] for value in values])
     script += f'{show}row() {{ printf \'%s\\0\' "$1" "$2"; }}\nrows row\n'
     command = ["busybox", "sh"] if shell == "busybox" else [shell]
     done = subprocess.run(
@@ -57,7 +62,7 @@ def test_a_thousand_values_arrive_as_they_are(shell: str, value: str) -> None:
 
 def test_hostile_values_arrive_as_data_on_a_host(host: Running) -> None:
     names = {f"V{number}": value for number, value in enumerate(HOSTILE)}
-    script = render.header(names) + "main() {\n"
+    script = header(names) + "main() {\n"
     script += "".join(f"printf '%s\\n--\\n' \"${name}\"\n" for name in names)
     script += '}\nmain "$@" </dev/null\n'
     done = host.run("sh -s -- apply", script)
@@ -69,7 +74,7 @@ def test_hostile_values_arrive_as_data_on_a_host(host: Running) -> None:
 @pytest.mark.parametrize("value", HOSTILE)
 def test_no_name_reaches_a_file_that_can_not_carry_it(value: str) -> None:
     with pytest.raises(ValueError, match="wanted"):
-        render.prepare(blacklist=[value])
+        prepare(blacklist=[value])
     with pytest.raises(ValueError, match="wanted"):
         System(modules=(value,))
     with pytest.raises(ValueError, match="wanted"):
@@ -83,42 +88,45 @@ def test_no_name_reaches_a_file_that_can_not_carry_it(value: str) -> None:
 
 def test_a_nul_is_refused() -> None:
     with pytest.raises(ValueError, match="NUL"):
-        render.header({"A": "\0"})
+        header({"A": "\0"})
 
 
 def test_rendering_is_pure() -> None:
-    assert render.prepare() == render.prepare()
-    assert container_engine.runtime() == container_engine.runtime()
-    assert container_engine.runtime(Runtime(cdi=True)) != container_engine.runtime()
+    assert prepare() == prepare()
+    assert runtime() == runtime()
+    assert runtime(Runtime(cdi=True)) != runtime()
 
 
 def test_the_call_is_the_last_line() -> None:
-    for script in (render.prepare(), container_engine.runtime()):
+    for script in (prepare(), runtime()):
         assert script.splitlines()[-1] == 'main "$@" </dev/null'
 
 
-FILES = sorted(render.Path(render.__file__).parent.glob("*.sh"))
+def test_each_file_of_a_step_is_one_readable_line_of_the_declaration() -> None:
+    lines = [line for line in prepare().splitlines() if line.startswith("load ")]
+    every = (*prepare_script.SYSTEM, *prepare_script.NAMES)
+    assert [line.split()[1] for line in lines] == ["library", *every]
+    digest = hashlib.sha256((FOLDER / "swap.sh").read_bytes()).hexdigest()
+    assert f"load swap {digest} swap.sh" in lines
 
 
-def read_by_a_shell(text: str) -> str:
-    """All functions as bash has understood them, and the assignments outside of them."""
-    shown = 'eval "$1"; declare -f; declare -p | grep -v " \\(BASH\\|_=\\)"'
-    command = ["bash", "--norc", "-c", shown, "bash", text]
-    environment = {"PATH": "/usr/bin:/bin", "GC_PHASE": "prepare"}
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
-    return done.stdout
+def test_every_file_belongs_to_a_phase() -> None:
+    declared = prepare() + "".join(runtime(Runtime(engine=engine)) for engine in Engine)
+    for file in FOLDER.rglob("*"):
+        assert file.is_dir() or f" {file.relative_to(FOLDER)}" in declared, file
 
 
-@pytest.mark.parametrize("file", FILES, ids=lambda file: str(file.stem))
-def test_a_shell_reads_the_same_without_the_comments(file: render.Path) -> None:
-    with_comments, without = file.read_text(), render.part(file.stem)
-    assert len(without) < len(with_comments)
-    read = read_by_a_shell(without)
-    assert " () \n" in read
-    assert read == read_by_a_shell(with_comments)
+def test_the_probe_has_a_function_for_each_kind_that_is_expected() -> None:
+    texts = {file: file.read_text() for file in FOLDER.rglob("*.sh")}
+    kinds = {kind for text in texts.values() for kind in re.findall(r"^ +expect (\w+)", text, re.M)}
+    assert len(kinds) > 8
+    for kind in kinds:
+        assert f"\nfound_{kind}() {{\n" in probe()
+    for file, text in texts.items():
+        assert "\nfound_" not in text.partition(MARK)[0], file
 
 
 def test_preflight_and_script_judge_by_the_same_values() -> None:
-    assert preflight.SYSTEMS == render.SYSTEMS
-    assert ".".join(map(str, preflight.KERNEL)) == render.KERNEL
-    assert preflight.DISK_MIB == render.DISK_MIB
+    assert preflight.SYSTEMS == prepare_script.SYSTEMS
+    assert ".".join(map(str, preflight.KERNEL)) == prepare_script.KERNEL
+    assert preflight.DISK_MIB == prepare_script.DISK_MIB

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 import toolchain
+from components.hosts.runtime_script import TOOLKIT_PACKAGES, runtime
 from components.hosts.settings.repository import Repository
 from components.hosts.settings.runtime import Runtime, Toolkit, ToolkitSource
-from components.hosts.steps.container_engine import TOOLKIT_PACKAGES, runtime
 from lab.simulator.hosts import rootfs
 from lab.simulator.hosts.packages import Format, Package, Signature, build, served
 from tests.hosts import conftest

@@ -8,6 +8,8 @@ from collections.abc import Callable
 
 import pytest
 
+from components.hosts.runtime_script import runtime
+from components.hosts.script import step
 from components.hosts.settings.repository import Repository
 from components.hosts.settings.runtime import (
     DefaultRuntime,
@@ -16,8 +18,6 @@ from components.hosts.settings.runtime import (
     Toolkit,
     ToolkitSource,
 )
-from components.hosts.steps.container_engine import runtime
-from components.hosts.steps.render import part
 from tests.hosts.machine import Running
 from tests.hosts.test_docker_mutation import emptied_of
 from tests.hosts.test_engines import install
@@ -32,7 +32,7 @@ def installs(host: Running, url: str, key: str, mutant: Callable[[str], str]) ->
     toolkit = Toolkit(
         source=ToolkitSource.PACKAGE, apt=source, dnf=source, version="1.20.0", remove_packages=True
     )
-    text = mutant(runtime(Runtime(toolkit=toolkit)))
+    text = mutant(runtime(Runtime(toolkit=toolkit), inline=True))
     other = "/etc/yum.repos.d/gpu-cluster-nvidia-container-toolkit.repo"
     try:
         if host.apply(text).status != 0:
@@ -56,7 +56,7 @@ def refuses_old(host: Running, mutant: Callable[[str], str]) -> bool:
     host.write("/usr/local/bin/nvidia-ctk", "#!/bin/sh\necho 'NVIDIA CTK version 1.14.3'\n")
     host.run("chmod 755 /usr/local/bin/nvidia-ctk")
     try:
-        refused = host.apply(mutant(runtime()))
+        refused = host.apply(mutant(runtime(inline=True)))
         return refused.status == 1 and "nvidia-ctk 1.14.3" in refused.errors
     finally:
         host.run("rm /usr/local/bin/nvidia-ctk")
@@ -76,7 +76,7 @@ def test_an_emptied_function_of_the_toolkit_is_seen(cluster: str, namespaces: No
     assert refuses_old(host, lambda text: text)
     assert not refuses_old(host, functools.partial(emptied_of, "require_toolkit"))
     assert {*INSTALLS, "require_toolkit"} == set(
-        re.findall(r"^(\w+)\(\) \{", part("toolkit"), re.M)
+        re.findall(r"^(\w+)\(\) \{", step("toolkit").text, re.M)
     )
 
 
@@ -163,5 +163,5 @@ def test_an_emptied_function_of_k3s_is_seen(host: Running) -> None:
         clean()
         assert not check(host, functools.partial(emptied_of, name)), name
         clean()
-    functions = set(re.findall(r"^(\w+)\(\) \{", part("k3s"), re.M))
+    functions = set(re.findall(r"^(\w+)\(\) \{", step("k3s").text, re.M))
     assert functions - {"smi_in_container"} == K3S.keys()

@@ -10,10 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from components.hosts import inspect
 from components.hosts.inspect import parse
-
-PROBE = Path(inspect.__file__).parent / "probe.sh"
+from components.hosts.probe import probe
 
 
 class Machine:
@@ -23,6 +21,7 @@ class Machine:
         self.root, self.programs, self.shell = folder / "root", folder / "bin", shell
         self.programs.mkdir()
         (self.root / "var/lib").mkdir(parents=True)
+        self.file(".gpu-cluster-steps/library/base.sh", "")
 
     def file(self, path: str, text: str) -> Path:
         found = self.root / path.lstrip("/")
@@ -41,11 +40,12 @@ class Machine:
     def lines(self) -> list[str]:
         done = subprocess.run(
             [self.shell, "-s"],
-            input=PROBE.read_bytes(),
+            input=probe().encode(),
             env={
                 "PATH": f"{self.programs}:{os.environ['PATH']}",
                 "GPU_CLUSTER_ROOT": str(self.root),
             },
+            cwd=self.root,
             capture_output=True,
             timeout=60,
             check=True,
@@ -190,3 +190,11 @@ def test_the_nvidia_runtime_is_found_by_what_this_containerd_shows(
 esac""",
     )
     assert machine.single("nvidia_runtime") == found
+
+
+def test_steps_that_a_host_lost_are_drift_of_its_preparation(machine: Machine) -> None:
+    machine.file("var/lib/gpu-cluster/prepare/written", "")
+    machine.file("var/lib/gpu-cluster/runtime/written", "")
+    assert parse(machine.lines()).drift == {}
+    (machine.root / ".gpu-cluster-steps/library/base.sh").unlink()
+    assert parse(machine.lines()).drift == {"prepare": (".gpu-cluster-steps",)}

@@ -9,8 +9,8 @@ import pytest
 from components.hosts.facts import HostFacts
 from components.hosts.kernels import unequal
 from components.hosts.preflight import judge
-from components.hosts.steps import prepare_script
-from components.hosts.steps.steps import NAMES, PACKAGE_PARTS, Steps, steps
+from components.hosts.prepare_script import prepare_script
+from components.hosts.software import NAMES, steps
 from components.inspection.finding import Severity
 from components.settings.cluster import Cluster
 from components.settings.loader import load
@@ -90,12 +90,6 @@ def test_hosts_without_gpus_get_no_gpu_step() -> None:
     assert names_of(declared, "gpu-1") == NAMES
     assert names_of(declared, "cp-1") == ("kernel", "kubernetes")
     assert names_of(cluster(), "gpu-1") == ()
-
-
-def test_only_the_parts_of_declared_steps_are_sent() -> None:
-    assert Steps().parts == PACKAGE_PARTS
-    assert Steps(names=("cuda",)).parts == (*PACKAGE_PARTS, "runfile", "cuda")
-    assert Steps(names=("packages", "kernel")).parts == (*PACKAGE_PARTS, "kernel")
 
 
 def test_a_host_overrides_its_kernel_alone() -> None:

@@ -2,8 +2,11 @@
 # Source: CUDA Installation Guide for Linux, "Runfile Installation" (--silent, --toolkit, --toolkitpath,
 # --no-man-page, --override), "Uninstallation" (bin/cuda-uninstaller).
 
+# each_cuda_location COMMAND: the declared rows; a declaration that has some says so itself.
+each_cuda_location() { :; }
+
 check_cuda() {
-    :
+    require_manager
 }
 
 apply_cuda() {

@@ -184,3 +184,21 @@ smi_in_container() {
     [ "$pulled" = no ] || timeout 60 docker image rm "$1" >/dev/null 2>&1
     return $status
 }
+
+# --- found later: the probe has this part too ---
+
+# For the probe.
+found_member() {
+    # shellcheck disable=SC2034 # told by the probe
+    drifted="$1 not in the group $2"
+    case " $(id -nG "$1" 2>/dev/null) " in
+        *" $2 "*) return 0 ;;
+    esac
+    return 1
+}
+
+found_forward() {
+    # shellcheck disable=SC2034 # told by the probe
+    drifted="iptables FORWARD not $1"
+    timeout 5 iptables -w -S FORWARD 2>/dev/null | grep -qx -e "-P FORWARD $1"
+}

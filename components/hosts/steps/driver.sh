@@ -4,6 +4,9 @@
 # (--silent, --no-questions, --dkms, --no-x-check); NVIDIA Fabric Manager user guide (its version is the
 # driver's); README chapter "nvidia-modprobe" (-u makes /dev/nvidia-uvm).
 
+# each_driver_location COMMAND: the declared rows; a declaration that has some says so itself.
+each_driver_location() { :; }
+
 persistenced=nvidia-persistenced
 uvm_unit=gpu-cluster-nvidia-uvm
 
@@ -19,7 +22,7 @@ ours() {
 }
 
 check_driver() {
-    [ -n "$manager" ] || return 0
+    require_manager
     if [ "$GC_DRIVER_SOURCE" = package ] && have nvidia-uninstall && ! ours program &&
         [ "$GC_DRIVER_REMOVE_EARLIER" != true ]; then
         problem "a driver installed by a runfile ($(command -v nvidia-uninstall))" "none beside the packages" \

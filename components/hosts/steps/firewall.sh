@@ -2,9 +2,8 @@
 # rules in the same tables. Ports: Kubernetes docs, "Ports and Protocols".
 # State: ports (tool and port that we opened), firewalls (tool and what it was).
 
-firewall_on() {
+apply_firewall() {
     case $GC_FIREWALL in
-        leave) firewall_off ;;
         rules)
             firewalls_back
             close_ports "$GC_PORTS"
@@ -17,7 +16,7 @@ firewall_on() {
     esac
 }
 
-firewall_off() {
+undo_firewall() {
     firewalls_back
     close_ports ""
 }
@@ -47,16 +46,6 @@ open_ports() {
     done
 }
 
-port_open() {
-    case $1 in
-        firewalld)
-            timeout 30 firewall-cmd -q --permanent --query-port="$2" &&
-                timeout 30 firewall-cmd -q --query-port="$2"
-            ;;
-        ufw) timeout 30 ufw show added | grep -q "^ufw allow $(ufw_port "$2")\\( \\|\$\\)" ;;
-    esac
-}
-
 # port_change TOOL add|remove PORT: now and for every boot.
 port_change() {
     case $1-$2 in
@@ -67,11 +56,6 @@ port_change() {
         ufw-add) timeout 60 ufw allow "$(ufw_port "$3")" comment gpu-cluster >/dev/null ;;
         ufw-remove) timeout 60 ufw delete allow "$(ufw_port "$3")" >/dev/null ;;
     esac
-}
-
-# ufw(8) writes ranges with a colon.
-ufw_port() {
-    printf '%s' "$1" | tr - :
 }
 
 # close_ports KEPT: closes what we opened, but for the ports that are still wanted.
@@ -128,4 +112,30 @@ firewalls_back() {
         esac && undid "$tool on" || note "$tool can't be turned on again"
     done <"$state/firewalls"
     rm -f -- "$state/firewalls"
+}
+
+# --- found later: the probe has this part too ---
+
+port_open() {
+    case $1 in
+        firewalld)
+            timeout 30 firewall-cmd -q --permanent --query-port="$2" &&
+                timeout 30 firewall-cmd -q --query-port="$2"
+            ;;
+        ufw) timeout 30 ufw show added | grep -q "^ufw allow $(ufw_port "$2")\\( \\|\$\\)" ;;
+    esac
+}
+
+# ufw(8) writes ranges with a colon.
+ufw_port() {
+    printf '%s' "$1" | tr - :
+}
+
+found_port() {
+    # shellcheck disable=SC2034 # told by the probe
+    drifted="port $2"
+    case $1 in
+        firewalld) timeout 5 firewall-cmd -q --query-port="$2" ;;
+        ufw) port_open ufw "$2" ;;
+    esac
 }

@@ -1,49 +1,12 @@
-# The kernel's build files, and a pinned kernel with its boot entry.
+# A pinned kernel with its boot entry.
 # Sources: GRUB manual, "Simple configuration handling" (GRUB_DEFAULT takes an entry's id, `>`
 # between submenu and entry); Boot Loader Specification as Fedora and RHEL 8+ have it (an entry is
 # /boot/loader/entries/<id>.conf, named <machine id>-<release>); elrepo.org (kernel-lt, kernel-ml).
 
 grub_file=/etc/default/grub
 
-check_packages() {
-    :
-}
-
-# What builds modules for the kernel that runs.
-apply_packages() {
-    each_repository step_repository
-    words=$GC_PACKAGES
-    release=$(uname -r)
-    if [ "$GC_HEADERS" = true ]; then
-        headers=$(header_packages "$release")
-        list_installed "$scratch/installed"
-        first=${headers%% *}
-        # Build files that no package brought are taken as they are.
-        if [ ! -e "$root/lib/modules/$release/build" ] ||
-            [ -n "$(matching "${first%%=*}" "" "$scratch/installed")" ]; then
-            words="$words $headers"
-        fi
-    fi
-    # shellcheck disable=SC2086 # a list of words
-    install_packages $words
-}
-
-# header_packages RELEASE: the packages with the build files of that kernel.
-header_packages() {
-    if [ "$manager" = apt ]; then
-        echo "linux-headers-$1"
-        return 0
-    fi
-    owner=$(rpm -q --qf '%{NAME}\n' -f "/lib/modules/$1/vmlinuz" -f "/boot/vmlinuz-$1" 2>/dev/null |
-        grep '^kernel' | head -n 1)
-    case $owner in
-        # elrepo's headers for programs stand in the way of the distribution's: they stay away.
-        kernel-lt* | kernel-ml*) echo "${owner%-core}-devel=${1%.*}" ;;
-        *) echo "kernel-devel=${1%.*} kernel-headers=${1%.*}" ;;
-    esac
-}
-
 check_kernel() {
+    require_manager
     [ -f "$root$grub_file" ] ||
         problem "no $grub_file" "GRUB, whose default entry can be set" \
             "boot by GRUB, or take kernel.version out and choose the kernel by other means"
@@ -122,4 +85,25 @@ boot_entry() {
         fail "can't read $grub_file"
     cmp -s -- "$scratch/grub" "$root$grub_file" || : >"$state/boot-menu-pending"
     place "$grub_file" "$scratch/grub"
+}
+
+boot_menu_tool() {
+    if have grub2-mkconfig; then
+        echo "grub2-mkconfig /boot/grub2/grub.cfg"
+    elif have grub-mkconfig; then
+        echo "grub-mkconfig /boot/grub/grub.cfg"
+    else
+        return 1
+    fi
+}
+
+write_boot_menu() {
+    tool=$(boot_menu_tool) || fail "found no grub-mkconfig or grub2-mkconfig; wanted one; install GRUB's tools"
+    bounded 300 "${tool%% *}" -o "$root${tool#* }" ||
+        fail "the boot menu can't be written by ${tool%% *}: $(log_end)"
+}
+
+# Recorded before the file, so undone after it.
+undo_boot_menu() {
+    : >"$state/boot-menu-pending"
 }

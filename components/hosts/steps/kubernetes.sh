@@ -3,6 +3,7 @@
 # its JoinConfiguration (v1beta4 since 1.31): the token goes by a file, never by an argument.
 
 check_kubernetes() {
+    require_manager
     have swapoff || problem "no command swapoff on PATH" "swapoff" "install the package util-linux"
 }
 
@@ -31,4 +32,13 @@ kubernetes_join() {
     }
     rm -f -- "$scratch/join.yaml"
     did "joined the cluster at $GC_JOIN_ENDPOINT"
+}
+
+# What joined is taken out again: kubelet's identity and static pods; never a node we did not join.
+undo_joined() {
+    [ -f "$root/etc/kubernetes/kubelet.conf" ] || return 0
+    have kubeadm || fail "found no kubeadm; wanted it to take this host out of its cluster; install it"
+    bounded 300 kubeadm reset --force || fail "kubeadm reset failed: $(log_end)"
+    undid "joined the cluster"
+    note "the node object stays in the cluster: kubectl delete node $(uname -n)"
 }

@@ -2,10 +2,8 @@
 # host's package manager (packages.sh). Source: NVIDIA Container Toolkit 1.20 installation guide.
 
 check_toolkit() {
-    if [ "$GC_TOOLKIT_SOURCE" = package ] || [ -f "$state/effects" ]; then
-        find_manager
-    fi
-    [ "$GC_TOOLKIT_SOURCE" = package ] || require_toolkit
+    find_manager
+    if [ "$GC_TOOLKIT_SOURCE" = package ]; then require_manager; else require_toolkit; fi
 }
 
 require_toolkit() {

@@ -6,12 +6,16 @@ Where things land, and that modes and owners are not carried over, is as in pulu
 
 from __future__ import annotations
 
+import asyncio
 import posixpath
 from pathlib import Path
 
 import asyncssh
 
 from .output import CommandError
+
+_AT_ONCE = 32
+"""Files of one folder that are written together: OpenSSH's server allows some hundred handles."""
 
 
 async def copy_text(connection: asyncssh.SSHClientConnection, text: str, target: str) -> None:
@@ -68,16 +72,22 @@ async def _make_parents(sftp: asyncssh.SFTPClient, target: str) -> None:
 
 
 async def _copy_folder(sftp: asyncssh.SFTPClient, source: Path, target: str) -> None:
+    """All files at once: one after the other, each would cost some round trips."""
     for taken in (target, posixpath.dirname(target)):
         if await sftp.isfile(taken):
             raise CommandError(f"{taken} is a file on the host; wanted a folder")
     await sftp.makedirs(target, exist_ok=True)
-    for item in sorted(source.iterdir()):
+    gate = asyncio.Semaphore(_AT_ONCE)
+
+    async def one(item: Path) -> None:
         below = posixpath.join(target, item.name)
         if item.is_dir() and not item.is_symlink():
             await _copy_folder(sftp, item, below)
-        else:
+            return
+        async with gate:
             await _copy_file(sftp, item, below)
+
+    await asyncio.gather(*map(one, sorted(source.iterdir())))
 
 
 async def _copy_file(sftp: asyncssh.SFTPClient, source: Path, target: str) -> None:

@@ -37,8 +37,7 @@ list_held() {
     if [ "$manager" = apt ]; then
         apt-mark showhold
     elif [ -f "$root$dnf_conf" ]; then
-        awk '/^\[/ { main = ($0 == "[main]") } main && /^(excludepkgs|exclude)[ \t]*=/ {
-            sub(/^[^=]*=/, ""); gsub(/[ ,]+/, "\n"); print }' "$root$dnf_conf"
+        excluded_names "$root$dnf_conf"
     fi >"$scratch/held" 2>/dev/null
 }
 
@@ -70,4 +69,26 @@ write_excludes() {
     else
         place "$dnf_conf" "$scratch/new.conf"
     fi
+}
+
+# --- found later: the probe has this part too ---
+
+excluded_names() {
+    awk '/^\[/ { main = ($0 == "[main]") } main && /^(excludepkgs|exclude)[ \t]*=/ {
+        sub(/^[^=]*=/, ""); gsub(/[ ,]+/, "\n"); print }' "$1"
+}
+
+# For the probe: the names that upgrades of the whole system leave alone.
+list_hold() {
+    # shellcheck disable=SC2016 # dpkg-query's own variables
+    if command -v dpkg-query >/dev/null 2>&1; then
+        held=$(timeout 5 dpkg-query -W -f '${db:Status-Want} ${Package}\n' "$@" 2>/dev/null |
+            sed -n 's/^hold //p')
+    else
+        held=$(excluded_names "$root/etc/dnf/dnf.conf" 2>/dev/null)
+    fi
+}
+
+found_hold() {
+    has_line "$held" "$1"
 }

@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import json
 
+from components.hosts.prepare_script import LOCK_LIMIT
+from components.hosts.script import Bundle, assemble, library, step
+from components.hosts.settings.host import Host
 from components.hosts.settings.runtime import Engine, Runtime, ToolkitSource
-from components.hosts.steps.render import LOCK_LIMIT, assemble, each, part
-from components.hosts.steps.steps import COMMON, PACKAGE_PARTS
+from components.hosts.software import COMMON, PACKAGE_LIBRARY
+from components.settings.cluster import Cluster
 
-PARTS = {
-    Engine.CONTAINERD: ("engine_plain", "containerd", "containerd_config"),
-    Engine.DOCKER: ("docker", "docker_config", "docker_data"),
-    Engine.CRI_O: ("engine_plain", "crio"),
-    Engine.K3S: ("engine_plain", "k3s"),
-    Engine.RKE2: ("engine_plain", "k3s"),
+LIBRARY = library("base", "kept_steps", "preflight", *PACKAGE_LIBRARY, "runtime")
+ENGINES = {
+    Engine.CONTAINERD: ("library/engine_plain", "containerd", "library/containerd_config"),
+    Engine.DOCKER: ("docker", "library/docker_config", "library/docker_data"),
+    Engine.CRI_O: ("library/engine_plain", "crio"),
+    Engine.K3S: ("library/engine_plain", "k3s"),
+    Engine.RKE2: ("library/engine_plain", "k3s"),
 }
-"""Files of functions by engine, beside those that all have."""
+"""The files of each engine."""
 TOOLKIT_PACKAGES = (
     "nvidia-container-toolkit",
     "nvidia-container-toolkit-base",
@@ -30,11 +34,15 @@ def runtime(
     *,
     runtime_path: str = "/usr/bin/nvidia-container-runtime",
     lock_limit: int = LOCK_LIMIT,
+    inline: bool = False,
 ) -> str:
     """The script of phase ``runtime``.
 
-    :param settings: the declaration; its defaults where None.
-    :param runtime_path: the NVIDIA runtime's path on hosts (the toolkit packages' own).
+    Args:
+        settings: the declaration; its defaults where None.
+        runtime_path: the NVIDIA runtime's path on hosts (the toolkit packages' own).
+        lock_limit: seconds to wait for another script.
+        inline: as in `assemble`.
     """
     settings = settings or Runtime()
     toolkit = settings.toolkit
@@ -53,8 +61,14 @@ def runtime(
     if toolkit.source is ToolkitSource.PACKAGE:
         sources = (("apt", toolkit.apt), ("dnf", toolkit.dnf))
         rows = [(manager, TOOLKIT_PACKAGES[0], *source.row) for manager, source in sources]
-    parts = ("library", "preflight", *PACKAGE_PARTS, "toolkit", "runtime", *PARTS[settings.engine])
-    return assemble(values, each("each_repository", rows), *map(part, parts))
+    engine = Bundle(settings.engine.value, ENGINES[settings.engine])
+    bundles = (LIBRARY, step("toolkit"), engine)
+    return assemble(values, {"each_repository": rows}, bundles, inline=inline)
+
+
+def runtime_script(cluster: Cluster, host: Host) -> str:
+    """The script of phase ``runtime`` for ``host``."""
+    return runtime(host.runtime or cluster.runtime)
 
 
 def _of_engine(settings: Runtime, runtime_path: str) -> dict[str, str]:

@@ -34,3 +34,11 @@ first_location() {
         *) fetch "$3" "$2" "$runfile" || : ;;
     esac
 }
+
+undo_program() {
+    [ "$GC_REMOVE_PACKAGES" = true ] || return 0
+    [ -x "$root${1%% *}" ] || return 0
+    # shellcheck disable=SC2086 # a program and its options
+    bounded "$GC_PACKAGE_RUN_LIMIT" "$root"$1 || fail "$1 failed: $(log_end)"
+    undid "${1%% *}"
+}

@@ -1,6 +1,9 @@
 # Signed package repositories, and downloads that are verified before anything of them is used.
 # Sources: apt-secure(8), sources.list(5); dnf.conf(5), rpmkeys(8).
 
+# each_repository COMMAND: the declared rows; a declaration that has some says so itself.
+each_repository() { :; }
+
 # fetch URL SHA256 FILE: FILE appears only with that sum. Each system has one of these three.
 fetch() {
     if have curl; then

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from components.hosts.settings.cuda import Cuda, CudaSource
 from components.hosts.settings.driver import Driver, KernelModule
 from components.hosts.settings.host import Host, Role
+from components.hosts.settings.kernel import Kernel
 from components.hosts.settings.kubernetes_packages import Join
 from components.hosts.settings.packages import BUILD
 from components.hosts.settings.repository import Repositories
@@ -45,14 +46,14 @@ WantedBy=multi-user.target
 
 NAMES = ("packages", "kernel", "driver", "cuda", "kubernetes")
 """All steps, in order."""
-PACKAGE_PARTS = ("effects", "repositories", "packages", "holds")
-"""Files of functions of every script that installs packages."""
+PACKAGE_LIBRARY = ("effects", "repositories", "package_manager", "holds")
+"""Files of the library for every phase that installs packages."""
 COMMON: Mapping[str, str] = {
     "GC_REMOVE_PACKAGES": "false",
     "GC_PACKAGE_LOCK_LIMIT": "120",
     "GC_PACKAGE_RUN_LIMIT": str(RUN_LIMIT),
 }
-"""Settings of `PACKAGE_PARTS`, with their defaults."""
+"""Settings of `PACKAGE_LIBRARY`, with their defaults."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,15 +73,6 @@ class Steps:
     repositories: tuple[tuple[str, ...], ...] = ()
     driver_locations: tuple[str, ...] = ()
     cuda_locations: tuple[str, ...] = ()
-
-    @property
-    def parts(self) -> tuple[str, ...]:
-        """Files of functions beside this module; what takes effects back is always there."""
-        files = {"packages": "kernel", "kernel": "kernel", "cuda": "cuda"}
-        found = [files.get(name, name) for name in self.names]
-        if "cuda" in found or "driver" in found:
-            found.insert(0, "runfile")
-        return (*PACKAGE_PARTS, *dict.fromkeys(found))
 
 
 def steps(cluster: Cluster, host: Host, join_token: str | None = None) -> Steps:
@@ -109,12 +101,9 @@ def steps(cluster: Cluster, host: Host, join_token: str | None = None) -> Steps:
     }
     names = tuple(name for name, (wanted, _) in chosen.items() if wanted)
     settings = {
-        "GC_PACKAGES": " ".join(dict.fromkeys(words)),
-        "GC_HEADERS": str(build).lower(),
-        "GC_KERNEL_RELEASE": cluster.kernel.release or "",
-        "GC_KERNEL_FLAVOR": cluster.kernel.flavor.value,
-        "GC_KERNEL_HOLD": str(cluster.kernel.hold).lower(),
         **common(cluster),
+        **(_packages(words, build) if "packages" in names else {}),
+        **(_kernel(cluster.kernel) if "kernel" in names else {}),
         **(_driver(driver) if driver else {}),
         **(_cuda(cluster.cuda) if "cuda" in names else {}),
         **(_kubernetes(cluster, host, join_token) if "kubernetes" in names else {}),
@@ -129,7 +118,7 @@ def steps(cluster: Cluster, host: Host, join_token: str | None = None) -> Steps:
 
 
 def common(cluster: Cluster) -> dict[str, str]:
-    """Settings of `PACKAGE_PARTS`."""
+    """Settings of `PACKAGE_LIBRARY`."""
     return {
         **COMMON,
         "GC_REMOVE_PACKAGES": str(cluster.packages.remove).lower(),
@@ -145,6 +134,18 @@ def _repositories(step: str, declared: Repositories) -> Iterator[tuple[str, ...]
 
 def _versioned(names: tuple[str, ...], version: str | None) -> str:
     return " ".join(f"{name}={version}" if version else name for name in names)
+
+
+def _packages(words: tuple[str, ...], build: bool) -> dict[str, str]:
+    return {"GC_PACKAGES": " ".join(dict.fromkeys(words)), "GC_HEADERS": str(build).lower()}
+
+
+def _kernel(kernel: Kernel) -> dict[str, str]:
+    return {
+        "GC_KERNEL_RELEASE": kernel.release or "",
+        "GC_KERNEL_FLAVOR": kernel.flavor.value,
+        "GC_KERNEL_HOLD": str(kernel.hold).lower(),
+    }
 
 
 def _driver(driver: Driver) -> dict[str, str]:

@@ -7,6 +7,7 @@
 #   directories   directories that we made
 #   written       sha256 and path of every text that we put in place
 #   expected      what the probe must find besides files
+#   steps         the files of functions that this phase was applied with, as <name>-<sha256>
 # Draft files beside their target end in .gpu-cluster-new; the next run under the lock replaces
 # or removes those that a killed run left.
 
@@ -71,7 +72,7 @@ lock() {
         fail "another run held /run/gpu-cluster.lock for $GC_LOCK_LIMIT s; wait for it, or end it (fuser -v /run/gpu-cluster.lock names it)"
     rm -rf -- "$scratch"
     (umask 077 && mkdir "$scratch") || fail "can't make $scratch"
-    trap 'rm -rf -- "$scratch"' EXIT
+    trap 'rm -rf -- "$scratch" "${fresh-}"' EXIT
     trap 'exit 129' HUP
     trap 'exit 130' INT
     trap 'exit 143' TERM
@@ -79,6 +80,7 @@ lock() {
 
 open_state() {
     [ -d "$state" ] || (umask 077 && mkdir -p "$state") || fail "can't make $state"
+    take_steps
 }
 
 # record NAME TEXT: remember a line, once.
@@ -95,10 +97,11 @@ request_reboot() {
     note "reboot needed: $1"
 }
 
-# expect KIND WORDS: what the probe (components/hosts/probe.sh) must find while this phase holds, besides the
-# files that it placed. Kinds: sysctl KEY VALUE, module NAME, active UNIT, inactive UNIT,
-# selinux MODE, port TOOL PORT, package NAME VERSION, hold NAME, path PATH, member USER GROUP,
-# forward POLICY.
+# expect KIND WORDS: what the probe must find while this phase holds, besides the files that it
+# placed. For each kind there is a function found_<kind>, beside the step that expects it, which the
+# probe calls with the words; it may say in `drifted` what a person is told. A function list_<kind>,
+# where there is one, is called before with the first words of all lines of that kind. They stand at the
+# end of the file, after the line that says so: that part goes to the probe too.
 expect() {
     printf '%s\n' "$*" >>"$scratch/expected" || fail "can't write $scratch/expected"
 }
@@ -199,6 +202,11 @@ restore() {
 forget() {
     kept "$1" || was_absent "$1" || return 0
     restore "$1"
+    release "$1"
+}
+
+# release PATH: it stays as it is, and is no longer ours.
+release() {
     rm -f -- "$state/kept$1"
     for name in absent written; do
         [ -f "$state/$name" ] || continue
@@ -216,8 +224,6 @@ close_state() {
         done <"$scratch/directories"
     fi
     rm -rf -- "$state"
-    rmdir -- "$root/var/lib/gpu-cluster" 2>/dev/null
-    return 0
 }
 
 main() {
@@ -226,6 +232,7 @@ main() {
             lock
             apply
             keep_expectations
+            keep_steps
             ;;
         undo)
             lock
@@ -233,8 +240,15 @@ main() {
                 undo
                 close_state
             fi
+            drop_steps
             ;;
         *) fail "found the argument '${1-}'; wanted apply or undo" ;;
     esac
     printf 'changed=%s\n' "$changed"
+}
+
+# --- found later: the probe has this part too ---
+
+found_path() {
+    [ -e "$root$1" ]
 }

@@ -1,0 +1,198 @@
+"""The script of phase ``prepare``: what a host declares of the system and of software.
+
+A step costs its file in ``steps/`` and its line in `SYSTEM` here (or in `software.steps`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from components.hosts.script import assemble, library, step
+from components.hosts.settings.host import Host, Role
+from components.hosts.settings.system import Firewall, Selinux, System
+from components.hosts.software import NAMES, PACKAGE_LIBRARY, Steps, steps
+from components.settings.cluster import Cluster
+
+SYSTEMS = ("debian", "ubuntu", "rhel", "rocky", "almalinux", "centos", "fedora", "amzn", "ol")
+"""Values of ``ID`` in os-release(5) that the scripts accept."""
+KERNEL = "4.18"
+"""Oldest kernel of the systems above (RHEL 8)."""
+DISK_MIB = 1024
+"""MiB that must be free in /var/lib: room for backups, an initramfs and containerd's state."""
+LOCK_LIMIT = 300
+"""Seconds to wait for another script on the same host."""
+PACKAGE_LIMIT = 120
+"""Seconds to wait for a package manager that is at work."""
+
+CONTROL_PLANE_PORTS = ("6443/tcp", "2379-2380/tcp", "10250/tcp", "10257/tcp", "10259/tcp")
+WORKER_PORTS = ("10250/tcp", "10256/tcp", "30000-32767/tcp", "30000-32767/udp")
+"""Kubernetes documentation, "Ports and Protocols"."""
+
+NOUVEAU = ("nouveau", "nova_core")
+"""Modules that hold the GPUs of a host and must not load on their own."""
+LIBRARY = library(
+    *("base", "kept_steps", "preflight", *PACKAGE_LIBRARY, "runfile", "prepare"),
+)
+
+_MODULE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
+
+
+@dataclass(frozen=True)
+class Machine:
+    """What the system's steps need to know of a host.
+
+    Attributes:
+        system: what is declared.
+        control_plane: its open ports are those of the control plane.
+        blacklist: kernel modules that must not load on their own (none on hosts without GPU).
+    """
+
+    system: System
+    control_plane: bool
+    blacklist: tuple[str, ...]
+
+
+def _swap(host: Machine) -> Mapping[str, str] | None:
+    return {} if host.system.swap_off else None
+
+
+def _modules(host: Machine) -> Mapping[str, str] | None:
+    modules = host.system.modules
+    return {"GC_MODULES": " ".join(modules)} if modules else None
+
+
+def _sysctl(host: Machine) -> Mapping[str, str] | None:
+    values = host.system.all_sysctl
+    text = _lines([f"{key} = {value}" for key, value in values.items()])
+    return {"GC_SYSCTL_TEXT": text} if values else None
+
+
+def _limits(host: Machine) -> Mapping[str, str] | None:
+    """Lines of limits.conf(5): ``*`` does not mean root there."""
+    lines = [
+        f"{who} {kind} {item} {'unlimited' if value < 0 else value}"
+        for item, value in host.system.limits.items()
+        for who in ("*", "root")
+        for kind in ("soft", "hard")
+    ]
+    return {"GC_LIMITS_TEXT": _lines(lines)} if lines else None
+
+
+def _selinux(host: Machine) -> Mapping[str, str] | None:
+    mode = host.system.selinux
+    return None if mode is Selinux.LEAVE else {"GC_SELINUX": mode.value}
+
+
+def _firewall(host: Machine) -> Mapping[str, str] | None:
+    if host.system.firewall is Firewall.LEAVE:
+        return None
+    ports = CONTROL_PLANE_PORTS if host.control_plane else WORKER_PORTS
+    wanted = dict.fromkeys(ports + host.system.firewall_ports)
+    return {"GC_FIREWALL": host.system.firewall.value, "GC_PORTS": " ".join(wanted)}
+
+
+def _nouveau(host: Machine) -> Mapping[str, str] | None:
+    """Lines of modprobe.d(5); nouveau's own option keeps it from the display if it does load."""
+    options = ["options nouveau modeset=0"] if "nouveau" in host.blacklist else []
+    text = _lines([f"blacklist {name}" for name in host.blacklist] + options)
+    names = " ".join(host.blacklist)
+    return {"GC_BLACKLIST": names, "GC_BLACKLIST_TEXT": text} if names else None
+
+
+SYSTEM: Mapping[str, Callable[[Machine], Mapping[str, str] | None]] = {
+    "swap": _swap,
+    "modules": _modules,
+    "sysctl": _sysctl,
+    "limits": _limits,
+    "selinux": _selinux,
+    "firewall": _firewall,
+    "nouveau": _nouveau,
+}
+"""Steps of the operating system in their order: the settings that a host gives each, or None
+where it doesn't declare it."""
+
+
+def prepare(
+    *,
+    system: System | None = None,
+    control_plane: bool = False,
+    blacklist: Sequence[str] = NOUVEAU,
+    systems: Sequence[str] = SYSTEMS,
+    kernel: str = KERNEL,
+    disk_mib: int = DISK_MIB,
+    lock_limit: int = LOCK_LIMIT,
+    package_limit: int = PACKAGE_LIMIT,
+    steps: Steps | None = None,
+    inline: bool = False,
+) -> str:
+    """The script of phase ``prepare``.
+
+    Args:
+        system: what the operating system gets; the defaults of `System` where None.
+        control_plane: the host's open ports are those of the control plane.
+        blacklist: kernel modules that must not load on their own (none on hosts without GPU).
+        systems: values of ``ID`` in os-release(5) that are accepted.
+        kernel: oldest one.
+        disk_mib: MiB that must be free in /var/lib.
+        lock_limit: seconds to wait for another script.
+        package_limit: seconds to wait for a package manager.
+        steps: what is installed; nothing where None.
+        inline: as in `assemble`.
+
+    Raises:
+        ValueError: a name that its file's format can't carry.
+    """
+    steps = steps or Steps()
+    for name in blacklist:
+        if not _MODULE.fullmatch(name):
+            raise ValueError(f"kernel module {name!r}: wanted letters, digits, - and _")
+    host = Machine(system or System(), control_plane, tuple(blacklist))
+    declared = {name: wanted(host) for name, wanted in SYSTEM.items()}
+    chosen = {name: settings for name, settings in declared.items() if settings is not None}
+    every = (*SYSTEM, *NAMES)
+    settings = {
+        "GC_PHASE": "prepare",
+        "GC_LOCK_LIMIT": str(lock_limit),
+        "GC_SYSTEMS": " ".join(systems),
+        "GC_PACKAGE_LIMIT": str(package_limit),
+        "GC_KERNEL": kernel,
+        "GC_DISK_MIB": str(disk_mib),
+        "GC_ALL_STEPS": " ".join(every),
+        "GC_STEPS": " ".join((*chosen, *steps.names)),
+    }
+    for found in (*chosen.values(), steps.settings):
+        settings.update(found)
+    rows = {
+        "each_sysctl": list(host.system.all_sysctl.items()),
+        "each_repository": steps.repositories,
+        "each_driver_location": [(place,) for place in steps.driver_locations],
+        "each_cuda_location": [(place,) for place in steps.cuda_locations],
+    }
+    return assemble(settings, rows, (LIBRARY, *map(step, every)), inline=inline)
+
+
+def prepare_script(
+    cluster: Cluster, host: Host, join_token: str | None = None, *, inline: bool = False
+) -> str:
+    """The script of phase ``prepare`` for ``host``: nouveau is kept out of GPU hosts only.
+
+    Args:
+        cluster: as this host sees it (`Cluster.of`).
+        host: the host.
+        join_token: kubeadm's bootstrap token, where the host joins: the script is a secret then.
+        inline: as in `assemble`.
+    """
+    return prepare(
+        blacklist=NOUVEAU if host.role is Role.GPU_WORKER else (),
+        system=host.system or cluster.system,
+        control_plane=host.role is Role.CONTROL_PLANE,
+        package_limit=cluster.packages.lock_seconds,
+        steps=steps(cluster, host, join_token),
+        inline=inline,
+    )
+
+
+def _lines(lines: Sequence[str]) -> str:
+    return "".join(f"{line}\n" for line in ("# gpu-cluster", *lines)) if lines else ""

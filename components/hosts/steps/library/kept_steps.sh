@@ -1,0 +1,36 @@
+# The files of functions that phases were applied with: kept for their undo, gone with the last one.
+
+uploaded=.gpu-cluster-steps
+
+# Before the first change, for the undo of what it begins.
+take_steps() {
+    [ -d "${fresh-}" ] || return 0
+    (umask 077 && mkdir -p "${state%/*}/steps") && cp -- "$fresh"/* "${state%/*}/steps" && rm -rf -- "$fresh" ||
+        fail "can't write ${state%/*}/steps"
+}
+
+keep_steps() {
+    [ -n "${loaded-}" ] || return 0
+    # shellcheck disable=SC2086 # a list of words
+    printf '%s\n' $loaded >"$scratch/loaded" || fail "can't write $scratch/loaded"
+    cmp -s -- "$scratch/loaded" "$state/steps" || {
+        cp -- "$scratch/loaded" "$state/draft" && mv -- "$state/draft" "$state/steps"
+    } || fail "can't write $state/steps"
+    clear_steps
+}
+
+# What no phase needs any more.
+clear_steps() {
+    cat "${state%/*}"/*/steps >"$scratch/steps" 2>/dev/null
+    for file in "${state%/*}/steps"/*; do
+        name=${file##*/}
+        grep -Fqx -e "${name%.sh}" "$scratch/steps" || rm -f -- "$file"
+    done
+}
+
+drop_steps() {
+    clear_steps
+    rmdir -- "${state%/*}/steps" 2>/dev/null
+    rmdir -- "${state%/*}" 2>/dev/null && rm -rf -- "./$uploaded"
+    return 0
+}

@@ -1,0 +1,269 @@
+# Packages by the host's own package manager, apt or dnf. They stay at undo, unless
+# GC_REMOVE_PACKAGES is true; then those go that were not there before.
+# Sources: apt-get(8), dnf(8).
+
+manager=
+
+find_manager() {
+    if have apt-get && have dpkg-query; then
+        manager=apt
+    elif have dnf && have rpm; then
+        manager=dnf
+    fi
+}
+
+require_manager() {
+    [ -n "$manager" ] || problem "neither apt-get nor dnf" "one of them" "use a supported system"
+}
+
+package_lock_holder() {
+    [ -r "$root/proc/locks" ] || return 0
+    for file in /var/lib/dpkg/lock-frontend /var/lib/dpkg/lock /var/lib/apt/lists/lock \
+        /var/cache/apt/archives/lock /var/lib/rpm/.rpm.lock; do
+        [ -e "$root$file" ] || continue
+        awk -v inode=":$(stat -c %i "$root$file")" -v file="$file" '$2 != "->" &&
+            substr($6, length($6) - length(inode) + 1) == inode { print file " held by process " $5; exit }' \
+            "$root/proc/locks"
+    done | head -n 1
+}
+
+await_package_manager() {
+    waited=0
+    while holder=$(package_lock_holder) && [ -n "$holder" ]; do
+        [ "$waited" -lt "$GC_PACKAGE_LOCK_LIMIT" ] ||
+            fail "$holder for $waited s; wanted no package manager at work; wait until it ends (unattended upgrades take minutes), then run again"
+        sleep 1
+        waited=$((waited + 1))
+    done
+}
+
+# Every installed package as `name version`, the epoch left out.
+list_installed() {
+    if [ "$manager" = apt ]; then
+        # shellcheck disable=SC2016 # dpkg-query's own variables
+        dpkg-query -W -f '${db:Status-Status} ${Package} ${Version}\n' 2>/dev/null |
+            awk '$1 == "installed" { sub(/^[0-9]+:/, "", $3); print $2, $3 }'
+    else
+        rpm -qa --qf '%{NAME} %{VERSION}-%{RELEASE}\n'
+    fi | sort >"$1"
+}
+
+# matching NAME VERSION FILE: the first version in FILE that is VERSION, whatever its release.
+matching() {
+    awk -v name="$1" -v want="$2" '$1 == name && (want == "" || $2 == want ||
+        (index($2, want) == 1 && substr($2, length(want) + 1, 1) ~ /[-+~_]/)) { print $2; exit }' "$3"
+}
+
+# Versions that the repositories have, newest first, as `name version`, with and without the epoch.
+list_available() {
+    if [ "$manager" = apt ]; then
+        apt-cache madison -- "$@" 2>/dev/null | awk -F ' *[|] *' '{ sub(/^ +/, "", $1); print $1, $2 }'
+    else
+        timeout -k 10 "$GC_PACKAGE_RUN_LIMIT" dnf -q --disableexcludes=main repoquery --latest-limit=100 \
+            --qf '%{name} %{epoch}:%{version}-%{release}' "$@" 2>/dev/null 9>&- | sort -V -r
+    fi >"$scratch/available"
+    awk '{ sub(/^[0-9]+:/, "", $2); print $1, $2 }' "$scratch/available" >"$scratch/plain"
+}
+
+refresh_all() {
+    await_package_manager
+    if [ "$manager" = apt ]; then
+        bounded "$GC_PACKAGE_RUN_LIMIT" apt-get update -q -o Acquire::Retries=2 -o Acquire::http::Timeout=30
+    else
+        bounded "$GC_PACKAGE_RUN_LIMIT" dnf -y --setopt=timeout=30 makecache --refresh
+    fi || note "not every repository of this host could be read: $(log_end)"
+}
+
+# What a killed dpkg left half done is ended first: apt refuses all work until then (apt-get(8) says
+# "dpkg was interrupted" as long as there is a journal).
+end_interrupted() {
+    [ "$manager" = apt ] && [ -n "$(ls -A "$root/var/lib/dpkg/updates" 2>/dev/null)" ] || return 0
+    await_package_manager
+    DEBIAN_FRONTEND=noninteractive NEEDRESTART_SUSPEND=1 bounded "$GC_PACKAGE_RUN_LIMIT" dpkg \
+        --force-confdef --force-confold --configure -a || note "dpkg can't end what was interrupted: $(log_end)"
+    did "dpkg: ended what was interrupted"
+}
+
+# rpm calls a package installed before its own script has run, so what a killed dnf brought is
+# installed once more.
+install_interrupted_again() {
+    [ "$manager" = dnf ] || return 0
+    list_new
+    [ -s "$scratch/new" ] || return 0
+    await_package_manager
+    # shellcheck disable=SC2046 # a list of words
+    bounded "$GC_PACKAGE_RUN_LIMIT" dnf -y --disableexcludes=main reinstall $(cat "$scratch/new") ||
+        note "dnf can't install again what was interrupted: $(log_end)"
+    did "dnf: installed again what was interrupted"
+}
+
+# Packages that were not there before this step's installation, also where that was killed.
+list_new() {
+    [ -f "$state/before-$step" ] || {
+        : >"$scratch/new"
+        return 0
+    }
+    awk 'FNR == NR { before[$1] = 1; next } !before[$1] { print $1 }' \
+        "$state/before-$step" "$scratch/installed" >"$scratch/new"
+}
+
+record_new() {
+    list_new
+    while IFS= read -r new; do
+        effect package "$new"
+    done <"$scratch/new"
+}
+
+# At undo: what an installation brought that was killed before it could be recorded.
+record_killed() {
+    for file in "$state"/before-*; do
+        [ -f "$file" ] || continue
+        step=${file##*/before-}
+        end_interrupted
+        list_installed "$scratch/installed"
+        record_new
+        rm -f -- "$file"
+    done
+}
+
+# install_packages NAME[=VERSION]...: those at that version, with what they need.
+install_packages() {
+    end_interrupted
+    list_installed "$scratch/installed"
+    install_interrupted_again
+    missing=
+    for word in "$@"; do
+        name=${word%%=*} version=${word#"$name"}
+        [ -n "$(matching "$name" "${version#=}" "$scratch/installed")" ] || missing="$missing $word"
+    done
+    if [ -n "$missing" ]; then
+        # shellcheck disable=SC2086 # a list of words
+        set_exact $missing
+        if [ ! -f "$state/before-$step" ]; then
+            cp -- "$scratch/installed" "$state/draft" && mv -- "$state/draft" "$state/before-$step" ||
+                fail "can't write $state/before-$step"
+        fi
+        # shellcheck disable=SC2086 # a list of words
+        install_exact $exact
+        cp -- "$scratch/installed" "$scratch/before"
+        list_installed "$scratch/installed"
+        for line in $(grep -Fvx -f "$scratch/before" "$scratch/installed" | tr ' ' '='); do
+            did "package ${line%%=*} ${line#*=}"
+        done
+    fi
+    # What was not there before, also when an earlier run was killed after the installation.
+    record_new
+    grep -e "^$step package " "$state/effects" >>"$scratch/wanted" 2>/dev/null
+    rm -f -- "$state/before-$step"
+    for word in "$@"; do
+        name=${word%%=*} version=${word#"$name"}
+        found=$(matching "$name" "${version#=}" "$scratch/installed")
+        [ -n "$found" ] || fail "package $word is not installed after its installation"
+        expect package "$name" "$found"
+    done
+}
+
+# set_exact NAME[=VERSION]...: `exact` is the same list with the repositories' own versions. The
+# epoch belongs to the name that the package manager is given, not to the version that is compared.
+set_exact() {
+    names=
+    for word in "$@"; do
+        names="$names ${word%%=*}"
+    done
+    # shellcheck disable=SC2086 # a list of words
+    list_available $names
+    all_available "$@" || {
+        refresh_all
+        # shellcheck disable=SC2086 # a list of words
+        list_available $names
+    }
+    exact=
+    for word in "$@"; do
+        name=${word%%=*} version=${word#"$name"}
+        version=${version#=}
+        found=$(matching "$name" "$version" "$scratch/plain")
+        [ -n "$found" ] || {
+            offered=$(awk -v name="$name" '$1 == name { print $2 }' "$scratch/plain" | head -n 5 | paste -s -d ' ' -)
+            fail "package $name${version:+ $version}: found ${offered:-none} in the repositories; wanted it there; declare a repository or mirror that has it, or another version"
+        }
+        full=$(awk -v name="$name" -v found="$found" '{ plain = $2; sub(/^[0-9]+:/, "", plain) }
+            $1 == name && plain == found { print $2; exit }' "$scratch/available")
+        exact="$exact $name=$full"
+    done
+}
+
+all_available() {
+    for word in "$@"; do
+        version=${word#"${word%%=*}"}
+        [ -n "$(matching "${word%%=*}" "${version#=}" "$scratch/plain")" ] || return 1
+    done
+}
+
+install_exact() {
+    await_package_manager
+    if [ "$manager" = apt ]; then
+        DEBIAN_FRONTEND=noninteractive NEEDRESTART_SUSPEND=1 bounded "$GC_PACKAGE_RUN_LIMIT" apt-get -q -y \
+            -o "DPkg::Lock::Timeout=$GC_PACKAGE_LOCK_LIMIT" -o Dpkg::Options::=--force-confdef \
+            -o Dpkg::Options::=--force-confold -o Acquire::Retries=2 -o Acquire::http::Timeout=30 \
+            --allow-downgrades --allow-change-held-packages install -- "$@"
+    else
+        for word in "$@"; do
+            shift
+            set -- "$@" "${word%%=*}-${word#*=}"
+        done
+        bounded "$GC_PACKAGE_RUN_LIMIT" dnf -y --disableexcludes=main --setopt=retries=2 --setopt=timeout=30 \
+            install "$@"
+    fi || fail "packages can't be installed ($*): $(log_end)"
+}
+
+undo_package() {
+    [ "$GC_REMOVE_PACKAGES" = true ] || return 0
+    end_interrupted
+    list_installed "$scratch/installed"
+    [ -n "$(matching "$1" "" "$scratch/installed")" ] || return 0
+    remove_packages "$1"
+}
+
+# remove_packages NAME...: and nothing that somebody else needs, except what needs them.
+remove_packages() {
+    await_package_manager
+    if [ "$manager" = apt ]; then
+        DEBIAN_FRONTEND=noninteractive NEEDRESTART_SUSPEND=1 bounded "$GC_PACKAGE_RUN_LIMIT" apt-get -q -y \
+            -o "DPkg::Lock::Timeout=$GC_PACKAGE_LOCK_LIMIT" --allow-change-held-packages remove --purge -- "$@"
+    else
+        bounded "$GC_PACKAGE_RUN_LIMIT" dnf -y --disableexcludes=main --setopt=clean_requirements_on_remove=0 \
+            remove "$@"
+    fi || fail "packages can't be removed ($*): $(log_end)"
+    for name in "$@"; do
+        undid "package $name"
+    done
+}
+
+# --- found later: the probe has this part too ---
+
+# For the probe: `<version> <name>` of what is installed, `hold <name>` of what upgrades leave alone.
+list_package() {
+    # shellcheck disable=SC2016 # dpkg-query's own variables
+    if command -v dpkg-query >/dev/null 2>&1; then
+        listed=$(timeout 5 dpkg-query -W -f '${db:Status-Status} ${Version} ${Package}\n' "$@" 2>/dev/null |
+            awk '$1 == "installed" { sub(/^[0-9]+:/, "", $2); print $2, $3 }')
+    else
+        listed=$(timeout 5 rpm -q --qf '%{VERSION}-%{RELEASE} %{NAME}\n' "$@")
+    fi
+}
+
+found_package() {
+    has_line "$listed" "$2 $1"
+}
+
+# has_line LINES LINE: without a process, for the probe has many.
+has_line() {
+    case "
+$1
+" in
+        *"
+$2
+"*) return 0 ;;
+    esac
+    return 1
+}

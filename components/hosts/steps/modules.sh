@@ -1,0 +1,44 @@
+# Kernel modules that Kubernetes needs, loaded now and at each boot. Source: Kubernetes docs,
+# "Container Runtimes" (overlay, br_netfilter).
+
+modules_file=/etc/modules-load.d/gpu-cluster.conf
+
+apply_modules() {
+    # shellcheck disable=SC2086 # a list of words
+    place_text "$modules_file" "$(printf '%s\n' '# gpu-cluster' $GC_MODULES)
+"
+    for module in $GC_MODULES; do
+        expect module "$module"
+        module_there "$module" && continue
+        record modules "$module"
+        timeout 60 modprobe "$module" ||
+            fail "module $module can't be loaded; install the kernel's module package and look at dmesg"
+        did "module $module"
+    done
+}
+
+undo_modules() {
+    forget "$modules_file"
+    [ -f "$state/modules" ] || return 0
+    while IFS= read -r module; do
+        [ -d "$root/sys/module/$module" ] || continue
+        if timeout 60 modprobe -r "$module" 2>/dev/null; then
+            undid "module $module"
+        else
+            note "module $module is in use and stays loaded until the next boot"
+        fi
+    done <"$state/modules"
+    rm -f -- "$state/modules"
+}
+
+# --- found later: the probe has this part too ---
+
+module_there() {
+    [ -d "$root/sys/module/$1" ] && return 0
+    grep -qw -e "$1" "$root/proc/filesystems" 2>/dev/null && return 0
+    grep -q "/$1\.ko" "$root/lib/modules/$(uname -r)/modules.builtin" 2>/dev/null
+}
+
+found_module() {
+    module_there "$1"
+}

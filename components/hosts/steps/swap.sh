@@ -1,0 +1,53 @@
+# Swap off, now and at each boot, and on again. Source: Kubernetes docs, "Installing kubeadm" (swap).
+
+apply_swap() {
+    expect swap off
+    awk 'NR > 1 { print $1 }' "$root/proc/swaps" >"$scratch/swaps"
+    if [ -s "$scratch/swaps" ]; then
+        while IFS= read -r name; do
+            record swaps "$name"
+        done <"$scratch/swaps"
+        timeout 300 swapoff -a || fail "swapoff -a failed: is there memory for what is swapped out?"
+        did "swap off: $(paste -s -d ' ' "$scratch/swaps")"
+    fi
+    [ -f "$root/etc/fstab" ] || return 0
+    if awk '$1 !~ /^#/ && $3 == "swap" { found = 1 } END { exit !found }' "$root/etc/fstab"; then
+        awk '$1 !~ /^#/ && $3 == "swap" { print "#gpu-cluster# " $0; next } { print }' \
+            "$root/etc/fstab" >"$scratch/fstab" || fail "can't read /etc/fstab"
+        place /etc/fstab "$scratch/fstab"
+    fi
+}
+
+undo_swap() {
+    if kept /etc/fstab; then
+        # Lines that were added since must stay: only our mark goes, unless nothing else changed.
+        sed 's/^#gpu-cluster# //' "$root/etc/fstab" >"$scratch/fstab"
+        awk 1 "$state/kept/etc/fstab" >"$scratch/kept"
+        if cmp -s "$scratch/fstab" "$scratch/kept"; then
+            restore /etc/fstab
+        else
+            note "/etc/fstab was changed by somebody else: only our comment marks are taken out"
+            place /etc/fstab "$scratch/fstab"
+        fi
+        release /etc/fstab
+    fi
+    [ -f "$state/swaps" ] || return 0
+    while IFS= read -r name; do
+        grep -q "^${name}[[:space:]]" "$root/proc/swaps" && continue
+        if timeout 60 swapon "$name"; then
+            undid "swap $name on"
+        else
+            note "swap $name can't be turned on again"
+        fi
+    done <"$state/swaps"
+    rm -f -- "$state/swaps"
+}
+
+# --- found later: the probe has this part too ---
+
+# What the probe must find: no swap device at work (`swap`, its own fact).
+found_swap() {
+    # shellcheck disable=SC2034 # told by the probe
+    drifted=swap
+    [ -z "$swap" ]
+}

@@ -1,0 +1,77 @@
+# Kernel parameters, now and at each boot. Source: Kubernetes docs, "Container Runtimes" (ip_forward).
+
+sysctl_file=/etc/sysctl.d/99-gpu-cluster.conf
+
+# each_sysctl COMMAND: the declared rows, `KEY VALUE`; a declaration that has some says so itself.
+# shellcheck disable=SC2317 # a later one wins
+each_sysctl() { :; }
+
+apply_sysctl() {
+    place_text "$sysctl_file" "$GC_SYSCTL_TEXT"
+    each_sysctl sysctl_set
+    for file in "$state"/sysctl/*; do
+        [ -f "$file" ] || continue
+        case "
+$GC_SYSCTL_TEXT" in *"
+${file##*/} = "*) continue ;; esac
+        sysctl_back "$file"
+        rm -f -- "$file"
+    done
+}
+
+sysctl_set() {
+    expect sysctl "$1" "$2"
+    old=$(timeout 10 sysctl -n "$1" | tr "\t" " ") && [ -n "$old" ] || fail "sysctl $1 is not there; is its module loaded?"
+    [ "$old" = "$2" ] && return 0
+    if [ ! -f "$state/sysctl/$1" ]; then
+        mkdir -p "$state/sysctl" && printf '%s\n' "$old" >"$state/draft" &&
+            mv -- "$state/draft" "$state/sysctl/$1" || fail "can't write $state/sysctl/$1"
+    fi
+    timeout 10 sysctl -q -w "$1=$2" || fail "sysctl $1 can't be set to $2"
+    did "sysctl $1: $old -> $2"
+}
+
+# sysctl_back FILE: the value that FILE keeps, under the name that FILE has.
+sysctl_back() {
+    key=${1##*/}
+    old=$(cat "$1")
+    [ "$(timeout 10 sysctl -n "$key" 2>/dev/null | tr "\t" " ")" = "$old" ] && return 0
+    if timeout 10 sysctl -q -w "$key=$old"; then
+        undid "sysctl $key: $old"
+    else
+        note "sysctl $key can't be set back to $old"
+    fi
+}
+
+undo_sysctl() {
+    forget "$sysctl_file"
+    for file in "$state"/sysctl/*; do
+        [ ! -f "$file" ] || sysctl_back "$file"
+    done
+    rm -rf -- "$state/sysctl"
+}
+
+# --- found later: the probe has this part too ---
+
+# The values of all keys by one process, in their order.
+list_sysctl() {
+    sysctl_values=$(timeout 5 sysctl -n "$@" 2>&1)
+}
+
+found_sysctl() {
+    value=${sysctl_values%%
+*}
+    sysctl_values=${sysctl_values#*
+}
+    same_words "$value" "$2"
+}
+
+# The kernel puts tabs between the numbers of a value.
+same_words() {
+    wanted=$2
+    set -f
+    # shellcheck disable=SC2086 # words
+    set -- $1
+    set +f
+    [ "$*" = "$wanted" ]
+}

@@ -1,0 +1,99 @@
+"""What the state holds of a host: its declaration, in words that a diff can show."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from components.hosts.script import UPLOADED
+from lab.benchmarks.host_stack import ROOT, HostStack
+from lab.simulator import hosts as simulated
+from tests.hosts.conftest import start
+from tests.hosts.machine import Running, differences
+
+pytestmark = pytest.mark.full
+
+HOST_LIMIT = 28 * 1024
+"""Bytes of the state for each host: three resources, each with the connection encrypted twice."""
+TEXT_LIMIT = 6 * 1024
+"""Bytes of both declarations of a host."""
+
+
+@pytest.fixture
+def stack(cluster: str, namespaces: None, tmp_path: Path) -> tuple[HostStack, list[Running]]:
+    """Two hosts, brought up, whose steps can be changed."""
+    hosts = start(cluster, "gpu-1", "gpu-2", mode="namespaces")
+    path, _ = simulated.client_key(cluster)
+    made = HostStack.make(tmp_path, "state", [host.declared for host in hosts], path)
+    copy = made.folder / "components"
+    copy.unlink()
+    shutil.copytree(ROOT / "components", copy)
+    made.environment["PYTHONPATH"] = f"{made.folder}:{ROOT}"
+    return made, hosts
+
+
+def up(stack: HostStack) -> str:
+    done = stack.run("up", "--yes", "--skip-preview")
+    assert done.returncode == 0, done.stdout[-3000:]
+    return done.stdout
+
+
+def resources(stack: HostStack, kind: str) -> list[dict[str, Any]]:
+    """The state's resources of a type."""
+    exported = json.loads(stack.run("stack", "export").stdout)
+    every = exported["deployment"]["resources"]
+    return [each for each in every if each["type"] == f"command:remote:{kind}"]
+
+
+def test_the_state_holds_each_hosts_declaration_only(
+    stack: tuple[HostStack, list[Running]],
+) -> None:
+    made, hosts = stack
+    before = [host.tree() for host in hosts]
+    up(made)
+    found = resources(made, "Command") + resources(made, "CopyToRemote")
+    assert len(found) == 3 * len(hosts)
+    size = len(json.dumps(found, indent=4)) / len(hosts)
+    texts = sum(len(each["inputs"].get("stdin", "")) for each in found) / len(hosts)
+    print(f"{size:.0f} bytes a host, {texts:.0f} of them declared")
+    assert size < HOST_LIMIT
+    assert texts < TEXT_LIMIT
+    again = made.run("up", "--yes", "--skip-preview", "--expect-no-changes")
+    assert again.returncode == 0, again.stdout[-3000:]
+    down = made.run("destroy", "--yes", "--skip-preview")
+    assert down.returncode == 0, down.stdout[-3000:]
+    assert not any(host.exists(f"/root/{UPLOADED}") for host in hosts)
+    assert [differences(a, host.tree()) for a, host in zip(before, hosts, strict=True)] == [{}, {}]
+
+
+def test_a_changed_step_is_one_line_of_a_hosts_declaration(
+    stack: tuple[HostStack, list[Running]],
+) -> None:
+    made, hosts = stack
+    up(made)
+    before = {each["urn"]: each["inputs"]["stdin"] for each in resources(made, "Command")}
+    swap = made.folder / "components/hosts/steps/swap.sh"
+    swap.write_text(swap.read_text() + "# changed\n")
+    preview = made.run("preview", "--diff").stdout
+    lines = [line.strip() for line in preview.splitlines() if "load swap" in line]
+    assert [line[0] for line in lines] == ["-", "+"] * len(hosts), preview
+    up(made)
+    after = {each["urn"]: each["inputs"]["stdin"] for each in resources(made, "Command")}
+    changed = {urn.split("::")[-1] for urn in before if before[urn] != after[urn]}
+    assert changed == {"hosts-gpu-1", "hosts-gpu-2"}
+
+
+def test_a_host_that_was_set_up_anew_gets_the_steps_again(
+    stack: tuple[HostStack, list[Running]],
+) -> None:
+    made, (host, _) = stack
+    up(made)
+    host.run(f"rm -rf {UPLOADED} /var/lib/gpu-cluster")
+    done = made.run("up", "--yes", "--skip-preview")
+    assert done.returncode == 0, done.stdout[-3000:]
+    assert host.exists(f"/root/{UPLOADED}/swap.sh")
+    assert made.run("up", "--yes", "--skip-preview", "--expect-no-changes").returncode == 0

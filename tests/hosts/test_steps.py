@@ -1,0 +1,122 @@
+"""The files of the steps: copied once, kept by root, run only as the declaration names them."""
+
+from __future__ import annotations
+
+import hashlib
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from components.hosts import prepare_script, script
+from components.hosts.prepare_script import Machine, prepare
+from components.hosts.script import UPLOADED
+from components.hosts.settings.system import System
+from tests.hosts.machine import Running, differences
+
+KEPT = "/var/lib/gpu-cluster/steps"
+IOMMU = """\
+# The IOMMU passes through.
+
+apply_iommu() {
+    step_file /etc/modprobe.d/iommu.conf "$GC_IOMMU
+"
+    expect iommu "$GC_IOMMU"
+}
+
+# --- found later: the probe has this part too ---
+
+found_iommu() {
+    grep -qx -e "$1" "$root/etc/modprobe.d/iommu.conf"
+}
+"""
+
+
+def test_what_a_declaration_does_not_name_does_not_run(plain_host: Running) -> None:
+    plain_host.copy_steps()
+    file = plain_host.root / UPLOADED / "swap.sh"
+    file.write_bytes(file.read_bytes() + b"touch $root/run/owned\n")
+    command = "timeout -k 10 60 sh -s -- apply"
+    done = subprocess_of(plain_host, command)
+    assert done.returncode == 1
+    assert "found other text in the step swap" in done.stderr
+    assert not plain_host.exists("/run/owned")
+    assert not plain_host.exists("/var/lib/gpu-cluster/prepare")
+    assert not plain_host.exists(UPLOADED)  # so that the next run copies it anew
+    plain_host.copy_steps()
+    assert subprocess_of(plain_host, command).returncode == 0
+
+
+def subprocess_of(host: Running, command: str) -> subprocess.CompletedProcess[str]:
+    """The command below the host's scratch root, with what lies there as it is."""
+    return subprocess.run(
+        ["sh", "-c", command],
+        input=prepare(),
+        cwd=host.root,
+        env={"GPU_CLUSTER_ROOT": str(host.root), "PATH": plain_path(host)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+def plain_path(host: Running) -> str:
+    return host.run('printf %s "$PATH"').output
+
+
+def test_a_host_without_the_files_says_what_to_do(plain_host: Running) -> None:
+    done = subprocess_of(plain_host, "sh -s -- apply")
+    assert done.returncode != 0
+    assert "cure: run `pulumi up`" in done.stderr
+
+
+def test_root_keeps_what_the_undo_needs_whatever_is_copied_later(plain_host: Running) -> None:
+    before = plain_host.tree()
+    earlier = prepare()
+    assert plain_host.apply(earlier).status == 0
+    kept = plain_host.root / KEPT.lstrip("/")
+    assert kept.stat().st_mode & 0o077 == 0
+    digest = hashlib.sha256((script.FOLDER / "swap.sh").read_bytes()).hexdigest()
+    assert (kept / f"swap-{digest}.sh").is_file()
+    plain_host.run(f"rm -r {UPLOADED}")  # a later version of it, or none
+    done = subprocess_of(plain_host, "sh -s -- undo")
+    assert done.returncode == 0, done.stderr
+    assert differences(before, plain_host.tree()) == {}
+
+
+def test_what_no_phase_needs_any_more_goes(plain_host: Running) -> None:
+    assert plain_host.apply(prepare()).status == 0
+    plain_host.write(f"{KEPT}/swap-0.sh", "")
+    assert plain_host.apply(prepare()).output == "changed=0\n"
+    assert not plain_host.exists(f"{KEPT}/swap-0.sh")
+    assert plain_host.exists(KEPT)
+
+
+@pytest.fixture
+def with_iommu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One more step: its file, and its line among the steps."""
+    folder = tmp_path / "steps"
+    subprocess.run(["cp", "-r", str(script.FOLDER), str(folder)], check=True)
+    (folder / "iommu.sh").write_text(IOMMU)
+    monkeypatch.setattr(script, "FOLDER", folder)
+    monkeypatch.setattr("tests.hosts.machine.FOLDER", folder)
+    monkeypatch.setattr("components.hosts.probe.FOLDER", folder)
+
+    def iommu(host: Machine) -> Mapping[str, str] | None:
+        return {"GC_IOMMU": "options iommu pt"} if host.system.swap_off else None
+
+    monkeypatch.setattr(prepare_script, "SYSTEM", {**prepare_script.SYSTEM, "iommu": iommu})
+
+
+@pytest.mark.usefixtures("with_iommu")
+def test_a_step_costs_one_file_and_one_line(plain_host: Running) -> None:
+    before = plain_host.tree()
+    assert plain_host.apply(prepare()).status == 0
+    assert plain_host.read("/etc/modprobe.d/iommu.conf") == "options iommu pt\n"
+    assert plain_host.apply(prepare()).output == "changed=0\n"
+    assert plain_host.apply(prepare(system=System(swap_off=False))).status == 0
+    assert not plain_host.exists("/etc/modprobe.d/iommu.conf")
+    assert plain_host.undo(prepare()).status == 0
+    assert differences(before, plain_host.tree()) == {}
