@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from config.problem import WITH_USER, Location, Problem, problem, show
+from config.problem import WITH_USER, Fault, Location, fault, show
 
 _WORDS = ("privatekey", "password", "passphrase", "token", "secret", "credential")
 
@@ -16,9 +16,9 @@ def is_confidential(key: str) -> bool:
     return plain == "secure" or any(word in plain for word in _WORDS)
 
 
-def refused(location: Location, where: str, key: str = "sshPrivateKey") -> Problem:
+def refused(location: Location, where: str, key: str = "sshPrivateKey") -> Fault:
     """The problem of a secret at a place; its value is not repeated."""
-    return problem(
+    return fault(
         location,
         f"a secret {where} (not repeated here)",
         "secrets only under keys of their own, encrypted",
@@ -27,7 +27,7 @@ def refused(location: Location, where: str, key: str = "sshPrivateKey") -> Probl
     )
 
 
-def in_plain_text(settings: Mapping[str, Any]) -> Iterator[Problem]:
+def in_plain_text(settings: Mapping[str, Any]) -> Iterator[Fault]:
     """The product's own secrets in a stack file's `config` that are not encrypted."""
     for name, value in settings.items():
         namespace, _, key = str(name).partition(":")
@@ -36,10 +36,10 @@ def in_plain_text(settings: Mapping[str, Any]) -> Iterator[Problem]:
             yield refused(("config", name), "in plain text", key)
 
 
-def in_addresses(value: object, location: Location = ()) -> Iterator[Problem]:
+def in_addresses(value: object, location: Location = ()) -> Iterator[Fault]:
     """Users and passwords in addresses: they would go into the state, diffs and hosts' files."""
     if isinstance(value, str) and WITH_USER.search(value):
-        yield problem(
+        yield fault(
             location,
             show(value),
             "an address without them",

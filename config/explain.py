@@ -10,10 +10,10 @@ from config.confidential import is_confidential, refused
 from config.keys import field_at, fields, model_at, near_places
 from config.model import Model
 from config.nearness import LIKE_ENOUGH, nearest, plain, similarity
-from config.problem import NOTHING, Location, Problem, problem, show
+from config.problem import NOTHING, Fault, Location, fault, show
 
 
-def explain_all(root: type[Model], errors: Iterable[ErrorDetails]) -> list[Problem]:
+def explain_all(root: type[Model], errors: Iterable[ErrorDetails]) -> list[Fault]:
     """The problems behind pydantic's errors: none twice, and none that is only a consequence.
 
     Args:
@@ -43,13 +43,13 @@ def _meant(root: type[Model], location: Location) -> str | None:
     return near if similarity(str(location[-1]), near) >= LIKE_ENOUGH else None
 
 
-def _explain(root: type[Model], error: ErrorDetails) -> Iterator[Problem]:
+def _explain(root: type[Model], error: ErrorDetails) -> Iterator[Fault]:
     """The problem that one error stands for, if any."""
     location = tuple(step for step in error["loc"] if step != "[key]")
     context = error.get("ctx", {})
     match error["type"]:
         case "refused":
-            yield problem(location, context["found"], context["wanted"], context["cure"])
+            yield fault(location, context["found"], context["wanted"], context["cure"])
         case "extra_forbidden" | "invalid_key":
             yield _unknown_key(root, location, error["input"])
         case "missing":
@@ -60,7 +60,7 @@ def _explain(root: type[Model], error: ErrorDetails) -> Iterator[Problem]:
             yield _wrong_value(root, location, error)
 
 
-def _unknown_key(root: type[Model], location: Location, value: object) -> Problem:
+def _unknown_key(root: type[Model], location: Location, value: object) -> Fault:
     key = str(location[-1])
     if is_confidential(key):
         return refused(location, "inside the structured key")
@@ -74,13 +74,13 @@ def _unknown_key(root: type[Model], location: Location, value: object) -> Proble
         cure = f'move it to {" or ".join(elsewhere)}; the nearest key here is "{near}"'
     else:
         cure = f'remove it; the nearest key here is "{near}"'
-    return problem(location, f'an unknown key "{key}"', f"one of {', '.join(known)}", cure)
+    return fault(location, f'an unknown key "{key}"', f"one of {', '.join(known)}", cure)
 
 
-def _missing(root: type[Model], location: Location) -> Problem:
+def _missing(root: type[Model], location: Location) -> Fault:
     field = field_at(root, location)
     example = f": {field.examples[0]}" if field is not None and field.examples else ""
-    return problem(
+    return fault(
         location,
         NOTHING,
         (field.description if field is not None else None) or "a value",
@@ -88,7 +88,7 @@ def _missing(root: type[Model], location: Location) -> Problem:
     )
 
 
-def _wrong_value(root: type[Model], location: Location, error: ErrorDetails) -> Problem:
+def _wrong_value(root: type[Model], location: Location, error: ErrorDetails) -> Fault:
     field = field_at(root, location)
     value = error["input"]
     wanted = (field.description if field is not None else None) or _in_mapping(error)
@@ -110,7 +110,7 @@ def _wrong_value(root: type[Model], location: Location, error: ErrorDetails) -> 
         cure = "add one" if field is None or field.is_required() else "add one, or leave it out"
     else:
         cure = f"write {wanted}"
-    return problem(location, show(value), wanted, cure)
+    return fault(location, show(value), wanted, cure)
 
 
 def _in_mapping(error: ErrorDetails) -> str:

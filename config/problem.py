@@ -1,4 +1,4 @@
-"""One problem in a configuration, and the error that carries all of them."""
+"""What is wrong somewhere, in one form, and the error of a configuration that carries all of it."""
 
 from __future__ import annotations
 
@@ -6,8 +6,11 @@ import json
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
+from enum import StrEnum
 
 from pydantic_core import PydanticCustomError
+
+from config.printable import printable
 
 Location = tuple[str | int, ...]
 
@@ -17,28 +20,37 @@ WITH_USER = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://[^/\s?#]*@")
 _SHOWN = 72  # characters of a found value that a message repeats
 
 
-@dataclass(frozen=True)
-class Problem:
-    """What is wrong at one place.
+class Severity(StrEnum):
+    """``error``: what is declared can't come true; ``warning``: reported, and stops nothing."""
 
-    `path` is written as a user would (`pools[0].labels["a/b"]`), `found` is what stands there,
-    `wanted` what must stand there, `cure` what to do. `line` is set for problems in a file.
+    ERROR = "error"
+    WARNING = "warning"
+
+
+@dataclass(frozen=True)
+class Fault:
+    """What is wrong at one place, in a document, on a host or in a cluster.
+
+    Attributes:
+        place: where, as a user would write it (`pools[0].labels["a/b"]`, `host gpu-1`).
+        found: what is there; `wanted`: what must be there; `cure`: what to do.
+        severity: whether it stops a run.
+        line: of the file, for faults in one.
+        location: the keys that lead there, for faults in a document.
     """
 
-    path: str
+    place: str
     found: str
     wanted: str
     cure: str
+    severity: Severity = Severity.ERROR
     line: int | None = None
     location: Location = field(default=(), compare=False, repr=False)
 
     def __str__(self) -> str:
         line = f" (line {self.line})" if self.line is not None else ""
-        return (
-            f"{self.path}{line}\n"
-            f"     found:  {self.found}\n"
-            f"     wanted: {self.wanted}\n"
-            f"     cure:   {self.cure}"
+        return printable(
+            f"{self.place}{line}: found {self.found}; wanted: {self.wanted}; cure: {self.cure}"
         )
 
 
@@ -49,7 +61,7 @@ class ConfigError(Exception):
     configuration key where there is no file.
     """
 
-    def __init__(self, problems: Iterable[Problem], source: str = "gpu-cluster:cluster") -> None:
+    def __init__(self, problems: Iterable[Fault], source: str = "gpu-cluster:cluster") -> None:
         self.problems = tuple(problems)
         self.source = source
         super().__init__(str(self))
@@ -66,9 +78,9 @@ class ConfigError(Exception):
         )
 
 
-def problem(location: Location, found: str, wanted: str, cure: str) -> Problem:
-    """A `Problem` whose path is written from its location."""
-    return Problem(path_text(location), found, wanted, cure, location=location)
+def fault(location: Location, found: str, wanted: str, cure: str) -> Fault:
+    """A fault in a document, whose place is written from its location."""
+    return Fault(path_text(location), found, wanted, cure, location=location)
 
 
 def refuse(found: str, wanted: str, cure: str) -> PydanticCustomError:

@@ -8,12 +8,12 @@ from typing import Any
 from components.charts.value_table import NOTHING, Table
 from components.charts.value_types import choices, type_of
 from config.nearness import LIKE_ENOUGH, nearest, plain, similarity
-from config.problem import Location, Problem, problem, show
+from config.problem import Fault, Location, fault, show
 
 
 def check(
     table: Table, values: Mapping[str, Any], at: Location, *, decided: bool = True
-) -> Iterator[Problem]:
+) -> Iterator[Fault]:
     """Every problem of a chart's values.
 
     `at`: where the values stand in the document. `decided`: whether to refuse what a setting of
@@ -24,7 +24,7 @@ def check(
 
 def _check(
     table: Table, values: Mapping[str, Any], prefix: str, at: Location, decided: bool
-) -> Iterator[Problem]:
+) -> Iterator[Fault]:
     known = table.below(prefix)
     for key, value in values.items():
         path = f"{prefix}.{key}" if prefix else str(key)
@@ -38,7 +38,7 @@ def _check(
         elif isinstance(value, Mapping) and table.leads_on(path):
             yield from _check(table, value, path, here, decided)
         elif since := next((table.later[p] for p in table.later if _under(p, path)), None):
-            yield problem(
+            yield fault(
                 here,
                 f"{path}, which the chart reads since {since}",
                 f"a value that {table.chart} {table.series}.x reads",
@@ -46,7 +46,7 @@ def _check(
             )
         elif key in known:
             below = table.below(path)
-            yield problem(
+            yield fault(
                 here,
                 show(value),
                 f"a mapping with some of {', '.join(below)}",
@@ -60,10 +60,10 @@ def _under(path: str, prefix: str) -> bool:
     return path == prefix or path.startswith(f"{prefix}.")
 
 
-def _leaf(table: Table, path: str, value: Any, here: Location, decided: bool) -> Iterator[Problem]:
+def _leaf(table: Table, path: str, value: Any, here: Location, decided: bool) -> Iterator[Fault]:
     entry = table.values[path]
     if decided and entry.setting:
-        yield problem(
+        yield fault(
             here,
             show(value),
             f"{path} only from the stack file's own setting, which it would override silently",
@@ -88,15 +88,15 @@ def _leaf(table: Table, path: str, value: Any, here: Location, decided: bool) ->
         cure = "write mappings such as [{name: registry}]"
     else:
         cure = f"write {wanted.wanted}"
-    yield problem(here, show(value), wanted.wanted, cure)
+    yield fault(here, show(value), wanted.wanted, cure)
 
 
-def _dead(table: Table, path: str, value: Any, here: Location) -> Iterator[Problem]:
+def _dead(table: Table, path: str, value: Any, here: Location) -> Iterator[Fault]:
     dead = table.dead[path]
     if dead.unread is not NOTHING and value == dead.unread:
         return
     read = "no version of the chart reads" if dead.was == "never" else "the chart read up to "
-    yield problem(
+    yield fault(
         here,
         f"{path}, which {read}{'' if dead.was == 'never' else dead.was}",
         f"a value that {table.chart} {table.series}.x reads",
@@ -104,20 +104,20 @@ def _dead(table: Table, path: str, value: Any, here: Location) -> Iterator[Probl
     )
 
 
-def _unknown(table: Table, path: str, key: str, known: list[str], here: Location) -> Problem:
+def _unknown(table: Table, path: str, key: str, known: list[str], here: Location) -> Fault:
     found = f'an unknown key "{key}"'
     wanted = f"one of {', '.join(known)}" if known else "a value that the chart reads"
     if key in table.values or ("." in key and table.leads_on(key)):
-        return problem(here, found, wanted, f"write it nested: {': {'.join(key.split('.'))}: …")
+        return fault(here, found, wanted, f"write it nested: {': {'.join(key.split('.'))}: …")
     if not known:
-        return problem(here, found, wanted, "remove it")
+        return fault(here, found, wanted, "remove it")
     near = nearest(key, known)
     if similarity(key, near) >= LIKE_ENOUGH:
-        return problem(here, found, wanted, f'write "{near}"')
+        return fault(here, found, wanted, f'write "{near}"')
     elsewhere = [
         each for each in table.values if plain(each.split(".")[-1]) == plain(key) and each != path
     ]
     if elsewhere:
         close = max(elsewhere, key=lambda each: similarity(path, each))
-        return problem(here, found, wanted, f"write {close}")
-    return problem(here, found, wanted, f'remove it; the nearest key is "{near}"')
+        return fault(here, found, wanted, f"write {close}")
+    return fault(here, found, wanted, f'remove it; the nearest key is "{near}"')

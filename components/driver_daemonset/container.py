@@ -6,8 +6,8 @@ from collections.abc import Mapping
 
 from components.hosts.facts import HostFacts
 from components.hosts.settings.host import Role
-from components.inspection.finding import Finding
 from components.settings.cluster import Cluster
+from config.problem import Fault
 
 #: Systems of which the operator's image tag keeps the major version only
 #: (gpu-operator v26.7.0, controllers/state_manager.go, getGPUNodeOSInfo).
@@ -20,7 +20,7 @@ def image_tag(facts: HostFacts) -> str:
     return facts.os + (version.split(".")[0] if facts.os in MAJOR_ONLY else version)
 
 
-def judge_all(cluster: Cluster, facts: Mapping[str, HostFacts]) -> list[Finding]:
+def judge_all(cluster: Cluster, facts: Mapping[str, HostFacts]) -> list[Fault]:
     """What keeps the operator's driver container from running on the hosts that were reached."""
     if not cluster.driver.managed_by_operator:
         return []
@@ -32,7 +32,7 @@ def judge_all(cluster: Cluster, facts: Mapping[str, HostFacts]) -> list[Finding]
     return _one_system(cluster, reached)
 
 
-def _one_system(cluster: Cluster, reached: Mapping[str, HostFacts]) -> list[Finding]:
+def _one_system(cluster: Cluster, reached: Mapping[str, HostFacts]) -> list[Fault]:
     """By its policy the operator takes the image of the first node's system for all nodes."""
     if cluster.driver.resource:
         return []
@@ -42,7 +42,7 @@ def _one_system(cluster: Cluster, reached: Mapping[str, HostFacts]) -> list[Find
         first = first or (name, image_tag(facts))
         if image_tag(facts) != first[1]:
             found.append(
-                Finding(
+                Fault(
                     f"host {name}",
                     f"{image_tag(facts)}, and {first[1]} on {first[0]}",
                     "one system on all GPU nodes: by its policy the operator takes the driver image"

@@ -11,10 +11,10 @@ from components.hosts.settings.driver import DriverSource
 from components.hosts.settings.host import Host, Role
 from components.hosts.settings.reboot import RebootWhen
 from components.hosts.settings.runtime import Engine, ToolkitSource
-from components.inspection.finding import Finding, Severity
 from components.platforms.base import Delivery
 from components.platforms.registry import platform_of
 from components.settings.cluster import Cluster
+from config.problem import Fault, Severity
 
 SYSTEMS = ("debian", "ubuntu", "rhel", "rocky", "almalinux", "centos", "fedora", "amzn", "ol")
 ARCHITECTURES = ("x86_64", "aarch64", "arm64")
@@ -28,12 +28,12 @@ OLDEST = {"debian": "11", "ubuntu": "20.04", "rhel": "8", "rocky": "8", "almalin
 """The oldest releases that are still maintained, of systems that number theirs so."""
 
 
-def judge(host: Host, facts: HostFacts, cluster: Cluster) -> list[Finding]:
+def judge(host: Host, facts: HostFacts, cluster: Cluster) -> list[Fault]:
     """Everything on ``host`` that contradicts ``cluster`` or will probably do harm."""
     if facts.error:
         severity = Severity.ERROR if facts.refused else Severity.WARNING
         cure = f"see that ssh {host.user}@{host.address} -p {host.port} works from here"
-        return [Finding(f"host {host.name}", facts.error, "a host that answers", cure, severity)]
+        return [Fault(f"host {host.name}", facts.error, "a host that answers", cure, severity)]
     found = [*_system(host, facts, cluster)]
     if host.role is Role.GPU_WORKER:
         found += [*_gpus(host, facts, cluster), *_driver(host, facts, cluster)]
@@ -41,11 +41,11 @@ def judge(host: Host, facts: HostFacts, cluster: Cluster) -> list[Finding]:
     return found
 
 
-def _system(host: Host, facts: HostFacts, cluster: Cluster) -> list[Finding]:
+def _system(host: Host, facts: HostFacts, cluster: Cluster) -> list[Fault]:
     found = []
 
     def tell(has: str, wanted: str, cure: str, severity: Severity = Severity.ERROR) -> None:
-        found.append(Finding(f"host {host.name}", has, wanted, cure, severity))
+        found.append(Fault(f"host {host.name}", has, wanted, cure, severity))
 
     if facts.os not in SYSTEMS:
         wanted = f"one of {', '.join(SYSTEMS)}"
@@ -79,7 +79,7 @@ def _system(host: Host, facts: HostFacts, cluster: Cluster) -> list[Finding]:
     return found
 
 
-def _gpus(host: Host, facts: HostFacts, cluster: Cluster) -> list[Finding]:
+def _gpus(host: Host, facts: HostFacts, cluster: Cluster) -> list[Fault]:
     wanted = [
         pool.gpus_per_node
         for pool in cluster.pools
@@ -90,10 +90,10 @@ def _gpus(host: Host, facts: HostFacts, cluster: Cluster) -> list[Finding]:
         return []
     cure = "look at lspci -d 10de: on the host, or correct gpusPerNode or the host's role"
     has = f"{facts.nvidia_devices} NVIDIA PCI devices"
-    return [Finding(f"host {host.name}", has, f"{least} or more", cure)]
+    return [Fault(f"host {host.name}", has, f"{least} or more", cure)]
 
 
-def _driver(host: Host, facts: HostFacts, cluster: Cluster) -> list[Finding]:
+def _driver(host: Host, facts: HostFacts, cluster: Cluster) -> list[Fault]:
     found = []
     driver = cluster.driver
     sources = DriverSource
@@ -101,26 +101,26 @@ def _driver(host: Host, facts: HostFacts, cluster: Cluster) -> list[Finding]:
         if facts.driver:
             cure = "remove it, or declare driver.source: preinstalled (a host's driver wins)"
             has = f"driver {facts.driver} on the host, its module already loaded"
-            found.append(Finding(f"host {host.name}", has, "none", cure, Severity.WARNING))
+            found.append(Fault(f"host {host.name}", has, "none", cure, Severity.WARNING))
     elif driver.source is not sources.PREINSTALLED:
         pass  # the preparation brings it
     elif facts.driver is None:
         cure = "install the driver, or declare another driver.source"
-        found.append(Finding(f"host {host.name}", "no NVIDIA driver loaded", "a driver", cure))
+        found.append(Fault(f"host {host.name}", "no NVIDIA driver loaded", "a driver", cure))
     elif driver.version and facts.driver != driver.version:
         cure = "install that driver, or declare this one in driver.version"
-        found.append(Finding(f"host {host.name}", f"driver {facts.driver}", driver.version, cure))
+        found.append(Fault(f"host {host.name}", f"driver {facts.driver}", driver.version, cure))
     found += _pairs(host, facts, cluster)
     for module in facts.loaded:
         cure = "reboot the host after it is prepared"
         has = f"module {module} loaded"
         found.append(
-            Finding(f"host {host.name}", has, "the NVIDIA driver alone", cure, Severity.WARNING)
+            Fault(f"host {host.name}", has, "the NVIDIA driver alone", cure, Severity.WARNING)
         )
     return found
 
 
-def _pairs(host: Host, facts: HostFacts, cluster: Cluster) -> list[Finding]:
+def _pairs(host: Host, facts: HostFacts, cluster: Cluster) -> list[Fault]:
     """Driver and CUDA, driver and kernel, driver and Secure Boot, where they don't fit."""
     found = []
     driver = cluster.driver.version or facts.driver
@@ -133,13 +133,13 @@ def _pairs(host: Host, facts: HostFacts, cluster: Cluster) -> list[Finding]:
             cure = f"declare that driver, or an older CUDA in {where}"
             has = f"driver {driver} for CUDA {cuda} of {where}"
             wanted = f"{shown(driver_for(cuda))} or later"
-            found.append(Finding(f"host {host.name}", has, wanted, cure))
+            found.append(Fault(f"host {host.name}", has, wanted, cure))
     built_here = driver is not None and facts.driver != driver
     kernel = cluster.kernel.release or facts.kernel
     if driver and built_here and (why := kernel_refused(driver, kernel)):
         has = f"driver {driver} on kernel {kernel}, {why}"
         cure = "declare another driver.version, or another kernel.release"
-        found.append(Finding(f"host {host.name}", has, "a pair that builds", cure))
+        found.append(Fault(f"host {host.name}", has, "a pair that builds", cure))
     if facts.secure_boot and facts.driver is None:
         # The GPU Operator's driver container signs no module that it builds: NVIDIA/gpu-operator
         # issue 266. Precompiled ones are signed where their distribution signs them.
@@ -147,11 +147,11 @@ def _pairs(host: Host, facts: HostFacts, cluster: Cluster) -> list[Finding]:
         severity = Severity.ERROR if built else Severity.WARNING
         cure = "turn it off in the firmware, or enrol the key that signs the driver (mokutil)"
         wanted = "it off, or a driver that is signed"
-        found.append(Finding(f"host {host.name}", "Secure Boot on", wanted, cure, severity))
+        found.append(Fault(f"host {host.name}", "Secure Boot on", wanted, cure, severity))
     return found
 
 
-def _runtime(host: Host, facts: HostFacts, cluster: Cluster) -> list[Finding]:
+def _runtime(host: Host, facts: HostFacts, cluster: Cluster) -> list[Fault]:
     found = []
     runtime = cluster.runtime
     oldest = ENGINES.get(runtime.engine)
@@ -160,13 +160,13 @@ def _runtime(host: Host, facts: HostFacts, cluster: Cluster) -> list[Finding]:
         has = {"containerd": facts.containerd, "docker": facts.docker, "cri-o": facts.crio}[name]
         wanted = f"{oldest[0]}.{oldest[1]} or later"
         if has is None:
-            found.append(Finding(f"host {host.name}", f"no {name}", wanted, f"install {name}"))
+            found.append(Fault(f"host {host.name}", f"no {name}", wanted, f"install {name}"))
         elif version(has) < oldest:
-            found.append(Finding(f"host {host.name}", f"{name} {has}", wanted, f"upgrade {name}"))
+            found.append(Fault(f"host {host.name}", f"{name} {has}", wanted, f"upgrade {name}"))
     platform = platform_of(cluster)
     wanted_here = platform.delivery is Delivery.RUNTIME and not platform.configures_runtime(cluster)
     by_us = runtime.toolkit.source is ToolkitSource.PACKAGE
     if facts.toolkit is None and wanted_here and not by_us:
         cure = "install nvidia-container-toolkit, or declare runtime.toolkit.source: package"
-        found.append(Finding(f"host {host.name}", "no nvidia-ctk", "1.18 or later", cure))
+        found.append(Fault(f"host {host.name}", "no nvidia-ctk", "1.18 or later", cure))
     return found

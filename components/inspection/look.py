@@ -26,7 +26,6 @@ from components.hosts.facts import HostFacts, drift, reboot
 from components.hosts.kernels import unequal
 from components.hosts.preflight import judge
 from components.hosts.table import table
-from components.inspection.finding import Severity
 from components.nodes.pools import scheduling_document, validated_pools
 from components.platforms.documents import presence_document
 from components.platforms.judge import judge as judge_platform
@@ -35,6 +34,7 @@ from components.platforms.registry import platform_of
 from components.settings.cluster import Cluster
 from components.validation.document import validation_document
 from config.printable import printable_lines
+from config.problem import Severity
 
 Json = dict[str, Any]
 

@@ -14,13 +14,12 @@ from typing import Any, ClassVar
 
 from components.hosts.facts import HostFacts
 from components.hosts.settings.runtime import DefaultRuntime
-from components.inspection.finding import Finding
 from components.nodes.settings.pool import Pool
 from components.platforms.device_plugin.configuration import DevicePluginConfig
 from components.platforms.device_plugin.flags import MigStrategy
 from components.settings.cluster import Cluster
 from components.settings.parts import Parts
-from config.problem import Problem
+from config.problem import Fault
 
 Json = dict[str, Any]
 
@@ -232,11 +231,11 @@ class Platform(ABC):
         """Sections of a document with defaults that depend on others; still as written."""
         return {}
 
-    def problems(self, parts: Parts) -> Iterator[Problem]:
+    def problems(self, parts: Parts) -> Iterator[Fault]:
         """What contradicts the platform in a document."""
         yield from ()
 
-    def advice(self, cluster: Cluster) -> Iterator[Problem]:
+    def advice(self, cluster: Cluster) -> Iterator[Fault]:
         """What is allowed, and will probably not do what was meant."""
         yield from ()
 
@@ -246,6 +245,6 @@ class Platform(ABC):
 
     def judge(
         self, cluster: Cluster, seen: Json, hosts: Mapping[str, HostFacts]
-    ) -> Iterator[Finding]:
+    ) -> Iterator[Fault]:
         """What contradicts the platform in a cluster (`components.platforms.judge`)."""
         yield from ()

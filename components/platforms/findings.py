@@ -6,9 +6,9 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from components.inspection.finding import Finding
 from components.nodes.managers import NFD
 from components.settings.cluster import Cluster
+from config.problem import Fault
 
 Json = dict[str, Any]
 
@@ -24,10 +24,10 @@ def numbers(text: str) -> tuple[int, int]:
     return (int(match[1]), int(match[2])) if match else (0, 0)
 
 
-def claims_served(cluster: Cluster, seen: Json) -> Iterator[Finding]:
+def claims_served(cluster: Cluster, seen: Json) -> Iterator[Fault]:
     """Dynamic Resource Allocation, for a platform that needs it."""
     if numbers(seen["version"]) >= FLOOR and "v1" not in seen["groups"].get("resource.k8s.io", []):
-        yield Finding(
+        yield Fault(
             f"cluster {cluster.kubernetes.context}",
             f"Kubernetes {seen['version']} without resource.k8s.io/v1",
             f"{DRA_FLOOR[0]}.{DRA_FLOOR[1]} or later, with Dynamic Resource Allocation",
@@ -35,11 +35,11 @@ def claims_served(cluster: Cluster, seen: Json) -> Iterator[Finding]:
         )
 
 
-def features_twice(seen: Json, cure: str) -> Iterator[Finding]:
+def features_twice(seen: Json, cure: str) -> Iterator[Fault]:
     """A Node Feature Discovery that is there already, for a platform whose chart brings one."""
     for item in seen["daemonSets"]:
         if item["what"] == NFD and item["namespace"] not in seen["namespaces"]:
-            yield Finding(
+            yield Fault(
                 f"DaemonSet {item['namespace']}/{item['name']}",
                 "a Node Feature Discovery that is there already",
                 "one of them: two write the same labels",

@@ -13,13 +13,13 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from components.hosts.facts import HostFacts
-from components.inspection.finding import Finding
 from components.nodes.managers import NFD
 from components.nodes.settings.scheduling import NodeFeatures
 from components.platforms.base import Delivery
 from components.platforms.findings import FLOOR, numbers
 from components.platforms.registry import platform_of
 from components.settings.cluster import Cluster
+from config.problem import Fault
 
 if TYPE_CHECKING:
     from components.api import Json
@@ -33,7 +33,7 @@ def judge(
     seen: Json,
     members: Mapping[str, list[Mapping[str, str]]],
     hosts: Mapping[str, HostFacts],
-) -> list[Finding]:
+) -> list[Fault]:
     """Everything in a cluster that contradicts the platform or will probably do harm.
 
     Args:
@@ -53,18 +53,18 @@ def judge(
     ]
 
 
-def _version(cluster: Cluster, seen: Json) -> Iterator[Finding]:
+def _version(cluster: Cluster, seen: Json) -> Iterator[Fault]:
     found = seen["version"]
     place = f"cluster {cluster.kubernetes.context}"
     if numbers(found) < FLOOR:
         wanted = f"{FLOOR[0]}.{FLOOR[1]} or later (Jobs that count each index by itself)"
-        yield Finding(place, f"Kubernetes {found}", wanted, "upgrade the cluster")
+        yield Fault(place, f"Kubernetes {found}", wanted, "upgrade the cluster")
 
 
-def _namespaces(seen: Json) -> Iterator[Finding]:
+def _namespaces(seen: Json) -> Iterator[Fault]:
     """One of somebody else would be adopted, labelled, and removed with all that it holds."""
     for name in seen["taken"]:
-        yield Finding(
+        yield Fault(
             f"namespace {name}",
             "one that this program did not make",
             "a name of its own, since the namespace goes with the stack",
@@ -72,14 +72,14 @@ def _namespaces(seen: Json) -> Iterator[Finding]:
         )
 
 
-def _others(cluster: Cluster, seen: Json, nodes: list[Mapping[str, str]]) -> Iterator[Finding]:
+def _others(cluster: Cluster, seen: Json, nodes: list[Mapping[str, str]]) -> Iterator[Fault]:
     for item in seen["daemonSets"]:
         if item["what"] == NFD or item["ours"] or item["namespace"] in seen["namespaces"]:
             continue
         selector = item["selector"].items()
         if not item["scheduled"] or not any(selector <= labels.items() for labels in nodes):
             continue
-        yield Finding(
+        yield Fault(
             f"DaemonSet {item['namespace']}/{item['name']}",
             f"{item['what']} on nodes of the pools",
             f"{cluster.platform} alone: two of them give the same GPU out twice",
@@ -87,20 +87,20 @@ def _others(cluster: Cluster, seen: Json, nodes: list[Mapping[str, str]]) -> Ite
         )
 
 
-def _rules(cluster: Cluster, seen: Json) -> Iterator[Finding]:
+def _rules(cluster: Cluster, seen: Json) -> Iterator[Fault]:
     """Node rules need Node Feature Discovery, and leave to taint nodes."""
     pools = [pool for pool in cluster.pools if pool.selector is not None]
     if cluster.scheduling.node_features is not NodeFeatures.RULE or not pools:
         return
     if "nfd.k8s-sigs.io" not in seen["groups"]:
-        yield Finding(
+        yield Fault(
             f"cluster {cluster.kubernetes.context}",
             "no Node Feature Discovery (nfd.k8s-sigs.io is not served)",
             "one that obeys NodeFeatureRules",
             'install it, or write "nodeFeatures: program" in scheduling',
         )
     elif any(pool.taints for pool in pools) and not seen["taintingFeatures"]:
-        yield Finding(
+        yield Fault(
             f"cluster {cluster.kubernetes.context}",
             "a Node Feature Discovery that taints no node",
             "its master with -enable-taints (chart value master.extraArgs or enableTaints)",
@@ -108,20 +108,20 @@ def _rules(cluster: Cluster, seen: Json) -> Iterator[Finding]:
         )
 
 
-def _engines(cluster: Cluster, seen: Json) -> Iterator[Finding]:
+def _engines(cluster: Cluster, seen: Json) -> Iterator[Fault]:
     by_host = {host.node for host in cluster.hosts}
     cdi = cluster.runtime.cdi or platform_of(cluster).delivery is Delivery.CDI
     for node, text in seen["engines"].items():
         engine, _, version = text.partition("://")
         if node in by_host and engine != cluster.runtime.engine:
-            yield Finding(
+            yield Fault(
                 f"node {node}",
                 f"container engine {text}",
                 f"{cluster.runtime.engine}, whose configuration is written on its host",
                 "correct runtime.engine, or take the host out",
             )
         elif engine == "containerd" and cdi and numbers(version) < CDI_CONTAINERD:
-            yield Finding(
+            yield Fault(
                 f"node {node}",
                 f"containerd {version}",
                 "1.7 or later, which knows the Container Device Interface",
@@ -129,10 +129,10 @@ def _engines(cluster: Cluster, seen: Json) -> Iterator[Finding]:
             )
 
 
-def _endpoints(cluster: Cluster, seen: Json) -> Iterator[Finding]:
+def _endpoints(cluster: Cluster, seen: Json) -> Iterator[Fault]:
     for what, address in platform_of(cluster).endpoints(cluster).items():
         if problem := seen["endpoints"].get(address):
-            yield Finding(
+            yield Fault(
                 f"{what} {address}",
                 problem,
                 "an answer from here, as nodes need it",

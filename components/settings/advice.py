@@ -6,21 +6,21 @@ from collections.abc import Iterator
 
 from components.platforms.registry import platform_of
 from components.settings.cluster import Cluster
-from config.problem import Problem, problem
+from config.problem import Fault, fault
 
 
-def advice(cluster: Cluster) -> Iterator[Problem]:
+def advice(cluster: Cluster) -> Iterator[Fault]:
     """Every piece of advice."""
     yield from _host_keys(cluster)
     yield from platform_of(cluster).advice(cluster)
 
 
-def _host_keys(cluster: Cluster) -> Iterator[Problem]:
+def _host_keys(cluster: Cluster) -> Iterator[Fault]:
     first: dict[str, str] = {}
     for i, host in enumerate(cluster.hosts):
         location = ("hosts", i, "hostKey")
         if host.host_key.startswith("ssh-rsa "):
-            yield problem(
+            yield fault(
                 location,
                 "a key of type ssh-rsa",
                 "a key of type ssh-ed25519: a client that pins an RSA key offers SHA-1"
@@ -29,7 +29,7 @@ def _host_keys(cluster: Cluster) -> Iterator[Problem]:
             )
         other = first.setdefault(host.host_key, host.name)
         if other != host.name:
-            yield problem(
+            yield fault(
                 location,
                 f"the same key as host {other}",
                 "a key of its own on each host; machines copied from one image share theirs",

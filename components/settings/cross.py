@@ -20,7 +20,7 @@ from components.platforms.settings import NAMES
 from components.settings import namespaces
 from components.settings.parts import Parts
 from config.address import canonical
-from config.problem import Location, Problem, problem, show
+from config.problem import Fault, Location, fault, show
 
 #: Labels that Node Feature Discovery makes from features.
 NFD_PREFIX = "feature.node.kubernetes.io/"
@@ -34,7 +34,7 @@ _CONTAINER_DRIVER = {
 }
 
 
-def problems(parts: Parts) -> Iterator[Problem]:
+def problems(parts: Parts) -> Iterator[Fault]:
     """Every contradiction between parts."""
     yield from _pools(parts)
     yield from _hosts(parts)
@@ -47,7 +47,7 @@ def problems(parts: Parts) -> Iterator[Problem]:
         yield from named(parts.platform).problems(parts)
 
 
-def _pools(parts: Parts) -> Iterator[Problem]:
+def _pools(parts: Parts) -> Iterator[Fault]:
     yield from _repeated(
         (((("pools", i, "name"), pool.name), pool.name) for i, pool in parts.pools.items()),
         "each pool name once",
@@ -73,7 +73,7 @@ def _pools(parts: Parts) -> Iterator[Problem]:
     )
 
 
-def _hosts(parts: Parts) -> Iterator[Problem]:
+def _hosts(parts: Parts) -> Iterator[Fault]:
     hosts = parts.hosts.items()
     yield from _repeated(
         (((("hosts", i, "name"), host.name), host.name) for i, host in hosts),
@@ -95,28 +95,28 @@ def _hosts(parts: Parts) -> Iterator[Problem]:
     )
 
 
-def _membership(parts: Parts) -> Iterator[Problem]:
+def _membership(parts: Parts) -> Iterator[Fault]:
     """A GPU worker's node is in a pool with GPUs; a CPU worker's is not."""
     gpus = {name: pool.gpus_per_node for pool in parts.pools.values() for name in pool.node_names()}
     by_label = any(pool.selector is not None for pool in parts.pools.values())
     for i, host in parts.hosts.items():
         if host.role is Role.GPU_WORKER and host.node not in gpus:
             if parts.complete and not by_label:
-                yield problem(
+                yield fault(
                     ("hosts", i, "node"),
                     f"{show(host.node)}, which is in no pool",
                     "the node of a gpu-worker in one of the pools",
                     "add it to `nodes` of its pool, or correct `node` or `role`",
                 )
         elif host.role is Role.GPU_WORKER and gpus[host.node] == 0:
-            yield problem(
+            yield fault(
                 ("hosts", i, "role"),
                 "gpu-worker, in a pool with gpusPerNode 0",
                 "a gpu-worker in a pool with GPUs",
                 'write "role: cpu-worker", or correct gpusPerNode of the pool',
             )
         elif host.role is Role.CPU_WORKER and gpus.get(host.node, 0) > 0:
-            yield problem(
+            yield fault(
                 ("hosts", i, "role"),
                 f"cpu-worker, in a pool with gpusPerNode {gpus[host.node]}",
                 "a cpu-worker outside the pools with GPUs",
@@ -124,13 +124,13 @@ def _membership(parts: Parts) -> Iterator[Problem]:
             )
 
 
-def _platform(parts: Parts) -> Iterator[Problem]:
+def _platform(parts: Parts) -> Iterator[Fault]:
     if parts.platform is None:
         return
     for name in NAMES:
         section = to_camel(name.replace("-", "_"))
         if name != parts.platform and section in parts.given:
-            yield problem(
+            yield fault(
                 (section,),
                 f"a section {section} with platform {parts.platform}",
                 "only the section of the chosen platform",
@@ -140,7 +140,7 @@ def _platform(parts: Parts) -> Iterator[Problem]:
     brings = named(parts.platform).brings_driver
     if managed and not brings:
         able = next((name for name in NAMES if named(name).brings_driver), "")
-        yield problem(
+        yield fault(
             ("driver", "source"),
             f"operator with platform {parts.platform}",
             f"driver source operator only with platform {able}",
@@ -148,14 +148,14 @@ def _platform(parts: Parts) -> Iterator[Problem]:
         )
     by_daemonset = parts.driver is not None and parts.driver.managed_by_daemonset
     if by_daemonset and brings:
-        yield problem(
+        yield fault(
             ("driver", "source"),
             f"daemonset with platform {parts.platform}",
             "one that brings the driver: the operator has a driver container of its own",
             'write "source: operator"',
         )
     if "driverInstaller" in parts.given and parts.driver is not None and not by_daemonset:
-        yield problem(
+        yield fault(
             ("driverInstaller",),
             f"a section driverInstaller with driver.source {parts.driver.source}",
             "driverInstaller only with driver.source daemonset",
@@ -163,13 +163,13 @@ def _platform(parts: Parts) -> Iterator[Problem]:
         )
 
 
-def _driver(parts: Parts) -> Iterator[Problem]:
+def _driver(parts: Parts) -> Iterator[Fault]:
     """What only a driver container has."""
     driver = parts.driver
     if driver is None or driver.managed_by_operator:
         return
     if driver.kernel_module_type is not KernelModule.AUTO and not driver.by_preparation:
-        yield problem(
+        yield fault(
             ("driver", "kernelModuleType"),
             f"{driver.kernel_module_type} with source {driver.source}",
             "this only for a driver that we bring",
@@ -177,7 +177,7 @@ def _driver(parts: Parts) -> Iterator[Problem]:
         )
     for name, alias in _CONTAINER_DRIVER.items():
         if getattr(driver, name) != getattr(Driver(), name):
-            yield problem(
+            yield fault(
                 ("driver", alias),
                 f"{show(getattr(driver, name))} with source {driver.source}",
                 "this only for a driver that the GPU Operator brings",
@@ -185,7 +185,7 @@ def _driver(parts: Parts) -> Iterator[Problem]:
             )
 
 
-def _sections(parts: Parts) -> Iterator[Problem]:
+def _sections(parts: Parts) -> Iterator[Fault]:
     """Names of pools and nodes in other sections, and what only one platform can do."""
     pools = {pool.name: pool for pool in parts.pools.values()}
     dra, installer = parts.sections.get("dra"), parts.sections.get("driver_installer")
@@ -197,7 +197,7 @@ def _sections(parts: Parts) -> Iterator[Problem]:
     for location, name in named:
         if name not in pools and parts.complete:
             known = ", ".join(pools)
-            yield problem(location, f"pool {show(name)}", f"one of {known}", "correct the name")
+            yield fault(location, f"pool {show(name)}", f"one of {known}", "correct the name")
     driver = parts.driver
     if (
         driver is not None
@@ -206,7 +206,7 @@ def _sections(parts: Parts) -> Iterator[Problem]:
     ):
         for name, pool in pools.items():
             if pool.gpus_per_node and installer.version_of(name, driver.version) is None:
-                yield problem(
+                yield fault(
                     ("driver", "version"),
                     f"no driver version for pool {name}",
                     "the version that the installer downloads",
@@ -219,11 +219,11 @@ def _sections(parts: Parts) -> Iterator[Problem]:
         yield from _scheduling(scheduling, parts)
 
 
-def _plugin_memory(parts: Parts) -> Iterator[Problem]:
+def _plugin_memory(parts: Parts) -> Iterator[Fault]:
     """`driverInstaller.pluginMemory` needs NVIDIA's plugin, and nothing else that says the same."""
     at = ("driverInstaller", "pluginMemory")
     if parts.platform is not None and not named(parts.platform).takes_plugin_memory:
-        yield problem(
+        yield fault(
             at,
             f"pluginMemory with platform {parts.platform}",
             "pluginMemory only with platform device-plugin, whose memory it is",
@@ -231,7 +231,7 @@ def _plugin_memory(parts: Parts) -> Iterator[Problem]:
         )
     own = parts.device_plugin.resources if parts.device_plugin is not None else None
     if own and any("memory" in part for part in own.values()):
-        yield problem(
+        yield fault(
             at,
             "pluginMemory, and memory in devicePlugin.resources",
             "one of them: both are the plugin's memory",
@@ -239,11 +239,11 @@ def _plugin_memory(parts: Parts) -> Iterator[Problem]:
         )
 
 
-def _scheduling(scheduling: Scheduling, parts: Parts) -> Iterator[Problem]:
+def _scheduling(scheduling: Scheduling, parts: Parts) -> Iterator[Fault]:
     nodes = {name for pool in parts.pools.values() for name in pool.node_names()}
     for name in scheduling.nodes:
         if name not in nodes and parts.complete:
-            yield problem(
+            yield fault(
                 ("scheduling", "nodes", name),
                 f"node {show(name)}, which no pool names",
                 "a node of a pool that names its nodes",
@@ -253,7 +253,7 @@ def _scheduling(scheduling: Scheduling, parts: Parts) -> Iterator[Problem]:
     for i, pool in parts.pools.items():
         strange = [key for key in pool.selector or {} if not key.startswith(NFD_PREFIX)]
         if by_rule and strange:
-            yield problem(
+            yield fault(
                 ("pools", i, "selector", strange[0]),
                 f"the label {strange[0]} with scheduling.nodeFeatures rule",
                 f"labels of Node Feature Discovery ({NFD_PREFIX}…), which a rule can match",
@@ -263,7 +263,7 @@ def _scheduling(scheduling: Scheduling, parts: Parts) -> Iterator[Problem]:
         return
     platform = named(parts.platform)
     if not platform.limit(1):
-        yield problem(
+        yield fault(
             ("scheduling", "limits"),
             f"limits with platform {parts.platform}",
             "none: a LimitRange counts extended resources, and claims aren't any",
@@ -272,7 +272,7 @@ def _scheduling(scheduling: Scheduling, parts: Parts) -> Iterator[Problem]:
         return
     for i, limit in enumerate(scheduling.limits):
         if limit.max_cards % 1 and not platform.shares_cards:
-            yield problem(
+            yield fault(
                 ("scheduling", "limits", i, "maxCards"),
                 f"{limit.max_cards:g} with platform {parts.platform}",
                 "whole cards: only gpu-manager shares one",
@@ -285,13 +285,13 @@ _Key = TypeVar("_Key")
 
 def _repeated(
     places: Iterator[tuple[tuple[Location, str], _Key]], wanted: str, cure: str
-) -> Iterator[Problem]:
+) -> Iterator[Fault]:
     """A problem for each value that stands at a second place."""
     first: dict[_Key, Location] = {}
     for (location, text), key in places:
         if key in first:
-            other = problem(first[key], "", "", "").path
-            yield problem(location, f"{text}, as in {other}", wanted, cure.replace("{value}", text))
+            other = fault(first[key], "", "", "").place
+            yield fault(location, f"{text}, as in {other}", wanted, cure.replace("{value}", text))
         else:
             first[key] = location
 

@@ -15,7 +15,7 @@ from pydantic import ValidationError
 
 from components.hosts.settings.ssh import Ssh
 from components.nodes.settings.node_range import expand
-from config.problem import Problem
+from config.problem import Fault
 
 SECTIONS = ("driver", "kernel", "cuda", "runtime", "system")
 """Sections of the stack that a pool and a host can override."""
@@ -140,11 +140,11 @@ def _leaves(path: str, value: Any) -> Iterator[tuple[str, Any]]:
         yield path, value
 
 
-def own_problems(found: list[Problem]) -> list[Problem]:
+def own_problems(found: list[Fault]) -> list[Fault]:
     """The problems without those that a pool or a host only inherits."""
     told = {(each.location, each.found) for each in found}
 
-    def inherited(each: Problem) -> bool:
+    def inherited(each: Fault) -> bool:
         level, *rest = each.location
         if level not in ("pools", "hosts") or len(rest) < 2 or rest[1] not in SECTIONS:
             return False

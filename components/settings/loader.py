@@ -23,7 +23,7 @@ from components.settings.parts import SECTIONS, Parts
 from config.confidential import in_addresses
 from config.explain import explain_all
 from config.model import Model
-from config.problem import ConfigError, Problem, problem, show
+from config.problem import ConfigError, Fault, fault, show
 
 _WANTED = "a mapping with version, kubernetes, pools and platform"
 
@@ -39,7 +39,7 @@ def load(document: Mapping[str, Any]) -> Cluster:
         ConfigError: all problems, in the order of the document.
     """
     if not isinstance(document, Mapping):
-        raise ConfigError([problem((), show(document), _WANTED, "see Pulumi.dev.yaml")])
+        raise ConfigError([fault((), show(document), _WANTED, "see Pulumi.dev.yaml")])
     document = with_derived_defaults(document)
     found = list(in_addresses(document))
     cluster = None
@@ -143,7 +143,7 @@ class _DocumentOrder:
     def __init__(self, document: Mapping[str, Any]) -> None:
         self._document = document
 
-    def __call__(self, found: Problem) -> tuple[int, ...]:
+    def __call__(self, found: Fault) -> tuple[int, ...]:
         position: list[int] = []
         value: Any = self._document
         for step in found.location:

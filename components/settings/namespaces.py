@@ -7,15 +7,15 @@ from collections.abc import Iterator
 from pydantic.alias_generators import to_camel
 
 from components.settings.parts import Parts
-from config.problem import Location, Problem, problem, show
+from config.problem import Fault, Location, fault, show
 
 
-def problems(parts: Parts) -> Iterator[Problem]:
+def problems(parts: Parts) -> Iterator[Fault]:
     """Two features in one namespace: the first that goes would take the other's objects away."""
     first: dict[str, Location] = {}
     for location, name in _declared(parts):
         if name in first:
-            yield problem(
+            yield fault(
                 location,
                 f"{show(name)}, as in {'.'.join(map(str, first[name]))}",
                 "a namespace of its own: it is made with the feature and goes with it",

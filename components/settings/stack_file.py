@@ -9,7 +9,7 @@ from typing import Any
 from components.settings.cluster import Cluster
 from components.settings.loader import load
 from config.confidential import in_plain_text
-from config.problem import ConfigError, problem, show
+from config.problem import ConfigError, fault, show
 
 KEY = "gpu-cluster:cluster"
 
@@ -27,7 +27,7 @@ def load_stack_file(path: str | Path) -> Cluster:
     try:
         document = yaml_file.read(path)
     except yaml_file.YamlError as error:
-        raise ConfigError([problem((), error.found, error.wanted, error.cure)], path.name).located(
+        raise ConfigError([fault((), error.found, error.wanted, error.cure)], path.name).located(
             path.name, {(): error.line} if error.line else {}
         ) from None
     settings = _settings(document.value, path)
@@ -49,7 +49,7 @@ def _settings(document: Any, path: Path) -> Mapping[str, Any]:
     if not isinstance(settings, Mapping):
         raise ConfigError(
             [
-                problem(
+                fault(
                     ("config",),
                     show(settings) if settings is not None else "nothing",
                     f"a mapping with the key {KEY}",
@@ -61,7 +61,7 @@ def _settings(document: Any, path: Path) -> Mapping[str, Any]:
     if KEY not in settings:
         raise ConfigError(
             [
-                problem(
+                fault(
                     ("config", KEY),
                     "nothing",
                     "a mapping with version, kubernetes, pools and platform",

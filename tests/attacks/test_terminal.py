@@ -17,9 +17,9 @@ from command_provider.output import visible
 from components.api import Client, Refused
 from components.hosts.inspect import parse
 from components.hosts.table import table
-from components.inspection.finding import Finding
 from components.inspection.look import judged
 from config.printable import printable, printable_lines
+from config.problem import Fault
 from policies.check.__main__ import main
 from tests.attacks.test_findings import cluster
 from tests.plugins.rig import Failed, Plugin
@@ -51,7 +51,7 @@ def test_what_is_shown_is_no_instruction(text: str) -> None:
     assert "\n" not in printable(text)
     assert is_safe(printable_lines(f"first\n{text}\nlast"))
     assert is_safe(visible(text.replace("\ud800", "")))
-    assert is_safe(str(Finding(text, text, text, text)))
+    assert is_safe(str(Fault(text, text, text, text)))
 
 
 def test_what_is_no_instruction_stays_as_it_is() -> None:

@@ -20,9 +20,9 @@ from components.hosts.runtime_script import runtime
 from components.hosts.settings.host import Host, Role
 from components.hosts.settings.system import System
 from components.hosts.table import table
-from components.inspection.finding import Severity
 from components.settings.cluster import Cluster
 from components.settings.loader import load
+from config.problem import Severity
 from lab.simulator import hosts as simulated
 from lab.simulator.hosts import catalogue
 from lab.simulator.hosts.model import hosts_dir

@@ -6,11 +6,11 @@ import copy
 from typing import Any
 
 from components.hosts.facts import HostFacts
-from components.inspection.finding import Severity
 from components.nodes.managers import daemon_set
 from components.platforms.judge import judge
 from components.platforms.registry import platform_of
 from components.settings.loader import load
+from config.problem import Severity
 from tests.platform import ways
 
 Json = dict[str, Any]
@@ -56,7 +56,9 @@ def test_a_plain_cluster_passes_for_every_way() -> None:
 
 
 def test_kubernetes_below_the_floor_is_refused() -> None:
-    assert "found Kubernetes v1.28.15; wanted 1.29" in found("device-plugin", version="v1.28.15")[0]
+    assert (
+        "found Kubernetes v1.28.15; wanted: 1.29" in found("device-plugin", version="v1.28.15")[0]
+    )
     old = {"version": "v1.33.13", "groups": {"resource.k8s.io": ["v1beta2"]}}
     assert "without resource.k8s.io/v1" in found("dra", **old)[0]
     assert found("device-plugin", **old) == []
@@ -100,7 +102,7 @@ def test_gpu_manager_is_refused_on_cgroup_v2_with_the_reason() -> None:
 def test_an_engine_that_cannot_do_what_is_asked_is_refused_by_node() -> None:
     engines = {"gpu-1": "containerd://1.6.38", "gpu-2": "containerd://2.1.4"}
     (text,) = found("dra", engines=engines)
-    assert text.startswith("node gpu-1: found containerd 1.6.38; wanted 1.7 or later")
+    assert text.startswith("node gpu-1: found containerd 1.6.38; wanted: 1.7 or later")
     assert found("device-plugin", engines=engines) == []
     assert found("gpu-manager", engines={"gpu-1": "docker://26.1.0"})[0].startswith("warning ")
 

@@ -246,7 +246,7 @@ def test_the_node_controllers_taints_are_refused() -> None:
     pools = document()["pools"]
     pools[0]["taints"] = ["node.kubernetes.io/unschedulable:NoSchedule"]
     (problem,) = refused(document(pools=pools))
-    assert problem.path == "pools[0].taints[0].key"
+    assert problem.place == "pools[0].taints[0].key"
 
 
 def _hosts(**changed: Any) -> list[dict[str, Any]]:
@@ -275,7 +275,7 @@ def test_parts_that_contradict_each_other_are_refused(
     sections: dict[str, Any], path: str, wanted: str
 ) -> None:
     (problem,) = refused(document(**sections))
-    assert problem.path == path
+    assert problem.place == path
     assert wanted in problem.wanted
 
 
@@ -293,4 +293,4 @@ def test_a_host_may_stand_for_a_node_that_a_selector_finds() -> None:
 def test_two_pools_with_the_same_selector_are_refused() -> None:
     pool = {"selector": {"example.com/gpu": "l4"}, "count": 2, "gpusPerNode": 4}
     problems = refused(document(pools=[{"name": "a", **pool}, {"name": "b", **pool}], hosts=[]))
-    assert [problem.path for problem in problems] == ["pools[1].selector"]
+    assert [problem.place for problem in problems] == ["pools[1].selector"]

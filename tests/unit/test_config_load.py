@@ -24,7 +24,7 @@ from components.settings.loader import check, load
 from config.keys import fields
 from config.model import Model
 from config.nearness import similarity
-from config.problem import ConfigError, Problem
+from config.problem import ConfigError, Fault
 from tests.unit.fixtures.documents import KEYS, RSA, document, refused
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -213,14 +213,14 @@ def test_a_mistake_in_one_part_does_not_hide_a_contradiction_between_others() ->
     hosts = document()["hosts"]
     hosts[1]["address"] = hosts[0]["address"]
     hosts.append({"name": "gpu-3", "address": "912.168.0.105", "hostKey": KEYS[0]})
-    paths = [problem.path for problem in refused(document(hosts=hosts, gpuOperator={}))]
+    paths = [problem.place for problem in refused(document(hosts=hosts, gpuOperator={}))]
     assert paths == ["hosts[1].address", "hosts[2].address", "gpuOperator"]
 
 
 def test_problems_stand_in_the_order_of_the_document() -> None:
     value = {"platform": "x", **document(), "version": "v2"}
     value = {"zebra": 1, **value, "platform": "x"}
-    assert [problem.path for problem in refused(value)] == ["zebra", "platform", "version"]
+    assert [problem.place for problem in refused(value)] == ["zebra", "platform", "version"]
 
 
 @pytest.mark.parametrize("value", [None, [], "text", 5])
@@ -240,14 +240,14 @@ def test_something_that_is_no_mapping_is_refused(value: Any) -> None:
 def test_any_value_in_any_section_is_accepted_or_refused_with_problems(
     value: Any, section: str
 ) -> None:
-    problems: tuple[Problem, ...] | None = None
+    problems: tuple[Fault, ...] | None = None
     try:
         load(document(**{section: value}))
     except ConfigError as error:
         problems = error.problems
     if problems is not None:
         assert problems
-        assert all((p.path, p.found, p.wanted, p.cure) for p in problems)
+        assert all((p.place, p.found, p.wanted, p.cure) for p in problems)
 
 
 def test_a_cluster_cannot_be_changed() -> None:
@@ -299,7 +299,7 @@ def test_warnings_name_what_will_not_do_what_was_meant() -> None:
             pools=pools, hosts=hosts, devicePlugin={"presence": "nfd", "config": {"flags": flags}}
         )
     )
-    assert [warning.path for warning in advice(cluster)] == [
+    assert [warning.place for warning in advice(cluster)] == [
         "hosts[0].hostKey",
         "hosts[1].hostKey",
         "hosts[1].hostKey",

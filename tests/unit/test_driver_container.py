@@ -38,7 +38,7 @@ def found(facts: dict[str, HostFacts], **driver: Any) -> list[str]:
 def test_two_systems_need_an_nvidia_driver_object() -> None:
     mixed = {"gpu-1": UBUNTU, "gpu-2": ROCKY}
     (message,) = found(mixed, source="operator")
-    assert message.startswith("host gpu-2: found rocky9, and ubuntu24.04 on gpu-1; wanted one")
+    assert message.startswith("host gpu-2: found rocky9, and ubuntu24.04 on gpu-1; wanted: one")
     assert found(mixed, source="operator", resource=True) == []
     assert found(mixed, source="preinstalled") == []
     assert found({"gpu-1": UBUNTU, "gpu-2": UBUNTU}, source="operator") == []

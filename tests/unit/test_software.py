@@ -11,10 +11,9 @@ from components.hosts.kernels import unequal
 from components.hosts.preflight import judge
 from components.hosts.prepare_script import prepare_script
 from components.hosts.software import NAMES, steps
-from components.inspection.finding import Severity
 from components.settings.cluster import Cluster
 from components.settings.loader import load
-from config.problem import ConfigError
+from config.problem import ConfigError, Severity
 
 SUM = "0" * 64
 KEY = "-----BEGIN PGP PUBLIC KEY BLOCK-----\n\nmQ==\n-----END PGP PUBLIC KEY BLOCK-----"

@@ -7,22 +7,22 @@ from collections.abc import Iterator
 from components.hosts.settings.runtime import DefaultRuntime
 from components.platforms.device_plugin.flags import CDI
 from components.settings.cluster import Cluster
-from config.problem import Problem, problem
+from config.problem import Fault, fault
 
 
-def advice(cluster: Cluster) -> Iterator[Problem]:
+def advice(cluster: Cluster) -> Iterator[Fault]:
     """Devices by CDI, beside a runtime that hands them over otherwise."""
     strategies = cluster.device_plugin.config.flags.plugin.device_list_strategy
     by_cdi = [strategy for strategy in strategies if strategy in CDI]
     if by_cdi and not cluster.runtime.cdi:
-        yield problem(
+        yield fault(
             ("runtime", "cdi"),
             f"false, with deviceListStrategy {by_cdi[0]}",
             "CDI in the container runtime",
             'write "cdi: true"',
         )
     if by_cdi and cluster.runtime.default_runtime is DefaultRuntime.NVIDIA:
-        yield problem(
+        yield fault(
             ("runtime", "defaultRuntime"),
             f"nvidia, with deviceListStrategy {by_cdi[0]}",
             "runc: with CDI the engine itself hands devices to containers",

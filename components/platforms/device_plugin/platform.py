@@ -13,7 +13,6 @@ import yaml
 
 from components.charts.images import NFD_DEFINITIONS, nfd_image
 from components.hosts.facts import HostFacts
-from components.inspection.finding import Finding
 from components.nodes.settings.pool import Pool
 from components.platforms import findings
 from components.platforms.base import (
@@ -33,7 +32,7 @@ from components.platforms.device_plugin.offers import offers
 from components.platforms.device_plugin.settings import CONFIG_LABEL, Presence
 from components.settings.cluster import Cluster
 from components.settings.parts import Parts
-from config.problem import Problem
+from config.problem import Fault
 
 
 class DevicePlugin(Platform):
@@ -141,15 +140,15 @@ class DevicePlugin(Platform):
             return {"devicePlugin": {"presence": "nfd", **plugin}}
         return {}
 
-    def problems(self, parts: Parts) -> Iterator[Problem]:
+    def problems(self, parts: Parts) -> Iterator[Fault]:
         yield from rules.problems(parts)
 
-    def advice(self, cluster: Cluster) -> Iterator[Problem]:
+    def advice(self, cluster: Cluster) -> Iterator[Fault]:
         yield from advice.advice(cluster)
 
     def judge(
         self, cluster: Cluster, seen: Json, hosts: Mapping[str, HostFacts]
-    ) -> Iterator[Finding]:
+    ) -> Iterator[Fault]:
         if cluster.device_plugin.presence is Presence.NFD:
             yield from findings.features_twice(seen, 'write "presence: label" in devicePlugin')
 

@@ -10,7 +10,7 @@ from components.platforms.device_plugin.flags import AllocationPolicy, MigStrate
 from components.platforms.device_plugin.settings import CONFIG_LABEL, DevicePlugin, Presence
 from components.platforms.gpu_operator.settings import GpuOperator
 from components.settings.parts import Parts
-from config.problem import Location, Problem, problem, show
+from config.problem import Fault, Location, fault, show
 
 _SECTION = "devicePlugin"
 
@@ -19,7 +19,7 @@ _SECTION = "devicePlugin"
 _FOREIGN = "CHECKPOINT_DEVICE_ID_STRATEGY"
 
 
-def problems(parts: Parts) -> Iterator[Problem]:
+def problems(parts: Parts) -> Iterator[Fault]:
     """Every contradiction of the plugin's settings."""
     plugin = parts.device_plugin
     if plugin is None:
@@ -31,13 +31,13 @@ def problems(parts: Parts) -> Iterator[Problem]:
     yield from _values(plugin)
 
 
-def labels(parts: Parts, configs: Mapping[str, Any]) -> Iterator[Problem]:
+def labels(parts: Parts, configs: Mapping[str, Any]) -> Iterator[Fault]:
     """A pool's label names a configuration: with another name the plugin keeps its old one."""
     for i, pool in parts.pools.items():
         name = pool.labels.get(CONFIG_LABEL)
         if name is not None and name not in configs:
             known = ", ".join(configs) or "none; the default needs no label"
-            yield problem(
+            yield fault(
                 ("pools", i, "labels", CONFIG_LABEL),
                 f"the configuration {show(name)}, which there is not",
                 f"a name of `configs`: {known}",
@@ -45,9 +45,9 @@ def labels(parts: Parts, configs: Mapping[str, Any]) -> Iterator[Problem]:
             )
 
 
-def _presence(plugin: DevicePlugin) -> Iterator[Problem]:
+def _presence(plugin: DevicePlugin) -> Iterator[Fault]:
     if plugin.gfd and plugin.presence is Presence.LABEL:
-        yield problem(
+        yield fault(
             (_SECTION, "presence"),
             "label, with gfd: true",
             "Node Feature Discovery, which turns what gfd finds into labels",
@@ -55,13 +55,13 @@ def _presence(plugin: DevicePlugin) -> Iterator[Problem]:
         )
 
 
-def _packed(plugin: DevicePlugin) -> Iterator[Problem]:
+def _packed(plugin: DevicePlugin) -> Iterator[Fault]:
     if not plugin.version.startswith("0.19."):
         return
     for name, each in {"config": plugin.config, **plugin.configs}.items():
         if each.flags.plugin.shared_devices_allocation_policy is not None:
             at = ("config",) if name == "config" else ("configs", name)
-            yield problem(
+            yield fault(
                 (_SECTION, *at, "flags", "plugin", "sharedDevicesAllocationPolicy"),
                 f"{AllocationPolicy.PACKED} or {AllocationPolicy.DISTRIBUTED} with"
                 f" chart {plugin.version}",
@@ -70,13 +70,13 @@ def _packed(plugin: DevicePlugin) -> Iterator[Problem]:
             )
 
 
-def _files(parts: Parts, plugin: DevicePlugin, at: Location) -> Iterator[Problem]:
+def _files(parts: Parts, plugin: DevicePlugin, at: Location) -> Iterator[Fault]:
     """What the one DaemonSet can't differ in, and what pools with MIG need."""
     for name, each in plugin.configs.items():
         for key in ("mps_root", "nvidia_driver_root"):
             if getattr(each.flags, key) != getattr(plugin.config.flags, key):
                 alias = {"mps_root": "mpsRoot", "nvidia_driver_root": "nvidiaDriverRoot"}[key]
-                yield problem(
+                yield fault(
                     (*at, "configs", name, "flags", alias),
                     show(getattr(each.flags, key)),
                     f"the same {alias} as in config: the chart mounts one folder for all nodes",
@@ -85,18 +85,18 @@ def _files(parts: Parts, plugin: DevicePlugin, at: Location) -> Iterator[Problem
     yield from _mig(parts, lambda label: plugin.config_named(label).flags.mig_strategy)
 
 
-def _mig(parts: Parts, strategy: Any) -> Iterator[Problem]:
+def _mig(parts: Parts, strategy: Any) -> Iterator[Fault]:
     for i, pool in parts.pools.items():
         found = strategy(pool.labels.get(CONFIG_LABEL))
         if pool.mig and found is MigStrategy.NONE:
-            yield problem(
+            yield fault(
                 ("pools", i, "mig"),
                 "MIG devices, with migStrategy none",
                 "migStrategy single or mixed for this pool: its devices are not offered otherwise",
                 'write "migStrategy: mixed" in its configuration, or remove mig',
             )
         if len(pool.mig) > 1 and found is MigStrategy.SINGLE:
-            yield problem(
+            yield fault(
                 ("pools", i, "mig"),
                 f"{len(pool.mig)} profiles, with migStrategy single",
                 "one profile on all GPUs of a node",
@@ -104,7 +104,7 @@ def _mig(parts: Parts, strategy: Any) -> Iterator[Problem]:
             )
 
 
-def _values(plugin: DevicePlugin) -> Iterator[Problem]:
+def _values(plugin: DevicePlugin) -> Iterator[Fault]:
     if not plugin.extra_values:
         return
     from components.charts.value_check import check
@@ -115,7 +115,7 @@ def _values(plugin: DevicePlugin) -> Iterator[Problem]:
     yield from foreign_environment(plugin.extra_values, at)
 
 
-def operator_files(parts: Parts, operator: GpuOperator) -> Iterator[Problem]:
+def operator_files(parts: Parts, operator: GpuOperator) -> Iterator[Fault]:
     """The operator hands its plugin settings by environment, which stands above the file."""
     at = ("gpuOperator", "devicePlugin")
     section = operator.device_plugin
@@ -128,7 +128,7 @@ def operator_files(parts: Parts, operator: GpuOperator) -> Iterator[Problem]:
     for here, each in files.items():
         flags, given = each.flags, each.flags.model_fields_set
         if "mig_strategy" in given and flags.mig_strategy is not operator.mig_strategy:
-            yield problem(
+            yield fault(
                 (*here, "flags", "migStrategy"),
                 f"{flags.mig_strategy}, with gpuOperator.migStrategy {operator.mig_strategy}",
                 "the operator's own, which it sets in the plugin's environment",
@@ -136,7 +136,7 @@ def operator_files(parts: Parts, operator: GpuOperator) -> Iterator[Problem]:
             )
         cdi = parts.runtime is not None and parts.runtime.cdi
         if cdi and "device_list_strategy" in flags.plugin.model_fields_set:
-            yield problem(
+            yield fault(
                 (*here, "flags", "plugin", "deviceListStrategy"),
                 ", ".join(flags.plugin.device_list_strategy),
                 "none with runtime.cdi: the operator sets cdi-annotations,cdi-cri by environment",
@@ -144,7 +144,7 @@ def operator_files(parts: Parts, operator: GpuOperator) -> Iterator[Problem]:
             )
 
 
-def foreign_environment(values: Mapping[str, Any], at: Location) -> Iterator[Problem]:
+def foreign_environment(values: Mapping[str, Any], at: Location) -> Iterator[Fault]:
     """Environment in `extraValues` that belongs to another vendor's plugin."""
     for key, item in values.items():
         here = (*at, str(key))
@@ -153,7 +153,7 @@ def foreign_environment(values: Mapping[str, Any], at: Location) -> Iterator[Pro
         elif key == "env" and isinstance(item, list | tuple):
             for index, each in enumerate(item):
                 if isinstance(each, Mapping) and each.get("name") == _FOREIGN:
-                    yield problem(
+                    yield fault(
                         (*here, index),
                         _FOREIGN,
                         "a variable that NVIDIA's plugin reads: this one is read by the plugin of"

@@ -8,13 +8,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from components.hosts.facts import HostFacts
-from components.inspection.finding import Finding
 from components.nodes.pools import gpu_pools
 from components.nodes.settings.pool import Pool
 from components.platforms import findings
 from components.platforms.base import GPU, Delivery, Json, Offer, Part, Platform, Program
 from components.platforms.dra import values
 from components.settings.cluster import Cluster
+from config.problem import Fault
 
 
 class DraDriver(Platform):
@@ -80,7 +80,7 @@ class DraDriver(Platform):
 
     def judge(
         self, cluster: Cluster, seen: Json, hosts: Mapping[str, HostFacts]
-    ) -> Iterator[Finding]:
+    ) -> Iterator[Fault]:
         yield from findings.claims_served(cluster, seen)
 
 

@@ -12,7 +12,6 @@ from collections.abc import Iterator, Mapping
 import yaml
 
 from components.hosts.facts import HostFacts
-from components.inspection.finding import Finding, Severity
 from components.nodes.settings.cards import CORE, cores
 from components.nodes.settings.pool import Pool
 from components.platforms import findings
@@ -20,6 +19,7 @@ from components.platforms.base import LABELS, Delivery, Json, Offer, Part, Platf
 from components.platforms.gpu_manager import values
 from components.platforms.gpu_manager.metrics import METRICS
 from components.settings.cluster import Cluster
+from config.problem import Fault, Severity
 
 #: From here on the kubelet refuses cgroup v1 unless told otherwise (``failCgroupV1``).
 NO_CGROUP_V1 = (1, 35)
@@ -102,15 +102,15 @@ class GpuManager(Platform):
 
     def judge(
         self, cluster: Cluster, seen: Json, hosts: Mapping[str, HostFacts]
-    ) -> Iterator[Finding]:
+    ) -> Iterator[Fault]:
         yield from _engines(cluster, seen)
         wanted = "cgroup v1: gpu-manager reads /sys/fs/cgroup/memory (tkestack/gpu-manager#184)"
         cure = "boot with systemd.unified_cgroup_hierarchy=0, or declare another platform"
         for name, facts in hosts.items():
             if facts.cgroup == 2 and not facts.simulated:
-                yield Finding(f"host {name}", "cgroup v2", wanted, cure)
+                yield Fault(f"host {name}", "cgroup v2", wanted, cure)
         if findings.numbers(seen["version"]) >= NO_CGROUP_V1:
-            yield Finding(
+            yield Fault(
                 f"cluster {cluster.kubernetes.context}",
                 f"Kubernetes {seen['version']}, whose kubelet refuses cgroup v1 by default",
                 "nodes with cgroup v1 and failCgroupV1: false",
@@ -119,10 +119,10 @@ class GpuManager(Platform):
             )
 
 
-def _engines(cluster: Cluster, seen: Json) -> Iterator[Finding]:
+def _engines(cluster: Cluster, seen: Json) -> Iterator[Fault]:
     for node, text in seen["engines"].items():
         if text.startswith("docker://"):
-            yield Finding(
+            yield Fault(
                 f"node {node}",
                 "the engine docker, whose socket for Kubernetes is another",
                 f"{cluster.gpu_manager.container_runtime_endpoint}",

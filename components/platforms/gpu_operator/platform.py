@@ -11,7 +11,6 @@ from typing import Any
 
 from components.charts.images import operator_images
 from components.hosts.facts import HostFacts
-from components.inspection.finding import Finding
 from components.nodes.settings.pool import Pool
 from components.platforms import findings
 from components.platforms.base import Exporter, Json, Offer, Part, Platform, Plugin, Program
@@ -21,7 +20,7 @@ from components.platforms.gpu_operator import guests, rules, values
 from components.platforms.gpu_operator.settings import MIG_LABEL, OperatorPlugin
 from components.settings.cluster import Cluster
 from components.settings.parts import Parts
-from config.problem import Problem
+from config.problem import Fault
 
 
 class GpuOperator(Platform):
@@ -103,7 +102,7 @@ class GpuOperator(Platform):
             return {"gpuOperator": {"toolkit": True, **operator}}
         return {}
 
-    def problems(self, parts: Parts) -> Iterator[Problem]:
+    def problems(self, parts: Parts) -> Iterator[Fault]:
         yield from rules.problems(parts)
 
     def endpoints(self, cluster: Cluster) -> dict[str, str]:
@@ -111,7 +110,7 @@ class GpuOperator(Platform):
 
     def judge(
         self, cluster: Cluster, seen: Json, hosts: Mapping[str, HostFacts]
-    ) -> Iterator[Finding]:
+    ) -> Iterator[Fault]:
         if cluster.gpu_operator.nfd:
             yield from findings.features_twice(seen, 'write "nfd: false" in gpuOperator')
 

@@ -14,7 +14,7 @@ from components.platforms.gpu_operator.settings import (
     GpuOperator,
 )
 from components.settings.parts import Parts
-from config.problem import Location, Problem, problem, show
+from config.problem import Fault, Location, fault, show
 
 _SECTION = "gpuOperator"
 
@@ -23,7 +23,7 @@ _SECTION = "gpuOperator"
 BUILT_IN_LAYOUTS = ("all-disabled", "all-enabled", "all-balanced")
 
 
-def problems(parts: Parts) -> Iterator[Problem]:
+def problems(parts: Parts) -> Iterator[Fault]:
     """Every contradiction of the operator's settings."""
     operator = parts.gpu_operator
     if operator is None:
@@ -37,10 +37,10 @@ def problems(parts: Parts) -> Iterator[Problem]:
     yield from _values(operator)
 
 
-def _unhealthy(parts: Parts) -> Iterator[Problem]:
+def _unhealthy(parts: Parts) -> Iterator[Fault]:
     for i, pool in parts.pools.items():
         if pool.unhealthy_devices:
-            yield problem(
+            yield fault(
                 ("pools", i, "unhealthyDevices"),
                 "GPUs to leave out, with platform gpu-operator",
                 "platform device-plugin: the operator runs one plugin with one environment on all"
@@ -49,11 +49,11 @@ def _unhealthy(parts: Parts) -> Iterator[Problem]:
             )
 
 
-def _labels(parts: Parts) -> Iterator[Problem]:
+def _labels(parts: Parts) -> Iterator[Fault]:
     for i, pool in parts.pools.items():
         at = ("pools", i, "labels")
         if pool.labels.get(OPERANDS_LABEL) == "false" and pool.gpus_per_node:
-            yield problem(
+            yield fault(
                 (*at, OPERANDS_LABEL),
                 "false, in a pool with GPUs",
                 "a pool without GPUs: nothing offers them once the operands are off",
@@ -62,14 +62,14 @@ def _labels(parts: Parts) -> Iterator[Problem]:
         yield from _transient(pool.labels, at)
         layout = pool.labels.get(MIG_LABEL)
         if layout is not None and pool.mig and layout != pool.name:
-            yield problem(
+            yield fault(
                 (*at, MIG_LABEL),
                 f"{show(layout)}, beside mig",
                 "one of the two: mig makes a layout of the pool's name, and sets this label",
                 "remove the label",
             )
         if layout is not None and not pool.mig and layout not in BUILT_IN_LAYOUTS:
-            yield problem(
+            yield fault(
                 (*at, MIG_LABEL),
                 show(layout),
                 f"one of {', '.join(BUILT_IN_LAYOUTS)}; others by the pool's mig, which is counted",
@@ -77,18 +77,18 @@ def _labels(parts: Parts) -> Iterator[Problem]:
             )
 
 
-def _transient(labels: Mapping[str, str], at: Location) -> Iterator[Problem]:
+def _transient(labels: Mapping[str, str], at: Location) -> Iterator[Fault]:
     """Labels whose values the operator changes on its own: to hold them would undo its work."""
     for key, value in labels.items():
         if key in STATE_LABELS:
-            yield problem(
+            yield fault(
                 (*at, key),
                 show(value),
                 "no state of the operator's among the labels: it writes it as it works",
                 "remove the label",
             )
         elif key.startswith(OPERAND_LABELS) and value != "false":
-            yield problem(
+            yield fault(
                 (*at, key),
                 show(value),
                 "false, or no such label: the operator sets true, and paused-for-… during upgrades",
@@ -96,11 +96,11 @@ def _transient(labels: Mapping[str, str], at: Location) -> Iterator[Problem]:
             )
 
 
-def _sections(parts: Parts, operator: GpuOperator) -> Iterator[Problem]:
+def _sections(parts: Parts, operator: GpuOperator) -> Iterator[Fault]:
     driver, runtime = parts.driver, parts.runtime
     managed = driver is not None and driver.managed_by_operator
     if operator.upgrade is not None and driver is not None and not managed:
-        yield problem(
+        yield fault(
             (_SECTION, "upgrade"),
             f"an upgrade policy with driver source {driver.source}",
             "a driver that the operator brings: it upgrades no other",
@@ -108,21 +108,21 @@ def _sections(parts: Parts, operator: GpuOperator) -> Iterator[Problem]:
         )
     if operator.vgpu is not None and driver is not None:
         if not managed:
-            yield problem(
+            yield fault(
                 (_SECTION, "vgpu"),
                 f"vGPU with driver source {driver.source}",
                 "the guest driver as the operator's container, which takes the licence",
                 'write "source: operator" under driver',
             )
         elif driver.image_repository is None or driver.version is None:
-            yield problem(
+            yield fault(
                 (_SECTION, "vgpu"),
                 "vGPU without driver.imageRepository and driver.version",
                 "the guest driver image in a private registry: NVIDIA publishes none",
                 "write both under driver, as the image was pushed",
             )
     if operator.nri and runtime is not None and not runtime.cdi:
-        yield problem(
+        yield fault(
             (_SECTION, "nri"),
             "true, with runtime.cdi false",
             "CDI, which the NRI plugin injects devices by",
@@ -130,7 +130,7 @@ def _sections(parts: Parts, operator: GpuOperator) -> Iterator[Problem]:
         )
 
 
-def _values(operator: GpuOperator) -> Iterator[Problem]:
+def _values(operator: GpuOperator) -> Iterator[Fault]:
     extra = operator.extra_values
     if not extra:
         return
@@ -143,21 +143,21 @@ def _values(operator: GpuOperator) -> Iterator[Problem]:
     policy = _at(extra, "clusterPolicy", "deployCR", default=True)
     cluster = _at(extra, "gpuCluster", "deployCR", default=False)
     if cluster is True and policy is True:
-        yield problem(
+        yield fault(
             (*at, "gpuCluster", "deployCR"),
             "true, with clusterPolicy.deployCR true",
             "one of the two objects: the chart refuses both",
             'remove it, or write "platform: dra"',
         )
     elif cluster is True:
-        yield problem(
+        yield fault(
             (*at, "gpuCluster", "deployCR"),
             "true, with platform gpu-operator",
             "a ClusterPolicy: GPUs of a GPUCluster are no nvidia.com/gpu and can't be counted so",
             'remove it, or write "platform: dra"',
         )
     elif policy is False:
-        yield problem(
+        yield fault(
             (*at, "clusterPolicy", "deployCR"),
             "false, with gpuCluster.deployCR false",
             "a ClusterPolicy: the operator deploys nothing without",
