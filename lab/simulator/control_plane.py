@@ -20,7 +20,7 @@ from typing import Any
 
 import yaml
 
-from lab.simulator import etcd, kubeconfig, logs, processes, stages
+from lab.simulator import etcd, kubeconfig, logs, marks, processes, stages
 from lab.simulator.api import Access
 from lab.simulator.ports import free_ports
 from toolchain import Tool, cache_dir, ensure
@@ -62,7 +62,12 @@ PATCHES = [
     {"name": "kube-scheduler", "extraArgs": RATES},
     {
         "name": "kwok-controller",
-        "extraArgs": [{"key": "node-lease-duration-seconds", "value": "0"}],
+        "extraArgs": [
+            {"key": "node-lease-duration-seconds", "value": "0"},
+            # kwokctl's own flags make every node its own: a real kubelet's would become a fake one.
+            {"key": "manage-all-nodes", "value": "false"},
+            {"key": "manage-nodes-with-annotation-selector", "value": f"{marks.FAKE_NODE}=fake"},
+        ],
     },
 ]
 

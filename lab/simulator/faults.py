@@ -37,12 +37,13 @@ NAMES = (
 _NUMBERED = {UNHEALTHY_GPUS: ("unhealthy", 1), KERNEL_FAILS: ("kernel_fails", 0), SLOW: ("slow", 1)}
 
 #: What the device plugin prints where libnvidia-ml is not found, as without a driver
-#: (NVIDIA/k8s-device-plugin v0.20.0, internal/plugin/factory.go, getResourceManagers; the name of
-#: the result is that of NVML's ERROR_LIBRARY_NOT_FOUND in NVIDIA/go-nvml).
+#: (NVIDIA/k8s-device-plugin v0.20.0, internal/plugin/factory.go, getResourceManagers; the last line
+#: as v0.19.3 was seen to print it on a real node, docs/real-parts.md).
 DRIVER_MISSING_MESSAGE = (
     "Failed to initialize NVML: ERROR_LIBRARY_NOT_FOUND. "
     "If this is a GPU node, did you set the docker default runtime to `nvidia`? "
-    "error starting plugins: nvml init failed: ERROR_LIBRARY_NOT_FOUND"
+    "error starting plugins: error getting plugins: unable to create plugins: "
+    "failed to construct resource managers: nvml init failed: ERROR_LIBRARY_NOT_FOUND"
 )
 
 #: What the kubelet reports where containerd has no such runtime (containerd v1.7.29,

@@ -42,6 +42,22 @@ def test_nodes_are_simulated_ready_and_without_gpus(cluster: Running) -> None:
     assert "node-role.kubernetes.io/control-plane" in nodes["control-plane-1"]["metadata"]["labels"]
 
 
+def test_a_node_that_is_not_simulated_is_left_alone(cluster: Running) -> None:
+    """One of a real kubelet: kwokctl's own flags would make it a fake one."""
+    path, fake = "/api/v1/nodes", {marks.FAKE_NODE: "fake"}
+    try:
+        for name, notes in (("foreign", {}), ("later", fake)):
+            cluster.request("POST", path, {"metadata": {"name": name, "annotations": notes}})
+        until(
+            lambda: cluster.node("later")["status"].get("conditions"),
+            lambda conditions: bool(conditions),
+        )
+        assert not cluster.node("foreign")["status"].get("addresses")
+    finally:
+        for name in ("foreign", "later"):
+            cluster.request("DELETE", f"{path}/{name}")
+
+
 def test_second_up_changes_nothing(cluster: Running) -> None:
     before, running = versions(cluster), simulator.status(CLUSTER)
     again = simulator.up(CLUSTER, declared())

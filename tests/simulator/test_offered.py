@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from lab.simulator.controller import operands
+from lab.simulator import faults
+from lab.simulator.controller import judge, operands
 from lab.simulator.controller.devices import count, devices
 from lab.simulator.controller.offered import Plugin, chosen, owned, read_plugin
 
@@ -36,6 +37,16 @@ def test_a_plugin_offers_what_its_configuration_says(
     file: Any, strategy: str, mig: dict[str, int], wanted: dict[str, int]
 ) -> None:
     assert count(devices("n", range(8), file, strategy, mig)) == wanted
+
+
+@pytest.mark.parametrize(
+    ("file", "wanted"),
+    [({}, {"nvidia.com/gpu": 6}), (SLICED, {"nvidia.com/gpu": 30})],
+)
+def test_a_critical_xid_withdraws_one_replica_of_a_gpu(file: Any, wanted: dict[str, int]) -> None:
+    broken = faults.parse("unhealthy-gpus=2")
+    node = judge.Node(1, "gpu-1", 8, None, broken, {}, {}, "")
+    assert judge.resources(node, Plugin(), file)[1] == wanted
 
 
 def test_an_unknown_name_leaves_the_default() -> None:

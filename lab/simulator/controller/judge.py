@@ -130,9 +130,16 @@ def seen(node: Node, plugin: Plugin) -> list[int]:
 
 
 def healthy(node: Node, plugin: Plugin, file: Json) -> list[Device]:
-    """Devices that a plugin has not withdrawn."""
-    indexes = seen(node, plugin)[node.faults.unhealthy :]
-    return devices(node.name, indexes, file, plugin.strategy, node.mig)
+    """Devices that a plugin has not withdrawn.
+
+    A critical XID takes one device of each resource: of a GPU's replicas and MIG instances the
+    plugin keeps the last (k8s-device-plugin v0.19.3, internal/rm/health.go, `parentToDeviceMap`).
+    """
+    indexes = seen(node, plugin)
+    registered = devices(node.name, indexes, file, plugin.strategy, node.mig)
+    broken = set(indexes[: node.faults.unhealthy])
+    gone = {(one.resource, one.index): one.id for one in registered if one.index in broken}
+    return [one for one in registered if gone.get((one.resource, one.index)) != one.id]
 
 
 def node_message(node: Node, problem: str | None) -> str:
