@@ -17,8 +17,11 @@ import yaml
 from components.guardrails.context import context_of
 from components.platforms.device_plugin import values as device_plugin
 from components.platforms.gpu_operator import values as gpu_operator
+from components.platforms.registry import platform_of
+from components.settings.cluster import Cluster
 from components.settings.stack_file import load_stack_file
-from components.validation.component import job_spec
+from components.validation.component import pods as validation_pods
+from components.validation.pod import pod as validation_pod
 from policies.rules import Context, Pool, Severity, Taint, evaluate, evaluate_stack
 from policies.rules.context import INFRASTRUCTURE_NAMESPACES
 
@@ -187,16 +190,34 @@ def test_what_the_stacks_deploy_breaks_no_mandatory_rule(name: str) -> None:
             "values": values,
         },
     ]
-    for pool in cluster.pools:
-        if pool.gpus_per_node:
-            job = job_spec(cluster, pool, known.runtime_class or None)
-            metadata = {"name": pool.name, "namespace": own}
-            manifests.append(
-                {"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata, "spec": job}
-            )
+    manifests += validating(cluster)
     found = [each for manifest in manifests for each in evaluate(manifest, known)]
     found += evaluate_stack(manifests, known)
     assert [each.message for each in found if each.severity is Severity.MANDATORY] == []
+
+
+def validating(cluster: Cluster) -> list[dict[str, Any]]:
+    """The validation pod of the first node of each pool with GPUs."""
+    known, made = context_of(cluster), []
+    for pool in cluster.pools:
+        if pool.gpus_per_node:
+            offered = platform_of(cluster).offers(cluster, pool)
+            devices = {each.resource: {"unit": each.unit} for each in offered}
+            document = {"pool": pool.name, "timeoutSeconds": 600, "devices": devices}
+            common = validation_pods(cluster, pool, known.runtime_class or None)
+            asked = {each.resource: each.devices for each in offered}
+            pod = validation_pod(common, document, next(iter(pool.node_names()), "gpu-1"), asked)
+            pod["metadata"]["namespace"] = cluster.validation.namespace
+            made.append(pod)
+    return made
+
+
+@pytest.mark.parametrize("name", ["dev", "staging", "prod"])
+def test_our_own_validation_breaks_no_rule_at_all(name: str) -> None:
+    cluster = load_stack_file(ROOT / f"Pulumi.{name}.yaml")
+    pods = validating(cluster)
+    assert pods
+    assert [each.message for pod in pods for each in evaluate(pod, context_of(cluster))] == []
 
 
 # The originals that no mode fits: this one uses the name of Kubernetes 1.3 to 1.10.
