@@ -114,6 +114,14 @@ test-attacks: $(VENV) ## each attack that was found, as a test; the last line co
 fuzz: $(VENV) ## hostile inputs for all that is read from outside: make fuzz INPUTS=1000000
 	@FUZZ_INPUTS=$(or $(INPUTS),1000000) venv/bin/python -m pytest --numprocesses 2 tests/attacks/test_fuzz.py
 
+.PHONY: test-newcomer
+test-newcomer: $(VENV) ## do what docs/contributing.md says, on a copy: make test-newcomer ONLY=rule
+	@$(RUN) tests.newcomer $(ONLY)
+
+.PHONY: language
+language: $(VENV) ## phrases that are hard to read, and what to write instead
+	@$(RUN) commands.language
+
 .PHONY: check
 check: $(VENV) ## lint, types, layers
 	@venv/bin/ruff check .
