@@ -26,7 +26,7 @@ def _reached(repository: str) -> bool:
 def directory() -> str:
     """The folder of charts for `GPU_CHARTS`; empty where the repositories are reached.
 
-    What the user has set goes before, then the repositories, then the simulator's stand-ins.
+    What the user has set goes before, then the repositories, then the simulator's substitutes.
     """
     if "GPU_CHARTS" in os.environ:
         return os.environ["GPU_CHARTS"]

@@ -7,17 +7,18 @@ import time
 
 from pulumi import automation
 
-from commands.engine import color, say, select, stale
+from commands.engine import select, stale
 from commands.left import left
 from commands.stack import Stack
 from commands.up import changed
+from commands.watched import Answer, answering, watched
 
 
-def destroy(stack: Stack) -> int:
+def destroy(stack: Stack, answer: Answer) -> int:
     """Destroys what the stack holds; gives back the number of resources that went.
 
-    The cluster and the hosts are started for it where they don't run: what was set on them is to
-    be taken back. A host that does not answer does not stop the rest. Ends the program with exit
+    The cluster and the hosts are started if they don't run: what was set on them is to
+    be removed. A host that does not answer does not stop the rest. Ends the program with exit
     code 1 when something of the stack is left, and lists it.
     """
     selected = select(stack)
@@ -25,15 +26,15 @@ def destroy(stack: Stack) -> int:
         return 0
     stack.start()
     try:
-        result = selected.destroy(
-            on_output=say,
-            on_error=say,
-            color=color(),
+        result = watched(
+            selected.destroy,
+            answer,
             continue_on_error=True,
             refresh=stale(selected, stack),
         )
     except automation.CommandError:
         found = left((selected.export_stack().deployment or {}).get("resources", []))
+        answer["left"] = found
         for line in found:
             print(f"left: {line}")
         print(
@@ -48,9 +49,10 @@ def main() -> None:
     """Runs the command."""
     started = time.monotonic()
     stack = Stack.current()
-    with stack.unsalted():
-        removed = destroy(stack)
-    print(f"destroy: {removed} resources removed, {time.monotonic() - started:.0f} s")
+    with answering("destroy") as answer, stack.unsalted():
+        removed = destroy(stack, answer)
+        answer["removed"] = removed
+        print(f"destroy: {removed} resources removed, {time.monotonic() - started:.0f} s")
 
 
 if __name__ == "__main__":

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from pathlib import Path
 
 from pulumi import automation
@@ -75,14 +74,6 @@ def _tell_origins(environment: dict[str, str]) -> None:
     if own:
         print(f"In use: the project's own {' and '.join(own)}; no release can be reached.")
     if environment.get("GPU_CHARTS") == charts.STAND_INS:
-        print(f"In use: stand-in charts ({charts.STAND_INS}); no chart repository can be reached.")
-
-
-def color() -> str:
-    """The engine's colours: only for a person's terminal."""
-    return "always" if sys.stdout.isatty() else "never"
-
-
-def say(text: str) -> None:
-    """Passes one piece of the engine's output on as it comes."""
-    print(text, end="" if text.endswith("\n") else "\n", flush=True)
+        print(
+            f"In use: substitute charts ({charts.STAND_INS}); no chart repository can be reached."
+        )

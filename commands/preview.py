@@ -6,35 +6,36 @@ import sys
 
 from pulumi import automation
 
-from commands.engine import POLICIES, color, say, select, stale
+from commands.engine import POLICIES, select, stale
 from commands.stack import Stack
+from commands.watched import Answer, answering, watched
 
 
-def run(stack: Stack) -> None:
+def run(stack: Stack, answer: Answer) -> None:
     """Runs the command on a stack."""
     selected = select(stack)
     stack.start()
     try:
-        result = selected.preview(
-            on_output=say,
-            on_error=say,
-            color=color(),
+        result = watched(
+            selected.preview,
+            answer,
+            preview=True,
             policy_packs=[POLICIES],
-            diff=True,
             refresh=stale(selected, stack),
         )
     except automation.CommandError:
         print("preview: failed; the cause stands above")
         sys.exit(1)
     changes = {str(kind): count for kind, count in result.change_summary.items()}
+    answer["changes"] = changes
     print("preview: " + (", ".join(f"{n} {kind}" for kind, n in changes.items()) or "no change"))
 
 
 def main() -> None:
     """Runs the command; exit code 1 when the preview fails or a mandatory rule is broken."""
     stack = Stack.current()
-    with stack.unsalted():
-        run(stack)
+    with answering("preview") as answer, stack.unsalted():
+        run(stack, answer)
 
 
 if __name__ == "__main__":

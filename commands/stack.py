@@ -31,7 +31,7 @@ class Stack:
     Attributes:
         name: the stack's name.
         cluster: its configuration.
-        stand_in: ``EMBEDDED=1``: an embedded cluster stands for the stack's real one, so that a
+        stand_in: ``EMBEDDED=1``: an embedded cluster replaces the stack's real one, so that a
             preview needs no access to it. Its hosts are not simulated: a preview reaches none.
     """
 
@@ -73,7 +73,7 @@ class Stack:
 
     @property
     def kubeconfig(self) -> Path:
-        """The embedded cluster's kubeconfig; a stand-in's context bears the real one's name."""
+        """The embedded cluster's kubeconfig; a substitute's context bears the real one's name."""
         return self.folder / ("stand-in.kubeconfig" if self.stand_in else "kubeconfig")
 
     def embedded_variables(self) -> dict[str, str]:

@@ -5,56 +5,19 @@ from __future__ import annotations
 import asyncio
 import sys
 import time
-from typing import Any
 
 from pulumi import automation
 from rich.console import Console
-from rich.table import Table
 
-from commands.engine import POLICIES, color, say, select, stale
+import toolchain
+from commands.engine import POLICIES, select, stale
+from commands.environment import TOOLS
+from commands.node_table import WIDTH, table
 from commands.stack import Stack
-from components.api import Json
+from commands.waiting import for_step
+from commands.watched import Answer, answering, watched
 from components.inspection.cluster import nodes_by_name
-from components.nodes.pools import labels
-
-
-def node_table(stack: Stack, nodes: list[dict[str, Any]], live: dict[str, Json]) -> Table:
-    """One row per node, labels and taints as the API server has them; what is simulated says so.
-
-    Args:
-        stack: the stack.
-        nodes: its output ``nodes``.
-        live: Node objects by name.
-    """
-    table = Table(title=f"stack {stack.name}")
-    for column in ("node", "pool", "GPUs", "labels", "taints"):
-        table.add_column(column)
-    declared = {pool.name: labels(stack.cluster, pool) for pool in stack.cluster.pools}
-    for node in nodes:
-        found = live[node["name"]]
-        present = found["metadata"].get("labels", {})
-        table.add_row(
-            node["name"],
-            node["pool"],
-            proof(node),
-            "\n".join(f"{key}={present[key]}" for key in declared[node["pool"]] if key in present),
-            "\n".join(
-                f"{taint['key']}={taint.get('value', '')}:{taint['effect']}"
-                for taint in found["spec"].get("taints") or []
-            ),
-        )
-    return table
-
-
-def proof(node: dict[str, Any]) -> str:
-    """What a node offers and what ran there, and since when."""
-    ran = "simulated" if node["simulated"] else "computed"
-    lines = [f"{node['declared']} declared"]
-    lines += [f"{count} offered ({name})" for name, count in node["offered"].items()]
-    lines.append(f"{node[ran]} {ran}")
-    if node["deferred"]:
-        lines.append(f"{node['deferred']} deferred")
-    return "\n".join([*lines, f"since {node['since']}"] if node["since"] else lines)
+from lab.simulator import control_plane
 
 
 def summary_of(gpus: dict[str, int]) -> str:
@@ -72,42 +35,60 @@ def changed(summary: automation.UpdateSummary) -> int:
     return sum(count for kind, count in changes.items() if kind != "same")
 
 
-def run(stack: Stack) -> None:
+def run(stack: Stack, answer: Answer) -> None:
     """Runs the command on a stack."""
-    started = time.monotonic()
+    ensure_tools(stack)
     selected = select(stack)
-    stack.start()
+    start_cluster(stack)
     outdated = stale(selected, stack)
     if not outdated:
         stack.remember()
+    started = time.monotonic()
     try:
-        result = selected.up(
-            on_output=say,
-            on_error=say,
-            color=color(),
-            policy_packs=[POLICIES],
-            refresh=outdated,
-        )
+        result = watched(selected.up, answer, policy_packs=[POLICIES], refresh=outdated)
     except automation.CommandError:
         print(f"up: failed after {time.monotonic() - started:.0f} s; the cause stands above")
         sys.exit(1)
     stack.remember()
     outputs = {name: output.value for name, output in result.outputs.items()}
     live = asyncio.run(nodes_by_name(stack.cluster.kubernetes.context))
-    table = node_table(stack, outputs["nodes"], live)
-    Console(width=None if sys.stdout.isatty() else 140).print(table)
-    gpus = outputs["gpus"]
-    print(
-        f"up: {summary_of(gpus)}, "
-        f"{changed(result.summary)} resources changed, {time.monotonic() - started:.0f} s"
+    answer |= {"outputs": outputs, "changed": changed(result.summary)}
+    Console(width=None if sys.stdout.isatty() else WIDTH).print(
+        table(stack, outputs["nodes"], live)
     )
+    for line in outputs["next"]:
+        print(f"next: {line}")
+    print(
+        f"up: {summary_of(outputs['gpus'])}, "
+        f"{answer['changed']} resources changed, {time.monotonic() - started:.0f} s"
+    )
+
+
+def ensure_tools(stack: Stack) -> None:
+    """Makes missing tools; says how long that took where it took long."""
+    started = time.monotonic()
+    toolchain.ensure(*TOOLS, *(control_plane.TOOLS if stack.embedded else ()))
+    _took("toolchain", started)
+
+
+def start_cluster(stack: Stack) -> None:
+    """Starts what is missing of the embedded cluster; says how long that took."""
+    started = time.monotonic()
+    with for_step("the embedded cluster and its hosts"):
+        stack.start()
+    _took("embedded cluster", started)
+
+
+def _took(what: str, started: float) -> None:
+    if (seconds := time.monotonic() - started) >= 1:
+        print(f"{what}: ready, {seconds:.0f} s", flush=True)
 
 
 def main() -> None:
     """Runs the command; exit code 1 when the stack did not come up."""
     stack = Stack.current()
-    with stack.unsalted():
-        run(stack)
+    with answering("up") as answer, stack.unsalted():
+        run(stack, answer)
 
 
 if __name__ == "__main__":

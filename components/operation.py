@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from typing import Any
 
 import pulumi
@@ -12,6 +13,11 @@ from config.printable import printable
 
 FINDING = "GPU_CLUSTER_FINDING"
 """Variable that tells an operation why it runs again."""
+#: The time at which something was found: it makes two findings differ, and no person needs it.
+TIME = re.compile(r"(, | \()\d{4}-\d\d-\d\dT[\d:.]+Z\)?$")
+
+#: Of what was never applied, or whose application did not end: no drift.
+NEW = ("not applied", "no validation Job", "an earlier validation")
 DIGITS = 16
 """Of a finding's digest: two findings of one host never meet by chance."""
 
@@ -24,6 +30,18 @@ def command_line(program: str, action: str) -> str:
 def document(value: dict[str, Any]) -> str:
     """An operation's input, in one form, so that equal content is equal text."""
     return json.dumps(value, separators=(",", ":"), sort_keys=True)
+
+
+def report_drift(finding: str, subject: str = "") -> None:
+    """Shows each part of a finding as a line ``drift: …`` in the preview and in the run.
+
+    Args:
+        finding: parts separated by ``; ``, with or without the time.
+        subject: whose finding it is, where the parts don't say so, such as ``host gpu-1: ``.
+    """
+    for part in TIME.sub("", finding).split("; "):
+        if not part.startswith(NEW):
+            pulumi.log.info(f"drift: {subject}{printable(part)}")
 
 
 def repair(finding: str | None) -> tuple[dict[str, str], list[str]]:
@@ -39,6 +57,7 @@ def repair(finding: str | None) -> tuple[dict[str, str], list[str]]:
     """
     if finding is None:
         return {}, ["environment"]
+    report_drift(finding)
     return {FINDING: printable(finding)}, []
 
 

@@ -18,7 +18,7 @@ def explain_all(root: type[Model], errors: Iterable[ErrorDetails]) -> list[Fault
 
     Args:
         root: the model of the whole document.
-        errors: what pydantic says of it.
+        errors: what pydantic reports about it.
     """
     errors = tuple(errors)
     mistyped = {

@@ -26,7 +26,7 @@ _RSA_BITS = 2048
 
 
 def check_host_key(text: str) -> str:
-    """`type base64`, without the comment. Raises where the base64 is no key of that type."""
+    """`type base64`, without the comment. Raises where the base64 isn't a key of that type."""
     if "PRIVATE KEY" in text:
         raise refuse(
             show(text), _WANTED, "write the public half, and make a new key: this one is known now"

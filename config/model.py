@@ -46,7 +46,7 @@ class FrozenDict(dict[K, V]):
         return type(self), (dict(self),)
 
 
-# YAML's own types count: the string "8" is no number, and "yes" is no truth value.
+# YAML's own types count: the string "8" isn't a number, and "yes" isn't a truth value.
 Whole = Annotated[int, Strict()]
 Truth = Annotated[bool, Strict()]
 Text = Annotated[str, Strict()]

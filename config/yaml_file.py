@@ -141,7 +141,7 @@ def _check(
 def _syntax(error: yaml.YAMLError) -> YamlError:
     mark = getattr(error, "problem_mark", None)
     return YamlError(
-        str(getattr(error, "problem", None) or "text that is no YAML"),
+        str(getattr(error, "problem", None) or "text that isn't YAML"),
         "YAML with plain texts, numbers, lists and mappings",
         "correct the line",
         mark.line + 1 if mark is not None else None,

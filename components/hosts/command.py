@@ -11,9 +11,8 @@ import pulumi_command as command
 from components.hosts.connection import command_line, connection, time_limit
 from components.hosts.script import UPLOADED
 from components.hosts.settings.host import Host
-from components.operation import repair_line, repair_trigger
+from components.operation import repair_line, repair_trigger, report_drift
 from components.settings.cluster import Cluster
-from config.printable import printable
 
 STEPS = "components/hosts/steps/"
 """From the program's folder, so that the state names no path of one machine; the slash at its end
@@ -82,7 +81,7 @@ def host_commands(
             ),
         )
         if finding is not None:
-            pulumi.info(f"host {host.name}: {printable(finding)}", commands[host.name])
+            report_drift(finding, f"host {host.name}: ")
     return commands
 
 

@@ -74,10 +74,11 @@ def table(
         shown = sorted([*shown, 2])  # where errors stand
     grid = [[HEAD[column] for column in shown], *([row[c] for c in shown] for row in rows)]
     widths = [max(len(line[n]) for line in grid) for n in range(len(shown))]
-    lines += [
-        "  ".join(f"{text:{w}}" for text, w in zip(line, widths, strict=True)).rstrip()
-        for line in grid
-    ]
+    if len(shown) > 1:
+        lines += [
+            "  ".join(f"{text:{w}}" for text, w in zip(line, widths, strict=True)).rstrip()
+            for line in grid
+        ]
     simulated = sum(facts[host.name].simulated for host in seen)
     if simulated:
         lines.append(f"{simulated} of these hosts are simulated")

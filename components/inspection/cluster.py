@@ -41,16 +41,21 @@ def scheduling_drift(members: list[Json], document: Json) -> str | None:
         labels = node["metadata"].get("labels", {})
         wanted_labels, wanted_taints = wanted_of(document, name)
         for key, value in wanted_labels.items():
-            if labels.get(key) != value:
-                findings.setdefault(f"label {key} is {labels.get(key)!r}", []).append(name)
+            if key not in labels:
+                findings.setdefault(f"lacks label {key}={value}", []).append(name)
+            elif labels[key] != value:
+                findings.setdefault(f"has label {key}={labels[key]}, declared {value}", []).append(
+                    name
+                )
         taints = {
             (taint["key"], taint.get("value", ""), taint["effect"])
             for taint in node["spec"].get("taints") or []
         }
         for taint in wanted_taints:
             if (taint["key"], taint.get("value", ""), taint["effect"]) not in taints:
-                findings.setdefault(f"taint {taint['key']} is missing", []).append(name)
-    return "; ".join(f"{what} on {_some(names)}" for what, names in findings.items()) or None
+                text = f"{taint['key']}={taint.get('value', '')}:{taint['effect']}"
+                findings.setdefault(f"lacks taint {text}", []).append(name)
+    return "; ".join(f"node {_some(names)} {what}" for what, names in findings.items()) or None
 
 
 async def validation_findings(

@@ -18,6 +18,7 @@ import yaml
 import toolchain
 from lab.benchmarks.measure import BenchmarkError
 from lab.simulator.control_plane import with_ports
+from lab.simulator.kubectl import write_kubectl
 
 WAIT = 90
 """Seconds until everything runs, or it is given up."""
@@ -53,7 +54,14 @@ def running(name: str, *, controllers: bool = False) -> Iterator[ApiServer]:
         kubeconfig = Path(temporary, "kubeconfig")
         kwokctl = str(tools["kwokctl"].path)
         common = [f"--name={name}-{os.getpid()}", f"--kubeconfig={kubeconfig}"]
-        environment = {**os.environ, "KWOK_WORKDIR": temporary, "KWOK_KUBE_VERSION": VERSION}
+        programs = Path(temporary, "programs")
+        write_kubectl(programs)
+        environment = {
+            **os.environ,
+            "KWOK_WORKDIR": temporary,
+            "KWOK_KUBE_VERSION": VERSION,
+            "PATH": f"{programs}{os.pathsep}{os.environ.get('PATH', '')}",
+        }
         config = Path(temporary, "config.yaml")
         config.write_text(yaml.safe_dump(with_ports({"kubeAuthorization": True})))
         arguments = [

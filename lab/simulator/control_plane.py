@@ -10,7 +10,6 @@ import os
 import shutil
 import ssl
 import subprocess
-import sys
 import time
 import urllib.request
 from collections.abc import Mapping
@@ -22,6 +21,7 @@ import yaml
 
 from lab.simulator import etcd, kubeconfig, logs, marks, processes, stages
 from lab.simulator.api import Access
+from lab.simulator.kubectl import write_kubectl
 from lab.simulator.ports import free_ports
 from toolchain import Tool, cache_dir, ensure
 
@@ -185,11 +185,11 @@ class ControlPlane:
             return False
         tools = ensure(*TOOLS)
         logs.write(self.logs)
-        self._write_kubectl()
+        write_kubectl(self.directory / "bin")
         if not (self.cluster.exists() and self._restart(tools)):
             self.stop()
             logs.write(self.logs)
-            self._write_kubectl()
+            write_kubectl(self.directory / "bin")
             self._create(tools)
         self.write_kubeconfig()
         return True
@@ -263,13 +263,6 @@ class ControlPlane:
                 f"{error.timeout:.0f} s; cure: see {self.cluster / 'logs'}, then python -m "
                 f"lab.simulator down --name {self.name}"
             ) from error
-
-    def _write_kubectl(self) -> None:
-        path = self.directory / "bin" / "kubectl"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        program = Path(__file__).with_name("kubectl.py")
-        path.write_text(f'#!/bin/sh\nexec "{sys.executable}" -I "{program}" "$@"\n')
-        path.chmod(0o755)
 
     def write_kubeconfig(self) -> None:
         """Write `kubeconfig`, readable by its owner only."""

@@ -83,7 +83,7 @@ def up(name: str, cluster: Cluster) -> Embedded:
 
 
 def down(name: str) -> None:
-    """End every process of the cluster and remove its files; nothing to do is no error."""
+    """End every process of the cluster and remove its files; nothing to do isn't an error."""
     plane = ControlPlane(name)
     if not plane.directory.exists():
         return

@@ -101,7 +101,7 @@ class Faults:
 
 
 def parse(text: str) -> Faults:
-    """Read the annotation's value; an empty text is no fault.
+    """Read the annotation's value; an empty text isn't a fault.
 
     :raises FaultError: an unknown name, or a name that needs a number without one.
     """

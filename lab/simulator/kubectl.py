@@ -15,6 +15,14 @@ from pathlib import Path
 import yaml
 
 
+def write_kubectl(folder: Path) -> None:
+    """Puts this program as ``kubectl`` into a folder for ``PATH``."""
+    path = folder / "kubectl"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(f'#!/bin/sh\nexec "{sys.executable}" -I "{Path(__file__)}" "$@"\n')
+    path.chmod(0o755)
+
+
 def main(arguments: list[str]) -> int:
     """Print the answer; 1 where there is none, as kubectl does."""
     kubeconfig = Path(arguments[arguments.index("--kubeconfig") + 1])

@@ -23,7 +23,7 @@ MIG = f"{PREFIX}/mig"
 FAULT = f"{PREFIX}/fault"
 #: On a node: why it offers fewer GPUs than it has; set by the controller, never by a person.
 FAULT_MESSAGE = f"{PREFIX}/fault-message"
-#: On a node: labels that the simulator gave it, as JSON, so that stale ones can be taken back.
+#: On a node: labels that the simulator gave it, as JSON, so that stale ones can be removed.
 DECLARED = f"{PREFIX}/declared"
 
 #: On a node: it has no driver until an installer's pod has brought one.

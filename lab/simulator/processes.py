@@ -29,7 +29,7 @@ def is_running(pid: int | None, word: str) -> bool:
 
 
 def _lives(pid: int) -> bool:
-    """Whether there is such a process and it is no zombie."""
+    """Whether there is such a process and it isn't a zombie."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except OSError:

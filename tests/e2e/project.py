@@ -156,7 +156,7 @@ class Project:
         process = subprocess.Popen(
             ["venv/bin/python", "-m", f"commands.{command}"],
             cwd=self.root,
-            env=self.environment,
+            env={**self.environment, "VERBOSE": "1"},
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             stdin=subprocess.DEVNULL,

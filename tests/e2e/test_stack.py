@@ -35,6 +35,9 @@ def test_a_preview_before_the_first_run_shows_what_will_be_made(
     done = project.command("preview")
     assert done.returncode == 0, done.stdout
     assert re.fullmatch(r"preview: \d+ create", done.stdout.strip().splitlines()[-1])
+    assert "+ create  command:remote:Command  gpu-cluster-hosts-gpu-1" in done.stdout
+    assert len(done.stdout.splitlines()) < 40
+    assert not re.search(r"\$PATH|GPU\d{3}|^[{}]|drift: ", done.stdout, re.M)
     assert snapshot.cluster(project) == before[0]
 
 
@@ -49,6 +52,15 @@ def test_a_second_up_changes_nothing(project: Project) -> None:
     files = {name: snapshot.host(project.host_root(name)) for name in ("gpu-1", "gpu-2")}
     assert figures(project.up()) == (32, 32, 0)
     assert files == {name: snapshot.host(project.host_root(name)) for name in ("gpu-1", "gpu-2")}
+
+
+def test_a_machine_gets_one_document_and_a_person_the_engines_own_output(project: Project) -> None:
+    done = project.command("preview", JSON="1")
+    answer = json.loads(done.stdout[done.stdout.index("\n{") :])
+    assert (answer["command"], answer["succeeded"], answer["resources"]) == ("preview", True, [])
+    assert set(answer["changes"]) == {"same"}
+    verbose = project.command("preview", VERBOSE="1")
+    assert "Previewing update" in verbose.stdout
 
 
 def test_the_stack_file_is_left_as_it_was(project: Project) -> None:
@@ -198,8 +210,11 @@ def test_a_label_changed_by_hand_shows_in_the_preview_and_is_repaired_once(
         body={"metadata": {"labels": {"example.com/rack": None}}},
         content_type="application/merge-patch+json",
     )
-    preview = project.pulumi("preview", "--diff")
-    assert "label example.com/rack is None on gpu-3" in preview.stdout
+    preview = project.pulumi("preview")
+    assert re.search(r"^ *drift: node gpu-3 lacks label example.com/rack=r1$", preview.stdout, re.M)
+    ours = project.command("preview")
+    assert "drift: node gpu-3 lacks label example.com/rack=r1\n" in ours.stdout
+    assert "~ update  command:local:Command  gpu-cluster-scheduling-a100\n" in ours.stdout
     assert figures(project.up()) == (32, 32, 1)
     labels = project.request("GET", "nodes/gpu-3")["metadata"]["labels"]
     assert labels["example.com/rack"] == "r1"

@@ -79,7 +79,8 @@ def test_lost_labels_and_taints_are_found_by_node() -> None:
         node("gpu-2", manager="m", labels={"a": "c"}),
     ]
     assert scheduling_drift(members, document) == (
-        "label a is 'c' on gpu-2; taint nvidia.com/gpu is missing on gpu-2"
+        "node gpu-2 has label a=c, declared b; "
+        "node gpu-2 lacks taint nvidia.com/gpu=present:NoSchedule"
     )
 
 

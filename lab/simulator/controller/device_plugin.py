@@ -1,4 +1,4 @@
-"""Stands for device plugin, kubelet and CUDA on each simulated node."""
+"""Simulates device plugin, kubelet and CUDA on each simulated node."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Stands for Node Feature Discovery's master: NodeFeatureRules become labels and taints.
+"""Simulates Node Feature Discovery's master: NodeFeatureRules become labels and taints.
 
 Only what this project's rules use is understood: `matchFeatures` with the operator `In` over the
 features that the simulated nodes' own labels stand for. What it sets is recorded on the node under
-`marks.RULED`, marked as simulated, and taken back with the rule.
+`marks.RULED`, marked as simulated, and removed with the rule.
 """
 
 from __future__ import annotations

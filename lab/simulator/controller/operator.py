@@ -1,4 +1,4 @@
-"""Stands for the GPU Operator's program: from its running pod and its policy to operands.
+"""Simulates the GPU Operator's program: from its running pod and its policy to operands.
 
 As the real one it leaves the node labels that it set when the policy goes
 (NVIDIA/gpu-operator#1391).

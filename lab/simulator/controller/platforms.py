@@ -1,4 +1,4 @@
-"""Stands for gpu-manager, NVIDIA's DRA driver and the driver's installer on simulated nodes.
+"""Simulates gpu-manager, NVIDIA's DRA driver and the driver's installer on simulated nodes.
 
 What the real ones bring: gpu-manager the extended resources of shared cards, the DRA driver
 ResourceSlices, the installer a loaded driver. All of it is marked as simulated.

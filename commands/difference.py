@@ -1,0 +1,56 @@
+"""What changes of a resource, as short lines: one per property, JSON texts by their own paths."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+#: Lines about one resource; the rest is counted.
+MOST = 8
+
+#: Characters of one value.
+WIDTH = 60
+
+#: What tells an operation why it runs again: the program reports it as a line `drift: …`.
+TOLD = ("environment.GPU_CLUSTER_FINDING",)
+
+_ABSENT = object()
+
+
+def differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
+    """Lines ``path: old → new`` for all that differs between two sets of inputs."""
+    before, after = _flat(old), _flat(new)
+    paths = [path for path in before.keys() | after.keys() if path not in TOLD]
+    lines = [
+        f"{path}: {_short(before.get(path, _ABSENT))} → {_short(after.get(path, _ABSENT))}"
+        for path in sorted(paths)
+        if before.get(path, _ABSENT) != after.get(path, _ABSENT)
+    ]
+    more = len(lines) - MOST
+    return [*lines[:MOST], f"and {more} more"] if more > 0 else lines
+
+
+def _flat(value: Any, path: str = "") -> dict[str, Any]:
+    if isinstance(value, str) and value[:1] in "[{":
+        try:
+            value = json.loads(value)
+        except ValueError:
+            return {path: value}
+    pairs = None
+    if isinstance(value, Mapping):
+        pairs = [(f"{path}.{key}" if path else str(key), each) for key, each in value.items()]
+    elif isinstance(value, list):
+        pairs = [(f"{path}[{number}]", each) for number, each in enumerate(value)]
+    if not pairs:
+        return {path: value} if path else {}
+    return {inner: leaf for name, each in pairs for inner, leaf in _flat(each, name).items()}
+
+
+def _short(value: Any) -> str:
+    if value is _ABSENT:
+        return "none"
+    text = value if isinstance(value, str) else json.dumps(value, default=str)
+    if "\n" in text:
+        return f"{len(text.splitlines())} lines"
+    return text if len(text) <= WIDTH else f"{text[: WIDTH - 1]}…"

@@ -1,0 +1,204 @@
+"""What `make up`, `preview` and `destroy` show of a run: the engine's events as few plain lines."""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from pulumi.automation import EngineEvent
+from pulumi.automation.events import StepEventMetadata
+
+from commands.difference import differences
+from commands.waiting import FIRST
+from config.printable import printable, printable_lines
+
+#: Resources with a line of their own; the rest is counted by type.
+MOST = 20
+
+#: Lines of one message, for example of the table of hosts.
+MOST_LINES = 30
+
+#: Resources that one line about a wait names.
+MOST_NAMED = 3
+
+#: What no person asked for: how the engine found the plugins that the toolchain put on PATH.
+NOISE = re.compile(r"using pulumi-\S+ from \$PATH at ")
+COLOR = re.compile(r"<\{%[^%]*%\}>")
+
+SIGNS = {"create": "+", "update": "~", "delete": "-", "replace": "±", "refresh": "~"}
+DONE = {
+    "create": "created", "update": "updated", "delete": "deleted", "replace": "replaced",
+    "refresh": "refreshed",
+}  # fmt: skip
+OPERATIONS = {
+    "create": "create", "update": "update", "delete": "delete", "refresh": "refresh",
+    "replace": "replace", "create-replacement": "replace", "delete-replaced": "delete",
+}  # fmt: skip
+"""The engine's operations by a person's; `same`, `read` and the like change nothing."""
+
+OURS = ("app.kubernetes.io/managed-by", "gpu-cluster")
+"""The label of objects that this program declares without being asked for their details."""
+
+
+@dataclass
+class _Running:
+    """An operation under way, and the last that it said of itself."""
+
+    operation: str
+    name: str
+    since: float
+    last: str = ""
+
+
+@dataclass
+class Display:
+    """Takes events of one run and says lines; `finish` says what was held back.
+
+    Attributes:
+        say: takes one line.
+        preview: whether the run only shows what would change.
+        clock: seconds; for tests.
+        resources: what changed or would change: operation, type, name.
+        messages: what was said beside it: severity and text.
+    """
+
+    say: Callable[[str], None]
+    preview: bool = False
+    clock: Callable[[], float] = time.monotonic
+    resources: list[dict[str, str]] = field(default_factory=list)
+    messages: list[dict[str, str]] = field(default_factory=list)
+    _running: dict[str, _Running] = field(default_factory=dict)
+    _advice: list[tuple[str, str]] = field(default_factory=list)
+    _ours: set[str] = field(default_factory=set)
+    _quiet_since: float = 0.0
+
+    def __post_init__(self) -> None:
+        self._quiet_since = self.clock()
+
+    def show(self, event: EngineEvent) -> None:
+        """Takes the next event."""
+        if event.resource_pre_event:
+            self._begin(event.resource_pre_event.metadata)
+        elif event.res_outputs_event:
+            self._end(event.res_outputs_event.metadata, failed=False)
+        elif event.res_op_failed_event:
+            self._end(event.res_op_failed_event.metadata, failed=True)
+        elif event.policy_event:
+            self._judge(event.policy_event)
+        elif event.diagnostic_event:
+            self._message(event.diagnostic_event)
+
+    def finish(self) -> None:
+        """Says how many more resources there were, and the rules' advice on what others own."""
+        rest = self.resources[MOST:]
+        if rest:
+            counted = Counter((each["operation"], each["type"]) for each in rest)
+            each = ", ".join(f"{count} {op} {kind}" for (op, kind), count in counted.most_common())
+            self.say(f"… and {len(rest)} more: {each}")
+        for urn, text in self._advice:
+            if urn not in self._ours:
+                self._said("warning", text)
+
+    def waits_for(self) -> tuple[str, float]:
+        """What takes longest now, with its last message; and for how many seconds."""
+        now = self.clock()
+        waiting = sorted(list(self._running.values()), key=lambda each: each.since)
+        if not waiting:
+            return "the inspection of hosts and cluster", now - self._quiet_since
+        long = [each for each in waiting if now - each.since >= FIRST]
+        named = [f"{each.name}{f' ({each.last})' if each.last else ''}" for each in long]
+        more = f" and {len(named) - MOST_NAMED} more" if len(named) > MOST_NAMED else ""
+        return ", ".join(named[:MOST_NAMED]) + more, now - waiting[0].since
+
+    def _begin(self, step: StepEventMetadata) -> None:
+        inputs = step.new.inputs if step.new else {}
+        metadata = inputs.get("metadata") if isinstance(inputs, dict) else None
+        labels = (metadata or {}).get("labels") or {} if isinstance(metadata, dict | None) else {}
+        if isinstance(labels, dict) and labels.get(OURS[0]) == OURS[1]:
+            self._ours.add(step.urn)
+        operation = OPERATIONS.get(str(getattr(step.op, "value", step.op)))
+        if operation is None or not _is_custom(step):
+            return
+        if self.preview:
+            self._change(step, operation, SIGNS[operation], operation)
+        else:
+            name = step.urn.rsplit("::", 1)[-1]
+            self._running[step.urn] = _Running(operation, name, self.clock())
+
+    def _end(self, step: StepEventMetadata, *, failed: bool) -> None:
+        running = self._running.pop(step.urn, None)
+        self._quiet_since = self.clock()
+        if running is None:
+            return
+        if failed:
+            self.say(f"! failed to {running.operation}  {step.type}  {running.name}")
+            return
+        sign, done = SIGNS[running.operation], DONE[running.operation]
+        self._change(step, running.operation, sign, done, self.clock() - running.since)
+
+    def _change(
+        self, step: StepEventMetadata, operation: str, sign: str, word: str, took: float = 0.0
+    ) -> None:
+        name = step.urn.rsplit("::", 1)[-1]
+        self.resources.append({"operation": operation, "type": step.type, "name": name})
+        if len(self.resources) > MOST:
+            return
+        self.say(f"{sign} {word}  {step.type}  {name}{f'  {took:.0f} s' if took >= 1 else ''}")
+        if operation in ("update", "replace") and step.old and step.new:
+            for line in differences(step.old.inputs or {}, step.new.inputs or {}):
+                self.say(f"    {printable(line)}")
+
+    def _judge(self, event: Any) -> None:
+        text = _plain(event.message)
+        if event.enforcement_level == "advisory":
+            self._advice.append((event.resource_urn or "", text))
+        else:
+            self._said("error", text)
+
+    def _message(self, event: Any) -> None:
+        text = _plain(event.message)
+        running = self._running.get(event.urn or "")
+        severity = str(event.severity)
+        if not text or NOISE.search(text) or severity == "debug":
+            return
+        if event.ephemeral or (severity.startswith("info") and _is_json(text)):
+            if running and not _is_json(text):
+                running.last = text.splitlines()[-1][:120]
+            return
+        self._said(severity.partition("#")[0], text)
+
+    def _said(self, severity: str, text: str) -> None:
+        if any(each["text"] == text for each in self.messages):
+            return
+        self.messages.append({"severity": severity, "text": text})
+        lines = (text if severity == "info" else f"{severity}: {text}").splitlines()
+        if severity == "info" and len(lines) > MOST_LINES:
+            more = f"… and {len(lines) - MOST_LINES} more lines; VERBOSE=1 shows them"
+            lines = [*lines[:MOST_LINES], more]
+        for line in lines:
+            self.say(line)
+
+
+def _is_custom(step: StepEventMetadata) -> bool:
+    """Whether the step is of a thing in the world, not of a group of them or of a plugin."""
+    state = step.new or step.old
+    return bool(state and state.custom) and not step.type.startswith("pulumi:")
+
+
+def _plain(text: str) -> str:
+    return printable_lines(COLOR.sub("", text).strip())
+
+
+def _is_json(text: str) -> bool:
+    if text[:1] not in ("{", "["):
+        return False
+    try:
+        json.loads(text)
+    except ValueError:
+        return False
+    return True

@@ -1,0 +1,101 @@
+"""The nodes of a stack as a table: one row per node, above twenty nodes one per pool."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+from rich.table import Table
+
+from commands.stack import Stack
+from components.api import Json
+from components.nodes.pools import labels
+
+#: Nodes that have a row each; more are summed up.
+MOST = 20
+
+#: Characters where no terminal says its width.
+WIDTH = 140
+
+Row = dict[str, Any]
+
+
+def table(stack: Stack, nodes: list[Row], live: dict[str, Json]) -> Table:
+    """The table; labels and taints are those that the API server has; what is simulated says so.
+
+    Args:
+        stack: the stack.
+        nodes: its output ``nodes``.
+        live: Node objects by name.
+    """
+    declared = {pool.name: labels(stack.cluster, pool) for pool in stack.cluster.pools}
+    few = len(nodes) <= MOST
+    shown = Table(title=f"stack {stack.name}")
+    for column in ("node" if few else "nodes", "pool", "GPUs", "labels", "taints"):
+        shown.add_column(column)
+    for group in [[node] for node in nodes] if few else _groups(nodes):
+        members = [live[node["name"]] for node in group]
+        shown.add_row(
+            group[0]["name"] if few or _lacks(group[0]) else str(len(group)),
+            group[0]["pool"],
+            proof(group),
+            _common([_labels(node, declared[group[0]["pool"]]) for node in members]),
+            _common([_taints(node) for node in members]),
+        )
+    return shown
+
+
+def _groups(nodes: list[Row]) -> list[list[Row]]:
+    """The pools' complete nodes as one group each; nodes that lack GPUs alone, twenty at most."""
+    alone = [node for node in nodes if _lacks(node)][:MOST]
+    names = {node["name"] for node in alone}
+    pools: dict[str, list[Row]] = {}
+    for node in nodes:
+        if node["name"] not in names:
+            pools.setdefault(node["pool"], []).append(node)
+    return [*pools.values(), *([node] for node in alone)]
+
+
+def proof(group: list[Row]) -> str:
+    """What nodes offer together and what ran there; of one node also since when."""
+    ran = "simulated" if group[0]["simulated"] else "computed"
+    lines = [f"{_sum(group, 'declared')} declared"]
+    for name in dict.fromkeys(name for node in group for name in node["offered"]):
+        count = sum(node["offered"].get(name, 0) for node in group)
+        lines.append(f"{count} offered ({name})")
+    lines.append(f"{_sum(group, ran)} {ran}")
+    if deferred := _sum(group, "deferred"):
+        lines.append(f"{deferred} deferred")
+    if len(group) == 1 and group[0]["since"]:
+        lines.append(f"since {group[0]['since']}")
+    return "\n".join(lines)
+
+
+def _sum(group: list[Row], key: str) -> int:
+    return sum(int(node[key]) for node in group)
+
+
+def _lacks(node: Row) -> bool:
+    return bool(node["simulated"] + node["computed"] != node["declared"])
+
+
+def _labels(node: Json, declared: dict[str, str]) -> list[str]:
+    present = node["metadata"].get("labels", {})
+    return [f"{key}={present[key]}" for key in declared if key in present]
+
+
+def _taints(node: Json) -> list[str]:
+    taints = node["spec"].get("taints") or []
+    return [f"{taint['key']}={taint.get('value', '')}:{taint['effect']}" for taint in taints]
+
+
+def _common(texts: list[list[str]]) -> str:
+    """Lines that all members have, and how many have the others."""
+    counts = Counter(line for lines in texts for line in lines)
+    ordered = dict.fromkeys(line for lines in texts for line in lines)
+    marks = {
+        line: "" if counts[line] == len(texts) else f" (on {counts[line]})" for line in ordered
+    }
+    lines = [f"{line}{mark}" for line, mark in marks.items()]
+    more = len(lines) - MOST
+    return "\n".join([*lines[:MOST], f"and {more} more"] if more > 0 else lines)

@@ -1,0 +1,91 @@
+"""Runs the engine and shows what a person wants; ``VERBOSE=1`` its own output, ``JSON=1`` data.
+
+With ``JSON=1`` standard output holds one JSON document, and everything else goes to standard error.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, redirect_stdout
+from typing import Any, TypeVar
+
+from pulumi import automation
+
+from commands import waiting
+from commands.display import Display
+from config.printable import printable_lines
+
+T = TypeVar("T")
+
+#: The document of ``JSON=1``.
+Answer = dict[str, Any]
+
+
+def verbose() -> bool:
+    """Whether the engine's own output is asked for."""
+    return os.environ.get("VERBOSE") == "1"
+
+
+def color() -> str:
+    """The engine's colours: only for a person's terminal."""
+    return "always" if sys.stdout.isatty() else "never"
+
+
+def say(text: str) -> None:
+    """Prints one piece of output as it comes."""
+    print(text, end="" if text.endswith("\n") else "\n", flush=True)
+
+
+@contextmanager
+def answering(command: str) -> Iterator[Answer]:
+    """Collects the answer of a command; prints it where ``JSON=1`` asks for it."""
+    answer: Answer = {"command": command, "succeeded": False}
+    if os.environ.get("JSON") != "1":
+        yield answer
+        return
+    output = sys.stdout
+    try:
+        with redirect_stdout(sys.stderr):
+            yield answer
+        answer["succeeded"] = True
+    finally:
+        json.dump(answer, output, indent=2, default=str)
+        output.write("\n")
+
+
+def watched(
+    operation: Callable[..., T], answer: Answer, *, preview: bool = False, **options: Any
+) -> T:
+    """Runs one of the engine's operations and shows it.
+
+    Args:
+        operation: a method of the automation API's stack.
+        answer: gets ``resources`` and ``messages``.
+        preview: whether it only shows what would change.
+        options: of the operation.
+
+    Raises:
+        automation.CommandError: it failed; why was shown.
+    """
+    if verbose():
+        shown = {"diff": True} if preview else {}
+        return operation(on_output=say, on_error=say, color=color(), **shown, **options)
+    display = Display(say, preview=preview)
+    errors: list[str] = []
+    try:
+        with waiting.named(display.waits_for, say):
+            result = operation(
+                on_event=display.show, on_error=errors.append, color="never", **options
+            )
+    except automation.CommandError:
+        display.finish()
+        if not any(each["severity"] == "error" for each in display.messages):
+            say(printable_lines("\n".join(map(str.rstrip, errors))))
+        raise
+    finally:
+        answer["resources"], answer["messages"] = display.resources, display.messages
+    display.finish()
+    return result
