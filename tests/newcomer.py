@@ -20,7 +20,7 @@ from commands.files import project_files
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "contributing.md"
-SECTION = re.compile(r"^## Add (?:a|an|to) (.+?)\n(.*?)(?=^## |\Z)", re.M | re.S)
+SECTION = re.compile(r"^## (?:Add|Change) an? (.+?)\n(.*?)(?=^## |\Z)", re.M | re.S)
 BLOCK = re.compile(r"^```(\w+)(?: (\S+))?\n(.*?)^```$", re.M | re.S)
 LIMIT = 600
 """Seconds for one command of the page."""
@@ -61,7 +61,7 @@ def perform(blocks: list[Block], folder: Path) -> Iterator[str]:
             target.write_text(block.text, encoding="utf-8")
             continue
         if block.language == "diff":
-            command, given = ["git", "apply", "--recount", "-"], block.text
+            command, given = ["git", "apply", "--recount", "-"], _with_headers(block.text)
         elif block.language == "sh":
             command, given = ["bash", "-euo", "pipefail", "-c", block.text], None
         else:
@@ -80,6 +80,11 @@ def perform(blocks: list[Block], folder: Path) -> Iterator[str]:
         if done.returncode:
             yield f"{block.text}\n{done.stdout}"
             return
+
+
+def _with_headers(text: str) -> str:
+    """A change of several files as git writes it: without, `--recount` takes ``---`` for a line."""
+    return re.sub(r"^--- a/(\S+)$", r"diff --git a/\1 b/\1\n--- a/\1", text, flags=re.M)
 
 
 def main() -> int:
