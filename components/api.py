@@ -56,7 +56,7 @@ setattr(kr8s._auth, "NamedTemporaryFile", _temporary_file)  # noqa: B010 -- type
 
 
 class ClusterError(Exception):
-    """What the user is told: found, wanted and the cure are in the text."""
+    """What the user reads: found, wanted and the cure are in the text."""
 
 
 class Refused(ClusterError):

@@ -1,4 +1,4 @@
-"""What the stack says of itself when it is up."""
+"""What the stack reports about itself when it is up."""
 
 from __future__ import annotations
 

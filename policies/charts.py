@@ -39,7 +39,7 @@ _NO_CLUSTER: Mapping[str, Any] = {
 _KUBE_VERSION = "v1.34.4"
 _MESSAGE_LIMIT = 256 * 1024 * 1024
 _NO_ENGINE = "127.0.0.1:1"
-"""Stands for the engine: nobody's plugin, for those who end what an engine left behind."""
+"""Simulates the engine: nobody's plugin, for those who end what an engine left behind."""
 
 
 class NotRendered(Exception):

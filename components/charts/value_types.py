@@ -115,7 +115,7 @@ def type_of(text: str) -> Type:
 
 
 def choices(text: str) -> tuple[str, ...]:
-    """The texts that a type's choice allows; empty where it is no choice."""
+    """The texts that a type's choice allows; empty where it isn't a choice."""
     return tuple(word for part in text.split(" or ") if "|" in part for word in part.split("|"))
 
 

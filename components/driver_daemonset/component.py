@@ -1,7 +1,7 @@
 """The NVIDIA driver by an installer in a DaemonSet, one per pool with GPUs.
 
 Owns its namespace and the DaemonSets. Refuses to own the driver that it loaded: a kernel module in
-use can't be taken back, and goes with the next reboot.
+use can't be unloaded, and goes with the next reboot.
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def context_of(cluster: Cluster) -> Context:
-    """What a stack's `gpu-cluster:cluster` says of pools, platform, plugin and runtime.
+    """What a stack's `gpu-cluster:cluster` reports about pools, platform, plugin and runtime.
 
     The namespaces of the platform, of what comes with it and of the validation are the GPU stack's
     own. Where the GPU Operator configures the runtime too, the default runtime is not known here;

@@ -15,7 +15,7 @@ from config.names import LabelKey, LabelValue, OwnNamespace
 class OperatorObjects(StrEnum):
     """Whether ServiceMonitor and PrometheusRule are made.
 
-    `auto`: where the look at the cluster finds their definitions; without a look they are left out.
+    `auto`: where the inspection finds their definitions; without it they are left out.
     """
 
     AUTO = "auto"

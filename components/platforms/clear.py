@@ -78,7 +78,7 @@ async def _others_gone(client: Client, name: str, others: dict[str, str]) -> Non
     await _own_servers_gone(client, others)
 
     async def left() -> list[str]:
-        # Those of a DaemonSet that is not ours run on nodes of its own: the look has judged it.
+        # Those of another's DaemonSet run on nodes of its own: the inspection has judged it.
         sets = await client.list("daemonsets", base="/apis/apps")
         spaces = ours(await client.list("namespaces"))
         living = {

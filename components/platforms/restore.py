@@ -44,7 +44,7 @@ async def _check(client: Client, document: Json) -> Json:
 
 
 def _said(release: Json, record: Record) -> Json:
-    """What a run says of the record that the engine made, and the next run holds it against."""
+    """What a run says about the record that the engine made, and the next run holds it against."""
     return {**release, "revision": record.revision, "digest": record.digest}
 
 

@@ -3,7 +3,7 @@
 The operator makes one of the same name, writes itself over one that is there on each of its
 rounds, and never looks at it again: it goes with the operator's policy, by the garbage collector
 (NVIDIA/gpu-operator v26.7.0, controllers/object_controls.go, transformRuntimeClass). K3s brings
-one of its own. So it is no plain resource of the stack: ``own`` makes it where it is missing,
+one of its own. So it isn't a plain resource of the stack: ``own`` makes it where it is missing,
 ``settle`` takes over what the operator leaves, ``remove`` takes away what is still ours.
 
 Input: ``context`` and ``name``, which is the handler's, too. ``remove`` reads what ``own`` said

@@ -80,7 +80,7 @@ class Cluster(Model):
         default=DriverInstaller(), description="a mapping: the driver by DaemonSet"
     )
     scheduling: Scheduling = Field(
-        default=Scheduling(), description="a mapping: nodes by themselves, priorities, limits"
+        default=Scheduling(), description="a mapping: per-node settings, priorities, limits"
     )
     monitoring: Monitoring | None = Field(
         default=None, description="a mapping: metrics, alerts and a dashboard"

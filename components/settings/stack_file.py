@@ -18,7 +18,7 @@ def load_stack_file(path: str | Path) -> Cluster:
     """The cluster that `Pulumi.<stack>.yaml` declares, read without the engine.
 
     Raises `ConfigError`, with the file's name and the line of each problem, also where the file
-    is missing, is no YAML, repeats a key, lacks `config: gpu-cluster:cluster`, or holds a secret of
+    is missing, isn't YAML, repeats a key, lacks `config: gpu-cluster:cluster`, or holds a secret of
     the product in plain text.
     """
     from config import yaml_file  # the YAML library is needed for files only

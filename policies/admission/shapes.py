@@ -18,7 +18,7 @@ from policies.rules.twin import Scope, Twin
 Json = dict[str, Any]
 
 _READ = ("activeDeadlineSeconds", "backoffLimit", "jobTemplate", "strategy", "template")
-"""The fields below `spec` of workloads that twins read, `replicas` apart: scaling is no change."""
+"""The fields below `spec` of workloads that twins read, but `replicas`: scaling isn't a change."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,7 +28,7 @@ class Lines:
             for at, line in _places(text, index):
                 self._lines.setdefault(at, line)
         except (yaml.YAMLError, UnicodeEncodeError):
-            pass  # JSON that is no YAML: lines up to there
+            pass  # JSON that isn't YAML: lines up to there
 
     def line(self, path: str) -> int:
         """The line of the nearest place that the text has: a field left out is its parent's."""

@@ -212,7 +212,7 @@ def _decoded(event: Any) -> str:
         raw = b64decode(re.sub(r"[\r\n]", "", event.value), validate=True)
     except ValueError:
         raise _error(
-            event, "a !!binary that is no base64", "base64", "Write the text itself."
+            event, "a !!binary that isn't base64", "base64", "Write the text itself."
         ) from None
     return raw.decode(errors="replace")
 
@@ -226,7 +226,7 @@ def _key(event: Any, value: object, into: dict[str, object], merged: set[str]) -
     elif value == "<<" and type(event) is yaml.ScalarEvent and event.implicit[0]:
         return _MERGE
     if not isinstance(value, str):
-        raise _error(event, "a key that is no text", "text", "Quote the key.")
+        raise _error(event, "a key that isn't text", "text", "Quote the key.")
     if value in into and value not in merged:
         raise _error(
             event,
@@ -242,7 +242,7 @@ def _mergeable(event: Any, value: object) -> list[dict[str, object]]:
     given = value if isinstance(value, list) else [value]
     found = [each for each in given if isinstance(each, dict)]
     if len(found) != len(given):
-        raise _error(event, "a merge (<<) of what is no mapping", "a mapping", "Write it out.")
+        raise _error(event, "a merge (<<) of what isn't a mapping", "a mapping", "Write it out.")
     return found[::-1]
 
 

@@ -70,8 +70,8 @@ class Object:
 class Judged:
     """One document: its objects by name, what they break, and what could not be read.
 
-    `foreign`: it is no Kubernetes object, having neither kind nor apiVersion. `unjudged`: kinds in
-    it that no rule reads. `objects`: what is
+    `foreign`: it isn't a Kubernetes object, having neither kind nor apiVersion.
+    `unjudged`: kinds in it that no rule reads. `objects`: what is
     to be judged together with other documents, where that is wanted; `index`: which document of
     its text it is.
     """

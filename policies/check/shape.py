@@ -1,6 +1,6 @@
 """Types of the fields that rules read: what the API server could not decode is unreadable here.
 
-The rules judge what they can read, so a list of containers that is no list would pass in silence.
+The rules judge what they can read, so a list of containers that isn't a list would pass in silence.
 """
 
 from __future__ import annotations

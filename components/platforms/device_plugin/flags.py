@@ -24,7 +24,7 @@ class MigStrategy(StrEnum):
 
 
 class DeviceListStrategy(StrEnum):
-    """How the container runtime is told which devices a container gets."""
+    """How the container runtime learns which devices a container gets."""
 
     ENVVAR = "envvar"
     VOLUME_MOUNTS = "volume-mounts"

@@ -57,7 +57,7 @@ async def note(document: Json) -> Json:
 async def _strip(client: Client, node: Json, gone: list[tuple[str, str]]) -> None:
     """Takes keys off a node, and puts back those that this program holds, now as its alone.
 
-    A key that the operator had set, too, would else outlive this program's own taking back.
+    A key that the operator had set, too, would otherwise survive our cleanup.
     """
     name, metadata = node["metadata"]["name"], node["metadata"]
     patch: list[Json] = [
