@@ -1,0 +1,67 @@
+"""The table at the end of `make up`: each node up to twenty, then one row per pool."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from commands.node_table import MOST, proof, table
+from commands.stack import Stack
+from components.settings.loader import load
+
+TAINT = {"key": "nvidia.com/gpu", "value": "present", "effect": "NoSchedule"}
+
+
+def stack(nodes: int) -> Stack:
+    pool = {"name": "a100", "nodes": [f"gpu-[1-{nodes}]"], "gpusPerNode": 8}
+    document = {"version": "v1", "kubernetes": {"context": "c"}, "platform": "device-plugin"}
+    return Stack("dev", load({**document, "pools": [pool]}))
+
+
+def row(number: int, **more: Any) -> dict[str, Any]:
+    plain = {"name": f"gpu-{number}", "pool": "a100", "declared": 8, "deferred": 0, "since": ""}
+    offered = {"nvidia.com/gpu": 8}
+    return {**plain, "offered": offered, "simulated": 8, "computed": 0, **more}
+
+
+def live(number: int, **labels: str) -> dict[str, Any]:
+    marked = {"nvidia.com/gpu": "true", **labels}
+    return {"metadata": {"name": f"gpu-{number}", "labels": marked}, "spec": {"taints": [TAINT]}}
+
+
+def rows(nodes: list[dict[str, Any]], objects: list[dict[str, Any]]) -> list[tuple[str, ...]]:
+    by_name = {each["metadata"]["name"]: each for each in objects}
+    shown = table(stack(len(nodes)), nodes, by_name)
+    columns = [[str(cell) for cell in column.cells] for column in shown.columns]
+    return list(zip(*columns, strict=True))
+
+
+@pytest.mark.parametrize("count", [1, MOST])
+def test_few_nodes_have_a_row_each(count: int) -> None:
+    numbers = range(1, count + 1)
+    found = rows([row(number) for number in numbers], [live(number) for number in numbers])
+    assert [cells[0] for cells in found] == [f"gpu-{number}" for number in numbers]
+    assert found[0][3:] == ("nvidia.com/gpu=true", "nvidia.com/gpu=present:NoSchedule")
+
+
+def test_eight_hundred_nodes_are_one_row_and_one_that_lacks_a_gpu_is_another() -> None:
+    numbers = range(1, 801)
+    nodes = [row(number, simulated=7 if number == 5 else 8) for number in numbers]
+    found = rows(nodes, [live(number) for number in numbers])
+    assert [cells[0] for cells in found] == ["799", "gpu-5"]
+    assert found[0][2].splitlines()[:2] == ["6392 declared", "6392 offered (nvidia.com/gpu)"]
+    assert "7 simulated" in found[1][2]
+
+
+def test_a_label_that_only_some_have_is_counted() -> None:
+    numbers = range(1, 31)
+    objects = [live(number) for number in numbers]
+    objects[0]["metadata"]["labels"] = {}
+    (found,) = rows([row(number) for number in numbers], objects)
+    assert found[3] == "nvidia.com/gpu=true (on 29)"
+
+
+def test_what_was_deferred_and_since_when_is_shown() -> None:
+    text = proof([row(1, simulated=6, deferred=2, since="2026-01-01T00:00:00Z")])
+    assert text.splitlines()[2:] == ["6 simulated", "2 deferred", "since 2026-01-01T00:00:00Z"]
