@@ -67,7 +67,7 @@ def workflow_scripts() -> dict[str, str]:
     scripts = {}
     for path in WORKFLOWS:
         for job, content in dict(yaml_file.read(path).value)["jobs"].items():
-            for number, step in enumerate(content["steps"], start=1):
+            for number, step in enumerate(content.get("steps", ()), start=1):
                 if "run" in step:
                     text = f"#!/usr/bin/env bash\nset -eo pipefail\n{step['run']}\n"
                     scripts[f"{path.stem}.{job}.{number}"] = text
