@@ -72,6 +72,7 @@ lock() {
         fail "another run held /run/gpu-cluster.lock for $GC_LOCK_LIMIT s; wait for it, or end it (fuser -v /run/gpu-cluster.lock names it)"
     rm -rf -- "$scratch"
     (umask 077 && mkdir "$scratch") || fail "can't make $scratch"
+    # shellcheck disable=SC2154 # set by what sources this file, where the steps were copied
     trap 'rm -rf -- "$scratch" "${fresh-}"' EXIT
     trap 'exit 129' HUP
     trap 'exit 130' INT
