@@ -17,7 +17,7 @@ FINDING = "GPU_CLUSTER_FINDING"
 TIME = re.compile(r"(, | \()\d{4}-\d\d-\d\dT[\d:.]+Z\)?$")
 
 #: Of what was never applied, or whose application did not end: no drift.
-NEW = ("not applied", "no validation Job", "an earlier validation")
+NEW = re.compile(r"(not applied|.*: not validated$)")
 DIGITS = 16
 """Of a finding's digest: two findings of one host never meet by chance."""
 
@@ -40,7 +40,7 @@ def report_drift(finding: str, subject: str = "") -> None:
         subject: whose finding it is, where the parts don't say so, such as ``host gpu-1: ``.
     """
     for part in TIME.sub("", finding).split("; "):
-        if not part.startswith(NEW):
+        if not NEW.match(part):
             pulumi.log.info(f"drift: {subject}{printable(part)}")
 
 

@@ -12,6 +12,9 @@ HEAD = (
     "runtime", "toolkit", "cgroup", "swap", "free", "packages", "reboot", "clock",
 )  # fmt: skip
 
+#: Seconds by which clocks that are in step may seem to differ on a busy machine.
+IN_STEP = 10.0
+
 
 def cells(host: Host, facts: HostFacts) -> tuple[str, ...]:
     """One host's row; a host that did not answer has its error in place of facts."""
@@ -36,8 +39,13 @@ def cells(host: Host, facts: HostFacts) -> tuple[str, ...]:
         f"{facts.disk_free_mib // 1024} GiB",
         "locked" if facts.package_lock else "idle",
         "; ".join(facts.reboot) or _yes(facts.reboot_required, "pending", "-"),
-        "?" if facts.skew is None else f"{facts.skew:+.0f} s",
+        "?" if facts.skew is None else _clock(facts.skew),
     )
+
+
+def _clock(skew: float) -> str:
+    """Below a second or two nobody knows: the answer took as long."""
+    return "in step" if abs(skew) < IN_STEP else f"{skew:+.0f} s"
 
 
 def _yes(truth: bool, yes: str = "yes", no: str = "no") -> str:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import pulumi
 import pytest
 from pulumi.automation import EngineEvent
 
 from commands.difference import MOST, differences
 from commands.display import Display
 from commands.waiting import EVERY, FIRST, Reminder
+from components.operation import report_drift
 
 COMMAND = "command:local:Command"
 JOB = "kubernetes:batch/v1:Job"
@@ -183,3 +185,24 @@ def test_many_differences_are_counted() -> None:
     lines = differences({}, {str(number): number for number in range(MOST + 5)})
     assert len(lines) == MOST + 1
     assert lines[-1] == "and 5 more"
+
+
+@pytest.mark.parametrize(
+    ("finding", "lines"),
+    [
+        (
+            "node gpu-3 lacks label a=b (2026-01-01T00:00:00.1Z)",
+            ["drift: node gpu-3 lacks label a=b"],
+        ),
+        ("a; b, 2026-01-01T00:00:00Z", ["drift: a", "drift: b"]),
+        ("not applied on gpu-1 (2026-01-01T00:00:00Z)", []),
+        ("gpu-1, gpu-2: not validated (2026-01-01T00:00:00Z)", []),
+    ],
+)
+def test_drift_has_a_line_for_each_part_and_what_is_new_has_none(
+    finding: str, lines: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said: list[str] = []
+    monkeypatch.setattr(pulumi.log, "info", said.append)
+    report_drift(finding)
+    assert said == lines
