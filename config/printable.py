@@ -3,14 +3,9 @@
 from __future__ import annotations
 
 import re
-import unicodedata
 
 LIMIT = 4096
 """Characters that a finding keeps; Linux takes 128 KiB for one variable (MAX_ARG_STRLEN)."""
-
-#: Controls, invisible and direction-changing characters, halves of pairs, private ones, line ends.
-_HIDDEN = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
-
 
 #: What GitHub's runner takes for a command: `::name …::` that begins a line, `##[name]` anywhere
 #: (actions/runner src/Runner.Common/ActionCommand.cs).
@@ -36,7 +31,7 @@ def printable(text: str, limit: int = LIMIT) -> str:
         _escaped,
         "".join(
             character.encode("unicode_escape").decode()
-            if unicodedata.category(character) in _HIDDEN
+            if not character.isprintable()
             else character
             for character in text[:limit]
         ),

@@ -82,7 +82,10 @@ def read(path: Path) -> Document:
 
 def parse(text: str) -> Document:
     """A text's content. Raises `YamlError`."""
-    loader = _Loader(text)
+    try:
+        loader = _Loader(text)
+    except yaml.YAMLError as error:  # a control character
+        raise _syntax(error) from None
     try:
         node = loader.get_single_node()
         if node is None:
@@ -92,6 +95,10 @@ def parse(text: str) -> Document:
         return Document(loader.construct_document(node), lines)
     except yaml.YAMLError as error:
         raise _syntax(error) from None
+    except ValueError as error:  # a number or a date that Python doesn't read
+        raise YamlError(
+            show(str(error)), "numbers of a usual length", "quote it where it is a text"
+        ) from None
     except RecursionError:
         raise YamlError(
             "values nested hundreds of levels deep", "a flat document", "remove the nesting"

@@ -104,20 +104,25 @@ def expected(manifest: str) -> list[Expected]:
         IllFormed: no YAML, more than `NODE_LIMIT` values, or an object with a name that Kubernetes
             wouldn't take.
     """
-    loader, found, room = _LOADER(manifest), [], NODE_LIMIT
     try:
         _bound_depth(manifest)
+        return _objects(manifest)
+    except (yaml.YAMLError, ValueError, TypeError, RecursionError) as error:
+        raise IllFormed(
+            f"manifest of a release: found {printable(str(error), grammar.SHOWN)}; wanted: YAML of "
+            f"at most {NODE_LIMIT} values, aliases written out; cure: look who wrote the record"
+        ) from None
+
+
+def _objects(manifest: str) -> list[Expected]:
+    loader, found, room = _LOADER(manifest), [], NODE_LIMIT
+    try:
         while loader.check_node():
             node = loader.get_node()
             room = _counted(node, room)
             body = loader.construct_document(node)
             if isinstance(body, dict) and "kind" in body:
                 found.append(_object(body))
-    except (yaml.YAMLError, ValueError, TypeError, RecursionError) as error:
-        raise IllFormed(
-            f"manifest of a release: found {printable(str(error), grammar.SHOWN)}; wanted: YAML of "
-            f"at most {NODE_LIMIT} values, aliases written out; cure: look who wrote the record"
-        ) from None
     finally:
         loader.dispose()
     return found

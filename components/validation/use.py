@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections import Counter
 from dataclasses import dataclass
 
@@ -62,7 +63,7 @@ def _limits(container: Json, resources: list[str]) -> dict[str, int]:
     return {
         name: int(text)
         for name in resources
-        if (text := str(limits.get(name, "0"))).isascii() and text.isdecimal()
+        if re.fullmatch(r"[0-9]{1,9}", text := str(limits.get(name, "0")))
     }
 
 

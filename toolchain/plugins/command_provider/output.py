@@ -49,8 +49,6 @@ def _named(text: str) -> Iterator[str]:
 _LINE_END = re.compile(r"\\+[nr]")
 
 
-_HIDDEN = re.compile(r"[\x00-\x08\x0a-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]")
-"""Controls, and what hides or turns text; tabs stay."""
 _COMMAND = re.compile(r"^\s*:(?=:)|##(?=\[)")
 """What GitHub's runner takes for a command (src/Runner.Common/ActionCommand.cs)."""
 
@@ -61,7 +59,13 @@ def visible(line: str) -> str:
     def escaped(match: re.Match[str]) -> str:
         return f"{match[0][:-1]}\\x{ord(match[0][-1]):02x}"
 
-    return _COMMAND.sub(escaped, _HIDDEN.sub(escaped, line))
+    shown = "".join(
+        character
+        if character.isprintable() or character == "\t"
+        else character.encode("unicode_escape").decode()
+        for character in line
+    )
+    return _COMMAND.sub(escaped, shown)
 
 
 class Redactor:
