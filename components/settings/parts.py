@@ -14,12 +14,14 @@ from components.nodes.settings.pool import Pool
 from components.nodes.settings.scheduling import Scheduling
 from components.platforms.device_plugin.settings import DevicePlugin
 from components.platforms.dra.settings import Dra
+from components.platforms.gpu_manager.settings import GpuManager
 from components.platforms.gpu_operator.settings import GpuOperator
 from components.validation.settings import Validation
 from config.model import Model
 
 SECTIONS: Mapping[str, type[Model]] = {
     "dra": Dra,
+    "gpu_manager": GpuManager,
     "driver_installer": DriverInstaller,
     "monitoring": Monitoring,
     "scheduling": Scheduling,

@@ -17,8 +17,11 @@ import yaml
 import toolchain
 from components.nodes.settings.cards import CORE, MEMORY
 from components.platforms.gpu_manager import values as chart
+from components.platforms.gpu_manager.platform import PLATFORM
 from components.settings.cluster import Cluster
 from components.settings.loader import load
+from config.problem import ConfigError
+from lab.simulator.controller.manager_flags import refusal
 from tests.e2e.project import Project
 from tests.platform import ways
 from tests.platform.chart_folders import ROOT
@@ -213,3 +216,44 @@ def test_the_real_scheduler_asks_the_extender_for_shares_and_for_nothing_else(
             )
         done = project.command("destroy")
     assert done.returncode == 0, done.stdout
+
+
+def rendered_pod(image: str, flags: list[str]) -> Json:
+    environment = [{"name": "EXTRA_FLAGS", "value": " ".join(flags)}]
+    return {"spec": {"containers": [{"image": image, "env": environment}]}}
+
+
+@pytest.mark.parametrize("tag", ["1.0.3", "1.0.9", "1.1.0", "1.1.5", "v1.1.5"])
+def test_each_release_gets_the_flags_that_it_knows(tag: str) -> None:
+    image = f"tkestack/gpu-manager:{tag}"
+    declared = cluster(gpuManager={"image": image}, runtime={"engine": "docker"})
+    assert refusal(rendered_pod(image, chart.extra_flags(declared))) == ""
+
+
+def test_the_simulated_program_ends_at_a_flag_of_another_release() -> None:
+    new, old = "tkestack/gpu-manager:1.1.5", "tkestack/gpu-manager:1.0.3"
+    flag = "--container-runtime-endpoint=/run/containerd/containerd.sock"
+    assert refusal(rendered_pod(new, [flag])) == ""
+    assert refusal(rendered_pod(old, [flag])) == "unknown flag: --container-runtime-endpoint"
+    assert refusal(rendered_pod(new, ["--incluster-mode=true"])).startswith("unknown flag")
+    assert "kube/config" in refusal(rendered_pod(old, ["--logtostderr=false"]))
+
+
+def test_an_image_from_before_cri_is_refused_without_docker() -> None:
+    old = {"image": "tkestack/gpu-manager:1.0.3"}
+    with pytest.raises(ConfigError) as raised:
+        cluster(gpuManager=old)
+    assert [problem.place for problem in raised.value.problems] == ["gpuManager.image"]
+    assert cluster(gpuManager=old, runtime={"engine": "docker"}).gpu_manager.image == old["image"]
+
+
+def test_a_declared_address_is_known_before_the_first_run() -> None:
+    """The validation of that run asks the extender, so the scheduler must know it by then."""
+    declared = cluster(gpuManager={"extenderAddress": "10.96.0.200"})
+    service = next(part for part in PLATFORM.parts(declared) if part.key == "extender")
+    assert service.manifest["spec"]["clusterIP"] == "10.96.0.200"
+    scheduler = next(part for part in PLATFORM.parts(declared) if part.key == "scheduler")
+    content = yaml.safe_load(scheduler.data(service.manifest["spec"])["scheduler.yaml"])
+    assert content["extenders"][0]["urlPrefix"] == "http://10.96.0.200:3456/scheduler"
+    drawn = next(part for part in PLATFORM.parts(cluster()) if part.key == "extender")
+    assert "clusterIP" not in drawn.manifest["spec"]

@@ -16,7 +16,6 @@ from config.problem import refuse, show
 CORE = "tencent.com/vcuda-core"
 MEMORY = "tencent.com/vcuda-memory"
 CORES_PER_CARD = 100
-MEMORY_UNIT_MIB = 256
 
 
 def _cards(value: Any) -> float:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import itertools
 import math
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from functools import lru_cache
 
 from config.names import is_dns_subdomain
@@ -45,16 +45,6 @@ def expand(pattern: str) -> tuple[str, ...]:
                 "write the names that `kubectl get nodes` prints",
             )
     return names
-
-
-def compress(names: Iterable[str]) -> tuple[str, ...]:
-    """The shortest list of patterns, one range each, that `expand` turns back into `names`."""
-    patterns: list[str] = []
-    for (before, after), group in itertools.groupby(_split(names), key=lambda part: part[0]):
-        for run in _runs([number for _, number in group]):
-            inside = run[0] if len(run) == 1 else f"[{run[0]}-{run[-1]}]"
-            patterns.append(f"{before}{inside}{after}")
-    return tuple(patterns)
 
 
 class _Numbers:
@@ -102,28 +92,3 @@ def _joined(pieces: list[str], ranges: list[_Numbers]) -> Iterator[str]:
         for number, text in zip(chosen, pieces[2::2], strict=True):
             name += number + text
         yield name
-
-
-def _split(names: Iterable[str]) -> Iterator[tuple[tuple[str, str], str]]:
-    for name in names:
-        match = re.fullmatch(r"(.*?)(\d{1,9})(\D*)", name)
-        yield ((match[1], match[3]), match[2]) if match else ((name, ""), "")
-
-
-def _runs(numbers: list[str]) -> Iterator[list[str]]:
-    run: list[str] = []
-    for number in numbers:
-        if run and not _continues(run, number):
-            yield run
-            run = []
-        run.append(number)
-    yield run
-
-
-def _continues(run: list[str], number: str) -> bool:
-    first, last = run[0], run[-1]
-    if not last or not number or int(number) != int(last) + 1:
-        return False
-    if first.startswith("0") and len(first) > 1:
-        return len(number) == len(first)
-    return not number.startswith("0")

@@ -12,14 +12,18 @@ from collections.abc import Iterator, Mapping
 import yaml
 
 from components.hosts.facts import HostFacts
+from components.hosts.settings.runtime import Engine
 from components.nodes.settings.cards import CORE, cores
 from components.nodes.settings.pool import Pool
 from components.platforms import findings
 from components.platforms.base import LABELS, Delivery, Json, Offer, Part, Platform
 from components.platforms.gpu_manager import values
 from components.platforms.gpu_manager.metrics import METRICS
+from components.platforms.gpu_manager.settings import CRI, release_of
+from components.platforms.gpu_manager.settings import GpuManager as GpuManagerSettings
 from components.settings.cluster import Cluster
-from config.problem import Fault, Severity
+from components.settings.parts import Parts
+from config.problem import Fault, Severity, fault
 
 #: From here on the kubelet refuses cgroup v1 unless told otherwise (``failCgroupV1``).
 NO_CGROUP_V1 = (1, 35)
@@ -61,6 +65,7 @@ class GpuManager(Platform):
         yield cluster.gpu_manager.admission_image
 
     def parts(self, cluster: Cluster) -> tuple[Part, ...]:
+        address = cluster.gpu_manager.extender_address
         service = {
             "apiVersion": "v1",
             "kind": "Service",
@@ -74,6 +79,7 @@ class GpuManager(Platform):
             "spec": {
                 "selector": {"name": values.ADMISSION},
                 "ports": [{"name": "extender", "port": values.PORT, "targetPort": "extender"}],
+                **({"clusterIP": address} if address else {}),
             },
         }
         scheduler = {
@@ -99,6 +105,20 @@ class GpuManager(Platform):
 
     def limit(self, cards: float) -> dict[str, str]:
         return {CORE: str(cores(cards))}
+
+    def problems(self, parts: Parts) -> Iterator[Fault]:
+        """An image from before CRI finds no container of another engine than Docker."""
+        manager, runtime = parts.section("gpu_manager"), parts.runtime
+        if not isinstance(manager, GpuManagerSettings) or runtime is None:
+            return
+        release = release_of(manager.image)
+        if release is not None and release < CRI and runtime.engine is not Engine.DOCKER:
+            yield fault(
+                ("gpuManager", "image"),
+                f"{manager.image}, with runtime.engine {runtime.engine}",
+                f"{'.'.join(map(str, CRI))} or later, which speaks CRI",
+                f'write "image: {GpuManagerSettings().image}"',
+            )
 
     def judge(
         self, cluster: Cluster, seen: Json, hosts: Mapping[str, HostFacts]

@@ -7,11 +7,11 @@ tkestack/gpu-admission 47d56ae (README); reserved resources: document 002, "TKES
 from __future__ import annotations
 
 import re
-from enum import StrEnum
 from typing import Annotated
 
 from pydantic import AfterValidator, Field
 
+from config.address import Address
 from config.image import Image
 from config.model import Model, Text
 from config.problem import refuse, show
@@ -26,15 +26,19 @@ _OURS = (
     "--share-mode",
     "--query-addr",
     "--log-dir",
+    "--incluster-mode",
+    "--docker-endpoint",
 )
+#: Since this version it speaks CRI; before it, Docker alone (tkestack/gpu-manager v1.0.9, v1.1.0,
+#: cmd/manager/options/options.go).
+CRI = (1, 1, 0)
 _FLAG = re.compile(r"--[a-z][a-z0-9-]*(=[A-Za-z0-9._:/,-]*)?")
 
 
-class CgroupDriver(StrEnum):
-    """The kubelet's cgroup driver, which gpu-manager must share."""
-
-    SYSTEMD = "systemd"
-    CGROUPFS = "cgroupfs"
+def release_of(image: str) -> tuple[int, ...] | None:
+    """The version that an image's tag says; None for a digest or a tag of one's own."""
+    tag = re.search(r":v?(\d+)\.(\d+)\.(\d+)$", image)
+    return tuple(map(int, tag.groups())) if tag else None
 
 
 def _flag(text: str) -> str:
@@ -61,13 +65,19 @@ class GpuManager(Model):
     """The DaemonSet `gpu-manager-daemonset` and the Deployment `gpu-quota-admission`.
 
     Each is given 1 CPU and 1 GiB, as document 002 reserves. `extraFlags` go into `EXTRA_FLAGS`
-    beside the runtime's endpoint and the cgroup driver, which gpu-manager does not find by itself.
+    with those that the image's version needs: the runtime's endpoint and the cgroup driver, which
+    gpu-manager does not find on its own, or `--incluster-mode` before 1.1.0. The released images
+    have no `v` before their version (its file VERSION).
+
+    `extenderAddress`: the address of the Service `gpu-quota-admission`. Declared, the scheduler can
+    be given its configuration before the first `up`, whose validation needs it; without one the
+    cluster draws an address, and that validation waits until the scheduler knows it.
     """
 
     image: Image = Field(
-        default="tkestack/gpu-manager:1.0.3",
+        default="tkestack/gpu-manager:1.1.5",
         description="an image reference with a tag or a digest",
-        examples=["tkestack/gpu-manager:1.0.3"],
+        examples=["tkestack/gpu-manager:1.1.5"],
     )
     admission_image: Image = Field(
         default="tkestack/gpu-quota-admission:v1.0.0",
@@ -78,6 +88,11 @@ class GpuManager(Model):
         default="/var/run/containerd/containerd.sock",
         description="the path of the container runtime's socket",
         examples=["/var/run/containerd/containerd.sock"],
+    )
+    extender_address: Address | None = Field(
+        default=None,
+        description="an IP address of the cluster's Services",
+        examples=["10.96.0.200"],
     )
     extra_flags: tuple[Annotated[Text, AfterValidator(_flag)], ...] = Field(
         default=("--logtostderr=false",),

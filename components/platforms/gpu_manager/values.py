@@ -10,11 +10,12 @@ from typing import Any
 
 from components.nodes.pools import gpu_pools, node_taints, tolerations
 from components.nodes.settings.cards import CORE, MEMORY
+from components.platforms.gpu_manager.settings import CRI, release_of
 from components.settings.cluster import Cluster
 
 NAMESPACE = "kube-system"
 CHART = "components/platforms/gpu_manager/chart"
-VERSION = "1.0.3"
+VERSION = "1.1.5"
 ADMISSION = "gpu-quota-admission"
 #: ConfigMap with what the cluster's scheduler must be started with.
 SCHEDULER = "gpu-quota-admission-scheduler"
@@ -33,7 +34,14 @@ RESOURCES = {"cpu": "1", "memory": "1Gi"}
 
 
 def extra_flags(cluster: Cluster) -> list[str]:
-    """``EXTRA_FLAGS``: gpu-manager's own defaults are dockershim's socket and cgroupfs."""
+    """``EXTRA_FLAGS`` that the image's version knows: one more ends the program.
+
+    Its own defaults are dockershim's socket and cgroupfs; before 1.1.0 it knows Docker alone and
+    looks for a kubeconfig of root's (build/start.sh).
+    """
+    release = release_of(cluster.gpu_manager.image)
+    if release is not None and release < CRI:
+        return [*cluster.gpu_manager.extra_flags, "--incluster-mode=true"]
     driver = "systemd" if cluster.runtime.systemd_cgroup else "cgroupfs"
     manager = cluster.gpu_manager
     return [

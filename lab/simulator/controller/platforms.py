@@ -15,6 +15,7 @@ from lab.simulator import marks, stages
 from lab.simulator.api import MERGE, Api, ApiError, Json
 from lab.simulator.controller import offers
 from lab.simulator.controller.follow import Sources, follow
+from lab.simulator.controller.manager_flags import refusal
 from lab.simulator.controller.queue import Queue
 
 log = logging.getLogger(__name__)
@@ -39,6 +40,7 @@ class Pod:
     outcome: str
     message: str
     driver: str
+    refusal: str
 
 
 def read_pod(kind: str, item: Json) -> Pod:
@@ -63,7 +65,13 @@ def read_pod(kind: str, item: Json) -> Pod:
         outcome=notes.get(marks.OUTCOME, ""),
         message=notes.get(marks.MESSAGE, ""),
         driver=environment.get("NVIDIA_DRIVER_VERSION", ""),
+        refusal=refusal(item) if kind == "manager" else "",
     )
+
+
+def _outcome(node: offers.Node, pod: Pod) -> tuple[str, str]:
+    """Outcome and message of a pod; a program that refuses its flags runs nowhere."""
+    return (stages.CRASHING, pod.refusal) if pod.refusal else offers.outcome(node, pod.kind)
 
 
 class Platforms:
@@ -145,16 +153,14 @@ class Platforms:
             return
         pods = list(self._pods[name].values())
         for pod in pods:
-            await self._decide(pod, *offers.outcome(node, pod.kind))
+            await self._decide(pod, *_outcome(node, pod))
         installed = next(
             (p.driver for p in pods if p.kind == "installer" and p.ready and not p.message), ""
         )
         if installed and node.driver_loaded != installed:
             await self._note(name, {marks.DRIVER_LOADED: installed})
             return  # the node's change brings it here again
-        working = {
-            pod.kind for pod in pods if pod.ready and offers.outcome(node, pod.kind)[1] == ""
-        }
+        working = {pod.kind for pod in pods if pod.ready and _outcome(node, pod)[1] == ""}
         await self._set_cards(node, "manager" in working)
         await self._set_slice(node, "dra" in working)
 
