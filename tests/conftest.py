@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 
 import pytest
 from hypothesis import HealthCheck, settings
 
+from lab.simulator.hosts.rootfs import NoDebootstrap
 from tests import guard
+
+pytest_plugins = ("pytester",)
 
 # How fast examples come depends on what else the machine does.
 settings.register_profile("any", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -17,6 +21,24 @@ settings.load_profile("any")
 @pytest.fixture(scope="session", autouse=True)
 def _guard() -> None:
     guard.start()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_setup() -> Iterator[None]:
+    """A host of a system whose root this machine can't make is a reason to skip."""
+    try:
+        yield
+    except NoDebootstrap as error:
+        pytest.skip(str(error))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call() -> Iterator[None]:
+    """As in the setup."""
+    try:
+        yield
+    except NoDebootstrap as error:
+        pytest.skip(str(error))
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

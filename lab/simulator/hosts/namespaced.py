@@ -8,7 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from lab.simulator.hosts import processes
+from lab.simulator.hosts import processes, rootfs
 from lab.simulator.hosts.model import Spec, cluster_dir
 
 BOOT = Path(__file__).with_name("boot.sh")
@@ -56,7 +56,7 @@ def reason_against(cluster: str) -> str | None:
         shutil.rmtree(trial, ignore_errors=True)
     if tried.returncode != 0:
         return f"a trial overlay mount in new namespaces failed: {tried.stderr.strip()[-200:]}"
-    return None
+    return rootfs.reason_against()
 
 
 def start(folder: Path, spec: Spec) -> None:

@@ -48,6 +48,19 @@ DEBOOTSTRAP_LIMIT = 900
 Progress = Callable[[str], None]
 
 
+class NoDebootstrap(HostError):
+    """This machine has no debootstrap, and can't get it."""
+
+
+def reason_against() -> str | None:
+    """Why the Debian root can't be had here; None where it is there or may be made."""
+    if _place("debian", PACKAGES).is_dir():
+        return None
+    if shutil.which("debootstrap") or shutil.which("apt-get"):
+        return None
+    return "no debootstrap on PATH (package debootstrap), and no apt-get that installs it"
+
+
 def debian_root(progress: Progress) -> Path:
     """The Debian root that all simulated hosts share, read-only to them; made if missing.
 
@@ -72,10 +85,14 @@ def docker_root(progress: Progress) -> Path:
     return _root("docker", DOCKER_PACKAGES, progress)
 
 
-def _root(name: str, packages: Sequence[str], progress: Progress) -> Path:
+def _place(name: str, packages: Sequence[str]) -> Path:
     key = hashlib.sha256("\n".join((SUITE, *packages)).encode()).hexdigest()[:12]
-    roots = toolchain.cache_dir() / "roots"
-    root = roots / f"{name}-{SUITE}-{key}"
+    return toolchain.cache_dir() / "roots" / f"{name}-{SUITE}-{key}"
+
+
+def _root(name: str, packages: Sequence[str], progress: Progress) -> Path:
+    root = _place(name, packages)
+    roots = root.parent
     if root.is_dir():
         return root
     with locked(roots / "roots.lock", limit=DEBOOTSTRAP_LIMIT + 60):
@@ -156,7 +173,7 @@ def _ensure_debootstrap(progress: Progress) -> None:
     if shutil.which("debootstrap"):
         return
     if not shutil.which("apt-get"):
-        raise HostError(
+        raise NoDebootstrap(
             "debootstrap: not found on PATH; wanted for simulated hosts in namespaces. Install the "
             "package debootstrap; without it the hosts are plain processes with a scratch root"
         )
@@ -169,7 +186,7 @@ def _ensure_debootstrap(progress: Progress) -> None:
         )
         if command is install and done.returncode == 0:
             return
-    raise HostError(f"apt-get install debootstrap failed: {done.stderr.strip()[-500:]}")
+    raise NoDebootstrap(f"apt-get install debootstrap failed: {done.stderr.strip()[-500:]}")
 
 
 def _debootstrap(draft: Path, packages: Sequence[str]) -> None:
