@@ -20,9 +20,9 @@ from components.platforms.namespaces import own_namespaces
 from components.settings.cluster import Cluster
 from policies.admission import Enforcement, manifests
 from policies.rules import Severity
+from policies.rules.claims import OF_A_CLASS
 
 QUOTA: Final = "gpu-cluster"
-OF_A_CLASS: Final = ".deviceclass.resource.k8s.io/devices"
 _ACTIONS: Final[Mapping[GuardrailMode, Mapping[Severity, Sequence[str]]]] = {
     GuardrailMode.ENFORCE: {
         Severity.MANDATORY: ("Deny", "Audit"),

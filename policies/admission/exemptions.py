@@ -26,6 +26,12 @@ _HOLDS = (
     f"{_GRANTED}"
 )
 
+GRANTED_BY_THEMSELVES: Final = (
+    f"variables.ownAnnotations.transformMapEntry(k, v, k.startsWith({text(PREFIX)}), "
+    f"{{{text(GRANT)} + k.substring({len(PREFIX)}): v}})"
+)
+"""`grants` for objects whose own exemptions only an administrator may set."""
+
 VARIABLES: Final[Mapping[str, str]] = {
     # As id=value; an object's own stand over those of its template.
     "exemptions": f'variables.ownAnnotations.filter(k, k.startsWith("{PREFIX}"))'

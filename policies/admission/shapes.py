@@ -185,11 +185,20 @@ SHAPES: Final = (
         changed=changed("spec"),
     ),
     Shape(
+        name="persistentvolumes",
+        scope=Scope.VOLUMES,
+        rules=(_rule("", _BOTH, "persistentvolumes", scope="Cluster"),),
+        # They are in no namespace that could grant anything.
+        variables={**_BARE, "grants": "{}", **exemptions.VARIABLES},
+        changed=changed("spec"),
+    ),
+    Shape(
         name="namespaces",
         scope=Scope.NAMESPACES,
         rules=(_rule("", _BOTH, "namespaces", scope="Cluster"),),
-        # Its own annotations grant: who may set them is asked by `policies.admission.grants`.
-        variables={**_BARE, "grants": "variables.ownAnnotations", **exemptions.VARIABLES},
+        # Who may set its annotations is asked by `policies.admission.grants`: its own exemptions
+        # need no grant beside them.
+        variables={**_BARE, "grants": exemptions.GRANTED_BY_THEMSELVES, **exemptions.VARIABLES},
         changed=changed("metadata.?labels"),
     ),
 )

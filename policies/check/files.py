@@ -26,7 +26,7 @@ def find(arguments: Iterable[str]) -> Iterator[str | Problem | Unjudged]:
     named one are left out, and so are charts, for which an `Unjudged` stands. A `Problem` stands
     for an argument that names nothing.
     """
-    seen: set[object] = set()
+    seen: set[str] = set()
     for argument in arguments:
         any_file = False
         for name in _expand(argument):
@@ -40,13 +40,16 @@ def find(arguments: Iterable[str]) -> Iterator[str | Problem | Unjudged]:
             yield Problem(argument, None, None, *_nothing(argument))
 
 
-def _identity(name: str) -> object:
-    """What two names of one file have in common."""
+def _identity(name: str) -> str:
+    """What two names of one file have in common.
+
+    Not the number of its inode, which not every file system keeps for as long as a file is there
+    (Linux Documentation/filesystems/overlayfs.rst, "Inode properties").
+    """
     try:
-        status = os.stat(name)
+        return os.path.realpath(name)
     except (OSError, ValueError):
         return name
-    return status.st_dev, status.st_ino
 
 
 def _nothing(argument: str) -> tuple[str, str, str]:

@@ -13,6 +13,8 @@ from policies.rules.rule import Subject
 from policies.rules.unknown import at, mapping, sequence, text
 
 GROUP: Final = "resource.k8s.io"
+OF_A_CLASS: Final = ".deviceclass.resource.k8s.io/devices"
+"""Ends the key of a quota on devices: kubernetes v1.34.4 pkg/quota/v1/evaluator/core."""
 MOST: Final = 32
 """Devices that one claim can hold: k8s.io/api v0.34.4 resource/v1 AllocationResultsMaxSize."""
 

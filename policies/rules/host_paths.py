@@ -14,4 +14,9 @@ def host_paths(pod: Pod) -> Iterator[tuple[int, str]]:
     for index, volume in enumerate(sequence(pod.spec.get("volumes"))):
         path = text(at(volume, "hostPath", "path"))
         if path:
-            yield index, posixpath.normpath(f"///{path}")  # of two slashes it keeps both
+            yield index, plain_path(path)
+
+
+def plain_path(path: str) -> str:
+    """A path without `.` and `//`."""
+    return posixpath.normpath(f"///{path}")  # of two slashes it keeps both

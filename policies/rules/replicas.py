@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from policies.rules.rule import Subject
-from policies.rules.unknown import UNKNOWN, at
+from policies.rules.unknown import UNKNOWN, at, text
 
 _PERCENT = re.compile(r"([0-9]{1,9})%")
 _INT32_MAX = 2**31 - 1
@@ -63,6 +64,28 @@ def fenceposts(subject: Subject) -> Fenceposts | None:
     if surge is None or unavailable is None:
         return None
     return Fenceposts(replicas, surge, unavailable if surge or unavailable else 1)
+
+
+Target = tuple[str, str, str]
+"""Namespace, kind and name of a workload."""
+
+
+def scaled_to(subjects: Iterable[Subject]) -> dict[Target, int]:
+    """How many pods the autoscalers of a stack may give a workload, by the workload."""
+    found: dict[Target, int] = {}
+    for subject in subjects:
+        if subject.kind == "HorizontalPodAutoscaler":
+            spec = subject.manifest.get("spec")
+            target = at(spec, "scaleTargetRef")
+            key = (subject.namespace, text(at(target, "kind")), text(at(target, "name")))
+            found[key] = number(at(spec, "maxReplicas")) or 0
+    return found
+
+
+def pods_at_most(subject: Subject, scaled: Mapping[Target, int]) -> int:
+    """How many pods a workload runs at once: as many as its autoscaler may give it."""
+    own = (subject.namespace, subject.kind, subject.name)
+    return max(pods_at_once(subject), scaled.get(own, 0))
 
 
 def pods_at_once(subject: Subject) -> int:

@@ -33,7 +33,9 @@ class Need(StrEnum):
                 return (context.max_gpus_per_container, context.max_gpus_per_pod) != (None, None)
 
 
-_IN_NAMESPACES = frozenset({"ConfigMap", "Secret", "LimitRange", "ResourceQuota"})
+_IN_NAMESPACES = frozenset(
+    {"ConfigMap", "Secret", "LimitRange", "ResourceQuota", "HorizontalPodAutoscaler"}
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ class Scope(StrEnum):
     """The objects that a twin judges.
 
     `PODS`: pods and the templates of all workload controllers. `VALUES`: ConfigMaps and Secrets.
-    `CLAIMS`: ResourceClaims and their templates.
+    `CLAIMS`: ResourceClaims and their templates. `VOLUMES`: PersistentVolumes.
     """
 
     PODS = "pods"
@@ -22,6 +22,7 @@ class Scope(StrEnum):
     VALUES = "values"
     NAMESPACES = "namespaces"
     CLAIMS = "claims"
+    VOLUMES = "volumes"
 
 
 @dataclass(frozen=True, slots=True)

@@ -158,9 +158,28 @@ def _claims(draw: st.DrawFn) -> Json:
     }
 
 
+@st.composite
+def _persistent_volumes(draw: st.DrawFn) -> Json:
+    """GPU066: volumes of a node's folders."""
+    path = draw(st.sampled_from(["/dev", "/dev//nvidia0", "/proc/1/root", "/mnt/a", "/mnt", "/"]))
+    path += draw(st.sampled_from(["", "/", "/x"]))
+    labels = {LABEL: draw(_NAMESPACES)}
+    return {
+        "apiVersion": "v1",
+        "kind": "PersistentVolume",
+        "metadata": {"name": f"a{draw(st.integers(0, 999))}", "labels": labels},
+        "spec": {
+            "capacity": {"storage": "1Gi"},
+            "accessModes": ["ReadWriteOnce"],
+            "hostPath": {"path": path},
+        },
+    }
+
+
 _KINDS = (
     *(_updates, _updates, _parts, _parts, _limits, _environments, _environments, _namespaces),
     *(_services, _services, _shares, _jobs, _claims, _claims),
+    *(_persistent_volumes, _persistent_volumes),
 )
 
 

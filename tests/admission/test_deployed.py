@@ -14,7 +14,6 @@ import yaml
 
 from lab.benchmarks.api_server import ApiServer, await_true, make_namespace
 from tests.admission.cluster import GPU, create
-from tests.rules.conftest import ROOT
 
 PROGRAM = """
 import pulumi
@@ -30,6 +29,7 @@ provider = k8s.Provider("kubernetes", kubeconfig=open("kubeconfig").read())
 args = GuardrailsArgs(cluster=cluster, guardrails=cluster.guardrails)
 Guardrails("guardrails", args, pulumi.ResourceOptions(providers=[provider]))
 """
+ROOT = Path(__file__).parents[2]
 LIMIT = 400
 """Seconds for any one command: the first one also starts the provider."""
 OURS = "labelSelector=app.kubernetes.io/managed-by=gpu-cluster"

@@ -6,8 +6,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +14,7 @@ import pytest
 import yaml
 
 import toolchain
+from tests.rules.previews import Preview, Run
 
 ROOT = Path(__file__).parents[2]
 TOOLS = (
@@ -88,30 +88,6 @@ NO_CLUSTER = {
     "users": [{"name": "none", "user": {}}],
     "contexts": [{"name": "none", "context": {"cluster": "none", "user": "none"}}],
 }
-
-
-@dataclass(frozen=True)
-class Preview:
-    """What a preview ended with: exit code, everything that it printed."""
-
-    code: int
-    output: str
-
-    def violations(self, level: str) -> dict[str, list[str]]:
-        """Rule ids by the name of the resource that broke them."""
-        found: dict[str, list[str]] = {}
-        resource = ""
-        for line in map(str.strip, self.output.splitlines()):
-            if line.startswith(("- [", "[")):
-                resource = ""
-                if f"[{level}]" in line:
-                    resource = line.rpartition(": ")[2].rstrip(")")
-            elif resource and line[:3] == "GPU" and line[3:6].isdigit():
-                found.setdefault(resource, []).append(line[:6])
-        return found
-
-
-Run = Callable[..., Preview]
 
 
 @pytest.fixture(scope="session")

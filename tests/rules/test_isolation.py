@@ -111,6 +111,27 @@ def capable(*names: Any) -> dict[str, Any]:
     return {"securityContext": {"capabilities": {"add": list(names)}}}
 
 
+@pytest.mark.parametrize("source", ["hostPath", "local"])
+@pytest.mark.parametrize(
+    ("path", "refused"),
+    [
+        ("/dev/nvidia0", True),
+        ("//dev/./", True),
+        ("/", True),
+        ("/proc/1/root", True),
+        ("/run/containerd/containerd.sock", True),
+        ("/mnt/disks/a", False),
+        ("/var/lib/data", False),
+        ("", False),
+        (UNKNOWN, False),
+    ],
+)
+def test_a_volume_that_is_claimed_leads_to_no_gpus(source: str, path: Any, refused: bool) -> None:
+    volume = resource("PersistentVolume", spec={source: {"path": path}})
+    assert paths("GPU066", volume) == ([f"spec.{source}.path"] if refused else [])
+    assert paths("GPU066", {**volume, "apiVersion": "example.com/v1"}) == []
+
+
 PRIVILEGES: list[tuple[str, Any, bool]] = [
     ("with a GPU", pod(gpus(**PRIVILEGED)), True),
     ("beside one with a GPU", pod(gpus(), container(**PRIVILEGED)), True),

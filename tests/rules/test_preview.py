@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from policies.rules import EXAMPLES, RULES, Rule, Severity
-from tests.rules.conftest import Run
+from tests.rules.previews import Run
 
 POOL = {"name": "a100", "nodes": ["gpu-[1-4]"], "gpusPerNode": 8}
 CLUSTER = {

@@ -141,11 +141,42 @@ def test_the_limits_of_a_namespace_are_numbers(amount: Any, rule: str | None) ->
     assert ids(limits, Context()) == wanted
 
 
+def autoscaler(most: Any, **target: Any) -> dict[str, Any]:
+    spec = {
+        "scaleTargetRef": {"kind": "Deployment", "name": "train", **target},
+        "maxReplicas": most,
+    }
+    return resource("HorizontalPodAutoscaler", "autoscaling/v2", namespace="team-a", spec=spec)
+
+
+@pytest.mark.parametrize(
+    ("scaler", "found"),
+    [
+        (autoscaler(4), []),
+        (autoscaler(5), ["GPU041 ResourceQuota team-a/train"]),
+        (autoscaler(17), ["GPU040 Deployment team-a/train", "GPU041 ResourceQuota team-a/train"]),
+        (autoscaler(17, name="other"), []),
+        (autoscaler(17, kind="StatefulSet"), []),
+        (autoscaler(UNKNOWN), []),
+        (autoscaler("many"), []),
+    ],
+)
+def test_what_an_autoscaler_may_add_is_counted(scaler: Any, found: list[str]) -> None:
+    serving = workload("Deployment", gpus(), namespace="team-a", replicas=1)
+    assert stack_ids(serving, scaler, quota(COUNTED)) == found
+
+
 def quota(hard: Any, namespace: Any = "team-a", **spec: Any) -> dict[str, Any]:
     return resource("ResourceQuota", namespace=namespace, spec={"hard": hard, **spec})
 
 
 USER = pod(gpus(), namespace="team-a")
+CLAIM = resource(
+    "ResourceClaim",
+    "resource.k8s.io/v1",
+    namespace="team-a",
+    spec={"devices": {"requests": [{"exactly": {"deviceClassName": "gpu.nvidia.com"}}]}},
+)
 COUNTED = {f"requests.{GPU}": 4}
 QUOTAS: list[tuple[str, list[Any], list[str]]] = [
     ("no quota", [TEAM, USER], ["GPU029 Namespace team-a"]),
@@ -162,6 +193,10 @@ QUOTAS: list[tuple[str, list[Any], list[str]]] = [
     ("with empty scopes", [TEAM, USER, quota(COUNTED, scopes=[])], []),
     ("of unknown scopes", [TEAM, USER, quota(COUNTED, scopes=UNKNOWN)], []),
     ("of one of two resources", [TEAM, USER, pod(container({"amd.com/gpu": 1}), namespace="team-a"), quota(COUNTED)], ["GPU029 Namespace team-a"]),
+    ("a claim", [TEAM, CLAIM], ["GPU029 Namespace team-a"]),
+    ("a claim, with a quota on its class", [TEAM, CLAIM, quota({"gpu.nvidia.com.deviceclass.resource.k8s.io/devices": 4})], []),
+    ("a claim, with a quota on another class", [TEAM, CLAIM, quota({"nic.deviceclass.resource.k8s.io/devices": 4})], ["GPU029 Namespace team-a"]),
+    ("a claim for a network card", [TEAM, {**CLAIM, "spec": {"devices": {"requests": [{"exactly": {"deviceClassName": "nic"}}]}}}], []),
     ("unknown", [TEAM, USER, quota(UNKNOWN)], []),
     ("of an unknown namespace", [TEAM, USER, quota(COUNTED, UNKNOWN)], []),
     ("no GPUs", [TEAM, pod(container(), namespace="team-a")], []),

@@ -104,7 +104,10 @@ def test_a_part_says_which_memory_it_has(limits: Any, found: str) -> None:
         ("gpu-manager", {GPU: 1}, (), True),
         ("gpu-manager", {GPU: 1}, (GPU,), False),
         ("dra", {GPU: 1}, (), True),
-        ("dra", {CORE: 100}, (), False),
+        ("gpu-manager", {"nvidia.com/gpu.shared": 1}, (), True),
+        ("dra", {CORE: 100}, (), True),
+        ("dra", {GPU: 1}, (GPU,), False),
+        ("of one's own", {GPU: 1, CORE: 100}, (), False),
     ],
 )
 def test_what_a_platform_advertises(platform: Any, limits: Any, known: Any, refused: bool) -> None:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
 from policies.rules import cel
 from policies.rules.context import Context, Severity
 from policies.rules.example import Example
 from policies.rules.host_paths import host_paths
+from policies.rules.isolation.paths import PARENTS, gives_gpus, gives_gpus_cel
 from policies.rules.pod_request import gpu_requests
 from policies.rules.pod_spec import Pod
 from policies.rules.pools import candidate_pools, gpu_pools, hard_taints, tolerates
@@ -17,36 +17,6 @@ from policies.rules.rule import Finding, Rule, Subject
 from policies.rules.signs import VOLUMES, Sign
 from policies.rules.twin import pods
 from policies.rules.unknown import UNKNOWN, sequence
-
-# What gives GPUs, or lets a container start others that have them.
-GIVES_GPUS = (
-    *("/dev/nvidia", "/dev/dri", "/dev/kfd", "/dev/char", "/run/nvidia", "/var/run/nvidia"),
-    *("/var/lib/kubelet/device-plugins", "/etc/cdi", "/run/cdi", "/var/run/cdi"),
-    *("/etc/containerd", "/etc/kubernetes/manifests"),
-)
-
-PROCESS_ROOT = "^/proc/([0-9]+|self|thread-self)/(root|cwd)(/|$)"
-"""What a process sees as its file system: of process 1 that of the host."""
-
-SOCKETS = frozenset(
-    f"{folder}/{name}"
-    for folder in ("/run", "/var/run")
-    for name in (
-        "docker.sock",
-        "containerd/containerd.sock",
-        "containerd/containerd.sock.ttrpc",
-        "crio/crio.sock",
-        "k3s/containerd/containerd.sock",
-        "cri-dockerd.sock",
-        "podman/podman.sock",
-    )
-)
-
-PARENTS = frozenset(
-    {"/", "/dev", "/run", "/var/run", "/var", "/var/lib", "/var/lib/kubelet"}
-    | {"/etc", "/etc/kubernetes"}
-    | {socket.rpartition("/")[0] for socket in SOCKETS}
-)
 
 
 def _on_gpu_nodes(pod: Pod, context: Context) -> bool:
@@ -72,7 +42,7 @@ def _no_host_paths(subject: Subject, context: Context) -> Iterator[Finding]:
         return
     near = _on_gpu_nodes(subject.pod, context)
     for index, path in host_paths(subject.pod):
-        gives = path.startswith(GIVES_GPUS) or path in SOCKETS or re.match(PROCESS_ROOT, path)
+        gives = gives_gpus(path)
         if gives or (near and path in PARENTS):
             yield Finding(
                 path=subject.pod.under(f"spec.volumes[{index}].hostPath.path"),
@@ -93,8 +63,6 @@ RULE = Rule(
     source="kubescape controls C-0045, C-0048; kubernetes v1.34.4 pkg/kubelet/cm/devicemanager",
 )
 
-_GIVES = " || ".join(f'h.startsWith("{each}")' for each in GIVES_GPUS)
-
 _NEAR = (
     "(variables.asksForGpus || variables.tolerations.exists(o, "
     f"variables.taints.exists(t, {cel.tolerates('o', 't')})) || "
@@ -103,8 +71,7 @@ _NEAR = (
 
 TWIN = pods(
     cel.in_workloads(
-        f"variables.hostPaths.filter(h, {_GIVES} || h in {cel.texts(SOCKETS)} || "
-        f"h.matches({cel.text(PROCESS_ROOT)}) || "
+        f"variables.hostPaths.filter(h, {gives_gpus_cel('h')} || "
         f'({_NEAR} && h in {cel.texts(PARENTS)})).map(h, "found host path " + h)'
     ),
     on_update=cel.PLACE_CHANGED,

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
+from policies.rules.claims import OF_A_CLASS, of_gpus, requests
 from policies.rules.context import Context, Severity
 from policies.rules.example import Example
 from policies.rules.namespaces.quotas import REQUESTS, hard_of, quotas_of
@@ -16,17 +17,17 @@ from policies.rules.twin import (
 from policies.rules.unknown import UNKNOWN, at
 
 
-def _counted(quota: Subject, name: str) -> bool:
-    """Whether a quota counts a resource for all pods, or may for all that is known.
+def _counted(quota: Subject, key: str) -> bool:
+    """Whether a quota counts what its key names, of all pods, or may for all that is known.
 
     One with scopes counts the pods in them alone.
     """
     spec, hard = at(quota.manifest, "spec"), hard_of(quota)
     if UNKNOWN in (spec, hard):
         return True
-    if any(at(spec, key) not in (None, [], {}, UNKNOWN) for key in ("scopes", "scopeSelector")):
+    if any(at(spec, each) not in (None, [], {}, UNKNOWN) for each in ("scopes", "scopeSelector")):
         return False
-    limit = resource_list(hard).get(f"{REQUESTS}{name}")
+    limit = resource_list(hard).get(key)
     return limit is not None and limit.amount is not None
 
 
@@ -36,30 +37,35 @@ def _has_quota(subjects: Sequence[Subject], context: Context) -> Iterator[tuple[
         return
     users: dict[tuple[str, str], Subject] = {}
     for user in subjects:
-        for name in _gpus_asked(user, context):
-            users.setdefault((user.namespace, name), user)
+        for key in _counts(user, context):
+            users.setdefault((user.namespace, key), user)
     for namespace in subjects:
-        for (space, name), user in users.items():
+        for (space, key), user in users.items():
             if namespace.kind != "Namespace" or namespace.name != space:
                 continue
-            if not any(quota.namespace == space and _counted(quota, name) for quota in quotas):
-                yield namespace, _without_quota(user, name)
+            if not any(quota.namespace == space and _counted(quota, key) for quota in quotas):
+                yield namespace, _without_quota(user, key)
 
 
-def _without_quota(user: Subject, name: str) -> Finding:
+def _without_quota(user: Subject, key: str) -> Finding:
     return Finding(
         path="metadata.name",
-        found=f"no quota on {name} for {user.kind} {user.name}, which asks for it",
-        wanted=f"a ResourceQuota on {REQUESTS}{name}, without scopes, in this namespace",
+        found=f"no quota on {key.removeprefix(REQUESTS)} for {user.kind} {user.name}, "
+        "which asks for it",
+        wanted=f"a ResourceQuota on {key}, without scopes, in this namespace",
         cure="Add one: without it the namespace may take every GPU of the cluster.",
     )
 
 
-def _gpus_asked(subject: Subject, context: Context) -> Iterable[str]:
-    """The GPU resources that a workload in a known namespace asks for."""
-    if not (subject.namespace and subject.is_workload(context) and subject.pod):
-        return ()
-    return gpu_requests(subject.pod, context)
+def _counts(subject: Subject, context: Context) -> Iterator[str]:
+    """The keys of quotas that count the GPUs of a workload, or a claim, in a known namespace."""
+    if not (subject.namespace and subject.is_workload(context)):
+        return
+    for name in gpu_requests(subject.pod, context) if subject.pod else ():
+        yield f"{REQUESTS}{name}"
+    for request in requests(subject):
+        if of_gpus(request, context):
+            yield f"{request.device_class}{OF_A_CLASS}"
 
 
 RULE = Rule(
@@ -68,9 +74,9 @@ RULE = Rule(
     severity=Severity.MANDATORY,
     across=_has_quota,
     why="A stack that declares a namespace and GPU workloads in it declares how many GPUs the "
-    "namespace may take. Namespaces that the stack does not declare are not judged: their "
-    "quota may be somebody else's.",
-    source="kubernetes v1.34.4 pkg/quota/v1/evaluator/core/pods.go",
+    "namespace may take; devices of claims (DRA) by their class. Namespaces that the stack does "
+    "not declare are not judged: their quota may be somebody else's.",
+    source="kubernetes v1.34.4 pkg/quota/v1/evaluator/core/{pods,resource_claims}.go",
     whole=True,
 )
 

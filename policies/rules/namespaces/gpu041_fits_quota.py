@@ -12,7 +12,7 @@ from policies.rules.namespaces.quotas import REQUESTS, hard_of, quotas_of
 from policies.rules.pod_request import gpu_requests
 from policies.rules.pod_spec import resource_list
 from policies.rules.quantity import show
-from policies.rules.replicas import pods_at_once
+from policies.rules.replicas import pods_at_most, scaled_to
 from policies.rules.rule import Finding, Rule, Subject
 from policies.rules.twin import (
     SEVERAL_OBJECTS,
@@ -24,10 +24,11 @@ def _within_quota(
     subjects: Sequence[Subject], context: Context
 ) -> Iterator[tuple[Subject, Finding]]:
     used: dict[tuple[str, str], Fraction] = defaultdict(Fraction)
+    scaled = scaled_to(subjects)
     for subject in subjects:
         if subject.pod is not None and subject.namespace:
             for name, amount in gpu_requests(subject.pod, context).items():
-                used[subject.namespace, name] += amount * pods_at_once(subject)
+                used[subject.namespace, name] += amount * pods_at_most(subject, scaled)
     for quota in quotas_of(subjects):
         scopes = at(quota.manifest, "spec", "scopes"), at(quota.manifest, "spec", "scopeSelector")
         if any(scope is UNKNOWN or scope for scope in scopes):

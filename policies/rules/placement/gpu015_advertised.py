@@ -7,23 +7,28 @@ from collections.abc import Iterator
 from policies.rules import cel
 from policies.rules.context import Context, Severity
 from policies.rules.example import Example
-from policies.rules.resource_names import GPU, VCUDA_CORE, VCUDA_MEMORY
+from policies.rules.resource_names import GPU, GPU_SHARED, VCUDA_CORE, VCUDA_MEMORY
 from policies.rules.rule import Finding, Rule, Subject
 from policies.rules.signs import NAMES
 from policies.rules.twin import pods
-from policies.rules.vcuda.asked import (
-    NAMES_OF_VCUDA,
-)
 
-_NVIDIA_PLATFORMS = frozenset({"device-plugin", "gpu-operator"})
+_VCUDA = frozenset({VCUDA_CORE, VCUDA_MEMORY})
+_PLUGIN = frozenset({GPU, GPU_SHARED})
+_FOREIGN = {
+    "device-plugin": _VCUDA,
+    "gpu-operator": _VCUDA,
+    "gpu-manager": _PLUGIN,
+    "dra": _VCUDA | _PLUGIN,
+}
+"""What a platform doesn't advertise, by its name."""
 
 
 def _advertised(subject: Subject, context: Context) -> Iterator[Finding]:
     if subject.pod is None or context.platform is None:
         return
-    foreign = {VCUDA_CORE, VCUDA_MEMORY} if context.platform in _NVIDIA_PLATFORMS else {GPU}
+    foreign = _FOREIGN.get(context.platform, frozenset()) - context.resource_names
     for container in subject.pod.containers:
-        for name in sorted((foreign & container.resource_names) - context.resource_names):
+        for name in sorted(foreign & container.resource_names):
             yield Finding(
                 path=f"{container.path}.resources",
                 found=name,
@@ -36,24 +41,29 @@ def _advertised(subject: Subject, context: Context) -> Iterator[Finding]:
 RULE = Rule(
     id="GPU015",
     title="The cluster's platform advertises the GPU resource",
-    severity=Severity.ADVISORY,
+    severity=Severity.MANDATORY,
     check=_advertised,
     why="NVIDIA's device plugin advertises nvidia.com/gpu, gpu-manager advertises "
-    "tencent.com/vcuda-core and vcuda-memory; neither has the other's.",
-    source="NVIDIA k8s-device-plugin; tkestack gpu-manager pkg/types/types.go",
+    "tencent.com/vcuda-core and vcuda-memory; neither has the other's, and a DRA driver has none "
+    "of them. The pod can never run. Where several are in use, resourceNames names the others.",
+    source="NVIDIA k8s-device-plugin; tkestack gpu-manager pkg/types/types.go; NVIDIA "
+    "k8s-dra-driver-gpu",
 )
 
-_FOREIGN = (
-    '(!("platform" in params.data) ? [] : '
-    'params.data.platform in ["device-plugin", "gpu-operator"] ? '
-    f"{NAMES_OF_VCUDA} : [{cel.text(GPU)}])"
+_OF_PLATFORM = "".join(
+    f"params.data.platform == {cel.text(platform)} ? {cel.texts(names)} : "
+    for platform, names in _FOREIGN.items()
+)
+
+_FOREIGN_CEL = (
+    f'(!("platform" in params.data) ? [] : {_OF_PLATFORM}[])'
     f".filter(n, !(n in {cel.parameter('resourceNames')}))"
 )
 
 TWIN = pods(
     cel.each_container(
-        f"{_FOREIGN}.exists(f, {cel.named('n == f')})",
-        f"{_FOREIGN}.filter(f, {cel.named('n == f')})[0]",
+        f"{_FOREIGN_CEL}.exists(f, {cel.named('n == f')})",
+        f"{_FOREIGN_CEL}.filter(f, {cel.named('n == f')})[0]",
     ),
     signs=(NAMES,),
 )

@@ -12,7 +12,7 @@ from policies.rules.placement.room import room_of
 from policies.rules.pod_request import gpu_requests
 from policies.rules.pools import gpu_pools
 from policies.rules.quantity import show
-from policies.rules.replicas import pods_at_once
+from policies.rules.replicas import pods_at_most, scaled_to
 from policies.rules.rule import Finding, Need, Rule, Subject
 from policies.rules.twin import (
     SEVERAL_OBJECTS,
@@ -21,10 +21,11 @@ from policies.rules.twin import (
 
 def _stack_fits(subjects: Sequence[Subject], context: Context) -> Iterator[tuple[Subject, Finding]]:
     total: dict[str, Fraction] = defaultdict(Fraction)
+    scaled = scaled_to(subjects)
     for subject in subjects:
         if subject.pod is None:
             continue
-        count = pods_at_once(subject)
+        count = pods_at_most(subject, scaled)
         for name, amount in gpu_requests(subject.pod, context).items():
             room = room_of(gpu_pools(context), name, context)
             before = total[name]
@@ -46,8 +47,9 @@ RULE = Rule(
     title="The workloads of a stack fit into its pools",
     severity=Severity.ADVISORY,
     across=_stack_fits,
-    why="What all workloads ask for together, replicas included, is more than the pools have, "
-    "so some pods stay Pending until others end. CronJobs and DaemonSets are left out.",
+    why="What all workloads ask for together, replicas and what a HorizontalPodAutoscaler may add "
+    "included, is more than the pools have, so some pods stay Pending until others end. CronJobs "
+    "and DaemonSets are left out.",
     source="k8s.io/component-helpers v0.34.4 resource/helpers.go PodRequests",
     needs=frozenset({Need.POOLS}),
 )

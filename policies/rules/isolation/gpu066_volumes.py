@@ -1,0 +1,74 @@
+"""GPU066: No PersistentVolume leads to GPUs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from policies.rules import cel
+from policies.rules.context import Context, Severity
+from policies.rules.example import Example
+from policies.rules.host_paths import plain_path
+from policies.rules.isolation.paths import PARENTS, gives_gpus, gives_gpus_cel
+from policies.rules.rule import Finding, Rule, Subject
+from policies.rules.twin import Scope, Twin
+from policies.rules.unknown import at, text
+
+_SOURCES = ("hostPath", "local")
+
+
+def _no_devices(subject: Subject, _: Context) -> Iterator[Finding]:
+    if subject.kind != "PersistentVolume" or subject.group_version != "v1":
+        return
+    for source in _SOURCES:
+        written = text(at(subject.manifest, "spec", source, "path"))
+        path = plain_path(written)
+        if written and (gives_gpus(path) or path in PARENTS):
+            yield Finding(
+                path=f"spec.{source}.path",
+                found=path[:80],
+                wanted="a folder for data",
+                cure="Whoever claims the volume would get GPUs that nobody counts.",
+            )
+
+
+RULE = Rule(
+    id="GPU066",
+    title="No PersistentVolume leads to GPUs",
+    severity=Severity.MANDATORY,
+    check=_no_devices,
+    why="A pod that claims the volume mounts the node's folder without naming a host path, so "
+    "that neither GPU036 nor Pod Security sees it.",
+    source="k8s.io/api v0.34.4 core/v1/types.go PersistentVolumeSource; k8s.io/pod-security-"
+    "admission v0.34.4 policy (volumes of pods alone)",
+)
+
+_PLAIN = '"/" + p.split("/").filter(s, s != "" && s != ".").join("/")'
+
+TWIN = Twin(
+    '[object.spec.?hostPath.?path.orValue(""), object.spec.?local.?path.orValue("")]'
+    f'.filter(p, p != "").map(p, {_PLAIN})'
+    f".filter(h, {gives_gpus_cel('h')} || h in {cel.texts(PARENTS)})"
+    '.map(h, "found path " + h)',
+    scopes=frozenset({Scope.VOLUMES}),
+)
+
+EXAMPLE = Example(
+    passing="""\
+apiVersion: v1
+kind: PersistentVolume
+metadata: {name: data}
+spec:
+  capacity: {storage: 1Ti}
+  accessModes: [ReadWriteOnce]
+  hostPath: {path: /mnt/disks/a}
+""",
+    failing="""\
+apiVersion: v1
+kind: PersistentVolume
+metadata: {name: data}
+spec:
+  capacity: {storage: 1Ti}
+  accessModes: [ReadWriteOnce]
+  hostPath: {path: /dev}
+""",
+)
