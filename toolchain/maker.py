@@ -109,6 +109,8 @@ class Maker:
                 archive,
                 lambda done, total: advance(done * 100 // total if total else 0),
             )
+        if archive.name not in self.downloads.pinned:
+            self.steps.say(f"{archive.name}: its SHA-256 is the publisher's own, not pinned here")
         made = {}
         for item in items:
             staged = self.store.stage()

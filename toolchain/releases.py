@@ -23,6 +23,7 @@ from typing import Any
 
 from .machine import Platform
 from .pins import BASES, Pin
+from .sums import SUMS
 from .tool import ToolchainError
 
 #: Seconds a host has to answer, and that a download may stand still.
@@ -88,11 +89,15 @@ def published(text: str, file_name: str) -> tuple[str, str]:
 
 @dataclass
 class Downloads:
-    """The downloads of one run; remembers which hosts do not answer."""
+    """The downloads of one run; remembers which hosts do not answer.
+
+    ``pinned``: SHA-256 by file name, which counts before what is published.
+    """
 
     patience: float = PATIENCE
     limit: float = DOWNLOAD_LIMIT
     silent: dict[str, str] = field(default_factory=dict)
+    pinned: Mapping[str, str] = field(default_factory=lambda: SUMS)
 
     def checksums(self, assets: Iterable[Asset]) -> dict[str, str | ReleaseError]:
         """The checksum files by address, all asked at once, waited for ``patience`` in all."""
@@ -129,11 +134,13 @@ class Downloads:
         if host in self.silent:
             raise ReleaseError(f"{host}: {self.silent[host]}")
         algorithm, wanted = published(sums, item.file_name)
+        if item.file_name in self.pinned:
+            algorithm, wanted = "sha256", self.pinned[item.file_name]
         try:
             found = self._download(item, algorithm, target, progress)
             if found != wanted:
                 raise ReleaseError(
-                    f"{item.url}: {algorithm} {found}, published {wanted}: refused and deleted"
+                    f"{item.url}: {algorithm} {found}, wanted {wanted}: refused and deleted"
                 )
         except BaseException:
             target.unlink(missing_ok=True)

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 import subprocess
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from commands import audit, sbom, secret_scan
+from toolchain.machine import Platform
 from toolchain.pins import PINS
+from toolchain.releases import Downloads, ReleaseError, asset
+from toolchain.sums import SUMS
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -125,3 +132,50 @@ def test_licence_and_security_policy_are_there() -> None:
     for path in re.findall(r"`((?:docs|tests)/[a-z_/.]+)`", text):
         assert (ROOT / path).exists(), path
     assert json.loads((ROOT / "renovate.json").read_text())["extends"]
+
+
+class Origin(BaseHTTPRequestHandler):
+    """A release host that somebody has taken over: file and list agree with each other."""
+
+    body = b"#!/bin/sh\necho owned\n"
+
+    def do_GET(self) -> None:
+        listed = f"{hashlib.sha256(self.body).hexdigest()}  {Path(self.path).name}\n".encode()
+        answer = listed if "checksums" in self.path else self.body
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(answer)))
+        self.end_headers()
+        self.wfile.write(answer)
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """Says nothing."""
+
+
+def test_an_origin_that_changes_file_and_list_is_refused(tmp_path: Path) -> None:
+    with ThreadingHTTPServer(("127.0.0.1", 0), Origin) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        try:
+            base = f"http://127.0.0.1:{server.server_port}"
+            platform = Platform("linux", "amd64")
+            item = asset(PINS["pulumi"], platform, {"github": base, "kubernetes": base})
+            assert item is not None
+            assert item.file_name in SUMS
+            listed = hashlib.sha256(Origin.body).hexdigest() + f"  {item.file_name}\n"
+            with pytest.raises(ReleaseError, match=f"wanted {SUMS[item.file_name]}: refused"):
+                Downloads().fetch(item, listed, tmp_path / "tool")
+            assert not (tmp_path / "tool").exists()
+            Downloads(pinned={}).fetch(item, listed, tmp_path / "tool")  # as it was
+        finally:
+            server.shutdown()
+
+
+def test_every_pinned_sum_is_of_a_download_that_is_used() -> None:
+    files = {
+        found.file_name
+        for pin in PINS.values()
+        for system in ("linux", "darwin")
+        for machine in ("amd64", "arm64")
+        if (found := asset(pin, Platform(system, machine))) is not None
+    }
+    assert set(SUMS) <= files
+    assert all(re.fullmatch("[0-9a-f]{64}", digest) for digest in SUMS.values())
