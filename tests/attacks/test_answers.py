@@ -125,15 +125,17 @@ def test_every_command_on_a_host_has_an_end_on_this_side(monkeypatch: pytest.Mon
         def __init__(self, _: str, **inputs: Any) -> None:
             seen.append(inputs["opts"].custom_timeouts)
 
-    monkeypatch.setattr("pulumi_command.remote.Command", Recorded)
+    for name in ("Command", "CopyToRemote"):
+        monkeypatch.setattr(f"pulumi_command.remote.{name}", Recorded)
     monkeypatch.setattr(pulumi.ComponentResource, "__init__", lambda *_: None)
+    monkeypatch.setattr("components.hosts.preparation.replace", lambda args, **_: args)
     monkeypatch.setattr(pulumi.ComponentResource, "register_outputs", lambda *_: None)
     asyncio.set_event_loop(LOOP)
     try:
         HostPreparation("hosts", HostsArgs(cluster=cluster(), private_key="key"))
     finally:
         asyncio.set_event_loop(None)
-    assert [(each.create, each.update, each.delete) for each in seen] == [("860s",) * 3]
+    assert [(each.create, each.update, each.delete) for each in seen] == [("860s",) * 3] * 2
 
 
 def test_a_command_that_prints_without_end_fails_and_keeps_a_bounded_part() -> None:

@@ -15,7 +15,7 @@ GOOD, EVIL = b"#!/bin/sh\necho installed\n", b"#!/bin/sh\necho owned\n"
 
 def run(root: Path, text: str) -> subprocess.CompletedProcess[str]:
     """Shell text after the scripts' common part, on a host whose files are below ``root``."""
-    parts = [(SCRIPTS / name).read_text() for name in ("library.sh", "runfile.sh")]
+    parts = [(SCRIPTS / name).read_text() for name in ("base.sh", "runfile.sh")]
     program = "set -u\nGC_PHASE=prepare GC_LOCK_LIMIT=5\n" + "\n".join([*parts, text])
     return subprocess.run(
         ["/bin/sh", "-s"],
