@@ -1,6 +1,6 @@
 """`make audit`: known weaknesses of what is used, of the workflows, and secrets in the history.
 
-Each part says so where its program or its database can't be had: that is no finding, and no proof
+Each part says so where its program or its database can't be had: that isn't a finding, nor a proof
 either. ``AUDIT=strict`` makes it a failure, as in CI.
 """
 

@@ -123,7 +123,7 @@ class Store:
 
     @contextlib.contextmanager
     def lock(self, waiting: Callable[[str], None], limit: float = LOCK_LIMIT) -> Iterator[None]:
-        """Hold the store for writing; ``waiting`` is told once whom this run waits for.
+        """Hold the store for writing; ``waiting`` is called once, with the run that holds it.
 
         The kernel drops the lock with the process that held it, however it ended. Raises
         :class:`ToolchainError` after ``limit`` seconds.

@@ -158,7 +158,7 @@ class Maker:
         for pin in wanted:
             plugin = self.home / launcher.PLUGINS / pin.name
             if not pin.own or not plugin.is_file():
-                self.tried[pin.name].append("no stand-in of the project's own")
+                self.tried[pin.name].append("no substitute of the project's own")
                 continue
             staged = self.store.stage()
             (staged / pin.name).write_text(launcher.script(pin.name), encoding="utf-8")

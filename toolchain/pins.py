@@ -80,7 +80,7 @@ class Pin:
     """One tool: what is built or fetched (``version``), what is taken from PATH (``fits``).
 
     ``version_arguments``: how it tells its version; ``plugin``: it is asked over gRPC instead
-    (``ResourceProvider`` or ``LanguageRuntime``). ``own``: the project has a stand-in for it.
+    (``ResourceProvider`` or ``LanguageRuntime``). ``own``: the project has a substitute for it.
     ``systems``: operating systems that it runs on. ``on_demand``: had only where it is asked for by
     name.
     """

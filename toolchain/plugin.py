@@ -13,7 +13,7 @@ from pathlib import Path
 
 from . import versions
 
-#: Stands for the engine where there is none: it is dialled only once a plugin has something to say.
+#: Simulates the engine where there is none: it is dialled only once a plugin has something to say.
 NO_ENGINE = "127.0.0.1:1"
 
 

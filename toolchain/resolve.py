@@ -48,7 +48,7 @@ class Toolchain:
 
     @cached_property
     def search(self) -> PathSearch:
-        """The look along PATH."""
+        """The search along PATH."""
         root = self.cache / "tools"
         return PathSearch(self.search_path, excluded=root, memory=root / "path.json")
 
@@ -77,7 +77,7 @@ class Toolchain:
     def ensure(self, *names: str, refresh: bool = False) -> dict[str, Tool]:
         """The tools by name, the product's where no name is given; makes what is missing.
 
-        ``refresh``: stand-ins of the project's own are looked for again as official ones.
+        ``refresh``: substitutes of the project's own are looked for again as official ones.
         Raises :class:`ToolchainError`.
         """
         wanted = [self._pin(name) for name in (names or self.names())]

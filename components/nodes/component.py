@@ -2,7 +2,7 @@
 
 Owns exactly the labels and taints that a pool declares, on the nodes that belong to it, under one
 field manager per pool. Refuses to own nodes: a node that is not in the cluster is an error, never
-a new Node object. Leaves a pool to Node Feature Discovery where a rule stands for it. Takes
+a new Node object. Leaves a pool to Node Feature Discovery where a rule labels it. Takes
 everything back when the pool or the stack goes.
 """
 
@@ -27,7 +27,7 @@ class NodeSchedulingArgs:
     Attributes:
         cluster: the configuration.
         stack: name of the stack, part of the field managers.
-        drift: what the look at the cluster found to differ, by pool.
+        drift: what the inspection of the cluster found to differ, by pool.
     """
 
     cluster: Cluster

@@ -17,7 +17,7 @@ PAUSE = 2.0
 
 
 async def node_of(client: Client, name: str) -> Json | None:
-    """The Node object, or None where the host is no node (yet)."""
+    """The Node object, or None where the host isn't a node (yet)."""
     return await client.find(f"nodes/{name}")
 
 
@@ -35,7 +35,7 @@ async def cordon(client: Client, node: Json, mark: str) -> None:
 
 
 async def uncordon(client: Client, node: Json) -> None:
-    """Takes back our `cordon`, and only that."""
+    """Uncordons a node that we cordoned, and only that."""
     if cordoned_by_us(node):
         body = {"metadata": {"annotations": {CORDONED: None}}, "spec": {"unschedulable": None}}
         await _patch(client, node, body)

@@ -7,7 +7,7 @@ import re
 from components import grammar
 from components.api import Client, ClusterError, Json
 
-#: The kubelet reports; a quantity such as ``1e9`` or ``16Ei`` is no node's number of GPUs.
+#: The kubelet reports; a quantity such as ``1e9`` or ``16Ei`` isn't a node's number of GPUs.
 _COUNT = re.compile(r"[0-9]{1,6}")
 GPU = "nvidia.com/gpu"
 #: NVIDIA's DRA driver: its devices are in ResourceSlices, not in the node's status.
@@ -57,7 +57,7 @@ def pool_members(nodes: list[Json], pool: Json) -> list[Json]:
 
 
 def wanted_of(document: Json, name: str) -> tuple[dict[str, str], list[Json]]:
-    """Labels and taints that a node of a pool shall have: the pool's, and its own before them."""
+    """Labels and taints that a node of a pool should have: the pool's, and its own before them."""
     own = document.get("byItself", {}).get(name, {"labels": {}, "taints": []})
     pairs = {(taint["key"], taint["effect"]) for taint in own["taints"]}
     shared = [taint for taint in document["taints"] if (taint["key"], taint["effect"]) not in pairs]

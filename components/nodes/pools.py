@@ -1,7 +1,7 @@
 """What the cluster side is asked to do for each pool: plain documents, from the configuration.
 
-The same documents are the input of the operations and of the look at the cluster, so that what is
-declared, what is done and what is checked can't differ.
+The same documents are the input of the operations and of the inspection, so
+that what is declared, what is done and what is checked can't differ.
 """
 
 from __future__ import annotations

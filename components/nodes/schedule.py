@@ -136,7 +136,7 @@ async def _settle(client: Client, node: Json, document: Json) -> bool:
     settled = (
         managed_by(node, manager)
         and all(found.get("labels", {}).get(key) == value for key, value in labels.items())
-        # What another set first, such as the operator, must be ours, too: it may take it back.
+        # What another set first, such as the operator, must be ours, too: it may remove it.
         and _held(node, manager) == set(labels)
         and found.get("annotations", {}).get(RECORD) == metadata.get("annotations", {}).get(RECORD)
     )
@@ -177,7 +177,7 @@ async def apply(document: Json) -> Json:
 
 
 async def release(document: Json) -> Json:
-    """Takes back what `apply` set, on all nodes where this pool's manager holds something."""
+    """Removes what `apply` set, on all nodes where this pool's manager holds something."""
     manager = document["manager"]
     async with connect(document["context"]) as client:
         ours = [node for node in await client.list("nodes") if managed_by(node, manager)]

@@ -65,7 +65,7 @@ def by_rule(cluster: Cluster, pool: Pool) -> bool:
 
 
 def node_feature_rule(cluster: Cluster, pool: Pool, stack: str) -> dict[str, Any]:
-    """The rule that stands for a pool: one object, however many nodes join."""
+    """The rule of a pool: one object, however many nodes join."""
     rule: dict[str, Any] = {
         "name": pool.name,
         "labels": labels(cluster, pool),

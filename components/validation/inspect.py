@@ -1,4 +1,4 @@
-"""Why nodes of a pool must be validated: what the look at the cluster tells, read-only."""
+"""Why nodes of a pool must be validated: what the inspection of the cluster tells, read-only."""
 
 from __future__ import annotations
 

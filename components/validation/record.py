@@ -2,7 +2,7 @@
 
 It is the annotation `RECORD` of the node, so that a run that changes nothing learns it from the
 list of nodes. Its facts are compared one by one where both sides have them: a label of feature
-discovery that comes a minute after the first validation is no change.
+discovery that comes a minute after the first validation isn't a change.
 """
 
 from __future__ import annotations
@@ -129,7 +129,7 @@ def facts(node: Json, document: Json, daemon_sets: list[Json]) -> dict[str, str]
 
 
 def _programs(pod: Json) -> str:
-    """A digest of what a pod runs; where it may run and who pulls its images is no part of it."""
+    """A digest of what a pod runs; where it may run and who pulls its images isn't a part of it."""
     keys = ("name", "image", "command", "args", "env")
     containers = [*(pod.get("initContainers") or []), *pod["containers"]]
     parts = [{key: each.get(key) for key in keys} for each in containers]

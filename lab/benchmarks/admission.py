@@ -99,7 +99,7 @@ def empty(made: list[Json]) -> list[Json]:
 
 
 def _switch(client: httpx.Client, bindings: list[Json], on: bool) -> None:
-    """Brings the bindings or takes them away; comes back when that is in force."""
+    """Creates the bindings or deletes them; returns when that is in force."""
     path = _PATHS["ValidatingAdmissionPolicyBinding"]
     for binding in bindings:
         if on:

@@ -1,6 +1,6 @@
 """A TCP relay in user space: delays what passes, and cuts connections on demand.
 
-It stands for a network that is far away, where the kernel has no netem: the same for every peer.
+It imitates a network that is far away, where the kernel has no netem: the same for every peer.
 ``python -m lab.benchmarks.relay MILLISECONDS LISTEN:TARGET…`` serves until its standard input ends.
 """
 

@@ -13,7 +13,7 @@ PREFIX = "simulator.gpu-cluster"
 
 #: On a node: how its preparation is judged, ``host`` (files of an SSH host) or ``assumed``.
 PREPARED = f"{PREFIX}/prepared"
-#: On a node: name of the SSH host that stands for it.
+#: On a node: name of the SSH host that plays it.
 HOST = f"{PREFIX}/host"
 #: On a node: GPUs that it would have, a whole number.
 GPUS = f"{PREFIX}/gpus"

@@ -86,7 +86,7 @@ def _shape(version: str, kind: str) -> _Shape | None:
 
 
 def _fields(value: object, shape: object, path: str) -> Iterator[tuple[str, InputError]]:
-    """Mistakes in a value that is there: null stands for a field that is not."""
+    """Mistakes in a value that is there: null means a field that is not."""
     if isinstance(shape, list):
         if isinstance(value, list):
             for index, item in enumerate(value):

@@ -65,7 +65,7 @@ def _read(rule_id: str, value: object, context: Context, known: Callable[[str], 
         try:
             end = date.fromisoformat(until)
         except ValueError:
-            return Exemption(rule_id, until, reason, f"ends on {until}, which is no day")
+            return Exemption(rule_id, until, reason, f"ends on {until}, which isn't a day")
         if end < (context.today or datetime.now(UTC).date()):
             problem = f"ended on {until}"
     return Exemption(rule_id, until, reason, problem)

@@ -34,7 +34,7 @@ _GROUPS: Final[Mapping[str, frozenset[str]]] = {
     "CronJob": frozenset({"batch"}),
 }
 
-_SHOWN: Final = 20  # characters of a value that is no quantity
+_SHOWN: Final = 20  # characters of a value that isn't a quantity
 
 
 class Role(StrEnum):

@@ -107,7 +107,7 @@ def is_device(name: str, context: Context) -> bool:
 
 
 def sounds_like_gpu(name: str) -> bool:
-    """Whether `name` may stand for a GPU of some kind, such as KubeVirt's nvidia.com/GA102GL_A10.
+    """Whether `name` may mean a GPU of some kind, such as KubeVirt's nvidia.com/GA102GL_A10.
 
     The test is simple enough for CEL, where GPU032's twin has the same.
     """

@@ -156,7 +156,7 @@ def reader(project: Project, tmp_path: Path) -> Iterator[Path]:
 def test_a_preview_needs_no_right_but_to_read(project: Project, reader: Path) -> None:
     same = project.pulumi("preview", "--expect-no-changes", KUBECONFIG=str(reader))
     assert same.returncode == 0, same.stdout
-    assert "not all was looked at" not in same.stdout
+    assert "could not inspect everything" not in same.stdout
     before = project.file.read_text()
     project.edit(lambda cluster: cluster["validation"].update(timeoutSeconds=21))
     changed = project.pulumi("preview", KUBECONFIG=str(reader))

@@ -75,7 +75,7 @@ class NamespaceLimit(Model):
 
 
 class Scheduling(Model):
-    """Nodes by themselves, priority classes, limits per namespace."""
+    """Per-node settings, priority classes, limits per namespace."""
 
     node_features: NodeFeatures = Field(
         default=NodeFeatures.PROGRAM, description="program or rule", examples=["program"]

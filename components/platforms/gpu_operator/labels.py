@@ -1,6 +1,6 @@
 """Node labels and annotations that the GPU Operator and its feature discovery leave behind.
 
-The operator labels nodes and never takes its labels back (NVIDIA/gpu-operator#1391); stale ones
+The operator labels nodes and never removes its labels (NVIDIA/gpu-operator#1391); stale ones
 make the next installation start operands where they should not. ``note`` says which of these keys
 nodes carry before the operator comes; ``remove`` takes the others away when it has gone. What this
 program's own field managers hold stays.
@@ -55,7 +55,7 @@ async def note(document: Json) -> Json:
 
 
 async def _strip(client: Client, node: Json, gone: list[tuple[str, str]]) -> None:
-    """Takes keys off a node, and puts back those that this program holds, now as its alone.
+    """Removes keys from a node, and restores those that this program holds, now as its alone.
 
     A key that the operator had set, too, would otherwise survive our cleanup.
     """
@@ -70,7 +70,7 @@ async def _strip(client: Client, node: Json, gone: list[tuple[str, str]]) -> Non
     try:
         await client.request("PATCH", f"nodes/{name}", body=patch, content_type=JSON_PATCH)
     except Refused as error:
-        if error.code not in (404, 422):  # gone by now, the node or a key: nothing to take back
+        if error.code not in (404, 422):  # gone by now, the node or a key: nothing to remove
             raise
         return
     for manager, places in held(node).items():

@@ -153,7 +153,8 @@ def _values(operator: GpuOperator) -> Iterator[Fault]:
         yield fault(
             (*at, "gpuCluster", "deployCR"),
             "true, with platform gpu-operator",
-            "a ClusterPolicy: GPUs of a GPUCluster are no nvidia.com/gpu and can't be counted so",
+            "a ClusterPolicy: GPUs of a GPUCluster aren't advertised as nvidia.com/gpu, so they "
+            "can't be counted",
             'remove it, or write "platform: dra"',
         )
     elif policy is False:

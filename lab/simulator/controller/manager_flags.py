@@ -1,4 +1,4 @@
-"""What gpu-manager's program says of its flags, by the version of its image. Pure.
+"""What gpu-manager's program reports about its flags, by the version of its image. Pure.
 
 A flag that it doesn't know ends it (spf13/pflag, ``unknown flag``). Flags by tag:
 tkestack/gpu-manager v1.0.9 and v1.1.5, cmd/manager/options/options.go and build/start.sh.

@@ -23,7 +23,7 @@ def _upgrades(subject: Subject, _: Context) -> Iterator[Finding]:
     if number(policy.get("maxParallelUpgrades")) == 0:
         yield Finding(
             path="values.driver.upgradePolicy.maxParallelUpgrades",
-            found="0, which is no limit",
+            found="0, which isn't a limit",
             wanted="1 or more",
             cure="Set how many nodes may lose their GPUs at once.",
         )

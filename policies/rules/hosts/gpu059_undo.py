@@ -22,7 +22,7 @@ def _undone(subject: Subject, _: Context) -> Iterator[Finding]:
         yield Finding(
             path="delete",
             found="no undo",
-            wanted="a command that takes back what create did",
+            wanted="a command that undoes what create did",
             cure="Give delete; give update too, or create runs again on every change.",
         )
 

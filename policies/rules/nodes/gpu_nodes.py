@@ -1,4 +1,4 @@
-"""What a Node says of its GPUs and taints."""
+"""What a Node reports about its GPUs and taints."""
 
 from __future__ import annotations
 

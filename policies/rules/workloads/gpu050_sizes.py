@@ -35,7 +35,7 @@ def _sized(subject: Subject, context: Context) -> Iterator[Finding]:
                     path=f"{container.path}.resources.limits[memory]",
                     found=str(limit.quantity) if limit and limit.quantity else "none",
                     wanted=f"{request.quantity}, equal to the request",
-                    cure="Memory beyond the request is taken back by ending the process.",
+                    cure="Memory beyond the request is reclaimed by ending the process.",
                     container=container.name,
                 )
 
