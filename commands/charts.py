@@ -7,7 +7,8 @@ import urllib.error
 import urllib.request
 from concurrent.futures import ThreadPoolExecutor
 
-from components.charts.source import REPOSITORIES
+from components.charts.source import is_own
+from components.platforms.registry import every
 
 STAND_INS = "lab/simulator/charts"
 
@@ -31,5 +32,6 @@ def directory() -> str:
     if "GPU_CHARTS" in os.environ:
         return os.environ["GPU_CHARTS"]
     with ThreadPoolExecutor() as pool:
-        reached = all(pool.map(_reached, REPOSITORIES.values()))
+        places = {platform.repository for platform in every()}
+        reached = all(pool.map(_reached, [each for each in places if not is_own(each)]))
     return "" if reached else STAND_INS

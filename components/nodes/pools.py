@@ -74,6 +74,20 @@ def tolerations(pools: tuple[Pool, ...], *more: tuple[Taint, ...]) -> list[dict[
     ]
 
 
+def discovery_tolerations(cluster: Cluster) -> list[dict[str, str]]:
+    """What Node Feature Discovery's worker tolerates: taints of GPU nodes and control planes.
+
+    Charts let it tolerate few values of ``nvidia.com/gpu`` and no other key, and a node on which
+    it does not run gets no label, so no plugin (k8s-device-plugin v0.20.0 and gpu-operator
+    v26.7.0, values.yaml, ``worker.tolerations``).
+    """
+    control_plane = "node-role.kubernetes.io/control-plane"
+    return [
+        {"key": control_plane, "operator": "Exists", "effect": "NoSchedule"},
+        *tolerations(gpu_pools(cluster), node_taints(cluster)),
+    ]
+
+
 def node_taints(cluster: Cluster) -> tuple[Taint, ...]:
     """Taints that single nodes have beside their pool's."""
     return tuple(taint for node in cluster.scheduling.nodes.values() for taint in node.taints)

@@ -138,6 +138,7 @@ class Platform(ABC):
 
     Attributes:
         chart: name of its chart, and of the release.
+        repository: address of the repository that publishes the chart, or its folder here (``./``).
         servers: label selector of the pods that give GPUs out.
         daemon_set: name of the DaemonSet of those pods.
         delivery: how containers get their devices.
@@ -153,6 +154,7 @@ class Platform(ABC):
     """
 
     chart: ClassVar[str]
+    repository: ClassVar[str]
     servers: ClassVar[str]
     daemon_set: ClassVar[str]
     delivery: ClassVar[Delivery] = Delivery.RUNTIME

@@ -150,7 +150,9 @@ class GpuPlatform(pulumi.ComponentResource):
                 values=platform.values(cluster),
                 timeout=TIMEOUT,
                 cleanup_on_fail=True,
-                **chart_arguments(cluster.charts, chart, platform.version(cluster)),
+                **chart_arguments(
+                    cluster.charts, chart, platform.repository, platform.version(cluster)
+                ),
             ),
             pulumi.ResourceOptions(
                 parent=self, depends_on=list(needed), delete_before_replace=True, hooks=hooks

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from components.charts.images import PAUSE, digest
-from components.charts.source import OWN, location
+from components.charts.source import is_own, location
 from components.platforms.registry import platform_of
 from components.settings.cluster import Cluster
 
@@ -47,9 +47,9 @@ def images(cluster: Cluster) -> tuple[Image, ...]:
 def charts(cluster: Cluster) -> tuple[Chart, ...]:
     """The charts of the platform; none where the project's own is used."""
     platform = platform_of(cluster)
-    if platform.chart in OWN:
+    if is_own(platform.repository):
         return ()
-    source = location(cluster.charts, platform.chart)
+    source = location(cluster.charts, platform.chart, platform.repository)
     return (Chart(platform.chart, platform.version(cluster), source),)
 
 

@@ -31,6 +31,8 @@ DRIVER_WANTED = f"{PREFIX}/driver-wanted"
 #: On a node: version of the driver that an installer's pod loaded; set by the controller.
 DRIVER_LOADED = f"{PREFIX}/driver-loaded"
 
+#: On a node: the simulated Node Feature Discovery found its GPUs.
+DISCOVERED = "simulator.gpu-cluster/discovered"
 #: On a node: labels and taints that the simulated Node Feature Discovery set, as JSON.
 RULED = f"{PREFIX}/ruled"
 

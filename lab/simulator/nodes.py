@@ -80,7 +80,6 @@ def manifest(spec: NodeSpec) -> Json:
         # No taint: the operator and its hooks need one node without the GPU taint.
         labels["node-role.kubernetes.io/control-plane"] = ""
     if spec.gpus:
-        labels["feature.node.kubernetes.io/pci-10de.present"] = "true"
         annotations[marks.GPUS] = str(spec.gpus)
         annotations[marks.PREPARED] = "host" if spec.host else "assumed"
         if not spec.driver:

@@ -214,10 +214,47 @@ def test_nfd_is_installed_only_where_the_stack_says_so(
 ) -> None:
     objects = rendered(helm, folder, CLUSTERS[name])
     found = any(text.startswith(NFD) for each in objects.values() for text in strings(each))
-    if folder == STAND_INS:
-        assert not found  # it has none
-    else:
-        assert found == there
+    assert found == there
+
+
+def tolerated(tolerations: list[Json], taint: Json) -> bool:
+    """Whether a pod with these tolerations may run beside a taint (core/v1, Toleration)."""
+    return any(
+        each.get("key") in (None, taint["key"])
+        and each.get("effect") in (None, taint["effect"])
+        and (each.get("operator") == "Exists" or each.get("value", "") == taint.get("value", ""))
+        for each in tolerations
+    )
+
+
+QUEUE = {"key": "example.com/queue", "value": "batch", "effect": "NoSchedule"}
+RESERVED = {"key": "example.com/reserved", "value": "", "effect": "NoExecute"}
+TAINTED: Json = {
+    "pools": [{"name": "a", "nodes": ["gpu-1"], "gpusPerNode": 8, "taints": [QUEUE]}],
+    "scheduling": {"nodes": {"gpu-1": {"taints": [RESERVED]}}},
+}
+
+
+@pytest.mark.parametrize("folder", FOLDERS)
+@pytest.mark.parametrize(
+    "declared",
+    [plugin(devicePlugin={"gfd": True}, **TAINTED), operator(**TAINTED)],
+    ids=["plugin", "operator"],
+)
+def test_feature_discovery_runs_wherever_gpus_are(
+    helm: Helm, folder: Path, declared: Cluster
+) -> None:
+    """Without its labels no plugin comes, and the node offers nothing."""
+    objects = rendered(helm, folder, declared)
+    (worker,) = (
+        each
+        for (kind, name), each in objects.items()
+        if kind == "DaemonSet" and name.endswith("-worker")
+    )
+    tolerations = worker["spec"]["template"]["spec"]["tolerations"]
+    for taint in (QUEUE, RESERVED):
+        assert tolerated(tolerations, taint), taint
+    assert not tolerated(tolerations, {**QUEUE, "key": "example.com/other"})
 
 
 @pytest.mark.parametrize("folder", FOLDERS)

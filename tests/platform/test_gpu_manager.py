@@ -38,7 +38,7 @@ def objects(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Json]:
     helm = Helm(tmp_path_factory.mktemp("helm"))
     try:
         values = chart.values(cluster())
-        found = helm.render(ROOT / chart.CHART, values, chart.NAMESPACE)
+        found = helm.render(ROOT / PLATFORM.repository, values, chart.NAMESPACE)
     finally:
         helm.close()
     return {f"{each['kind']}/{each['metadata']['name']}": each for each in found}

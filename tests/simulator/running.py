@@ -91,7 +91,8 @@ class Running:
         return str(self.request("GET", path, container=named)).splitlines()
 
     def deploy_plugin(self) -> None:
-        """A DaemonSet with labels, container and affinity of the chart."""
+        """A DaemonSet with labels, container and affinity of the chart, and what it goes by."""
+        self.discover()
         labels = {"app.kubernetes.io/name": "nvidia-device-plugin"}
         template = {
             "metadata": {"labels": labels},
@@ -105,6 +106,22 @@ class Running:
             "/apis/apps/v1/namespaces/default/daemonsets",
             {
                 "metadata": {"name": "plugin"},
+                "spec": {"selector": {"matchLabels": labels}, "template": template},
+            },
+        )
+
+    def discover(self) -> None:
+        """Node Feature Discovery's worker, with labels of the chart, until `clear`."""
+        labels = {"app.kubernetes.io/name": "node-feature-discovery", "role": "worker"}
+        template = {
+            "metadata": {"labels": labels},
+            "spec": {"containers": [{"name": "worker", "image": "nfd"}]},
+        }
+        self.request(
+            "POST",
+            "/apis/apps/v1/namespaces/default/daemonsets",
+            {
+                "metadata": {"name": "nfd-worker", "labels": labels},
                 "spec": {"selector": {"matchLabels": labels}, "template": template},
             },
         )

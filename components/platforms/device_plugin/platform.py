@@ -39,6 +39,8 @@ class DevicePlugin(Platform):
     """The release ``nvidia-device-plugin``."""
 
     chart = "nvidia-device-plugin"
+    #: NVIDIA/k8s-device-plugin, README "Deployment via helm".
+    repository = "https://nvidia.github.io/k8s-device-plugin"
     servers = "app.kubernetes.io/name=nvidia-device-plugin"
     daemon_set = "nvidia-device-plugin"
     own_servers = True

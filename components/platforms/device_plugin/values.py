@@ -8,7 +8,13 @@ from __future__ import annotations
 from typing import Any
 
 from components.charts.extra_values import merged, plain
-from components.nodes.pools import exclusions, gpu_pools, node_taints, tolerations
+from components.nodes.pools import (
+    discovery_tolerations,
+    exclusions,
+    gpu_pools,
+    node_taints,
+    tolerations,
+)
 from components.platforms.device_plugin.flags import CDI
 from components.platforms.device_plugin.settings import DEFAULT_CONFIG, DevicePlugin, Presence
 from components.platforms.registry import platform_of
@@ -41,7 +47,7 @@ def values(cluster: Cluster, plugin: DevicePlugin) -> dict[str, Any]:
         "config": {"name": CONFIG_MAP, "default": DEFAULT_CONFIG},
         "gfd": {"enabled": plugin.gfd},
         # Helm takes the first of the condition's two paths that is set (nfd, then gfd).
-        "nfd": {"enabled": plugin.presence is Presence.NFD},
+        "nfd": _discovery(cluster, plugin),
         "tolerations": plugin_tolerations(cluster),
     }
     if name := platform_of(cluster).runtime_class(cluster):
@@ -61,6 +67,12 @@ def values(cluster: Cluster, plugin: DevicePlugin) -> dict[str, Any]:
     if left_out := sorted(exclusions(cluster)):
         result["affinity"] = _elsewhere(left_out)
     return merged(_registry(cluster, result), plugin.extra_values)
+
+
+def _discovery(cluster: Cluster, plugin: DevicePlugin) -> dict[str, Any]:
+    if plugin.presence is not Presence.NFD:
+        return {"enabled": False}
+    return {"enabled": True, "worker": {"tolerations": discovery_tolerations(cluster)}}
 
 
 def resources(cluster: Cluster) -> dict[str, Any]:

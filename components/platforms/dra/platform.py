@@ -21,6 +21,7 @@ class DraDriver(Platform):
     """The release ``nvidia-dra-driver-gpu``."""
 
     chart = values.CHART
+    repository = "https://helm.ngc.nvidia.com/nvidia"
     servers = "nvidia-dra-driver-gpu-component=kubelet-plugin"
     daemon_set = "nvidia-dra-driver-gpu-kubelet-plugin"
     delivery = Delivery.CDI

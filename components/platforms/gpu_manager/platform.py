@@ -39,6 +39,8 @@ class GpuManager(Platform):
     """The release ``gpu-manager``, in kube-system as document 002 has it."""
 
     chart = "gpu-manager"
+    #: TKEStack publishes manifests, no chart.
+    repository = "./components/platforms/gpu_manager/chart"
     servers = "name=gpu-manager-ds"
     daemon_set = "gpu-manager-daemonset"
     delivery = Delivery.PLUGIN

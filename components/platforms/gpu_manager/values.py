@@ -14,7 +14,6 @@ from components.platforms.gpu_manager.settings import CRI, release_of
 from components.settings.cluster import Cluster
 
 NAMESPACE = "kube-system"
-CHART = "components/platforms/gpu_manager/chart"
 VERSION = "1.1.5"
 ADMISSION = "gpu-quota-admission"
 #: ConfigMap with what the cluster's scheduler must be started with.

@@ -27,6 +27,8 @@ class GpuOperator(Platform):
     """The release ``gpu-operator``."""
 
     chart = "gpu-operator"
+    #: https://docs.nvidia.com/datacenter/cloud-native/gpu-operator, "Install NVIDIA GPU Operator".
+    repository = "https://helm.ngc.nvidia.com/nvidia"
     #: gpu-operator v26.7.0, assets/state-device-plugin.
     servers = "app=nvidia-device-plugin-daemonset"
     daemon_set = "nvidia-device-plugin-daemonset"

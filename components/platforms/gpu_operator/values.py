@@ -12,7 +12,7 @@ import yaml
 from components.charts.extra_values import merged
 from components.charts.images import NFD, NFD_DEFINITIONS, sections
 from components.charts.value_table import series_of
-from components.nodes.pools import gpu_pools, node_taints, tolerations
+from components.nodes.pools import discovery_tolerations, gpu_pools, node_taints, tolerations
 from components.platforms.device_plugin.settings import DEFAULT_CONFIG
 from components.platforms.gpu_operator.settings import Distribution, GpuOperator, Upgrade
 from components.settings.cluster import Cluster
@@ -71,6 +71,9 @@ def values(cluster: Cluster, operator: GpuOperator) -> dict[str, Any]:
         "daemonsets": {"tolerations": tolerations(gpu_pools(cluster), node_taints(cluster))},
         "dcgmExporter": {"serviceMonitor": {"enabled": False}},
     }
+    if operator.nfd:
+        worker = {"tolerations": discovery_tolerations(cluster)}
+        result["node-feature-discovery"] = {"worker": worker}
     if operator.sandbox:
         result["sandboxWorkloads"] = {
             "enabled": True,

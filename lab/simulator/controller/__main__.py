@@ -13,6 +13,7 @@ from pathlib import Path
 from lab.simulator import api
 from lab.simulator.control_plane import ControlPlane
 from lab.simulator.controller.device_plugin import DevicePlugins
+from lab.simulator.controller.discovery import Discovery
 from lab.simulator.controller.features import Features
 from lab.simulator.controller.follow import follow
 from lab.simulator.controller.operator import Operator
@@ -41,7 +42,9 @@ async def run(plane: ControlPlane) -> None:
 
     async with api.connect(plane.access()) as client:
         plugins = DevicePlugins(client, Preparation(root), plane.logs)
-        parts = (plugins, Operator(client), Platforms(client), Features(client))
+        parts = (
+            plugins, Operator(client), Platforms(client), Features(client), Discovery(client)
+        )  # fmt: skip
 
         def changed(node: api.Json) -> None:
             for part in parts:

@@ -1,0 +1,101 @@
+"""Stands for Node Feature Discovery's workers: a node with GPUs gets the label of their vendor.
+
+Only where a worker's pod runs, which its DaemonSet's tolerations decide: a node with a taint that
+they leave out gets no label (NVIDIA/k8s-device-plugin v0.20.0 and NVIDIA/gpu-operator v26.7.0,
+values.yaml, ``worker.tolerations``). The features outlive the pod and go with the DaemonSet, whose
+they are (node-feature-discovery v0.18.3, pkg/nfd-worker, owner references of a NodeFeature).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+
+from lab.simulator import marks
+from lab.simulator.api import MERGE, Api, ApiError, Json
+from lab.simulator.controller.follow import Sources, follow
+from lab.simulator.controller.queue import Queue
+
+log = logging.getLogger(__name__)
+
+WORKER = "app.kubernetes.io/name=node-feature-discovery,role=worker"
+PCI = "feature.node.kubernetes.io/pci-10de.present"
+WORKERS = 8
+
+
+class Discovery:
+    """Keeps the nodes' PCI labels in step with the workers."""
+
+    def __init__(self, api: Api) -> None:
+        self._api = api
+        self._nodes: dict[str, bool] = {}
+        self._seen: set[str] = set()
+        self._sets: set[str] = set()
+        self._queue = Queue(self._work)
+        self.sources = Sources(3)
+        self.nodes_listed = self.sources.source()
+
+    async def run(self) -> None:
+        """Run until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._work_on())
+            for path, changed, gone in (
+                ("/api/v1/pods", self._pod_changed, _nothing),
+                ("/apis/apps/v1/daemonsets", self._set_changed, self._set_gone),
+            ):
+                source = self.sources.source()
+                group.create_task(
+                    follow(self._api, path, changed, gone, source, labelSelector=WORKER)
+                )
+
+    async def _work_on(self) -> None:
+        await self.sources.complete.wait()
+        for name in self._nodes:
+            self._queue.add(name)
+        await self._queue.run(WORKERS)
+
+    def node_changed(self, item: Json) -> None:
+        """A node is or became so."""
+        notes = item["metadata"].get("annotations") or {}
+        if int(notes.get(marks.GPUS, "0")):
+            self._nodes[item["metadata"]["name"]] = marks.DISCOVERED in notes
+            self._queue.add(item["metadata"]["name"])
+
+    def node_gone(self, item: Json) -> None:
+        """A node went."""
+        self._nodes.pop(item["metadata"]["name"], None)
+
+    def _pod_changed(self, item: Json) -> None:
+        if (item.get("status") or {}).get("phase") == "Running" and "nodeName" in item["spec"]:
+            self._seen.add(item["spec"]["nodeName"])
+            self._queue.add(item["spec"]["nodeName"])
+
+    def _set_changed(self, item: Json) -> None:
+        if "deletionTimestamp" not in item["metadata"]:
+            self._sets.add(item["metadata"]["uid"])
+
+    def _set_gone(self, item: Json) -> None:
+        self._sets.discard(item["metadata"]["uid"])
+        if not self._sets:
+            self._seen.clear()
+            for name in self._nodes:
+                self._queue.add(name)
+
+    async def _work(self, name: str) -> None:
+        discovered = self._nodes.get(name)
+        wanted = bool(self._sets) and (discovered or name in self._seen)
+        if discovered is None or wanted == discovered:
+            return
+        value = "true" if wanted else None
+        labels = {"labels": {PCI: value}, "annotations": {marks.DISCOVERED: value}}
+        try:
+            await self._api.request("PATCH", f"/api/v1/nodes/{name}", {"metadata": labels}, MERGE)
+        except ApiError as error:
+            if error.code != 404:
+                raise
+        self._nodes[name] = bool(wanted)
+        log.info("node %s: %s %s", name, PCI, value)
+
+
+def _nothing(_: Json) -> None:
+    """A pod that goes takes no feature with it."""

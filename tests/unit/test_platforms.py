@@ -1,0 +1,131 @@
+"""Platforms answer for themselves, under any name that a cluster has in a program."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pulumi
+import pytest
+
+from components.cluster import GpuCluster, GpuClusterArgs
+from components.platforms.registry import every, named, platform_of
+from components.platforms.settings import NAMES
+from components.settings.cluster import Cluster
+from components.settings.loader import load
+from config.problem import ConfigError
+from tests.unit.mocks import declare
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def cluster(platform: str, **sections: Any) -> Cluster:
+    return load(
+        {
+            "version": "v1",
+            "kubernetes": {"context": "test"},
+            "pools": [{"name": "a100", "nodes": ["gpu-[1-4]"], "gpusPerNode": 8}],
+            "platform": platform,
+            **sections,
+        }
+    )
+
+
+@pytest.fixture(autouse=True)
+def no_hooks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The mocked monitor can't call back."""
+    none = pulumi.ResourceHookBinding()
+    monkeypatch.setattr("components.hooks._binding", lambda *_, **__: none)
+
+
+def names(*roots: tuple[str, str]) -> list[tuple[str, str]]:
+    """Tokens and names of what clusters of these names and platforms declare."""
+
+    def program() -> None:
+        for root, platform in roots:
+            key = pulumi.Output.secret("key")
+            GpuCluster(
+                root, GpuClusterArgs(cluster=cluster(platform), stack="test", private_key=key)
+            )
+
+    made = declare(program, preview=False).resources
+    return [(each.token, each.name) for each in made]
+
+
+def test_each_folder_is_a_platform() -> None:
+    assert NAMES == ("device-plugin", "dra", "gpu-manager", "gpu-operator")
+    assert len({platform.chart for platform in every()}) == len(NAMES)
+    assert len({platform.servers for platform in every()}) == len(NAMES)
+
+
+def test_nobody_outside_a_platform_asks_for_its_kind() -> None:
+    """A comparison of `platform` with a name is a platform's answer in the wrong place."""
+    asking = re.compile(r"""platform\)? *(is|==|!=|in|not in) *[("'{\[]|match .*\.platform\b""")
+    found = [
+        f"{path.relative_to(ROOT)}: {line.strip()}"
+        for folder in ("components", "commands", "config")
+        for path in (ROOT / folder).rglob("*.py")
+        for line in path.read_text().splitlines()
+        if asking.search(line)
+    ]
+    assert found == []
+
+
+@pytest.mark.parametrize("platform", NAMES)
+def test_a_release_has_one_address_whatever_the_platform(platform: str) -> None:
+    (release,) = (name for token, name in names(("blue", platform)) if token.endswith(":Release"))
+    assert release == "blue-platform-release"
+
+
+def test_two_clusters_in_one_program_share_no_name() -> None:
+    made = names(("blue", "device-plugin"), ("green", "gpu-manager"))
+    twice = [each for each, count in Counter(made).items() if count > 1]
+    assert twice == []
+    assert {name.split("-")[0] for _, name in made} == {"blue", "green"}
+
+
+@pytest.mark.parametrize("one", NAMES)
+def test_parts_of_different_platforms_share_no_address_but_the_release(one: str) -> None:
+    """What two platforms have at one address would be updated in place instead of taken back."""
+
+    def keys(name: str) -> set[str]:
+        platform, declared = named(name), cluster(name)
+        return {each.key for each in (*platform.parts(declared), *platform.programs(declared))}
+
+    for other in NAMES:
+        assert one == other or not keys(one) & keys(other)
+
+
+@pytest.mark.parametrize(
+    ("sections", "path"),
+    [
+        ({"validation": {"namespace": "default"}}, "validation.namespace"),
+        ({"validation": {"namespace": "kube-system"}}, "validation.namespace"),
+        ({"monitoring": {"namespace": "kube-public"}}, "monitoring.namespace"),
+        (
+            {
+                "driver": {"source": "daemonset", "version": "595.91.07"},
+                "driverInstaller": {"namespace": "kube-system"},
+            },
+            "driverInstaller.namespace",
+        ),
+        ({"monitoring": {"namespace": "gpu-validation"}}, "monitoring.namespace"),
+        ({"devicePlugin": {"namespace": "gpu-validation"}}, "devicePlugin.namespace"),
+    ],
+)
+def test_a_namespace_that_is_somebody_elses_is_refused(sections: dict[str, Any], path: str) -> None:
+    with pytest.raises(ConfigError) as raised:
+        cluster("device-plugin", **sections)
+    assert [problem.place for problem in raised.value.problems] == [path]
+
+
+def test_a_toolkit_is_wanted_only_where_the_nvidia_runtime_hands_gpus_over() -> None:
+    wants = {name: platform_of(cluster(name)).delivery.value for name in NAMES}
+    assert wants == {
+        "device-plugin": "runtime",
+        "dra": "cdi",
+        "gpu-manager": "plugin",
+        "gpu-operator": "runtime",
+    }
