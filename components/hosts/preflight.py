@@ -73,7 +73,7 @@ def _system(host: Host, facts: HostFacts, cluster: Cluster) -> list[Fault]:
         has = f"a clock {abs(facts.skew):.0f} s {'ahead' if facts.skew > 0 else 'behind'}"
         cure = "start a time service there (chronyd, systemd-timesyncd), or here"
         tell(has, f"at most {SKEW_LIMIT:.0f} s", cure, Severity.WARNING)
-    if facts.cgroup == 1 and not facts.simulated:
+    if facts.cgroup == 1 and not facts.simulated and not platform_of(cluster).wants_cgroup_v1:
         cure = "boot with systemd.unified_cgroup_hierarchy=1"
         tell("cgroup v1", "cgroup v2 (v1 is in maintenance since 1.31)", cure, Severity.WARNING)
     return found

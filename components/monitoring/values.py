@@ -62,7 +62,10 @@ def _hardware(cluster: Cluster, monitoring: Monitoring) -> list[Json]:
     return [
         _alert(
             "GpuXidError",
-            "DCGM_FI_DEV_XID_ERRORS > 0" + "".join(f" != {xid}" for xid in PROGRAM_XIDS),
+            # The gauge keeps the last XID until another comes: an alert on it alone never ends.
+            "DCGM_FI_DEV_XID_ERRORS > 0"
+            + "".join(f" != {xid}" for xid in PROGRAM_XIDS)
+            + " and changes(DCGM_FI_DEV_XID_ERRORS[15m]) > 0",
             "1m",
             "critical",
             f"{gpu} reports XID {{{{ $value }}}}",

@@ -146,6 +146,7 @@ class Platform(ABC):
         own_servers: whether some of its `parts` are DaemonSets that give GPUs out, too.
         brings_driver: whether it can bring the driver (`driver.source: operator`).
         shares_cards: whether a pod can have a part of a card.
+        wants_cgroup_v1: whether it works with cgroup v1 alone.
         takes_plugin_memory: whether `driverInstaller.pluginMemory` is its memory.
         measured: the resource's name in kube-state-metrics and the units of one GPU; None where
             GPUs aren't extended resources.
@@ -163,6 +164,7 @@ class Platform(ABC):
     brings_driver: ClassVar[bool] = False
     shares_cards: ClassVar[bool] = False
     takes_plugin_memory: ClassVar[bool] = False
+    wants_cgroup_v1: ClassVar[bool] = False
     measured: ClassVar[tuple[str, int] | None] = ("nvidia_com_gpu", 1)
     runtime_classes: ClassVar[frozenset[str]] = frozenset()
     metrics: ClassVar[Metrics | None] = None

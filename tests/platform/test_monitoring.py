@@ -69,8 +69,12 @@ def run(promtool: Path, *arguments: str | Path) -> str:
 #: Series, and the alerts that they must raise half an hour on.
 CASES: dict[str, tuple[dict[str, str], set[str]]] = {
     "healthy": ({}, set()),
-    "hardware-xid": ({'DCGM_FI_DEV_XID_ERRORS{Hostname="n",gpu="0"}': "79x40"}, {"GpuXidError"}),
-    "program-xid": ({'DCGM_FI_DEV_XID_ERRORS{Hostname="n",gpu="0"}': "31x40"}, set()),
+    "hardware-xid": (
+        {'DCGM_FI_DEV_XID_ERRORS{Hostname="n",gpu="0"}': "0x20 79x20"},
+        {"GpuXidError"},
+    ),
+    "xid-long-ago": ({'DCGM_FI_DEV_XID_ERRORS{Hostname="n",gpu="0"}': "0x5 79x35"}, set()),
+    "program-xid": ({'DCGM_FI_DEV_XID_ERRORS{Hostname="n",gpu="0"}': "0x20 31x20"}, set()),
     "ecc": (
         {'DCGM_FI_DEV_ECC_DBE_VOL_TOTAL{Hostname="n",gpu="0"}': "0x20 1x20"},
         {"GpuEccUncorrectable"},

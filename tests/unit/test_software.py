@@ -113,6 +113,24 @@ def test_a_driver_that_the_preparation_brings_may_be_missing() -> None:
         assert any("no NVIDIA driver" in each for each in found) is stopped
 
 
+def test_what_a_platform_does_not_need_of_a_host_is_not_asked_for() -> None:
+    """gpu-manager works with cgroup v1 alone, and only the NVIDIA runtime needs nvidia-ctk."""
+    facts = HostFacts(
+        os="debian", arch="x86_64", kernel="6.1.0", nvidia_devices=8, driver="580.65.06", cgroup=1
+    )
+
+    def asked(platform: str, text: str) -> bool:
+        declared = cluster(platform=platform)
+        return any(text in str(each) for each in judge(declared.hosts[0], facts, declared))
+
+    platforms = ("device-plugin", "dra", "gpu-manager", "gpu-operator")
+    assert [name for name in platforms if asked(name, "nvidia-ctk")] == [
+        "device-plugin",
+        "gpu-operator",
+    ]
+    assert [name for name in platforms if not asked(name, "cgroup v1")] == ["gpu-manager"]
+
+
 def test_a_leftover_driver_is_told_where_another_one_comes() -> None:
     facts = HostFacts(os="debian", arch="x86_64", kernel="6.1.0", driver="580.65.06")
     declared = cluster(driver={"source": "daemonset", "version": "595.91.07"})

@@ -46,6 +46,7 @@ class GpuManager(Platform):
     delivery = Delivery.PLUGIN
     own_namespace = False
     shares_cards = True
+    wants_cgroup_v1 = True
     measured = ("tencent_com_vcuda_core", 100)
     metrics = METRICS
 
