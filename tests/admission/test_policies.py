@@ -105,6 +105,7 @@ def spelt_out(policy: Json) -> Json:
     (k8s.io/apiserver v0.34.4 pkg/admission/plugin/policy/validating/typechecking.go Check).
     """
     found = copy.deepcopy(policy)
+    del found["spec"]["auditAnnotations"]  # of variables too
     full: dict[str, str] = {}
     for variable in found["spec"].pop("variables"):
         full[variable["name"]] = re.sub(

@@ -45,6 +45,13 @@ use_git_change_detection = false
 [tool.pytest.ini_options]
 pythonpath = ["."]
 """
+CONFTEST = """
+from hypothesis import settings
+
+settings.register_profile("any", deadline=None)
+settings.load_profile("any")
+"""
+"""In place of the tests' own, which knows of all that other tests start."""
 EQUIVALENT = Path(__file__).with_name("equivalent.json")
 """Reasons by mutant, for those that no test could notice."""
 GENERATE = "from mutmut.__main__ import create_mutants; create_mutants(2)"
@@ -60,7 +67,7 @@ def prepare(folder: Path) -> list[str]:
     (mutants / "tests" / "rules").mkdir(parents=True)
     (mutants / "pyproject.toml").write_text(SETTINGS)
     (mutants / "tests" / "__init__.py").touch()
-    shutil.copy(ROOT / "tests" / "conftest.py", mutants / "tests")
+    (mutants / "tests" / "conftest.py").write_text(CONFTEST)
     own = [*(f"{name}.py" for name in TESTS), "cases.py", "messages.py"]
     own += ["mutate.py", "results.py", "__init__.py"]
     for name in [*own, "quantities.json", "messages.json"]:
