@@ -16,6 +16,10 @@ NVIDIA, "CUDA Compatibility", table 1 (>= 450, >= 525, >= 580); the full numbers
 "CUDA Toolkit 13.1 Release Notes", table "Minimum Required Driver Version for CUDA Minor Version
 Compatibility". A newer driver runs programs of every older major version."""
 
+CUDA_DRIVER_OF: dict[Version, Version] = {(11, 0): (450, 51, 6)}
+"""Versions before minor version compatibility began, with the driver that NVIDIA ships beside them:
+11.0 in ``cuda_11.0.3_450.51.06_linux.run``; the floor above is that of 11.1 and later."""
+
 DRIVER_KERNEL: tuple[tuple[Version, Version, Version, str], ...] = (
     ((390,), (391,), (6, 5), "NVIDIA/open-gpu-kernel-modules issue 558"),
     ((470,), (470, 103, 2), (5, 18), "Debian nvidia-driver 470.103.01: tested up to Linux 5.17"),
@@ -53,6 +57,8 @@ def cuda_of(image: str) -> str:
 def driver_for(cuda: str) -> Version:
     """The oldest driver for a CUDA version; empty where the table has none."""
     major = version(cuda)[:1]
+    if version(cuda)[:2] in CUDA_DRIVER_OF:
+        return CUDA_DRIVER_OF[version(cuda)[:2]]
     return CUDA_DRIVER.get(major[0], ()) if major else ()
 
 

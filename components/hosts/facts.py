@@ -19,7 +19,8 @@ class HostFacts:
         docker, crio: version of that engine on PATH; None where there is none.
         headers: the running kernel's headers are there (/lib/modules/<kernel>/build).
         secure_boot: UEFI Secure Boot is on; None where the host has no such variable.
-        nvswitches: NVSwitch PCI devices.
+        driver_container: a driver container's root is on the host, so what is loaded may be its.
+        nvswitches: NVSwitches: PCI devices, and one where they are behind InfiniBand devices.
         skew: seconds by which the host's clock is ahead of this machine's; None where unknown.
         nvidia_runtime: whether containerd's merged configuration has the nvidia runtime.
         loaded: those of nouveau and nova_core that are loaded.
@@ -49,6 +50,7 @@ class HostFacts:
     crio: str | None = None
     headers: bool = False
     secure_boot: bool | None = None
+    driver_container: bool = False
     nvswitches: int = 0
     skew: float | None = None
     nvidia_runtime: bool = False

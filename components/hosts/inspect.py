@@ -297,6 +297,7 @@ def parse(lines: Iterable[str], now: float | None = None) -> HostFacts:
         crio=single.get("crio") or None,
         headers=single.get("headers") == "yes",
         secure_boot={"yes": True, "no": False}.get(single.get("secure_boot", "")),
+        driver_container=single.get("driver_container") == "yes",
         nvswitches=_number(single.get("nvswitches")),
         skew=_number(single["clock"]) - now if now and "clock" in single else None,
         nvidia_runtime=single.get("nvidia_runtime") == "yes",

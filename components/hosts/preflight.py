@@ -73,10 +73,37 @@ def _system(host: Host, facts: HostFacts, cluster: Cluster) -> list[Fault]:
         has = f"a clock {abs(facts.skew):.0f} s {'ahead' if facts.skew > 0 else 'behind'}"
         cure = "start a time service there (chronyd, systemd-timesyncd), or here"
         tell(has, f"at most {SKEW_LIMIT:.0f} s", cure, Severity.WARNING)
+    for where in _rejected_by_sqv(facts, cluster):
+        wanted = "its repository for debian13, which is signed anew (8793F200)"
+        cure = f"declare cuda/repos/debian13/x86_64 with its own key in {where}"
+        tell(f"Debian 13 with NVIDIA's repository of another system in {where}", wanted, cure)
     if facts.cgroup == 1 and not facts.simulated and not platform_of(cluster).wants_cgroup_v1:
         cure = "boot with systemd.unified_cgroup_hierarchy=1"
         tell("cgroup v1", "cgroup v2 (v1 is in maintenance since 1.31)", cure, Severity.WARNING)
     return found
+
+
+def _rejected_by_sqv(facts: HostFacts, cluster: Cluster) -> list[str]:
+    """Declared repositories whose signing key Debian 13 takes no more.
+
+    Its apt verifies by sqv, which refuses keys bound by SHA-1 since 2026-02-01: that of NVIDIA's
+    CUDA repositories (3BF863CC). Only debian13 has a new one (NVIDIA/cuda-repo-management issues
+    30, 34 and 39).
+    """
+    if facts.os != "debian" or version(facts.os_version) < (13,):
+        return []
+    declared = {
+        "driver.repository": cluster.driver.repository.apt,
+        "cuda.repository": cluster.cuda.repository.apt,
+        "packages.repository": cluster.packages.repository.apt,
+    }
+    return [
+        where
+        for where, repository in declared.items()
+        if repository is not None
+        and "/compute/cuda/repos/" in repository.url
+        and "/debian13/" not in repository.url
+    ]
 
 
 def _gpus(host: Host, facts: HostFacts, cluster: Cluster) -> list[Fault]:
@@ -98,7 +125,7 @@ def _driver(host: Host, facts: HostFacts, cluster: Cluster) -> list[Fault]:
     driver = cluster.driver
     sources = DriverSource
     if driver.source in (sources.OPERATOR, sources.DAEMONSET):
-        if facts.driver:
+        if facts.driver and not facts.driver_container:
             cure = "remove it, or declare driver.source: preinstalled (a host's driver wins)"
             has = f"driver {facts.driver} on the host, its module already loaded"
             found.append(Fault(f"host {host.name}", has, "none", cure, Severity.WARNING))

@@ -46,6 +46,10 @@ nvidia_devices() {
             0x10de-0x0680*) switches=$((switches + 1)) ;;
         esac
     done
+    # Fourth generation: behind InfiniBand devices (steps/fabric.sh).
+    for device in "$root"/sys/class/infiniband/*/device/vpd; do
+        [ ! -r "$device" ] || ! grep -q SW_MNG "$device" || switches=$((switches + 1))
+    done
     say nvidia_devices "$count"
     say nvswitches "$switches"
 }
@@ -133,6 +137,8 @@ driver() {
         done
     done <"$root/proc/driver/nvidia/version"
     say driver "$number"
+    # Where a driver container mounts its root (NVIDIA/gpu-driver-container, _mount_rootfs).
+    [ ! -d "$root/run/nvidia/driver/usr" ] || say driver_container yes
 }
 
 swaps() {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from components.hosts.prepare_script import LOCK_LIMIT
+from components.hosts.prepare_script import LOCK_LIMIT, PACKAGE_LIMIT
 from components.hosts.script import Bundle, assemble, library, step
 from components.hosts.settings.host import Host
 from components.hosts.settings.runtime import Engine, Runtime, ToolkitSource
@@ -34,6 +34,7 @@ def runtime(
     *,
     runtime_path: str = "/usr/bin/nvidia-container-runtime",
     lock_limit: int = LOCK_LIMIT,
+    package_limit: int = PACKAGE_LIMIT,
     inline: bool = False,
 ) -> str:
     """The script of phase ``runtime``.
@@ -42,6 +43,7 @@ def runtime(
         settings: the declaration; its defaults where None.
         runtime_path: the NVIDIA runtime's path on hosts (the toolkit packages' own).
         lock_limit: seconds to wait for another script.
+        package_limit: seconds to wait for a package manager that is at work.
         inline: as in `assemble`.
     """
     settings = settings or Runtime()
@@ -54,6 +56,7 @@ def runtime(
         "GC_TOOLKIT_SOURCE": toolkit.source.value,
         "GC_TOOLKIT_PACKAGES": " ".join(_packages(toolkit.version)),
         **COMMON,
+        "GC_PACKAGE_LOCK_LIMIT": str(package_limit),
         "GC_REMOVE_PACKAGES": str(toolkit.remove_packages).lower(),
         **_of_engine(settings, runtime_path),
     }
@@ -68,7 +71,8 @@ def runtime(
 
 def runtime_script(cluster: Cluster, host: Host) -> str:
     """The script of phase ``runtime`` for ``host``."""
-    return runtime(host.runtime or cluster.runtime)
+    limit = cluster.packages.lock_seconds
+    return runtime(host.runtime or cluster.runtime, package_limit=limit)
 
 
 def _of_engine(settings: Runtime, runtime_path: str) -> dict[str, str]:

@@ -75,10 +75,16 @@ class Bundle:
         return shlex.join(["load", self.name, digest, *(f"{file}.sh" for file in self.files)])
 
 
+PARTS: Mapping[str, tuple[str, ...]] = {
+    "driver": ("driver_packages", "driver_runfile", "module_streams", "fabric"),
+}
+"""Files of the library that one step alone has."""
+
+
 @functools.cache
 def step(name: str) -> Bundle:
-    """The file of one step."""
-    return Bundle(name, (name,))
+    """The file of one step, with its own of the library."""
+    return Bundle(name, (name, *(f"library/{file}" for file in PARTS.get(name, ()))))
 
 
 @functools.cache

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from components.hosts.settings.cuda import Cuda, CudaSource
-from components.hosts.settings.driver import Driver, KernelModule
+from components.hosts.settings.driver import Driver
 from components.hosts.settings.host import Host, Role
 from components.hosts.settings.kernel import Kernel
 from components.hosts.settings.kubernetes_packages import Join
@@ -46,7 +46,7 @@ WantedBy=multi-user.target
 
 NAMES = ("packages", "kernel", "driver", "cuda", "kubernetes")
 """All steps, in order."""
-PACKAGE_LIBRARY = ("effects", "repositories", "package_manager", "holds")
+PACKAGE_LIBRARY = ("effects", "repositories", "package_manager", "transactions", "holds")
 """Files of the library for every phase that installs packages."""
 COMMON: Mapping[str, str] = {
     "GC_REMOVE_PACKAGES": "false",
@@ -85,7 +85,8 @@ def steps(cluster: Cluster, host: Host, join_token: str | None = None) -> Steps:
     gpu = host.role is Role.GPU_WORKER
     driver = cluster.driver if gpu and cluster.driver.by_preparation else None
     build = cluster.packages.build or driver is not None
-    words = (BUILD if build else ()) + cluster.packages.install
+    tools = _build_tools(cluster.packages.build, driver) if build else ()
+    words = tools + cluster.packages.install
     chosen = {
         "packages": (bool(words), cluster.packages.repository),
         "kernel": (cluster.kernel.release is not None, cluster.kernel.repository),
@@ -132,6 +133,14 @@ def _repositories(step: str, declared: Repositories) -> Iterator[tuple[str, ...]
             yield (manager, step, step, *repository.row)
 
 
+def _build_tools(declared: bool, driver: Driver | None) -> tuple[str, ...]:
+    """DKMS where it is asked for: RHEL and its rebuilds have none of their own, and a driver's
+    packages bring it where they need it.
+    """
+    by_runfile = driver is not None and driver.runfile is not None and driver.runfile.dkms
+    return BUILD if declared or by_runfile else tuple(name for name in BUILD if name != "dkms")
+
+
 def _versioned(names: tuple[str, ...], version: str | None) -> str:
     return " ".join(f"{name}={version}" if version else name for name in names)
 
@@ -150,24 +159,16 @@ def _kernel(kernel: Kernel) -> dict[str, str]:
 
 def _driver(driver: Driver) -> dict[str, str]:
     runfile = driver.runfile
-    proprietary = driver.kernel_module_type is KernelModule.PROPRIETARY
-    names = ("cuda-drivers",) if proprietary else ("nvidia-open",)
-    options = ["--silent", "--no-questions", "--ui=none", "--no-x-check"]
-    options += ["--dkms"] if runfile and runfile.dkms else []
-    options += [f"--kernel-module-type={'proprietary' if proprietary else 'open'}"]
-    fabric = ("nvidia-fabricmanager",)  # for a runfile too: no runfile has it
     return {
         "GC_DRIVER_SOURCE": driver.source.value,
         "GC_DRIVER_VERSION": driver.version or "",
-        "GC_DRIVER_PACKAGES": _versioned(names, driver.version),
-        "GC_DRIVER_HELD": " ".join(names),
+        "GC_DRIVER_MODULES": driver.kernel_module_type.value,
         "GC_DRIVER_HOLD": str(driver.hold).lower(),
         "GC_DRIVER_REMOVE_EARLIER": str(driver.remove_earlier).lower(),
         "GC_DRIVER_PERSISTENCE": str(driver.persistence).lower(),
         "GC_DRIVER_FABRIC_MANAGER": driver.fabric_manager.value,
-        "GC_FABRIC_PACKAGES": _versioned(fabric, driver.version),
         "GC_DRIVER_SHA256": runfile.sha256 if runfile else "",
-        "GC_DRIVER_OPTIONS": " ".join(options),
+        "GC_DRIVER_DKMS": str(bool(runfile and runfile.dkms)).lower(),
         "GC_PERSISTENCED_UNIT": PERSISTENCED_UNIT,
         "GC_UVM_UNIT": UVM_UNIT,
     }

@@ -12,13 +12,18 @@ from contextlib import suppress
 from typing import Any
 
 from pydantic import ValidationError
+from pydantic.alias_generators import to_camel
 
+from components.hosts.settings.driver import ON_HOSTS_ONLY, DriverSource
 from components.hosts.settings.ssh import Ssh
 from components.nodes.settings.node_range import expand
 from config.problem import Fault
 
 SECTIONS = ("driver", "kernel", "cuda", "runtime", "system")
 """Sections of the stack that a pool and a host can override."""
+LEAVING = frozenset(each.value for each in DriverSource) - {"package", "runfile"}
+"""Sources of a driver that leave hosts alone: what is said below of drivers on hosts falls away."""
+ON_HOSTS = frozenset(to_camel(name) for name in ON_HOSTS_ONLY) | {"runfile"}
 REACH = ("user", "port", "bastion")
 """Keys of `ssh` that a pool (in its own `ssh`) and a host (beside its name) can override."""
 
@@ -60,6 +65,8 @@ def _merged(document: Document, *levels: Document) -> dict[str, Any]:
             continue
         merged: Any = document.get(section, {})
         for each in given:
+            if section == "driver" and each.get("source") in LEAVING:
+                merged = {key: value for key, value in merged.items() if key not in ON_HOSTS}
             merged = _over(merged, each)
         found[section] = merged
     return found

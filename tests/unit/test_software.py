@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import pytest
 
+from components.hosts.compatibility import runs
 from components.hosts.facts import HostFacts
 from components.hosts.kernels import unequal
 from components.hosts.preflight import judge
 from components.hosts.prepare_script import prepare_script
+from components.hosts.runtime_script import runtime_script
 from components.hosts.software import NAMES, steps
 from components.settings.cluster import Cluster
 from components.settings.loader import load
@@ -150,3 +153,101 @@ def test_unequal_kernels_of_a_pool_are_told_unless_one_is_pinned() -> None:
     assert "pool a: found 2 kernels (6.1.0-40-amd64 on gpu-1; 6.1.0-41-amd64 on gpu-2)" in told
     assert unequal(cluster(kernel={"release": "6.1.0-41-amd64"}), facts) == []
     assert unequal(cluster(), {**facts, "gpu-2": HostFacts(error="no answer")}) == []
+
+
+@pytest.mark.parametrize(
+    ("sections", "found"),
+    [
+        ({"driver": {"hold": False}}, "hold with source preinstalled"),
+        ({"driver": {"fabricManager": "on"}}, "fabricManager with source preinstalled"),
+        (
+            {"driver": {"repository": {"apt": {"url": "https://m.example.org", "key": KEY}}}},
+            "repository with source preinstalled",
+        ),
+        ({"runtime": {"toolkit": {"version": "1.12.0"}}}, "1.12.0"),
+        (
+            {
+                "packages": {
+                    "repository": {
+                        "apt": {
+                            "url": "https://m.example.org",
+                            "key": KEY,
+                            "keys": [{"url": "https://m.example.org/key", "sha256": SUM}],
+                        }
+                    }
+                }
+            },
+            "more than one",
+        ),
+    ],
+)
+def test_what_would_be_ignored_is_refused(sections: dict[str, Any], found: str) -> None:
+    with pytest.raises(ConfigError) as refused:
+        cluster(**sections)
+    assert found in str(refused.value)
+
+
+def test_a_host_with_a_driver_of_its_own_drops_what_the_stack_says_of_drivers() -> None:
+    driver = {"source": "package", "version": "580.65.06", "hold": False}
+    declared = cluster({"driver": {"source": "preinstalled"}}, driver=driver)
+    assert "driver" not in names_of(declared, "gpu-1")
+    assert "driver" in names_of(declared, "gpu-2")
+
+
+def test_dkms_is_installed_only_where_something_asks_for_it() -> None:
+    def packages(**sections: Any) -> list[str]:
+        declared = cluster(**sections)
+        (host,) = [host for host in declared.hosts if host.name == "gpu-1"]
+        return steps(declared.of(host), host).settings["GC_PACKAGES"].split()
+
+    plain = {**RUNFILE_DRIVER, "runfile": {**RUNFILE, "dkms": False}}
+    assert "dkms" in packages(driver=RUNFILE_DRIVER)
+    assert "dkms" in packages(packages={"build": True})
+    assert "dkms" not in packages(driver=plain)
+    assert "dkms" not in packages(driver={"source": "package", "version": "580.65.06"})
+
+
+def test_the_runtime_waits_for_the_package_manager_as_long_as_is_declared() -> None:
+    declared = cluster(packages={"lockSeconds": 900})
+    (host,) = [host for host in declared.hosts if host.name == "gpu-1"]
+    assert "GC_PACKAGE_LOCK_LIMIT=900\n" in runtime_script(declared.of(host), host)
+
+
+CUDA_REPOS = "https://developer.download.nvidia.com/compute/cuda/repos"
+
+
+@pytest.mark.parametrize(
+    ("os_version", "url", "refused"),
+    [
+        ("13", f"{CUDA_REPOS}/debian12/x86_64", True),
+        ("13", f"{CUDA_REPOS}/debian13/x86_64", False),
+        ("12", f"{CUDA_REPOS}/debian12/x86_64", False),
+        ("13", "https://mirror.example.org/cuda", False),
+    ],
+)
+def test_debian_13_refuses_keys_bound_by_sha_1(os_version: str, url: str, refused: bool) -> None:
+    repository = {"apt": {"url": url, "key": KEY}}
+    driver = {"source": "package", "version": "580.65.06", "repository": repository}
+    declared = cluster(driver=driver)
+    facts = HostFacts(os="debian", os_version=os_version, kernel="6.12.0", disk_free_mib=99999)
+    (host,) = [host for host in declared.hosts if host.name == "gpu-1"]
+    found = [each for each in judge(host, facts, declared.of(host)) if "Debian 13" in each.found]
+    assert bool(found) == refused
+
+
+@pytest.mark.parametrize(("container", "told"), [(True, False), (False, True)])
+def test_a_driver_that_a_container_loaded_is_no_driver_of_the_host(
+    container: bool, told: bool
+) -> None:
+    declared = cluster(platform="gpu-operator", driver={"source": "operator"})
+    facts = HostFacts(os="ubuntu", os_version="24.04", driver="595.91.07")
+    facts = dataclasses.replace(facts, driver_container=container)
+    (host,) = [host for host in declared.hosts if host.name == "gpu-1"]
+    found = judge(host, facts, declared.of(host))
+    assert any("its module already loaded" in each.found for each in found) == told
+
+
+def test_a_cuda_toolkit_fits_the_driver_that_nvidia_ships_with_it() -> None:
+    assert runs("11.0", "450.51.06")
+    assert not runs("11.0", "440.64")
+    assert not runs("11.1", "450.51.06")

@@ -6,6 +6,7 @@ from enum import StrEnum
 from typing import Annotated, Self
 
 from pydantic import AfterValidator, Field, model_validator
+from pydantic.alias_generators import to_camel
 
 from components.hosts.settings.repository import Repositories
 from components.hosts.settings.runfile import Runfile
@@ -14,6 +15,8 @@ from config.model import Model, Text, Truth
 from config.problem import refuse, show
 from config.versions import pattern
 
+ON_HOSTS_ONLY = ("repository", "hold", "persistence", "fabric_manager", "remove_earlier")
+"""Fields that mean nothing where the hosts are left alone."""
 _VERSION = r"\d{3}\.\d{1,3}(\.\d{1,2})?|\d{3}"
 
 
@@ -44,7 +47,7 @@ class KernelModule(StrEnum):
     """Which of NVIDIA's kernel modules is used.
 
     `open`: GPUs since Turing, and the only kind since Blackwell. `proprietary`: older GPUs.
-    `auto`: a driver container goes by the GPU's kind; on hosts it is `open`.
+    `auto`: by the GPUs: proprietary where one is older than Turing, else `open`.
     """
 
     AUTO = "auto"
@@ -130,6 +133,19 @@ class Driver(Model):
                 "precompiled with kernelModuleType proprietary",
                 "precompiled modules as their branch has them",
                 'write "kernelModuleType: auto"',
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _nothing_is_ignored(self) -> Self:
+        fields = type(self).model_fields
+        given = [name for name in ON_HOSTS_ONLY if getattr(self, name) != fields[name].default]
+        if given and not self.by_preparation:
+            names = ", ".join(to_camel(name) for name in given)
+            raise refuse(
+                f"{names} with source {self.source}, which leaves hosts alone",
+                "them with source package or runfile only",
+                "remove them, or write source: package or runfile",
             )
         return self
 

@@ -51,8 +51,19 @@ class Signed(StrEnum):
     BOTH = "both"
 
 
+class Key(Model):
+    """One of several public keys, and its sum: nothing else is taken for it."""
+
+    url: Url = Field(description="where the armored public key is")
+    sha256: Sha256 = Field(description="the sha256 of what url gives")
+
+
 class Repository(Model):
-    """One repository and the key that signs it. Unsigned repositories can't be declared."""
+    """One repository and what signs it. Unsigned repositories can't be declared.
+
+    Where metadata and packages have keys of their own (Kubernetes' former dnf repositories), `key`
+    holds both, one after the other, or `keys` says where they are.
+    """
 
     url: Url = Field(
         description="an https, http or file address", examples=["https://mirror.example.org/deb"]
@@ -68,6 +79,9 @@ class Repository(Model):
     )
     key_url: Url | None = Field(default=None, description="where the armored public key is")
     key_sha256: Sha256 | None = Field(default=None, description="the sha256 of what keyUrl gives")
+    keys: tuple[Key, ...] = Field(
+        default=(), max_length=8, description="a list of url and sha256, for more than one key"
+    )
     signed: Signed = Field(
         default=Signed.BOTH, description="metadata, packages or both", examples=["both"]
     )
@@ -75,10 +89,11 @@ class Repository(Model):
     @model_validator(mode="after")
     def _one_key(self) -> Repository:
         given = (self.key is not None, self.key_url is not None, self.key_sha256 is not None)
-        if given not in ((True, False, False), (False, True, True)):
+        one = given in ((True, False, False), (False, True, True))
+        if one == bool(self.keys) or (self.keys and any(given)):
             raise refuse(
                 "no signing key, or more than one",
-                "key, or keyUrl and keySha256",
+                "key, or keyUrl and keySha256, or keys",
                 "give the key that signs the repository",
             )
         return self
@@ -86,7 +101,9 @@ class Repository(Model):
     @property
     def row(self) -> tuple[str, ...]:
         """Its words for the hosts' script (`components/hosts/steps/packages.sh`)."""
-        key = (self.key or "", self.key_url or "", self.key_sha256 or "")
+        urls = [each.url for each in self.keys] or [self.key_url or ""]
+        sums = [each.sha256 for each in self.keys] or [self.key_sha256 or ""]
+        key = (self.key or "", " ".join(urls), " ".join(sums))
         return (self.url, self.suite, self.components, *key, self.signed.value)
 
 

@@ -11,7 +11,8 @@ from components.hosts.settings.repository import Repository, Signed
 from config.model import Model, Text, Truth
 from config.versions import pattern
 
-_VERSION = r"1\.\d{1,2}\.\d{1,2}(-\d+)?"
+_VERSION = r"1\.(1[89]|[2-9]\d)\.\d{1,2}(-\d+)?"
+"""From 1.18 on: older ones write no drop-in files (`steps/toolkit.sh`)."""
 
 
 _OFFICIAL = "https://nvidia.github.io/libnvidia-container"
@@ -48,9 +49,9 @@ class Toolkit(Model):
         examples=["package"],
     )
     version: (
-        Annotated[Text, AfterValidator(pattern(_VERSION, "a version such as 1.20.0", "1.20.0"))]
+        Annotated[Text, AfterValidator(pattern(_VERSION, "a version from 1.18.0 on", "1.20.0"))]
         | None
-    ) = Field(default=None, description="a version such as 1.20.0", examples=["1.20.0"])
+    ) = Field(default=None, description="a version from 1.18.0 on", examples=["1.20.0"])
     apt: Repository = Field(default=_official("deb"), description="a mapping: a repository")
     dnf: Repository = Field(default=_official("rpm"), description="a mapping: a repository")
     remove_packages: Truth = Field(

@@ -9,7 +9,7 @@ check_kernel() {
     require_manager
     [ -f "$root$grub_file" ] ||
         problem "no $grub_file" "GRUB, whose default entry can be set" \
-            "boot by GRUB, or take kernel.version out and choose the kernel by other means"
+            "boot by GRUB, or take kernel.release out and choose the kernel by other means"
     boot_menu_tool >/dev/null ||
         problem "no update-grub, grub2-mkconfig or grub-mkconfig" "one of them" "install GRUB's tools"
 }
@@ -22,7 +22,7 @@ apply_kernel() {
     # shellcheck disable=SC2086 # a list of words
     [ "$GC_KERNEL_HOLD" = false ] || hold_packages $kernel_held
     [ -e "$root/boot/vmlinuz-$GC_KERNEL_RELEASE" ] ||
-        fail "found no /boot/vmlinuz-$GC_KERNEL_RELEASE after the installation of $kernel_words; wanted that kernel; correct kernel.version, which is what uname -r says"
+        fail "found no /boot/vmlinuz-$GC_KERNEL_RELEASE after the installation of $kernel_words; wanted that kernel; correct kernel.release, which is what uname -r says"
     boot_entry
     running=$(uname -r)
     if [ "$running" != "$GC_KERNEL_RELEASE" ]; then
@@ -35,16 +35,32 @@ kernel_packages() {
     if [ "$manager" = apt ]; then
         kernel_words="linux-image-$GC_KERNEL_RELEASE linux-headers-$GC_KERNEL_RELEASE"
         list_installed "$scratch/installed"
+        extra_modules
         # The distributions' names for "the newest kernel": an upgrade of these brings a new one.
         kernel_held="$kernel_words $(awk '$1 ~ /^linux-(image|headers)-([a-z]+-)?(amd64|arm64)$/ ||
-            $1 ~ /^linux-(image-|headers-)?(generic|virtual|aws|azure|gcp|oracle)(-hwe-[0-9.]+)?$/ { print $1 }' \
-            "$scratch/installed" | paste -s -d ' ' -)"
+            $1 ~ /^linux-(image-|headers-|modules-extra-)?(generic|virtual|lowlatency|oem|nvidia|aws|azure|gcp|gke|oracle|ibm|kvm)(-[a-z0-9.-]+)?$/ {
+                print $1 }' "$scratch/installed" | paste -s -d ' ' -)"
     else
         version=${GC_KERNEL_RELEASE%.*}
         kernel_words="$GC_KERNEL_FLAVOR=$version $GC_KERNEL_FLAVOR-devel=$version"
         kernel_held="$GC_KERNEL_FLAVOR $GC_KERNEL_FLAVOR-core $GC_KERNEL_FLAVOR-modules"
         kernel_held="$kernel_held $GC_KERNEL_FLAVOR-modules-core $GC_KERNEL_FLAVOR-devel"
     fi
+}
+
+# Ubuntu has many drivers of network cards and disks in a package of its own: a host that boots a
+# kernel without it may not answer any more (packages.ubuntu.com, linux-modules-extra-*-generic).
+extra_modules() {
+    extra=linux-modules-extra-$GC_KERNEL_RELEASE
+    list_available "$extra"
+    if [ -n "$(matching "$extra" "" "$scratch/installed")$(matching "$extra" "" "$scratch/plain")" ]; then
+        kernel_words="$kernel_words $extra"
+        return 0
+    fi
+    case $GC_KERNEL_RELEASE in
+        *-generic | *-generic-64k | *-lowlatency)
+            fail "kernel.release $GC_KERNEL_RELEASE: found no package $extra in the repositories; wanted it beside that kernel, which may not reach network and disks without it; declare a repository that has it" ;;
+    esac
 }
 
 # The id of the entry that boots GC_KERNEL_RELEASE, with its submenu's.

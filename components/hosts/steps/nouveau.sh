@@ -2,12 +2,13 @@
 
 blacklist_file=/etc/modprobe.d/gpu-cluster-blacklist.conf
 
+# Of every kernel: which one the next boot takes is the boot menu's business.
 rebuild_initramfs() {
     [ -f "$state/initramfs-pending" ] || return 0
     if have update-initramfs; then
-        timeout 600 update-initramfs -u >"$scratch/initramfs" 2>&1
+        timeout 600 update-initramfs -u -k all >"$scratch/initramfs" 2>&1
     elif have dracut; then
-        timeout 600 dracut --force >"$scratch/initramfs" 2>&1
+        timeout 600 dracut --force --regenerate-all >"$scratch/initramfs" 2>&1
     else
         note "no update-initramfs and no dracut: the initramfs, if there is one, is not rebuilt"
         : >"$scratch/initramfs"

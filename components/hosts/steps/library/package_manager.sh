@@ -126,16 +126,21 @@ record_killed() {
     done
 }
 
-# install_packages NAME[=VERSION]...: those at that version, with what they need.
-install_packages() {
-    end_interrupted
-    list_installed "$scratch/installed"
-    install_interrupted_again
+# set_missing NAME[=VERSION]...: `missing` are those that are not installed so.
+set_missing() {
     missing=
     for word in "$@"; do
         name=${word%%=*} version=${word#"$name"}
         [ -n "$(matching "$name" "${version#=}" "$scratch/installed")" ] || missing="$missing $word"
     done
+}
+
+# install_packages NAME[=VERSION]...: those at that version, with what they need.
+install_packages() {
+    end_interrupted
+    list_installed "$scratch/installed"
+    install_interrupted_again
+    set_missing "$@"
     if [ -n "$missing" ]; then
         # shellcheck disable=SC2086 # a list of words
         set_exact $missing
@@ -184,7 +189,7 @@ set_exact() {
         found=$(matching "$name" "$version" "$scratch/plain")
         [ -n "$found" ] || {
             offered=$(awk -v name="$name" '$1 == name { print $2 }' "$scratch/plain" | head -n 5 | paste -s -d ' ' -)
-            fail "package $name${version:+ $version}: found ${offered:-none} in the repositories; wanted it there; declare a repository or mirror that has it, or another version"
+            fail "package $name${version:+ $version}: found ${offered:-none} in the repositories; wanted it there; declare a repository or mirror that has it, or another version$(epel_cure "$name")"
         }
         full=$(awk -v name="$name" -v found="$found" '{ plain = $2; sub(/^[0-9]+:/, "", plain) }
             $1 == name && plain == found { print $2; exit }' "$scratch/available")
@@ -192,78 +197,14 @@ set_exact() {
     done
 }
 
+# RHEL and its rebuilds have no DKMS of their own (NVIDIA/yum-packaging-precompiled-kmod, README).
+epel_cure() {
+    [ "$1-$manager" != dkms-dnf ] || echo "; EPEL has it: install epel-release, or declare packages.repository"
+}
+
 all_available() {
     for word in "$@"; do
         version=${word#"${word%%=*}"}
         [ -n "$(matching "${word%%=*}" "${version#=}" "$scratch/plain")" ] || return 1
     done
-}
-
-install_exact() {
-    await_package_manager
-    if [ "$manager" = apt ]; then
-        DEBIAN_FRONTEND=noninteractive NEEDRESTART_SUSPEND=1 bounded "$GC_PACKAGE_RUN_LIMIT" apt-get -q -y \
-            -o "DPkg::Lock::Timeout=$GC_PACKAGE_LOCK_LIMIT" -o Dpkg::Options::=--force-confdef \
-            -o Dpkg::Options::=--force-confold -o Acquire::Retries=2 -o Acquire::http::Timeout=30 \
-            --allow-downgrades --allow-change-held-packages install -- "$@"
-    else
-        for word in "$@"; do
-            shift
-            set -- "$@" "${word%%=*}-${word#*=}"
-        done
-        bounded "$GC_PACKAGE_RUN_LIMIT" dnf -y --disableexcludes=main --setopt=retries=2 --setopt=timeout=30 \
-            install "$@"
-    fi || fail "packages can't be installed ($*): $(log_end)"
-}
-
-undo_package() {
-    [ "$GC_REMOVE_PACKAGES" = true ] || return 0
-    end_interrupted
-    list_installed "$scratch/installed"
-    [ -n "$(matching "$1" "" "$scratch/installed")" ] || return 0
-    remove_packages "$1"
-}
-
-# remove_packages NAME...: and nothing that somebody else needs, except what needs them.
-remove_packages() {
-    await_package_manager
-    if [ "$manager" = apt ]; then
-        DEBIAN_FRONTEND=noninteractive NEEDRESTART_SUSPEND=1 bounded "$GC_PACKAGE_RUN_LIMIT" apt-get -q -y \
-            -o "DPkg::Lock::Timeout=$GC_PACKAGE_LOCK_LIMIT" --allow-change-held-packages remove --purge -- "$@"
-    else
-        bounded "$GC_PACKAGE_RUN_LIMIT" dnf -y --disableexcludes=main --setopt=clean_requirements_on_remove=0 \
-            remove "$@"
-    fi || fail "packages can't be removed ($*): $(log_end)"
-    for name in "$@"; do
-        undid "package $name"
-    done
-}
-
-# --- found later: the probe has this part too ---
-
-# For the probe: `<version> <name>` of what is installed, `hold <name>` of what upgrades leave alone.
-list_package() {
-    # shellcheck disable=SC2016 # dpkg-query's own variables
-    if command -v dpkg-query >/dev/null 2>&1; then
-        listed=$(timeout 5 dpkg-query -W -f '${db:Status-Status} ${Version} ${Package}\n' "$@" 2>/dev/null |
-            awk '$1 == "installed" { sub(/^[0-9]+:/, "", $2); print $2, $3 }')
-    else
-        listed=$(timeout 5 rpm -q --qf '%{VERSION}-%{RELEASE} %{NAME}\n' "$@")
-    fi
-}
-
-found_package() {
-    has_line "$listed" "$2 $1"
-}
-
-# has_line LINES LINE: without a process, for the probe has many.
-has_line() {
-    case "
-$1
-" in
-        *"
-$2
-"*) return 0 ;;
-    esac
-    return 1
 }

@@ -40,25 +40,33 @@ step_repository() {
     repository "$@"
 }
 
-# repository STEP NAME URL SUITE COMPONENTS KEY KEY_URL KEY_SHA256 SIGNED
-# KEY is the armored text, or empty where KEY_URL and KEY_SHA256 say where it is. SIGNED (dnf):
-# metadata, packages or both. apt verifies the metadata, which hold the packages' sums.
+# repository STEP NAME URL SUITE COMPONENTS KEY KEY_URLS KEY_SUMS SIGNED
+# KEY is the armored text, or empty where KEY_URLS and KEY_SUMS, as many words each, say where keys
+# are. SIGNED (dnf): metadata, packages or both. apt verifies the metadata, which hold the packages'
+# sums.
 repository() {
     [ "$1" = "$step" ] || return 0
-    key=$6
-    if [ -z "$key" ]; then
-        cached=$state/keys/$8
-        mkdir -p "$state/keys"
-        [ -f "$cached" ] || fetch "$7" "$8" "$cached" || fail "the key of repository $2 can't be had"
-        key=$(cat "$cached")
-    fi
-    key="$key
+    key="$6
 "
+    [ -n "$6" ] || fetch_keys "$2" "$7" "$8"
     if [ "$manager" = apt ]; then
         apt_repository "$2" "$3" "$4" "$5"
     else
         dnf_repository "$2" "$3" "$9"
     fi
+}
+
+# fetch_keys NAME URLS SUMS: `key` is all of them, one after the other.
+fetch_keys() {
+    key='' sums=$3
+    mkdir -p "$state/keys"
+    for address in $2; do
+        sum=${sums%% *} sums=${sums#* }
+        cached=$state/keys/$sum
+        [ -f "$cached" ] || fetch "$address" "$sum" "$cached" || fail "the key of repository $1 can't be had"
+        key="$key$(cat "$cached")
+"
+    done
 }
 
 same_text() {
@@ -75,6 +83,11 @@ Suites: $3
 ${4:+Components: $4
 }Signed-By: $key_file
 "
+    entry=$(same_entry "$2" "$3" "$source_file")
+    if [ -n "$entry" ]; then
+        use_entry "$1" "$2" "$entry"
+        return 0
+    fi
     pending=$state/repository-$1-pending
     same_text "$key_file" "$key" && same_text "$source_file" "$text" || : >"$pending"
     effect lists "$2"
@@ -82,7 +95,7 @@ ${4:+Components: $4
     step_file "$source_file" "$text"
     [ -f "$pending" ] || return 0
     await_package_manager
-    apt_lists "$source_file" || {
+    { apt_lists "$root$source_file" && bounded 60 apt-get indextargets; } || {
         why=$(log_end)
         forget "$source_file" # a source that fails would stop apt for everybody
         fail "repository $1 ($2) is refused: $why"
@@ -90,12 +103,58 @@ ${4:+Components: $4
     rm -f -- "$pending"
 }
 
-# apt keeps an old index when a signature is wrong and says so by a warning only.
+# apt_lists FILE OPTION...: apt keeps an old index when a signature is wrong and says so by a warning
+# only.
 apt_lists() {
+    list=$1
+    shift
     bounded "$GC_PACKAGE_RUN_LIMIT" apt-get update -q \
-        -o "Dir::Etc::sourcelist=$root$1" -o Dir::Etc::sourceparts=- -o APT::Get::List-Cleanup=0 \
-        -o APT::Update::Error-Mode=any -o Acquire::Retries=2 -o Acquire::http::Timeout=30 &&
+        -o "Dir::Etc::sourcelist=$list" -o Dir::Etc::sourceparts=- -o APT::Get::List-Cleanup=0 \
+        -o APT::Update::Error-Mode=any -o Acquire::Retries=2 -o Acquire::http::Timeout=30 "$@" &&
         ! grep -Eq '^(W|E|Err).*(GPG error|NO_PUBKEY|BADSIG|not signed|signature)' "$scratch/log"
+}
+
+# same_entry URL SUITE OURS: the file of somebody else that has this repository. apt takes one
+# keyring for each, so a second entry with another one would stop it altogether.
+same_entry() {
+    for file in "$root"/etc/apt/sources.list "$root"/etc/apt/sources.list.d/*.list "$root"/etc/apt/sources.list.d/*.sources; do
+        [ -r "$file" ] && [ "$file" != "$root$3" ] || continue
+        awk -v url="$1" -v suite="$2" -v stanzas="${file##*.}" '
+            function plain(text) { sub(/\/+$/, "", text); return text }
+            function stanza() { if (uri && in_suite && on) found = 1; uri = in_suite = 0; on = 1 }
+            BEGIN { on = 1 }
+            /^[ \t]*#/ { next }
+            stanzas == "sources" && /^[ \t]*$/ { stanza(); next }
+            stanzas == "sources" && tolower($1) == "uris:" { for (n = 2; n <= NF; n++) if (plain($n) == plain(url)) uri = 1 }
+            stanzas == "sources" && tolower($1) == "suites:" { for (n = 2; n <= NF; n++) if ($n == suite) in_suite = 1 }
+            stanzas == "sources" && tolower($1) == "enabled:" { on = ($2 != "no") }
+            stanzas != "sources" && $1 == "deb" { sub(/\[[^]]*\]/, ""); if (plain($2) == plain(url) && $3 == suite) found = 1 }
+            END { stanza(); exit !found }' "$file" || continue
+        echo "$file"
+        return 0
+    done
+}
+
+# use_entry NAME URL FILE: it stays as it is, once the declared key was seen to sign what it leads to.
+use_entry() {
+    ! grep -Eiq '(trusted|allow-insecure) *[=:] *yes' "$3" ||
+        fail "repository $1 ($2): found an entry in ${3#"$root"} that is used unverified; wanted a signed one; remove trusted and allow-insecure there"
+    if kept "$source_file" || was_absent "$source_file"; then
+        forget "$source_file"
+    fi
+    effect lists "$2"
+    mark=$state/repository-$1-entry
+    wanted="$(digest "$3") $(printf '%s' "$key$text" | sha256sum)"
+    [ "$(cat "$mark" 2>/dev/null)" != "$wanted" ] || return 0
+    await_package_manager
+    mkdir -p "$scratch/lists/partial"
+    printf '%s' "$key" >"$scratch/key.asc"
+    printf '%s' "$text" | sed "s|^Signed-By: .*|Signed-By: $scratch/key.asc|" >"$scratch/check.sources"
+    { apt_lists "$scratch/check.sources" -o "Dir::State::lists=$scratch/lists" -o APT::Sandbox::User=root &&
+        apt_lists "$3"; } || fail "repository $1 ($2), which ${3#"$root"} has, is refused: $(log_end)"
+    rm -rf -- "$scratch/lists"
+    printf '%s\n' "$wanted" >"$state/draft" && mv -- "$state/draft" "$mark" || fail "can't write $mark"
+    note "repository $1: the entry in ${3#"$root"} is used"
 }
 
 undo_lists() {

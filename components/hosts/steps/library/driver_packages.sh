@@ -1,0 +1,153 @@
+# The driver by packages: which names, in which repository's terms, and what gives way to them.
+# Sources: NVIDIA Driver Installation Guide r610, Kernel Modules, tables 5 and 6 (nvidia-open,
+# cuda-drivers), Recent Updates, table 4 (names lose their branch from 590 on, on Ubuntu).
+
+# Packages of NVIDIA's kernel or user mode driver. What goes beside it (fabric manager, IMEX, NSCQ,
+# NVSDM, the container toolkit, pinning) is not among them.
+earlier_packages() {
+    list_installed "$scratch/installed"
+    awk '$1 ~ /^nvidia-(open|driver|dkms|kernel|kmod|headless|utils|compute-utils|persistenced|modprobe|settings|firmware|smi|alternative|xconfig|libXNVCtrl)/ ||
+        $1 ~ /^(libnvidia-(cfg|common|compute|decode|encode|extra|fbc|gl|gpucomp|ml|egl)|kmod-nvidia|cuda-drivers|firmware-nvidia|xserver-xorg-video-nvidia)/ { print $1 }' \
+        "$scratch/installed" | grep -v -e '^nvidia-driver-pinning' -e '^cuda-drivers-fabricmanager'
+}
+
+# The branch of the declared driver, such as 580; empty where any version will do.
+driver_branch() {
+    echo "${GC_DRIVER_VERSION%%.*}"
+}
+
+# GPUs that open modules can't drive: before Turing, with ids from 0x1340 (Maxwell) below 0x1e00.
+# Source: NVIDIA/nvidia-installer 590.48.01, misc.c, pci_devid_gsp_unlikely.
+older_gpu() {
+    for device in "$root"/sys/bus/pci/devices/*; do
+        [ -r "$device/vendor" ] && [ -r "$device/class" ] && [ -r "$device/device" ] || continue
+        case $(cat "$device/vendor")-$(cat "$device/class") in
+            0x10de-0x0300* | 0x10de-0x0302*) ;;
+            *) continue ;;
+        esac
+        id=$(cat "$device/device")
+        [ $((id)) -lt $((0x1340)) ] || [ $((id)) -ge $((0x1e00)) ] || {
+            echo "$id"
+            return 0
+        }
+    done
+}
+
+# open or proprietary: as declared, else by the GPUs; open modules exist since 515.43.04.
+module_kind() {
+    branch=$(driver_branch)
+    if [ "$GC_DRIVER_MODULES" != auto ]; then
+        echo "$GC_DRIVER_MODULES"
+    elif [ -n "$(older_gpu)" ] || { [ -n "$branch" ] && [ "$branch" -lt 515 ]; }; then
+        echo proprietary
+    else
+        echo open
+    fi
+}
+
+check_module_kind() {
+    old=$(older_gpu)
+    branch=$(driver_branch)
+    [ -n "$old" ] || return 0
+    if [ "$GC_DRIVER_MODULES" = open ]; then
+        problem "a GPU before Turing (PCI id $old)" "GPUs that open kernel modules can drive" \
+            "declare driver.kernelModuleType: auto or proprietary"
+    fi
+    # NVIDIA/nvidia-installer 590.48.01, nvGpus.h, LegacyList.
+    if [ -n "$branch" ] && [ "$branch" -ge 590 ]; then
+        problem "a GPU before Turing (PCI id $old) with driver $GC_DRIVER_VERSION" \
+            "a driver of branch 580 or earlier" "declare driver.version: 580.…"
+    fi
+}
+
+driver_packages() {
+    kind=$(module_kind)
+    meta=nvidia-open
+    [ "$kind" = open ] || meta=cuda-drivers
+    pin_driver
+    enable_stream nvidia-driver "$(stream_of "$kind")"
+    words="$meta${GC_DRIVER_VERSION:+=$GC_DRIVER_VERSION}"
+    away='' erasing=''
+    [ "$GC_DRIVER_REMOVE_EARLIER" != true ] || replace_earlier
+    # shellcheck disable=SC2086 # a list of words
+    fetch_packages $words
+    if have nvidia-uninstall && [ "$GC_DRIVER_REMOVE_EARLIER" = true ]; then
+        runfile_uninstall "$(command -v nvidia-uninstall)"
+    fi
+    # shellcheck disable=SC2086 # a list of words
+    install_packages $words
+    list_installed "$scratch/installed"
+    for word in $away; do
+        [ -z "$(matching "$word" "" "$scratch/installed")" ] || remove_packages "$word"
+    done
+    away='' erasing=''
+    have nvidia-modprobe || install_packages "nvidia-modprobe${GC_DRIVER_VERSION:+=$GC_DRIVER_VERSION}"
+    [ "$GC_DRIVER_HOLD" = false ] || hold_packages "$meta"
+}
+
+# What an earlier driver leaves: `away` goes in the transaction that brings the new one; what goes
+# beside a driver comes along in the new version, under its new name, where that can be had.
+replace_earlier() {
+    erasing=--allowerasing
+    [ -n "$GC_DRIVER_VERSION" ] || return 0
+    earlier_packages >"$scratch/earlier"
+    companions >"$scratch/companions"
+    # shellcheck disable=SC2046 # lists of words
+    list_available $(cat "$scratch/earlier") $(awk '{ print $2, $3 }' "$scratch/companions")
+    cp -- "$scratch/plain" "$scratch/offered"
+    while IFS= read -r old; do
+        ! recorded package "$old" || continue
+        [ -z "$(matching "$old" "$GC_DRIVER_VERSION" "$scratch/installed")" ] || continue
+        [ -n "$(matching "$old" "$GC_DRIVER_VERSION" "$scratch/offered")" ] || away="$away $old"
+    done <"$scratch/earlier"
+    while read -r old plain suffixed; do
+        for new in $plain $suffixed; do
+            [ -n "$(matching "$new" "$GC_DRIVER_VERSION" "$scratch/offered")" ] || continue
+            words="$words $new=$GC_DRIVER_VERSION"
+            [ "$new" = "$old" ] || away="$away $old"
+            break
+        done
+    done <"$scratch/companions"
+}
+
+# Installed packages that fit one driver only, of another version than the declared one, as `name
+# plain-name name-with-branch`.
+companions() {
+    awk -v version="$GC_DRIVER_VERSION" -v branch="$(driver_branch)" '
+        $1 ~ /^(nvidia-fabricmanager|nvidia-imex|libnvidia-nscq|libnvsdm)(-[0-9]+)?$/ && index($2, version) != 1 {
+            plain = $1; sub(/-[0-9]+$/, "", plain); print $1, plain, plain "-" branch }' "$scratch/installed"
+}
+
+# apt takes the newest of what a package needs, even where that does not fit; dnf finds what fits.
+# The toolkit's packages have no such version, so the pin passes them over.
+pin_driver() {
+    [ "$manager" = apt ] && [ -n "$GC_DRIVER_VERSION" ] || return 0
+    step_file /etc/apt/preferences.d/gpu-cluster-driver "# gpu-cluster
+Package: nvidia-* libnvidia-* libnvsdm* cuda-drivers* xserver-xorg-video-nvidia*
+Pin: version $GC_DRIVER_VERSION-*
+Pin-Priority: 1001
+"
+}
+
+# The stream of NVIDIA's dnf repository: of the branch, or the one that follows the newest driver.
+stream_of() {
+    branch=$(driver_branch)
+    if [ "$1" != open ]; then
+        echo "${branch:-latest}-dkms"
+    elif [ -n "$branch" ]; then
+        echo "$branch-open"
+    else
+        echo open-dkms
+    fi
+}
+
+# Earlier packages, all of them, before a runfile.
+remove_earlier_packages() {
+    earlier_packages >"$scratch/earlier"
+    old=
+    while IFS= read -r name; do
+        recorded package "$name" || old="$old $name"
+    done <"$scratch/earlier"
+    # shellcheck disable=SC2086 # a list of words
+    [ -z "$old" ] || remove_packages $old
+}

@@ -1,0 +1,102 @@
+# The driver by NVIDIA's self-extracting installer. Source: NVIDIA/nvidia-installer (options by its
+# option_table.h at each tag; refusals in install-from-cwd.c, misc.c, kernel.c).
+
+# The options of this version's installer.
+runfile_options() {
+    kind=$(module_kind)
+    set -- --silent --no-questions --ui=none --no-x-check
+    [ "$GC_DRIVER_DKMS" != true ] || set -- "$@" --dkms
+    if driver_since 555.42.02; then
+        set -- "$@" "--kernel-module-type=$kind"
+    elif [ "$kind" = open ]; then
+        set -- "$@" --kernel-module-build-directory=kernel-open # since 515.43.04, where open began
+    fi
+    # With nouveau in the way the module is installed and loaded by the boot that is asked for.
+    [ -z "$(nouveau_loaded)" ] || set -- "$@" --no-nouveau-check --skip-module-load
+    echo "$@"
+}
+
+driver_since() {
+    [ "$(printf '%s\n' "$1" "$GC_DRIVER_VERSION" | sort -V | head -n 1)" = "$1" ]
+}
+
+nouveau_loaded() {
+    for module in nouveau nova_core; do
+        [ ! -d "$root/sys/module/$module" ] || echo "$module"
+    done
+}
+
+# The installer refuses to work while the module is loaded.
+driver_unload() {
+    [ -n "$(driver_loaded)" ] || return 0
+    for unit in $uvm_unit nvidia-fabricmanager $persistenced; do
+        ! systemctl is-active --quiet "$unit" 2>/dev/null || bounded 120 systemctl stop "$unit" ||
+            fail "unit $unit can't be stopped: $(log_end)"
+    done
+    bounded 120 modprobe -r nvidia_uvm nvidia_drm nvidia_modeset nvidia ||
+        fail "found driver $(driver_loaded) in use; wanted it unloaded for the installer; drain the node, end what uses GPUs (fuser -v /dev/nvidia*): $(log_end)"
+    did "module nvidia unloaded for the installer"
+}
+
+runfile_uninstall() {
+    bounded "$GC_PACKAGE_RUN_LIMIT" "$1" --silent || fail "$1 failed: $(log_end)"
+    undid "driver by $1"
+}
+
+# UEFI, GetVariable: four bytes of attributes, then one byte, 1 where Secure Boot is on.
+secure_boot_cure() {
+    for variable in "$root"/sys/firmware/efi/efivars/SecureBoot-*; do
+        [ -r "$variable" ] || continue
+        case $(od -An -t u1 -j 4 -N 1 "$variable" 2>/dev/null) in
+            *1) echo "; Secure Boot is on: turn it off, or install a driver that is signed by an enrolled key" ;;
+        esac
+    done
+}
+
+driver_runfile() {
+    program=/usr/bin/nvidia-uninstall
+    mark="program $program --silent"
+    done_mark=$state/runfile-driver
+    if [ -x "$root$program" ] && [ "$(cat "$done_mark" 2>/dev/null)" = "$GC_DRIVER_SHA256" ]; then
+        effect program "$program --silent"
+    elif [ -x "$root$program" ] && ! recorded "$mark" && [ "$(driver_installed)" = "$GC_DRIVER_VERSION" ]; then
+        note "driver $GC_DRIVER_VERSION was installed by a runfile before: it is left as it is"
+    else
+        runfile_install
+    fi
+    expect path "$program"
+}
+
+runfile_install() {
+    # Everything that can be refused comes before the first change.
+    have_runfile driver "$GC_DRIVER_SHA256" each_driver_location
+    if [ -n "$(nouveau_loaded)" ] && ! driver_since 550.40.07; then
+        # misc.c, check_for_nouveau: such an installer ends here, and has no way to load nothing.
+        request_reboot "nouveau is loaded: the installer of driver $GC_DRIVER_VERSION runs after a boot without it, by the next up"
+        return 0
+    fi
+    display_manager=
+    if systemctl is-active --quiet display-manager 2>/dev/null; then
+        display_manager=yes
+        bounded 120 systemctl stop display-manager || fail "the display manager can't be stopped: $(log_end)"
+        did "display-manager stopped for the installer"
+    fi
+    driver_unload
+    if [ -x "$root$program" ]; then
+        recorded "$mark" || [ "$GC_DRIVER_REMOVE_EARLIER" = true ] ||
+            fail "found an earlier runfile driver $(driver_installed); wanted $GC_DRIVER_VERSION; declare driver.removeEarlier: true"
+        runfile_uninstall "$root$program"
+    fi
+    [ "$GC_DRIVER_REMOVE_EARLIER" != true ] || remove_earlier_packages
+    effect program "$program --silent"
+    # shellcheck disable=SC2046 # a list of options
+    bounded "$GC_PACKAGE_RUN_LIMIT" sh "$runfile" $(runfile_options) ||
+        fail "the driver's installer failed (its own log is /var/log/nvidia-installer.log$(secure_boot_cure)): $(log_end)"
+    did "driver $GC_DRIVER_VERSION by runfile"
+    printf '%s\n' "$GC_DRIVER_SHA256" >"$state/draft" && mv -- "$state/draft" "$done_mark" ||
+        fail "can't write $done_mark"
+    rm -f -- "$root/var/cache/gpu-cluster/$GC_DRIVER_SHA256.run"
+    if [ "$display_manager" = yes ]; then
+        bounded 120 systemctl start display-manager || note "the display manager does not start: $(log_end)"
+    fi
+}

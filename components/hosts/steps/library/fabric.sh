@@ -1,0 +1,79 @@
+# NVSwitches and what manages them. Sources: NVIDIA Fabric Manager user guide (its version is the
+# driver's); NVIDIA/gpu-driver-container 06a208c, ubuntu24.04/nvidia-driver (_assert_nvlink5_system,
+# _ensure_nvlink5_prerequisites), ubuntu24.04/precompiled/local-repo.sh (names by branch).
+
+umad_file=/etc/modules-load.d/gpu-cluster-fabric.conf
+
+# NVSwitches up to the third generation are bridges of NVIDIA's on the PCI bus.
+nvswitches() {
+    count=0
+    for device in "$root"/sys/bus/pci/devices/*; do
+        [ -r "$device/vendor" ] && [ -r "$device/class" ] || continue
+        case $(cat "$device/vendor")-$(cat "$device/class") in
+            0x10de-0x0680*) count=$((count + 1)) ;;
+        esac
+    done
+    echo "$count"
+}
+
+# Those of the fourth (HGX B200, B300) are behind InfiniBand devices whose product data say so.
+fourth_generation() {
+    for file in "$root"/sys/class/infiniband/*/device/vpd; do
+        [ ! -r "$file" ] || ! grep -q SW_MNG "$file" || return 0
+    done
+    return 1
+}
+
+fabric_wanted() {
+    case $GC_DRIVER_FABRIC_MANAGER in
+        on) return 0 ;;
+        off) return 1 ;;
+    esac
+    fourth_generation || [ "$(nvswitches)" -gt 0 ]
+}
+
+fabric_on() {
+    fabric_wanted || return 0
+    branch=$(driver_branch)
+    version=${GC_DRIVER_VERSION:-$(driver_installed)}
+    [ -n "$branch" ] || branch=${version%%.*}
+    words=$(offered "$version" nvidia-fabricmanager "nvidia-fabricmanager-$branch" nvidia-fabric-manager) ||
+        fail "fabric manager $version: found neither nvidia-fabricmanager nor nvidia-fabricmanager-$branch nor nvidia-fabric-manager in the repositories; wanted the driver's own version; declare driver.repository or a mirror that has it"
+    if fourth_generation; then
+        [ "$branch" -ge 570 ] ||
+            fail "found NVSwitches of the fourth generation with driver $version; wanted branch 570 or later; declare driver.version"
+        words="$words nvlsm infiniband-diags $(offered "$version" libnvsdm "libnvsdm-$branch")"
+        step_file "$umad_file" "# gpu-cluster
+ib_umad
+"
+        [ -d "$root/sys/module/ib_umad" ] || {
+            bounded 60 modprobe ib_umad || fail "the module ib_umad can't be loaded, which the subnet manager of NVSwitches needs: $(log_end)"
+            did "module ib_umad"
+        }
+    fi
+    # shellcheck disable=SC2086 # a list of words
+    install_packages $words
+    unit_on nvidia-fabricmanager "$@"
+}
+
+# offered VERSION NAME...: the first of these names that the repositories have at that version, as
+# NAME=VERSION; what is installed at it comes first.
+offered() {
+    wanted=$1
+    shift
+    list_installed "$scratch/installed"
+    for try in "$@"; do
+        [ -z "$(matching "$try" "$wanted" "$scratch/installed")" ] || {
+            echo "$try=$wanted"
+            return 0
+        }
+    done
+    list_available "$@"
+    for try in "$@"; do
+        [ -z "$(matching "$try" "$wanted" "$scratch/plain")" ] || {
+            echo "$try=$wanted"
+            return 0
+        }
+    done
+    return 1
+}

@@ -1,0 +1,42 @@
+# Module streams of dnf repositories: packages of other streams can't be installed. Sources: dnf(8),
+# "Module Command"; NVIDIA/cuda-repo-management 2944b7a, genmodules.py.
+
+# enable_stream MODULE STREAM: nothing where no repository has that module (RHEL 10, apt).
+enable_stream() {
+    [ "$manager" = dnf ] || return 0
+    bounded "$GC_PACKAGE_RUN_LIMIT" dnf -q module list "$1" || return 0
+    had=$(enabled_stream "$1")
+    mine=$(sed -n "s/^$step stream $1 //p" "$state/effects" 2>/dev/null | tail -n 1)
+    [ -z "$mine" ] || effect stream "$1 $mine"
+    [ "$had" != "$2" ] || return 0
+    awk -v module="$1" -v stream="$2" '$1 == module && $2 == stream { found = 1 } END { exit !found }' "$scratch/log" ||
+        fail "module $1: found the streams $(awk -v module="$1" '$1 == module { print $2 }' "$scratch/log" | paste -s -d ' ' -); wanted $2; declare a repository that has it, or another driver.version"
+    [ -n "$mine" ] || effect stream "$1 ${had:--}"
+    keep "/etc/dnf/modules.d/$1.module"
+    switch_stream "$1" "$2"
+    did "stream $1:$2"
+}
+
+enabled_stream() {
+    awk -F= -v module="$1" '/^\[/ { ours = ($0 == "[" module "]") }
+        ours && $1 == "stream" { stream = $2 } ours && $1 == "state" { state = $2 }
+        END { if (state == "enabled") print stream }' "$root/etc/dnf/modules.d/$1.module" 2>/dev/null
+}
+
+# switch_stream MODULE STREAM|-: dnf refuses another stream until the former is reset.
+switch_stream() {
+    await_package_manager
+    bounded "$GC_PACKAGE_RUN_LIMIT" dnf -y module reset "$1" || fail "module $1 can't be reset: $(log_end)"
+    [ "$2" = - ] || bounded "$GC_PACKAGE_RUN_LIMIT" dnf -y module enable "$1:$2" ||
+        fail "stream $1:$2 can't be enabled: $(log_end)"
+}
+
+undo_stream() {
+    if [ "$(enabled_stream "${1% *}")" != "${1#* }" ]; then
+        switch_stream "${1% *}" "${1#* }"
+        undid "stream ${1% *}"
+    fi
+    # A reset leaves a file with nothing enabled.
+    rm -f -- "$root/etc/dnf/modules.d/${1% *}.module"
+    forget "/etc/dnf/modules.d/${1% *}.module"
+}

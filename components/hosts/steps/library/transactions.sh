@@ -1,0 +1,96 @@
+# What is installed and removed in one transaction of the package manager. Sources: apt-get(8), dnf(8).
+
+# fetch_packages NAME[=VERSION]...: they and what they need are resolved and downloaded, so that what
+# they replace goes only when they can come.
+fetch_packages() {
+    list_installed "$scratch/installed"
+    set_missing "$@"
+    [ -n "$missing" ] || return 0
+    # shellcheck disable=SC2086 # a list of words
+    set_exact $missing
+    # shellcheck disable=SC2086 # a list of words
+    transaction download $exact ||
+        fail "packages can't be had ($exact); nothing was removed: $(log_end)$(grep -q 'provides dkms' "$scratch/log" && epel_cure dkms)"
+}
+
+install_exact() {
+    transaction install "$@" || fail "packages can't be installed ($*): $(log_end)"
+}
+
+# transaction install|download NAME=VERSION...: `away` goes in the same one; dnf finds that itself.
+transaction() {
+    await_package_manager
+    only=
+    if [ "$manager" = apt ]; then
+        [ "$1" = install ] || only=--download-only
+        shift
+        for word in ${away-}; do
+            set -- "$@" "$word-"
+        done
+        DEBIAN_FRONTEND=noninteractive NEEDRESTART_SUSPEND=1 bounded "$GC_PACKAGE_RUN_LIMIT" apt-get -q -y $only \
+            -o "DPkg::Lock::Timeout=$GC_PACKAGE_LOCK_LIMIT" -o Dpkg::Options::=--force-confdef \
+            -o Dpkg::Options::=--force-confold -o Acquire::Retries=2 -o Acquire::http::Timeout=30 \
+            --allow-downgrades --allow-change-held-packages install -- "$@"
+    else
+        [ "$1" = install ] || only=--downloadonly
+        shift
+        for word in "$@"; do
+            shift
+            set -- "$@" "${word%%=*}-${word#*=}"
+        done
+        bounded "$GC_PACKAGE_RUN_LIMIT" dnf -y $only ${erasing:+"$erasing"} --disableexcludes=main --setopt=retries=2 \
+            --setopt=timeout=30 install "$@"
+    fi
+}
+
+undo_package() {
+    [ "$GC_REMOVE_PACKAGES" = true ] || return 0
+    end_interrupted
+    list_installed "$scratch/installed"
+    [ -n "$(matching "$1" "" "$scratch/installed")" ] || return 0
+    remove_packages "$1"
+}
+
+# remove_packages NAME...: and nothing that somebody else needs, except what needs them.
+remove_packages() {
+    await_package_manager
+    if [ "$manager" = apt ]; then
+        DEBIAN_FRONTEND=noninteractive NEEDRESTART_SUSPEND=1 bounded "$GC_PACKAGE_RUN_LIMIT" apt-get -q -y \
+            -o "DPkg::Lock::Timeout=$GC_PACKAGE_LOCK_LIMIT" --allow-change-held-packages remove --purge -- "$@"
+    else
+        bounded "$GC_PACKAGE_RUN_LIMIT" dnf -y --disableexcludes=main --setopt=clean_requirements_on_remove=0 \
+            remove "$@"
+    fi || fail "packages can't be removed ($*): $(log_end)"
+    for name in "$@"; do
+        undid "package $name"
+    done
+}
+
+# --- found later: the probe has this part too ---
+
+# For the probe: `<version> <name>` of what is installed, `hold <name>` of what upgrades leave alone.
+list_package() {
+    # shellcheck disable=SC2016 # dpkg-query's own variables
+    if command -v dpkg-query >/dev/null 2>&1; then
+        listed=$(timeout 5 dpkg-query -W -f '${db:Status-Status} ${Version} ${Package}\n' "$@" 2>/dev/null |
+            awk '$1 == "installed" { sub(/^[0-9]+:/, "", $2); print $2, $3 }')
+    else
+        listed=$(timeout 5 rpm -q --qf '%{VERSION}-%{RELEASE} %{NAME}\n' "$@")
+    fi
+}
+
+found_package() {
+    has_line "$listed" "$2 $1"
+}
+
+# has_line LINES LINE: without a process, for the probe has many.
+has_line() {
+    case "
+$1
+" in
+        *"
+$2
+"*) return 0 ;;
+    esac
+    return 1
+}
