@@ -17,7 +17,9 @@ from tests.hosts.machine import Declared, Running, free_port
 
 LIMIT = 300
 """Seconds for one command: a package manager on a busy machine."""
-FORMATS: dict[str, Format] = {"debian": "apt", "rocky": "dnf"}
+FORMATS: dict[str, Format] = {"debian": "apt", "ubuntu": "apt", "rocky": "dnf"}
+UBUNTU = 'NAME="Ubuntu"\nID=ubuntu\nID_LIKE=debian\nVERSION_ID="24.04"\n'
+"""What tells an Ubuntu host from a Debian one to the scripts; all else is Debian's."""
 VOLATILE = ("var/lib/apt", "var/lib/dnf", "var/lib/dpkg", "var/lib/rpm", "root", "boot/grub")
 """Records of the package managers, which change with every transaction."""
 
@@ -26,9 +28,13 @@ def start(cluster: str, system: str, **settings: Any) -> Running:
     """One GPU host of that system, without a driver."""
     path, public = simulated.client_key(cluster)
     declared = Declared("gpu-1", free_port())
-    chosen = simulated.HostSettings(mode="namespaces", system=system, driver=None, **settings)
+    root = "debian" if system == "ubuntu" else system
+    chosen = simulated.HostSettings(mode="namespaces", system=root, driver=None, **settings)
     simulated.up(cluster, [declared], public, chosen)
-    return Running(cluster, declared, path.read_text(), limit=LIMIT)
+    host = Running(cluster, declared, path.read_text(), limit=LIMIT)
+    if system == "ubuntu":
+        host.write("/etc/os-release", UBUNTU)
+    return host
 
 
 def repository(url: str, key: str, system: str, **more: str) -> dict[str, Any]:
@@ -38,12 +44,24 @@ def repository(url: str, key: str, system: str, **more: str) -> dict[str, Any]:
 
 @contextlib.contextmanager
 def serving(
-    system: str, packages: Sequence[Package], signature: Signature = "good"
+    system: str, packages: Sequence[Package], signature: Signature = "good", modules: str = ""
 ) -> Iterator[dict[str, Any]]:
     """A repository on loopback, as a declaration names it."""
-    built = build(FORMATS[system], packages, signature)
+    built = build(FORMATS[system], packages, signature, modules)
     with served(built.folder) as url:
         yield repository(url, built.key, system)
+
+
+def drivers(system: str, *versions: str) -> contextlib.AbstractContextManager[dict[str, Any]]:
+    """NVIDIA's repository for that system with those drivers: real names, edges, streams."""
+    modules = catalogue.modules(*versions) if system == "rocky" else ""
+    return serving(system, catalogue.driver(*versions, system=system), modules=modules)
+
+
+def tools(system: str) -> contextlib.AbstractContextManager[dict[str, Any]]:
+    """What builds modules for the kernel that a host of that system runs, and what fabrics need."""
+    packages = [*catalogue.build_tools(system), *headers(system)]
+    return serving(system, [*packages, *catalogue.fabric_tools(system)])
 
 
 def script(
@@ -85,23 +103,23 @@ def lasting(host: Running) -> dict[str, str]:
 
 def headers(system: str) -> list[Package]:
     """The build files of the kernel that a host of that system runs."""
-    return catalogue.headers_apt() if system == "debian" else catalogue.headers_dnf()
+    return catalogue.headers_dnf() if system == "rocky" else catalogue.headers_apt()
 
 
 def installed(host: Running, system: str) -> dict[str, str]:
     """Version by name of what the package manager's own records say is installed."""
     query = {
-        "debian": "dpkg-query -W -f '${db:Status-Status} ${Package} ${Version}\\n'",
-        "rocky": "rpm -qa --qf 'installed %{NAME} %{VERSION}-%{RELEASE}\\n'",
+        "apt": "dpkg-query -W -f '${db:Status-Status} ${Package} ${Version}\\n'",
+        "dnf": "rpm -qa --qf 'installed %{NAME} %{VERSION}-%{RELEASE}\\n'",
     }
-    lines = host.run(query[system]).output.splitlines()
+    lines = host.run(query[FORMATS[system]]).output.splitlines()
     words = [line.split() for line in lines]
     return {word[1]: word[2] for word in words if word[0] == "installed"}
 
 
 def held(host: Running, system: str) -> set[str]:
     """What upgrades of the whole system leave alone."""
-    if system == "debian":
+    if system != "rocky":
         return set(host.run("apt-mark showhold").output.split())
     lines = host.read("/etc/dnf/dnf.conf").splitlines()
     return {word for line in lines if line.startswith("excludepkgs=") for word in line[12:].split()}

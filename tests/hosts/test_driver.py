@@ -127,7 +127,7 @@ def test_another_driver_on_the_host_goes_only_when_asked(
     host: Running, tools: dict[str, Any], mirror: str
 ) -> None:
     by_runfile = runfile(tools, f"{mirror}/{VERSION}.run")
-    with software.serving("debian", catalogue.driver(NEWER)) as repository:
+    with software.drivers("debian", NEWER) as repository:
         by_package: dict[str, Any] = {
             "packages": tools,
             "driver": {"source": "package", "version": NEWER, "repository": repository},
@@ -181,7 +181,7 @@ def test_the_fabric_manager_runs_where_there_are_switches(
     for number in range(switches):
         device = f"/sys/bus/pci/devices/0000:0{number + 1}:00.0"
         host.run(f"mkdir {device}; echo 0x10de >{device}/vendor; echo 0x068000 >{device}/class")
-    with software.serving("debian", catalogue.driver(VERSION)) as repository:
+    with software.drivers("debian", VERSION) as repository:
         section = {"source": "package", "version": VERSION, "repository": repository}
         script = software.script({"packages": tools, "driver": section})
         assert host.apply(script).status == 0

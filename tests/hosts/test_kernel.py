@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from lab.simulator.hosts import catalogue
+from lab.simulator.hosts import catalogue, package_graph
 from lab.simulator.hosts.packages import Package
 from tests.hosts import software
 from tests.hosts.machine import differences
@@ -34,11 +34,10 @@ def test_a_pinned_kernel_is_booted_with_its_driver_and_taken_back(
     pinned = PINNED[system]
     grub = host.read("/etc/default/grub")
     before = software.lasting(host)
-    base = [*catalogue.build_tools(), *software.headers(system)]
     with (
-        software.serving(system, base) as tools,
+        software.tools(system) as tools,
         software.serving(system, packages(system)) as kernels,
-        software.serving(system, catalogue.driver(VERSION)) as drivers,
+        software.drivers(system, VERSION) as drivers,
     ):
         sections: dict[str, Any] = {
             "packages": {"repository": tools},
@@ -98,3 +97,39 @@ def test_entries_of_the_boot_loader_specification_are_found(cluster: str, namesp
         script = software.script({"kernel": {"release": PINNED["debian"], "repository": kernels}})
         assert host.apply(script).status == 0
     assert f'GRUB_DEFAULT="{entry}"' in host.read("/etc/default/grub")
+
+
+UBUNTU = "6.8.0-71-generic"
+
+
+def archive(*without: str) -> list[Package]:
+    """Ubuntu's archive for that kernel, and a name for "the newest kernel" of another flavor."""
+    packages = package_graph.load("ubuntu24.04").packages("archive", kernels=[UBUNTU])
+    newest = Package("linux-lowlatency-hwe-24.04", "6.8.0-71.71")
+    return [newest, *(each for each in packages if not each.name.startswith(without or ("-",)))]
+
+
+def test_an_ubuntu_kernel_comes_with_its_extra_modules(cluster: str, namespaces: None) -> None:
+    host = software.start(cluster, "ubuntu")
+    with software.serving("ubuntu", archive()) as kernels:
+        sections = {
+            "kernel": {"release": UBUNTU, "repository": kernels},
+            "packages": {"install": ["linux-lowlatency-hwe-24.04"], "repository": kernels},
+        }
+        done = host.apply(software.script(sections))
+        assert (done.status, done.errors) == (0, "")
+    extra = f"linux-modules-extra-{UBUNTU}"
+    assert extra in software.installed(host, "ubuntu")
+    assert {extra, "linux-lowlatency-hwe-24.04"} <= software.held(host, "ubuntu")
+
+
+def test_an_ubuntu_kernel_without_its_extra_modules_is_refused(
+    cluster: str, namespaces: None
+) -> None:
+    host = software.start(cluster, "ubuntu")
+    with software.serving("ubuntu", archive("linux-modules-extra-")) as kernels:
+        sections = {"kernel": {"release": UBUNTU, "repository": kernels}}
+        refused = host.apply(software.script(sections))
+    assert refused.status == 1
+    assert f"found no package linux-modules-extra-{UBUNTU}" in refused.errors
+    assert f"linux-image-{UBUNTU}" not in software.installed(host, "ubuntu")

@@ -42,18 +42,16 @@ def site(system: str, cluster: str, namespaces: None) -> Iterator[tuple[Running,
 
         sections = {
             "packages": {
-                "repository": serve(*catalogue.build_tools(), *software.headers(system)),
+                "repository": stack.enter_context(software.tools(system)),
             },
             "driver": {
                 "source": "package",
                 "version": VERSION,
-                "repository": serve(*catalogue.driver(VERSION), *catalogue.driver(NEWER)),
+                "repository": stack.enter_context(software.drivers(system, VERSION, NEWER)),
             },
             "kubernetesPackages": {
                 "version": "1.34.4",
-                "repository": serve(
-                    *catalogue.kubernetes("1.34.4"), *catalogue.kubernetes("1.34.9")
-                ),
+                "repository": serve(*catalogue.kubernetes("1.34.4", "1.34.9")),
             },
         }
         yield software.start(cluster, system), sections
@@ -63,7 +61,8 @@ def judge(host: Running, system: str) -> None:
     """The host is as declared, by its files and the package manager's records."""
     found = software.installed(host, system)
     assert {"gcc", "make", "dkms", "pciutils"} <= found.keys()
-    assert (found["nvidia-open"], found["nvidia-driver"]) == (f"{VERSION}-1", f"{VERSION}-1")
+    release = {"debian": "1", "rocky": "1.el9"}[system]
+    assert {found[name] for name in ("nvidia-open", "nvidia-driver")} == {f"{VERSION}-{release}"}
     assert {found[name] for name in ("kubelet", "kubeadm", "kubectl")} == {"1.34.4-1.1"}
     assert software.held(host, system) == {"nvidia-open", "kubelet", "kubeadm", "kubectl"}
     assert VERSION in host.read("/proc/driver/nvidia/version")

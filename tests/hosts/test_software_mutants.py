@@ -58,7 +58,7 @@ def sections() -> Iterator[dict[str, Any]]:
             "driver": {
                 "source": "package",
                 "version": VERSION,
-                "repository": serve(*catalogue.driver(VERSION), *catalogue.driver("595.91.07")),
+                "repository": serve(*catalogue.driver(VERSION, "595.91.07")),
             },
             "cuda": {
                 "source": "package",

@@ -88,6 +88,7 @@ while [ $number -lt "$GPUS" ]; do
     device=$root/sys/bus/pci/devices/$(printf '0000:%02x:00.0' $((number + 16)))
     mkdir "$device"
     echo 0x10de >"$device/vendor"
+    echo 0x2330 >"$device/device"
     echo 0x030200 >"$device/class"
     number=$((number + 1))
 done

@@ -55,6 +55,9 @@ else
             { cat draft/log >&2; exit 1; }
     fi
     createrepo_c --quiet "$out"
+    if [ -f draft/modules.yaml ]; then
+        modifyrepo_c --mdtype=modules draft/modules.yaml "$out/repodata" >draft/log 2>&1 || { cat draft/log >&2; exit 1; }
+    fi
     if [ "$signature" != none ]; then
         sign --armor --detach-sign -o "$out/repodata/repomd.xml.asc" "$out/repodata/repomd.xml"
     fi

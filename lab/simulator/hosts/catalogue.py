@@ -9,59 +9,67 @@ from __future__ import annotations
 import gzip
 import io
 import tarfile
-from pathlib import Path
 
+from lab.simulator.hosts import contents, package_graph
 from lab.simulator.hosts.packages import Package
 
-TEXTS = Path(__file__).with_name("stand_ins")
 KERNEL_APT = "6.1.0-40-amd64"
 """The kernel that a simulated Debian host runs: fixtures/boot."""
 KERNEL_DNF = "5.14.0-570.12.1.el9_6.x86_64"
 """The kernel that a simulated RPM host runs: fixtures_rpm/boot."""
-_RUNFILE_ONLY = "usr/bin/nvidia-uninstall"
+
+
+GRAPHS = {"debian": "debian12", "ubuntu": "ubuntu24.04", "rocky": "rhel"}
+"""The graph of a simulated host's system."""
 
 
 def _texts(folder: str, version: str) -> dict[str, str]:
     """The files below ``stand_ins/<folder>/usr``, by their path on a host."""
-    base = TEXTS / folder
-    return {
-        f"/{path.relative_to(base)}": path.read_text().replace("@VERSION@", version)
-        for path in sorted((base / "usr").rglob("*"))
-        if path.is_file()
-    }
+    base = contents.TEXTS / folder
+    paths = [str(path.relative_to(base)) for path in sorted((base / "usr").rglob("*"))]
+    held = [
+        contents.texts(f"{folder}/{path}", version) for path in paths if (base / path).is_file()
+    ]
+    return {path: text for texts in held for path, text in texts.items()}
 
 
-def build_tools() -> list[Package]:
-    """What builds modules. The headers are of the kernels that simulated hosts run."""
+def build_tools(system: str = "debian") -> list[Package]:
+    """What builds modules: the distribution's compiler, and dkms (EPEL's on RPM hosts)."""
     plain = [
         Package(name, version, {f"/usr/bin/{name}": f'#!/bin/sh\necho "{name} (simulated)"\n'})
         for name, version in (("gcc", "12.2.0-3"), ("make", "4.3-4"))
     ]
     lspci = {"/usr/bin/lspci": "#!/bin/sh\necho simulated\n"}
-    return [
-        *plain,
-        Package("pciutils", "3.9.0-4", lspci),
-        Package("dkms", "3.1.8-1", _texts("dkms", "3.1.8")),
-    ]
+    return [*plain, Package("pciutils", "3.9.0-4", lspci), *dkms(system)]
+
+
+def dkms(system: str = "debian") -> list[Package]:
+    """DKMS, from the distribution's archive or from EPEL."""
+    repository = "epel" if system == "rocky" else "archive"
+    packages = package_graph.load(GRAPHS[system]).packages(repository)
+    return [package for package in packages if package.name == "dkms"]
+
+
+def fabric_tools(system: str) -> list[Package]:
+    """What the distribution has for hosts whose NVSwitches are behind InfiniBand devices."""
+    repository = "base" if system == "rocky" else "archive"
+    packages = package_graph.load(GRAPHS[system]).packages(repository)
+    return [each for each in packages if each.name in ("infiniband-diags", "libibumad3")]
 
 
 def headers_apt(release: str = KERNEL_APT) -> list[Package]:
     """The build files of a Debian kernel."""
     version = release.rsplit("-", 1)[0] + "-1"
-    return [Package(f"linux-headers-{release}", version, _build_files(release))]
+    return [Package(f"linux-headers-{release}", version, contents.build_files(release))]
 
 
 def headers_dnf(release: str = KERNEL_DNF, flavor: str = "kernel") -> list[Package]:
     """The build files of an RPM kernel."""
     version = release.rsplit(".", 1)[0]
     return [
-        Package(f"{flavor}-devel", version, _build_files(release)),
+        Package(f"{flavor}-devel", version, contents.build_files(release)),
         Package(f"{flavor}-headers", version, {f"/usr/include/{flavor}-simulated.h": "\n"}),
     ]
-
-
-def _build_files(release: str) -> dict[str, str]:
-    return {f"/usr/lib/modules/{release}/build/Makefile": "# simulated by gpu-cluster\n"}
 
 
 def kernel_apt(release: str) -> list[Package]:
@@ -83,29 +91,14 @@ def kernel_dnf(release: str, flavor: str = "kernel") -> list[Package]:
     return [Package(flavor, version, image), *headers_dnf(release, flavor)]
 
 
-def driver(version: str) -> list[Package]:
-    """NVIDIA's driver: the name that is asked for, and what it brings."""
-    files = _texts("driver", version)
-    files.pop(f"/{_RUNFILE_ONLY}")
-    files |= _source(version)
-    full = f"{version}-1"
-    return [
-        Package(
-            "nvidia-driver",
-            full,
-            files,
-            installed='dkms autoinstall -k "$(uname -r)"',
-            removed="dkms remove nvidia --all || true",
-        ),
-        Package("nvidia-open", full, depends=(f"nvidia-driver = {full}",)),
-        Package("cuda-drivers", full, depends=(f"nvidia-driver = {full}",)),
-        Package("nvidia-fabricmanager", full, _texts("fabricmanager", version)),
-    ]
+def driver(*versions: str, system: str = "debian") -> list[Package]:
+    """NVIDIA's repository for that system with those versions of the driver."""
+    return package_graph.load(GRAPHS[system]).packages("cuda", versions)
 
 
-def _source(version: str) -> dict[str, str]:
-    lines = f"PACKAGE_NAME=nvidia\nPACKAGE_VERSION={version}\n# simulated by gpu-cluster\n"
-    return {f"/usr/src/nvidia-{version}/dkms.conf": lines}
+def modules(*versions: str) -> str:
+    """The streams of NVIDIA's dnf repository with those versions of the driver."""
+    return package_graph.load(GRAPHS["rocky"]).modules(versions)
 
 
 def cuda(version: str) -> list[Package]:
@@ -114,24 +107,16 @@ def cuda(version: str) -> list[Package]:
     return [Package(f"cuda-toolkit-{version.replace('.', '-')}", f"{version}.1-1", nvcc)]
 
 
-def kubernetes(version: str, release: str = "1.1") -> list[Package]:
-    """kubelet with its unit, kubeadm, kubectl, each a package, as pkgs.k8s.io names them."""
-    texts = _texts("kubernetes", version)
-    unit = "/usr/lib/systemd/system/kubelet.service"
-    found = []
-    for name in ("kubelet", "kubeadm", "kubectl"):
-        files = {f"/usr/bin/{name}": texts[f"/usr/bin/{name}"]}
-        if name == "kubelet":
-            files[unit] = texts[unit]
-        found.append(Package(name, f"{version}-{release}", files))
-    return found
+def kubernetes(*versions: str) -> list[Package]:
+    """Kubernetes' repository with those versions."""
+    return package_graph.load("kubernetes").packages("kubernetes", versions)
 
 
 def driver_runfile(version: str) -> bytes:
     """A self-extracting driver installer with the options and refusals of NVIDIA's own."""
-    files = _texts("driver", version) | _source(version)
+    files = _texts("driver", version) | contents.source(version, "proprietary")
     files = {path: text for path, text in files.items() if "/systemd/" not in path}
-    head = (TEXTS / "driver/installer").read_text().replace("@VERSION@", version)
+    head = (contents.TEXTS / "driver/installer").read_text().replace("@VERSION@", version)
     buffer = io.BytesIO()
     packed = gzip.GzipFile(fileobj=buffer, mode="wb", mtime=0)
     with packed, tarfile.open(fileobj=packed, mode="w") as archive:
@@ -145,4 +130,4 @@ def driver_runfile(version: str) -> bytes:
 
 def cuda_runfile(version: str) -> bytes:
     """A CUDA toolkit installer with the options of NVIDIA's own."""
-    return (TEXTS / "cuda/installer").read_text().replace("@VERSION@", version).encode()
+    return (contents.TEXTS / "cuda/installer").read_text().replace("@VERSION@", version).encode()

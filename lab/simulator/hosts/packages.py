@@ -13,6 +13,7 @@ import functools
 import hashlib
 import http.server
 import json
+import re
 import shutil
 import subprocess
 import threading
@@ -45,6 +46,7 @@ class Package:
             Everything below a ``bin`` or ``sbin`` folder is executable.
         depends: names, each with ``= version`` if need be (``nvidia-driver = 595.91.07-1``).
         provides: virtual names, likewise.
+        conflicts: names that can't be there at the same time, likewise.
         installed: sh that runs after the files are there, in both formats.
         removed: sh that runs before the files go.
     """
@@ -54,6 +56,7 @@ class Package:
     files: Mapping[str, str | Path] = dataclasses.field(default_factory=dict)
     depends: tuple[str, ...] = ()
     provides: tuple[str, ...] = ()
+    conflicts: tuple[str, ...] = ()
     installed: str = ""
     removed: str = ""
 
@@ -70,17 +73,19 @@ class Repository:
     key: str
 
 
-def build(form: Format, packages: Sequence[Package], signature: Signature = "good") -> Repository:
+def build(
+    form: Format, packages: Sequence[Package], signature: Signature = "good", modules: str = ""
+) -> Repository:
     """The repository that holds exactly ``packages``; from the cache where it was built before.
 
-    Metadata and, with ``dnf``, each package are signed.
+    Metadata and, with ``dnf``, each package are signed. ``modules``: dnf's ``modules.yaml``.
 
     :raises HostError: the builder's root can't be made, or a tool in it fails.
     """
     if form == "dnf":
         packages = (*packages, SHELL)
     parts = _parts(packages)
-    digest = hashlib.sha256(f"{form} {signature} {BUILDER.read_text()}".encode())
+    digest = hashlib.sha256(f"{form} {signature} {BUILDER.read_text()} {modules}".encode())
     digest.update(json.dumps([{**part, "files": None} for part in parts]).encode())
     for package in packages:
         digest.update(_spec(package).encode() if form == "dnf" else b"")
@@ -97,6 +102,8 @@ def build(form: Format, packages: Sequence[Package], signature: Signature = "goo
                 draft = home / "draft"
                 shutil.rmtree(draft, ignore_errors=True)
                 _lay_out(draft, parts, packages)
+                if modules:
+                    (draft / "modules.yaml").write_text(modules)
                 _run(root, home, f"{form} {signature} {signer}")
                 (draft / "repository").rename(folder)
                 shutil.rmtree(draft)
@@ -134,7 +141,7 @@ def _lay_out(
 ) -> None:
     """One folder per package: ``tree`` (its files), ``control``, ``spec``, scripts."""
     for package in packages:
-        folder = draft / "packages" / f"{package.name}_{package.version}"
+        folder = draft / "packages" / f"{package.name}_{package.version.replace(':', '%3a')}"
         tree = folder / "tree"
         tree.mkdir(parents=True)
         for path, content in package.files.items():
@@ -163,21 +170,30 @@ def _control(package: Package) -> str:
         "Maintainer: gpu-cluster <simulated@gpu-cluster.invalid>",
         f"Description: {package.name} (simulated by gpu-cluster)",
     ]
-    for field, names in (("Depends", package.depends), ("Provides", package.provides)):
+    relations = {
+        "Depends": package.depends,
+        "Provides": package.provides,
+        "Conflicts": package.conflicts,
+        "Replaces": package.conflicts,
+    }
+    for field, names in relations.items():
         if names:
             lines.append(f"{field}: {', '.join(_debian_relation(name) for name in names)}")
     return "\n".join(lines) + "\n"
 
 
 def _debian_relation(text: str) -> str:
-    name, _, version = text.partition(" = ")
-    return f"{name} (= {version})" if version else name
+    """``a = 1`` as ``a (= 1)``; what is in Debian's own form stays."""
+    found = re.fullmatch(r"(\S+) (=|>=|<=) (\S+)", text)
+    return f"{found[1]} ({found[2]} {found[3]})" if found else text
 
 
 def _spec(package: Package) -> str:
-    version, _, release = package.version.rpartition("-")
+    full, _, release = package.version.rpartition("-")
+    epoch, _, version = full.rpartition(":")
     lines = [
         f"Name: {package.name}",
+        f"Epoch: {epoch or 0}",
         f"Version: {version}",
         f"Release: {release}",
         f"Summary: {package.name} (simulated by gpu-cluster)",
@@ -186,6 +202,7 @@ def _spec(package: Package) -> str:
         "AutoReqProv: no",
         *(f"Requires: {name}" for name in package.depends),
         *(f"Provides: {name}" for name in package.provides),
+        *(f"Conflicts: {name}" for name in package.conflicts),
         "%description",
         f"{package.name} (simulated by gpu-cluster)",
         "%install",

@@ -1,0 +1,220 @@
+"""The driver by packages, from repositories with upstream's names, edges and streams."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import toolchain
+from lab.simulator.hosts import catalogue
+from lab.simulator.hosts.packages import build, served
+from tests.hosts import software
+from tests.hosts.machine import Running
+
+SHOWN = "/proc/driver/nvidia/version"
+V100, H100 = "0x1db1", "0x2330"
+LIST = "/etc/apt/sources.list.d/cuda-ubuntu2404-x86_64.list"
+VPD = "/sys/class/infiniband/mlx5_0/device/vpd"
+
+
+def declared(tools: dict[str, Any], drivers: dict[str, Any], **driver: Any) -> dict[str, Any]:
+    """The sections of a driver by packages."""
+    section = {"source": "package", "repository": drivers, **driver}
+    return {"packages": {"repository": tools}, "driver": section}
+
+
+def switches(host: Running) -> None:
+    """The host is an HGX board up to H200: its NVSwitches are PCI bridges of NVIDIA's."""
+    device = "/sys/bus/pci/devices/0000:01:00.0"
+    host.run(f"mkdir {device}; echo 0x10de >{device}/vendor; echo 0x068000 >{device}/class")
+
+
+def fourth_generation(host: Running) -> None:
+    """The host is an HGX B200: its NVSwitches are behind InfiniBand devices."""
+    host.run(f"mkdir -p {VPD.rpartition('/')[0]}; printf 'V0SW_MNG\\0' >{VPD}")
+
+
+@pytest.mark.parametrize(
+    ("system", "version"),
+    [
+        ("ubuntu", "570.195.03"),
+        ("ubuntu", "580.65.06"),
+        ("ubuntu", "590.48.01"),
+        ("rocky", "580.65.06"),
+    ],
+)
+def test_a_driver_of_each_branch_is_installed_by_its_own_names(
+    cluster: str, namespaces: None, system: str, version: str
+) -> None:
+    host = software.start(cluster, system)
+    switches(host)
+    with software.tools(system) as tools, software.drivers(system, version, "595.91.07") as drivers:
+        script = software.script(declared(tools, drivers, version=version))
+        done = host.apply(script)
+        assert (done.status, done.errors) == (0, "")
+        assert version in host.read(SHOWN)
+        assert "Open Kernel Module" in host.read(SHOWN)
+        names = software.installed(host, system)
+        assert not [name for name, found in names.items() if "595.91.07" in found]
+        assert host.run("systemctl is-active nvidia-fabricmanager").output == "active\n"
+        assert host.apply(script).output == "changed=0\n"
+
+
+@pytest.mark.parametrize("system", ["ubuntu", "rocky"])
+def test_gpus_before_turing_get_proprietary_modules(
+    cluster: str, namespaces: None, system: str
+) -> None:
+    host = software.start(cluster, system)
+    host.run(f"for each in /sys/bus/pci/devices/*/device; do echo {V100} >$each; done")
+    with software.tools(system) as tools, software.drivers(system, "580.65.06") as drivers:
+        done = host.apply(software.script(declared(tools, drivers, version="580.65.06")))
+    assert (done.status, done.errors) == (0, "")
+    assert "Open Kernel Module" not in host.read(SHOWN)
+
+
+@pytest.mark.parametrize("system", ["ubuntu", "rocky"])
+def test_fourth_generation_switches_get_their_subnet_manager(
+    cluster: str, namespaces: None, system: str
+) -> None:
+    host = software.start(cluster, system)
+    fourth_generation(host)
+    with software.tools(system) as tools, software.drivers(system, "580.65.06") as drivers:
+        done = host.apply(software.script(declared(tools, drivers, version="580.65.06")))
+        assert (done.status, done.errors) == (0, "")
+    assert {"nvlsm", "infiniband-diags", "libnvsdm"} <= software.installed(host, system).keys()
+    assert host.exists("/sys/module/ib_umad")
+    assert host.run("systemctl is-active nvidia-fabricmanager").output == "active\n"
+
+
+@pytest.mark.parametrize("system", ["ubuntu", "rocky"])
+def test_an_earlier_driver_stays_where_the_new_one_can_not_be_had(
+    cluster: str, namespaces: None, system: str
+) -> None:
+    host = software.start(cluster, system)
+    with software.tools(system) as tools, software.drivers(system, "570.195.03") as drivers:
+        first = host.apply(software.script(declared(tools, drivers, version="570.195.03")))
+        assert first.status == 0, first.errors
+        before = software.installed(host, system)
+        host.run("rm -rf /var/lib/gpu-cluster")  # as if somebody else had installed it
+        wrong = declared(tools, drivers, version="580.65.06", removeEarlier=True)
+        refused = host.apply(software.script(wrong))
+    assert refused.status == 1
+    assert "wanted 580" in refused.errors or "580.65.06: found" in refused.errors
+    assert "570.195.03" in host.read(SHOWN)
+    assert software.installed(host, system) == before
+
+
+def test_an_earlier_branch_gives_way_to_the_declared_one(cluster: str, namespaces: None) -> None:
+    host = software.start(cluster, "ubuntu")
+    with (
+        software.tools("ubuntu") as tools,
+        software.drivers("ubuntu", "570.195.03", "580.65.06") as drivers,
+    ):
+        assert (
+            host.apply(software.script(declared(tools, drivers, version="570.195.03"))).status == 0
+        )
+        newer = declared(tools, drivers, version="580.65.06", removeEarlier=True)
+        script = software.script(newer)
+        done = host.apply(script)
+        assert (done.status, done.errors) == (0, "")
+        names = software.installed(host, "ubuntu")
+        assert not [name for name in names if "570" in name]
+        assert host.apply(script).output == "changed=0\n"
+
+
+def test_an_entry_that_is_there_for_the_same_repository_is_used(
+    cluster: str, namespaces: None
+) -> None:
+    """NVIDIA's documented entry names its own keyring; apt takes one per repository."""
+    host = software.start(cluster, "ubuntu")
+    with software.tools("ubuntu") as tools, software.drivers("ubuntu", "580.65.06") as drivers:
+        keyring = "/usr/share/keyrings/cuda-archive-keyring.asc"
+        host.write(keyring, drivers["apt"]["key"] + "\n")
+        host.write(LIST, f"deb [signed-by={keyring}] {drivers['apt']['url']} /\n")
+        script = software.script(declared(tools, drivers, version="580.65.06"))
+        done = host.apply(script)
+        assert (done.status, done.errors) == (0, "")
+        updated = host.run("apt-get update -q")
+        assert "Conflicting values" not in updated.errors
+        assert updated.status == 0
+        assert host.apply(script).output == "changed=0\n"
+
+
+@pytest.mark.parametrize("order", [("ours", "other"), ("other", "ours")])
+@pytest.mark.parametrize("system", ["debian", "rocky"])
+def test_a_repository_may_have_more_than_one_key(
+    cluster: str, namespaces: None, tmp_path: Path, system: str, order: tuple[str, str]
+) -> None:
+    host = software.start(cluster, system)
+    built = build(software.FORMATS[system], catalogue.kubernetes("1.34.4"))
+    keys = toolchain.cache_dir() / "roots" / "repositories" / "keys"
+    files = [(name, (keys / f"{name}.asc").read_bytes()) for name in order]
+    for name, data in files:
+        (tmp_path / name).write_bytes(data)
+    with served(built.folder) as url, served(tmp_path) as at:
+        section = {
+            "url": url,
+            "keys": [
+                {"url": f"{at}/{name}", "sha256": hashlib.sha256(data).hexdigest()}
+                for name, data in files
+            ],
+        }
+        sections = {
+            "kubernetesPackages": {
+                "version": "1.34.4",
+                "repository": {software.FORMATS[system]: section},
+            }
+        }
+        done = host.apply(software.script(sections))
+        assert (done.status, done.errors) == (0, "")
+    assert software.installed(host, system)["kubelet"] == "1.34.4-1.1"
+
+
+def test_an_entry_of_somebody_else_that_the_declared_key_did_not_sign_is_refused(
+    cluster: str, namespaces: None
+) -> None:
+    host = software.start(cluster, "ubuntu")
+    built = build("apt", catalogue.driver("580.65.06", system="ubuntu"), "other")
+    with software.tools("ubuntu") as tools, served(built.folder) as url:
+        host.write(LIST, f"deb [trusted=yes] {url} /\n")
+        section = declared(tools, {"apt": {"url": url, "key": built.key}}, version="580.65.06")
+        refused = host.apply(software.script(section))
+        assert "used unverified" in refused.errors
+        other = toolchain.cache_dir() / "roots" / "repositories" / "keys" / "other.asc"
+        host.write("/usr/share/keyrings/other.asc", other.read_text())
+        host.write(LIST, f"deb [signed-by=/usr/share/keyrings/other.asc] {url} /\n")
+        refused = host.apply(software.script(section))
+    assert refused.status == 1
+    assert "is refused" in refused.errors
+    assert "nvidia-open" not in software.installed(host, "ubuntu")
+
+
+def test_ubuntus_daemon_is_given_the_mode(cluster: str, namespaces: None) -> None:
+    host = software.start(cluster, "ubuntu")
+    with software.tools("ubuntu") as tools, software.drivers("ubuntu", "580.65.06") as drivers:
+        script = software.script(declared(tools, drivers, version="580.65.06"))
+        assert host.apply(script).status == 0
+        shown = host.run("nvidia-smi --query-gpu=persistence_mode --format=csv,noheader").output
+        assert set(shown.split()) == {"Enabled"}
+        assert host.apply(script).output == "changed=0\n"
+        host = software.start(host.cluster, "ubuntu")  # as by a reboot
+        host.write("/etc/os-release", software.UBUNTU)
+        shown = host.run("nvidia-smi --query-gpu=persistence_mode --format=csv,noheader").output
+        assert set(shown.split()) == {"Enabled"}
+
+
+def test_dkms_that_no_repository_has_is_named_with_epel(cluster: str, namespaces: None) -> None:
+    host = software.start(cluster, "rocky")
+    base = [*catalogue.build_tools("rocky"), *software.headers("rocky")]
+    without = [each for each in base if each.name != "dkms"]
+    with (
+        software.serving("rocky", without) as tools,
+        software.drivers("rocky", "580.65.06") as drivers,
+    ):
+        refused = host.apply(software.script(declared(tools, drivers, version="580.65.06")))
+    assert refused.status == 1
+    assert "EPEL has it" in refused.errors
+    assert "nvidia-driver" not in software.installed(host, "rocky")
