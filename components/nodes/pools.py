@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from components.nodes.settings.pool import Pool
-from components.nodes.settings.taint import Taint
+from components.nodes.settings.taint import STARTUP_TAINT, Taint
 from components.platforms.registry import platform_of
 from components.settings.cluster import Cluster
 
@@ -56,6 +56,11 @@ def plain_taints(taints: tuple[Taint, ...]) -> list[dict[str, str]]:
     ]
 
 
+def _taints(pool: Pool) -> tuple[Taint, ...]:
+    """All taints that a pool's nodes may bear by us."""
+    return (*pool.taints, *((STARTUP_TAINT,) if pool.starts_closed else ()))
+
+
 def tolerations(pools: tuple[Pool, ...], *more: tuple[Taint, ...]) -> list[dict[str, str]]:
     """One toleration for each taint of the pools, without repeats, in a stable order.
 
@@ -63,7 +68,7 @@ def tolerations(pools: tuple[Pool, ...], *more: tuple[Taint, ...]) -> list[dict[
     """
     found = {
         (taint.key, taint.value, str(taint.effect))
-        for taints in (*(pool.taints for pool in pools), *more)
+        for taints in (*map(_taints, pools), *more)
         for taint in taints
     }
     return [
@@ -136,6 +141,13 @@ def scheduling_document(cluster: Cluster, pool: Pool, stack: str) -> Json:
         "manager": manager(stack, pool),
         "labels": labels(cluster, pool),
         "taints": plain_taints(pool.taints),
+        "closes": pool.starts_closed,
+        "resources": [
+            offer.resource
+            for offer in platform_of(cluster).offers(cluster, pool)
+            if pool.starts_closed
+        ],
+        "namespace": cluster.validation.namespace,
         "byItself": {
             name: {
                 "labels": dict(by_itself[name].labels),

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
 from components.api import Client, Json, Refused
+from components.nodes import startup
 from components.validation import record, use, waiting
 from components.validation.judge import Result, has_ended, judge, problems, refusal, statuses, twice
 from components.validation.offered import shortfall
@@ -195,6 +196,9 @@ class NodeCheck:
                 "holds the others"
             )
             return
+        if self.missing <= 0:
+            # Before the record: a run that is killed here is taken up by the next one.
+            await startup.open_node(self.client, self.node)
         now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ") if self.devices else ""
         await annotate(
             self.client,

@@ -18,6 +18,7 @@ import sys
 import time
 
 from components.api import Client, ClusterError, Json, connect, gather
+from components.nodes import startup
 from components.nodes.inspect import pool_members, with_devices
 from components.program import main
 from components.validation import record
@@ -34,6 +35,7 @@ NODES_A_SECOND = 400
 """Above it the looks become rarer, so that a large pool's lists don't fill the API server."""
 TOLD = 10.0
 """Seconds between two lines that say what is waited for."""
+CLOSED = f"it takes no pods (taint {startup.TAINT['key']})"
 EXPLAINED = 10
 """Nodes that one message explains; the others are counted."""
 
@@ -114,7 +116,10 @@ async def _daemon_sets(client: Client) -> list[Json]:
 
 def _failure(checks: list[NodeCheck], document: Json, total: int) -> str:
     failed = [each for each in checks if each.problem]
-    lines = [f"node {each.name}: {each.problem}" for each in failed[:EXPLAINED]]
+    lines = [
+        f"node {each.name}: {each.problem}{'; ' + CLOSED if startup.is_closed(each.node) else ''}"
+        for each in failed[:EXPLAINED]
+    ]
     if len(failed) > EXPLAINED:
         rest = ", ".join(each.name for each in failed[EXPLAINED : 4 * EXPLAINED])
         lines.append(f"{len(failed) - EXPLAINED} more nodes failed: {rest}")

@@ -11,6 +11,9 @@ import pytest
 from components.charts import value_table
 from components.charts.images import NFD
 from components.charts.value_check import check
+from components.driver_daemonset.component import daemon_set as driver_daemon_set
+from components.nodes.pools import gpu_pools
+from components.nodes.settings.taint import STARTUP_TAINT
 from components.platforms.device_plugin.excluded_gpus import daemon_sets
 from components.platforms.needed import images as needed
 from components.settings.cluster import Cluster
@@ -313,3 +316,54 @@ def test_the_plugin_beside_a_driver_installer_gets_the_memory_that_is_declared(
         source = {"source": "daemonset", "version": "595.91.07"}
         assert chart_of(plugin(driver=source, **section))[3]["resources"]["limits"] == memory
     assert "resources" not in chart_of(CLUSTERS["plugin"])[3]
+
+
+def tolerates(found: list[Json], key: str) -> bool:
+    return any(
+        each.get("operator") == "Exists"
+        and each.get("key") in (None, key)
+        and each.get("effect") in (None, "NoSchedule")
+        for each in found
+    )
+
+
+def operands(objects: dict[tuple[str, str], Json]) -> Iterator[tuple[str, list[Json]]]:
+    """What each pod that brings GPUs to a node tolerates, by its name."""
+    for (kind, name), item in objects.items():
+        if kind == "DaemonSet":
+            yield name, item["spec"]["template"]["spec"].get("tolerations") or []
+        if kind == "ClusterPolicy":
+            yield f"operands of {name}", item["spec"]["daemonsets"].get("tolerations") or []
+
+
+@pytest.mark.parametrize("folder", FOLDERS)
+@pytest.mark.parametrize("name", CLUSTERS)
+def test_every_operand_comes_onto_nodes_that_wait_for_their_validation(
+    helm: Helm, folder: Path, name: str
+) -> None:
+    declared = CLUSTERS[name]
+    if not any(pool.starts_closed for pool in declared.pools):
+        pytest.skip("no pool of this cluster starts closed")
+    found = dict(operands(rendered(helm, folder, declared)))
+    assert found
+    _, _, _, values = chart_of(declared)
+    for part in ("node-feature-discovery", "nfd"):
+        if worker := values.get(part, {}).get("worker"):
+            found[f"{part}.worker"] = worker["tolerations"]
+    for item in daemon_sets(declared, {}):
+        found[item["metadata"]["name"]] = item["spec"]["template"]["spec"]["tolerations"]
+    if declared.driver.managed_by_daemonset:
+        for pool in gpu_pools(declared):
+            made = driver_daemon_set(declared, pool)
+            found[made["metadata"]["name"]] = made["spec"]["template"]["spec"]["tolerations"]
+    closed = [each for each, given in found.items() if not tolerates(given, STARTUP_TAINT.key)]
+    assert closed == []
+
+
+def test_feature_discovery_comes_onto_nodes_that_wait_for_their_validation() -> None:
+    for declared, part in (
+        (operator(), "node-feature-discovery"),
+        (plugin(devicePlugin={"gfd": True}), "nfd"),
+    ):
+        _, _, _, values = chart_of(declared)
+        assert tolerates(values[part]["worker"]["tolerations"], STARTUP_TAINT.key)

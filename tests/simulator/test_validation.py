@@ -11,7 +11,11 @@ import pytest
 
 from components.api import ClusterError, connect
 from components.inspection.cluster import validation_findings
+from components.nodes import schedule
 from components.nodes.inspect import pool_members
+from components.nodes.pools import scheduling_document
+from components.nodes.settings.taint import STARTUP_TAINT
+from components.nodes.startup import is_closed
 from components.settings.cluster import Cluster
 from components.validation import validate
 from components.validation.component import pods, priority_class
@@ -56,6 +60,11 @@ class Stack:
     def record(self, node: str) -> Json:
         found: Json = json.loads(self.cluster.node(node)["metadata"]["annotations"][RECORD])
         return found
+
+    def closed(self) -> list[str]:
+        """Nodes that take no pods before their validation."""
+        nodes = self.cluster.items("/api/v1/nodes")
+        return sorted(each["metadata"]["name"] for each in nodes if is_closed(each))
 
     def pods(self) -> list[str]:
         items = self.cluster.items(f"{SPACES}/{NAMESPACE}/pods")
@@ -201,3 +210,34 @@ def test_forgetting_leaves_nodes_as_they_were(stack: Stack) -> None:
     for node in stack.cluster.items("/api/v1/nodes"):
         assert RECORD not in (node["metadata"].get("annotations") or {})
     assert marks.GPUS in stack.cluster.node("gpu-1")["metadata"]["annotations"]
+
+
+def test_new_nodes_are_closed_until_each_of_their_gpus_ran_a_kernel(stack: Stack) -> None:
+    given = declared()
+    document = scheduling_document(given, given.pools[0], "test")
+    stack.cluster.wait_gpus("gpu-1", "8", "8")
+    stack.cluster.hold("train", "gpu-1", 1)
+    set_fault(CLUSTER, "gpu-3", "kernel-fails=0")
+    try:
+        asyncio.run(schedule.apply(document))
+        assert stack.closed() == ["gpu-2", "gpu-3"]  # gpu-1 works
+        with pytest.raises(ClusterError, match=rf"node gpu-3: .*exit code 1.*{STARTUP_TAINT.key}"):
+            stack.run()
+        assert stack.closed() == ["gpu-3"]
+        assert stack.record("gpu-1")["missing"] == 1
+        asyncio.run(schedule.apply(document))
+        assert stack.closed() == ["gpu-3"]  # what was open once stays open
+        set_fault(CLUSTER, "gpu-3")
+        stack.run()
+        assert stack.closed() == []
+    finally:
+        asyncio.run(schedule.release(document))
+
+
+def test_a_stack_that_is_destroyed_leaves_no_node_closed(stack: Stack) -> None:
+    given = declared()
+    document = scheduling_document(given, given.pools[0], "test")
+    asyncio.run(schedule.apply(document))
+    assert stack.closed() == ["gpu-1", "gpu-2", "gpu-3"]
+    asyncio.run(schedule.release(document))
+    assert stack.closed() == []

@@ -14,6 +14,7 @@ from components.hosts import container_runtime
 from components.hosts import preparation as host_preparation
 from components.hosts import reboot as host_reboot
 from components.nodes import component as node_scheduling
+from components.nodes.settings.taint import STARTUP_TAINT
 from components.operation import repair, repair_line
 from components.platforms.component import GpuPlatform
 from components.settings.cluster import Cluster
@@ -148,7 +149,8 @@ def test_validation_tolerates_only_the_pools_taints_and_disturbs_nobody(preview:
             "operator": "Equal",
             "value": "present",
             "effect": "NoSchedule",
-        }
+        },
+        {"key": STARTUP_TAINT.key, "operator": "Exists", "effect": "NoSchedule"},
     ]
     assert "runtimeClassName" not in spec
     (priority,) = recorder.of("kubernetes:scheduling.k8s.io/v1:PriorityClass")

@@ -12,7 +12,7 @@ import pytest
 from components.api import ClusterError
 from components.inspection.cluster import scheduling_drift
 from components.nodes.inspect import count_devices, gpus, pool_members
-from components.nodes.schedule import taints_wanted
+from components.nodes.taints import taints_wanted
 from components.platforms import runtime_class
 from components.platforms.clear import same_values
 from components.platforms.helm_record import decode_release

@@ -12,7 +12,7 @@ from components.nodes.settings.devices import GPU_LIMIT, MigCount, Profile, Unhe
 from components.nodes.settings.node_range import NODE_LIMIT, expand
 from components.nodes.settings.taint import GPU_TAINT, Taint
 from components.settings.overrides import Overrides
-from config.model import Freeze, FrozenDict, Text, Whole
+from config.model import Freeze, FrozenDict, Text, Truth, Whole
 from config.names import LabelKey, LabelValue, NodeName, OwnLabelKey, PoolName
 from config.problem import refuse, show
 
@@ -61,6 +61,8 @@ class Pool(Overrides):
     `nodes`: names and ranges as written (`gpu-[1-4]`), or None; `selector` and `count`: nodes by
     label, and how many there must be. Exactly one of the two ways. `labels` and `taints` given
     by the user stand instead of the defaults; a pool without GPUs has none by default.
+    `startupTaint` is true for nodes by name; nodes that a selector finds come while nothing of this
+    program runs that would open them, so they have it only where it is written.
     """
 
     name: PoolName = Field(description="the pool's name, such as a100", examples=["a100"])
@@ -100,6 +102,11 @@ class Pool(Overrides):
         default=Reach(), description="a mapping: how the pool's hosts are reached, over the stack's"
     )
 
+    startup_taint: Truth | None = Field(
+        default=None,
+        description="true or false: nodes take no pods until each of their GPUs ran a kernel",
+        examples=["true"],
+    )
     mig: Annotated[dict[Profile, MigCount], Freeze] = Field(
         default=FrozenDict(),
         description="a mapping of MIG profiles to devices per GPU, such as 1g.5gb: 7",
@@ -176,6 +183,13 @@ class Pool(Overrides):
                     "take the node out of the pool",
                 )
         return self
+
+    @property
+    def starts_closed(self) -> bool:
+        """Whether new nodes take no pods until their GPUs ran a kernel."""
+        by_default = self.nodes is not None
+        wanted = by_default if self.startup_taint is None else self.startup_taint
+        return bool(self.gpus_per_node) and wanted
 
     @property
     def size(self) -> int:

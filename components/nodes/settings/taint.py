@@ -73,4 +73,12 @@ class Taint(Model):
 # The value `present` is what node-feature-discovery's worker tolerates in the device plugin's
 # chart 0.20.0 (values.yaml, nfd.worker.tolerations: Equal, present); the others tolerate Exists.
 GPU_TAINT_VALUE = "present"
+STARTUP_PREFIX = "startup-taint.cluster-autoscaler.kubernetes.io/"
+"""Of taints that cluster-autoscaler doesn't expect on the nodes that it adds, and with which a node
+counts as still starting (kubernetes/autoscaler, cluster-autoscaler/utils/taints/taints.go,
+StartupTaintPrefix)."""
+STARTUP_TAINT = Taint.model_construct(
+    key=f"{STARTUP_PREFIX}gpu-validation", value="", effect=Effect.NO_SCHEDULE
+)
+"""On new nodes until each of their GPUs ran a kernel; a stack file can't have a key like it."""
 GPU_TAINT = Taint(key="nvidia.com/gpu", value=GPU_TAINT_VALUE, effect=Effect.NO_SCHEDULE)

@@ -1,0 +1,41 @@
+"""New nodes take no pods until each of their GPUs ran a kernel.
+
+A node is closed when it is first seen, and only where no pod uses its GPUs: one that works stays
+open, and what its pods hold is validated when they are gone.
+"""
+
+from __future__ import annotations
+
+from components.api import Client, Json
+from components.nodes.settings.taint import STARTUP_TAINT
+from components.nodes.taints import write_taints
+from components.validation import record, use
+
+TAINT = {"key": STARTUP_TAINT.key, "effect": str(STARTUP_TAINT.effect)}
+MANAGER = "gpu-cluster-startup"
+
+
+def is_closed(node: Json) -> bool:
+    """Whether a node waits for its validation."""
+    return any(each["key"] == TAINT["key"] for each in node["spec"].get("taints") or [])
+
+
+async def close(client: Client, node: Json, document: Json) -> None:
+    """Closes a node that no run has seen, unless a pod uses its GPUs.
+
+    Args:
+        client: of the cluster.
+        node: the Node.
+        document: ``resources`` that GPU pods ask for, ``namespace`` of the validation.
+    """
+    if is_closed(node) or record.decode(node):
+        return
+    holders = await use.holders(client, node["metadata"]["name"], document)
+    if not any(each.amounts for each in holders):
+        await write_taints(client, node, [], [TAINT], MANAGER)
+
+
+async def open_node(client: Client, node: Json) -> None:
+    """Opens a node whose GPUs all ran a kernel."""
+    if is_closed(node):
+        await write_taints(client, node, [TAINT], [], MANAGER)
