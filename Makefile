@@ -27,6 +27,10 @@ help: ## this list
 up: $(VENV) ## bring the stack up: toolchain, embedded cluster, hosts, GPUs counted
 	@$(RUN) commands.up
 
+.PHONY: validate
+validate: $(VENV) ## run a kernel on each GPU of nodes anew: make validate NODES=gpu-[1-2]; all without
+	@NODES='$(NODES)' $(RUN) commands.validate
+
 .PHONY: preview
 preview: $(VENV) ## show what `make up` would change, judged by the policy pack
 	@$(RUN) commands.preview
@@ -98,6 +102,10 @@ test-hosts: $(VENV) ## the full proof of host preparation and container runtime
 .PHONY: test-platform
 test-platform: $(VENV) ## the full proof of the platforms: make test-platform KUBERNETES=1.33.13
 	@GPU_CLUSTER_KUBERNETES=$(KUBERNETES) venv/bin/python -m pytest -m '' --numprocesses 3 --dist worksteal tests/platform
+
+.PHONY: test-validation
+test-validation: $(VENV) ## the proof of the validation: each GPU by its UUID, nobody disturbed
+	@venv/bin/python -m pytest -m '' tests/unit/test_validation.py tests/simulator/test_allocation.py tests/simulator/test_validation.py
 
 .PHONY: test-rules
 test-rules: $(VENV) ## the full proof of the rules

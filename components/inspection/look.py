@@ -195,6 +195,12 @@ def judged(declared: Cluster, seen: Json, reasons: str) -> Inspection:
         findings += judge_platform(declared, surroundings, members, facts)
     errors = [str(finding) for finding in findings if finding.severity is Severity.ERROR]
     warnings = [str(finding) for finding in findings if finding.severity is Severity.WARNING]
+    reboots = {
+        host.name: text
+        for host in declared.hosts
+        if host.name in facts
+        and (text := reboot(facts[host.name], host.node in cluster["cordoned"]))
+    }
     return Inspection(
         unreachable=printable_lines("; ".join(filter(None, (cluster.get("unreachable"), reasons)))),
         hosts=facts,
@@ -203,18 +209,23 @@ def judged(declared: Cluster, seen: Json, reasons: str) -> Inspection:
         drift=Drift(
             prepare=_changed(facts, "prepare"),
             runtime=_changed(facts, "runtime"),
-            reboot={
-                host.name: text
-                for host in declared.hosts
-                if host.name in facts
-                and (text := reboot(facts[host.name], host.node in cluster["cordoned"]))
-            },
+            reboot=reboots,
             scheduling=noted(cluster["scheduling"]),
-            validation=noted(cluster["validation"]),
+            validation=noted({**_after(declared, reboots), **cluster["validation"]}),
             platform=noted(cluster["presence"]).get("platform"),
             groups=frozenset(cluster.get("surroundings", {}).get("groups", {})),
         ),
     )
+
+
+def _after(declared: Cluster, reboots: Mapping[str, str]) -> dict[str, str]:
+    """Pools whose nodes this run reboots: what was proved before says nothing of them then."""
+    nodes = {host.node: host.name for host in declared.hosts if host.name in reboots}
+    return {
+        pool.name: f"{', '.join(found)}: rebooted by this run"
+        for pool in validated_pools(declared)
+        if (found := [name for name in pool.node_names() if name in nodes])
+    }
 
 
 def _printable(*texts: str) -> tuple[str, ...]:

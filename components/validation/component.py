@@ -111,6 +111,8 @@ class Validation(pulumi.ComponentResource):
                 update=line,
                 delete=command_line("validation", "forget"),
                 environment=environment,
+                # What it waits for is shown as it waits; its result is in the outputs.
+                logging=command.local.Logging.STDERR,
                 stdin=document(content),
                 add_previous_output_in_env=False,
                 opts=pulumi.ResourceOptions(parent=self, depends_on=needed, ignore_changes=ignored),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from components.api import Client, Json
 from components.validation import record, use
+from components.validation.asked import is_asked
 from components.validation.offered import shortfall
 
 NAMED = 5
@@ -17,7 +18,9 @@ def reason(node: Json, document: Json, daemon_sets: list[Json]) -> str:
         return "not validated"
     if changed := record.changes(kept, record.facts(node, document, daemon_sets)):
         return changed
-    return shortfall(node, document["gpus"], document["resources"])
+    if short := shortfall(node, document["gpus"], document["resources"]):
+        return short
+    return "asked for" if is_asked(node["metadata"]["name"]) else ""
 
 
 async def _freed(client: Client, node: Json, document: Json) -> str:

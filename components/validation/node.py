@@ -8,32 +8,18 @@ from datetime import UTC, datetime
 from components.api import Client, Json, Refused
 from components.nodes import startup
 from components.validation import record, use, waiting
+from components.validation.cluster import GONE, annotate, cause_of
 from components.validation.judge import Result, has_ended, judge, problems, refusal, statuses, twice
 from components.validation.offered import shortfall
 from components.validation.pod import pod, pod_name
 from config.printable import printable
 
-MERGE = "application/merge-patch+json"
 LOG_BYTES = 64 * 1024
 """Bytes of one container's log that are read."""
 WIDE = 128
 """Containers of the one pod that looks for GPUs which shared devices did not show at first."""
 ROUNDS = 3
 """Pods for one node whose GPUs are shared: the plugin gives out the least used first."""
-GONE = 404
-CAUSES = 3
-"""Containers of the node's other pods whose messages explain a shortfall."""
-
-
-async def annotate(client: Client, name: str, kept: record.Record | None) -> None:
-    """Writes a node's record, or takes it away; a node that is gone has none."""
-    value = record.encode(kept) if kept else None
-    body = {"metadata": {"annotations": {record.RECORD: value}}}
-    try:
-        await client.request("PATCH", f"nodes/{name}", body=body, content_type=MERGE)
-    except Refused as error:
-        if error.code != GONE:
-            raise
 
 
 @dataclass
@@ -226,24 +212,12 @@ class NodeCheck:
             await self._finish(holders)
             return
         text = self.waits or "its validation pod did not end"
-        if not self.asked and (cause := await self._cause()):
+        if not self.asked and (cause := await cause_of(self.client, self.name)):
             text += f" ({cause})"
         finished = [each for each in holders if not each.amounts]
         if finished and self.asked:
             text += f"; pods that asked for GPUs: {use.named(finished)}"
         self._fail(text)
-
-    async def _cause(self) -> str:
-        """What the pods of the node say of themselves: messages of containers that don't run."""
-        found = []
-        for each in await self.client.list("pods", fieldSelector=f"spec.nodeName={self.name}"):
-            for status in each["status"].get("containerStatuses", []):
-                message = (status.get("state", {}).get("waiting") or {}).get("message")
-                last = (status.get("lastState", {}).get("terminated") or {}).get("message")
-                if last or message:
-                    text = printable(str(last or message), waiting.SHOWN)
-                    found.append(f"{each['metadata']['name']}: {text}")
-        return "; ".join(sorted(set(found))[:CAUSES])
 
     @property
     def _pods(self) -> str:

@@ -1,8 +1,8 @@
 """Runs a kernel on each GPU of a pool's new and changed nodes, and keeps the proof on each node.
 
 A node is validated anew where what its record stands for has changed (`components.validation.
-record`), where GPUs are missing in it, or where `ASKED` names it. Its pod has one container per
-device; each names its GPU's UUID and runs a kernel on it.
+record`), where GPUs are missing in it, or where the user asked for it. Its pod has one container
+per device; each names its GPU's UUID and runs a kernel on it.
 
 Input: ``context``, ``pool``, ``nodes`` or ``selector`` with ``count``, ``gpus`` (per node),
 ``resources`` (what each node offers, by name), ``devices`` (by resource, how many devices are
@@ -13,7 +13,6 @@ behind it and what one of them takes), ``namespace``, ``timeoutSeconds``, ``busy
 from __future__ import annotations
 
 import asyncio
-import os
 import sys
 import time
 
@@ -22,13 +21,13 @@ from components.nodes import startup
 from components.nodes.inspect import pool_members, with_devices
 from components.program import main
 from components.validation import record
-from components.validation.node import NodeCheck, annotate
+from components.validation.asked import is_asked
+from components.validation.cluster import annotate
+from components.validation.node import NodeCheck
 from components.validation.offered import shortfall
 from components.validation.outcome import output
 from components.validation.pod import NODE, POOL
 
-ASKED = "GPU_CLUSTER_VALIDATE"
-"""Environment variable: names of nodes to validate anew, separated by commas, or ``all``."""
 INTERVAL = 0.5
 """Seconds between two looks at the pods."""
 NODES_A_SECOND = 400
@@ -38,12 +37,6 @@ TOLD = 10.0
 CLOSED = f"it takes no pods (taint {startup.TAINT['key']})"
 EXPLAINED = 10
 """Nodes that one message explains; the others are counted."""
-
-
-def is_asked(name: str) -> bool:
-    """Whether the user asked to validate a node anew."""
-    asked = [each.strip() for each in os.environ.get(ASKED, "").split(",")]
-    return name in asked or "all" in asked
 
 
 def due(node: Json, document: Json, facts: dict[str, str]) -> bool:

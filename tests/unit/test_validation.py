@@ -6,7 +6,10 @@ from typing import Any
 
 import pytest
 
+from commands.up import summary_of
+from commands.validate import chosen
 from components.guardrails.context import context_of
+from components.inspection.look import _after
 from components.settings.cluster import Cluster
 from components.settings.loader import load
 from components.validation import judge, record, use, waiting
@@ -282,3 +285,29 @@ def test_a_node_counts_only_with_exactly_the_declared_gpus() -> None:
     assert shortfall(node(allocatable=8), 8, {GPU: 8}) == ""
     assert shortfall(node(allocatable=9), 8, {GPU: 8}) != ""
     assert "1 unhealthy or withdrawn" in shortfall(node(allocatable=7, capacity=8), 8, {GPU: 8})
+
+
+def test_nodes_to_validate_anew_are_those_of_the_stack() -> None:
+    assert chosen("", cluster()) == "all"
+    assert chosen("gpu-1, gpu-[3-4]", cluster()) == "gpu-1,gpu-3,gpu-4"
+    with pytest.raises(ValueError, match="NODES: found gpu-9; wanted: nodes of the stack"):
+        chosen("gpu-9", cluster())
+
+
+def test_the_last_line_says_computed_only_where_a_kernel_ran() -> None:
+    real = {"declared": 32, "computed": 32, "simulated": 0, "deferred": 0}
+    assert summary_of(real) == "32 of 32 GPUs computed"
+    busy = {**real, "computed": 29, "deferred": 3}
+    assert summary_of(busy) == "29 of 32 GPUs computed, 3 deferred"
+    assert summary_of({**real, "computed": 0, "simulated": 32}) == "32 of 32 GPUs simulated"
+    mixed = {**real, "computed": 8, "simulated": 24}
+    assert summary_of(mixed) == "24 of 32 GPUs simulated, 8 computed"
+
+
+def test_a_node_that_a_run_reboots_is_validated_by_the_same_run() -> None:
+    key = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIKvDyV1cmEiXz9dP0UXFkyBKtNBYLVgEdSOvVr4fsW1F"
+    host = {"name": "one", "node": "gpu-1", "address": "192.0.2.1", "hostKey": key}
+    assert _after(cluster(hosts=[host]), {"one": "driver"}) == {
+        "a100": "gpu-1: rebooted by this run"
+    }
+    assert _after(cluster(hosts=[host]), {}) == {}

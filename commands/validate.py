@@ -1,0 +1,48 @@
+"""`make validate NODES=gpu-[1-2]`: brings the stack up and validates nodes anew, or all of them."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from commands import up
+from commands.stack import Stack
+from components.nodes.pools import gpu_pools
+from components.nodes.settings.node_range import expand
+from components.settings.cluster import Cluster
+from components.validation.asked import ALL, ASKED
+
+
+def chosen(text: str, cluster: Cluster) -> str:
+    """The nodes that a list of names and ranges means, as the environment variable holds them.
+
+    Raises:
+        ValueError: a name that no pool with GPUs has; pools by selector may have any.
+    """
+    if not text.strip():
+        return ALL
+    names = [name for each in text.split(",") for name in expand(each.strip())]
+    pools = gpu_pools(cluster)
+    known = {name for pool in pools for name in pool.node_names()}
+    strange = [name for name in names if name not in known]
+    if strange and all(pool.nodes is not None for pool in pools):
+        raise ValueError(
+            f"NODES: found {', '.join(strange[:5])}; wanted: nodes of the stack's pools with GPUs, "
+            "such as gpu-1,gpu-[3-4]; cure: correct the names, or leave NODES out for all"
+        )
+    return ",".join(names)
+
+
+def main() -> None:
+    """Runs the command; exit code 1 when a GPU did not run its kernel."""
+    stack = Stack.current()
+    try:
+        os.environ[ASKED] = chosen(os.environ.get("NODES", ""), stack.cluster)
+    except ValueError as error:
+        sys.exit(str(error))
+    with stack.unsalted():
+        up.run(stack)
+
+
+if __name__ == "__main__":
+    main()
