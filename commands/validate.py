@@ -7,6 +7,7 @@ import sys
 
 from commands import up
 from commands.stack import Stack
+from commands.watched import answering
 from components.nodes.pools import gpu_pools
 from components.nodes.settings.node_range import expand
 from components.settings.cluster import Cluster
@@ -40,8 +41,8 @@ def main() -> None:
         os.environ[ASKED] = chosen(os.environ.get("NODES", ""), stack.cluster)
     except ValueError as error:
         sys.exit(str(error))
-    with stack.unsalted():
-        up.run(stack)
+    with answering("validate") as answer, stack.unsalted():
+        up.run(stack, answer)
 
 
 if __name__ == "__main__":

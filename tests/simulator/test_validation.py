@@ -17,7 +17,9 @@ from components.nodes.inspect import pool_members
 from components.nodes.pools import scheduling_document
 from components.nodes.settings.taint import STARTUP_TAINT
 from components.nodes.startup import is_closed
+from components.platforms.registry import platform_of
 from components.settings.cluster import Cluster
+from components.settings.loader import load
 from components.validation import validate
 from components.validation.asked import ASKED
 from components.validation.component import pods, priority_class
@@ -241,3 +243,106 @@ def test_a_stack_that_is_destroyed_leaves_no_node_closed(stack: Stack) -> None:
     assert stack.closed() == ["gpu-1", "gpu-2", "gpu-3"]
     asyncio.run(schedule.release(document))
     assert stack.closed() == []
+
+
+def given(platform: str, pool: Json | None = None, **sections: Any) -> Cluster:
+    """A configuration of another way to offer GPUs, on the same nodes."""
+    pools = [{"name": "a100", "nodes": ["gpu-[1-3]"], "gpusPerNode": 8, **(pool or {})}]
+    context = {"context": f"gpu-cluster-{CLUSTER}"}
+    document = {"version": "v1", "kubernetes": context, "platform": platform, "pools": pools}
+    return load({**document, **sections})
+
+
+def serve(cluster: Running, name: str, labels: dict[str, str], **spec: Any) -> None:
+    """A DaemonSet by whose pods the simulator knows what serves GPUs."""
+    containers = [{"name": "server", "image": "x"}]
+    template = {"metadata": {"labels": labels}, "spec": {"containers": containers, **spec}}
+    body = {
+        "metadata": {"name": name},
+        "spec": {"selector": {"matchLabels": labels}, "template": template},
+    }
+    cluster.request("POST", "/apis/apps/v1/namespaces/default/daemonsets", body)
+
+
+def test_cards_of_gpu_manager_are_validated_one_by_one(stack: Stack) -> None:
+    stack.cluster.remove_plugin()
+    serve(stack.cluster, "manager", {"name": "gpu-manager-ds"})
+    stack.document = stack.of(given("gpu-manager"))
+    for name, found in stack.run().items():
+        assert found["offered"] == {"tencent.com/vcuda-core": 800}
+        assert set(found["devices"]) == {gpu_uuid(name, index) for index in range(8)}
+
+
+def test_devices_of_the_dra_driver_are_claimed_one_by_one(stack: Stack) -> None:
+    stack.cluster.remove_plugin()
+    resources = "/apis/resource.k8s.io/v1"
+    selector = {"cel": {"expression": 'device.driver == "gpu.nvidia.com"'}}
+    stack.cluster.request(
+        "POST",
+        f"{resources}/deviceclasses",
+        {"metadata": {"name": "gpu.nvidia.com"}, "spec": {"selectors": [selector]}},
+    )
+    try:
+        cluster = given("dra")
+        claim = platform_of(cluster).claim(NAMESPACE, NAMESPACE, 1)
+        path = f"{resources}/namespaces/{NAMESPACE}/resourceclaimtemplates"
+        stack.cluster.request("POST", path, claim)
+        serve(stack.cluster, "dra", {"nvidia-dra-driver-gpu-component": "kubelet-plugin"})
+        stack.document = stack.of(cluster)
+        for name, found in stack.run().items():
+            assert set(found["devices"]) == {gpu_uuid(name, index) for index in range(8)}
+    finally:
+        stack.cluster.request("DELETE", f"{resources}/deviceclasses/gpu.nvidia.com")
+
+
+def test_shared_gpus_are_validated_until_each_was_seen(stack: Stack) -> None:
+    stack.cluster.remove_plugin()
+    sharing = {"timeSlicing": {"resources": [{"name": "nvidia.com/gpu", "replicas": 4}]}}
+    maps = "/api/v1/namespaces/default/configmaps"
+    data = {"config": json.dumps({"version": "v1", "sharing": sharing})}
+    stack.cluster.request("POST", maps, {"metadata": {"name": "configs"}, "data": data})
+    try:
+        environment = [{"name": "DEFAULT_CONFIG", "value": "config"}]
+        serve(
+            stack.cluster,
+            "sliced",
+            {"app.kubernetes.io/name": "nvidia-device-plugin"},
+            containers=[
+                {"name": "nvidia-device-plugin-ctr", "image": "x", "env": environment},
+            ],
+            volumes=[{"name": "configs", "configMap": {"name": "configs"}}],
+        )
+        stack.document = stack.of(
+            given("device-plugin", devicePlugin={"config": {"sharing": sharing}})
+        )
+        stack.cluster.wait_gpus("gpu-2", "32", "32")
+        stack.cluster.hold("notebook", "gpu-2", 5)
+        for name, found in stack.run().items():
+            assert found["offered"] == {"nvidia.com/gpu": 32}
+            assert set(found["devices"]) == {gpu_uuid(name, index) for index in range(8)}
+    finally:
+        stack.cluster.request("DELETE", f"{maps}/configs")
+
+
+def test_each_mig_device_runs_a_kernel(stack: Stack) -> None:
+    stack.cluster.remove_plugin()
+    for name in ("gpu-1", "gpu-2", "gpu-3"):
+        body = {"metadata": {"annotations": {marks.MIG: "1g.5gb=7"}}}
+        stack.cluster.request("PATCH", f"/api/v1/nodes/{name}", body)
+    try:
+        environment = [{"name": "MIG_STRATEGY", "value": "mixed"}]
+        serve(
+            stack.cluster,
+            "mig",
+            {"app.kubernetes.io/name": "nvidia-device-plugin"},
+            containers=[{"name": "nvidia-device-plugin-ctr", "image": "x", "env": environment}],
+        )
+        pool = {"mig": {"1g.5gb": 7}}
+        stack.document = stack.of(given("gpu-operator", pool, gpuOperator={"migStrategy": "mixed"}))
+        for found in stack.run().values():
+            assert (found["simulated"], found["deferred"]) == (8, 0)
+            assert [len(instances) for instances in found["devices"].values()] == [7] * 8
+    finally:
+        for name in ("gpu-1", "gpu-2", "gpu-3"):
+            none: Json = {"metadata": {"annotations": {marks.MIG: None}}}
+            stack.cluster.request("PATCH", f"/api/v1/nodes/{name}", none)
