@@ -11,7 +11,7 @@ from components.platforms.base import GPU, Delivery
 from components.platforms.namespaces import own_namespaces
 from components.platforms.registry import platform_of
 from policies.rules import Context, Mig, Plugin, Pool, Sharing, Taint
-from policies.rules.context import INFRASTRUCTURE_NAMESPACES
+from policies.rules.context import DAEMON_SET_CONTROLLERS, INFRASTRUCTURE_NAMESPACES
 
 if TYPE_CHECKING:
     from components.nodes.settings.pool import Pool as DeclaredPool
@@ -48,6 +48,9 @@ def context_of(cluster: Cluster) -> Context:
         runtime_class=_runtime_class(cluster, platform),
         runtime_classes=platform.runtime_classes,
         infrastructure_namespaces=INFRASTRUCTURE_NAMESPACES | own,
+        daemon_set_controllers=DAEMON_SET_CONTROLLERS.union(
+            guardrails.daemon_set_controllers if guardrails else ()
+        ),
         max_gpus_per_container=guardrails.max_gpus_per_container if guardrails else None,
         max_gpus_per_pod=guardrails.max_gpus_per_pod if guardrails else None,
     )

@@ -94,6 +94,12 @@ class Guardrails(Model):
     excluded_namespaces: tuple[DnsLabel, ...] = Field(
         default=(), description="a list of namespaces that no rule holds in"
     )
+    daemon_set_controllers: tuple[Text, ...] = Field(
+        default=(),
+        description="a list of users that make the pods of DaemonSets, beside Kubernetes' own: "
+        "the user of a controller manager without an account for each controller",
+        examples=["[kubernetes-admin]"],
+    )
     max_gpus_per_container: Annotated[Whole, Field(ge=0)] | None = Field(
         default=None,
         description="the most whole GPUs or MIG devices of one container",

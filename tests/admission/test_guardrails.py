@@ -67,6 +67,17 @@ def test_the_caps_are_those_of_the_deployed_policies() -> None:
     assert not any("variables.GPU028" in str(each.inputs) for each in build(guarded()).of(POLICY))
 
 
+def test_who_makes_the_pods_of_daemon_sets_can_be_named() -> None:
+    (parameter,) = build(guarded(daemonSetControllers=["kubernetes-admin"])).of(
+        "kubernetes:core/v1:ConfigMap"
+    )
+    assert parameter.inputs["data"]["daemonSetControllers"].split(",") == [
+        "kubernetes-admin",
+        "system:kube-controller-manager",
+        "system:serviceaccount:kube-system:daemon-set-controller",
+    ]
+
+
 @pytest.mark.parametrize(
     ("mode", "mandatory", "advisory"),
     [("enforce", "Deny", "Warn"), ("warn", "Warn", "Warn"), ("audit", "Audit", "Audit")],
