@@ -16,7 +16,7 @@ from commands.files import project_files
 PHRASES = {
     r"lets? us not in": "rejects our login",
     r"not all was looked at": "could not inspect everything",
-    r"(?<!it )is told\b(?! to\b)": "is reported, is shown",
+    r"\bis told(?=[,;:]| in\b| by\b| once\b)": "is reported, is shown",
     r"can't be counted so\b": "so they can't be counted",
     r"would else\b": "would otherwise",
     r"\bor else(?= [a-z])": "or, otherwise",
@@ -31,7 +31,7 @@ PHRASES = {
     r"(?<!/)\bstand-ins?\b(?!\.kubeconfig)": "fake, substitute",
     r"gives? way\b|giving way\b": "is removed first",
     r"\bthe look\b": "the inspection",
-    r"(?<!here )(?<!It )\bis no (?!more\b|longer\b|reason\b|need\b)": "isn't a",
+    r"(?<!here )(?<!It )\bis no (?!more\b|longer\b|reason\b|need\b|error\b)": "isn't a",
     r"\bsays of\b": "reports about",
 }
 
