@@ -26,7 +26,7 @@ class HostsArgs:
     Attributes:
         cluster: the configuration.
         private_key: an OpenSSH private key, a secret.
-        drift: what the look at the hosts found to differ, by host.
+        drift: what the inspection of the hosts found to differ, by host.
         join_token: kubeadm's bootstrap token, a secret; needed where hosts join a cluster.
         after: by host, the command that comes before. Host by host, so that a host that does not
             answer keeps no other one from being undone: the engine deletes nothing on which
@@ -54,7 +54,7 @@ def host_commands(
 
     Each is applied on create and on every change of its script, and undone on delete. Its output
     never reaches the engine's log, which a long line could stop (pulumi-command 1.2.1, LogOutput).
-    Where ``kind`` changes, the old script takes its changes back before the new one is applied.
+    Where ``kind`` changes, the old script undoes its changes before the new one is applied.
     """
     ssh = args.cluster.ssh
     commands = {}

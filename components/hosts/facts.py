@@ -12,7 +12,7 @@ class HostFacts:
 
     Attributes:
         error: why nothing was found; empty when the host answered, and then the rest holds.
-        refused: the host was reached but not trusted: its key is another, or it lets us not in.
+        refused: the host was reached but not trusted: its key is another, or it rejects our login.
         driver: version of the loaded NVIDIA kernel driver; None where none is loaded.
         containerd: version of containerd on PATH; None where there is none.
         toolkit: version of nvidia-ctk on PATH; None where there is none.

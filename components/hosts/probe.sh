@@ -99,7 +99,7 @@ nvidia_runtime() {
     nvidia_runtime=
     command -v containerd >/dev/null 2>&1 && [ -f "$root/etc/containerd/config.toml" ] || return 0
     nvidia_runtime=no
-    # 2.0's `dump` leaves out what a file of version 2 says of CRI; its `migrate` shows it.
+    # 2.0's `dump` leaves out what a file of version 2 says about CRI; its `migrate` shows it.
     case $containerd in 2.0.* | "") verbs='dump migrate' ;; *) verbs=dump ;; esac
     for verb in $verbs; do
         merged=$(ask containerd --config "$root/etc/containerd/config.toml" config "$verb" 2>/dev/null)

@@ -28,7 +28,7 @@ class HostRebootArgs:
     Attributes:
         cluster: the configuration.
         private_key: an OpenSSH private key, a secret.
-        drift: why hosts must be rebooted, by host, as the look found it.
+        drift: why hosts must be rebooted, by host, as the inspection found it.
     """
 
     cluster: Cluster

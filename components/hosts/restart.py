@@ -87,7 +87,7 @@ async def restart(host: Host, key: str, before: str, limit: float) -> str:
     Raises:
         ClusterError: the host does not answer, or shows the old boot id, after ``limit`` seconds.
     """
-    # The connection ends with the system: that is no failure.
+    # The connection ends with the system: that isn't a failure.
     with contextlib.suppress(OSError, asyncssh.Error, TimeoutError):
         async with asyncio.timeout(DIAL), reached(host, key) as connection:
             await connection.run(reboot_command(host.user, before), check=False)

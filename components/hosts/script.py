@@ -70,7 +70,7 @@ class Bundle:
 
     @property
     def line(self) -> str:
-        """What a declaration says of it."""
+        """What a declaration says about it."""
         digest = hashlib.sha256(self.text.encode()).hexdigest()
         return shlex.join(["load", self.name, digest, *(f"{file}.sh" for file in self.files)])
 
@@ -97,7 +97,7 @@ def header(settings: Mapping[str, str]) -> str:
     """Shell assignments whose values arrive as they are, whatever is in them.
 
     Raises:
-        ValueError: a name that is no shell name, a value with a NUL (no shell can hold one).
+        ValueError: a name that isn't a shell name, a value with a NUL (no shell can hold one).
     """
     lines = []
     for name, value in settings.items():

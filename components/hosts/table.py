@@ -59,7 +59,7 @@ def table(
 ) -> str:
     """The table as text; below it each value that a pool or a host overrides, and which of them.
 
-    A column in which all hosts are alike is told once, above the table, so that it stays readable
+    A column in which all hosts are alike is shown once, above the table, so that it stays readable
     with many hosts; ``(simulated)`` marks hosts that say so of themselves.
     """
     seen = [host for host in hosts if host.name in facts]

@@ -1,5 +1,5 @@
 # Docker, as an engine of runtime.sh: daemon.json merged, never replaced; the result judged by what
-# the running daemon says of itself. Sources: dockerd reference ("Daemon configuration file",
+# the running daemon says about itself. Sources: dockerd reference ("Daemon configuration file",
 # "Configuration reload behavior"), Docker docs "OverlayFS storage driver" and "Packet filtering".
 #
 # State: data-root (where the data were and where they went), moving (a move that is not finished),

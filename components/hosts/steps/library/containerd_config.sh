@@ -8,7 +8,7 @@ format_of() {
 }
 
 # dump FILE RESULT: containerd's merged view of a root file, one "table.key = value" a line.
-# 2.0's `dump` leaves out what a file of version 2 says of CRI, which its daemon does read (seen with
+# 2.0's `dump` leaves out what a file of version 2 says about CRI, which its daemon does read (seen with
 # 2.0.5); its `migrate` shows it.
 dump() {
     verb=dump

@@ -1,4 +1,4 @@
-# The driver by packages: which names, in which repository's terms, and what gives way to them.
+# The driver by packages: which names, in which repository's terms, and what is removed for them.
 # Sources: NVIDIA Driver Installation Guide r610, Kernel Modules, tables 5 and 6 (nvidia-open,
 # cuda-drivers), Recent Updates, table 4 (names lose their branch from 590 on, on Ubuntu).
 

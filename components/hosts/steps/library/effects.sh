@@ -1,9 +1,9 @@
-# What steps do beside placing files, and how it is taken back.
+# What steps do beside placing files, and how it is undone.
 #
 # A step is a group of changes that are declared together (driver, kubernetes, ...). What it does is
 # kept as lines `<step> <kind> <subject>` in /var/lib/gpu-cluster/<phase>/effects, written before the
 # change where a kill in between could lose it. A step that is no longer declared, or an effect that
-# a step no longer wants, is taken back in reverse order by the functions undo_<kind>; they are all
+# a step no longer wants, is undone in reverse order by the functions undo_<kind>; they are all
 # in the library or in the file of the one step that has such effects.
 
 step=

@@ -26,7 +26,7 @@ undo_hold() {
     grep -Fqx -e "$1" "$scratch/held" || return 0
     if [ "$manager" = apt ]; then
         await_package_manager
-        bounded 60 apt-mark unhold "$1" || fail "the hold of $1 can't be taken back: $(log_end)"
+        bounded 60 apt-mark unhold "$1" || fail "the hold of $1 can't be removed: $(log_end)"
     else
         write_excludes "" "$1"
     fi

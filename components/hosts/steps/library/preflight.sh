@@ -1,4 +1,4 @@
-# What a host must be before anything is changed on it. Each finding is told, nothing is touched.
+# What a host must be before anything is changed on it. Each finding is reported, nothing is changed.
 
 require_root() {
     [ -n "$root" ] || [ "$(id -u)" = 0 ] ||

@@ -3,10 +3,10 @@
 # A step is one file steps/<step>.sh:
 #   check_<step>   says by `problem` what stands in its way; nothing is changed yet (optional)
 #   apply_<step>   brings the host to what is declared, says by `expect` what must be found later
-#   undo_<step>    takes back what its effects (effects.sh) don't (optional)
+#   undo_<step>    undoes what its effects (effects.sh) don't (optional)
 #   found_<kind>   whether an expectation holds, for the probe (optional; reads only)
 # GC_ALL_STEPS has them in their order, GC_STEPS those that this host declares. A step that is no
-# longer declared is taken back, the last one first, before anything else is done.
+# longer declared is undone, the last one first, before anything else is done.
 
 apply() {
     require_root

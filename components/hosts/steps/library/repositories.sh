@@ -203,7 +203,7 @@ dnf_key() {
         return 0
     fi
     rpm -qa 'gpg-pubkey*' | sort >"$scratch/keys"
-    bounded 60 rpmkeys --import "$root$1" || fail "$1 is no key that rpm can read: $(log_end)"
+    bounded 60 rpmkeys --import "$root$1" || fail "$1 isn't a key that rpm can read: $(log_end)"
     for new in $(rpm -qa 'gpg-pubkey*' | sort | grep -Fvx -f "$scratch/keys"); do
         effect key "$new $1"
         did "rpm key $new"
