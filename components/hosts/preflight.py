@@ -109,13 +109,17 @@ def _rejected_by_sqv(facts: HostFacts, cluster: Cluster) -> list[str]:
 def _gpus(host: Host, facts: HostFacts, cluster: Cluster) -> list[Fault]:
     wanted = [
         pool.gpus_per_node
+        - (left.missing if (left := pool.unhealthy_devices.get(host.node)) else 0)
         for pool in cluster.pools
         if pool.nodes is not None and host.node in pool.node_names()
     ]
     least = wanted[0] if wanted else 1
     if facts.nvidia_devices >= least:
         return []
-    cure = "look at lspci -d 10de: on the host, or correct gpusPerNode or the host's role"
+    cure = (
+        "look at lspci -d 10de: on the host, declare unhealthyDevices with `missing` for what is off "
+        "the bus, or correct gpusPerNode or the host's role"
+    )
     has = f"{facts.nvidia_devices} NVIDIA PCI devices"
     return [Fault(f"host {host.name}", has, f"{least} or more", cure)]
 

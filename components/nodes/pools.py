@@ -104,11 +104,12 @@ def gpu_pools(cluster: Cluster) -> tuple[Pool, ...]:
 
 
 def exclusions(cluster: Cluster) -> dict[str, tuple[Pool, tuple[int, ...]]]:
-    """Nodes on which GPUs are left out: their pool, and the indexes of those GPUs."""
+    """Nodes on which GPUs that are there are left out: their pool, and the GPUs' indexes."""
     return {
         node: (pool, tuple(sorted(devices.index)))
         for pool in cluster.pools
         for node, devices in pool.unhealthy_devices.items()
+        if devices.index
     }
 
 
@@ -119,7 +120,7 @@ def validated_pools(cluster: Cluster) -> tuple[Pool, ...]:
     """
     found: list[Pool] = []
     for pool in gpu_pools(cluster):
-        left_out = {node: len(each.index) for node, each in pool.unhealthy_devices.items()}
+        left_out = {node: each.count for node, each in pool.unhealthy_devices.items()}
         by_count: dict[int, list[str]] = {}
         for node in pool.node_names():
             by_count.setdefault(pool.gpus_per_node - left_out.get(node, 0), []).append(node)

@@ -12,6 +12,7 @@ from components.platforms.device_plugin.excluded_gpus import daemon_sets
 from components.platforms.registry import platform_of
 from components.settings.cluster import Cluster
 from components.settings.loader import load
+from config.problem import ConfigError
 
 LABEL = "nvidia.com/device-plugin.config"
 
@@ -97,6 +98,46 @@ def test_a_node_with_gpus_left_out_has_a_plugin_that_sees_the_others() -> None:
     required = pod["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
     nodes = [term["matchFields"][0]["values"] for term in required["nodeSelectorTerms"]]
     assert nodes == [["gpu-3"], ["gpu-4"]]
+
+
+def test_a_gpu_off_the_bus_is_not_counted_and_not_named() -> None:
+    """`NVIDIA_VISIBLE_DEVICES` with an index that is gone keeps the whole plugin from starting."""
+    declared = cluster(
+        pools=pool(
+            unhealthyDevices={"gpu-3": {"missing": 1}, "gpu-4": {"missing": 1, "index": [6]}}
+        )
+    )
+    (made,) = daemon_sets(declared, {})
+    (container,) = made["spec"]["template"]["spec"]["containers"]
+    visible = {each["name"]: each["value"] for each in container["env"]}["NVIDIA_VISIBLE_DEVICES"]
+    assert visible == "0,1,2,3,4,5"
+    counted = {
+        name: part.gpus_per_node for part in validated_pools(declared) for name in part.nodes or ()
+    }
+    assert counted == {"gpu-1": 8, "gpu-2": 8, "gpu-3": 7, "gpu-4": 6}
+    assert declared.pools[0].gpus == 29
+
+
+@pytest.mark.parametrize(
+    ("changes", "settings", "place"),
+    [
+        ({"gpu-3": {"missing": 8}}, {}, "pools[0]"),
+        ({"gpu-3": {"missing": 1, "index": [7]}}, {}, "pools[0]"),
+        ({"gpu-3": {}}, {}, 'pools[0].unhealthyDevices["gpu-3"]'),
+        (
+            {"gpu-3": {"index": [3]}},
+            {"config": {"flags": {"plugin": {"deviceIDStrategy": "index"}}}},
+            'pools[0].unhealthyDevices["gpu-3"]',
+        ),
+    ],
+    ids=["all", "an index that is gone", "nothing", "by index inside the plugin"],
+)
+def test_what_cannot_be_left_out_is_refused(
+    changes: dict[str, Any], settings: dict[str, Any], place: str
+) -> None:
+    with pytest.raises(ConfigError) as raised:
+        cluster(pools=pool(unhealthyDevices=changes), devicePlugin=settings)
+    assert [fault.place for fault in raised.value.problems] == [place]
 
 
 @pytest.mark.parametrize(

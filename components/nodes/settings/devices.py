@@ -33,7 +33,9 @@ class UnhealthyDevices(Model):
     """GPUs of one node that get no pods: the list that document 001 keeps on the node itself.
 
     `uuid` is refused: NVIDIA's plugin has no list of devices to leave out. It gets those that it
-    may see, which follow from the index and the number of GPUs, but not from a UUID.
+    may see, which follow from the index and the number of GPUs, but not from a UUID. `missing`
+    counts those that `nvidia-smi -L` no longer shows: they have no index, and those that are there
+    are numbered without them.
     """
 
     index: tuple[Annotated[Whole, Field(ge=0, le=GPU_LIMIT)], ...] = Field(
@@ -41,7 +43,19 @@ class UnhealthyDevices(Model):
         description="a list of indexes, as `nvidia-smi -L` counts them",
         examples=["[3]"],
     )
+    missing: Whole = Field(
+        default=0,
+        ge=0,
+        le=GPU_LIMIT,
+        description="a whole number: GPUs that are off the bus",
+        examples=[1],
+    )
     uuid: tuple[Text, ...] = Field(default=(), description="a list of UUIDs")
+
+    @property
+    def count(self) -> int:
+        """How many GPUs the node lacks."""
+        return len(self.index) + self.missing
 
     @model_validator(mode="after")
     def _by_index(self) -> UnhealthyDevices:
@@ -52,10 +66,10 @@ class UnhealthyDevices(Model):
                 " that remain can be named by index only",
                 "write `index` with the number that `nvidia-smi -L` shows before this UUID",
             )
-        if len(set(self.index)) != len(self.index) or not self.index:
+        if len(set(self.index)) != len(self.index) or not self.count:
             raise refuse(
-                "an index twice" if self.index else "no index",
+                "an index twice" if self.index else "neither index nor missing",
                 "each GPU that is left out once",
-                "write index: [3], for example",
+                "write index: [3] for one that is there, missing: 1 for one that is off the bus",
             )
         return self

@@ -169,14 +169,15 @@ class Pool(Overrides):
                     "nodes by name: a GPU is left out on one node",
                     "name the node in a pool of its own",
                 )
-            wrong = [index for index in devices.index if index >= self.gpus_per_node]
+            there = self.gpus_per_node - devices.missing
+            wrong = [index for index in devices.index if index >= there]
             if wrong:
                 raise refuse(
                     f"GPU {wrong[0]} of {show(node)}",
-                    f"an index from 0 to {self.gpus_per_node - 1}",
+                    f"an index from 0 to {there - 1}",
                     "take the index that `nvidia-smi -L` shows on that node",
                 )
-            if len(devices.index) == self.gpus_per_node:
+            if devices.count >= self.gpus_per_node:
                 raise refuse(
                     f"all {self.gpus_per_node} GPUs of {show(node)}",
                     "a node with GPUs left",
@@ -199,5 +200,5 @@ class Pool(Overrides):
     @property
     def gpus(self) -> int:
         """How many GPUs the pool's nodes offer together: without those left out."""
-        left_out = sum(len(each.index) for each in self.unhealthy_devices.values())
+        left_out = sum(each.count for each in self.unhealthy_devices.values())
         return self.size * self.gpus_per_node - left_out

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from components.platforms.device_plugin.configuration import DevicePluginConfig
-from components.platforms.device_plugin.flags import AllocationPolicy, MigStrategy
+from components.platforms.device_plugin.flags import AllocationPolicy, DeviceIdStrategy, MigStrategy
 from components.platforms.device_plugin.settings import CONFIG_LABEL, DevicePlugin, Presence
 from components.platforms.gpu_operator.settings import GpuOperator
 from components.settings.parts import Parts
@@ -26,6 +26,7 @@ def problems(parts: Parts) -> Iterator[Fault]:
         return
     yield from labels(parts, plugin.configs)
     yield from _presence(plugin)
+    yield from _left_out(parts, plugin)
     yield from _packed(plugin)
     yield from _files(parts, plugin, (_SECTION,))
     yield from _values(plugin)
@@ -42,6 +43,20 @@ def labels(parts: Parts, configs: Mapping[str, Any]) -> Iterator[Fault]:
                 f"the configuration {show(name)}, which there is not",
                 f"a name of `configs`: {known}",
                 "correct the name, or add the configuration to `configs`",
+            )
+
+
+def _left_out(parts: Parts, plugin: DevicePlugin) -> Iterator[Fault]:
+    """The plugin numbers the devices that it sees: an index of its own is another GPU's."""
+    for i, pool in parts.pools.items():
+        nodes = [node for node, devices in pool.unhealthy_devices.items() if devices.index]
+        flags = plugin.config_named(pool.labels.get(CONFIG_LABEL)).flags
+        if nodes and flags.plugin.device_id_strategy is DeviceIdStrategy.INDEX:
+            yield fault(
+                ("pools", i, "unhealthyDevices", nodes[0]),
+                "GPUs to leave out, with deviceIDStrategy index",
+                "deviceIDStrategy uuid: by index a container would get the GPU that is left out",
+                'write "deviceIDStrategy: uuid" in the configuration of these nodes',
             )
 
 

@@ -39,7 +39,7 @@ def problems(parts: Parts) -> Iterator[Fault]:
 
 def _unhealthy(parts: Parts) -> Iterator[Fault]:
     for i, pool in parts.pools.items():
-        if pool.unhealthy_devices:
+        if any(devices.index for devices in pool.unhealthy_devices.values()):
             yield fault(
                 ("pools", i, "unhealthyDevices"),
                 "GPUs to leave out, with platform gpu-operator",
