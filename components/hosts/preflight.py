@@ -108,8 +108,7 @@ def _rejected_by_sqv(facts: HostFacts, cluster: Cluster) -> list[str]:
 
 def _gpus(host: Host, facts: HostFacts, cluster: Cluster) -> list[Fault]:
     wanted = [
-        pool.gpus_per_node
-        - (left.missing if (left := pool.unhealthy_devices.get(host.node)) else 0)
+        pool.on_the_bus(host.node)
         for pool in cluster.pools
         if pool.nodes is not None and host.node in pool.node_names()
     ]
@@ -117,8 +116,8 @@ def _gpus(host: Host, facts: HostFacts, cluster: Cluster) -> list[Fault]:
     if facts.nvidia_devices >= least:
         return []
     cure = (
-        "look at lspci -d 10de: on the host, declare unhealthyDevices with `missing` for what is off "
-        "the bus, or correct gpusPerNode or the host's role"
+        "look at lspci -d 10de: on the host, declare what is off the bus (unhealthyDevices, "
+        "missing), or correct gpusPerNode or the host's role"
     )
     has = f"{facts.nvidia_devices} NVIDIA PCI devices"
     return [Fault(f"host {host.name}", has, f"{least} or more", cure)]

@@ -50,10 +50,10 @@ def node_specs(cluster: Cluster) -> tuple[NodeSpec, ...]:
     specs: dict[str, NodeSpec] = {}
     for pool in cluster.pools:
         for name in pool_nodes(pool):
-            host, gone = hosts.get(name), pool.unhealthy_devices.get(name)
+            host = hosts.get(name)
             specs[name] = NodeSpec(
                 name=name,
-                gpus=pool.gpus_per_node - (gone.missing if gone else 0),
+                gpus=pool.on_the_bus(name),
                 driver=not cluster.driver.managed_by_daemonset,
                 host=host.name if host else None,
                 labels=dict(pool.selector or {}),

@@ -192,6 +192,11 @@ class Pool(Overrides):
         wanted = by_default if self.startup_taint is None else self.startup_taint
         return bool(self.gpus_per_node) and wanted
 
+    def on_the_bus(self, node: str) -> int:
+        """How many GPUs a node shows, also those that get no pods."""
+        devices = self.unhealthy_devices.get(node)
+        return self.gpus_per_node - (devices.missing if devices else 0)
+
     @property
     def size(self) -> int:
         """How many nodes the pool must have."""

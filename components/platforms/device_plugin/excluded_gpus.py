@@ -34,8 +34,7 @@ def daemon_sets(cluster: Cluster, values: dict[str, Any]) -> list[dict[str, Any]
     groups: dict[tuple[int, tuple[int, ...], str], list[str]] = {}
     for node, (pool, left_out) in exclusions(cluster).items():
         name = pool.labels.get(CONFIG_LABEL, DEFAULT_CONFIG)
-        there = pool.gpus_per_node - pool.unhealthy_devices[node].missing
-        groups.setdefault((there, left_out, name), []).append(node)
+        groups.setdefault((pool.on_the_bus(node), left_out, name), []).append(node)
     return [
         _daemon_set(cluster, values, gpus, left_out, name, sorted(nodes))
         for (gpus, left_out, name), nodes in sorted(groups.items())
