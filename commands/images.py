@@ -41,6 +41,32 @@ def lines(images: tuple[Image, ...]) -> list[str]:
     ]
 
 
+#: How to check who made an image, by its registry. NVIDIA's are signed with a key of its own that
+#: it hands out on another way, without provenance (NVIDIA/gpu-operator issue 2432); Kubernetes' by
+#: its release account (Kubernetes documentation, "Verify Signed Kubernetes Artifacts").
+CHECKS = {
+    "nvcr.io/": "cosign verify --key NVIDIA.pub {image}",
+    "registry.k8s.io/": (
+        "cosign verify {image} --certificate-identity "
+        "krel-trust@k8s-releng-prod.iam.gserviceaccount.com "
+        "--certificate-oidc-issuer https://accounts.google.com"
+    ),
+}
+
+
+def checks(images: tuple[Image, ...]) -> list[str]:
+    """A comment for each image: how its signature is checked before it is copied."""
+    found = []
+    for each in images:
+        name = f"{each.upstream}{f'@{each.digest}' if each.digest else ''}"
+        known = [text for registry, text in CHECKS.items() if each.upstream.startswith(registry)]
+        how = (
+            known[0].format(image=name) if known else "no signature of it is known; pin its digest"
+        )
+        found.append(f"# check {each.upstream}: {how}")
+    return found
+
+
 def main() -> int:
     """Print the lists for the stack that `STACK` names."""
     try:
@@ -53,10 +79,13 @@ def main() -> int:
         console = Console()
         for table in tables(images, found):
             console.print(table)
+        for line in checks(images):
+            console.print(line, highlight=False, soft_wrap=True)
     else:
         print("\n".join(lines(images)))
         for chart in found:
             print(f"# chart {chart.name} {chart.version} {chart.source}")
+        print("\n".join(checks(images)))
     return 0
 
 

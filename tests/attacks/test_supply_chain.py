@@ -13,7 +13,8 @@ from typing import Any
 
 import pytest
 
-from commands import audit, sbom, secret_scan
+from commands import audit, images, sbom, secret_scan
+from components.platforms.needed import Image
 from toolchain.machine import Platform
 from toolchain.pins import PINS
 from toolchain.releases import Downloads, ReleaseError, asset
@@ -179,3 +180,17 @@ def test_every_pinned_sum_is_of_a_download_that_is_used() -> None:
     }
     assert set(SUMS) <= files
     assert all(re.fullmatch("[0-9a-f]{64}", digest) for digest in SUMS.values())
+
+
+def test_for_each_image_it_is_said_how_its_signature_is_checked() -> None:
+    digest = "sha256:" + "a" * 64
+    listed = (
+        Image("nvcr.io/nvidia/a:v1", "nvcr.io/nvidia/a:v1", digest),
+        Image("mirror.example.org/b:v1", "registry.k8s.io/b:v1", ""),
+        Image("docker.io/c/d:v1", "docker.io/c/d:v1", ""),
+    )
+    nvidia, kubernetes, other = images.checks(listed)
+    assert nvidia.endswith(f"cosign verify --key NVIDIA.pub nvcr.io/nvidia/a:v1@{digest}")
+    assert "cosign verify registry.k8s.io/b:v1 --certificate-identity" in kubernetes
+    assert "no signature of it is known" in other
+    assert all(line.startswith("# check ") for line in (nvidia, kubernetes, other))
