@@ -118,6 +118,10 @@ test-rules: $(VENV) ## the full proof of the rules
 test-attacks: $(VENV) ## each attack that was found, as a test; the last line counts them
 	@venv/bin/python -m pytest -m '' tests/attacks
 
+.PHONY: roles
+roles: $(VENV) ## write policies/roles/ anew, from what an API server was asked for
+	@$(RUN) tests.attacks.record_requests
+
 .PHONY: fuzz
 fuzz: $(VENV) ## hostile inputs for all that is read from outside: make fuzz INPUTS=1000000
 	@FUZZ_INPUTS=$(or $(INPUTS),1000000) venv/bin/python -m pytest --numprocesses 2 tests/attacks/test_fuzz.py

@@ -38,6 +38,14 @@ COMPONENTS = (
 )
 TOOLS = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kwok", "kwokctl")
 
+#: Variable that makes the API server of a cluster that is made anew log all requests.
+AUDIT = "GPU_CLUSTER_AUDIT"
+AUDIT_POLICY = {
+    "apiVersion": "audit.k8s.io/v1",
+    "kind": "Policy",
+    "omitStages": ["RequestReceived"],
+    "rules": [{"level": "Metadata"}],
+}
 #: Requests per second of the controllers: their defaults (20 and 50) would stretch what 1,000 nodes
 #: need over minutes. Large clusters raise them so (kube-controller-manager, --kube-api-qps).
 #: In the file, not by --extra-args: kwokctl 0.8.0 panics at the second one of a second component.
@@ -217,7 +225,7 @@ class ControlPlane:
         return False
 
     def _create(self, tools: dict[str, Tool]) -> None:
-        settings = with_ports(OPTIONS)
+        settings = with_ports({**OPTIONS, **self._audit()})
         secured = etcd.patches(settings["options"], self.cluster / "pki")
         settings["componentsPatches"] = [*PATCHES, *secured]
         documents = [settings, *stages.stages(), *logs.cluster_logs(self.logs)]
@@ -236,6 +244,19 @@ class ControlPlane:
                 f"are {', '.join(self.pids()) or 'no components'}; "
                 f"wanted: {', '.join(COMPONENTS)}; cure: see {self.cluster / 'logs'}\n{tail}"
             )
+
+    def _audit(self) -> dict[str, str]:
+        """Options that make the API server log its requests, where `AUDIT` asks for it."""
+        if not os.environ.get(AUDIT):
+            return {}
+        policy = self.directory / "audit-policy.yaml"
+        policy.write_text(yaml.safe_dump(AUDIT_POLICY))
+        return {"kubeAuditPolicy": str(policy)}
+
+    @property
+    def audit_log(self) -> Path:
+        """Requests to the API server, a JSON object a line; only where `AUDIT` asked for it."""
+        return self.cluster / "logs" / "audit.log"
 
     def _kwokctl(self, tools: dict[str, Tool], *arguments: str) -> subprocess.CompletedProcess[str]:
         version = tools["kube-apiserver"].version.removeprefix("v")

@@ -1,0 +1,73 @@
+"""`make roles`: records what the program asks an API server for, and writes the roles anew.
+
+Each platform is previewed, brought up, previewed again and destroyed on an embedded cluster whose
+API server logs its requests. What is written is committed, and judged by `test_roles.py`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from dataclasses import asdict
+from pathlib import Path
+
+from commands.roles import Request, requests, role, text
+from lab.simulator.control_plane import AUDIT, ControlPlane
+from tests.e2e.project import Project, started
+from tests.platform import ways
+
+ROOT = Path(__file__).resolve().parents[2]
+FILE = Path(__file__).with_name("requests.json")
+PHASES = {"preview": "preview", "up": "deploy", "destroy": "deploy"}
+WAYS = ("device-plugin-driver-daemonset", "gpu-operator-driver", "gpu-manager", "dra")
+HEAD = {
+    "preview": "What a preview needs: it can only read. Secrets are among it, for Helm keeps its\n"
+    "records there; name their namespaces by RoleBindings where that is too much.",
+    "deploy": "What a deployment needs. Charts bring roles of their own, so who deploys them may\n"
+    "give himself any (bind, escalate): in effect cluster-admin.",
+}
+
+
+def record() -> dict[str, set[Request]]:
+    """The requests of previews and of deployments."""
+    found: dict[str, set[Request]] = {"preview": set(), "deploy": set()}
+    with tempfile.TemporaryDirectory(prefix="gpu-cluster-roles-") as folder:
+        project = Project.make(Path(folder), f"roles-{os.getpid()}")
+        with started(project):
+            log = ControlPlane(project.stack).audit_log
+            for way in WAYS:
+                project.write(ways.declared(project.stack, way))
+                for command in ("preview", "up", "preview", "destroy"):
+                    begin = log.stat().st_size
+                    done = project.command(command)
+                    print(f"{way}: {done.stdout.strip().splitlines()[-1]}", flush=True)
+                    with log.open("rb") as file:
+                        file.seek(begin)
+                        lines = file.read().decode().splitlines()
+                    if done.returncode:
+                        raise SystemExit(done.stdout)
+                    found[PHASES[command]] |= requests(lines)
+    found["deploy"] |= found["preview"]  # a deployment inspects, too
+    return found
+
+
+def write(found: dict[str, set[Request]]) -> None:
+    """Writes what was recorded, and the roles that follow from it."""
+    kept = {name: [asdict(each) for each in sorted(asked)] for name, asked in found.items()}
+    FILE.write_text(json.dumps(kept, indent=0) + "\n")
+    for name, asked in found.items():
+        file = ROOT / "policies" / "roles" / f"{name}.yaml"
+        file.parent.mkdir(exist_ok=True)
+        file.write_text(text(role(name, asked), HEAD[name]))
+        print(f"{file.relative_to(ROOT)}: {len(asked)} kinds of requests")
+
+
+def main() -> None:
+    """Records and writes."""
+    os.environ[AUDIT] = "1"
+    write(record())
+
+
+if __name__ == "__main__":
+    main()

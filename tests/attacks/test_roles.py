@@ -1,0 +1,80 @@
+"""Attack: a preview's or deployment's credentials, used for more than they are for. Judged offline.
+
+``requests.json`` holds what the program asked an API server for, from its audit log, while a stack
+was previewed, brought up, previewed again and destroyed.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from commands.roles import Request, allows, requests, role
+
+ROOT = Path(__file__).resolve().parents[2]
+RECORDED: dict[str, list[dict[str, str]]] = json.loads(
+    Path(__file__).with_name("requests.json").read_text()
+)
+NAMES = ("preview", "deploy")
+
+
+def recorded(name: str) -> set[Request]:
+    return {Request(**each) for each in RECORDED[name]}
+
+
+def committed(name: str) -> dict[str, Any]:
+    return dict(yaml.safe_load((ROOT / "policies" / "roles" / f"{name}.yaml").read_text()))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_committed_role_is_what_the_recorded_requests_need(name: str) -> None:
+    assert committed(name) == role(name, recorded(name))
+    assert all(allows(committed(name), each) for each in recorded(name))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_no_rule_is_without_a_request_that_needs_it(name: str) -> None:
+    whole = committed(name)
+    for number in range(len(whole["rules"])):
+        rest = {**whole, "rules": [*whole["rules"][:number], *whole["rules"][number + 1 :]]}
+        assert any(not allows(rest, each) for each in recorded(name)), whole["rules"][number]
+
+
+def test_a_preview_can_only_read() -> None:
+    reading = {"get", "list", "watch"}
+    assert {each.verb for each in recorded("preview")} <= reading
+    for rule in committed("preview")["rules"]:
+        assert set(rule["verbs"]) <= reading
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_no_role_allows_everything(name: str) -> None:
+    for rule in committed(name)["rules"]:
+        assert "*" not in rule["verbs"]
+        assert "*" not in rule.get("resources", [])
+        assert "*" not in rule.get("apiGroups", [])
+    other = Request("", "pods/exec", "create")
+    assert not allows(committed(name), other)
+
+
+def seen(agent: str, verb: str, uri: str, resource: str = "") -> dict[str, Any]:
+    """One line of an audit log."""
+    asked = {"objectRef": {"resource": resource}} if resource else {}
+    return {"userAgent": agent, "verb": verb, "requestURI": uri, **asked}
+
+
+def test_a_log_s_requests_are_the_program_s_only() -> None:
+    lines = [
+        seen("kr8s/0.20", "list", "/api/v1/nodes", "nodes"),
+        seen("kwok/1", "delete", "/api/v1/nodes/x", "nodes"),
+        seen("pulumi-kubernetes/4", "patch", "/api/v1/nodes/x?dryRun=All", "nodes"),
+        seen("pulumi-kubernetes/4", "get", "/version?timeout=32s"),
+    ]
+    assert requests(map(json.dumps, lines)) == {
+        Request("", "nodes", "list"),
+        Request(verb="get", path="/version"),
+    }
