@@ -12,6 +12,7 @@ import pytest
 from components.api import ClusterError, Refused
 from components.platforms import clear as leftovers
 from components.platforms import runtime_class
+from components.platforms.registry import every
 from tests.e2e.project import Project
 from tests.platform.definitions import defined, definition
 
@@ -119,6 +120,11 @@ def test_what_the_operator_leaves_becomes_ours_before_it_is_collected(project: P
     assert remove(project, {"made": True}) == [NAME]
 
 
+def others_of(chart: str) -> dict[str, str]:
+    """What selects the pods of all platforms but one, by chart."""
+    return {each.chart: each.servers for each in every() if each.chart != chart}
+
+
 def test_our_own_plugin_gives_way_to_another_platform_and_to_no_other_release(
     project: Project,
 ) -> None:
@@ -142,9 +148,11 @@ def test_our_own_plugin_gives_way_to_another_platform_and_to_no_other_release(
     url = f"namespaces/default/daemonsets/{name}"
     project.request("POST", "namespaces/default/daemonsets", base=apps, body=body)
     try:
-        project.ask(lambda client: leftovers._own_servers_gone(client, "nvidia-device-plugin"))
+        own = others_of("nvidia-device-plugin")
+        project.ask(lambda client: leftovers._own_servers_gone(client, own))
         assert "deletionTimestamp" not in daemon_set(project, name)["metadata"]
-        project.ask(lambda client: leftovers._own_servers_gone(client, "gpu-operator"))
+        other = others_of("gpu-operator")
+        project.ask(lambda client: leftovers._own_servers_gone(client, other))
         deadline = time.monotonic() + 30
         while daemon_set(project, name) and time.monotonic() < deadline:
             pass
