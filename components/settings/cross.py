@@ -259,6 +259,13 @@ def _scheduling(scheduling: Scheduling, parts: Parts) -> Iterator[Fault]:
                 f"labels of Node Feature Discovery ({NFD_PREFIX}…), which a rule can match",
                 'select by such a label, or write "nodeFeatures: program"',
             )
+        if by_rule and pool.selector and pool.startup_taint:
+            yield fault(
+                ("pools", i, "startupTaint"),
+                "true with scheduling.nodeFeatures rule",
+                "a pool whose nodes this program taints itself: a rule taints them all the time",
+                'leave it out, or write "nodeFeatures: program"',
+            )
     if parts.platform is None or not scheduling.limits:
         return
     platform = named(parts.platform)
