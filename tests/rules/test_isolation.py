@@ -132,6 +132,12 @@ def test_a_volume_that_is_claimed_leads_to_no_gpus(source: str, path: Any, refus
     assert paths("GPU066", {**volume, "apiVersion": "example.com/v1"}) == []
 
 
+def test_the_path_of_a_volume_is_shown_cut() -> None:
+    volume = resource("PersistentVolume", spec={"local": {"path": "/dev/nvidia" + "0" * 80}})
+    (found,) = judge(volume, CONTEXT)
+    assert found.found == ("/dev/nvidia" + "0" * 80)[:80]
+
+
 PRIVILEGES: list[tuple[str, Any, bool]] = [
     ("with a GPU", pod(gpus(**PRIVILEGED)), True),
     ("beside one with a GPU", pod(gpus(), container(**PRIVILEGED)), True),

@@ -68,22 +68,22 @@ RULE = Rule(
 )
 
 
-def _gives(field: str) -> str:
+def _gives_cel(field: str) -> str:
     """Whether a list of item `i` gives a container more than no GPUs, by defaulting or as such."""
     listed = cel.resources("i", field)
     return f"{listed}.exists(n, {cel.is_gpu('n')} && {cel.positive(f'{listed}[n]')})"
 
 
-def _names(field: str) -> str:
+def _names_cel(field: str) -> str:
     return f"{cel.resources('i', field)}.exists(n, {cel.is_gpu('n')})"
 
 
 # The API server has filled `default` from `max`, and `defaultRequest` from `default`.
 TWIN = Twin(
     'object.spec.limits.filter(i, (i.type == "Container" && ('
-    + " || ".join(map(_gives, ("default", "defaultRequest", "min")))
+    + " || ".join(map(_gives_cel, ("default", "defaultRequest", "min")))
     + ')) || (i.type == "Pod" && ('
-    + " || ".join(map(_names, ("max", "min")))
+    + " || ".join(map(_names_cel, ("max", "min")))
     + '))).map(i, "found GPUs in limits of type " + i.type)',
     scopes=frozenset({Scope.LIMIT_RANGES}),
 )

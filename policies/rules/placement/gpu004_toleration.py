@@ -50,7 +50,7 @@ RULE = Rule(
 _OVERHEAD = cel.positive('variables.overhead[?n].orValue("0")')
 
 
-def _added() -> str:
+def _added_cel() -> str:
     """Whether the ExtendedResourceToleration admission plugin adds a toleration of taint `t`."""
     return (
         'params.data.extendedResourceToleration == "true" && t.endsWith(":NoSchedule") && '
@@ -59,7 +59,7 @@ def _added() -> str:
     )
 
 
-_UNTOLERATED = f'{cel.POOL_TAINTS}.exists(t, t != "" && !{cel.TOLERATED} && !({_added()}))'
+_UNTOLERATED = f'{cel.POOL_TAINTS}.exists(t, t != "" && !{cel.TOLERATED} && !({_added_cel()}))'
 
 TWIN = pods(
     cel.unless_empty(

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from policies.rules import cel
 from policies.rules.context import Context, Severity
 from policies.rules.example import Example
-from policies.rules.placement.room import each_resource, per_node, sizes
+from policies.rules.placement.room import each_resource_cel, per_node, sizes_cel
 from policies.rules.pod_request import gpu_requests
 from policies.rules.pools import candidate_pools
 from policies.rules.quantity import show
@@ -48,20 +48,20 @@ RULE = Rule(
 )
 
 
-def _more_than_a_node(key: str, name: str) -> str:
+def _more_than_a_node_cel(key: str, name: str) -> str:
     asks = f"variables.{key}Request"
     return (
         "("
         + cel.unless_empty(
-            f"{asks} > 0 && size({sizes(key)}) > 0 && {asks} > {sizes(key)}.max()",
+            f"{asks} > 0 && size({sizes_cel(key)}) > 0 && {asks} > {sizes_cel(key)}.max()",
             f'"found " + string({asks}) + " {name} in one pod, wanted at most " + '
-            f"string({sizes(key)}.max())",
+            f"string({sizes_cel(key)}.max())",
         )
         + ")"
     )
 
 
-TWIN = pods(each_resource(_more_than_a_node), on_update=cel.PLACE_CHANGED, signs=PLACED)
+TWIN = pods(each_resource_cel(_more_than_a_node_cel), on_update=cel.PLACE_CHANGED, signs=PLACED)
 
 EXAMPLE = Example(
     passing="""\

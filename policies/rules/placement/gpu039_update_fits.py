@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from policies.rules import cel
 from policies.rules.context import Context, Severity
 from policies.rules.example import Example
-from policies.rules.placement.room import each_resource, room_of, sizes
+from policies.rules.placement.room import each_resource_cel, room_of, sizes_cel
 from policies.rules.pod_request import gpu_requests
 from policies.rules.pools import candidate_pools
 from policies.rules.quantity import show
@@ -47,8 +47,8 @@ RULE = Rule(
 )
 
 
-def _update_has_no_room(key: str, name: str) -> str:
-    asks, room = f"variables.{key}Request", sizes(f"{key}.all")
+def _update_has_no_room_cel(key: str, name: str) -> str:
+    asks, room = f"variables.{key}Request", sizes_cel(f"{key}.all")
     during = f"{asks} * (variables.replicas + variables.surge)"
     return (
         "("
@@ -63,7 +63,7 @@ def _update_has_no_room(key: str, name: str) -> str:
     )
 
 
-TWIN = pods(each_resource(_update_has_no_room), "Deployment")
+TWIN = pods(each_resource_cel(_update_has_no_room_cel), "Deployment")
 
 EXAMPLE = Example(
     settings={

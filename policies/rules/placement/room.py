@@ -39,7 +39,7 @@ def room_of(pools: Sequence[Pool], resource: str, context: Context) -> int | Non
     return total if pools else None
 
 
-def sizes(key: str) -> str:
+def sizes_cel(key: str) -> str:
     """What the pools that the pod may go to have of a resource, where that is known."""
     return (
         f'variables.pools.filter(p, (p + ".{key}") in params.data)'
@@ -47,5 +47,5 @@ def sizes(key: str) -> str:
     )
 
 
-def each_resource(function: Callable[[str, str], str]) -> str:
+def each_resource_cel(function: Callable[[str, str], str]) -> str:
     return " + ".join(function(key, name) for key, name in cel.NAMES.items())

@@ -52,7 +52,7 @@ RULE = Rule(
 )
 
 
-def _names(resource: str) -> str:
+def _names_cel(resource: str) -> str:
     return f'("{resource}" in {cel.LIMITS} || "{resource}" in {cel.REQUESTS})'
 
 
@@ -66,7 +66,7 @@ _SIGN = Sign(
 
 TWIN = pods(
     cel.each_container(
-        f"!{_names('cpu')} || !{_names('memory')} || "
+        f"!{_names_cel('cpu')} || !{_names_cel('memory')} || "
         f'!("memory" in {cel.LIMITS}) || '
         f'{_MEMORY}.compareTo(quantity({cel.LIMITS}["memory"])) != 0',
         '"no request of cpu or memory, or memory without an equal limit"',
