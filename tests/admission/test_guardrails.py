@@ -12,8 +12,8 @@ from components.platforms.settings import NAMES
 from components.settings.cluster import Cluster
 from config.problem import ConfigError
 from policies.rules import Severity
+from tests.unit.fixtures.clusters import cluster
 from tests.unit.mocks import Recorder, declare
-from tests.unit.test_components import cluster
 
 POLICY = "kubernetes:admissionregistration.k8s.io/v1:ValidatingAdmissionPolicy"
 

@@ -14,7 +14,7 @@ from tests.e2e.project import Project
 from tests.platform import ways
 from tests.platform.chart_folders import REAL, STAND_INS, values
 from tests.platform.helm import Helm, Refused
-from tests.platform.test_platforms import served
+from tests.platform.ways import served
 
 Json = dict[str, Any]
 

@@ -12,9 +12,9 @@ import pytest
 from components.api import Client
 from components.platforms.registry import every
 from tests.e2e import snapshot
-from tests.e2e.project import Project
+from tests.e2e.project import Project, figures
 from tests.platform import ways
-from tests.platform.test_platforms import ALL, figures, served
+from tests.platform.ways import ALL, served
 
 PAIRS = [
     pytest.param(old, new, marks=pytest.mark.full, id=f"{old}-to-{new}")

@@ -17,10 +17,10 @@ from components.platforms.gpu_manager import values as gpu_manager
 from components.settings.cluster import Cluster
 from components.settings.loader import load
 from tests.e2e import snapshot
-from tests.e2e.project import Project
+from tests.e2e.project import Project, figures
 from tests.platform import ways
 from tests.platform.definitions import defined, definition
-from tests.platform.test_platforms import ALL, figures
+from tests.platform.ways import ALL
 
 Json = dict[str, Any]
 

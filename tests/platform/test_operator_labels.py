@@ -14,7 +14,7 @@ from components.platforms.gpu_operator.values import NODE_ANNOTATIONS, NODE_LABE
 from components.settings.loader import load
 from tests.e2e.project import Project
 from tests.platform import ways
-from tests.platform.test_scheduling import look
+from tests.platform.ways import look
 
 Json = dict[str, Any]
 

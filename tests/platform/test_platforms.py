@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import re
 from typing import Any
 
 import pytest
@@ -16,35 +15,18 @@ from components.platforms.helm_record import Expected, newest
 from components.platforms.objects import Kinds, lacking
 from components.settings.loader import load
 from tests.e2e import snapshot
-from tests.e2e.project import Project
+from tests.e2e.project import Project, figures
 from tests.platform import ways
+from tests.platform.ways import ALL, served
 
 Json = dict[str, Any]
 
-LAST = re.compile(r"up: (\d+) of (\d+) GPUs simulated, (\d+) resources changed, \d+ s")
-ALL = ways.NODES * ways.GPUS
 
 #: `make test` shows the way that has most objects of the project's own; the full proof all six.
 SLICE = "gpu-manager"
 EACH = [
     pytest.param(way, marks=[] if way == SLICE else [pytest.mark.full], id=way) for way in ways.WAYS
 ]
-
-
-def figures(line: str) -> tuple[int, int, int]:
-    """GPUs simulated, GPUs declared, resources changed, from the last line of `make up`."""
-    match = LAST.fullmatch(line)
-    assert match, line
-    validated, declared, changed = map(int, match.groups())
-    return validated, declared, changed
-
-
-def served(project: Project, way: str) -> None:
-    """Skips a way that this control plane can't have, with the reason."""
-    if way == "dra":
-        version = project.request("GET", "", base="/version", version="")
-        if int(version["minor"].rstrip("+")) < 34:
-            pytest.skip(f"Kubernetes {version['gitVersion']} serves no resource.k8s.io/v1")
 
 
 @pytest.mark.platform

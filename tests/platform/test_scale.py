@@ -10,10 +10,9 @@ from typing import Any
 import pytest
 
 from tests.e2e import project as projects
-from tests.e2e.project import Project
+from tests.e2e.project import Project, figures
 from tests.platform import ways
 from tests.platform.conftest import TOLD
-from tests.platform.test_platforms import figures
 
 Json = dict[str, Any]
 

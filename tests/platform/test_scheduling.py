@@ -14,10 +14,10 @@ from components.platforms.gpu_operator import labels as operator_labels
 from components.settings.cluster import Cluster
 from components.settings.loader import load
 from lab.simulator.controller import features as simulated
-from tests.e2e.project import Project
+from tests.e2e.project import Project, figures
 from tests.platform import ways
 from tests.platform.definitions import defined, definition
-from tests.platform.test_platforms import figures
+from tests.platform.ways import look
 
 Json = dict[str, Any]
 
@@ -36,17 +36,6 @@ def run(project: Project, declared: Cluster, action: str) -> list[Json]:
     work = {"apply": scheduling.apply, "release": scheduling.release}[action]
     documents = [scheduling_document(declared, each, "test") for each in declared.pools]
     return [project.ask(lambda _, document=each: work(document)) for each in documents]
-
-
-def look(project: Project) -> dict[str, tuple[dict[str, str], list[Json]]]:
-    nodes = project.request("GET", "nodes")["items"]
-    return {
-        node["metadata"]["name"]: (
-            node["metadata"].get("labels", {}),
-            node["spec"].get("taints") or [],
-        )
-        for node in nodes
-    }
 
 
 def test_a_node_that_leaves_a_pool_loses_what_we_set_and_only_that(project: Project) -> None:

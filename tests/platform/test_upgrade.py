@@ -12,10 +12,10 @@ import yaml
 from components.api import Client
 from components.platforms.helm_record import decode_release
 from tests.e2e import snapshot
-from tests.e2e.project import Project
+from tests.e2e.project import Project, figures
 from tests.platform import ways
 from tests.platform.chart_folders import STAND_INS
-from tests.platform.test_platforms import ALL, figures
+from tests.platform.ways import ALL
 
 Json = dict[str, Any]
 

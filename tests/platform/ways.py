@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
+from tests.e2e.project import Project
+
 Json = dict[str, Any]
 
 VERSION = "595.91.07"
@@ -25,6 +29,7 @@ WAYS: dict[str, Json] = {
 }
 
 NODES, GPUS = 3, 8
+ALL = NODES * GPUS
 
 
 def declared(stack: str, way: str, **changes: Any) -> Json:
@@ -39,4 +44,24 @@ def declared(stack: str, way: str, **changes: Any) -> Json:
         "validation": {"timeoutSeconds": 120},
         **WAYS[way],
         **changes,
+    }
+
+
+def served(project: Project, way: str) -> None:
+    """Skips a way that this control plane can't have, with the reason."""
+    if way == "dra":
+        version = project.request("GET", "", base="/version", version="")
+        if int(version["minor"].rstrip("+")) < 34:
+            pytest.skip(f"Kubernetes {version['gitVersion']} serves no resource.k8s.io/v1")
+
+
+def look(project: Project) -> dict[str, tuple[dict[str, str], list[Json]]]:
+    """Labels and taints of each node."""
+    nodes = project.request("GET", "nodes")["items"]
+    return {
+        node["metadata"]["name"]: (
+            node["metadata"].get("labels", {}),
+            node["spec"].get("taints") or [],
+        )
+        for node in nodes
     }

@@ -18,27 +18,12 @@ from components.nodes.settings.taint import STARTUP_TAINT
 from components.operation import repair, repair_line
 from components.platforms.component import GpuPlatform
 from components.settings.cluster import Cluster
-from components.settings.loader import load
 from components.validation import component as validation
 from components.validation.document import declared, validation_document
+from tests.unit.fixtures.clusters import HOST_KEY, cluster
 from tests.unit.mocks import Recorded, Recorder, declare
 
 CANARY = "canary-5f1d-private-key"
-HOST_KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIKvDyV1cmEiXz9dP0UXFkyBKtNBYLVgEdSOvVr4fsW1F"
-
-
-def cluster(**changes: Any) -> Cluster:
-    document: dict[str, Any] = {
-        "version": "v1",
-        "kubernetes": {"context": "test"},
-        "pools": [{"name": "a100", "nodes": ["gpu-[1-4]"], "gpusPerNode": 8}],
-        "hosts": [
-            {"name": "gpu-1", "address": "192.0.2.11", "hostKey": HOST_KEY},
-            {"name": "cp-1", "role": "control-plane", "address": "192.0.2.9", "hostKey": HOST_KEY},
-        ],
-        "platform": "device-plugin",
-    }
-    return load({**document, **changes})
 
 
 @pytest.fixture(autouse=True)
