@@ -48,6 +48,7 @@ def host_commands(
     hosts: tuple[Host, ...],
     args: HostsArgs,
     script: Callable[[Cluster, Host], pulumi.Input[str]],
+    installing: Callable[[Cluster, Host], int],
     kind: Callable[[Cluster], str] | None = None,
 ) -> dict[str, command.remote.Command]:
     """The commands of one phase, by host.
@@ -55,11 +56,14 @@ def host_commands(
     Each is applied on create and on every change of its script, and undone on delete. Its output
     never reaches the engine's log, which a long line could stop (pulumi-command 1.2.1, LogOutput).
     Where ``kind`` changes, the old script undoes its changes before the new one is applied.
+    ``installing`` says how many seconds installers may take on a host, beyond the stack's limit.
     """
     ssh = args.cluster.ssh
     commands = {}
     for host in hosts:
-        line = command_line(host, ssh, "apply")
+        seen = args.cluster.of(host)
+        longer = installing(seen, host)
+        line = command_line(host, ssh, "apply", longer)
         finding = args.drift.get(host.name)
         update, ignored = repair_line(line, finding)
         commands[host.name] = command.remote.Command(
@@ -67,9 +71,9 @@ def host_commands(
             connection=connection(host, ssh, args.private_key),
             create=line,
             update=update,
-            delete=command_line(host, ssh, "undo"),
-            stdin=_gated(script(args.cluster.of(host), host), args.gate),
-            triggers=[kind(args.cluster.of(host))] if kind else None,
+            delete=command_line(host, ssh, "undo", longer),
+            stdin=_gated(script(seen, host), args.gate),
+            triggers=[kind(seen)] if kind else None,
             logging=command.remote.Logging.NONE,
             add_previous_output_in_env=False,
             opts=pulumi.ResourceOptions(
@@ -77,7 +81,7 @@ def host_commands(
                 depends_on=args.after.get(host.name),
                 ignore_changes=ignored,
                 delete_before_replace=True,
-                custom_timeouts=time_limit(host, ssh),
+                custom_timeouts=time_limit(host, ssh, longer),
             ),
         )
         if finding is not None:

@@ -42,17 +42,24 @@ def connection(
     )
 
 
-def command_line(host: Host, ssh: Ssh, action: str) -> str:
+def command_line(host: Host, ssh: Ssh, action: str, installing: int = 0) -> str:
     """The line that runs a script from standard input, ended when it outlasts the limit.
 
     ``remote.Command`` itself has no time limit (pulumi-command 1.2.1,
     provider/pkg/provider/remote/command.go); 10 s after the limit the script is killed.
+
+    Args:
+        host: the host.
+        ssh: limits of the stack.
+        action: ``apply`` or ``undo``.
+        installing: seconds that installers may take in addition, each under a limit of its own: a
+            package manager that is killed leaves packages half installed.
     """
-    line = f"timeout -k 10 {ssh.command_timeout_seconds} sh -s -- {action}"
+    line = f"timeout -k 10 {ssh.command_timeout_seconds + installing} sh -s -- {action}"
     return line if host.user == "root" else f"sudo -n {line}"
 
 
-def time_limit(host: Host, ssh: Ssh) -> pulumi.CustomTimeouts:
+def time_limit(host: Host, ssh: Ssh, installing: int = 0) -> pulumi.CustomTimeouts:
     """When the engine gives a command up: a host that answers too slowly ends nothing on its own.
 
     The longest that dialling (pulumi-command waits 5 s at most between two attempts) and the
@@ -60,5 +67,5 @@ def time_limit(host: Host, ssh: Ssh) -> pulumi.CustomTimeouts:
     """
     attempt = ssh.per_dial_timeout_seconds + 5
     dials = ssh.dial_error_limit * attempt * (2 if host.bastion else 1)
-    text = f"{dials + ssh.command_timeout_seconds + 60}s"
+    text = f"{dials + ssh.command_timeout_seconds + installing + 60}s"
     return pulumi.CustomTimeouts(create=text, update=text, delete=text)

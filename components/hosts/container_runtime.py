@@ -9,7 +9,7 @@ from __future__ import annotations
 import pulumi
 
 from components.hosts.command import HostsArgs, host_commands
-from components.hosts.runtime_script import runtime_script
+from components.hosts.runtime_script import runtime_script, toolkit_seconds
 from components.hosts.settings.host import Host, Role
 from components.platforms.base import Delivery
 from components.platforms.registry import platform_of
@@ -44,6 +44,6 @@ class ContainerRuntime(pulumi.ComponentResource):
     ) -> None:
         super().__init__(self.TYPE, name, None, opts)
         hosts = gpu_hosts(args.cluster)
-        host_commands(self, name, hosts, args, runtime_script, _engine)
+        host_commands(self, name, hosts, args, runtime_script, toolkit_seconds, _engine)
         self.hosts = pulumi.Output.from_input([host.name for host in hosts])
         self.register_outputs({"hosts": self.hosts})

@@ -23,6 +23,8 @@ class HostFacts:
         nvswitches: NVSwitches: PCI devices, and one where they are behind InfiniBand devices.
         skew: seconds by which the host's clock is ahead of this machine's; None where unknown.
         nvidia_runtime: whether containerd's merged configuration has the nvidia runtime.
+        runtime_mode: how the NVIDIA runtime brings devices into containers, as its configuration
+            says; empty where it says nothing.
         loaded: those of nouveau and nova_core that are loaded.
         swap: active swap devices.
         package_lock: the package manager's lock file that is held; empty when none is.
@@ -54,6 +56,7 @@ class HostFacts:
     nvswitches: int = 0
     skew: float | None = None
     nvidia_runtime: bool = False
+    runtime_mode: str = ""
     swap: tuple[str, ...] = ()
     cgroup: int = 0
     disk_free_mib: int = 0

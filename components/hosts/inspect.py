@@ -301,6 +301,7 @@ def parse(lines: Iterable[str], now: float | None = None) -> HostFacts:
         nvswitches=_number(single.get("nvswitches")),
         skew=_number(single["clock"]) - now if now and "clock" in single else None,
         nvidia_runtime=single.get("nvidia_runtime") == "yes",
+        runtime_mode=single.get("runtime_mode", ""),
         swap=tuple(single.get("swap", "").split()),
         cgroup=_number(single.get("cgroup")),
         disk_free_mib=_number(single.get("disk_free_mib")),

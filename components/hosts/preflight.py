@@ -56,8 +56,9 @@ def _system(host: Host, facts: HostFacts, cluster: Cluster) -> list[Fault]:
     if version(facts.os_version) < version(oldest):
         has = f"{facts.os} {facts.os_version}"
         tell(has, f"{oldest} or later", "upgrade the system", Severity.WARNING)
-    if version(facts.kernel) < KERNEL:
-        tell(f"kernel {facts.kernel}", "4.18 or later", "upgrade the kernel")
+    kernel = cluster.kernel.release or facts.kernel  # the declared one cures an older one
+    if version(kernel) < KERNEL:
+        tell(f"kernel {kernel}", "4.18 or later", "upgrade it, or declare kernel.release")
     if facts.disk_free_mib < DISK_MIB:
         tell(f"{facts.disk_free_mib} MiB free in /var/lib", f"{DISK_MIB} MiB", "free space there")
     if facts.package_lock:
@@ -199,4 +200,22 @@ def _runtime(host: Host, facts: HostFacts, cluster: Cluster) -> list[Fault]:
     if facts.toolkit is None and wanted_here and not by_us:
         cure = "install nvidia-container-toolkit, or declare runtime.toolkit.source: package"
         found.append(Fault(f"host {host.name}", "no nvidia-ctk", "1.18 or later", cure))
+    if wanted_here and facts.runtime_mode == "legacy":
+        found.append(_legacy(host))
     return found
+
+
+def _legacy(host: Host) -> Fault:
+    """Devices that a hook adds behind the engine's back: NVIDIA/nvidia-container-toolkit#48.
+
+    In mode ``auto`` the toolkit generates CDI specifications since 1.18, the oldest that we take
+    (its CHANGELOG, v1.18.0-rc.1, "Default to jit-cdi mode"; internal/info/auto.go).
+    """
+    return Fault(
+        f"host {host.name}",
+        "mode legacy of nvidia-container-runtime: running containers lose their GPUs when systemd "
+        "reloads its units, as package upgrades make it do",
+        "mode auto, which takes CDI",
+        "`nvidia-ctk config --in-place --set nvidia-container-runtime.mode=auto` on the host",
+        Severity.WARNING,
+    )

@@ -14,6 +14,7 @@ import pulumi
 from components.hosts.command import HostsArgs, copy_steps, host_commands
 from components.hosts.prepare_script import prepare_script
 from components.hosts.settings.host import Host
+from components.hosts.software import installing
 from components.settings.cluster import Cluster
 
 
@@ -37,6 +38,6 @@ class HostPreparation(pulumi.ComponentResource):
 
         copies = copy_steps(self, f"{name}-steps", args.cluster.hosts, args)
         ready = replace(args, after=copies)
-        self.commands = host_commands(self, name, args.cluster.hosts, ready, script)
+        self.commands = host_commands(self, name, args.cluster.hosts, ready, script, installing)
         self.hosts = pulumi.Output.from_input([host.name for host in args.cluster.hosts])
         self.register_outputs({"hosts": self.hosts})

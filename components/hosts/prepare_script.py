@@ -11,7 +11,8 @@ from dataclasses import dataclass
 
 from components.hosts.script import assemble, library, step
 from components.hosts.settings.host import Host, Role
-from components.hosts.settings.system import Firewall, Selinux, System
+from components.hosts.settings.runtime import Engine
+from components.hosts.settings.system import Firewall, LimitItem, Selinux, System
 from components.hosts.software import NAMES, PACKAGE_LIBRARY, Steps, steps
 from components.settings.cluster import Cluster
 
@@ -30,10 +31,18 @@ CONTROL_PLANE_PORTS = ("6443/tcp", "2379-2380/tcp", "10250/tcp", "10257/tcp", "1
 WORKER_PORTS = ("10250/tcp", "10256/tcp", "30000-32767/tcp", "30000-32767/udp")
 """Kubernetes documentation, "Ports and Protocols"."""
 
+UNITS: Mapping[Engine, tuple[str, ...]] = {
+    Engine.CONTAINERD: ("containerd",),
+    Engine.DOCKER: ("docker", "containerd"),
+    Engine.CRI_O: ("crio",),
+    Engine.K3S: ("k3s", "k3s-agent"),
+    Engine.RKE2: ("rke2-server", "rke2-agent"),
+}
+"""Services from which containers inherit their limits."""
 NOUVEAU = ("nouveau", "nova_core")
 """Modules that hold the GPUs of a host and must not load on their own."""
 LIBRARY = library(
-    *("base", "kept_steps", "preflight", *PACKAGE_LIBRARY, "runfile", "prepare"),
+    *("base", "expectations", "kept_steps", "preflight", *PACKAGE_LIBRARY, "runfile", "prepare"),
 )
 
 _MODULE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
@@ -47,11 +56,13 @@ class Machine:
         system: what is declared.
         control_plane: its open ports are those of the control plane.
         blacklist: kernel modules that must not load on their own (none on hosts without GPU).
+        engine: the container engine, whose containers have its own limits.
     """
 
     system: System
     control_plane: bool
     blacklist: tuple[str, ...]
+    engine: Engine = Engine.CONTAINERD
 
 
 def _swap(host: Machine) -> Mapping[str, str] | None:
@@ -77,7 +88,15 @@ def _limits(host: Machine) -> Mapping[str, str] | None:
         for who in ("*", "root")
         for kind in ("soft", "hard")
     ]
-    return {"GC_LIMITS_TEXT": _lines(lines)} if lines else None
+    memlock = host.system.limits.get(LimitItem.MEMLOCK)
+    if not lines or memlock is None:
+        return {"GC_LIMITS_TEXT": _lines(lines)} if lines else None
+    locked = "infinity" if memlock < 0 else f"{memlock}K"
+    return {
+        "GC_LIMITS_TEXT": _lines(lines),
+        "GC_LIMITS_UNITS": " ".join(UNITS[host.engine]),
+        "GC_LIMITS_UNIT_TEXT": _lines(["[Service]", f"LimitMEMLOCK={locked}"]),
+    }
 
 
 def _selinux(host: Machine) -> Mapping[str, str] | None:
@@ -124,6 +143,7 @@ def prepare(
     disk_mib: int = DISK_MIB,
     lock_limit: int = LOCK_LIMIT,
     package_limit: int = PACKAGE_LIMIT,
+    engine: Engine = Engine.CONTAINERD,
     steps: Steps | None = None,
     inline: bool = False,
 ) -> str:
@@ -138,6 +158,7 @@ def prepare(
         disk_mib: MiB that must be free in /var/lib.
         lock_limit: seconds to wait for another script.
         package_limit: seconds to wait for a package manager.
+        engine: the host's container engine.
         steps: what is installed; nothing where None.
         inline: as in `assemble`.
 
@@ -148,7 +169,7 @@ def prepare(
     for name in blacklist:
         if not _MODULE.fullmatch(name):
             raise ValueError(f"kernel module {name!r}: wanted letters, digits, - and _")
-    host = Machine(system or System(), control_plane, tuple(blacklist))
+    host = Machine(system or System(), control_plane, tuple(blacklist), engine)
     declared = {name: wanted(host) for name, wanted in SYSTEM.items()}
     chosen = {name: settings for name, settings in declared.items() if settings is not None}
     every = (*SYSTEM, *NAMES)
@@ -189,6 +210,7 @@ def prepare_script(
         system=host.system or cluster.system,
         control_plane=host.role is Role.CONTROL_PLANE,
         package_limit=cluster.packages.lock_seconds,
+        engine=(host.runtime or cluster.runtime).engine,
         steps=steps(cluster, host, join_token),
         inline=inline,
     )

@@ -3,6 +3,7 @@
 # Tells what a host is, as key=value lines. Reads only; every path is prefixed by
 # GPU_CLUSTER_ROOT, which is empty on real hosts. Keys may repeat (drift, digest).
 root=${GPU_CLUSTER_ROOT-}
+PATH=$PATH:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin # as in base.sh
 
 # One line each, whatever the value holds. A look waits for the slowest host, so nothing here
 # starts a process that the shell can do without.
@@ -112,6 +113,19 @@ nvidia_runtime() {
     done
 }
 
+# How the NVIDIA runtime brings devices into containers, as its own table of config.toml says.
+runtime_mode() {
+    runtime_mode=
+    [ -r "$root/etc/nvidia-container-runtime/config.toml" ] || return 0
+    table=
+    while read -r name _ value _; do
+        case $name in
+            '['*) table=$name ;;
+            mode) [ "$table" != '[nvidia-container-runtime]' ] || { unquoted "$value" && runtime_mode=$value; } ;;
+        esac
+    done <"$root/etc/nvidia-container-runtime/config.toml"
+}
+
 # version NAME PROGRAM TEXT: the word after the one that begins with TEXT in what the program says
 # of itself.
 version() {
@@ -176,6 +190,8 @@ secure_boot
 version toolkit nvidia-ctk version
 nvidia_runtime
 say nvidia_runtime "$nvidia_runtime"
+runtime_mode
+say runtime_mode "$runtime_mode"
 swaps
 say swap "$swap"
 if [ -e "$root/sys/fs/cgroup/cgroup.controllers" ]; then say cgroup 2; else say cgroup 1; fi

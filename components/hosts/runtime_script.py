@@ -8,10 +8,10 @@ from components.hosts.prepare_script import LOCK_LIMIT, PACKAGE_LIMIT
 from components.hosts.script import Bundle, assemble, library, step
 from components.hosts.settings.host import Host
 from components.hosts.settings.runtime import Engine, Runtime, ToolkitSource
-from components.hosts.software import COMMON, PACKAGE_LIBRARY
+from components.hosts.software import COMMON, PACKAGE_LIBRARY, run_seconds
 from components.settings.cluster import Cluster
 
-LIBRARY = library("base", "kept_steps", "preflight", *PACKAGE_LIBRARY, "runtime")
+LIBRARY = library("base", "expectations", "kept_steps", "preflight", *PACKAGE_LIBRARY, "runtime")
 ENGINES = {
     Engine.CONTAINERD: ("library/engine_plain", "containerd", "library/containerd_config"),
     Engine.DOCKER: ("docker", "library/docker_config", "library/docker_data"),
@@ -73,6 +73,12 @@ def runtime_script(cluster: Cluster, host: Host) -> str:
     """The script of phase ``runtime`` for ``host``."""
     limit = cluster.packages.lock_seconds
     return runtime(host.runtime or cluster.runtime, package_limit=limit)
+
+
+def toolkit_seconds(cluster: Cluster, host: Host) -> int:
+    """Seconds that the installation of the toolkit may take."""
+    settings = host.runtime or cluster.runtime
+    return run_seconds(cluster, 2) if settings.toolkit.source is ToolkitSource.PACKAGE else 0
 
 
 def _of_engine(settings: Runtime, runtime_path: str) -> dict[str, str]:

@@ -16,7 +16,10 @@ from components.hosts.settings.repository import Repositories
 from components.settings.cluster import Cluster
 
 RUN_LIMIT = 1800
-"""Seconds for one run of a package manager or installer; `ssh.commandTimeoutSeconds` ends all."""
+"""Seconds for one run of a package manager or installer."""
+RUNS: Mapping[str, int] = {"packages": 2, "kernel": 2, "driver": 5, "cuda": 2, "kubernetes": 2}
+"""How many of them a step may need: lists and packages; the driver's also removes what was there
+and builds modules for two kernels."""
 
 PERSISTENCED_UNIT = """[Unit]
 Description=NVIDIA Persistence Daemon
@@ -116,6 +119,18 @@ def steps(cluster: Cluster, host: Host, join_token: str | None = None) -> Steps:
         driver_locations=driver.runfile.locations if driver and driver.runfile else (),
         cuda_locations=cluster.cuda.runfile.locations if cluster.cuda.runfile else (),
     )
+
+
+def installing(cluster: Cluster, host: Host) -> int:
+    """Seconds that the steps' installers may take together."""
+    runs = sum(RUNS[name] for name in steps(cluster, host).names)
+    join = cluster.kubernetes_packages.join if cluster.joins(host) else None
+    return run_seconds(cluster, runs) + (join.timeout_seconds if join else 0)
+
+
+def run_seconds(cluster: Cluster, runs: int) -> int:
+    """Seconds of so many runs of a package manager, each of which waits for others first."""
+    return runs * (RUN_LIMIT + cluster.packages.lock_seconds)
 
 
 def common(cluster: Cluster) -> dict[str, str]:

@@ -50,6 +50,10 @@ def test_a_host_joins_once_and_leaves(cluster: str, namespaces: None) -> None:
         host.run(f"rm -r {SEEN}")
         assert host.apply(script).output == "changed=0\n"
         assert not host.exists(SEEN)
+        assert software.drift(host) == ()
+        host.run("systemctl stop kubelet")
+        assert software.drift(host) == ("kubelet is not active",)
+        assert host.apply(script).status == 0
         undone = host.undo(script)
         assert undone.status == 0
         assert not host.exists("/etc/kubernetes/kubelet.conf")

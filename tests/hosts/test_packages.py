@@ -67,7 +67,9 @@ def judge(host: Running, system: str) -> None:
     assert software.held(host, system) == {"nvidia-open", "kubelet", "kubeadm", "kubectl"}
     assert VERSION in host.read("/proc/driver/nvidia/version")
     assert host.exists("/dev/nvidia-uvm")
-    for unit in ("kubelet", "nvidia-persistenced", "gpu-cluster-nvidia-uvm"):
+    # Without a join, kubelet would only restart in a loop.
+    assert host.run("systemctl is-enabled kubelet").output == "enabled\n"
+    for unit in ("nvidia-persistenced", "gpu-cluster-nvidia-uvm"):
         assert host.run(f"systemctl is-enabled {unit}; systemctl is-active {unit}").output == (
             "enabled\nactive\n"
         )
@@ -204,12 +206,11 @@ def test_drift_of_software_is_seen_without_a_change_and_repaired(
         "rocky": "dnf -y --disableexcludes=main upgrade kubectl; rpm -e make; "
         "sed -i 's/ kubectl//' /etc/dnf/dnf.conf",
     }
-    host.run(f"{loosen[system]}; systemctl stop kubelet")
+    host.run(f"{loosen[system]}; systemctl stop nvidia-persistenced")
     before = host.tree(times=True)
     found = software.drift(host)
-    assert {"package kubectl", "package make", "hold kubectl", "kubelet is not active"} <= set(
-        found
-    )
+    stopped = "nvidia-persistenced is not active"
+    assert {"package kubectl", "package make", "hold kubectl", stopped} <= set(found)
     # rpm's own reading touches its database's shared memory.
     assert differences(before, host.tree(times=True)).keys() <= {"var/lib/rpm/rpmdb.sqlite-shm"}
     repaired = host.apply(script)

@@ -83,21 +83,22 @@ def prove(host: Running, script: str, removed: bool = True) -> None:
     assert VERSION in host.read("/proc/driver/nvidia/version")
     assert VERSION in host.read(f"/lib/modules/{PINNED}/updates/dkms/nvidia.ko")
     assert f"gnulinux-{PINNED}-advanced" in host.read("/boot/grub/grub.cfg").splitlines()[1]
-    for unit in ("kubelet", "nvidia-persistenced"):
-        assert host.run(f"systemctl is-enabled {unit}; systemctl is-active {unit}").output == (
-            "enabled\nactive\n"
-        )
+    assert host.run("systemctl is-enabled kubelet").output == "enabled\n"
+    unit = "nvidia-persistenced"
+    assert host.run(f"systemctl is-enabled {unit}; systemctl is-active {unit}").output == (
+        "enabled\nactive\n"
+    )
     assert host.apply(script).output == "changed=0\n"
     assert software.drift(host) == ()
 
     active = host.run("ls /run/simulated-systemd").output
-    assert "kubelet.pid" in active
+    assert "nvidia-persistenced.pid" in active
     assert host.undo(script).status == 0
     assert (software.installed(host, "debian") == packages) is removed
     assert software.held(host, "debian") == set()
     left = differences(before, software.lasting(host))
     assert {path for path in left if path.startswith(("etc/", "var/"))} == set()
-    assert "kubelet.pid" not in host.run("ls /run/simulated-systemd").output
+    assert "nvidia-persistenced.pid" not in host.run("ls /run/simulated-systemd").output
     assert not list((host.root / "var/lib/apt/lists").glob("127.0.0.1*"))
     assert PINNED not in host.read("/boot/grub/grub.cfg").splitlines()[1]
 

@@ -11,8 +11,11 @@ import pytest
 
 from components.hosts import prepare_script, script
 from components.hosts.prepare_script import Machine, prepare
+from components.hosts.probe import probe
+from components.hosts.runtime_script import runtime
 from components.hosts.script import UPLOADED
-from components.hosts.settings.system import System
+from components.hosts.settings.runtime import Engine, Runtime
+from components.hosts.settings.system import LimitItem, System
 from tests.hosts.machine import Running, differences
 
 KEPT = "/var/lib/gpu-cluster/steps"
@@ -120,3 +123,86 @@ def test_a_step_costs_one_file_and_one_line(plain_host: Running) -> None:
     assert not plain_host.exists("/etc/modprobe.d/iommu.conf")
     assert plain_host.undo(prepare()).status == 0
     assert differences(before, plain_host.tree()) == {}
+
+
+KUBELET = "/var/lib/kubelet/config.yaml"
+
+
+@pytest.mark.parametrize(
+    ("kubelet", "systemd", "said"),
+    [
+        ("cgroupDriver: cgroupfs\n", True, "declare runtime.systemdCgroup: false"),
+        ("kind: KubeletConfiguration\n", True, "found cgroupDriver cgroupfs"),
+        ('cgroupDriver: "systemd"\n', False, "declare runtime.systemdCgroup: true"),
+        ("cgroupDriver: systemd\n", True, ""),
+        ("cgroupDriver: cgroupfs\n", False, ""),
+    ],
+)
+def test_an_engine_never_gets_another_cgroup_driver_than_its_kubelet(
+    plain_host: Running, kubelet: str, systemd: bool, said: str
+) -> None:
+    plain_host.write(KUBELET, kubelet)
+    done = plain_host.apply(runtime(Runtime(systemd_cgroup=systemd)))
+    assert (done.status != 0) is bool(said), done
+    assert said in done.errors
+    if said:
+        assert "nothing was changed on this host" in done.errors
+
+
+def test_containers_get_the_declared_locked_memory(plain_host: Running) -> None:
+    before = plain_host.tree()
+    wanted = prepare(system=System(limits={LimitItem.MEMLOCK: -1}), engine=Engine.DOCKER)
+    assert plain_host.apply(wanted).status == 0
+    for unit in ("docker", "containerd"):
+        place = f"/etc/systemd/system/{unit}.service.d/50-gpu-cluster-limits.conf"
+        assert "[Service]\nLimitMEMLOCK=infinity\n" in plain_host.read(place)
+    assert plain_host.apply(wanted).output == "changed=0\n"
+    assert plain_host.undo(wanted).status == 0
+    assert differences(before, plain_host.tree()) == {}
+
+
+def library_says(host: Running, lines: str) -> str:
+    """What the functions of the preparation print, called one by one."""
+    *rest, _ = prepare(inline=True).splitlines()
+    done = host.run("sh -s", "\n".join([*rest, lines]) + "\n")
+    assert done.status == 0, done
+    return done.output
+
+
+def test_programs_of_usr_local_are_found_where_sudo_leaves_them_out(plain_host: Running) -> None:
+    folders = library_says(plain_host, 'echo "$PATH"').strip().split(":")
+    assert {"/usr/local/bin", "/usr/local/sbin", "/usr/sbin"} <= set(folders)
+    assert "\nPATH=$PATH:/usr/local/sbin:/usr/local/bin:" in probe()
+
+
+def test_packages_that_need_each_other_go_in_one_transaction(plain_host: Running) -> None:
+    said = library_says(
+        plain_host,
+        """
+        scratch=$root/scratch state=$root/state manager=apt GC_REMOVE_PACKAGES=true
+        mkdir -p "$scratch" "$state"
+        list_installed() { printf 'driver 1\\nfirmware 1\\nkernel 1\\n' >"$1"; }
+        remove_packages() { echo "removed together: $*"; }
+        printf 'driver package firmware\\ndriver package gone\\ndriver package driver\\n' \
+            >"$state/effects"
+        take_back_step driver
+        cat "$state/effects"
+        """,
+    )
+    assert said == "removed together: driver firmware\n"
+
+
+def test_a_declared_kernel_passes_the_check_that_it_cures(plain_host: Running) -> None:
+    refused = plain_host.apply(prepare(kernel="99.0"))
+    assert refused.status == 0  # below a scratch root the kernel is this machine's
+    said = library_says(
+        plain_host,
+        """
+        root= GC_KERNEL=99.0
+        uname() { case $1 in -m) echo x86_64 ;; *) echo 3.10.0 ;; esac; }
+        require_system; echo "first:$problems"
+        problems= GC_KERNEL_RELEASE=99.1.0; require_system; echo "second:$problems"
+        """,
+    )
+    assert "found kernel 3.10.0; wanted 99.0 or later" in said.partition("second:")[0]
+    assert "kernel" not in said.partition("second:")[2]

@@ -198,3 +198,19 @@ def test_steps_that_a_host_lost_are_drift_of_its_preparation(machine: Machine) -
     assert parse(machine.lines()).drift == {}
     (machine.root / ".gpu-cluster-steps/library/base.sh").unlink()
     assert parse(machine.lines()).drift == {"prepare": (".gpu-cluster-steps",)}
+
+
+@pytest.mark.parametrize(
+    ("text", "mode"),
+    [
+        ('[nvidia-container-runtime]\nlog-level = "info"\nmode = "legacy"\n', "legacy"),
+        ('[nvidia-container-runtime]\n  mode = "auto"\n[other]\nmode = "legacy"\n', "auto"),
+        ('[nvidia-container-runtime.modes.legacy]\nmode = "x"\n', ""),
+        ("", ""),
+    ],
+)
+def test_the_mode_of_the_nvidia_runtime_is_that_of_its_own_table(
+    machine: Machine, text: str, mode: str
+) -> None:
+    machine.file("etc/nvidia-container-runtime/config.toml", text)
+    assert parse(machine.lines()).runtime_mode == mode

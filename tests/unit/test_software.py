@@ -8,12 +8,13 @@ from typing import Any
 import pytest
 
 from components.hosts.compatibility import runs
+from components.hosts.connection import command_line
 from components.hosts.facts import HostFacts
 from components.hosts.kernels import unequal
 from components.hosts.preflight import judge
 from components.hosts.prepare_script import prepare_script
-from components.hosts.runtime_script import runtime_script
-from components.hosts.software import NAMES, steps
+from components.hosts.runtime_script import runtime_script, toolkit_seconds
+from components.hosts.software import NAMES, RUN_LIMIT, RUNS, installing, steps
 from components.settings.cluster import Cluster
 from components.settings.loader import load
 from config.problem import ConfigError, Severity
@@ -251,3 +252,35 @@ def test_a_cuda_toolkit_fits_the_driver_that_nvidia_ships_with_it() -> None:
     assert runs("11.0", "450.51.06")
     assert not runs("11.0", "440.64")
     assert not runs("11.1", "450.51.06")
+
+
+def test_a_commands_limit_holds_all_that_its_installers_may_take() -> None:
+    declared = cluster(
+        packages={"lockSeconds": 100},
+        kernel={"release": "6.1.0-41-amd64"},
+        runtime={"toolkit": {"source": "package"}},
+    )
+    (first, _, control_plane) = declared.hosts
+    seen = declared.of(first)
+    assert installing(seen, first) == 2 * (RUN_LIMIT + 100)
+    assert command_line(first, declared.ssh, "apply", installing(seen, first)) == (
+        f"timeout -k 10 {600 + 2 * (RUN_LIMIT + 100)} sh -s -- apply"
+    )
+    assert toolkit_seconds(seen, first) == 2 * (RUN_LIMIT + 100)
+    assert installing(cluster().of(control_plane), control_plane) == 0
+    assert RUNS.keys() == set(NAMES)
+
+
+def test_an_old_kernel_is_refused_unless_the_declared_one_cures_it() -> None:
+    old = HostFacts(os="centos", os_version="7", arch="x86_64", kernel="3.10.0-1160.el7.x86_64")
+    for declared, stopped in ((cluster(), True), (cluster(kernel={"release": "5.4.278"}), False)):
+        found = [str(each) for each in judge(declared.hosts[0], old, declared)]
+        assert any("4.18 or later" in each for each in found) is stopped
+
+
+def test_a_host_whose_containers_lose_their_gpus_at_a_reload_is_named() -> None:
+    declared = cluster()
+    for mode, warned in (("legacy", True), ("auto", False), ("", False)):
+        facts = HostFacts(os="debian", toolkit="1.20.0", runtime_mode=mode)
+        found = [str(each) for each in judge(declared.hosts[0], facts, declared)]
+        assert any("lose their GPUs when systemd reloads" in each for each in found) is warned

@@ -39,7 +39,8 @@ class Ssh(Model):
 
     `perDialTimeoutSeconds` (15) and `dialErrorLimit` (10) are inputs of the same meaning, with
     the same defaults, in the connection of pulumi-command 1.2.1. `commandTimeoutSeconds` (600)
-    ends a script on a host, because the plugin itself never ends one.
+    ends a script on a host, because the plugin itself never ends one. What installers may take
+    (30 minutes for each run) comes on top: one that is killed leaves packages half installed.
     """
 
     user: User = "root"

@@ -15,7 +15,7 @@ dropin=$dropins/99-nvidia.toml
 files="$dropin $config"
 
 find_version() {
-    version=$(ask 20 containerd --version | awk '{ print $3 }')
+    version=$(ask 90 containerd --version | awk '{ print $3 }')
     version=${version#v}
     major=${version%%.*}
     minor=${version#*.}

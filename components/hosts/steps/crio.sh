@@ -11,7 +11,7 @@ require_engine() {
         problem "no crio" "CRI-O 1.24 or later" "install CRI-O"
         return 0
     fi
-    version=$(ask 20 crio --version 2>/dev/null | sed -n 's/^\(crio version \|Version: *\)//p' | head -n 1)
+    version=$(ask 90 crio --version 2>/dev/null | sed -n 's/^\(crio version \|Version: *\)//p' | head -n 1)
     case $version in
         0.* | 1.[0-9].* | 1.1[0-9].* | 1.2[0-3].*) problem "CRI-O $version" "1.24 or later" "upgrade CRI-O" ;;
     esac
@@ -21,7 +21,7 @@ require_engine() {
 
 # merged RESULT: CRI-O's own view of all its files, one "table.key = value" a line.
 merged() {
-    ask 30 crio config >"$scratch/dump" 2>"$scratch/judgement" || return 1
+    ask 90 crio config >"$scratch/dump" 2>"$scratch/judgement" || return 1
     awk '
         /^[[:space:]]*($|#)/ { next }
         /^[[:space:]]*\[.*\][[:space:]]*$/ {
@@ -41,7 +41,7 @@ make_wanted() {
     set -- --runtime=crio --config-source=file --config="$scratch/etc/crio.conf" \
         --drop-in-config="$scratch/etc/99-nvidia.toml" --nvidia-runtime-path="$GC_RUNTIME_PATH"
     [ "$GC_DEFAULT_RUNTIME" != nvidia ] || set -- "$@" --set-as-default
-    ask 60 nvidia-ctk runtime configure "$@" >"$scratch/toolkit" 2>&1 </dev/null ||
+    ask 90 nvidia-ctk runtime configure "$@" >"$scratch/toolkit" 2>&1 </dev/null ||
         fail "nvidia-ctk runtime configure failed: $(tail -n 1 "$scratch/toolkit")"
     # CRI-O reads CDI by itself since 1.23. With the cgroup manager cgroupfs conmon can't be in a
     # slice of systemd (crio.conf(5)).

@@ -15,7 +15,7 @@ require_engine() {
         problem "no dockerd or no docker command" "Docker 20.10 or later" "install Docker"
         return 0
     fi
-    version=$(timeout 20 dockerd --version | sed -n 's/^Docker version \([0-9.]*\).*/\1/p')
+    version=$(timeout 60 dockerd --version | sed -n 's/^Docker version \([0-9.]*\).*/\1/p')
     case ${version%%.*} in
         '' | 1 | 1[0-9]) problem "Docker ${version:-without a version}" "20.10 or later" "upgrade Docker" ;;
     esac
@@ -28,7 +28,7 @@ require_engine() {
 }
 
 docker_says() {
-    timeout 20 docker info --format "$1" 2>"$scratch/judgement" 9>&-
+    timeout 60 docker info --format "$1" 2>"$scratch/judgement" 9>&-
 }
 
 make_wanted() {
@@ -58,7 +58,7 @@ make_wanted() {
 
 check_wanted() {
     [ -f "$scratch/drafts$config" ] || return 0
-    if timeout 20 dockerd --help 2>&1 | grep -q -e --validate; then
+    if timeout 60 dockerd --help 2>&1 | grep -q -e --validate; then
         timeout 60 dockerd --validate --config-file "$scratch/drafts$config" >"$scratch/judgement" 2>&1 ||
             problem "that Docker $version refuses the new daemon.json: $(why)" "one that loads" \
                 "correct runtime.docker, or $config"
@@ -66,7 +66,7 @@ check_wanted() {
     [ "$data_from" != "$data_to" ] && [ ! -f "$state/moving" ] && [ -d "$root$data_from" ] || return 0
     [ -z "$(ls -A "$root$data_to" 2>/dev/null)" ] ||
         problem "files in $data_to" "an empty or absent folder for Docker's data" "empty it, or declare another data root"
-    running=$(timeout 20 docker ps -q 2>/dev/null | wc -l)
+    running=$(timeout 60 docker ps -q 2>/dev/null | wc -l)
     [ "$running" -eq 0 ] ||
         problem "$running running containers" "none while Docker's data move" "drain the host, or stop them"
     if ! same_device "$data_from" "$data_to"; then

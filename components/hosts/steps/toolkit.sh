@@ -12,7 +12,7 @@ require_toolkit() {
             "install the package nvidia-container-toolkit, or declare runtime.toolkit.source: package"
     done
     have nvidia-ctk || return 0
-    toolkit=$(ask 20 nvidia-ctk --version 2>/dev/null | sed -n 's/.*version //p' | head -n 1)
+    toolkit=$(ask 90 nvidia-ctk --version 2>/dev/null | sed -n 's/.*version //p' | head -n 1)
     case $toolkit in
         0.* | 1.[0-9].* | 1.1[0-7].*)
             problem "nvidia-ctk $toolkit" "1.18 or later (drop-in files)" "upgrade the toolkit" ;;

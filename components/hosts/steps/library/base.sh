@@ -12,8 +12,11 @@
 # or removes those that a killed run left.
 
 root=${GPU_CLUSTER_ROOT-}
+# sudo's secure_path on RHEL lacks the folder where K3s and others put their programs (k3s#10175).
+PATH=$PATH:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
 state=$root/var/lib/gpu-cluster/$GC_PHASE
 scratch=$root/run/gpu-cluster-$GC_PHASE
+fresh=${fresh-} # where the declaration has put these files
 changed=0
 problems=
 
@@ -72,8 +75,7 @@ lock() {
         fail "another run held /run/gpu-cluster.lock for $GC_LOCK_LIMIT s; wait for it, or end it (fuser -v /run/gpu-cluster.lock names it)"
     rm -rf -- "$scratch"
     (umask 077 && mkdir "$scratch") || fail "can't make $scratch"
-    # shellcheck disable=SC2154 # set by what sources this file, where the steps were copied
-    trap 'rm -rf -- "$scratch" "${fresh-}"' EXIT
+    trap 'rm -rf -- "$scratch" "$fresh"' EXIT
     trap 'exit 129' HUP
     trap 'exit 130' INT
     trap 'exit 143' TERM
@@ -96,22 +98,6 @@ request_reboot() {
     grep -Fqx -e "$1" "$file" 2>/dev/null && return 0
     mkdir -p "$root/run/gpu-cluster" && printf '%s\n' "$1" >>"$file" || fail "can't write $file"
     note "reboot needed: $1"
-}
-
-# expect KIND WORDS: what the probe must find while this phase holds, besides the files that it
-# placed. For each kind there is a function found_<kind>, beside the step that expects it, which the
-# probe calls with the words; it may say in `drifted` what a person is told. A function list_<kind>,
-# where there is one, is called before with the first words of all lines of that kind. They stand at the
-# end of the file, after the line that says so: that part goes to the probe too.
-expect() {
-    printf '%s\n' "$*" >>"$scratch/expected" || fail "can't write $scratch/expected"
-}
-
-keep_expectations() {
-    [ -f "$scratch/expected" ] || : >"$scratch/expected"
-    cmp -s -- "$scratch/expected" "$state/expected" && return 0
-    cp -- "$scratch/expected" "$state/draft" && mv -- "$state/draft" "$state/expected" ||
-        fail "can't write $state/expected"
 }
 
 make_directory() {
@@ -246,10 +232,4 @@ main() {
         *) fail "found the argument '${1-}'; wanted apply or undo" ;;
     esac
     printf 'changed=%s\n' "$changed"
-}
-
-# --- found later: the probe has this part too ---
-
-found_path() {
-    [ -e "$root$1" ]
 }

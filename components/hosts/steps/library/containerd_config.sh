@@ -13,7 +13,7 @@ format_of() {
 dump() {
     verb=dump
     [ "$major.$minor" != 2.0 ] || [ "$(format_of "$1")" != 2 ] || verb=migrate
-    ask 30 containerd --config "$1" config $verb >"$scratch/dump" 2>"$scratch/dump-error" ||
+    ask 90 containerd --config "$1" config $verb >"$scratch/dump" 2>"$scratch/dump-error" ||
         return 1
     awk '
         /^[[:space:]]*($|#)/ { next }
@@ -94,7 +94,7 @@ make_texts() {
             *) set -- "$@" --cdi.enabled ;;
         esac
     fi
-    ask 60 nvidia-ctk runtime configure "$@" >"$scratch/toolkit" 2>&1 </dev/null ||
+    ask 90 nvidia-ctk runtime configure "$@" >"$scratch/toolkit" 2>&1 </dev/null ||
         fail "nvidia-ctk runtime configure failed: $(tail -n 1 "$scratch/toolkit")"
     # What 1.7's built-in runc has besides its type, which a section of its own would not have.
     builtin=

@@ -15,7 +15,7 @@ original() {
 # four spaces a level, one value a line. Our own merging needs no more of JSON than that.
 normal() {
     if [ -s "$1" ]; then cat -- "$1" >"$2"; else printf '{}\n' >"$2"; fi
-    ask 60 nvidia-ctk runtime configure --runtime=docker --config="$2" \
+    ask 90 nvidia-ctk runtime configure --runtime=docker --config="$2" \
         --nvidia-runtime-path="$GC_RUNTIME_PATH" >"$scratch/toolkit" 2>&1 </dev/null
 }
 

@@ -21,7 +21,7 @@ choose_storage() {
     [ "$GC_DOCKER_STORAGE" = overlay2 ] || return 0
     current=$(docker_says '{{.Driver}}')
     below=$(stat -f -c %T "$root$(existing_part "$data_to")" 2>/dev/null)
-    if [ -n "$current" ] && [ "$current" != overlay2 ] && [ -n "$(timeout 20 docker images -q 2>/dev/null | head -n 1)" ]; then
+    if [ -n "$current" ] && [ "$current" != overlay2 ] && [ -n "$(timeout 60 docker images -q 2>/dev/null | head -n 1)" ]; then
         note "Docker's storage driver stays $current: with overlay2 the images that it has would be hidden"
     elif ! grep -qw overlay "$root/proc/filesystems"; then
         note "Docker's storage driver stays ${current:-its own choice}: this kernel has no overlay file system"

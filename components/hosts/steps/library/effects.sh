@@ -47,6 +47,7 @@ take_back_stale() {
     while read -r _ kind subject <&3; do
         "undo_$kind" "$subject"
     done 3<"$scratch/reversed"
+    remove_unwanted
     grep -Fvx -f "$scratch/stale" "$state/effects" >"$state/draft"
     mv -- "$state/draft" "$state/effects" || fail "can't write $state/effects"
 }

@@ -4,7 +4,7 @@ uploaded=.gpu-cluster-steps
 
 # Before the first change, for the undo of what it begins.
 take_steps() {
-    [ -d "${fresh-}" ] || return 0
+    [ -d "$fresh" ] || return 0
     (umask 077 && mkdir -p "${state%/*}/steps") && cp -- "$fresh"/* "${state%/*}/steps" && rm -rf -- "$fresh" ||
         fail "can't write ${state%/*}/steps"
 }
@@ -31,6 +31,9 @@ clear_steps() {
 drop_steps() {
     clear_steps
     rmdir -- "${state%/*}/steps" 2>/dev/null
-    rmdir -- "${state%/*}" 2>/dev/null && rm -rf -- "./$uploaded"
-    return 0
+    rmdir -- "${state%/*}" 2>/dev/null
+    for file in "${state%/*}"/*/steps; do
+        [ ! -f "$file" ] || return 0
+    done
+    rm -rf -- "./$uploaded"
 }

@@ -25,10 +25,12 @@ require_system() {
         *) problem "architecture $arch" "x86_64 or aarch64" "use a machine that NVIDIA supports" ;;
     esac
     kernel=$(uname -r)
-    awk -v have="$kernel" -v want="$GC_KERNEL" 'BEGIN {
+    # A kernel that is too old may be what the declared one cures.
+    awk -v have="${GC_KERNEL_RELEASE:-$kernel}" -v want="$GC_KERNEL" 'BEGIN {
         split(have, h, /[^0-9]+/); split(want, w, ".")
         exit !(h[1] > w[1] || (h[1] == w[1] && h[2] >= w[2]))
-    }' || [ -n "$root" ] || problem "kernel $kernel" "$GC_KERNEL or later" "upgrade the kernel"
+    }' || [ -n "$root" ] || problem "kernel ${GC_KERNEL_RELEASE:-$kernel}" "$GC_KERNEL or later" \
+        "upgrade the kernel, or declare kernel.release"
 }
 
 require_disk() {

@@ -5,7 +5,8 @@
 #
 # systemctl's daemon-reload, which enable does too unless it is told not to, takes the GPUs from
 # running containers that have them without CDI (NVIDIA/nvidia-container-toolkit#48, #1227), so
-# nothing here does it.
+# nothing here asks for it. Packages do (the toolkit's RPM after its installation, units of Debian's),
+# so the inspection warns of hosts whose runtime is in mode legacy; in mode auto it takes CDI.
 #
 # State: engine, service (what the unit was), pending (what the daemon still needs), previous (the
 # files that it last ran with).
@@ -17,6 +18,7 @@ apply() {
     require_commands awk cat cmp cp cut grep mkdir mv paste rm rmdir sed sha256sum sort systemctl tail \
         timeout uname
     require_engine
+    require_cgroup_driver
     check_toolkit
     refuse_problems
     toolkit_on
@@ -49,6 +51,23 @@ undo() {
     engine_view "$scratch/after" && cmp -s "$scratch/view" "$scratch/after" || again=yes
     service_back
     toolkit_off
+}
+
+# kubelet and engine must agree, or no pod of a joined node gets a sandbox again. Source: Kubernetes
+# docs, "Configuring a cgroup driver"; KubeletConfiguration (kubelet.config.k8s.io/v1beta1): cgroupfs
+# where the field is missing.
+require_cgroup_driver() {
+    kubelet=$root/var/lib/kubelet/config.yaml
+    [ -n "${GC_SYSTEMD_CGROUP-}" ] && [ -f "$kubelet" ] || return 0
+    driver=$(sed -n 's/^cgroupDriver:[[:space:]]*//p' "$kubelet" | tr -d "\"'[:space:]" | head -n 1)
+    case ${driver:-cgroupfs}-$GC_SYSTEMD_CGROUP in
+        systemd-true | cgroupfs-false) return 0 ;;
+        systemd-*) wanted=true ;;
+        *) wanted=false ;;
+    esac
+    problem "cgroupDriver ${driver:-cgroupfs} in /var/lib/kubelet/config.yaml" \
+        "that of the engine (runtime.systemdCgroup: $GC_SYSTEMD_CGROUP)" \
+        "declare runtime.systemdCgroup: $wanted, or drain the node and change kubelet's first"
 }
 
 # after NAME OTHER: whether NAME comes later in the order in which drop-ins are read.

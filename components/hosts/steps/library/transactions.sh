@@ -43,12 +43,22 @@ transaction() {
     fi
 }
 
+# Only noted here: packages that need each other go in one transaction, or apt refuses it
+# ("pkgProblemResolver::Resolve generated breaks", apt-pkg/algorithms.cc).
 undo_package() {
+    printf '%s\n' "$1" >>"$scratch/unwanted"
+}
+
+remove_unwanted() {
+    [ -s "$scratch/unwanted" ] || return 0
+    mv -- "$scratch/unwanted" "$scratch/going"
     [ "$GC_REMOVE_PACKAGES" = true ] || return 0
     end_interrupted
     list_installed "$scratch/installed"
-    [ -n "$(matching "$1" "" "$scratch/installed")" ] || return 0
-    remove_packages "$1"
+    going=$(awk 'FNR == NR { there[$1] = 1; next } there[$1] && !seen[$1]++ { print $1 }' \
+        "$scratch/installed" "$scratch/going" | paste -s -d ' ' -)
+    # shellcheck disable=SC2086 # a list of words
+    [ -z "$going" ] || remove_packages $going
 }
 
 # remove_packages NAME...: and nothing that somebody else needs, except what needs them.
