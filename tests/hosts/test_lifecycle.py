@@ -15,6 +15,7 @@ import pytest
 from lab.simulator import hosts as simulated
 from lab.simulator.hosts import processes
 from lab.simulator.hosts.model import hosts_dir
+from tests.ci.machine import link_programs
 from tests.hosts.conftest import start
 from tests.hosts.machine import Declared, Running, differences, free_port
 
@@ -220,3 +221,12 @@ def test_a_look_changes_nothing(host: Running) -> None:
     before = host.tree(times=True)
     assert host.run("true").status == 0
     assert differences(before, host.tree(times=True)) == {}
+
+
+def test_a_host_boots_where_programs_are_links_in_a_folder_of_their_own(
+    cluster: str, namespaces: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    link_programs(tmp_path / "bin")
+    monkeypatch.setenv("PATH", str(tmp_path / "bin"))
+    (host,) = start(cluster, "gpu-1", mode="namespaces")
+    assert host.run("uname -n").output == "gpu-1\n"

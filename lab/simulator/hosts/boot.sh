@@ -95,10 +95,11 @@ done
 
 cd "$root"
 pivot_root . .
+# The caller's PATH may name folders that only its own file system has.
+export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin HOME=/root
 umount -l .
 cd /
 unset GPU_CLUSTER_SIMULATED_HOST LOWER LAYER GPUS DRIVER
-export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin HOME=/root
 # The kernel that the boot menu chooses, where there is a menu: its release is shown by uname.
 for menu in /boot/grub/grub.cfg /boot/grub2/grub.cfg; do
     [ -r "$menu" ] || continue
