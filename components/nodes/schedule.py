@@ -105,6 +105,7 @@ async def apply(document: Json) -> Json:
             # First of all: a pod may come as soon as there are labels.
             fresh = [n for n in members if not managed_by(n, manager)]
             await gather(lambda node: startup.close(client, node, document), fresh)
+            members = pool_members(await client.list("nodes"), document) if fresh else members
         changed = await gather(lambda node: _settle(client, node, document), members)
         await gather(lambda node: _let_go(client, node, manager), left)
     return {"nodes": len(members), "changed": sum(changed), "released": len(left)}
