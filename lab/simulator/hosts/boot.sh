@@ -3,7 +3,7 @@
 # the host's view of the file system there, and becomes the host's sshd. All mounts live in this
 # namespace, so that they end with its last process: nothing is left to unmount outside.
 # Environment: GPU_CLUSTER_SIMULATED_HOST (the host's folder), HOST_NAME, HOST_USER, LOWER (Debian root),
-# LAYER (stand-ins, nvidia-ctk), GPUS (simulated PCI devices), DRIVER (version, may be empty).
+# LAYER (fakes, nvidia-ctk), GPUS (simulated PCI devices), DRIVER (version, may be empty).
 set -eu
 cd "$GPU_CLUSTER_SIMULATED_HOST"
 here=$PWD
@@ -20,7 +20,7 @@ mount --bind power "$kernel/power"
 cp -p ssh/* "$root/run/gpu-cluster-ssh/"
 chmod 755 "$root/run/gpu-cluster-ssh"
 cat >"$root/run/gpu-cluster-simulated" <<EOF
-simulated host: swap, kernel modules, sysctl values, PCI devices and NVIDIA driver are stand-ins
+simulated host: swap, kernel modules, sysctl values, PCI devices and NVIDIA driver are fakes
 EOF
 
 mount -t tmpfs -o mode=755 dev "$root/dev"

@@ -1,4 +1,4 @@
-"""What the simulated repositories hold: stand-ins for real packages and installers, by their names.
+"""What the simulated repositories hold: fakes of real packages and installers, by their names.
 
 The texts are in ``stand_ins/``; each says that it is simulated when it is asked. ``@VERSION@`` in
 them is the package's version.

@@ -1,4 +1,4 @@
-"""What a simulated package holds on a host: stand-ins of programs, modules, kernels."""
+"""What a simulated package holds on a host: fakes of programs, modules, kernels."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ BOOTS = """while :; do
     [ -e power/reboot ] || exit "$status"
 done"""
 """A host's power supply: boots again when its last boot ended by a reboot that the host asked for
-(the stand-in systemctl writes the file); a host that dies stays down."""
+(the fake systemctl writes the file); a host that dies stays down."""
 
 _PROBE = 'mount -t tmpfs t "$0" && mkdir "$0/l" "$0/u" "$0/m" && mount -t overlay \
 -o lowerdir="$0/l",upperdir="$1/upper",workdir="$1/work" overlay "$0/m" && : >"$0/m/written"'

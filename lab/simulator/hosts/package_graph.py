@@ -2,7 +2,7 @@
 
 A graph is one file of ``package_graphs/``. It knows drivers, kernels and distributions by patterns,
 so a package is written once for all versions that have it. What the packages hold on a simulated
-host are stand-ins; what they are called, need, provide and exclude is upstream's.
+host are fakes; what they are called, need, provide and exclude is upstream's.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Small packages of our own, as .deb and .rpm, in repositories with signed metadata.
 
-They stand for a distribution's, NVIDIA's and Kubernetes' packages on simulated hosts, so that the
+They imitate a distribution's, NVIDIA's and Kubernetes' packages on simulated hosts, so that the
 real package managers do the work: resolve, verify, unpack, run maintainer scripts. Built in a root
 of the cache that has the tools, from texts of this folder; nothing is downloaded or committed.
 """

@@ -1,7 +1,7 @@
 """A simulated host without namespaces: an AsyncSSH server with a scratch folder as its root.
 
 For machines where we are not root, or that are not Linux. Commands run as this machine's user with
-``GPU_CLUSTER_ROOT=<scratch folder>`` and stand-ins first on PATH; everything they do to a host must
+``GPU_CLUSTER_ROOT=<scratch folder>`` and fakes first on PATH; everything they do to a host must
 stay below that folder, which is the contract of the scripts in ``components/hosts/steps``.
 """
 
@@ -57,7 +57,7 @@ def _make_root(root: Path, spec: Spec) -> None:
         "proc/swaps": "Filename Type Size Used Priority\n/swap.img file 2097148 0 -2\n",
         "proc/filesystems": "nodev\toverlay\n",
         "proc/sys/kernel/random/boot_id": "00000000-0000-4000-8000-000000000000\n",
-        "run/gpu-cluster-simulated": "simulated host: a scratch folder and stand-ins\n",
+        "run/gpu-cluster-simulated": "simulated host: a scratch folder and fakes\n",
         "run/simulated-systemd/containerd.pid": "recorded\n",
         "run/simulated-kernel/sysctl/net.ipv4.ip_forward": "0\n",
     }

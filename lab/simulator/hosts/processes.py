@@ -37,7 +37,7 @@ def find(folder: Path) -> list[int]:
 
 
 def _is_of(pid: int, folder: Path) -> bool:
-    """Whether a process is the host's, by what the kernel says of it."""
+    """Whether a process is the host's, by what the kernel says about it."""
     marks = (
         b"\0%s=%s\0" % (MARK.encode(), os.fsencode(folder)),
         b"\0GPU_CLUSTER_ROOT=%s\0" % os.fsencode(folder / "root"),

@@ -1,4 +1,4 @@
-"""The file systems below simulated hosts: a Debian root, and a layer of stand-ins upon it.
+"""The file systems below simulated hosts: a Debian root, and a layer of fakes upon it.
 
 Both are made once, in ``roots/`` of the cache, keyed by what goes in, and appear by one rename: a
 half-made root is never used. The Debian root comes from ``debootstrap``, which needs root.
@@ -107,7 +107,7 @@ def _root(name: str, packages: Sequence[str], progress: Progress) -> Path:
 
 
 def fixture_layer() -> Path:
-    """The folder of stand-ins and the real ``nvidia-ctk`` that lies upon the Debian root."""
+    """The folder of fakes and the real ``nvidia-ctk`` that lies upon the Debian root."""
     ctk = toolchain.ensure("nvidia-ctk")["nvidia-ctk"]
     stamp = f"{ctk.version}\0{ctk.path}\0{_stamp(Path(ctk.path))}"
     return _layer("layer", FIXTURES, stamp, {"usr/bin/nvidia-ctk": Path(ctk.path)}, ())
