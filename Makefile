@@ -134,6 +134,11 @@ test-newcomer: $(VENV) ## do what docs/contributing.md says, on a copy: make tes
 language: $(VENV) ## phrases that are hard to read, and what to write instead
 	@$(RUN) commands.language
 
+.PHONY: test-real
+test-real: $(VENV) ## kubelet, containerd, NVIDIA's plugin for real, on a mock of NVML: needs root and a C compiler
+	@venv/bin/python -m pytest -m '' tests/real
+	@$(RUN) lab.real
+
 .PHONY: check
 check: $(VENV) ## lint, types, layers
 	@venv/bin/ruff check .

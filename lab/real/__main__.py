@@ -1,0 +1,102 @@
+"""The proof of the real parts: ``make test-real``."""
+
+from __future__ import annotations
+
+import signal
+import sys
+import time
+from dataclasses import dataclass, field
+
+from lab.real import facts, judge, objects
+from lab.real.build import BuildError, build
+from lab.real.cases import PHASES
+from lab.real.lab import GPUS, REAL, Lab, running
+from lab.real.node import RealError
+from lab.simulator import marks
+from lab.simulator.control_plane import SimulatorError
+
+
+def main() -> int:
+    """Run all and print one line each; 1 where something doesn't hold."""
+    try:
+        build()
+        with running() as lab:
+            return prove(lab)
+    except (BuildError, RealError, SimulatorError) as error:
+        print(error, file=sys.stderr)
+        return 1
+
+
+def prove(lab: Lab) -> int:
+    """Cases, facts and the count of GPUs; the last line sums up."""
+    lab.request("POST", "/api/v1/namespaces/default/configmaps", objects.configurations())
+    report = Report()
+    for verdict in judge.verdicts(lab):
+        report.judged(verdict)
+    judge.use(lab, "default")
+    for name in REAL:
+        lab.wait_offered(name, marks.GPU, (GPUS, GPUS))
+    report.allocated = facts.allocate(lab)
+    key = "default"
+    for fact in facts.FACTS:
+        if fact.key != key:
+            judge.use(lab, key := fact.key)
+        try:
+            fact.check(lab)
+            report.held += 1
+            report.say(f"fact: {fact.name}")
+        except (RealError, LookupError, ValueError) as error:
+            report.say(f"fact: {fact.name}: WRONG", f"{fact.name}: {error}")
+        judge.clear(lab)
+    return report.end()
+
+
+@dataclass
+class Report:
+    """What a run has shown so far."""
+
+    agreed: int = 0
+    differ: int = 0
+    held: int = 0
+    allocated: int = 0
+    problems: list[str] = field(default_factory=list)
+    started: float = field(default_factory=time.monotonic)
+
+    def judged(self, verdict: judge.Verdict) -> None:
+        """Count a case."""
+        differs = not verdict.agrees and not verdict.problem
+        self.agreed += verdict.agrees
+        self.differ += differs
+        word = "agrees" if verdict.agrees else "differs as listed" if differs else "WRONG"
+        self.say(f"case: {verdict.case.name}: {word}", verdict.problem)
+
+    def say(self, line: str, problem: str = "") -> None:
+        """Print a line, and keep what is wrong."""
+        print(f"{time.monotonic() - self.started:6.1f} s  {line}", flush=True)
+        if problem:
+            self.problems.append(problem)
+
+    def end(self) -> int:
+        """Print problems and the last line; the exit status."""
+        wanted = len(REAL) * GPUS
+        if self.allocated != wanted:
+            self.problems.append(f"found {self.allocated} GPUs allocated by UUID; wanted: {wanted}")
+        for line in self.problems:
+            print(line, file=sys.stderr)
+        cases = sum(len(phase.cases) for phase in PHASES) - self.differ
+        print(
+            f"real: {len(REAL)} nodes, {self.allocated} of {wanted} GPUs allocated by UUID, "
+            f"{self.agreed} of {cases} cases agree with the simulator, "
+            f"{self.held} facts hold on real parts alone, {self.differ} differences listed",
+            flush=True,
+        )
+        return 1 if self.problems else 0
+
+
+def _end(number: int, frame: object) -> None:
+    raise SystemExit(128 + number)  # so that everything is taken down
+
+
+if __name__ == "__main__":
+    signal.signal(signal.SIGTERM, _end)
+    sys.exit(main())

@@ -1,0 +1,210 @@
+"""Builds the real parts from their pinned Go modules, once, into the cache.
+
+The modules lie in ``lab/real/go``, each with its own go.sum, so that no part is built with another
+version of a library than its project released it with. Some bind C: a compiler is needed.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from toolchain import cache_dir, golang
+from toolchain.cache import Store, digest
+from toolchain.tool import Tool
+
+ROOT = Path(__file__).parent / "go"
+#: Seconds for one module: a cold build on one slow core.
+LIMIT = 3600
+FLAGS = ("-trimpath", "-mod=readonly", "-gcflags=all=-dwarf=false")
+
+KUBELET = "1.34.4"
+CONTAINERD = "2.3.1"
+PLUGIN = "0.19.3"
+TOOLKIT = "1.20.0"
+NVML = "0.13.3-1"
+
+_NVIDIA = "github.com/NVIDIA"
+_CONTAINERD = "github.com/containerd/containerd/v2"
+_TOOLKIT_VERSION = f"{_NVIDIA}/nvidia-container-toolkit/internal/info.version"
+_FUNCTION = re.compile(r"nvmlReturn_t\s+DECLDIR\s+(\w+)\s*\(")
+#: As NVIDIA's own Makefiles: NVML's functions are found when they are called.
+_LAZY = "-Wl,--export-dynamic -Wl,--unresolved-symbols=ignore-in-object-files -Wl,-z,lazy"
+
+
+class BuildError(RuntimeError):
+    """A part can't be built; the message says why and the cure."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """Executables of one Go module.
+
+    ``packages``: import paths; ``stamps``: variables set at link time; ``native``: it binds C.
+    """
+
+    module: str
+    version: str
+    packages: tuple[str, ...]
+    stamps: dict[str, str] = field(default_factory=dict)
+    native: bool = False
+
+
+PARTS = (
+    Part(
+        "kubelet",
+        KUBELET,
+        ("k8s.io/kubernetes/cmd/kubelet",),
+        {
+            "k8s.io/component-base/version.gitVersion": f"v{KUBELET}",
+            "k8s.io/client-go/pkg/version.gitVersion": f"v{KUBELET}",
+        },
+    ),
+    Part(
+        "containerd",
+        CONTAINERD,
+        tuple(
+            f"{_CONTAINERD}/cmd/{name}" for name in ("containerd", "containerd-shim-runc-v2", "ctr")
+        ),
+        {f"{_CONTAINERD}/version.Version": f"v{CONTAINERD}"},
+    ),
+    Part(
+        "plugin",
+        PLUGIN,
+        tuple(
+            f"{_NVIDIA}/k8s-device-plugin/cmd/{name}"
+            for name in ("nvidia-device-plugin", "gpu-feature-discovery")
+        ),
+        {f"{_NVIDIA}/k8s-device-plugin/internal/info.version": f"v{PLUGIN}"},
+        native=True,
+    ),
+    Part(
+        "toolkit",
+        TOOLKIT,
+        tuple(
+            f"{_NVIDIA}/nvidia-container-toolkit/cmd/{name}"
+            for name in ("nvidia-container-runtime", "nvidia-cdi-hook", "nvidia-ctk")
+        ),
+        {_TOOLKIT_VERSION: TOOLKIT},
+        native=True,
+    ),
+)
+MOCK = Part("mock", NVML, (".", "./probe"), native=True)
+LIBRARY = "libnvidia-ml.so.1"
+#: The program that loads the library has Go's runtime too, and exports its symbols: each keeps its
+#: own. In a container ldconfig links a library by its SONAME.
+SHARED = f"-Wl,-Bsymbolic -Wl,-soname,{LIBRARY}"
+
+
+def missing() -> str:
+    """Why the real parts can't run on this machine; empty where they can."""
+    if os.uname().sysname != "Linux" or os.uname().machine != "x86_64":
+        return f"needs Linux on x86_64, this is {os.uname().sysname} on {os.uname().machine}"
+    if os.geteuid() != 0:
+        return "needs root: namespaces, mounts, device nodes"
+    if shutil.which(os.environ.get("CC", "gcc")) is None:
+        return "needs a C compiler: NVIDIA's programs bind NVML by cgo"
+    return ""
+
+
+def build() -> dict[str, Path]:
+    """Every executable and the mock library, by file name; built where they are missing.
+
+    Raises:
+        BuildError: no C compiler, or a build failed; with the compiler's last lines.
+    """
+    if problem := missing():
+        raise BuildError(f"real parts: {problem}; cure: run where it is there")
+    found: dict[str, Path] = {}
+    for part in (*PARTS, MOCK):
+        found |= _built(part)
+    return found
+
+
+def build_mock() -> dict[str, Path]:
+    """The mock library and the probe alone."""
+    return _built(MOCK)
+
+
+def _built(part: Part) -> dict[str, Path]:
+    store = Store(cache_dir() / "real")
+    source = ROOT / part.module
+    texts = {
+        str(file.relative_to(source)): file.read_bytes()
+        for file in sorted(source.rglob("*"))
+        if file.is_file()
+    }
+    settings = " ".join((*FLAGS, SHARED, *part.packages, *part.stamps, *part.stamps.values()))
+    entry = store.entry(part.module, part.version, digest({**texts, "settings": settings}))
+    if store.read(entry) is None:
+        with store.lock(print):
+            if store.read(entry) is None:
+                _publish(part, store, entry)
+    return {path.name: path for path in entry.iterdir() if path.suffix != ".json"}
+
+
+def _publish(part: Part, store: Store, entry: Path) -> None:
+    print(f"real parts: building {part.module} {part.version}", flush=True)
+    staged = store.stage()
+    if part is MOCK:
+        _build_mock(store.stage(), staged)
+    else:
+        _go(part, ROOT / part.module, "-o", f"{staged}/", *part.packages)
+    first = min(path.name for path in staged.iterdir())
+    store.publish(staged, Tool(first, part.version, "go module", staged / first), entry)
+
+
+def _build_mock(work: Path, staged: Path) -> None:
+    shutil.copytree(ROOT / MOCK.module, work, dirs_exist_ok=True)
+    module = _run(work, golang.find_go(print), "list", "-m", "-f", "{{.Dir}}", f"{_NVIDIA}/go-nvml")
+    header = (Path(module.strip()) / "pkg/nvml/nvml.h").read_text(encoding="utf-8")
+    (work / "stubs.c").write_text(stubs(header))
+    _go(MOCK, work, "-buildmode=c-shared", "-o", str(staged / LIBRARY), ".")
+    staged.joinpath("libnvidia-ml.so.h").unlink(missing_ok=True)
+    for made in staged.glob("*.h"):
+        made.unlink()
+    _go(MOCK, work, "-o", str(staged / "probe"), "./probe")
+
+
+def stubs(header: str) -> str:
+    """C for every function of NVML's header that the mock doesn't have: "not supported" (3).
+
+    Weak, so that the mock's own win. Without them the library would not load: it is linked with all
+    symbols bound at once, and NVIDIA's Go binding refers to all of them.
+    """
+    names = dict.fromkeys(_FUNCTION.findall(header))
+    lines = (f"__attribute__((weak)) int {name}(void) {{ return 3; }}" for name in names)
+    return "\n".join(("// Functions of nvml.h that the mock does not have.", *lines, ""))
+
+
+def _go(part: Part, folder: Path, *arguments: str) -> None:
+    stamped = (f"-X {name}={value}" for name, value in part.stamps.items())
+    extern = (f"'-extldflags={_LAZY}'",) if part.native else ()
+    flags = ("-ldflags=" + " ".join(("-s", "-w", *extern, *stamped)), *FLAGS)
+    _run(folder, golang.find_go(print), "build", *flags, *arguments, native=part.native)
+
+
+def _run(folder: Path, go: Path, *arguments: str, native: bool = False) -> str:
+    environment = {**golang.environment(), "CGO_ENABLED": "1" if native else "0"}
+    if "-buildmode=c-shared" in arguments:
+        environment["CGO_LDFLAGS"] = SHARED
+    done = subprocess.run(
+        [str(go), *arguments],
+        cwd=folder,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=LIMIT,
+        check=False,
+    )
+    if done.returncode:
+        tail = "\n".join(done.stderr.splitlines()[-12:])
+        raise BuildError(
+            f"real parts, {folder.name}: go {arguments[0]} ended with {done.returncode}; "
+            f"wanted: 0; cure: see below\n{tail}"
+        )
+    return done.stdout

@@ -1,0 +1,49 @@
+"""Control groups of the nodes: one below the root of each hierarchy, so that two kubelets fit."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import time
+from pathlib import Path
+
+ROOT = Path("/sys/fs/cgroup")
+PREFIX = "gpu-cluster-real-"
+_LIMIT = 10.0
+
+
+def name_of(node: str) -> str:
+    """The group of a node."""
+    return f"{PREFIX}{node}"
+
+
+def make(node: str) -> None:
+    """Make the groups of a node."""
+    for hierarchy in _hierarchies():
+        (hierarchy / name_of(node)).mkdir(exist_ok=True)
+
+
+def remove(node: str) -> None:
+    """Remove the groups of a node and all below, with what still runs in them."""
+    for hierarchy in _hierarchies():
+        group = hierarchy / name_of(node)
+        deadline = time.monotonic() + _LIMIT
+        while group.exists() and time.monotonic() < deadline:
+            for folder, _, _ in os.walk(group, topdown=False):
+                _end(Path(folder))
+                with contextlib.suppress(OSError):
+                    Path(folder).rmdir()
+            time.sleep(0.05)
+
+
+def _hierarchies() -> list[Path]:
+    if (ROOT / "cgroup.procs").exists():
+        return [ROOT]
+    return [each for each in ROOT.iterdir() if each.is_dir() and not each.is_symlink()]
+
+
+def _end(group: Path) -> None:
+    with contextlib.suppress(OSError):
+        for pid in (group / "cgroup.procs").read_text().split():
+            os.kill(int(pid), signal.SIGKILL)

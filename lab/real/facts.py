@@ -1,0 +1,207 @@
+"""What holds on the real parts alone: the simulator has no devices, kubelets or runtimes."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from lab.real import objects
+from lab.real.behaviours import plugin_pod, restart_plugin
+from lab.real.lab import GPUS, REAL, Json, Lab
+from lab.real.node import RealError
+from lab.simulator import marks
+
+CONFIG = "/etc/nvidia-container-runtime/config.toml"
+UNPRIVILEGED = "accept-nvidia-visible-devices-envvar-when-unprivileged"
+
+
+@dataclass(frozen=True)
+class Fact:
+    """One behaviour; ``check`` raises where it doesn't hold; ``key``: the plugin's settings."""
+
+    name: str
+    check: Callable[[Lab], None]
+    key: str = "default"
+
+
+def require(what: str, found: Any, wanted: Any) -> None:
+    """Raise where two values differ.
+
+    Raises:
+        RealError: naming both.
+    """
+    if found != wanted:
+        raise RealError(f"{what}: found {found}; wanted: {wanted}; cure: see docs/real-parts.md")
+
+
+def sights(lab: Lab, pod: Json) -> list[Json]:
+    """What each container of a pod of probes saw."""
+    node = lab.nodes[pod["spec"]["nodeName"]]
+
+    def look() -> list[Json]:
+        texts = [node.pod_log(pod, each["name"]) for each in pod["spec"]["containers"]]
+        return [json.loads(text.splitlines()[0]) for text in texts if text]
+
+    wanted = len(pod["spec"]["containers"])
+    return lab.until(f"pod {pod['metadata']['name']}", look, lambda seen: len(seen) == wanted)
+
+
+def seen_by(lab: Lab, pod: Json) -> list[Json]:
+    """Create a pod of probes that wait, and what its containers see once all run."""
+    name = lab.create(pod)["metadata"]["name"]
+    return sights(lab, lab.wait_phase(name, "Running"))
+
+
+def allocate(lab: Lab) -> int:
+    """Each GPU of both nodes to a container of its own; how many were told apart by UUID."""
+    count = 0
+    for name in REAL:
+        mock = lab.nodes[name].mock
+        seen = seen_by(lab, objects.gpu_pod(f"all-{name}", name, (1,) * GPUS, "hold"))
+        for each in seen:
+            require(f"{name}: GPUs in a container", len(each["uuids"]), 1)
+            index = mock.uuids.index(each["uuids"][0])
+            require(f"{name}: device nodes in a container", each["nodes"], [f"/dev/nvidia{index}"])
+        count += len({each["uuids"][0] for each in seen})
+        lab.delete(f"all-{name}")
+    return count
+
+
+def _mock_is_named(lab: Lab) -> None:
+    (seen,) = seen_by(lab, objects.gpu_pod("named", REAL[0], (1,), "hold"))
+    lab.delete("named")
+    require("name of a GPU", seen["names"][0].startswith("Mock "), True)
+    require("version of NVML", seen["version"].endswith("-mock"), True)
+    require("UUID of a GPU", seen["uuids"][0].startswith("GPU-6d6f636b-"), True)
+
+
+def _none_without_request(lab: Lab) -> None:
+    (seen,) = seen_by(lab, objects.gpu_pod("none", REAL[0], (0,), "hold"))
+    lab.delete("none")
+    require("device nodes of a pod without a request", seen["nodes"], [])
+
+
+def _several_see_several(lab: Lab) -> None:
+    first, second = seen_by(lab, objects.gpu_pod("several", REAL[0], (3, 5), "hold"))
+    lab.delete("several")
+    require("GPUs of a container that asks for 3", len(first["nodes"]), 3)
+    require("GPUs of both", len({*first["uuids"], *second["uuids"]}), GPUS)
+
+
+def _passed_over(kind: str, xid: int, words: str) -> Callable[[Lab], None]:
+    def check(lab: Lab) -> None:
+        node = lab.nodes[REAL[0]]
+        node.mock.fault(1, kind, xid)
+        node.mock.write(node.state)
+        (pod,) = lab.pods(node.name, **objects.LABELS)
+        lab.until(f"log of the plugin: {words}", lambda: node.pod_log(pod), lambda it: words in it)
+        node.mock.heal()
+        node.mock.write(node.state)
+        require("GPUs", lab.offered(node.name)[marks.GPU], (GPUS, GPUS))
+
+    return check
+
+
+def _restart_keeps(restart: Callable[[Lab, str], None]) -> Callable[[Lab], None]:
+    """Through a restart a pod keeps its GPUs, and nobody else gets them."""
+
+    def check(lab: Lab) -> None:
+        name = REAL[0]
+        (held,) = seen_by(lab, objects.gpu_pod("holder", name, (5,), "hold"))
+        restart(lab, name)
+        lab.wait_offered(name, marks.GPU, (GPUS, GPUS))
+        require("phase of the holder", lab.pod("holder")["status"]["phase"], "Running")
+        (others,) = seen_by(lab, objects.gpu_pod("others", name, (GPUS - 5,), "hold"))
+        require("GPUs given twice", set(held["uuids"]) & set(others["uuids"]), set())
+        lab.delete("holder")
+        lab.delete("others")
+
+    return check
+
+
+def _restart_kubelet(lab: Lab, name: str) -> None:
+    lab.nodes[name].stop_kubelet()
+    lab.nodes[name].start_kubelet()
+    # A new kubelet offers none until the plugin has registered again.
+    lab.until("plugin's pod", lambda: plugin_pod(lab, name), lambda it: it == ("Running", True))
+
+
+def _admission_message(lab: Lab) -> None:
+    pod = objects.gpu_pod("bound", REAL[0], (GPUS + 1,))
+    pod["spec"]["nodeName"] = REAL[0]
+    lab.create(pod)
+    message = lab.wait_phase("bound", "Failed")["status"]["message"]
+    lab.delete("bound")
+    wanted = rf"Requested: {GPUS + 1}, Available: {GPUS}, which is unexpected"
+    require("message of UnexpectedAdmissionError", bool(re.search(wanted, message)), True)
+
+
+def _by_environment(accepted: bool, count: int) -> Callable[[Lab], None]:
+    """How many GPUs an unprivileged pod gets that names them by an environment variable."""
+
+    def check(lab: Lab) -> None:
+        node = lab.nodes[REAL[1]]
+        setting = f"{UNPRIVILEGED} = {str(accepted).lower()}"
+        node.run(
+            f"sed -i 's/^#*{UNPRIVILEGED} = .*/{setting}/' {CONFIG}; grep -x '{setting}' {CONFIG}"
+        )
+        pod = objects.gpu_pod("thief", node.name, (0,), "hold")
+        pod["spec"]["containers"][0]["env"] = [{"name": "NVIDIA_VISIBLE_DEVICES", "value": "all"}]
+        (seen,) = seen_by(lab, pod)
+        lab.delete("thief")
+        require("GPUs named by an environment variable", len(seen["nodes"]), count)
+
+    return check
+
+
+def _discovered(lab: Lab) -> None:
+    pod = objects.gpu_pod("discovery", REAL[0], (0,))
+    container = pod["spec"]["containers"][0]
+    program = "/usr/bin/gpu-feature-discovery"
+    container["command"] = [program, "--oneshot", "--use-node-feature-api=false", "--output-file="]
+    container["env"] = [{"name": "NVIDIA_VISIBLE_DEVICES", "value": "all"}]
+    container["securityContext"] = {"privileged": True}
+    lab.create(pod)
+    ended = lab.wait_phase("discovery", "Succeeded", "Failed")
+    labels = lab.nodes[REAL[0]].pod_log(ended).splitlines()
+    lab.delete("discovery")
+    for label in (f"count={GPUS}", "product=Mock-NVIDIA-A100-SXM4-40GB", "memory=40960"):
+        require(f"label gpu.{label}", f"nvidia.com/gpu.{label}" in labels, True)
+
+
+def _shared_twice(lab: Lab) -> None:
+    seen = seen_by(lab, objects.gpu_pod("twice", REAL[0], (1,) * (2 * GPUS), "hold"))
+    lab.delete("twice")
+    uuids = [each["uuids"][0] for each in seen]
+    require("GPUs of 16 containers", sorted({uuids.count(each) for each in uuids}), [2])
+
+
+FACTS = (
+    Fact("names, versions and UUIDs say that it is a mock", _mock_is_named),
+    Fact("a pod without a request sees no GPU", _none_without_request),
+    Fact("containers that ask for 3 and 5 see 3 and 5 others", _several_see_several),
+    Fact(
+        "an XID of an application withdraws nothing",
+        _passed_over("xid", 13, "Skipping event"),
+    ),
+    Fact(
+        "an ECC event withdraws nothing",
+        _passed_over("ecc", 0, "Skipping non-nvmlEventTypeXidCriticalError"),
+    ),
+    Fact("through a restart of the plugin pods keep their GPUs", _restart_keeps(restart_plugin)),
+    Fact("through a restart of the kubelet pods keep their GPUs", _restart_keeps(_restart_kubelet)),
+    Fact("UnexpectedAdmissionError says requested and available", _admission_message),
+    Fact(
+        "as installed, an unprivileged pod gets all GPUs by an environment variable",
+        _by_environment(True, GPUS),
+    ),
+    Fact(
+        f"with {UNPRIVILEGED} = false it gets none",
+        _by_environment(False, 0),
+    ),
+    Fact("feature discovery labels GPUs, product and memory", _discovered),
+    Fact("under time-slicing 16 containers share 8 GPUs, each twice", _shared_twice, "shared"),
+)

@@ -1,0 +1,10 @@
+//go:build tools
+
+// Package tools pins the container engine, the shim of its containers and its client.
+package tools
+
+import (
+	_ "github.com/containerd/containerd/v2/cmd/containerd"
+	_ "github.com/containerd/containerd/v2/cmd/containerd-shim-runc-v2"
+	_ "github.com/containerd/containerd/v2/cmd/ctr"
+)

@@ -1,0 +1,83 @@
+// Command probe is what runs in the containers of the proof, and first on its nodes.
+//
+//	probe init   the first process of a node: reaps what its parents left
+//	probe pause  waits, as the sandbox of a pod
+//	probe look   prints which GPUs it sees, as JSON, and ends
+//	probe hold   prints the same and waits
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"syscall"
+
+	"github.com/NVIDIA/go-nvml/pkg/nvml"
+)
+
+type sight struct {
+	Listed  string   `json:"listed"` // what NVIDIA_VISIBLE_DEVICES says
+	Nodes   []string `json:"nodes"`
+	UUIDs   []string `json:"uuids"`
+	Names   []string `json:"names"`
+	Version string   `json:"version"`
+	Problem string   `json:"problem"`
+}
+
+func main() {
+	if len(os.Args) != 2 {
+		fmt.Fprintln(os.Stderr, "usage: probe init|pause|look|hold")
+		os.Exit(2)
+	}
+	switch os.Args[1] {
+	case "init":
+		reap()
+	case "look", "hold":
+		text, _ := json.Marshal(see())
+		fmt.Println(string(text))
+		_ = os.WriteFile("/dev/termination-log", text, 0o600)
+		if os.Args[1] == "look" {
+			return
+		}
+	}
+	ended := make(chan os.Signal, 1)
+	signal.Notify(ended, syscall.SIGTERM, syscall.SIGINT)
+	<-ended
+}
+
+func reap() {
+	children := make(chan os.Signal, 16)
+	signal.Notify(children, syscall.SIGCHLD)
+	for range children {
+		for {
+			if pid, err := syscall.Wait4(-1, nil, syscall.WNOHANG, nil); pid <= 0 || err != nil {
+				break
+			}
+		}
+	}
+}
+
+func see() sight {
+	seen := sight{Listed: os.Getenv("NVIDIA_VISIBLE_DEVICES"), Nodes: []string{}, UUIDs: []string{}, Names: []string{}}
+	found, _ := filepath.Glob("/dev/nvidia[0-9]*")
+	seen.Nodes = append(seen.Nodes, found...)
+	if ret := nvml.Init(); ret != nvml.SUCCESS {
+		seen.Problem = nvml.ErrorString(ret)
+		return seen
+	}
+	seen.Version, _ = nvml.SystemGetNVMLVersion()
+	count, _ := nvml.DeviceGetCount()
+	for index := range count {
+		device, ret := nvml.DeviceGetHandleByIndex(index)
+		if ret != nvml.SUCCESS {
+			seen.Problem = nvml.ErrorString(ret)
+			continue
+		}
+		uuid, _ := device.GetUUID()
+		name, _ := device.GetName()
+		seen.UUIDs, seen.Names = append(seen.UUIDs, uuid), append(seen.Names, name)
+	}
+	return seen
+}

@@ -1,0 +1,92 @@
+"""Runs the table of cases on both kinds of nodes and judges what was seen."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+from lab.real import objects
+from lab.real.cases import DIFFERENCES, PHASES, Case
+from lab.real.lab import REAL, SIMULATED, Lab
+from lab.real.node import RealError
+from lab.simulator.api import ApiError
+
+#: Seconds for what is wanted to show; for what is known not to, only long enough to see it.
+LIMIT = 60.0
+KNOWN = 8.0
+NODES = (REAL[0], SIMULATED[0])
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What a case showed on the real and on the simulated node."""
+
+    case: Case
+    real: Any
+    simulated: Any
+
+    @property
+    def agrees(self) -> bool:
+        """Whether both did what the real part does."""
+        return bool(self.real == self.case.wanted == self.simulated)
+
+    @property
+    def problem(self) -> str:
+        """What is wrong with it; empty for a case that agrees, or differs as it is listed."""
+        name, wanted = self.case.name, self.case.wanted
+        if self.real != wanted:
+            return (
+                f"{name}: found {self.real} on the real node; wanted: {wanted}; cure: mend the case"
+            )
+        if self.simulated != wanted and name not in DIFFERENCES:
+            return (
+                f"{name}: found {self.simulated} on the simulated node; wanted: {wanted} "
+                f"({self.case.source}); cure: mend the simulator, or list the difference"
+            )
+        if self.simulated == wanted and name in DIFFERENCES:
+            return f"{name}: both agree; wanted: the listed difference; cure: take it off the list"
+        return ""
+
+
+def verdicts(lab: Lab) -> Iterator[Verdict]:
+    """Judge each case, in order: later ones build on what earlier ones did."""
+    for phase in PHASES:
+        use(lab, phase.key)
+        for case in phase.cases:
+            with ThreadPoolExecutor(len(NODES)) as pool:
+                seen = list(pool.map(lambda node, case=case: _watch(lab, node, case), NODES))
+            yield Verdict(case, *seen)
+        clear(lab)
+
+
+def use(lab: Lab, key: str) -> None:
+    """Have the plugin run with one configuration; without a key, no plugin."""
+    path = f"/apis/apps/v1/namespaces/default/daemonsets/{objects.PLUGIN}"
+    if lab.exists(path):
+        lab.request("DELETE", path, propagationPolicy="Foreground")
+        lab.until("the plugin's DaemonSet: deletion", lambda: lab.exists(path), lambda it: not it)
+    if key:
+        lab.request("POST", path.rpartition("/")[0], objects.plugin_pods(key))
+
+
+def clear(lab: Lab) -> None:
+    """Delete the pods of cases."""
+    for pod in lab.request("GET", "/api/v1/namespaces/default/pods")["items"]:
+        if not pod["metadata"].get("ownerReferences"):
+            lab.delete(pod["metadata"]["name"])
+
+
+def _watch(lab: Lab, node: str, case: Case) -> Any:
+    """What a node shows in the end: at once where it is what is wanted."""
+    try:
+        case.act(lab, node)
+    except (ApiError, RealError) as error:
+        return str(error).splitlines()[0]
+    known = node in SIMULATED and case.name in DIFFERENCES
+    deadline = time.monotonic() + (KNOWN if known else LIMIT)
+    while (seen := case.look(lab, node)) != case.wanted and time.monotonic() < deadline:
+        time.sleep(0.3)
+    return seen

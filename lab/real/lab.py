@@ -1,0 +1,209 @@
+"""Two real nodes and two simulated ones on one embedded control plane, under the same objects."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from components.settings.cluster import Cluster
+from components.settings.loader import load
+from lab import simulator
+from lab.real import build, cgroups, image, objects
+from lab.real.mock import Mock
+from lab.real.node import Node, RealError
+from lab.simulator import api, hosts
+from lab.simulator.control_plane import ControlPlane
+from lab.simulator.hosts import rootfs
+from toolchain import cache_dir
+
+Json = dict[str, Any]
+T = TypeVar("T")
+NAME = "real"
+REAL = ("real-1", "real-2")
+SIMULATED = ("sim-1", "sim-2")
+GPUS = 8
+LIMIT = 90.0
+
+
+def declared() -> tuple[Cluster, Cluster]:
+    """The real nodes as hosts that our preparation sets up, and the simulated nodes."""
+    common: Json = {
+        "version": "v1",
+        "kubernetes": {"context": f"gpu-cluster-{NAME}"},
+        "platform": "device-plugin",
+    }
+    real = {
+        **common,
+        "pools": [{"name": "real", "nodes": list(REAL), "gpusPerNode": GPUS}],
+        "runtime": {"cdi": True, "systemdCgroup": False},
+        "hosts": [
+            {
+                "name": name,
+                "address": f"198.18.0.{index}",
+                "hostKey": hosts.host_public_key(name),
+                "role": "gpu-worker",
+            }
+            for index, name in enumerate(REAL, 1)
+        ],
+    }
+    pool = {"name": "sim", "nodes": list(SIMULATED), "gpusPerNode": GPUS}
+    return load(real), load({**common, "pools": [pool]})
+
+
+@dataclass
+class Lab:
+    """The running cluster. ``nodes``: the real ones by name."""
+
+    plane: ControlPlane
+    nodes: dict[str, Node]
+
+    def request(self, method: str, path: str, body: Json | None = None, **params: str) -> Any:
+        """One request to the API server."""
+        kind = api.MERGE if method == "PATCH" else "application/json"
+
+        async def ask() -> Any:
+            async with api.connect(self.plane.access()) as client:
+                return await client.request(method, path, body, kind, **params)
+
+        return asyncio.run(ask())
+
+    def node(self, name: str) -> Json:
+        """A Node object."""
+        node: Json = self.request("GET", f"/api/v1/nodes/{name}")
+        return node
+
+    def offered(self, name: str) -> dict[str, tuple[int, int]]:
+        """Capacity and allocatable of each resource of NVIDIA's."""
+        status = self.node(name)["status"]
+        allocatable = status.get("allocatable") or {}
+        return {
+            resource: (int(count), int(allocatable.get(resource, "0")))
+            for resource, count in (status.get("capacity") or {}).items()
+            if resource.startswith("nvidia.com/")
+        }
+
+    def wait_offered(self, name: str, resource: str, wanted: tuple[int, int]) -> None:
+        """Wait until a node has this capacity and allocatable of a resource."""
+        self.until(
+            f"node {name}: {resource}",
+            lambda: self.offered(name),
+            lambda offered: offered.get(resource) == wanted,
+        )
+
+    def wait_ready(self, name: str) -> None:
+        """Wait until a node is Ready and takes pods."""
+        self.until(f"node {name}", lambda: self._ready(name), bool)
+
+    def _ready(self, name: str) -> bool:
+        try:
+            node = self.node(name)
+        except api.ApiError:
+            return False
+        taints = node["spec"].get("taints") or []
+        return not any(each["effect"] == "NoSchedule" for each in taints) and any(
+            each["type"] == "Ready" and each["status"] == "True"
+            for each in node["status"].get("conditions") or []
+        )
+
+    def pod(self, name: str) -> Json:
+        """A pod of the namespace ``default``."""
+        pod: Json = self.request("GET", f"/api/v1/namespaces/default/pods/{name}")
+        return pod
+
+    def create(self, pod: Json) -> Json:
+        """Create a pod in the namespace ``default``."""
+        made: Json = self.request("POST", "/api/v1/namespaces/default/pods", pod)
+        return made
+
+    def delete(self, name: str) -> None:
+        """Delete a pod and wait until it is gone."""
+        path = f"/api/v1/namespaces/default/pods/{name}"
+        with contextlib.suppress(api.ApiError):
+            self.request("DELETE", path, gracePeriodSeconds="1")
+        self.until(f"pod {name}: deletion", lambda: self.exists(path), lambda it: not it)
+
+    def exists(self, path: str) -> bool:
+        """Whether the API server has an object."""
+        try:
+            self.request("GET", path)
+        except api.ApiError as error:
+            if error.code != 404:
+                raise
+            return False
+        return True
+
+    def wait_phase(self, name: str, *phases: str) -> Json:
+        """The pod once it is in one of the phases."""
+        return self.until(
+            f"pod {name}", lambda: self.pod(name), lambda pod: pod["status"].get("phase") in phases
+        )
+
+    def pods(self, node: str, **labels: str) -> list[Json]:
+        """Pods of a node by labels, those that go left out."""
+        selector = ",".join(f"{key}={value}" for key, value in labels.items())
+        answer = self.request("GET", "/api/v1/pods", labelSelector=selector)
+        return [
+            pod
+            for pod in answer["items"]
+            if pod["spec"].get("nodeName") == node and "deletionTimestamp" not in pod["metadata"]
+        ]
+
+    def until(
+        self, what: str, look: Callable[[], T], holds: Callable[[T], bool], limit: float = LIMIT
+    ) -> T:
+        """What ``look`` gives once ``holds`` is true of it.
+
+        Raises:
+            RealError: with the last look, and the kubelets' last lines.
+        """
+        deadline = time.monotonic() + limit
+        while not holds(found := look()):
+            if time.monotonic() > deadline:
+                shown = json.dumps(found, default=str)[-600:]
+                logs = "\n".join(
+                    f"{each.name}: {each.log('kubelet')}" for each in self.nodes.values()
+                )
+                raise RealError(
+                    f"{what}: found {shown}; wanted: another state within {limit:.0f} s; "
+                    f"cure: see the kubelets' last lines\n{logs}"
+                )
+            time.sleep(0.2)
+        return found
+
+
+@contextlib.contextmanager
+def running() -> Iterator[Lab]:
+    """Start everything; at the end, however it comes, nothing of it is left."""
+    parts = build.build()
+    lower = rootfs.debian_root(lambda line: print(line, flush=True))
+    work = cache_dir() / "real" / "nodes"
+    work.mkdir(parents=True, exist_ok=True)
+    archive = work / "image.tar"
+    image.write(archive, parts)
+    real, simulated = declared()
+    lab = Lab(ControlPlane(NAME), {})
+    try:
+        simulator.down(NAME)
+        for name in REAL:
+            cgroups.remove(name)
+        simulator.up(NAME, simulated)
+        for name in SIMULATED:  # as feature discovery would; real ones have it from their kubelet
+            labels = {"metadata": {"labels": objects.GPU_NODES}}
+            lab.request("PATCH", f"/api/v1/nodes/{name}", labels)
+        for name in REAL:
+            node = Node(name, work / name, lower, parts, Mock(name))
+            lab.nodes[name] = node
+            node.start(real, lab.plane.access(), archive)
+        for name in REAL:
+            lab.wait_ready(name)
+        yield lab
+    finally:
+        for node in lab.nodes.values():
+            node.stop()
+        simulator.down(NAME)
+        archive.unlink(missing_ok=True)

@@ -1,0 +1,243 @@
+"""A node of real parts: namespaces, containerd as our preparation sets it up, a kubelet."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import signal
+import subprocess
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from components.hosts.runtime_script import runtime
+from components.settings.cluster import Cluster
+from lab.real import cgroups, credentials
+from lab.real.build import LIBRARY
+from lab.real.mock import Mock
+from lab.real.objects import GPU_NODES
+from lab.real.relay import Relay
+from lab.real.settings import CONTAINERD, kubelet_settings
+from lab.simulator.api import Access
+from toolchain.cache import link
+
+HERE = Path(__file__).parent
+#: Seconds for a daemon of the node to start on a busy machine.
+LIMIT = 120.0
+#: Programs of ours in the node, by place.
+SCRIPTS = {
+    "usr/bin/systemctl": "systemctl.sh",
+    "opt/cni/bin/loopback": "cni.sh",
+    "opt/cni/bin/real": "cni.sh",
+}
+#: What a host's packages put into /usr/bin; Debian's own containerd is hidden.
+ON_PATH = ("containerd", "ctr", "nvidia-ctk", "nvidia-container-runtime", "nvidia-cdi-hook")
+
+
+class RealError(RuntimeError):
+    """A real part doesn't do what is asked; the message says which, why, and the cure."""
+
+
+@dataclass
+class Node:
+    """One node.
+
+    ``name``: of node and host; ``work``: its folder; ``lower``: the Debian root below it;
+    ``parts``: executables by name; ``mock``: its GPUs.
+    """
+
+    name: str
+    work: Path
+    lower: Path
+    parts: Mapping[str, Path]
+    mock: Mock
+    _process: subprocess.Popen[bytes] | None = None
+    _relay: Relay | None = None
+    _pid: int = 0
+
+    @property
+    def root(self) -> Path:
+        """The node's file system, seen from here."""
+        return Path(f"/proc/{self._pid}/root")
+
+    @property
+    def state(self) -> Path:
+        """The mock's state, in a file of the node."""
+        return self.work / "upper" / self.mock.state_path.relative_to("/")
+
+    def start(self, cluster: Cluster, access: Access, archive: Path) -> None:
+        """Start namespaces, containerd with NVIDIA's runtime, and the kubelet.
+
+        Raises:
+            RealError: with the last lines of the part that failed.
+        """
+        self._write_files(access, archive)
+        self.spawn()
+        self._relay = Relay(self._pid, int(access.server.rpartition(":")[2]))
+        self.run("systemctl start containerd")
+        self.run("ctr -n k8s.io images import /opt/real/image.tar")
+        self._prepare(cluster)
+        self.start_kubelet()
+
+    def spawn(self) -> int:
+        """Start the namespaces alone; the node's first process, as this machine counts it."""
+        cgroups.make(self.name)
+        arguments = [self.name, str(self.work), str(self.lower), str(self.mock.gpus)]
+        namespaces = ["--mount", "--pid", "--net", "--uts", "--ipc", "--fork", "--kill-child"]
+        script = str(HERE / "node.sh")
+        lives = ["setpriv", "--pdeathsig", "KILL"]  # not longer than this process, however it ends
+        with (self.work / "node.log").open("wb") as log:
+            self._process = subprocess.Popen(
+                [*lives, "unshare", *namespaces, "sh", script, *arguments],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+            )
+        self._pid = self._first_process()
+        return self._pid
+
+    def run(self, command: str, limit: float = LIMIT) -> str:
+        """Run a shell command in the node; its output."""
+        enter = ["nsenter", "-t", str(self._pid), "-m", "-p", "-n", "-u", "-i", "--"]
+        paths = "PATH=/opt/real:/usr/sbin:/usr/bin:/sbin:/bin"
+        done = subprocess.run(
+            [*enter, "env", "-i", paths, "LC_ALL=C", "HOME=/root", "sh", "-c", command],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=limit,
+            check=False,
+        )
+        if done.returncode:
+            tail = "\n".join((done.stdout + done.stderr).splitlines()[-12:])
+            raise RealError(
+                f"node {self.name}: {command.splitlines()[0][:80]!r} ended with {done.returncode}; "
+                f"wanted: 0; cure: see the lines below and {self.work}\n{tail}"
+            )
+        return done.stdout
+
+    def start_kubelet(self) -> None:
+        """Start the kubelet; it joins by its certificate."""
+        labels = ",".join(f"{key}={value}" for key, value in GPU_NODES.items())
+        self.run(
+            "setsid sh -c 'echo $$ >/run/kubelet.pid; exec kubelet "
+            "--config=/etc/kubernetes/kubelet.yaml --kubeconfig=/etc/kubernetes/kubelet.conf "
+            f"--hostname-override={self.name} --node-ip=198.18.0.1 "
+            f"--node-labels={labels} "
+            "--root-dir=/var/lib/kubelet --cert-dir=/var/lib/kubelet/pki' "
+            "</dev/null >>/var/log/kubelet.log 2>&1 &"
+        )
+
+    def stop_kubelet(self) -> None:
+        """End the kubelet; its pods go on."""
+        self.run(
+            'pid=$(cat /run/kubelet.pid); kill "$pid"; '
+            'while kill -0 "$pid" 2>/dev/null; do sleep 0.1; done'
+        )
+
+    def stop(self) -> None:
+        """End all processes; mounts and networks go with the namespaces."""
+        if self._relay:
+            self._relay.close()
+        if self._process:
+            with contextlib.suppress(ProcessLookupError):
+                if self._pid:
+                    os.kill(self._pid, signal.SIGKILL)
+            self._process.kill()
+            self._process.wait(LIMIT)
+        cgroups.remove(self.name)
+        shutil.rmtree(self.work, ignore_errors=True)
+
+    def pod_log(self, pod: dict[str, Any], container: str = "") -> str:
+        """What a pod's container printed, all of its starts."""
+        meta = pod["metadata"]
+        name = container or pod["spec"]["containers"][0]["name"]
+        folder = f"{meta['namespace']}_{meta['name']}_{meta['uid']}"
+        files = sorted((self.root / "var/log/pods" / folder / name).glob("*.log"))
+        lines = "".join(file.read_text(errors="replace") for file in files).splitlines()
+        return "\n".join(line.split(" ", 3)[-1] for line in lines)
+
+    def log(self, part: str, lines: int = 15) -> str:
+        """The last lines of a part's log: ``kubelet`` or ``containerd``."""
+        with contextlib.suppress(OSError):
+            text = (self.work / "upper/var/log" / f"{part}.log").read_text(errors="replace")
+            return "\n".join(text.splitlines()[-lines:])
+        return ""
+
+    def _first_process(self) -> int:
+        if self._process is None:
+            return 0
+        children = Path(f"/proc/{self._process.pid}/task/{self._process.pid}/children")
+        deadline = time.monotonic() + LIMIT
+        while time.monotonic() < deadline and self._process.poll() is None:
+            for pid in children.read_text().split():
+                with contextlib.suppress(OSError):
+                    if Path(f"/proc/{pid}/comm").read_text().strip() == "probe":
+                        return int(pid)
+            time.sleep(0.05)
+        tail = (self.work / "node.log").read_text(errors="replace")[-800:]
+        raise RealError(
+            f"node {self.name}: its first process doesn't start; wanted: new namespaces and "
+            f"mounts; cure: run as root outside of a container\n{tail}"
+        )
+
+    def _prepare(self, cluster: Cluster) -> None:
+        """What the product does to a host: the phase ``runtime`` of its preparation."""
+        host = next(each for each in cluster.hosts if each.node == self.name)
+        script = runtime(host.runtime or cluster.runtime, inline=True)
+        (self.work / "upper/root/runtime.sh").write_text(script)
+        self.run("nvidia-ctk --quiet config >/etc/nvidia-container-runtime/config.toml")
+        self.run("sh /root/runtime.sh apply")
+
+    def _write_files(self, access: Access, archive: Path) -> None:
+        shutil.rmtree(self.work, ignore_errors=True)
+        upper = self.work / "upper"
+        binaries = self.work / "bin"
+        for name, path in self.parts.items():
+            link(path, binaries / name)
+        link(archive, binaries / "image.tar")
+        for name in ON_PATH:
+            _symlink(upper / "usr/bin" / name, f"/opt/real/{name}")
+        folder = upper / self.mock.state_path.parent.relative_to("/")
+        folder.mkdir(parents=True)
+        shutil.copy2(self.parts[LIBRARY], folder / f"libnvidia-ml.so.{self.mock.driver}")
+        _symlink(folder / LIBRARY, f"libnvidia-ml.so.{self.mock.driver}")
+        self.mock.write(self.state)
+        server = access.server
+        pki = access.ca.parent
+        texts = {
+            "etc/kubernetes/ca.crt": access.ca.read_text(),
+            "etc/kubernetes/kubelet.conf": credentials.kubeconfig(self.name, server, pki),
+            "etc/kubernetes/kubelet.yaml": yaml.safe_dump(kubelet_settings(self.name)),
+            "etc/containerd/config.toml": CONTAINERD,
+            "etc/cni/net.d/10-real.conf": json.dumps(
+                {"cniVersion": "1.0.0", "name": "real", "type": "real"}
+            ),
+            "etc/nvidia-container-runtime/.keep": "",
+            "etc/hosts": "127.0.0.1 localhost\n",
+            "etc/resolv.conf": "",
+            "etc/machine-id": "0" * 31 + self.name[-1] + "\n",
+            "var/log/.keep": "",
+            "root/.keep": "",
+        }
+        for name, text in texts.items():
+            path = upper / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text)
+        for name, source in SCRIPTS.items():
+            path = upper / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(HERE / source, path)
+            path.chmod(0o755)
+
+
+def _symlink(path: Path, target: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.unlink(missing_ok=True)
+    path.symlink_to(target)

@@ -1,0 +1,66 @@
+#!/bin/sh
+# Makes the root of a real node inside of new namespaces and becomes its first process.
+# Called by lab/real/node.py: node.sh NAME WORK LOWER GPUS. All of it goes with the namespaces.
+set -eu
+
+name=$1 work=$2 lower=$3 gpus=$4
+root=$work/root
+
+mkdir -p "$work/upper" "$work/overlay" "$work/containerd" "$work/kubelet" "$root"
+mount -t overlay overlay -o "lowerdir=$lower,upperdir=$work/upper,workdir=$work/overlay" "$root"
+mkdir -p "$root/var/lib/containerd" "$root/var/lib/kubelet" "$root/opt/real" "$root/old"
+mount --bind "$work/bin" "$root/opt/real"
+# An overlay can't carry another one's upper folder.
+mount --bind "$work/containerd" "$root/var/lib/containerd"
+mount --bind "$work/kubelet" "$root/var/lib/kubelet"
+mount -t proc proc "$root/proc"
+mount --rbind /sys "$root/sys"
+mount -t tmpfs -o mode=755 tmpfs "$root/run"
+mount -t tmpfs -o mode=1777 tmpfs "$root/tmp"
+mount -t tmpfs -o mode=755 tmpfs "$root/dev"
+
+# The kubelet sets these at its start (pkg/kubelet/cm/container_manager_linux.go); they are the whole
+# machine's, so the node has files in their place.
+for setting in vm/overcommit_memory vm/panic_on_oom kernel/panic kernel/panic_on_oops \
+    kernel/keys/root_maxkeys kernel/keys/root_maxbytes; do
+    mkdir -p "$root/run/sysctl/${setting%/*}"
+    cat "/proc/sys/$setting" >"$root/run/sysctl/$setting"
+    mount --bind "$root/run/sysctl/$setting" "$root/proc/sys/$setting"
+done
+
+cd "$root/dev"
+mkdir pts shm
+mount -t devpts -o newinstance,ptmxmode=0666 devpts pts
+ln -s pts/ptmx ptmx
+ln -s /proc/self/fd fd
+mknod -m 666 null c 1 3
+mknod -m 666 zero c 1 5
+mknod -m 666 full c 1 7
+mknod -m 666 random c 1 8
+mknod -m 666 urandom c 1 9
+mknod -m 600 kmsg c 1 11
+mknod -m 666 tty c 5 0
+# NVIDIA's own numbers (open-gpu-kernel-modules, nv.h); no driver is behind them.
+index=0
+while [ "$index" -lt "$gpus" ]; do
+    mknod -m 666 "nvidia$index" c 195 "$index"
+    index=$((index + 1))
+done
+mknod -m 666 nvidiactl c 195 255
+mknod -m 666 nvidia-modeset c 195 254
+mknod -m 666 nvidia-uvm c 511 0
+mknod -m 666 nvidia-uvm-tools c 511 1
+
+hostname "$name"
+ip link set lo up
+# The kubelet wants an address that isn't loopback; nothing is reachable by it.
+ip link add node0 type veth peer name node1
+ip addr add 198.18.0.1/24 dev node0
+ip link set node0 up
+ip link set node1 up
+
+cd "$root"
+pivot_root . old
+umount -l /old
+mount --make-rshared / # the kubelet hands mounts on to containers
+exec /opt/real/probe init </dev/null >/dev/null 2>&1

@@ -1,0 +1,107 @@
+"""The objects that both kinds of nodes get: the device plugin's DaemonSet, and pods."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import yaml
+
+from lab.real.image import IMAGE
+from lab.simulator import marks
+
+Json = dict[str, Any]
+
+PLUGIN = "nvidia-device-plugin"
+#: Labels, container and settings as NVIDIA's chart has them (k8s-device-plugin v0.19.3,
+#: deployments/helm/nvidia-device-plugin/templates/daemonset-device-plugin.yml).
+LABELS = {"app.kubernetes.io/name": PLUGIN}
+#: One of the terms by which the chart chooses nodes.
+GPU_NODES = {"feature.node.kubernetes.io/pci-10de.present": "true"}
+CONFIGURATIONS = "nvidia-plugin-configs"
+
+
+def configuration(sharing: Json | None = None, **flags: object) -> str:
+    """A file of the plugin's (api/config/v1)."""
+    return yaml.safe_dump(
+        {"version": "v1", "flags": flags, **({"sharing": sharing} if sharing else {})}
+    )
+
+
+def time_slicing(replicas: int, rename: bool = False) -> Json:
+    """Each GPU offered ``replicas`` times."""
+    resource = {"name": marks.GPU, "replicas": replicas}
+    return {"timeSlicing": {"renameByDefault": rename, "resources": [resource]}}
+
+
+def configurations() -> Json:
+    """The ConfigMap with the plugin's configurations."""
+    files = {
+        "default": configuration(),
+        "shared": configuration(time_slicing(2)),
+        "renamed": configuration(time_slicing(2, rename=True)),
+    }
+    return {"metadata": {"name": CONFIGURATIONS}, "data": files}
+
+
+def plugin_pods(key: str) -> Json:
+    """The DaemonSet; ``key``: its configuration in the ConfigMap."""
+    container = {
+        "name": "nvidia-device-plugin-ctr",
+        "image": IMAGE,
+        "imagePullPolicy": "Never",
+        "command": ["/usr/bin/nvidia-device-plugin"],
+        "env": [
+            {"name": "CONFIG_FILE", "value": f"/config/{key}"},
+            {"name": "NVIDIA_VISIBLE_DEVICES", "value": "all"},
+            {"name": "NVIDIA_DRIVER_CAPABILITIES", "value": "compute,utility"},
+        ],
+        "securityContext": {"privileged": True},
+        "terminationMessagePolicy": "FallbackToLogsOnError",
+        "volumeMounts": [
+            {"name": "device-plugins", "mountPath": "/var/lib/kubelet/device-plugins"},
+            {"name": "config", "mountPath": "/config"},
+        ],
+    }
+    spec = {
+        "nodeSelector": GPU_NODES,
+        "automountServiceAccountToken": False,
+        "terminationGracePeriodSeconds": 1,
+        "containers": [container],
+        "volumes": [
+            {"name": "device-plugins", "hostPath": {"path": "/var/lib/kubelet/device-plugins"}},
+            {"name": "config", "configMap": {"name": CONFIGURATIONS}},
+        ],
+    }
+    template = {"metadata": {"labels": LABELS}, "spec": spec}
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "DaemonSet",
+        "metadata": {"name": PLUGIN},
+        "spec": {"selector": {"matchLabels": LABELS}, "template": template},
+    }
+
+
+def gpu_pod(
+    name: str, node: str, gpus: tuple[int, ...], mode: str = "look", resource: str = marks.GPU
+) -> Json:
+    """A pod with a container for each of ``gpus``, which asks for so many; 0 asks for none."""
+    containers = [
+        {
+            "name": f"gpu-{index}",
+            "image": IMAGE,
+            "imagePullPolicy": "Never",
+            "command": ["/usr/bin/probe", mode],
+            "resources": {"limits": {resource: str(count)}} if count else {},
+        }
+        for index, count in enumerate(gpus)
+    ]
+    return {
+        "metadata": {"name": name},
+        "spec": {
+            "restartPolicy": "Never",
+            "nodeSelector": {"kubernetes.io/hostname": node},
+            "automountServiceAccountToken": False,
+            "terminationGracePeriodSeconds": 1,
+            "containers": containers,
+        },
+    }

@@ -1,0 +1,47 @@
+"""What a node has before our preparation: containerd's configuration and the kubelet's."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from lab.real import cgroups
+from lab.real.image import IMAGE
+
+#: What a host has before our preparation: no NVIDIA runtime. AppArmor and lower OOM scores are not
+#: to be had in a namespace; the sandbox is our own image.
+CONTAINERD = f"""version = 3
+[plugins."io.containerd.cri.v1.images"]
+snapshotter = "overlayfs"
+[plugins."io.containerd.cri.v1.images".pinned_images]
+sandbox = "{IMAGE}"
+[plugins."io.containerd.cri.v1.runtime"]
+disable_apparmor = true
+restrict_oom_score_adj = true
+"""
+
+
+def kubelet_settings(name: str) -> dict[str, Any]:
+    """The kubelet's configuration: as kubeadm writes it, but for what namespaces can't give."""
+    return {
+        "apiVersion": "kubelet.config.k8s.io/v1beta1",
+        "kind": "KubeletConfiguration",
+        "address": "127.0.0.1",
+        "authentication": {
+            "anonymous": {"enabled": False},
+            "webhook": {"enabled": True},
+            "x509": {"clientCAFile": "/etc/kubernetes/ca.crt"},
+        },
+        "authorization": {"mode": "Webhook"},
+        "containerRuntimeEndpoint": "unix:///run/containerd/containerd.sock",
+        "cgroupDriver": "cgroupfs",
+        "cgroupRoot": f"/{cgroups.name_of(name)}",
+        "failCgroupV1": False,
+        "failSwapOn": False,
+        "enforceNodeAllocatable": [],
+        "makeIPTablesUtilChains": False,
+        "localStorageCapacityIsolation": False,
+        "nodeStatusUpdateFrequency": "1s",
+        "evictionHard": {"memory.available": "0%", "nodefs.available": "0%"},
+        "imageGCHighThresholdPercent": 100,
+        "resolvConf": "",
+    }
