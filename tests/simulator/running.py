@@ -81,8 +81,12 @@ class Running:
         return self.items("/api/v1/pods", labelSelector=selector)
 
     def plugin_pod(self, node: str) -> Json:
-        pods = self.pods(**{"app.kubernetes.io/name": "nvidia-device-plugin"})
-        return next(pod for pod in pods if pod["spec"].get("nodeName") == node)
+        """The plugin's pod on a node, once there is one."""
+        labels = {"app.kubernetes.io/name": "nvidia-device-plugin"}
+        return until(
+            lambda: [pod for pod in self.pods(**labels) if pod["spec"].get("nodeName") == node],
+            lambda pods: bool(pods),
+        )[0]
 
     def log(self, pod: Json, container: str = "") -> list[str]:
         meta = pod["metadata"]
