@@ -119,14 +119,14 @@ def test_the_state_serves_machines_that_keep_their_kubeconfig_elsewhere(
     assert refresh.returncode == 0, refresh.stdout
 
 
+ROLES = Path(__file__).resolve().parents[2] / "policies" / "roles"
+
+
 @pytest.fixture
 def reader(project: Project, tmp_path: Path) -> Iterator[Path]:
-    """A kubeconfig of a user who may read everything and change nothing."""
+    """A kubeconfig of a user with the committed role for previews, which can only read."""
     rbac = "rbac.authorization.k8s.io"
-    rules: list[Json] = [
-        {"apiGroups": ["*"], "resources": ["*"], "verbs": ["get", "list", "watch"]},
-        {"nonResourceURLs": ["*"], "verbs": ["get"]},
-    ]
+    rules: list[Json] = yaml.safe_load((ROLES / "preview.yaml").read_text())["rules"]
     role = {"kind": "ClusterRole", "metadata": {"name": "reader"}, "rules": rules}
     binding = {
         "kind": "ClusterRoleBinding",
