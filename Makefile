@@ -140,12 +140,13 @@ test-real: $(VENV) ## kubelet, containerd, NVIDIA's plugin for real, on a mock o
 	@$(RUN) lab.real
 
 .PHONY: check
-check: $(VENV) ## lint, types, layers
+check: $(VENV) ## lint, types, layers, language
 	@venv/bin/ruff check .
 	@venv/bin/ruff format --check .
 	@venv/bin/mypy
 	@venv/bin/lint-imports
 	@$(RUN) commands.lint_shell
+	@$(RUN) commands.language
 
 .PHONY: bench
 bench: $(VENV) ## benchmarks, each a ratio: make bench ONLY=B4
