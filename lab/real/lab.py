@@ -23,7 +23,8 @@ from toolchain import cache_dir
 
 Json = dict[str, Any]
 T = TypeVar("T")
-NAME = "real"
+#: Of the embedded cluster: no stack has this name.
+NAME = "real-parts-proof"
 REAL = ("real-1", "real-2")
 SIMULATED = ("sim-1", "sim-2")
 GPUS = 8
