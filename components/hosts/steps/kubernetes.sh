@@ -13,19 +13,15 @@ apply_kubernetes() {
     install_packages $GC_KUBERNETES_PACKAGES
     # shellcheck disable=SC2086 # a list of words
     [ "$GC_KUBERNETES_HOLD" = false ] || hold_packages $GC_KUBERNETES_HELD
-    kubelet_on
+    kubelet_joined || unit_on kubelet later
     kubernetes_join
-    kubelet_on
+    ! kubelet_joined || unit_on kubelet
 }
 
 # Until kubeadm has written its configuration, kubelet only restarts in a loop (Kubernetes docs,
 # "Installing kubeadm"): it is enabled, and neither started nor expected to run.
-kubelet_on() {
-    if [ -f "$root/var/lib/kubelet/config.yaml" ]; then
-        unit_on kubelet
-    else
-        unit_on kubelet later
-    fi
+kubelet_joined() {
+    [ -f "$root/var/lib/kubelet/config.yaml" ]
 }
 
 kubernetes_join() {
