@@ -226,6 +226,7 @@ def _run(root: Path, home: Path, arguments: str) -> None:
     (home / "build.sh").write_text(BUILDER.read_text())
     inner = (
         'mount --bind "$2" "$1/mnt/repositories" && mount -t proc proc "$1/proc" && '
+        f'PATH="$PATH:/usr/sbin:/usr/bin:/sbin:/bin" '
         f'exec chroot "$1" sh /mnt/repositories/build.sh {arguments}'
     )
     command = ["unshare", "--mount", "--pid", "--fork", "--kill-child=KILL"]
