@@ -48,7 +48,8 @@ def check(entry: Path, recorded: Mapping[str, str] | None, root: Path) -> None:
         ToolchainError: with what was found.
     """
     files = sorted(file for file in entry.iterdir() if file.name != RECORD)
-    for place in (root, entry.parent, entry, *files):
+    # The cache's folder may be a link, whose mode says nothing: what it leads to counts.
+    for place in (root.resolve(), entry.parent.resolve(), entry, *files):
         check_owner(place)
     if recorded is None:
         return

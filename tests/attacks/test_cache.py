@@ -74,6 +74,20 @@ def test_a_link_to_elsewhere_is_refused(store: Store, entry: Path, tmp_path: Pat
         store.read(entry)
 
 
+@pytest.mark.parametrize(("mode", "error"), [(0o755, ""), (0o777, "that nobody else may write")])
+def test_a_cache_that_is_a_link_is_judged_by_what_it_leads_to(
+    store: Store, entry: Path, tmp_path: Path, mode: int, error: str
+) -> None:
+    (tmp_path / "linked").symlink_to(store.root)
+    store.root.chmod(mode)
+    linked = Store(tmp_path / "linked")
+    if error:
+        with pytest.raises(ToolchainError, match=error):
+            linked.read(linked.entry("tool", "1.0.0", "key"))
+    else:
+        assert linked.read(linked.entry("tool", "1.0.0", "key")) is not None
+
+
 def test_an_unchanged_tool_is_compared_once(
     store: Store, entry: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
