@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import struct
+import tempfile
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -71,7 +72,7 @@ async def served(signs_by: bytes = b"", **options: Any) -> AsyncIterator[dict[st
 
 
 @asynccontextmanager
-async def agent(folder: Path) -> AsyncIterator[Path]:
+async def agent() -> AsyncIterator[Path]:
     """An SSH agent with one key (draft-ietf-sshm-ssh-agent, 4.4)."""
     key = asyncssh.generate_private_key("ssh-ed25519")
     blob = key.public_data
@@ -84,9 +85,11 @@ async def agent(folder: Path) -> AsyncIterator[Path]:
             await writer.drain()
         writer.close()
 
-    path = folder / "agent"
-    async with await asyncio.start_unix_server(serve, path):
-        yield path
+    # A socket's path has 108 characters at most (unix(7)): a test's own folder may be deeper.
+    with tempfile.TemporaryDirectory(dir="/tmp") as folder:
+        path = Path(folder) / "agent"
+        async with await asyncio.start_unix_server(serve, path):
+            yield path
 
 
 def by_plugin(socket: Path | None) -> Callable[[dict[str, Any]], Awaitable[None]]:
@@ -123,9 +126,9 @@ async def by_inspection(server: dict[str, Any]) -> None:
         raise Failed(facts["gpu-1"].error)
 
 
-def test_a_host_is_shown_no_key_that_was_not_declared_for_it(tmp_path: Path) -> None:
+def test_a_host_is_shown_no_key_that_was_not_declared_for_it() -> None:
     async def run() -> None:
-        async with agent(tmp_path) as socket, served() as server:
+        async with agent() as socket, served() as server:
             await by_plugin(socket)(server)
             server["server"].taken = "none"  # a host that takes no key, to be shown all
             with pytest.raises(Failed, match="no connection"):

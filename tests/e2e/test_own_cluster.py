@@ -38,6 +38,9 @@ def blocks(kind: str) -> list[str]:
     return [re.sub(r"^ {3}", "", body, flags=re.M) for body in found]
 
 
+OF_MAKE = {"STACK", "MAKEFLAGS", "MAKELEVEL", "MFLAGS"}
+
+
 @dataclass
 class Shell:
     """A person's shell in a copy of the project: what one block exports serves the next."""
@@ -101,7 +104,8 @@ def shell(cluster: Project, tmp_path: Path) -> Iterator[Shell]:
     (cluster.root / "Pulumi.lab.yaml").write_text(yaml.safe_dump(stack_file(cluster)))
     os.utime(cluster.root / "requirements.lock", (0, 0))  # the environment is there
     environment = {
-        **{key: text for key, text in cluster.environment.items() if key != "STACK"},
+        # What an outer make sets would make the inner one talk: a person's shell has none of it.
+        **{key: text for key, text in cluster.environment.items() if key not in OF_MAKE},
         "HOME": str(home(cluster, tmp_path)),
         "GPU_CLUSTER_CACHE": str(toolchain.cache_dir()),
         "PULUMI_BACKEND_URL": f"file://{tmp_path}",

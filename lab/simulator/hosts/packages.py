@@ -226,8 +226,9 @@ def _run(root: Path, home: Path, arguments: str) -> None:
     (home / "build.sh").write_text(BUILDER.read_text())
     inner = (
         'mount --bind "$2" "$1/mnt/repositories" && mount -t proc proc "$1/proc" && '
-        f'PATH="$PATH:/usr/sbin:/usr/bin:/sbin:/bin" '
-        f'exec chroot "$1" sh /mnt/repositories/build.sh {arguments}'
+        # Nothing of the caller's environment: its TMPDIR is not in the root.
+        "exec env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root "
+        f'chroot "$1" sh /mnt/repositories/build.sh {arguments}'
     )
     command = ["unshare", "--mount", "--pid", "--fork", "--kill-child=KILL"]
     command += ["sh", "-c", inner, "sh", str(root), str(home)]
