@@ -6,9 +6,8 @@ import ipaddress
 import re
 from typing import Annotated
 
-from pydantic import AfterValidator
+from pydantic import AfterValidator, StrictStr
 
-from config.model import Text
 from config.problem import refuse, show
 
 _WANTED = "an IPv4 address, an IPv6 address or a host name"
@@ -100,4 +99,4 @@ def _usable(text: str, address: ipaddress.IPv4Address | ipaddress.IPv6Address) -
     return text
 
 
-Address = Annotated[Text, AfterValidator(check_address)]
+Address = Annotated[StrictStr, AfterValidator(check_address)]

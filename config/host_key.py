@@ -10,9 +10,8 @@ import binascii
 import struct
 from typing import Annotated
 
-from pydantic import AfterValidator
+from pydantic import AfterValidator, StrictStr
 
-from config.model import Text
 from config.problem import refuse, show
 
 _WANTED = "a public host key: ssh-ed25519, ecdsa-sha2-nistp256/384/521 or ssh-rsa, and its base64"
@@ -82,4 +81,4 @@ def _fault(kind: str, fields: list[bytes]) -> str | None:
     return None if good else f"an uncompressed point of curve {curve}"
 
 
-HostKey = Annotated[Text, AfterValidator(check_host_key)]
+HostKey = Annotated[StrictStr, AfterValidator(check_host_key)]

@@ -5,9 +5,8 @@ from __future__ import annotations
 import re
 from typing import Annotated
 
-from pydantic import AfterValidator
+from pydantic import AfterValidator, StrictStr
 
-from config.model import Text
 from config.problem import refuse, show
 
 _HOST = r"(?:[A-Za-z0-9-]+\.)*[A-Za-z0-9-]+(?::\d+)?"
@@ -44,8 +43,8 @@ def _repository(text: str) -> str:
     return text
 
 
-Image = Annotated[Text, AfterValidator(_image)]
-Repository = Annotated[Text, AfterValidator(_repository)]
+Image = Annotated[StrictStr, AfterValidator(_image)]
+Repository = Annotated[StrictStr, AfterValidator(_repository)]
 
 
 def path_of(image: str) -> str:

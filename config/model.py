@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, NoReturn, TypeVar
+from typing import Any, NoReturn, TypeVar
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Strict
+from pydantic import AfterValidator, BaseModel, ConfigDict
 from pydantic.alias_generators import to_camel
 
 K = TypeVar("K")
@@ -12,7 +12,10 @@ V = TypeVar("V")
 
 
 class Model(BaseModel):
-    """Frozen and hashable. YAML keys are the camelCase aliases; Python uses the field names."""
+    """Frozen and hashable, with pydantic's strict types: the string "8" is no number.
+
+    YAML keys are the camelCase aliases; Python uses the field names.
+    """
 
     model_config = ConfigDict(
         frozen=True,
@@ -46,8 +49,4 @@ class FrozenDict(dict[K, V]):
         return type(self), (dict(self),)
 
 
-# YAML's own types count: the string "8" isn't a number, and "yes" isn't a truth value.
-Whole = Annotated[int, Strict()]
-Truth = Annotated[bool, Strict()]
-Text = Annotated[str, Strict()]
 Freeze = AfterValidator(FrozenDict)

@@ -10,9 +10,8 @@ from __future__ import annotations
 import re
 from typing import Annotated
 
-from pydantic import AfterValidator
+from pydantic import AfterValidator, StrictStr
 
-from config.model import Text
 from config.problem import refuse, show
 
 _DNS_LABEL = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
@@ -146,12 +145,12 @@ def own_key(text: str) -> str:
     return text
 
 
-ConfigName = Annotated[Text, AfterValidator(_config_name)]
-DnsLabel = Annotated[Text, AfterValidator(_dns_label)]
-DnsSubdomain = Annotated[Text, AfterValidator(_dns_subdomain)]
-OwnNamespace = Annotated[Text, AfterValidator(_own_namespace)]
-PoolName = Annotated[Text, AfterValidator(_pool_name)]
-NodeName = Annotated[Text, AfterValidator(_node_name)]
-LabelKey = Annotated[Text, AfterValidator(qualified_key)]
-OwnLabelKey = Annotated[Text, AfterValidator(own_key)]
-LabelValue = Annotated[Text, AfterValidator(label_value)]
+ConfigName = Annotated[StrictStr, AfterValidator(_config_name)]
+DnsLabel = Annotated[StrictStr, AfterValidator(_dns_label)]
+DnsSubdomain = Annotated[StrictStr, AfterValidator(_dns_subdomain)]
+OwnNamespace = Annotated[StrictStr, AfterValidator(_own_namespace)]
+PoolName = Annotated[StrictStr, AfterValidator(_pool_name)]
+NodeName = Annotated[StrictStr, AfterValidator(_node_name)]
+LabelKey = Annotated[StrictStr, AfterValidator(qualified_key)]
+OwnLabelKey = Annotated[StrictStr, AfterValidator(own_key)]
+LabelValue = Annotated[StrictStr, AfterValidator(label_value)]

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Annotated, Self
 
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import AfterValidator, Field, StrictStr, model_validator
 
-from config.model import Model, Text
+from config.model import Model
 from config.problem import refuse, show
 
 
@@ -26,13 +26,13 @@ class Charts(Model):
     Without either they come from their own repositories.
     """
 
-    directory: Text | None = Field(
+    directory: StrictStr | None = Field(
         default=None,
         min_length=1,
         description="the path of a directory that holds the charts",
         examples=["charts"],
     )
-    oci: Annotated[Text, AfterValidator(_oci)] | None = Field(
+    oci: Annotated[StrictStr, AfterValidator(_oci)] | None = Field(
         default=None,
         description="an OCI registry and path, oci://host/path",
         examples=["oci://registry.example.com/charts"],

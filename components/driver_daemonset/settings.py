@@ -10,10 +10,10 @@ from enum import StrEnum
 from typing import Annotated
 from urllib.parse import urlsplit
 
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import AfterValidator, Field, StrictStr, model_validator
 
 from config.image import Image
-from config.model import Freeze, FrozenDict, Model, Text
+from config.model import Freeze, FrozenDict, Model
 from config.names import OwnNamespace, PoolName
 from config.problem import refuse, show
 from config.versions import pattern
@@ -85,7 +85,7 @@ class PoolDriver(Model):
     )
     version: (
         Annotated[
-            Text,
+            StrictStr,
             AfterValidator(pattern(_VERSION, "a driver version such as 595.91.07", "595.91.07")),
         ]
         | None
@@ -110,14 +110,14 @@ class DriverInstaller(Model):
     images: Annotated[dict[OperatingSystem, Image], Freeze] = Field(
         default=IMAGES, description="a mapping of ubuntu and centos to images"
     )
-    base_urls: Annotated[dict[Flavor, Annotated[Text, AfterValidator(_base)]], Freeze] = Field(
+    base_urls: Annotated[dict[Flavor, Annotated[StrictStr, AfterValidator(_base)]], Freeze] = Field(
         default=BASE_URLS, description="a mapping of tesla and gtx to addresses"
     )
-    file: Annotated[Text, AfterValidator(_file)] = Field(
+    file: Annotated[StrictStr, AfterValidator(_file)] = Field(
         default=FILE, description="a path with {version}", examples=[FILE]
     )
     plugin_memory: Annotated[
-        Text, AfterValidator(pattern(_QUANTITY, "an amount of memory such as 30Mi", "30Mi"))
+        StrictStr, AfterValidator(pattern(_QUANTITY, "an amount of memory such as 30Mi", "30Mi"))
     ] = Field(default="30Mi", description="an amount of memory such as 30Mi", examples=["30Mi"])
     pools: Annotated[dict[PoolName, PoolDriver], Freeze] = Field(
         default=FrozenDict({}),

@@ -5,9 +5,9 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Annotated
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, Field, StrictInt, StrictStr
 
-from config.model import Freeze, Model, Text, Whole
+from config.model import Freeze, Model
 from config.names import DnsLabel, qualified_key
 from config.problem import refuse, show
 
@@ -56,7 +56,8 @@ class Quota(Model):
 
     namespace: DnsLabel = Field(description="a namespace", examples=["team-a"])
     resources: Annotated[
-        dict[Annotated[Text, AfterValidator(_counted)], Annotated[Whole, Field(ge=0)]], Freeze
+        dict[Annotated[StrictStr, AfterValidator(_counted)], Annotated[StrictInt, Field(ge=0)]],
+        Freeze,
     ] = Field(
         min_length=1,
         description="a mapping of devices to whole numbers, such as {nvidia.com/gpu: 16}; of a "
@@ -94,18 +95,18 @@ class Guardrails(Model):
     excluded_namespaces: tuple[DnsLabel, ...] = Field(
         default=(), description="a list of namespaces that no rule holds in"
     )
-    daemon_set_controllers: tuple[Text, ...] = Field(
+    daemon_set_controllers: tuple[StrictStr, ...] = Field(
         default=(),
         description="a list of users that make the pods of DaemonSets, beside Kubernetes' own: "
         "the user of a controller manager without an account for each controller",
         examples=["[kubernetes-admin]"],
     )
-    max_gpus_per_container: Annotated[Whole, Field(ge=0)] | None = Field(
+    max_gpus_per_container: Annotated[StrictInt, Field(ge=0)] | None = Field(
         default=None,
         description="the most whole GPUs or MIG devices of one container",
         examples=["8"],
     )
-    max_gpus_per_pod: Annotated[Whole, Field(ge=0)] | None = Field(
+    max_gpus_per_pod: Annotated[StrictInt, Field(ge=0)] | None = Field(
         default=None, description="the same of one pod", examples=["8"]
     )
     quotas: Annotated[tuple[Quota, ...], AfterValidator(_distinct)] = Field(

@@ -5,10 +5,10 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Annotated
 
-from pydantic import Field
+from pydantic import Field, StrictInt
 
 from config.image import Image
-from config.model import Freeze, FrozenDict, Model, Whole
+from config.model import Freeze, FrozenDict, Model
 from config.names import LabelKey, LabelValue, OwnNamespace
 
 
@@ -43,10 +43,10 @@ class Monitoring(Model):
     operator_objects: OperatorObjects = Field(
         default=OperatorObjects.AUTO, description="auto, always or never", examples=["auto"]
     )
-    interval_seconds: Whole = Field(
+    interval_seconds: StrictInt = Field(
         default=30, ge=5, le=300, description="a whole number from 5 to 300", examples=[30]
     )
-    hot_celsius: Whole = Field(
+    hot_celsius: StrictInt = Field(
         default=85,
         ge=50,
         le=110,

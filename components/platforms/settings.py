@@ -6,9 +6,8 @@ import pkgutil
 from pathlib import Path
 from typing import Annotated
 
-from pydantic import AfterValidator
+from pydantic import AfterValidator, StrictStr
 
-from config.model import Text
 from config.nearness import nearest
 from config.problem import refuse, show
 
@@ -28,7 +27,7 @@ def _known(text: str) -> str:
     return text
 
 
-PlatformName = Annotated[Text, AfterValidator(_known)]
+PlatformName = Annotated[StrictStr, AfterValidator(_known)]
 """How GPUs are offered in the cluster.
 
 `device-plugin`: NVIDIA's device plugin alone. `gpu-operator`: the whole GPU Operator.

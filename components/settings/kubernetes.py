@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from pydantic import Field
+from pydantic import Field, StrictStr
 
-from config.model import Model, Text
+from config.model import Model
 
 
 class Kubernetes(Model):
@@ -14,13 +14,13 @@ class Kubernetes(Model):
     is deployed; a change of address or credentials does not. It is the context by default.
     """
 
-    context: Text = Field(
+    context: StrictStr = Field(
         min_length=1,
         max_length=253,
         description="the name of a context of the kubeconfig",
         examples=["gpu-cluster-dev"],
     )
-    cluster_identifier: Text | None = Field(
+    cluster_identifier: StrictStr | None = Field(
         default=None,
         min_length=1,
         max_length=253,

@@ -5,10 +5,10 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Annotated
 
-from pydantic import Field
+from pydantic import Field, StrictInt, StrictStr
 
 from config.image import VECTORADD, Image
-from config.model import Freeze, FrozenDict, Model, Text, Whole
+from config.model import Freeze, FrozenDict, Model
 from config.names import OwnNamespace
 
 
@@ -33,7 +33,7 @@ class Validation(Model):
         description="an image reference with a tag or a digest; it must have sh and `command`",
         examples=[VECTORADD],
     )
-    command: tuple[Text, ...] = Field(
+    command: tuple[StrictStr, ...] = Field(
         # The sample's entry point (NVIDIA/k8s-samples deployments/container/Dockerfile.ubuntu).
         default=("/cuda-samples/sample",),
         min_length=1,
@@ -43,7 +43,7 @@ class Validation(Model):
     namespace: OwnNamespace = Field(
         default="gpu-validation", description="a namespace", examples=["gpu-validation"]
     )
-    timeout_seconds: Whole = Field(
+    timeout_seconds: StrictInt = Field(
         default=600,
         ge=1,
         le=86400,
@@ -51,7 +51,7 @@ class Validation(Model):
         examples=[600],
     )
     busy: Busy = Field(default=Busy.DEFER, description="defer, wait or fail", examples=["defer"])
-    pod_annotations: Annotated[dict[Text, Text], Freeze] = Field(
+    pod_annotations: Annotated[dict[StrictStr, StrictStr], Freeze] = Field(
         default=FrozenDict(),
         description="a mapping: annotations of the validation pods",
         examples=['{sidecar.istio.io/inject: "false"}'],

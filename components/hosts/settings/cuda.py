@@ -5,11 +5,11 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Annotated
 
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import AfterValidator, Field, StrictStr, model_validator
 
 from components.hosts.settings.repository import Repositories
 from components.hosts.settings.runfile import Runfile
-from config.model import Model, Text
+from config.model import Model
 from config.problem import refuse
 from config.versions import pattern
 
@@ -29,7 +29,9 @@ class Cuda(Model):
         default=CudaSource.NONE, description="none, package or runfile", examples=["none"]
     )
     version: (
-        Annotated[Text, AfterValidator(pattern(r"\d{2}\.\d", "a version such as 12.8", "12.8"))]
+        Annotated[
+            StrictStr, AfterValidator(pattern(r"\d{2}\.\d", "a version such as 12.8", "12.8"))
+        ]
         | None
     ) = Field(default=None, description="a version such as 12.8", examples=['"12.8"'])
     repository: Repositories = Field(

@@ -6,10 +6,10 @@ import re
 from enum import StrEnum
 from typing import Annotated
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, Field, StrictStr
 
 from components.hosts.settings.user import User
-from config.model import Model, Text
+from config.model import Model
 from config.problem import refuse, show
 
 _MIRROR = re.compile(r"https?://[A-Za-z0-9.\[\]:_-]+(/[A-Za-z0-9._~/-]*)?")
@@ -51,10 +51,10 @@ class Forward(StrEnum):
 class Docker(Model):
     """`dataRoot`: where images and containers are; what is in the old place moves there."""
 
-    registry_mirrors: tuple[Annotated[Text, AfterValidator(_mirror)], ...] = Field(
+    registry_mirrors: tuple[Annotated[StrictStr, AfterValidator(_mirror)], ...] = Field(
         default=(), description="a list of addresses", examples=[["https://mirror.example.org"]]
     )
-    data_root: Annotated[Text, AfterValidator(_path)] | None = Field(
+    data_root: Annotated[StrictStr, AfterValidator(_path)] | None = Field(
         default=None, description="an absolute path", examples=["/data/docker"]
     )
     storage_driver: StorageDriver = Field(

@@ -5,13 +5,13 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Annotated, Self
 
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import AfterValidator, Field, StrictBool, StrictStr, model_validator
 from pydantic.alias_generators import to_camel
 
 from components.hosts.settings.repository import Repositories
 from components.hosts.settings.runfile import Runfile
 from config.image import Repository
-from config.model import Model, Text, Truth
+from config.model import Model
 from config.problem import refuse, show
 from config.versions import pattern
 
@@ -75,7 +75,7 @@ class Driver(Model):
     )
     version: (
         Annotated[
-            Text,
+            StrictStr,
             AfterValidator(pattern(_VERSION, "a driver version such as 595.91.07", "595.91.07")),
         ]
         | None
@@ -85,14 +85,14 @@ class Driver(Model):
     kernel_module_type: KernelModule = Field(
         default=KernelModule.AUTO, description="auto, open or proprietary", examples=["auto"]
     )
-    precompiled: Truth = Field(default=False, description="true or false", examples=["false"])
-    resource: Truth = Field(default=False, description="true or false", examples=["false"])
+    precompiled: StrictBool = Field(default=False, description="true or false", examples=["false"])
+    resource: StrictBool = Field(default=False, description="true or false", examples=["false"])
     image_repository: Repository | None = Field(
         default=None,
         description="a registry and path such as registry.example.com/nvidia",
         examples=["registry.example.com/nvidia"],
     )
-    image: Text | None = Field(
+    image: StrictStr | None = Field(
         default=None, min_length=1, description="an image's name", examples=["driver"]
     )
 
@@ -100,16 +100,16 @@ class Driver(Model):
         default=Repositories(), description="a mapping with apt and dnf: where packages come from"
     )
     runfile: Runfile | None = Field(default=None, description="a mapping with locations and sha256")
-    hold: Truth = Field(
+    hold: StrictBool = Field(
         default=True, description="true or false: upgrades of the system leave the driver alone"
     )
-    persistence: Truth = Field(
+    persistence: StrictBool = Field(
         default=True, description="true or false: the persistence daemon runs"
     )
     fabric_manager: FabricManager = Field(
         default=FabricManager.AUTO, description="auto, on or off", examples=["auto"]
     )
-    remove_earlier: Truth = Field(
+    remove_earlier: StrictBool = Field(
         default=False, description="true or false: other NVIDIA drivers on the host are removed"
     )
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Annotated
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, Field, StrictBool, StrictStr
 
 from components.hosts.settings.repository import Repositories
-from config.model import Model, Text, Truth
+from config.model import Model
 from config.versions import pattern
 
 _RELEASE = r"\d+\.\d+(\.\d+)?[A-Za-z0-9._+~-]*"
@@ -32,7 +32,7 @@ class Kernel(Model):
 
     release: (
         Annotated[
-            Text,
+            StrictStr,
             AfterValidator(pattern(_RELEASE, "a release as `uname -r` shows it", "6.1.0-41-amd64")),
         ]
         | None
@@ -47,6 +47,6 @@ class Kernel(Model):
     repository: Repositories = Field(
         default=Repositories(), description="a mapping with apt and dnf: where it comes from"
     )
-    hold: Truth = Field(
+    hold: StrictBool = Field(
         default=True, description="true or false: upgrades of the system leave the kernel alone"
     )

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, Field, StrictBool, StrictInt, StrictStr
 
 from components.hosts.settings.repository import Repositories
-from config.model import Model, Text, Truth, Whole
+from config.model import Model
 from config.versions import pattern
 
 _ENDPOINT = r"(\[[0-9a-f:]+\]|[A-Za-z0-9.-]+):\d{1,5}"
@@ -17,15 +17,17 @@ class Join(Model):
     """`kubeadm join`; its token is the stack secret `gpu-cluster:kubeadmToken`."""
 
     endpoint: Annotated[
-        Text, AfterValidator(pattern(_ENDPOINT, "host:port of the API server", "192.0.2.1:6443"))
+        StrictStr,
+        AfterValidator(pattern(_ENDPOINT, "host:port of the API server", "192.0.2.1:6443")),
     ] = Field(description="host:port of the API server", examples=["192.0.2.1:6443"])
     ca_cert_hashes: tuple[
         Annotated[
-            Text, AfterValidator(pattern(r"sha256:[0-9a-f]{64}", "sha256: and 64 hex", "sha256:…"))
+            StrictStr,
+            AfterValidator(pattern(r"sha256:[0-9a-f]{64}", "sha256: and 64 hex", "sha256:…")),
         ],
         ...,
     ] = Field(min_length=1, description="a list of hashes of the cluster's CA, sha256:…")
-    timeout_seconds: Whole = Field(
+    timeout_seconds: StrictInt = Field(
         default=300, ge=10, le=3600, description="a whole number from 10 to 3600, seconds"
     )
 
@@ -35,14 +37,15 @@ class KubernetesPackages(Model):
 
     version: (
         Annotated[
-            Text, AfterValidator(pattern(r"1\.\d{1,2}\.\d{1,2}", "a version as 1.34.4", "1.34.4"))
+            StrictStr,
+            AfterValidator(pattern(r"1\.\d{1,2}\.\d{1,2}", "a version as 1.34.4", "1.34.4")),
         ]
         | None
     ) = Field(default=None, description="a version such as 1.34.4", examples=["1.34.4"])
     repository: Repositories = Field(
         default=Repositories(), description="a mapping with apt and dnf: where packages come from"
     )
-    hold: Truth = Field(
+    hold: StrictBool = Field(
         default=True, description="true or false: upgrades of the system leave them alone"
     )
     join: Join | None = Field(

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, Field, StrictBool, StrictInt, StrictStr
 
 from components.hosts.settings.repository import Repositories
-from config.model import Model, Text, Truth, Whole
+from config.model import Model
 from config.versions import pattern
 
 PackageName = Annotated[
-    Text,
+    StrictStr,
     AfterValidator(pattern(r"[A-Za-z0-9][A-Za-z0-9+._-]*", "a package's name", "pciutils")),
 ]
 
@@ -26,7 +26,7 @@ class Packages(Model):
     brought.
     """
 
-    build: Truth = Field(
+    build: StrictBool = Field(
         default=False,
         description="true or false: headers of the running kernel, gcc, make, dkms, pciutils",
         examples=["false"],
@@ -37,12 +37,12 @@ class Packages(Model):
     repository: Repositories = Field(
         default=Repositories(), description="a mapping with apt and dnf: where they come from"
     )
-    remove: Truth = Field(
+    remove: StrictBool = Field(
         default=False,
         description="true or false: what was installed goes with the host or its declaration",
         examples=["false"],
     )
-    lock_seconds: Whole = Field(
+    lock_seconds: StrictInt = Field(
         default=120,
         ge=1,
         le=3600,

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from enum import StrEnum
 
-from pydantic import Field
+from pydantic import Field, StrictInt
 
-from config.model import Model, Whole
+from config.model import Model
 
 
 class RebootWhen(StrEnum):
@@ -26,17 +26,17 @@ class Reboot(Model):
     when: RebootWhen = Field(
         default=RebootWhen.NEVER, description="never or required", examples=["never"]
     )
-    max_unavailable: Whole = Field(
+    max_unavailable: StrictInt = Field(
         default=1, ge=1, le=1000, description="a whole number from 1 to 1000, hosts", examples=[1]
     )
-    timeout_seconds: Whole = Field(
+    timeout_seconds: StrictInt = Field(
         default=900,
         ge=5,
         le=7200,
         description="a whole number from 5 to 7200, seconds until a host answers again",
         examples=[900],
     )
-    drain_timeout_seconds: Whole = Field(
+    drain_timeout_seconds: StrictInt = Field(
         default=300,
         ge=1,
         le=7200,

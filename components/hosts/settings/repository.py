@@ -6,9 +6,9 @@ import re
 from enum import StrEnum
 from typing import Annotated
 
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import AfterValidator, Field, StrictStr, model_validator
 
-from config.model import Model, Text
+from config.model import Model
 from config.problem import refuse, show
 from config.versions import pattern
 
@@ -39,8 +39,8 @@ def _sha256(text: str) -> str:
     return text
 
 
-Url = Annotated[Text, AfterValidator(_url)]
-Sha256 = Annotated[Text, AfterValidator(_sha256)]
+Url = Annotated[StrictStr, AfterValidator(_url)]
+Sha256 = Annotated[StrictStr, AfterValidator(_sha256)]
 
 
 class Signed(StrEnum):
@@ -69,12 +69,13 @@ class Repository(Model):
         description="an https, http or file address", examples=["https://mirror.example.org/deb"]
     )
     suite: Annotated[
-        Text, AfterValidator(pattern(r"[A-Za-z0-9./_-]+", "a suite such as stable or /", "/"))
+        StrictStr, AfterValidator(pattern(r"[A-Za-z0-9./_-]+", "a suite such as stable or /", "/"))
     ] = Field(default="/", description="apt: a suite, or / for a flat repository", examples=["/"])
     components: Annotated[
-        Text, AfterValidator(pattern(r"[a-z0-9-]*( [a-z0-9-]+)*", "words such as main", "main"))
+        StrictStr,
+        AfterValidator(pattern(r"[a-z0-9-]*( [a-z0-9-]+)*", "words such as main", "main")),
     ] = Field(default="", description="apt: components, none for a flat repository")
-    key: Annotated[Text, AfterValidator(_armored)] | None = Field(
+    key: Annotated[StrictStr, AfterValidator(_armored)] | None = Field(
         default=None, description="the armored public key that signs it"
     )
     key_url: Url | None = Field(default=None, description="where the armored public key is")

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from typing import Annotated
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, Field, StrictBool, StrictStr
 
 from components.hosts.settings.repository import URL, Sha256
-from config.model import Model, Text, Truth
+from config.model import Model
 from config.problem import refuse, show
 
 _PATH = re.compile(r"(/[A-Za-z0-9._+-]+)+")
@@ -30,12 +30,12 @@ class Runfile(Model):
     `dkms` (driver only): the module is built again for each new kernel.
     """
 
-    locations: tuple[Annotated[Text, AfterValidator(_location)], ...] = Field(
+    locations: tuple[Annotated[StrictStr, AfterValidator(_location)], ...] = Field(
         min_length=1,
         description="a list of addresses, or paths on the host, of the same file",
         examples=["[https://mirror.example.org/NVIDIA-Linux-x86_64-595.91.07.run]"],
     )
     sha256: Sha256 = Field(description="the file's sha256, 64 of 0-9 and a-f")
-    dkms: Truth = Field(
+    dkms: StrictBool = Field(
         default=True, description="true or false: build the module for each new kernel"
     )

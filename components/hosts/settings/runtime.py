@@ -6,11 +6,11 @@ import re
 from enum import StrEnum
 from typing import Annotated
 
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import AfterValidator, Field, StrictBool, StrictStr, model_validator
 
 from components.hosts.settings.docker import Docker
 from components.hosts.settings.toolkit import Toolkit, ToolkitSource
-from config.model import Model, Text, Truth
+from config.model import Model
 from config.problem import refuse, show
 
 __all__ = ["DefaultRuntime", "Docker", "Engine", "Runtime", "Toolkit", "ToolkitSource"]
@@ -60,19 +60,19 @@ class Runtime(Model):
     default_runtime: DefaultRuntime = Field(
         default=DefaultRuntime.NVIDIA, description="nvidia or runc", examples=["nvidia"]
     )
-    cdi: Truth = Field(
+    cdi: StrictBool = Field(
         default=False,
         description="true or false: devices by the Container Device Interface",
         examples=["false"],
     )
-    systemd_cgroup: Truth = Field(
+    systemd_cgroup: StrictBool = Field(
         default=True,
         description="true or false: cgroups by systemd, as kubelet's",
         examples=["true"],
     )
     toolkit: Toolkit = Field(default=Toolkit(), description="a mapping: the container toolkit")
     docker: Docker = Field(default=Docker(), description="a mapping: Docker's own settings")
-    check_image: Annotated[Text, AfterValidator(_image)] | None = Field(
+    check_image: Annotated[StrictStr, AfterValidator(_image)] | None = Field(
         default=None,
         description="an image that has nvidia-smi's libraries",
         examples=["docker.io/nvidia/cuda:12.8.1-base-ubuntu24.04"],

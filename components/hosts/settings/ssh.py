@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from pydantic import Field
+from pydantic import Field, StrictInt
 
 from components.hosts.settings.user import Port, User
 from config.address import Address
 from config.host_key import HostKey
-from config.model import Model, Whole
+from config.model import Model
 
 
 class Bastion(Model):
@@ -48,17 +48,17 @@ class Ssh(Model):
     bastion: Bastion | None = Field(
         default=None, description="a mapping that describes the jump host"
     )
-    per_dial_timeout_seconds: Whole = Field(
+    per_dial_timeout_seconds: StrictInt = Field(
         default=15, ge=1, le=600, description="a whole number from 1 to 600, seconds", examples=[15]
     )
-    dial_error_limit: Whole = Field(
+    dial_error_limit: StrictInt = Field(
         default=10,
         ge=1,
         le=1000,
         description="a whole number from 1 to 1000, attempts",
         examples=[10],
     )
-    command_timeout_seconds: Whole = Field(
+    command_timeout_seconds: StrictInt = Field(
         default=600,
         ge=10,
         le=7200,

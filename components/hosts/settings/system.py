@@ -6,9 +6,9 @@ import re
 from enum import StrEnum
 from typing import Annotated
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, Field, StrictBool, StrictInt, StrictStr
 
-from config.model import Freeze, FrozenDict, Model, Text, Truth, Whole
+from config.model import Freeze, FrozenDict, Model
 from config.problem import refuse, show
 
 _MODULE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
@@ -100,16 +100,16 @@ class System(Model):
     limits.conf(5): KiB for memlock and stack, -1 for unlimited.
     """
 
-    swap_off: Truth = Field(
+    swap_off: StrictBool = Field(
         default=True, description="true or false: swap off, as kubelet wants it", examples=["true"]
     )
-    modules: tuple[Annotated[Text, AfterValidator(_module)], ...] = Field(
+    modules: tuple[Annotated[StrictStr, AfterValidator(_module)], ...] = Field(
         default=MODULES, description="a list of kernel modules to load", examples=["[overlay]"]
     )
     sysctl: Annotated[
         dict[
-            Annotated[Text, AfterValidator(_sysctl_key)],
-            Annotated[Text, AfterValidator(_sysctl_value)],
+            Annotated[StrictStr, AfterValidator(_sysctl_key)],
+            Annotated[StrictStr, AfterValidator(_sysctl_value)],
         ],
         Freeze,
     ] = Field(
@@ -119,7 +119,7 @@ class System(Model):
     firewall: Firewall = Field(
         default=Firewall.LEAVE, description="leave, rules or disable", examples=["leave"]
     )
-    firewall_ports: tuple[Annotated[Text, AfterValidator(_ports)], ...] = Field(
+    firewall_ports: tuple[Annotated[StrictStr, AfterValidator(_ports)], ...] = Field(
         default=(), description="a list of ports such as 8472/udp", examples=["[8472/udp]"]
     )
     selinux: Selinux = Field(
@@ -128,7 +128,7 @@ class System(Model):
         examples=["leave"],
     )
     limits: Annotated[
-        dict[LimitItem, Annotated[Whole, Field(ge=-1)]], AfterValidator(_limits), Freeze
+        dict[LimitItem, Annotated[StrictInt, Field(ge=-1)]], AfterValidator(_limits), Freeze
     ] = Field(
         default=FrozenDict({}),
         description="a mapping of memlock, nofile, nproc or stack to a whole number, -1 unlimited",

@@ -5,10 +5,10 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Annotated
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, Field, StrictBool, StrictStr
 
 from components.hosts.settings.repository import Repository, Signed
-from config.model import Model, Text, Truth
+from config.model import Model
 from config.versions import pattern
 
 _VERSION = r"1\.(1[89]|[2-9]\d)\.\d{1,2}(-\d+)?"
@@ -49,11 +49,13 @@ class Toolkit(Model):
         examples=["package"],
     )
     version: (
-        Annotated[Text, AfterValidator(pattern(_VERSION, "a version from 1.18.0 on", "1.20.0"))]
+        Annotated[
+            StrictStr, AfterValidator(pattern(_VERSION, "a version from 1.18.0 on", "1.20.0"))
+        ]
         | None
     ) = Field(default=None, description="a version from 1.18.0 on", examples=["1.20.0"])
     apt: Repository = Field(default=_official("deb"), description="a mapping: a repository")
     dnf: Repository = Field(default=_official("rpm"), description="a mapping: a repository")
-    remove_packages: Truth = Field(
+    remove_packages: StrictBool = Field(
         default=False, description="true or false: undo removes the packages", examples=["false"]
     )

@@ -5,9 +5,8 @@ from __future__ import annotations
 import re
 from typing import Annotated
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, Field, StrictInt, StrictStr
 
-from config.model import Text, Whole
 from config.problem import refuse, show
 
 _USER = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,31}")
@@ -24,11 +23,11 @@ def _user(text: str) -> str:
 
 
 Port = Annotated[
-    Whole,
+    StrictInt,
     Field(ge=1, le=65535, description="a port, a whole number from 1 to 65535", examples=[22]),
 ]
 User = Annotated[
-    Text,
+    StrictStr,
     AfterValidator(_user),
     Field(description="the name of an account on the host", examples=["root"]),
 ]

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from typing import Annotated
 
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import AfterValidator, Field, StrictInt, StrictStr, model_validator
 
-from config.model import Model, Text, Whole
+from config.model import Model
 from config.problem import refuse, show
 
 GPU_LIMIT = 16  # an HGX-2 board set; no NVIDIA server has more
@@ -23,9 +23,9 @@ def _profile(text: str) -> str:
     return text
 
 
-Profile = Annotated[Text, AfterValidator(_profile)]
+Profile = Annotated[StrictStr, AfterValidator(_profile)]
 MigCount = Annotated[
-    Whole, Field(ge=1, le=7, description="a whole number from 1 to 7, devices of one GPU")
+    StrictInt, Field(ge=1, le=7, description="a whole number from 1 to 7, devices of one GPU")
 ]
 
 
@@ -38,19 +38,19 @@ class UnhealthyDevices(Model):
     are numbered without them.
     """
 
-    index: tuple[Annotated[Whole, Field(ge=0, le=GPU_LIMIT)], ...] = Field(
+    index: tuple[Annotated[StrictInt, Field(ge=0, le=GPU_LIMIT)], ...] = Field(
         default=(),
         description="a list of indexes, as `nvidia-smi -L` counts them",
         examples=["[3]"],
     )
-    missing: Whole = Field(
+    missing: StrictInt = Field(
         default=0,
         ge=0,
         le=GPU_LIMIT,
         description="a whole number: GPUs that are off the bus",
         examples=[1],
     )
-    uuid: tuple[Text, ...] = Field(default=(), description="a list of UUIDs")
+    uuid: tuple[StrictStr, ...] = Field(default=(), description="a list of UUIDs")
 
     @property
     def count(self) -> int:

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import AfterValidator, Field, StrictBool, StrictInt, StrictStr, model_validator
 
 from components.hosts.settings.ssh import Reach
 from components.nodes.settings.devices import GPU_LIMIT, MigCount, Profile, UnhealthyDevices
 from components.nodes.settings.node_range import NODE_LIMIT, expand
 from components.nodes.settings.taint import GPU_TAINT, Taint
 from components.settings.overrides import Overrides
-from config.model import Freeze, FrozenDict, Text, Truth, Whole
+from config.model import Freeze, FrozenDict
 from config.names import LabelKey, LabelValue, NodeName, OwnLabelKey, PoolName
 from config.problem import refuse, show
 
@@ -67,7 +67,9 @@ class Pool(Overrides):
 
     name: PoolName = Field(description="the pool's name, such as a100", examples=["a100"])
     nodes: (
-        Annotated[tuple[Annotated[Text, AfterValidator(_pattern)], ...], AfterValidator(_distinct)]
+        Annotated[
+            tuple[Annotated[StrictStr, AfterValidator(_pattern)], ...], AfterValidator(_distinct)
+        ]
         | None
     ) = Field(
         default=None,
@@ -78,14 +80,14 @@ class Pool(Overrides):
     selector: Annotated[dict[LabelKey, LabelValue], Freeze] | None = Field(
         default=None, min_length=1, description="a mapping of node labels to values"
     )
-    count: Whole | None = Field(
+    count: StrictInt | None = Field(
         default=None,
         ge=1,
         le=NODE_LIMIT,
         description=f"a whole number from 1 to {NODE_LIMIT}, the nodes that the selector finds",
         examples=[4],
     )
-    gpus_per_node: Whole = Field(
+    gpus_per_node: StrictInt = Field(
         ge=0,
         le=GPU_LIMIT,
         description=f"a whole number from 0 to {GPU_LIMIT}, the GPUs of one node",
@@ -102,7 +104,7 @@ class Pool(Overrides):
         default=Reach(), description="a mapping: how the pool's hosts are reached, over the stack's"
     )
 
-    startup_taint: Truth | None = Field(
+    startup_taint: StrictBool | None = Field(
         default=None,
         description="true or false: nodes take no pods until each of their GPUs ran a kernel",
         examples=["true"],

@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from enum import StrEnum
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import AfterValidator, Field, StrictBool, StrictInt, StrictStr, model_validator
 
 from components.nodes.settings.cards import Cards
 from components.nodes.settings.taint import Taint
-from config.model import Freeze, FrozenDict, Model, Text, Truth, Whole
+from config.model import Freeze, FrozenDict, Model
 from config.names import DnsLabel, LabelValue, NodeName, OwnLabelKey, is_dns_subdomain
 from config.problem import refuse, show
 
@@ -51,18 +51,18 @@ def _class_name(text: str) -> str:
 class PriorityClass(Model):
     """A PriorityClass; 1,000,000,000 is the largest value that users may set."""
 
-    name: Annotated[Text, AfterValidator(_class_name)] = Field(
+    name: Annotated[StrictStr, AfterValidator(_class_name)] = Field(
         description="a name such as gpu-training", examples=["gpu-training"]
     )
-    value: Whole = Field(
+    value: StrictInt = Field(
         ge=-(2**31), le=10**9, description="a whole number up to 1000000000", examples=[1000]
     )
-    preempts: Truth = Field(
+    preempts: StrictBool = Field(
         default=True,
         description="true or false: pods of lower priority make room",
         examples=["true"],
     )
-    description: Text = Field(default="", description="a text")
+    description: StrictStr = Field(default="", description="a text")
 
 
 class NamespaceLimit(Model):

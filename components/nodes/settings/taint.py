@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from enum import StrEnum
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import AfterValidator, Field, StrictStr, model_validator
 
-from config.model import Model, Text
+from config.model import Model
 from config.names import LabelValue, own_key
 from config.problem import refuse, show
 
@@ -34,7 +34,7 @@ def _taint_key(text: str) -> str:
 class Taint(Model):
     """`key`, `value` (empty by default) and `effect` of one taint."""
 
-    key: Annotated[Text, AfterValidator(_taint_key)] = Field(
+    key: Annotated[StrictStr, AfterValidator(_taint_key)] = Field(
         description="a taint key such as nvidia.com/gpu", examples=["nvidia.com/gpu"]
     )
     value: LabelValue = Field(

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import AfterValidator, Field, StrictBool, StrictInt, StrictStr, model_validator
 
 from components.platforms.device_plugin.flags import OWN, Flags, MigStrategy
-from config.model import Model, Text, Truth, Whole
+from config.model import Model
 from config.problem import refuse, show
 
 GPU = "nvidia.com/gpu"
@@ -47,10 +47,10 @@ class SharedResource(Model):
         data = _without(data, "rename", "renameByDefault, or the resource's own name")
         return _without(data, "devices", "all devices of the resource")
 
-    name: Annotated[Text, AfterValidator(_resource)] = Field(
+    name: Annotated[StrictStr, AfterValidator(_resource)] = Field(
         min_length=1, description=f"a resource name such as {GPU}", examples=[GPU]
     )
-    replicas: Whole = Field(
+    replicas: StrictInt = Field(
         ge=2, le=1000, description="a whole number from 2 to 1000", examples=[4]
     )
 
@@ -63,12 +63,12 @@ class SharedResource(Model):
 class Replicated(Model):
     """Resources that are offered several times, and how."""
 
-    rename_by_default: Truth | None = Field(
+    rename_by_default: StrictBool | None = Field(
         **OWN,
         description=f"true or false: shared resources are called {GPU}{SHARED}",
         examples=["false"],
     )
-    fail_requests_greater_than_one: Truth | None = Field(
+    fail_requests_greater_than_one: StrictBool | None = Field(
         **OWN,
         description="true or false: a pod gets one replica only",
         examples=["false"],
@@ -113,7 +113,7 @@ class Imex(Model):
     channel_ids: tuple[Literal[0], ...] = Field(
         default=(), alias="channelIDs", max_length=1, description="[] or [0]", examples=["[0]"]
     )
-    required: Truth = Field(default=False, description="true or false", examples=["false"])
+    required: StrictBool = Field(default=False, description="true or false", examples=["false"])
 
 
 class DevicePluginConfig(Model):

@@ -9,9 +9,9 @@ import re
 from enum import StrEnum
 from typing import Annotated, Any, Self
 
-from pydantic import AfterValidator, BeforeValidator, Field, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, StrictBool, StrictStr, model_validator
 
-from config.model import Model, Text, Truth
+from config.model import Model
 from config.problem import refuse, show
 
 
@@ -76,7 +76,7 @@ def _duration(text: str) -> str:
     return text
 
 
-Path = Annotated[Text, AfterValidator(_absolute)]
+Path = Annotated[StrictStr, AfterValidator(_absolute)]
 OWN: dict[str, Any] = {"default": None}
 """Left out of the file where it is not given: the plugin has a default of its own."""
 
@@ -84,7 +84,9 @@ OWN: dict[str, Any] = {"default": None}
 class PluginFlags(Model):
     """`flags.plugin` of the file; the defaults are the plugin's own."""
 
-    pass_device_specs: Truth = Field(default=False, description="true or false", examples=["false"])
+    pass_device_specs: StrictBool = Field(
+        default=False, description="true or false", examples=["false"]
+    )
     device_list_strategy: Annotated[tuple[DeviceListStrategy, ...], BeforeValidator(_as_list)] = (
         Field(
             default=(DeviceListStrategy.ENVVAR,),
@@ -99,7 +101,7 @@ class PluginFlags(Model):
         description="uuid or index",
         examples=["uuid"],
     )
-    cdi_annotation_prefix: Text | None = Field(
+    cdi_annotation_prefix: StrictStr | None = Field(
         **OWN, description="a prefix of annotations", examples=["cdi.k8s.io/"]
     )
     nvidia_ctk_path: Path | None = Field(
@@ -121,9 +123,9 @@ class PluginFlags(Model):
 class GfdFlags(Model):
     """`flags.gfd` of the file."""
 
-    oneshot: Truth | None = Field(**OWN, description="true or false", examples=["false"])
-    no_timestamp: Truth | None = Field(**OWN, description="true or false", examples=["false"])
-    sleep_interval: Annotated[Text, AfterValidator(_duration)] | None = Field(
+    oneshot: StrictBool | None = Field(**OWN, description="true or false", examples=["false"])
+    no_timestamp: StrictBool | None = Field(**OWN, description="true or false", examples=["false"])
+    sleep_interval: Annotated[StrictStr, AfterValidator(_duration)] | None = Field(
         **OWN, description="a duration such as 60s, or infinite", examples=["60s"]
     )
     output_file: Path | None = Field(
@@ -142,7 +144,9 @@ class Flags(Model):
     mig_strategy: MigStrategy = Field(
         default=MigStrategy.NONE, description="none, single or mixed", examples=["none"]
     )
-    fail_on_init_error: Truth = Field(default=True, description="true or false", examples=["true"])
+    fail_on_init_error: StrictBool = Field(
+        default=True, description="true or false", examples=["true"]
+    )
     mps_root: Path | None = Field(
         **OWN, description="the node's folder for MPS", examples=["/run/nvidia/mps"]
     )
@@ -152,10 +156,12 @@ class Flags(Model):
     nvidia_dev_root: Path | None = Field(
         **OWN, description="where the node's device files are", examples=["/"]
     )
-    gdrcopy_enabled: Truth | None = Field(**OWN, description="true or false", examples=["false"])
-    gds_enabled: Truth | None = Field(**OWN, description="true or false", examples=["false"])
-    mofed_enabled: Truth | None = Field(**OWN, description="true or false", examples=["false"])
-    use_node_feature_api: Truth | None = Field(
+    gdrcopy_enabled: StrictBool | None = Field(
+        **OWN, description="true or false", examples=["false"]
+    )
+    gds_enabled: StrictBool | None = Field(**OWN, description="true or false", examples=["false"])
+    mofed_enabled: StrictBool | None = Field(**OWN, description="true or false", examples=["false"])
+    use_node_feature_api: StrictBool | None = Field(
         **OWN, alias="useNodeFeatureAPI", description="true or false", examples=["true"]
     )
     device_discovery_strategy: DeviceDiscovery | None = Field(

@@ -5,12 +5,12 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, Field, StrictBool, StrictStr
 
 from components.charts.extra_values import ExtraValues, Resources
 from components.charts.version import chart_version
 from components.platforms.device_plugin.configuration import DevicePluginConfig
-from config.model import Freeze, FrozenDict, Model, Text, Truth
+from config.model import Freeze, FrozenDict, Model
 from config.names import ConfigName, OwnNamespace
 
 #: On a node: the name of its configuration (chart 0.20.0, config-manager's NODE_LABEL).
@@ -36,9 +36,9 @@ class DevicePlugin(Model):
     `nfd`, the chart's Node Feature Discovery; `existing-nfd`, one that is there already.
     """
 
-    version: Annotated[Text, AfterValidator(chart_version("nvidia-device-plugin", "0.20.0"))] = (
-        Field(default="0.20.0", description="a chart version such as 0.20.0", examples=["0.20.0"])
-    )
+    version: Annotated[
+        StrictStr, AfterValidator(chart_version("nvidia-device-plugin", "0.20.0"))
+    ] = Field(default="0.20.0", description="a chart version such as 0.20.0", examples=["0.20.0"])
     namespace: OwnNamespace = Field(
         default="nvidia-device-plugin", description="a namespace", examples=["nvidia-device-plugin"]
     )
@@ -49,7 +49,7 @@ class DevicePlugin(Model):
     configs: Annotated[dict[ConfigName, DevicePluginConfig], Freeze] = Field(
         default=FrozenDict(), description="a mapping of names to configuration files"
     )
-    gfd: Truth = Field(
+    gfd: StrictBool = Field(
         default=False, description="true or false: GPU feature discovery", examples=["false"]
     )
     presence: Presence = Field(

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, Field, StrictBool, StrictStr
 
-from config.model import Freeze, FrozenDict, Model, Text, Truth
+from config.model import Freeze, FrozenDict, Model
 from config.names import DnsLabel, OwnNamespace, PoolName
 from config.versions import pattern
 
@@ -23,7 +23,7 @@ class Dra(Model):
     """
 
     version: Annotated[
-        Text,
+        StrictStr,
         AfterValidator(
             pattern(r"\d+\.\d+\.\d+(-[a-z0-9.]+)?", "a chart version such as 25.12.0", "25.12.0")
         ),
@@ -33,7 +33,7 @@ class Dra(Model):
     namespace: OwnNamespace = Field(
         default="nvidia-dra-driver", description="a namespace", examples=["nvidia-dra-driver"]
     )
-    compute_domains: Truth = Field(
+    compute_domains: StrictBool = Field(
         default=False, description="true or false: multi-node NVLink", examples=["false"]
     )
     claim_namespaces: tuple[DnsLabel, ...] = Field(
@@ -41,7 +41,7 @@ class Dra(Model):
         description="a list of namespaces that get the pools' claim templates",
         examples=["[default]"],
     )
-    selectors: Annotated[dict[PoolName, Text], Freeze] = Field(
+    selectors: Annotated[dict[PoolName, StrictStr], Freeze] = Field(
         default=FrozenDict({}),
         description="a mapping of pool names to CEL expressions over a device",
     )

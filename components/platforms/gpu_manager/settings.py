@@ -9,11 +9,11 @@ from __future__ import annotations
 import re
 from typing import Annotated
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, Field, StrictStr
 
 from config.address import Address
 from config.image import Image
-from config.model import Model, Text
+from config.model import Model
 from config.problem import refuse, show
 
 #: Flags that the image's start script or this program sets (build/start.sh of gpu-manager).
@@ -84,7 +84,7 @@ class GpuManager(Model):
         description="an image reference with a tag or a digest",
         examples=["tkestack/gpu-quota-admission:v1.0.0"],
     )
-    container_runtime_endpoint: Annotated[Text, AfterValidator(_socket)] = Field(
+    container_runtime_endpoint: Annotated[StrictStr, AfterValidator(_socket)] = Field(
         default="/var/run/containerd/containerd.sock",
         description="the path of the container runtime's socket",
         examples=["/var/run/containerd/containerd.sock"],
@@ -94,7 +94,7 @@ class GpuManager(Model):
         description="an IP address of the cluster's Services",
         examples=["10.96.0.200"],
     )
-    extra_flags: tuple[Annotated[Text, AfterValidator(_flag)], ...] = Field(
+    extra_flags: tuple[Annotated[StrictStr, AfterValidator(_flag)], ...] = Field(
         default=("--logtostderr=false",),
         description="a list of gpu-manager's flags",
         examples=["[--logtostderr=false]"],

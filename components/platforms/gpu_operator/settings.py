@@ -6,14 +6,14 @@ import re
 from enum import StrEnum
 from typing import Annotated, Any, Self
 
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import AfterValidator, Field, StrictBool, StrictInt, StrictStr, model_validator
 
 from components.charts.extra_values import ExtraValues
 from components.charts.version import chart_version
 from components.platforms.device_plugin.configuration import DevicePluginConfig
 from components.platforms.device_plugin.flags import MigStrategy
 from components.platforms.device_plugin.settings import DEFAULT_CONFIG
-from config.model import Freeze, FrozenDict, Model, Text, Truth, Whole
+from config.model import Freeze, FrozenDict, Model
 from config.names import ConfigName, DnsSubdomain, OwnNamespace
 from config.problem import refuse, show
 from config.versions import pattern
@@ -69,32 +69,34 @@ _SELECTOR = {"description": "a label selector such as app=training", "examples":
 class Wait(Model):
     """Before a driver upgrade: pods that a node's upgrade waits for."""
 
-    pod_selector: Text = Field(default="", **_SELECTOR)  # type: ignore[call-overload]
-    timeout_seconds: Whole = Field(default=0, ge=0, **_SECONDS)  # type: ignore[call-overload]
+    pod_selector: StrictStr = Field(default="", **_SELECTOR)  # type: ignore[call-overload]
+    timeout_seconds: StrictInt = Field(default=0, ge=0, **_SECONDS)  # type: ignore[call-overload]
 
 
 class PodDeletion(Model):
     """Before a driver upgrade: how pods with GPUs are ended."""
 
-    force: Truth = Field(default=False, description="true or false", examples=["false"])
-    timeout_seconds: Whole = Field(default=300, ge=0, **_SECONDS)  # type: ignore[call-overload]
-    delete_empty_dir: Truth = Field(default=False, description="true or false", examples=["false"])
+    force: StrictBool = Field(default=False, description="true or false", examples=["false"])
+    timeout_seconds: StrictInt = Field(default=300, ge=0, **_SECONDS)  # type: ignore[call-overload]
+    delete_empty_dir: StrictBool = Field(
+        default=False, description="true or false", examples=["false"]
+    )
 
 
 class Drain(PodDeletion):
     """Before a driver upgrade: the node is drained, where ending pods with GPUs is too little."""
 
-    pod_selector: Text = Field(default="", **_SELECTOR)  # type: ignore[call-overload]
+    pod_selector: StrictStr = Field(default="", **_SELECTOR)  # type: ignore[call-overload]
 
 
 class Upgrade(Model):
     """How new driver versions reach nodes; the defaults are the operator's own."""
 
-    automatic: Truth = Field(default=True, description="true or false", examples=["true"])
-    parallel: Whole = Field(
+    automatic: StrictBool = Field(default=True, description="true or false", examples=["true"])
+    parallel: StrictInt = Field(
         default=1, ge=0, description="a whole number of nodes; 0: all at once", examples=[1]
     )
-    max_unavailable: Annotated[Whole | Text, AfterValidator(_share)] = Field(
+    max_unavailable: Annotated[StrictInt | StrictStr, AfterValidator(_share)] = Field(
         default="25%", description='a number of nodes or a share such as "25%"', examples=['"25%"']
     )
     wait: Wait = Field(default=Wait(), description="a mapping with podSelector, timeoutSeconds")
@@ -148,7 +150,7 @@ class Vgpu(Model):
     """
 
     host_driver: Annotated[
-        Text,
+        StrictStr,
         AfterValidator(pattern(r"\d{1,2}\.\d{1,2}", "a vGPU release such as 16.4", "16.4")),
         AfterValidator(_host_version),
     ] = Field(description="a vGPU release such as 16.4", examples=["16.4"])
@@ -157,7 +159,7 @@ class Vgpu(Model):
     )
     license_server: (
         Annotated[
-            Text,
+            StrictStr,
             AfterValidator(
                 pattern(r"[A-Za-z0-9.-]+:\d{1,5}", "host and port", "licences.example.com:443")
             ),
@@ -199,13 +201,13 @@ class GpuOperator(Model):
     without a change of its configuration.
     """
 
-    version: Annotated[Text, AfterValidator(chart_version("gpu-operator", "v26.7.0"))] = Field(
+    version: Annotated[StrictStr, AfterValidator(chart_version("gpu-operator", "v26.7.0"))] = Field(
         default="v26.7.0", description="a chart version such as v26.7.0", examples=["v26.7.0"]
     )
     namespace: OwnNamespace = Field(
         default="gpu-operator", description="a namespace", examples=["gpu-operator"]
     )
-    toolkit: Truth = Field(
+    toolkit: StrictBool = Field(
         default=False,
         description="true or false: the operator configures the container runtime",
         examples=["false"],
@@ -213,8 +215,8 @@ class GpuOperator(Model):
     distribution: Distribution = Field(
         default=Distribution.PLAIN, description="plain, k3s or rke2", examples=["plain"]
     )
-    nri: Truth = Field(default=False, description="true or false", examples=["false"])
-    nfd: Truth = Field(
+    nri: StrictBool = Field(default=False, description="true or false", examples=["false"])
+    nfd: StrictBool = Field(
         default=True,
         description="true or false: the chart's Node Feature Discovery",
         examples=["true"],
