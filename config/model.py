@@ -12,7 +12,7 @@ V = TypeVar("V")
 
 
 class Model(BaseModel):
-    """Frozen and hashable, with pydantic's strict types: the string "8" is no number.
+    """Frozen and hashable, with pydantic's strict types: the string "8" isn't a number.
 
     YAML keys are the camelCase aliases; Python uses the field names.
     """
