@@ -21,7 +21,9 @@ from lab.simulator.control_plane import with_ports
 from lab.simulator.kubectl import write_kubectl
 
 WAIT = 90
-"""Seconds until everything runs, or it is given up."""
+"""Seconds until everything runs, or this try is given up."""
+TRIES = 3
+"""A port that was free when it was chosen may be taken when its program starts: then others."""
 VERSION = "v1.34.4"
 
 
@@ -47,58 +49,83 @@ def running(name: str, *, controllers: bool = False) -> Iterator[ApiServer]:
         controllers: also run the controller manager, which checks the types of admission policies.
 
     Raises:
-        BenchmarkError: it did not start.
+        BenchmarkError: it did not start; the message ends with its programs' last lines.
     """
-    tools = toolchain.ensure("etcd", "kube-apiserver", "kube-controller-manager", "kwok", "kwokctl")
-    with tempfile.TemporaryDirectory(prefix="gpu-cluster-api-") as temporary:
-        kubeconfig = Path(temporary, "kubeconfig")
-        kwokctl = str(tools["kwokctl"].path)
-        common = [f"--name={name}-{os.getpid()}", f"--kubeconfig={kubeconfig}"]
-        programs = Path(temporary, "programs")
-        write_kubectl(programs)
-        environment = {
-            **os.environ,
-            "KWOK_WORKDIR": temporary,
-            "KWOK_KUBE_VERSION": VERSION,
-            "PATH": f"{programs}{os.pathsep}{os.environ.get('PATH', '')}",
-        }
-        config = Path(temporary, "config.yaml")
+    faults = []
+    for number in range(TRIES):
+        with tempfile.TemporaryDirectory(prefix="gpu-cluster-api-") as temporary:
+            kwokctl = _Kwokctl(Path(temporary), f"{name}-{os.getpid()}-{number}")
+            try:
+                fault = kwokctl.create(controllers=controllers)
+                if fault is None:
+                    with _client(kwokctl.kubeconfig) as client:
+                        make_namespace(client, "default")
+                        yield ApiServer(client, kwokctl.kubeconfig)
+                    return
+                faults.append(fault)
+            finally:
+                kwokctl.delete()
+    raise BenchmarkError("\n".join(faults))
+
+
+@dataclass(frozen=True)
+class _Kwokctl:
+    """kwokctl for one cluster, with all of its files below one folder."""
+
+    folder: Path
+    name: str
+
+    @property
+    def kubeconfig(self) -> Path:
+        return self.folder / "kubeconfig"
+
+    def create(self, *, controllers: bool) -> str | None:
+        """Starts the programs; what went wrong, with the last lines of their logs."""
+        names = ("etcd", "kube-apiserver", "kube-controller-manager")
+        tools = toolchain.ensure(*names, "kwok")
+        write_kubectl(self.folder / "programs")
+        config = self.folder / "config.yaml"
         config.write_text(yaml.safe_dump(with_ports({"kubeAuthorization": True})))
-        arguments = [
-            f"--config={config}",
-            f"--etcd-binary={tools['etcd'].path}",
-            f"--kube-apiserver-binary={tools['kube-apiserver'].path}",
-            f"--kwok-controller-binary={tools['kwok'].path}",
-            f"--kube-controller-manager-binary={tools['kube-controller-manager'].path}",
-            "--runtime=binary",
-            "--disable-kube-scheduler",
-            f"--wait={WAIT}s",
-        ]
+        arguments = [f"--config={config}", "--runtime=binary", f"--wait={WAIT}s"]
+        arguments += [f"--{tool}-binary={tools[tool].path}" for tool in names]
+        arguments += [f"--kwok-controller-binary={tools['kwok'].path}", "--disable-kube-scheduler"]
         if not controllers:
             arguments.append("--disable-kube-controller-manager")
         try:
-            done = subprocess.run(
-                [kwokctl, "create", "cluster", *common, *arguments],
-                env=environment,
-                stdin=subprocess.DEVNULL,
-                capture_output=True,
-                text=True,
-                timeout=2 * WAIT,
-                check=False,
-            )
-            if done.returncode:
-                raise BenchmarkError(f"kwokctl create cluster: {done.stdout}{done.stderr}")
-            with _client(kubeconfig) as client:
-                make_namespace(client, "default")
-                yield ApiServer(client, kubeconfig)
-        finally:
-            subprocess.run(
-                [kwokctl, "delete", "cluster", *common],
-                env=environment,
-                capture_output=True,
-                timeout=WAIT,
-                check=False,
-            )
+            done = self._run("create", *arguments)
+        except subprocess.TimeoutExpired:
+            return f"kwokctl create cluster: more than {WAIT} s{self._log_ends()}"
+        if done.returncode:
+            return f"kwokctl create cluster: {done.stdout}{done.stderr}{self._log_ends()}"
+        return None
+
+    def delete(self) -> None:
+        """Ends the programs."""
+        self._run("delete")
+
+    def _run(self, action: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+        programs = self.folder / "programs"
+        environment = {
+            **os.environ,
+            "KWOK_WORKDIR": str(self.folder),
+            "KWOK_KUBE_VERSION": VERSION,
+            "PATH": f"{programs}{os.pathsep}{os.environ.get('PATH', '')}",
+        }
+        kwokctl = toolchain.ensure("kwokctl")["kwokctl"].path
+        common = [f"--name={self.name}", f"--kubeconfig={self.kubeconfig}"]
+        return subprocess.run(
+            [str(kwokctl), action, "cluster", *common, *arguments],
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=WAIT,
+            check=False,
+        )
+
+    def _log_ends(self) -> str:
+        logs = sorted(self.folder.glob("clusters/*/logs/*.log"))
+        return "".join(f"\n{path.name}: {path.read_text()[-1000:]}" for path in logs)
 
 
 def make_namespace(client: httpx.Client, name: str, labels: dict[str, str] | None = None) -> None:

@@ -195,12 +195,21 @@ class ControlPlane:
         logs.write(self.logs)
         write_kubectl(self.directory / "bin")
         if not (self.cluster.exists() and self._restart(tools)):
+            self._create_anew(tools)
+        self.write_kubeconfig()
+        return True
+
+    def _create_anew(self, tools: dict[str, Tool]) -> None:
+        """Tries once more with other ports: one may be taken since it was found free."""
+        for last in (False, True):
             self.stop()
             logs.write(self.logs)
             write_kubectl(self.directory / "bin")
-            self._create(tools)
-        self.write_kubeconfig()
-        return True
+            try:
+                return self._create(tools)
+            except SimulatorError:
+                if last:
+                    raise
 
     def _restart(self, tools: dict[str, Tool]) -> bool:
         """Start what does not run of a cluster that was made before."""

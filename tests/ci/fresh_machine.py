@@ -34,8 +34,11 @@ MINUTES = {"tools": 60, "roots": 20, "tests": 45, "again": 10, "check": 15}
 
 NOT_COPIED = shutil.ignore_patterns("venv", "__pycache__", ".*_cache", ".hypothesis")
 
-FEW = 8
-"""At most so many failed tests run once more, alone: more are no accident of a busy machine."""
+FEW = 40
+"""At most so many failed tests run once more, alone: more are no accident of a busy machine.
+
+A server that did not start in time fails each test of its process that asks it.
+"""
 
 WARM_ROOTS = """
 from lab.simulator.hosts import rootfs
