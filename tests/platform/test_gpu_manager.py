@@ -21,7 +21,8 @@ from components.platforms.gpu_manager.platform import PLATFORM
 from components.settings.cluster import Cluster
 from components.settings.loader import load
 from config.problem import ConfigError
-from lab.simulator.controller.manager_flags import refusal
+from lab.simulator.controller.manager_flags import admission_refusal, refusal
+from policies.rules import Context, evaluate
 from tests.e2e.project import Project
 from tests.platform import ways
 from tests.platform.chart_folders import ROOT
@@ -257,3 +258,100 @@ def test_a_declared_address_is_known_before_the_first_run() -> None:
     assert content["extenders"][0]["urlPrefix"] == "http://10.96.0.200:3456/scheduler"
     drawn = next(part for part in PLATFORM.parts(cluster()) if part.key == "extender")
     assert "clusterIP" not in drawn.manifest["spec"]
+
+
+def extender_pod(image: str, helm: Helm) -> Json:
+    """The extender's pod as the chart renders it for an image."""
+    values = chart.values(cluster(gpuManager={"admissionImage": image}))
+    rendered = helm.render(ROOT / PLATFORM.repository, values, chart.NAMESPACE)
+    (deployment,) = (each for each in rendered if each["kind"] == "Deployment")
+    template: Json = deployment["spec"]["template"]
+    return template
+
+
+@pytest.mark.parametrize("tag", ["v1.0.0", "47d56ae9"])
+def test_each_extender_gets_the_flags_and_the_file_that_it_knows(tag: str, tmp_path: Path) -> None:
+    helm = Helm(tmp_path / "helm")
+    try:
+        pod = extender_pod(f"registry.example.com/gpu-quota-admission:{tag}", helm)
+    finally:
+        helm.close()
+    assert admission_refusal(pod) == ""
+
+
+def test_the_simulated_extender_ends_without_what_its_release_needs() -> None:
+    old, new = "tkestack/gpu-quota-admission:v1.0.0", "thomassong/gpu-admission:47d56ae9"
+    assert "kubeconfig" in admission_refusal(rendered_pod(old, []))
+    flag = ["--incluster-mode=true"]
+    assert "invalid GPUFilter config" in admission_refusal(rendered_pod(old, flag))
+    assert admission_refusal(rendered_pod(new, flag)) == "unknown flag: --incluster-mode"
+
+
+def uvm_script(objects: dict[str, Json]) -> str:
+    spec = objects["DaemonSet/gpu-manager-daemonset"]["spec"]["template"]["spec"]
+    (first,) = spec["initContainers"]
+    assert first["command"][:5] == ["nsenter", "--target=1", "--mount", "--", "sh"]
+    assert first["securityContext"] == {"privileged": True}
+    script: str = first["command"][-1]
+    return script
+
+
+@pytest.mark.parametrize(
+    ("programs", "made"),
+    [
+        ({}, ""),
+        ({"nvidia-modprobe": "touch $DEV/nvidia-uvm"}, "nvidia-uvm"),
+        ({"nvidia-modprobe": "exit 1", "modprobe": "exit 1"}, ""),
+        ({"modprobe": ":", "mknod": 'touch "$3"; echo "$*" >&2'}, "nvidia-uvm"),
+    ],
+)
+def test_no_card_is_offered_before_the_device_that_its_containers_name(
+    objects: dict[str, Json], tmp_path: Path, programs: dict[str, str], made: str
+) -> None:
+    """A container of gpu-manager names /dev/nvidia-uvm, and no engine starts it without one."""
+    folder, devices = tmp_path / "bin", tmp_path / "dev"
+    folder.mkdir()
+    devices.mkdir()
+    for tool in ("awk", "touch"):
+        (folder / tool).symlink_to(f"/usr/bin/{tool}")
+    for name, body in programs.items():
+        (folder / name).write_text(f"#!/bin/sh\n{body}\n")
+        (folder / name).chmod(0o755)
+    (tmp_path / "devices").write_text("Character devices:\n195 nvidia\n511 nvidia-uvm\n")
+    script = uvm_script(objects).replace("/proc/devices", str(tmp_path / "devices"))
+    done = subprocess.run(
+        ["/bin/sh", "-c", script.replace("/dev/nvidia", f"{devices}/nvidia")],
+        env={"PATH": str(folder), "DEV": str(devices)},
+        capture_output=True,
+        text=True,
+    )
+    assert [each.name for each in devices.iterdir()] == ([made] if made else [])
+    assert (done.returncode == 0) is bool(made), done
+    if "mknod" in programs:
+        assert done.stderr.endswith("c 511 0\n")
+    if not made:
+        assert "; wanted it" in done.stderr
+
+
+def test_a_toolkit_that_no_host_would_get_is_refused() -> None:
+    """gpu-manager mounts libraries itself, so no host has a runtime phase that installs it."""
+    with pytest.raises(ConfigError) as raised:
+        cluster(runtime={"toolkit": {"source": "package"}})
+    assert [problem.place for problem in raised.value.problems] == ["runtime.toolkit.source"]
+
+
+@pytest.mark.parametrize("cards", [0.01, 0.05, 0.3, 1, 2])
+def test_a_namespace_may_have_the_same_shares_as_a_container(cards: float) -> None:
+    """The rules take what gpu-manager does, from one hundredth on; so do the limits."""
+    limits = [{"namespace": "team", "maxCards": cards}]
+    (limit,) = cluster(scheduling={"limits": limits}).scheduling.limits
+    cores = PLATFORM.limit(limit.max_cards)[CORE]
+    asked = {CORE: cores, MEMORY: "1"} if cards < 1 else {CORE: cores}
+    found = evaluate(pod("share", asked), Context(platform="gpu-manager"))
+    assert [each for each in found if each.rule.id in {"GPU001", "GPU005"}] == []
+
+
+def test_a_decimal_share_is_told_in_hundredths() -> None:
+    found = evaluate(pod("share", {CORE: "0.3", MEMORY: "20"}), Context(platform="gpu-manager"))
+    (told,) = (each for each in found if each.rule.id == "GPU001")
+    assert told.cure == "Ask for hundredths of a card: 30 are 0.3 of one."

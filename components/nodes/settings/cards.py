@@ -2,7 +2,8 @@
 
 gpu-manager counts 100 units of `tencent.com/vcuda-core` per card, and memory in units of 256 MiB
 (`tencent.com/vcuda-memory`). It takes shares below one card and whole cards, nothing between
-(tkestack/gpu-manager 8cd842e, README; pkg/services/allocator/nvidia/allocator.go).
+(tkestack/gpu-manager 8cd842e, README; pkg/services/allocator/nvidia/allocator.go). TKEStack's web
+console alone asks for 0.1 at least.
 """
 
 from __future__ import annotations
@@ -23,20 +24,20 @@ def _cards(value: Any) -> float:
     if number is not None and number >= 0:
         hundredths = round(number * CORES_PER_CARD)
         exact = abs(number * CORES_PER_CARD - hundredths) < 1e-6
-        share = CORES_PER_CARD // 10 <= hundredths <= CORES_PER_CARD
+        share = 1 <= hundredths <= CORES_PER_CARD
         if exact and (hundredths % CORES_PER_CARD == 0 or share):
             return hundredths / CORES_PER_CARD
     near = (
-        f"write {round(number)} or {min(max(round(number, 2), 0.1), 1.0):g}"
+        f"write {round(number)} or {min(max(round(number, 2), 0.01), 1.0):g}"
         if number is not None
         else "write cards such as 0.3 or 2"
     )
     raise refuse(
-        show(value), "cards: from 0.1 to 1 with at most two decimals, or a whole number", near
+        show(value), "cards: from 0.01 to 1 with at most two decimals, or a whole number", near
     )
 
 
-#: 0.1 to 1 with two decimals, or a whole number.
+#: 0.01 to 1 with two decimals, or a whole number.
 Cards = Annotated[float, BeforeValidator(_cards)]
 
 

@@ -70,7 +70,7 @@ class NamespaceLimit(Model):
 
     namespace: DnsLabel = Field(description="a namespace", examples=["team-a"])
     max_cards: Cards = Field(
-        description="cards: from 0.1 to 1, or a whole number", examples=["0.5"]
+        description="cards: from 0.01 to 1, or a whole number", examples=["0.5"]
     )
 
 

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 import yaml
 
 from components.hosts.facts import HostFacts
-from components.hosts.settings.runtime import Engine
+from components.hosts.settings.runtime import Engine, ToolkitSource
 from components.nodes.settings.cards import CORE, cores
 from components.nodes.settings.pool import Pool
 from components.platforms import findings
@@ -110,10 +110,17 @@ class GpuManager(Platform):
         return {CORE: str(cores(cards))}
 
     def problems(self, parts: Parts) -> Iterator[Fault]:
-        """An image from before CRI finds no container of another engine than Docker."""
+        """What an image can't do, and what no host would get."""
         manager, runtime = parts.section("gpu_manager"), parts.runtime
         if not isinstance(manager, GpuManagerSettings) or runtime is None:
             return
+        if runtime.toolkit.source is ToolkitSource.PACKAGE:
+            yield fault(
+                ("runtime", "toolkit", "source"),
+                f"package with platform {parts.platform}",
+                "preinstalled: it mounts devices and libraries itself, and its pods run by runc",
+                "take runtime.toolkit out",
+            )
         release = release_of(manager.image)
         if release is not None and release < CRI and runtime.engine is not Engine.DOCKER:
             yield fault(

@@ -16,6 +16,8 @@ from components.settings.cluster import Cluster
 NAMESPACE = "kube-system"
 VERSION = "1.1.5"
 ADMISSION = "gpu-quota-admission"
+#: TKEStack's image of it, the only one with a version.
+ADMISSION_RELEASE = (1, 0, 0)
 #: ConfigMap with what the cluster's scheduler must be started with.
 SCHEDULER = "gpu-quota-admission-scheduler"
 PORT = 3456
@@ -50,6 +52,15 @@ def extra_flags(cluster: Cluster) -> list[str]:
     ]
 
 
+def admission_flags(cluster: Cluster) -> list[str]:
+    """``EXTRA_FLAGS`` of the extender, as its manifest in tkestack/tke 31e93ce has them for v1.0.0.
+
+    Other images are built from newer source, which doesn't know the flag (gpu-admission f7d9868).
+    """
+    by_release = release_of(cluster.gpu_manager.admission_image) == ADMISSION_RELEASE
+    return ["--incluster-mode=true"] if by_release else []
+
+
 def values(cluster: Cluster) -> dict[str, Any]:
     """Helm values for a configuration."""
     secret = cluster.registry.pull_secret
@@ -58,6 +69,7 @@ def values(cluster: Cluster) -> dict[str, Any]:
         "admissionImage": cluster.registry.rewritten(cluster.gpu_manager.admission_image),
         "imagePullSecrets": [{"name": secret}] if secret else [],
         "extraFlags": extra_flags(cluster),
+        "admissionFlags": admission_flags(cluster),
         "resources": {"requests": RESOURCES, "limits": RESOURCES},
         "tolerations": [
             # TKEStack's own taint of GPU nodes, as in gpu-manager.yaml.

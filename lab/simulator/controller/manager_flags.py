@@ -1,7 +1,11 @@
-"""What gpu-manager's program reports about its flags, by the version of its image. Pure.
+"""What gpu-manager's two programs report about their flags, by the tags of their images. Pure.
 
-A flag that it doesn't know ends it (spf13/pflag, ``unknown flag``). Flags by tag:
-tkestack/gpu-manager v1.0.9 and v1.1.5, cmd/manager/options/options.go and build/start.sh.
+A flag that they don't know ends them (spf13/pflag, ``unknown flag``). Flags by tag:
+tkestack/gpu-manager v1.0.9 and v1.1.5, cmd/manager/options/options.go and build/start.sh;
+tkestack/gpu-admission a79ef45 (``--incluster-mode`` and a configuration are needed) and f7d9868
+(neither is known), main.go, Dockerfile and pkg/predicate/gpu_predicate.go NewGPUFilter. TKEStack's
+own manifest says what its image v1.0.0 is given: tkestack/tke 31e93ce,
+pkg/platform/provider/baremetal/manifests/gpu-manager/gpu-manager.yaml.
 """
 
 from __future__ import annotations
@@ -27,6 +31,29 @@ SINCE = frozenset({"cgroup-driver", "container-runtime-endpoint", "runtime-reque
 _TAG = re.compile(r":v?(\d+)\.(\d+)\.(\d+)$")
 
 
+#: Where TKEStack's manifest mounts the extender's configuration.
+ADMISSION_CONFIG = "/root/gpu-quota-admission"
+
+
+def _flags(container: Json) -> list[str]:
+    """Names of the flags in a container's ``EXTRA_FLAGS``."""
+    environment = {each["name"]: each.get("value", "") for each in container.get("env") or []}
+    return [each.partition("=")[0][2:] for each in environment.get("EXTRA_FLAGS", "").split()]
+
+
+def admission_refusal(pod: Json) -> str:
+    """Why the program of a gpu-quota-admission pod ends; empty where it runs."""
+    (container, *_) = pod["spec"]["containers"]
+    flags = _flags(container)
+    if not container["image"].endswith(":v1.0.0"):
+        unknown = "incluster-mode" in flags
+        return "unknown flag: --incluster-mode" if unknown else ""
+    if "incluster-mode" not in flags:
+        return "Error building kubeconfig: stat /etc/kubernetes/kube-scheduler/kubeconfig"
+    mounts = {each["mountPath"].rstrip("/") for each in container.get("volumeMounts") or []}
+    return "" if ADMISSION_CONFIG in mounts else "invalid GPUFilter config in file"
+
+
 def refusal(pod: Json) -> str:
     """Why the program of a gpu-manager pod ends; empty where it runs."""
     (container, *_) = pod["spec"]["containers"]
@@ -34,8 +61,7 @@ def refusal(pod: Json) -> str:
     if tag is None:
         return ""  # a tag or a digest of somebody's own
     old = tuple(map(int, tag.groups())) < CRI
-    environment = {each["name"]: each.get("value", "") for each in container.get("env") or []}
-    flags = [each.partition("=")[0][2:] for each in environment.get("EXTRA_FLAGS", "").split()]
+    flags = _flags(container)
     known = COMMON | (BEFORE if old else SINCE)
     if unknown := next((flag for flag in flags if flag not in known), ""):
         return f"unknown flag: --{unknown}"

@@ -6,11 +6,25 @@ from collections.abc import Iterator
 
 from policies.rules.context import Context, Severity
 from policies.rules.example import Example
+from policies.rules.pod_spec import Resource
+from policies.rules.resource_names import VCUDA_CORE, VCUDA_MEMORY
 from policies.rules.resources.amounts import VALIDATION, entries
 from policies.rules.rule import Finding, Rule, Subject
 from policies.rules.twin import (
     ENFORCED,
 )
+
+
+def _cure(resource: Resource) -> str:
+    if resource.name == VCUDA_MEMORY:
+        return "Ask for whole blocks of 256 MiB."
+    if resource.name != VCUDA_CORE or resource.quantity is None:
+        return "Ask for whole devices; parts of a GPU need MIG, time-slicing or vcuda."
+    cores = resource.quantity.units * 100
+    if 1 <= cores <= 100 and cores.denominator == 1:
+        share = float(resource.quantity.units)
+        return f"Ask for hundredths of a card: {cores} are {share:g} of one."
+    return "Ask for hundredths of a card: 1 to 100, or a multiple of 100."
 
 
 def _whole(subject: Subject, _: Context) -> Iterator[Finding]:
@@ -20,7 +34,7 @@ def _whole(subject: Subject, _: Context) -> Iterator[Finding]:
                 path=resource.path,
                 found=str(resource.quantity),
                 wanted="a whole number",
-                cure="Ask for whole devices; parts of a GPU need MIG, time-slicing or vcuda.",
+                cure=_cure(resource),
                 container=container.name,
             )
 
