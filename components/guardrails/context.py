@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from components.platforms.base import GPU, Delivery
+from components.nodes.resources import GPU
+from components.platforms.base import Delivery
 from components.platforms.namespaces import own_namespaces
 from components.platforms.registry import platform_of
 from policies.rules import Context, Mig, Plugin, Pool, Sharing, Taint

@@ -6,12 +6,10 @@ import re
 
 from components import grammar
 from components.api import Client, ClusterError, Json
+from components.nodes.resources import DRA_DRIVER, GPU
 
 #: The kubelet reports; a quantity such as ``1e9`` or ``16Ei`` isn't a node's number of GPUs.
 _COUNT = re.compile(r"[0-9]{1,6}")
-GPU = "nvidia.com/gpu"
-#: NVIDIA's DRA driver: its devices are in ResourceSlices, not in the node's status.
-DRA_DRIVER = "gpu.nvidia.com"
 SIMULATED = "kwok.x-k8s.io/node"
 CORDONED = "gpu-cluster/cordoned"
 """Annotation of a node that this program cordoned for a reboot."""

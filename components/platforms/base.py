@@ -14,6 +14,7 @@ from typing import Any, ClassVar
 
 from components.hosts.facts import HostFacts
 from components.hosts.settings.runtime import DefaultRuntime
+from components.nodes.resources import GPU
 from components.nodes.settings.pool import Pool
 from components.platforms.device_plugin.configuration import DevicePluginConfig
 from components.platforms.device_plugin.flags import MigStrategy
@@ -23,7 +24,6 @@ from config.problem import Fault
 
 Json = dict[str, Any]
 
-GPU = "nvidia.com/gpu"
 RUNTIME_CLASS = "nvidia"
 LABELS = {"app.kubernetes.io/managed-by": "gpu-cluster"}
 

@@ -8,7 +8,8 @@ from collections import Counter
 from dataclasses import dataclass
 
 from components.api import Client, Json
-from components.nodes.inspect import DRA_DRIVER, gpus
+from components.nodes.inspect import gpus
+from components.nodes.resources import DRA_DRIVER
 from components.validation.pod import POOL
 from config.printable import printable
 

@@ -19,7 +19,8 @@ PLATFORM = '''
     """GPUs by a chart of our own."""
 
     from components.nodes.pools import gpu_pools, node_taints, tolerations
-    from components.platforms.base import GPU, Offer, Platform
+    from components.nodes.resources import GPU
+    from components.platforms.base import Offer, Platform
 
 
     class Own(Platform):

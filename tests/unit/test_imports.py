@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -46,11 +47,20 @@ def loaded(*modules: str) -> set[str]:
             ("components.inspection.cluster", "components.hosts.inspect"),
             {"components.settings.cluster", "pydantic", "pulumi"},
         ),
+        (("components.nodes.resources",), {"pydantic", "pulumi", "kr8s", "httpx"}),
         (PROGRAM, {"kr8s", "httpx", "asyncssh", "kubernetes", "jinja2"}),
     ],
-    ids=["the inspection", "the program"],
+    ids=["the inspection", "names of resources", "the program"],
 )
 def test_no_process_imports_what_it_does_not_use(
     modules: tuple[str, ...], without: set[str]
 ) -> None:
     assert not loaded(*modules) & without
+
+
+def test_each_driver_and_resource_is_named_once() -> None:
+    """One module of the components has the names; the rules and the simulator have their own."""
+    assigned = re.compile(r'^\w+(?:: \w+)? = "(?:nvidia\.com/gpu|gpu\.nvidia\.com)"', re.M)
+    sources = (ROOT / "components").rglob("*.py")
+    homes = {path.name for path in sources if assigned.search(path.read_text())}
+    assert homes == {"resources.py"}

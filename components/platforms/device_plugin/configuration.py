@@ -11,11 +11,11 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, Field, StrictBool, StrictInt, StrictStr, model_validator
 
+from components.nodes.resources import GPU
 from components.platforms.device_plugin.flags import OWN, Flags, MigStrategy
 from config.model import Model
 from config.problem import refuse, show
 
-GPU = "nvidia.com/gpu"
 #: What a shared resource is called under `renameByDefault` (api/config/v1/consts.go).
 SHARED = ".shared"
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from components.nodes.resources import GPU
 from components.nodes.settings.pool import Pool
-from components.platforms.base import GPU, Offer, Plugin
+from components.platforms.base import Offer, Plugin
 from components.platforms.device_plugin.flags import MigStrategy
 
 

@@ -13,10 +13,10 @@ import yaml
 
 from components.charts.images import NFD_DEFINITIONS, nfd_image
 from components.hosts.facts import HostFacts
+from components.nodes.resources import GPU
 from components.nodes.settings.pool import Pool
 from components.platforms import findings
 from components.platforms.base import (
-    GPU,
     LABELS,
     RUNTIME_CLASS,
     Json,

@@ -9,9 +9,10 @@ from collections.abc import Iterator, Mapping
 
 from components.hosts.facts import HostFacts
 from components.nodes.pools import gpu_pools
+from components.nodes.resources import DRA_DRIVER, GPU
 from components.nodes.settings.pool import Pool
 from components.platforms import findings
-from components.platforms.base import GPU, Delivery, Json, Offer, Part, Platform, Program
+from components.platforms.base import Delivery, Json, Offer, Part, Platform, Program
 from components.platforms.dra import values
 from components.settings.cluster import Cluster
 from config.problem import Fault
@@ -38,7 +39,7 @@ class DraDriver(Platform):
 
     def offers(self, cluster: Cluster, pool: Pool) -> tuple[Offer, ...]:
         """No extended resource: the driver's name stands for devices of its ResourceSlices."""
-        return (Offer(values.DRA_DRIVER, pool.gpus_per_node, pool.gpus_per_node),)
+        return (Offer(DRA_DRIVER, pool.gpus_per_node, pool.gpus_per_node),)
 
     def images(self, cluster: Cluster) -> Iterator[str]:
         yield f"{values.IMAGE}:v{cluster.dra.version}"

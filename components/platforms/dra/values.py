@@ -8,11 +8,10 @@ from __future__ import annotations
 from typing import Any
 
 from components.nodes.pools import gpu_pools, node_taints, tolerations
+from components.nodes.resources import DRA_DRIVER
 from components.settings.cluster import Cluster
 
 CHART = "nvidia-dra-driver-gpu"
-#: Name of the driver in ResourceSlices, and of its class of whole GPUs.
-DRA_DRIVER = "gpu.nvidia.com"
 #: The chart's image (25.12.0, values.yaml).
 IMAGE = "nvcr.io/nvidia/k8s-dra-driver-gpu"
 #: What the chart and its subcharts bring under ``crds/``.
