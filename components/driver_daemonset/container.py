@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from components.hosts.facts import HostFacts
-from components.hosts.settings.host import Role
 from components.settings.cluster import Cluster
 from config.problem import Fault
 
@@ -27,7 +26,7 @@ def judge_all(cluster: Cluster, facts: Mapping[str, HostFacts]) -> list[Fault]:
     reached = {
         host.name: facts[host.name]
         for host in cluster.hosts
-        if host.role is Role.GPU_WORKER and host.name in facts and not facts[host.name].error
+        if host.role.has_gpus and host.name in facts and not facts[host.name].error
     }
     return _one_system(cluster, reached)
 

@@ -10,7 +10,7 @@ import pulumi
 
 from components.hosts.command import HostsArgs, host_commands
 from components.hosts.runtime_script import runtime_script, toolkit_seconds
-from components.hosts.settings.host import Host, Role
+from components.hosts.settings.host import Host
 from components.platforms.base import Delivery
 from components.platforms.registry import platform_of
 from components.settings.cluster import Cluster
@@ -25,7 +25,7 @@ def gpu_hosts(cluster: Cluster) -> tuple[Host, ...]:
     platform = platform_of(cluster)
     if platform.delivery is Delivery.PLUGIN or platform.configures_runtime(cluster):
         return ()
-    return tuple(host for host in cluster.hosts if host.role is Role.GPU_WORKER)
+    return tuple(host for host in cluster.hosts if host.role.has_gpus)
 
 
 def _engine(cluster: Cluster) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from components.hosts.compatibility import cuda_of, driver_for, kernel_refused, runs, shown, version
 from components.hosts.facts import HostFacts
 from components.hosts.settings.driver import DriverSource
-from components.hosts.settings.host import Host, Role
+from components.hosts.settings.host import Host
 from components.hosts.settings.reboot import RebootWhen
 from components.hosts.settings.runtime import Engine, ToolkitSource
 from components.platforms.base import Delivery
@@ -35,7 +35,7 @@ def judge(host: Host, facts: HostFacts, cluster: Cluster) -> list[Fault]:
         cure = f"see that ssh {host.user}@{host.address} -p {host.port} works from here"
         return [Fault(f"host {host.name}", facts.error, "a host that answers", cure, severity)]
     found = [*_system(host, facts, cluster)]
-    if host.role is Role.GPU_WORKER:
+    if host.role.has_gpus:
         found += [*_gpus(host, facts, cluster), *_driver(host, facts, cluster)]
         found += _runtime(host, facts, cluster)
     return found

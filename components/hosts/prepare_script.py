@@ -54,13 +54,13 @@ class Machine:
 
     Attributes:
         system: what is declared.
-        control_plane: its open ports are those of the control plane.
+        ports: its open ports beside those that are declared.
         blacklist: kernel modules that must not load on their own (none on hosts without GPU).
         engine: the container engine, whose containers have its own limits.
     """
 
     system: System
-    control_plane: bool
+    ports: tuple[str, ...]
     blacklist: tuple[str, ...]
     engine: Engine = Engine.CONTAINERD
 
@@ -104,11 +104,16 @@ def _selinux(host: Machine) -> Mapping[str, str] | None:
     return None if mode is Selinux.LEAVE else {"GC_SELINUX": mode.value}
 
 
+def _ports(role: Role) -> tuple[str, ...]:
+    """Kubernetes documentation, "Ports and Protocols"."""
+    control_plane = CONTROL_PLANE_PORTS if role.is_control_plane else ()
+    return control_plane + (WORKER_PORTS if role.is_worker else ())
+
+
 def _firewall(host: Machine) -> Mapping[str, str] | None:
     if host.system.firewall is Firewall.LEAVE:
         return None
-    ports = CONTROL_PLANE_PORTS if host.control_plane else WORKER_PORTS
-    wanted = dict.fromkeys(ports + host.system.firewall_ports)
+    wanted = dict.fromkeys(host.ports + host.system.firewall_ports)
     return {"GC_FIREWALL": host.system.firewall.value, "GC_PORTS": " ".join(wanted)}
 
 
@@ -136,7 +141,7 @@ where it doesn't declare it."""
 def prepare(
     *,
     system: System | None = None,
-    control_plane: bool = False,
+    role: Role = Role.CPU_WORKER,
     blacklist: Sequence[str] = NOUVEAU,
     systems: Sequence[str] = SYSTEMS,
     kernel: str = KERNEL,
@@ -151,7 +156,7 @@ def prepare(
 
     Args:
         system: what the operating system gets; the defaults of `System` where None.
-        control_plane: the host's open ports are those of the control plane.
+        role: what the host is; its open ports follow from it.
         blacklist: kernel modules that must not load on their own (none on hosts without GPU).
         systems: values of ``ID`` in os-release(5) that are accepted.
         kernel: oldest one.
@@ -169,7 +174,7 @@ def prepare(
     for name in blacklist:
         if not _MODULE.fullmatch(name):
             raise ValueError(f"kernel module {name!r}: wanted letters, digits, - and _")
-    host = Machine(system or System(), control_plane, tuple(blacklist), engine)
+    host = Machine(system or System(), _ports(role), tuple(blacklist), engine)
     declared = {name: wanted(host) for name, wanted in SYSTEM.items()}
     chosen = {name: settings for name, settings in declared.items() if settings is not None}
     every = (*SYSTEM, *NAMES)
@@ -206,9 +211,9 @@ def prepare_script(
         inline: as in `assemble`.
     """
     return prepare(
-        blacklist=NOUVEAU if host.role is Role.GPU_WORKER else (),
+        blacklist=NOUVEAU if host.role.has_gpus else (),
         system=host.system or cluster.system,
-        control_plane=host.role is Role.CONTROL_PLANE,
+        role=host.role,
         package_limit=cluster.packages.lock_seconds,
         engine=(host.runtime or cluster.runtime).engine,
         steps=steps(cluster, host, join_token),

@@ -25,6 +25,7 @@ from components.nodes import drain
 from components.program import main
 
 CONTROL_PLANE = "control-plane"
+"""End of the roles of hosts that run it."""
 DIAL = 10.0
 """Seconds for one attempt to reach a host that boots."""
 BOOT_ID = "cat /proc/sys/kernel/random/boot_id"
@@ -54,7 +55,7 @@ class Turns:
             ClusterError: another host failed before.
         """
         async with contextlib.AsyncExitStack() as stack:
-            if role == CONTROL_PLANE:
+            if role.endswith(CONTROL_PLANE):
                 await stack.enter_async_context(self._control_plane)
             await stack.enter_async_context(self._all)
             if self.failed:

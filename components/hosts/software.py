@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from components.hosts.settings.cuda import Cuda, CudaSource
 from components.hosts.settings.driver import Driver
-from components.hosts.settings.host import Host, Role
+from components.hosts.settings.host import Host
 from components.hosts.settings.kernel import Kernel
 from components.hosts.settings.kubernetes_packages import Join
 from components.hosts.settings.packages import BUILD
@@ -85,7 +85,7 @@ def steps(cluster: Cluster, host: Host, join_token: str | None = None) -> Steps:
     :param join_token: kubeadm's bootstrap token, a secret: it makes the script one. The program
         sees that it is there (``__main__.join_token``).
     """
-    gpu = host.role is Role.GPU_WORKER
+    gpu = host.role.has_gpus
     driver = cluster.driver if gpu and cluster.driver.by_preparation else None
     build = cluster.packages.build or driver is not None
     tools = _build_tools(cluster.packages.build, driver) if build else ()

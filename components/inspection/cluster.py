@@ -6,6 +6,7 @@ from components import grammar
 from components.api import Client, ClusterError, Json, connect
 from components.nodes.inspect import (
     CORDONED,
+    cordoned_by_others,
     managed_by,
     pool_members,
     wanted_of,
@@ -127,7 +128,7 @@ async def observe(
         ``scheduling`` and ``validation``: findings by pool; ``presence``: under ``platform``, what
         is missing of it; ``surroundings``: what `components.platforms.judge` judges; ``members``:
         labels of each pool's nodes; ``cordoned``: nodes that a run of this program cordoned and did
-        not give back.
+        not give back; ``unschedulable``: nodes of the pools that somebody else cordoned.
     """
     found: Json = {"reached": False, "problems": [], "cordoned": []}
     found |= {"scheduling": {}, "validation": {}, "presence": {}}
@@ -156,6 +157,9 @@ async def observe(
                 pool: [node["metadata"].get("labels", {}) for node in each]
                 for pool, each in members.items()
             }
+            found["unschedulable"] = cordoned_by_others(
+                [node for pool in members.values() for node in pool]
+            )
             try:
                 if missing := await _missing(client, presence):
                     found["presence"]["platform"] = missing

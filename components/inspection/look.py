@@ -34,7 +34,7 @@ from components.platforms.registry import platform_of
 from components.settings.cluster import Cluster
 from components.validation.document import validation_document
 from config.printable import printable_lines
-from config.problem import Severity
+from config.problem import Fault, Severity
 
 Json = dict[str, Any]
 
@@ -190,6 +190,7 @@ def judged(declared: Cluster, seen: Json, reasons: str) -> Inspection:
         for finding in judge(host, facts[host.name], declared.of(host))
     ]
     findings += judge_all(declared, facts)
+    findings += map(_cordoned, cluster.get("unschedulable", []))
     if "surroundings" in cluster:
         surroundings, members = cluster["surroundings"], cluster["members"]
         findings += judge_platform(declared, surroundings, members, facts)
@@ -215,6 +216,17 @@ def judged(declared: Cluster, seen: Json, reasons: str) -> Inspection:
             platform=noted(cluster["presence"]).get("platform"),
             groups=frozenset(cluster.get("surroundings", {}).get("groups", {})),
         ),
+    )
+
+
+def _cordoned(node: str) -> Fault:
+    """What somebody else withdrew stays withdrawn: who did it knows why."""
+    return Fault(
+        f"node {node}",
+        "cordoned, not by this program",
+        "a node that takes pods: until then none of its GPUs is validated or used",
+        f"`kubectl uncordon {node}` when the work on it is done",
+        Severity.WARNING,
     )
 
 

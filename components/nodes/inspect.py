@@ -54,6 +54,16 @@ def pool_members(nodes: list[Json], pool: Json) -> list[Json]:
     return sorted(members, key=lambda node: grammar.node(node["metadata"]["name"]))
 
 
+def cordoned_by_others(nodes: list[Json]) -> list[str]:
+    """Names of the nodes that take no pods, and that this program didn't cordon."""
+    return [
+        node["metadata"]["name"]
+        for node in nodes
+        if node["spec"].get("unschedulable")
+        and CORDONED not in node["metadata"].get("annotations", {})
+    ]
+
+
 def wanted_of(document: Json, name: str) -> tuple[dict[str, str], list[Json]]:
     """Labels and taints that a node of a pool should have: the pool's, and its own before them."""
     own = document.get("byItself", {}).get(name, {"labels": {}, "taints": []})

@@ -12,7 +12,7 @@ from components.driver_daemonset.settings import DriverInstaller
 from components.guardrails.settings import Guardrails
 from components.hosts.settings.cuda import Cuda
 from components.hosts.settings.driver import Driver
-from components.hosts.settings.host import Host, Role
+from components.hosts.settings.host import Host
 from components.hosts.settings.kernel import Kernel
 from components.hosts.settings.kubernetes_packages import KubernetesPackages
 from components.hosts.settings.packages import Packages
@@ -102,4 +102,4 @@ class Cluster(Model):
 
     def joins(self, host: Host) -> bool:
         """Whether the preparation of a host makes it join its cluster by kubeadm."""
-        return self.kubernetes_packages.join is not None and host.role is not Role.CONTROL_PLANE
+        return self.kubernetes_packages.join is not None and not host.role.is_control_plane

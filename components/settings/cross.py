@@ -96,31 +96,33 @@ def _hosts(parts: Parts) -> Iterator[Fault]:
 
 
 def _membership(parts: Parts) -> Iterator[Fault]:
-    """A GPU worker's node is in a pool with GPUs; a CPU worker's is not."""
+    """The node of a host with GPUs is in a pool with GPUs; another's is not."""
+    pairs = ((Role.GPU_WORKER, Role.CPU_WORKER), (Role.GPU_CONTROL_PLANE, Role.CONTROL_PLANE))
+    others = {one: other for pair in pairs for one, other in (pair, pair[::-1])}
     gpus = {name: pool.gpus_per_node for pool in parts.pools.values() for name in pool.node_names()}
     by_label = any(pool.selector is not None for pool in parts.pools.values())
     for i, host in parts.hosts.items():
-        if host.role is Role.GPU_WORKER and host.node not in gpus:
+        if host.role.has_gpus and host.node not in gpus:
             if parts.complete and not by_label:
                 yield fault(
                     ("hosts", i, "node"),
                     f"{show(host.node)}, which is in no pool",
-                    "the node of a gpu-worker in one of the pools",
+                    f"the node of a {host.role} in one of the pools",
                     "add it to `nodes` of its pool, or correct `node` or `role`",
                 )
-        elif host.role is Role.GPU_WORKER and gpus[host.node] == 0:
+        elif host.role.has_gpus and gpus[host.node] == 0:
             yield fault(
                 ("hosts", i, "role"),
-                "gpu-worker, in a pool with gpusPerNode 0",
-                "a gpu-worker in a pool with GPUs",
-                'write "role: cpu-worker", or correct gpusPerNode of the pool',
+                f"{host.role}, in a pool with gpusPerNode 0",
+                f"a {host.role} in a pool with GPUs",
+                f'write "role: {others[host.role]}", or correct gpusPerNode of the pool',
             )
-        elif host.role is Role.CPU_WORKER and gpus.get(host.node, 0) > 0:
+        elif not host.role.has_gpus and gpus.get(host.node, 0) > 0:
             yield fault(
                 ("hosts", i, "role"),
-                f"cpu-worker, in a pool with gpusPerNode {gpus[host.node]}",
-                "a cpu-worker outside the pools with GPUs",
-                'write "role: gpu-worker", or take the node out of the pool',
+                f"{host.role}, in a pool with gpusPerNode {gpus[host.node]}",
+                f"a {host.role} outside the pools with GPUs",
+                f'write "role: {others[host.role]}", or take the node out of the pool',
             )
 
 

@@ -6,7 +6,6 @@ import json
 from dataclasses import dataclass, field
 from typing import Any
 
-from components.hosts.settings.host import Role
 from components.nodes.settings.pool import Pool
 from components.settings.cluster import Cluster
 from lab.simulator import marks
@@ -56,11 +55,12 @@ def node_specs(cluster: Cluster) -> tuple[NodeSpec, ...]:
                 gpus=pool.on_the_bus(name),
                 driver=not cluster.driver.managed_by_daemonset,
                 host=host.name if host else None,
+                control_plane=host is not None and host.role.is_control_plane,
                 labels=dict(pool.selector or {}),
             )
     for host in cluster.hosts:
         if host.node not in specs:
-            control_plane = host.role is Role.CONTROL_PLANE
+            control_plane = host.role.is_control_plane
             specs[host.node] = NodeSpec(host.node, host=host.name, control_plane=control_plane)
     if not any(spec.control_plane for spec in specs.values()):
         specs[CONTROL_PLANE] = NodeSpec(CONTROL_PLANE, control_plane=True)

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from components.hosts.prepare_script import CONTROL_PLANE_PORTS, prepare
+from components.hosts.settings.host import Role
 from components.hosts.settings.system import Firewall, System
 from tests.hosts.machine import Running, differences
 
@@ -51,12 +52,12 @@ def test_firewalld_gets_the_ports_of_its_role_and_loses_them(host: Running) -> N
     host.run("systemctl enable --now firewalld")
     wanted = prepare(
         system=System(firewall=Firewall.RULES, firewall_ports=("8472/udp",)),
-        control_plane=True,
+        role=Role.CONTROL_PLANE,
     )
     assert host.apply(wanted).status == 0
     for path in ("/etc/firewalld/ports", "/run/firewalld-ports"):
         assert sorted(ports(host, path)) == sorted([*CONTROL_PLANE_PORTS, "8472/udp", "22/tcp"])
-    fewer = prepare(system=System(firewall=Firewall.RULES), control_plane=True)
+    fewer = prepare(system=System(firewall=Firewall.RULES), role=Role.CONTROL_PLANE)
     assert "- firewalld: 8472/udp closed" in host.apply(fewer).output
     assert "8472/udp" not in ports(host, "/etc/firewalld/ports")
     assert host.apply(fewer).output == "changed=0\n"

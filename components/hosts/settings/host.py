@@ -17,11 +17,27 @@ from config.names import DnsLabel, NodeName
 
 
 class Role(StrEnum):
-    """What a host is in the cluster."""
+    """What a host is in the cluster; a `gpu-control-plane` runs GPU pods, too."""
 
     GPU_WORKER = "gpu-worker"
     CPU_WORKER = "cpu-worker"
     CONTROL_PLANE = "control-plane"
+    GPU_CONTROL_PLANE = "gpu-control-plane"
+
+    @property
+    def has_gpus(self) -> bool:
+        """Whether the host gets what GPUs need."""
+        return self in (Role.GPU_WORKER, Role.GPU_CONTROL_PLANE)
+
+    @property
+    def is_control_plane(self) -> bool:
+        """Whether the control plane runs there: its ports are open, and it reboots alone."""
+        return self in (Role.CONTROL_PLANE, Role.GPU_CONTROL_PLANE)
+
+    @property
+    def is_worker(self) -> bool:
+        """Whether Services' ports are open there."""
+        return self is not Role.CONTROL_PLANE
 
 
 class Host(Overrides):
@@ -35,7 +51,7 @@ class Host(Overrides):
     node: NodeName = Field(description="the name of the host's node", examples=["gpu-1"])
     role: Role = Field(
         default=Role.GPU_WORKER,
-        description="gpu-worker, cpu-worker or control-plane",
+        description="gpu-worker, cpu-worker, control-plane or gpu-control-plane",
         examples=["gpu-worker"],
     )
     address: Address = Field(

@@ -42,7 +42,7 @@ class Host(Protocol):
 class HostSettings:
     """What the simulated hardware shows.
 
-    ``gpus``: NVIDIA PCI devices on each host with the role ``gpu-worker`` (default 8), or by host
+    ``gpus``: NVIDIA PCI devices on each host with GPUs (default 8), or by host
     name. ``driver``: version of the NVIDIA kernel driver that those hosts show as loaded, ``None``
     for no driver. ``mode``: ``namespaces`` or ``plain``; ``None`` takes namespaces
     where they work. ``system``: ``debian``, or ``rocky`` for an RPM host (in namespaces only), or
@@ -60,7 +60,7 @@ class HostSettings:
 
     def gpus_of(self, host: Host) -> int:
         """The number of simulated NVIDIA PCI devices of ``host``."""
-        if str(host.role) != "gpu-worker":
+        if not str(host.role).startswith("gpu-"):
             return 0
         return self.gpus if isinstance(self.gpus, int) else self.gpus.get(host.name, 8)
 
