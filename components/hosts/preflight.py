@@ -190,9 +190,10 @@ def _runtime(host: Host, facts: HostFacts, cluster: Cluster) -> list[Fault]:
         name = runtime.engine.value
         has = {"containerd": facts.containerd, "docker": facts.docker, "cri-o": facts.crio}[name]
         wanted = f"{oldest[0]}.{oldest[1]} or later"
-        if has is None:
-            found.append(Fault(f"host {host.name}", f"no {name}", wanted, f"install {name}"))
-        elif version(has) < oldest:
+        if has is None and runtime.install is None:
+            cure = f"install {name}, or declare runtime.install"
+            found.append(Fault(f"host {host.name}", f"no {name}", wanted, cure))
+        elif has is not None and version(has) < oldest:
             found.append(Fault(f"host {host.name}", f"{name} {has}", wanted, f"upgrade {name}"))
     platform = platform_of(cluster)
     wanted_here = platform.delivery is Delivery.RUNTIME and not platform.configures_runtime(cluster)

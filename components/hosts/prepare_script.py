@@ -195,6 +195,7 @@ def prepare(
         "each_repository": steps.repositories,
         "each_driver_location": [(place,) for place in steps.driver_locations],
         "each_cuda_location": [(place,) for place in steps.cuda_locations],
+        "each_adapter_location": [(place,) for place in steps.adapter_locations],
     }
     return assemble(settings, rows, (LIBRARY, *map(step, every)), inline=inline)
 

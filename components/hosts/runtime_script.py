@@ -13,7 +13,10 @@ from components.settings.cluster import Cluster
 
 LIBRARY = library("base", "expectations", "kept_steps", "preflight", *PACKAGE_LIBRARY, "runtime")
 ENGINES = {
-    Engine.CONTAINERD: ("library/engine_plain", "containerd", "library/containerd_config"),
+    Engine.CONTAINERD: (
+        *("library/engine_plain", "library/containerd_version"),
+        *("containerd", "library/containerd_config"),
+    ),
     Engine.DOCKER: ("docker", "library/docker_config", "library/docker_data"),
     Engine.CRI_O: ("library/engine_plain", "crio"),
     Engine.K3S: ("library/engine_plain", "k3s"),

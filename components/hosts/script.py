@@ -77,6 +77,7 @@ class Bundle:
 
 PARTS: Mapping[str, tuple[str, ...]] = {
     "driver": ("driver_packages", "driver_runfile", "module_streams", "fabric"),
+    "engine": ("containerd_version",),
 }
 """Files of the library that one step alone has."""
 

@@ -2,22 +2,30 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
+from components.hosts.kubeadm import join_configuration
 from components.hosts.settings.cuda import Cuda, CudaSource
 from components.hosts.settings.driver import Driver
+from components.hosts.settings.engine_install import EngineInstall
 from components.hosts.settings.host import Host
 from components.hosts.settings.kernel import Kernel
-from components.hosts.settings.kubernetes_packages import Join
 from components.hosts.settings.packages import BUILD
 from components.hosts.settings.repository import Repositories
+from components.hosts.settings.runtime import Runtime
 from components.settings.cluster import Cluster
 
 RUN_LIMIT = 1800
 """Seconds for one run of a package manager or installer."""
-RUNS: Mapping[str, int] = {"packages": 2, "kernel": 2, "driver": 5, "cuda": 2, "kubernetes": 2}
+RUNS: Mapping[str, int] = {
+    "packages": 2,
+    "kernel": 2,
+    "driver": 5,
+    "cuda": 2,
+    "engine": 3,
+    "kubernetes": 2,
+}
 """How many of them a step may need: lists and packages; the driver's also removes what was there
 and builds modules for two kernels."""
 
@@ -47,7 +55,7 @@ WantedBy=multi-user.target
 """
 
 
-NAMES = ("packages", "kernel", "driver", "cuda", "kubernetes")
+NAMES = ("packages", "kernel", "driver", "cuda", "engine", "kubernetes")
 """All steps, in order."""
 PACKAGE_LIBRARY = ("effects", "repositories", "package_manager", "transactions", "holds")
 """Files of the library for every phase that installs packages."""
@@ -69,6 +77,7 @@ class Steps:
         repositories: words of each repository: package manager, step, name, then its own.
         driver_locations: where the driver's runfile is, in order.
         cuda_locations: where the CUDA toolkit's runfile is, in order.
+        adapter_locations: where the archive of cri-dockerd is, in order.
     """
 
     names: tuple[str, ...] = ()
@@ -76,6 +85,7 @@ class Steps:
     repositories: tuple[tuple[str, ...], ...] = ()
     driver_locations: tuple[str, ...] = ()
     cuda_locations: tuple[str, ...] = ()
+    adapter_locations: tuple[str, ...] = ()
 
 
 def steps(cluster: Cluster, host: Host, join_token: str | None = None) -> Steps:
@@ -90,6 +100,8 @@ def steps(cluster: Cluster, host: Host, join_token: str | None = None) -> Steps:
     build = cluster.packages.build or driver is not None
     tools = _build_tools(cluster.packages.build, driver) if build else ()
     words = tools + cluster.packages.install
+    runtime = host.runtime or cluster.runtime
+    engine = runtime.install
     chosen = {
         "packages": (bool(words), cluster.packages.repository),
         "kernel": (cluster.kernel.release is not None, cluster.kernel.repository),
@@ -98,18 +110,20 @@ def steps(cluster: Cluster, host: Host, join_token: str | None = None) -> Steps:
             gpu and cluster.cuda.source is not CudaSource.NONE,
             cluster.cuda.repository,
         ),
+        "engine": (engine is not None, engine.repository if engine else Repositories()),
         "kubernetes": (
             cluster.kubernetes_packages.version is not None,
             cluster.kubernetes_packages.repository,
         ),
     }
-    names = tuple(name for name, (wanted, _) in chosen.items() if wanted)
+    names = tuple(name for name in NAMES if chosen[name][0])
     settings = {
         **common(cluster),
         **(_packages(words, build) if "packages" in names else {}),
         **(_kernel(cluster.kernel) if "kernel" in names else {}),
         **(_driver(driver) if driver else {}),
         **(_cuda(cluster.cuda) if "cuda" in names else {}),
+        **(_engine(runtime, engine) if engine else {}),
         **(_kubernetes(cluster, host, join_token) if "kubernetes" in names else {}),
     }
     return Steps(
@@ -118,6 +132,7 @@ def steps(cluster: Cluster, host: Host, join_token: str | None = None) -> Steps:
         repositories=tuple(row for name in names for row in _repositories(name, chosen[name][1])),
         driver_locations=driver.runfile.locations if driver and driver.runfile else (),
         cuda_locations=cluster.cuda.runfile.locations if cluster.cuda.runfile else (),
+        adapter_locations=engine.cri_dockerd.locations if engine and engine.cri_dockerd else (),
     )
 
 
@@ -199,33 +214,30 @@ def _cuda(cuda: Cuda) -> dict[str, str]:
     }
 
 
+def _engine(runtime: Runtime, install: EngineInstall) -> dict[str, str]:
+    first, *others = install.packages
+    return {
+        "GC_ENGINE": runtime.engine.value,
+        "GC_ENGINE_PACKAGES": " ".join((_versioned((first,), install.version), *others)),
+        "GC_ENGINE_HELD": " ".join(install.packages),
+        "GC_ENGINE_HOLD": str(install.hold).lower(),
+        "GC_SYSTEMD_CGROUP": str(runtime.systemd_cgroup).lower(),
+        "GC_ADAPTER_SHA256": install.cri_dockerd.sha256 if install.cri_dockerd else "",
+    }
+
+
 def _kubernetes(cluster: Cluster, host: Host, join_token: str | None) -> dict[str, str]:
     packages = cluster.kubernetes_packages
     names = ("kubelet", "kubeadm", "kubectl")
     join = packages.join if cluster.joins(host) else None
+    engine = (host.runtime or cluster.runtime).engine
     return {
         "GC_KUBERNETES_PACKAGES": _versioned(names, packages.version),
         "GC_KUBERNETES_HELD": " ".join(names),
         "GC_KUBERNETES_HOLD": str(packages.hold).lower(),
-        "GC_JOIN": _join(packages.version or "", join, host, join_token or "") if join else "",
+        "GC_JOIN": join_configuration(packages.version or "", join, host, join_token or "", engine)
+        if join
+        else "",
         "GC_JOIN_ENDPOINT": join.endpoint if join else "",
         "GC_JOIN_LIMIT": str(join.timeout_seconds) if join else "",
     }
-
-
-def _join(version: str, join: Join, host: Host, token: str) -> str:
-    """A JoinConfiguration; JSON is YAML. v1beta4 since Kubernetes 1.31 (kubeadm reference)."""
-    beta = "v1beta4" if int(version.split(".")[1]) >= 31 else "v1beta3"
-    document = {
-        "apiVersion": f"kubeadm.k8s.io/{beta}",
-        "kind": "JoinConfiguration",
-        "discovery": {
-            "bootstrapToken": {
-                "token": token,
-                "apiServerEndpoint": join.endpoint,
-                "caCertHashes": list(join.ca_cert_hashes),
-            }
-        },
-        "nodeRegistration": {"name": host.node},
-    }
-    return json.dumps(document, indent=1) + "\n"

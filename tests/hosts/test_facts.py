@@ -200,6 +200,15 @@ def test_a_good_host_has_no_findings() -> None:
     assert judge(host, GOOD, cluster) == []
 
 
+def test_an_engine_that_is_declared_may_be_missing() -> None:
+    bare = dataclasses.replace(GOOD, containerd=None)
+    cluster, host = declared_with(runtime={"install": {"packages": ["containerd"]}})
+    assert judge(host, bare, cluster) == []
+    cluster, host = declared()
+    (finding,) = judge(host, bare, cluster)
+    assert finding.cure == "install containerd, or declare runtime.install"
+
+
 @pytest.mark.parametrize(
     ("change", "found", "severity"),
     [

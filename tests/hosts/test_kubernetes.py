@@ -42,6 +42,8 @@ def test_a_host_joins_once_and_leaves(cluster: str, namespaces: None) -> None:
         discovery = configuration["discovery"]["bootstrapToken"]
         assert discovery["token"] == TOKEN
         assert discovery["caCertHashes"] == [HASH]
+        registration = configuration["nodeRegistration"]
+        assert registration["criSocket"] == "unix:///var/run/containerd/containerd.sock"
         # Root's alone, by a file, and gone: neither in arguments nor in a file that stays.
         assert TOKEN not in host.run(f"cat {SEEN}/arguments").output
         assert host.run(f"cat {SEEN}/mode").output.split()[1] == "0"

@@ -61,6 +61,18 @@ def cluster(first: dict[str, Any] | None = None, **sections: Any) -> Cluster:
         ({"kernel": {"release": "linux"}}, '"linux"'),
         ({"kubernetesPackages": {"version": "v1.34.4"}}, '"v1.34.4"'),
         ({"packages": {"install": ["gcc; reboot"]}}, '"gcc; reboot"'),
+        (
+            {"runtime": {"engine": "k3s", "install": {"packages": ["k3s"]}}},
+            "install with engine k3s",
+        ),
+        (
+            {"runtime": {"engine": "docker", "install": {"packages": ["docker-ce"]}}},
+            "engine docker without criDockerd",
+        ),
+        (
+            {"runtime": {"install": {"packages": ["containerd"], "criDockerd": RUNFILE}}},
+            "engine containerd and criDockerd",
+        ),
         ({"packages": {"repository": {"apt": {"url": "https://m.example.org"}}}}, "no signing key"),
         (
             {"packages": {"repository": {"apt": {"url": "https://m.example.org/a b", "key": KEY}}}},
@@ -89,9 +101,10 @@ def test_hosts_without_gpus_get_no_gpu_step() -> None:
         cuda={"source": "package", "version": "12.8"},
         kernel={"release": "6.1.0-41-amd64"},
         kubernetesPackages={"version": "1.34.4"},
+        runtime={"install": {"packages": ["containerd"]}},
     )
     assert names_of(declared, "gpu-1") == NAMES
-    assert names_of(declared, "cp-1") == ("kernel", "kubernetes")
+    assert names_of(declared, "cp-1") == ("kernel", "engine", "kubernetes")
     assert names_of(cluster(), "gpu-1") == ()
 
 

@@ -1,4 +1,4 @@
-"""NVIDIA's self-extracting installers: the driver's and the CUDA toolkit's."""
+"""Files that are named by their sum, and NVIDIA's self-extracting installers among them."""
 
 from __future__ import annotations
 
@@ -24,11 +24,8 @@ def _location(text: str) -> str:
     return text
 
 
-class Runfile(Model):
-    """One file, verified before it runs. `locations` are tried in order: a path, mirrors, NVIDIA's.
-
-    `dkms` (driver only): the module is built again for each new kernel.
-    """
+class Archive(Model):
+    """One file, verified before anything of it is used. `locations` are tried in order."""
 
     locations: tuple[Annotated[StrictStr, AfterValidator(_location)], ...] = Field(
         min_length=1,
@@ -36,6 +33,14 @@ class Runfile(Model):
         examples=["[https://mirror.example.org/NVIDIA-Linux-x86_64-595.91.07.run]"],
     )
     sha256: Sha256 = Field(description="the file's sha256, 64 of 0-9 and a-f")
+
+
+class Runfile(Archive):
+    """An installer of NVIDIA's.
+
+    `dkms` (driver only): the module is built again for each new kernel.
+    """
+
     dkms: StrictBool = Field(
         default=True, description="true or false: build the module for each new kernel"
     )

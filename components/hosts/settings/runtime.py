@@ -9,6 +9,7 @@ from typing import Annotated
 from pydantic import AfterValidator, Field, StrictBool, StrictStr, model_validator
 
 from components.hosts.settings.docker import Docker
+from components.hosts.settings.engine_install import EngineInstall
 from components.hosts.settings.toolkit import Toolkit, ToolkitSource
 from config.model import Model
 from config.problem import refuse, show
@@ -50,6 +51,7 @@ class DefaultRuntime(StrEnum):
 class Runtime(Model):
     """`defaultRuntime: nvidia` lets every GPU pod run without a RuntimeClass. K3s and RKE2 choose
     CDI and cgroup driver themselves. `checkImage`: nvidia-smi runs in a container of it afterwards.
+    `install`: hosts without that engine get it, those without GPUs too.
     """
 
     engine: Engine = Field(
@@ -69,6 +71,9 @@ class Runtime(Model):
         default=True,
         description="true or false: cgroups by systemd, as kubelet's",
         examples=["true"],
+    )
+    install: EngineInstall | None = Field(
+        default=None, description="a mapping with packages: the engine, where a host has none"
     )
     toolkit: Toolkit = Field(default=Toolkit(), description="a mapping: the container toolkit")
     docker: Docker = Field(default=Docker(), description="a mapping: Docker's own settings")
@@ -91,5 +96,24 @@ class Runtime(Model):
                 f"checkImage with engine {self.engine.value}",
                 "containerd or docker, which run a container without a pod",
                 "take checkImage out; validation runs pods on each GPU",
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _engine_can_be_installed(self) -> Runtime:
+        if self.install is None:
+            return self
+        engine, adapter = self.engine, self.install.cri_dockerd
+        if engine not in (Engine.CONTAINERD, Engine.DOCKER):
+            raise refuse(
+                f"install with engine {engine.value}",
+                "containerd or docker, which Kubernetes' packages don't bring",
+                "install the engine by its own means, and take runtime.install out",
+            )
+        if (engine is Engine.DOCKER) != (adapter is not None):
+            raise refuse(
+                f"install with engine {engine.value} {'and' if adapter else 'without'} criDockerd",
+                "criDockerd with engine docker only: kubelet has not spoken to Docker since 1.24",
+                "take criDockerd out" if adapter else "add criDockerd: {locations: […], sha256: …}",
             )
         return self

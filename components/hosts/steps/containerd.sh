@@ -14,14 +14,6 @@ dropins=/etc/containerd/conf.d
 dropin=$dropins/99-nvidia.toml
 files="$dropin $config"
 
-find_version() {
-    version=$(ask 90 containerd --version | awk '{ print $3 }')
-    version=${version#v}
-    major=${version%%.*}
-    minor=${version#*.}
-    minor=${minor%%[!0-9]*}
-}
-
 require_engine() {
     if ! have containerd; then
         problem "no containerd" "containerd 1.6 or later" "install containerd"

@@ -9,6 +9,7 @@ from __future__ import annotations
 import gzip
 import io
 import tarfile
+from pathlib import Path
 
 from lab.simulator.hosts import contents, package_graph
 from lab.simulator.hosts.packages import Package
@@ -110,6 +111,37 @@ def cuda(version: str) -> list[Package]:
 def kubernetes(*versions: str) -> list[Package]:
     """Kubernetes' repository with those versions."""
     return package_graph.load("kubernetes").packages("kubernetes", versions)
+
+
+def containerd(root: Path) -> list[Package]:
+    """Debian's containerd and runc: the files of a root that has them, packed again."""
+    return [
+        Package("containerd", "1.6.20~ds1-1", _packed(root, "containerd"), depends=("runc",)),
+        Package("runc", "1.1.5+ds1-1", _packed(root, "runc")),
+    ]
+
+
+def containerd_io(root: Path) -> list[Package]:
+    """Docker's package: both in one, and CRI disabled in the file that it brings.
+
+    Source: docker/containerd-packaging 0e59ba5 debian/control, 6551934 common/containerd.toml.
+    """
+    files = {**_packed(root, "containerd"), **_packed(root, "runc")}
+    files["/etc/containerd/config.toml"] = 'disabled_plugins = ["cri"]\n'
+    others = ("containerd", "runc")
+    package = Package("containerd.io", "1.6.20-1", files, provides=others, conflicts=others)
+    return [package]
+
+
+def _packed(root: Path, name: str) -> dict[str, str | Path]:
+    """What dpkg knows of a package's programs, unit and configuration."""
+    listed = (root / f"var/lib/dpkg/info/{name}.list").read_text().split()
+    wanted = ("/etc/", "/lib/systemd/", "/usr/bin/", "/usr/sbin/")
+    return {
+        f"/usr{path}" if path.startswith("/lib/") else path: root / path.lstrip("/")
+        for path in listed
+        if path.startswith(wanted) and (root / path.lstrip("/")).is_file()
+    }
 
 
 def driver_runfile(version: str) -> bytes:

@@ -155,6 +155,9 @@ def _lay_out(
         debian = tree / "DEBIAN"
         debian.mkdir()
         (debian / "control").write_text(_control(package))
+        # As dh_installdeb(1) does: a purge takes them, an upgrade asks before it changes them.
+        if conffiles := sorted(path for path in package.files if path.startswith("/etc/")):
+            (debian / "conffiles").write_text("".join(f"{path}\n" for path in conffiles))
         for name, text in (("postinst", package.installed), ("prerm", package.removed)):
             if text:
                 (debian / name).write_text(f"#!/bin/sh\nset -e\n{text}\n")
@@ -211,7 +214,10 @@ def _spec(package: Package) -> str:
         "%files",
         # rpm, unlike dpkg, leaves folders that no package owns.
         *sorted({f"%dir {path.rpartition('/')[0]}" for path in package.files if "/src/" in path}),
-        *sorted(package.files),
+        *(
+            f"%config(noreplace) {path}" if path.startswith("/etc/") else path
+            for path in sorted(package.files)
+        ),
     ]
     if package.installed:
         lines += ["%post", package.installed]

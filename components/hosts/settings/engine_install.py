@@ -1,0 +1,42 @@
+"""A container engine for hosts that have none."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import AfterValidator, Field, StrictBool, StrictStr
+
+from components.hosts.settings.packages import PackageName
+from components.hosts.settings.repository import Repositories
+from components.hosts.settings.runfile import Archive
+from config.model import Model
+from config.versions import pattern
+
+_VERSION = r"[0-9][A-Za-z0-9.+~-]*"
+
+
+class EngineInstall(Model):
+    """`packages`: the engine first, such as [containerd], or [docker-ce, docker-ce-cli].
+
+    Only hosts without that engine get it: one that was there before stays as it is. `version` is
+    the first package's. Packages go again where `packages.remove` is declared.
+    """
+
+    packages: tuple[PackageName, ...] = Field(
+        min_length=1,
+        description="a list of package names, the engine's own first",
+        examples=["[containerd]"],
+    )
+    version: (
+        Annotated[StrictStr, AfterValidator(pattern(_VERSION, "a package's version", "1.7.28"))]
+        | None
+    ) = Field(default=None, description="a version of the first package", examples=["1.7.28"])
+    repository: Repositories = Field(
+        default=Repositories(), description="a mapping with apt and dnf: where packages come from"
+    )
+    hold: StrictBool = Field(
+        default=True, description="true or false: upgrades of the system leave the engine alone"
+    )
+    cri_dockerd: Archive | None = Field(
+        default=None, description="engine docker: a mapping with locations and sha256"
+    )

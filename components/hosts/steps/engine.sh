@@ -1,0 +1,134 @@
+# A container engine for a host that has none, as kubelet needs it: containerd with CRI, or Docker with
+# cri-dockerd. What was there before stays as it is. Sources:
+# - Docker's containerd.io disables CRI in its own file (docker/containerd-packaging
+#   common/containerd.toml), and Debian's looks for CNI plugins in /usr/lib/cni only, where neither
+#   Kubernetes' packages nor network add-ons put them (Debian 12, containerd 1.6.20
+#   /etc/containerd/config.toml). So the root file is written whole, and CNI is in its default place.
+# - 1.7's built-in runc has sandbox_mode, which a section of its own would lose (containerd_config.sh).
+# - cri-dockerd: an archive with cri-dockerd/cri-dockerd (Mirantis/cri-dockerd packaging/static/Makefile),
+#   the socket that kubeadm knows (kubernetes v1.34 cmd/kubeadm/app/constants/constants_unix.go).
+
+adapter=/usr/local/bin/cri-dockerd
+adapter_unit=/etc/systemd/system/cri-docker.service
+adapter_socket=/run/cri-dockerd.sock
+
+# each_adapter_location COMMAND: the declared rows; a declaration that has some says so itself.
+each_adapter_location() { :; }
+
+check_engine() {
+    require_manager
+    engine_was_there || return 0
+    [ "$GC_ENGINE" = containerd ] && [ -f "$root/etc/containerd/config.toml" ] || return 0
+    ask 90 containerd --config "$root/etc/containerd/config.toml" config dump 2>/dev/null |
+        grep -Eq '^disabled_plugins = .*["'\''](cri|io\.containerd\.grpc\.v1\.cri)["'\'']' || return 0
+    problem "a containerd that was on this host before, with CRI disabled" "CRI, which kubelet speaks" \
+        "take cri off disabled_plugins in /etc/containerd/config.toml, or remove that containerd"
+}
+
+apply_engine() {
+    if engine_was_there; then
+        note "$GC_ENGINE was on this host before and stays as it is"
+    else
+        each_repository step_repository
+        # shellcheck disable=SC2086 # a list of words
+        install_packages $GC_ENGINE_PACKAGES
+        # shellcheck disable=SC2086 # a list of words
+        [ "$GC_ENGINE_HOLD" = false ] || hold_packages $GC_ENGINE_HELD
+        [ "$GC_ENGINE" != containerd ] || configure_containerd
+        unit_on "$GC_ENGINE"
+        restart_if_pending "$GC_ENGINE"
+    fi
+    [ "$GC_ENGINE" != docker ] || adapter_on
+}
+
+# Somebody else's: no run of ours has brought it, nor was killed while it did.
+engine_was_there() {
+    case $GC_ENGINE in docker) daemon=dockerd ;; *) daemon=$GC_ENGINE ;; esac
+    have "$daemon" && ! grep -q '^engine package ' "$state/effects" 2>/dev/null &&
+        [ ! -f "$state/before-engine" ]
+}
+
+configure_containerd() {
+    find_version
+    format=3 cri=io.containerd.cri.v1.runtime builtin=
+    case $major.$minor in
+        1.7) format=2 cri=io.containerd.grpc.v1.cri builtin='sandbox_mode = "podsandbox"
+' ;;
+        1.*) format=2 cri=io.containerd.grpc.v1.cri ;;
+    esac
+    runc="[plugins.\"$cri\".containerd.runtimes.runc"
+    pending_file /etc/containerd/config.toml "version = $format
+imports = [\"/etc/containerd/conf.d/*.toml\"]
+
+$runc]
+runtime_type = \"io.containerd.runc.v2\"
+$builtin
+$runc.options]
+SystemdCgroup = $GC_SYSTEMD_CGROUP
+"
+}
+
+# pending_file PATH TEXT: as step_file; a daemon that runs reads it by a restart, also after a kill.
+pending_file() {
+    same_text "$1" "$2" || : >"$state/engine-pending"
+    step_file "$1" "$2"
+    systemctl is-active --quiet "$GC_ENGINE" || rm -f -- "$state/engine-pending"
+}
+
+restart_if_pending() {
+    [ -f "$state/engine-pending" ] || return 0
+    bounded 300 systemctl restart "$1" || fail "$1 does not start: $(log_end); look at journalctl -u $1"
+    rm -f -- "$state/engine-pending"
+    did "unit $1 restarted"
+}
+
+adapter_on() {
+    if have cri-dockerd && ! recorded file "$adapter"; then
+        note "cri-dockerd was on this host before and stays as it is"
+        return 0
+    fi
+    place_adapter
+    step_file "$adapter_unit" "# gpu-cluster
+[Unit]
+Description=CRI for Docker
+After=network-online.target docker.service
+Wants=network-online.target
+
+[Service]
+ExecStart=$adapter --container-runtime-endpoint unix://$adapter_socket
+Restart=always
+RestartSec=2
+KillMode=process
+Delegate=yes
+
+[Install]
+WantedBy=multi-user.target
+"
+    unit_on cri-docker
+    restart_if_pending cri-docker
+    tries=0
+    until [ -S "$root$adapter_socket" ]; do
+        tries=$((tries + 1))
+        [ "$tries" -lt 60 ] ||
+            fail "found no socket $adapter_socket 30 s after cri-docker was started; wanted cri-dockerd's; look at journalctl -u cri-docker"
+        sleep 0.5
+    done
+}
+
+# The archive is kept by its sum in the state: the program alone doesn't say which one it came from.
+place_adapter() {
+    effect file "$adapter"
+    if [ "$(cat "$state/adapter" 2>/dev/null)" = "$GC_ADAPTER_SHA256" ] && [ -x "$root$adapter" ] &&
+        grep -Fqx -e "$(digest "$root$adapter")  $adapter" "$state/written"; then
+        return 0
+    fi
+    have_runfile cri-dockerd "$GC_ADAPTER_SHA256" each_adapter_location
+    bounded 120 tar -xzf "$runfile" -C "$scratch" cri-dockerd/cri-dockerd ||
+        fail "the archive of cri-dockerd holds no cri-dockerd/cri-dockerd: $(log_end); declare the release's own .tgz"
+    chmod 755 "$scratch/cri-dockerd/cri-dockerd"
+    ! systemctl is-active --quiet cri-docker || : >"$state/engine-pending"
+    place "$adapter" "$scratch/cri-dockerd/cri-dockerd"
+    chmod 755 "$root$adapter" && printf '%s\n' "$GC_ADAPTER_SHA256" >"$state/draft" &&
+        mv -- "$state/draft" "$state/adapter" || fail "can't write $adapter"
+    rm -f -- "$runfile"
+}
