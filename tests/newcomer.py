@@ -2,10 +2,13 @@
 
 Each section of that page is one task. Its code blocks are applied in their order: a block whose
 first line names a path is a new file, a ``diff`` block is a change, an ``sh`` block must succeed.
+The last line counts the files that each task has a person write or change, without tests; what a
+command of the task writes is named above it.
 """
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 import shutil
@@ -24,6 +27,17 @@ SECTION = re.compile(r"^## (?:Add|Change) an? (.+?)\n(.*?)(?=^## |\Z)", re.M | r
 BLOCK = re.compile(r"^```(\w+)(?: (\S+))?\n(.*?)^```$", re.M | re.S)
 LIMIT = 600
 """Seconds for one command of the page."""
+GOALS = {
+    "rule": 2,
+    "host step": 2,
+    "chart setting": 3,
+    "platform": 4,
+    "pool field": 3,
+    "default": 1,
+}
+"""The most files that a task may have a person write or change, without its test."""
+_NO_SOURCE = {"tests", "venv", "__pycache__"}
+"""Folders that are not counted; what begins with a dot is a tool's cache."""
 
 
 @dataclass(frozen=True)
@@ -36,11 +50,42 @@ class Block:
 
 
 def tasks(page: str) -> dict[str, list[Block]]:
-    """The page's tasks by the first word of their heading."""
-    found = {}
-    for title, body in SECTION.findall(page):
-        found[title.split()[0]] = [Block(*parts) for parts in BLOCK.findall(body)]
-    return found
+    """The page's tasks by their heading, without its verb and article."""
+    return {
+        title: [Block(*parts) for parts in BLOCK.findall(body)]
+        for title, body in SECTION.findall(page)
+    }
+
+
+def sources(folder: Path) -> dict[str, str]:
+    """The SHA-256 of each file below a folder that is neither a test nor a tool's own."""
+    sums = {}
+    for path in folder.rglob("*"):
+        parts = path.relative_to(folder).parts
+        skipped = any(part in _NO_SOURCE or part.startswith(".") for part in parts)
+        if not skipped and path.is_file():
+            sums["/".join(parts)] = hashlib.sha256(path.read_bytes()).hexdigest()
+    return sums
+
+
+def touched(before: dict[str, str], after: dict[str, str]) -> list[str]:
+    """The files that differ between two states of a folder, gone ones too."""
+    return sorted({name for name, _ in before.items() ^ after.items()})
+
+
+def by_hand(blocks: list[Block]) -> list[str]:
+    """The files that a task's blocks write or change, without tests."""
+    named = {block.path for block in blocks if block.path}
+    for block in blocks:
+        if block.language == "diff":
+            named.update(re.findall(r"^\+\+\+ b/(\S+)$", block.text, re.M))
+    return sorted(name for name in named if not name.startswith("tests/"))
+
+
+def summary(counts: dict[str, int]) -> str:
+    """The last line: how many files each task touched."""
+    first, *others = (f"{name} {counts[name]}" for name in GOALS if name in counts)
+    return "newcomer: " + ", ".join([f"{first} files", *others])
 
 
 def copy(folder: Path) -> None:
@@ -88,19 +133,31 @@ def _with_headers(text: str) -> str:
 
 
 def main() -> int:
-    """Performs all tasks, or those that the arguments name; the number of failed ones."""
-    found = tasks(PAGE.read_text(encoding="utf-8"))
-    chosen = sys.argv[1:] or list(found)
+    """Performs all tasks, or those whose first word is given; the number that fell short."""
+    pages = tasks(PAGE.read_text(encoding="utf-8"))
+    chosen = [name for name in pages if not sys.argv[1:] or name.split()[0] in sys.argv[1:]]
+    counts: dict[str, int] = {}
     failed = 0
     for name in chosen:
         with tempfile.TemporaryDirectory(prefix="gpu-cluster-newcomer-") as folder:
             copy(Path(folder))
-            faults = list(perform(found[name], Path(folder)))
+            before = sources(Path(folder))
+            faults = list(perform(pages[name], Path(folder)))
+            files = touched(before, sources(Path(folder)))
+        written = by_hand(pages[name])
+        if not faults and (lost := set(written) - set(files)):
+            faults.append(f"{name}: found {', '.join(sorted(lost))} unchanged; wanted: a change")
+        counts[name] = len(written)
+        if len(written) > GOALS[name]:
+            faults.append(f"{name}: found {len(written)} files; wanted: {GOALS[name]} at most")
         failed += bool(faults)
-        print(f"{name}: {'failed' if faults else 'done'}, {len(found[name])} blocks", flush=True)
+        print(f"{name}: {'failed' if faults else 'done'}, by hand {', '.join(written)}")
+        if generated := sorted(set(files) - set(written)):
+            print(f"{name}: written by its commands: {', '.join(generated)}", flush=True)
         for fault in faults:
             print(fault)
     print(f"newcomer: {len(chosen) - failed} of {len(chosen)} tasks done")
+    print(summary(counts))
     return failed
 
 
