@@ -143,12 +143,12 @@ class Client:
     async def find(self, url: str, *, base: str = "") -> Json | None:
         """One object; None where there is none of that name, or of that kind."""
         try:
-            found: Json = await self.request("GET", url, base=base)
+            item: Json = await self.request("GET", url, base=base)
         except Refused as error:
             if error.code == 404:
                 return None
             raise
-        return found
+        return item
 
     async def list(
         self, url: str, *, base: str = "", version: str = "v1", **params: str

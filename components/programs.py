@@ -29,9 +29,9 @@ def run(arguments: list[str]) -> None:
     """Run the program that the first argument names; the rest are its own arguments."""
     module = PROGRAMS.get(arguments[0]) if arguments else None
     if module is None:
-        found = arguments[0] if arguments else "nothing"
+        command = arguments[0] if arguments else "nothing"
         sys.exit(
-            f"program: found {found!r}; wanted: one of {', '.join(PROGRAMS)}; "
+            f"program: found {command!r}; wanted: one of {', '.join(PROGRAMS)}; "
             "cure: update this project to the release that brought the stack up"
         )
     sys.argv = [module, *arguments[1:]]

@@ -42,7 +42,7 @@ def merged(base: Mapping[str, Any], extra: Mapping[str, Any]) -> dict[str, Any]:
         if isinstance(below, Mapping) and isinstance(value, Mapping):
             result[key] = merged(below, value)
         elif key == "env" and isinstance(below, list) and isinstance(value, list | tuple):
-            named = {each["name"]: plain(each) for each in (*below, *value)}
+            named = {variable["name"]: plain(variable) for variable in (*below, *value)}
             result[key] = list(named.values())
         else:
             result[key] = plain(value)

@@ -49,8 +49,8 @@ def _facts() -> dict[str, Any]:
 def sections() -> tuple[Section, ...]:
     """The sections of the operator's values that name an image."""
     return tuple(
-        Section(**{"path": path, "secrets": True, **each})
-        for path, each in _facts()["operator"].items()
+        Section(**{"path": path, "secrets": True, **fact})
+        for path, fact in _facts()["operator"].items()
     )
 
 

@@ -105,19 +105,21 @@ def _dead(table: Table, path: str, value: Any, here: Location) -> Iterator[Fault
 
 
 def _unknown(table: Table, path: str, key: str, known: list[str], here: Location) -> Fault:
-    found = f'an unknown key "{key}"'
+    unknown = f'an unknown key "{key}"'
     wanted = f"one of {', '.join(known)}" if known else "a value that the chart reads"
     if key in table.values or ("." in key and table.leads_on(key)):
-        return fault(here, found, wanted, f"write it nested: {': {'.join(key.split('.'))}: …")
+        return fault(here, unknown, wanted, f"write it nested: {': {'.join(key.split('.'))}: …")
     if not known:
-        return fault(here, found, wanted, "remove it")
+        return fault(here, unknown, wanted, "remove it")
     near = nearest(key, known)
     if similarity(key, near) >= LIKE_ENOUGH:
-        return fault(here, found, wanted, f'write "{near}"')
+        return fault(here, unknown, wanted, f'write "{near}"')
     elsewhere = [
-        each for each in table.values if plain(each.split(".")[-1]) == plain(key) and each != path
+        known
+        for known in table.values
+        if plain(known.split(".")[-1]) == plain(key) and known != path
     ]
     if elsewhere:
-        close = max(elsewhere, key=lambda each: similarity(path, each))
-        return fault(here, found, wanted, f"write {close}")
-    return fault(here, found, wanted, f'remove it; the nearest key is "{near}"')
+        close = max(elsewhere, key=lambda candidate: similarity(path, candidate))
+        return fault(here, unknown, wanted, f"write {close}")
+    return fault(here, unknown, wanted, f'remove it; the nearest key is "{near}"')

@@ -80,7 +80,7 @@ def series_of(version: str) -> str:
 def check_version(chart: str, version: str) -> None:
     """Raises `UnknownVersion` where the values of a chart's version are not known."""
     if series_of(version) not in SERIES[chart]:
-        raise UnknownVersion(" or ".join(f"{each}.x" for each in SERIES[chart]))
+        raise UnknownVersion(" or ".join(f"{version}.x" for version in SERIES[chart]))
 
 
 def table(chart: str, version: str) -> Table:
@@ -110,11 +110,11 @@ def _table(chart: str, series: str) -> Table:
         below = _table("node-feature-discovery", versions[series])
         for path, value in below.values.items():
             values.setdefault(f"{key}.{path}", Value(f"{key}.{path}", value.type, value.setting))
-        for path, each in below.dead.items():
-            dead[f"{key}.{path}"] = Dead(f"{key}.{path}", each.was, each.instead)
+        for path, reason in below.dead.items():
+            dead[f"{key}.{path}"] = Dead(f"{key}.{path}", reason.was, reason.instead)
     for text, facts in document["dead"].items():
         for path in _expand(text, groups):
-            if not any(each == path or each.startswith(f"{path}.") for each in values):
+            if not any(known == path or known.startswith(f"{path}.") for known in values):
                 unread = facts.get("unread", NOTHING)
                 dead[path] = Dead(path, facts["was"], facts["instead"], unread)
     return Table(chart, series, values, dead, later)

@@ -158,7 +158,7 @@ class DriverInstaller(pulumi.ComponentResource):
                 {
                     "context": cluster.kubernetes.context,
                     "namespace": cluster.driver_installer.namespace,
-                    "daemonSets": [each["metadata"]["name"] for each in sets.values()],
+                    "daemonSets": [daemon_set["metadata"]["name"] for daemon_set in sets.values()],
                     "timeoutSeconds": ROLLOUT,
                 }
             ),

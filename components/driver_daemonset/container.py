@@ -36,11 +36,11 @@ def _one_system(cluster: Cluster, reached: Mapping[str, HostFacts]) -> list[Faul
     if cluster.driver.resource:
         return []
     first: tuple[str, str] | None = None
-    found = []
+    faults = []
     for name, facts in reached.items():
         first = first or (name, image_tag(facts))
         if image_tag(facts) != first[1]:
-            found.append(
+            faults.append(
                 Fault(
                     f"host {name}",
                     f"{image_tag(facts)}, and {first[1]} on {first[0]}",
@@ -49,4 +49,4 @@ def _one_system(cluster: Cluster, reached: Mapping[str, HostFacts]) -> list[Faul
                     'write "resource: true" under driver: an NVIDIADriver serves each system',
                 )
             )
-    return found
+    return faults

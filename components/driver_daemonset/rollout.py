@@ -21,14 +21,14 @@ REMOVE = (
 
 def messages(pod: Json) -> list[str]:
     """What a pod's containers say of why they don't run."""
-    found = []
+    lines = []
     for kind in ("initContainerStatuses", "containerStatuses"):
         for status in pod["status"].get(kind, []):
             for state in (status.get("state", {}), status.get("lastState", {})):
-                for each in state.values():
-                    if each.get("message") and each.get("reason") != "Completed":
-                        found.append(each["message"].strip().splitlines()[-1])
-    return found
+                for container in state.values():
+                    if container.get("message") and container.get("reason") != "Completed":
+                        lines.append(container["message"].strip().splitlines()[-1])
+    return lines
 
 
 async def _pods(client: Client, item: Json) -> list[Json]:

@@ -102,10 +102,10 @@ class Guardrails(pulumi.ComponentResource):
                     part, needed = f"{part}-binding", list(made)
             options = pulumi.ResourceOptions(parent=self, depends_on=needed)
             made.append(Manifest(part, manifest, options))
-        for each in args.guardrails.quotas:
+        for declared in args.guardrails.quotas:
             Manifest(
-                f"{name}-quota-{each.namespace}",
-                quota(each),
+                f"{name}-quota-{declared.namespace}",
+                quota(declared),
                 pulumi.ResourceOptions(parent=self),
             )
         self.register_outputs({})

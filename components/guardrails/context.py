@@ -32,7 +32,7 @@ def context_of(cluster: Cluster) -> Context:
         Pool(
             name=pool.name,
             gpus_per_node=pool.gpus_per_node,
-            taints=tuple(Taint(each.key, each.value, str(each.effect)) for each in pool.taints),
+            taints=tuple(Taint(taint.key, taint.value, str(taint.effect)) for taint in pool.taints),
             labels=dict(pool.labels),
             nodes=pool.size,
             node_names=frozenset(pool.node_names() if pool.nodes else ()),
@@ -67,11 +67,11 @@ def _runtime_class(cluster: Cluster, platform: Platform) -> str | None:
 def _plugin(cluster: Cluster, platform: Platform) -> Plugin | None:
     """The plugin's configuration where it is one and the same on all pools with GPUs."""
     pools = [pool for pool in cluster.pools if pool.gpus_per_node]
-    found = {
+    described = {
         _plugin_of(plugin, pool) if (plugin := platform.plugin(cluster, pool)) else None
         for pool in pools
     }
-    return found.pop() if len(found) == 1 else None
+    return described.pop() if len(described) == 1 else None
 
 
 def _plugin_of(plugin: RunningPlugin, pool: DeclaredPool) -> Plugin:

@@ -69,7 +69,7 @@ async def validation_findings(
     if not documents:
         return {}
     daemon_sets = await client.list("daemonsets", base="/apis/apps")
-    found = {}
+    records = {}
     for document in documents:
         try:
             members = pool_members(nodes, document)
@@ -77,8 +77,8 @@ async def validation_findings(
             continue  # the whole pool's scheduling tells it
         finding = await validation_drift(client, members, document, daemon_sets)
         if finding:
-            found[document["pool"]] = finding
-    return found
+            records[document["pool"]] = finding
+    return records
 
 
 async def _missing(client: Client, document: Json) -> str:
@@ -130,14 +130,14 @@ async def observe(
         labels of each pool's nodes; ``cordoned``: nodes that a run of this program cordoned and did
         not give back; ``unschedulable``: nodes of the pools that somebody else cordoned.
     """
-    found: Json = {"reached": False, "problems": [], "cordoned": []}
-    found |= {"scheduling": {}, "validation": {}, "presence": {}}
+    findings: Json = {"reached": False, "problems": [], "cordoned": []}
+    findings |= {"scheduling": {}, "validation": {}, "presence": {}}
     try:
         async with connect(context) as client:
             nodes = await with_devices(client, await client.list("nodes"), validation)
-            found["reached"] = True
-            found["surroundings"] = await surroundings(client, nodes, endpoints, own)
-            found["cordoned"] = [
+            findings["reached"] = True
+            findings["surroundings"] = await surroundings(client, nodes, endpoints, own)
+            findings["cordoned"] = [
                 node["metadata"]["name"]
                 for node in nodes
                 if CORDONED in node["metadata"].get("annotations", {})
@@ -148,24 +148,24 @@ async def observe(
                 try:
                     members[pool] = pool_members(nodes, document)
                 except ClusterError as error:
-                    found["problems"].append(str(error))
+                    findings["problems"].append(str(error))
                     continue
                 finding = scheduling_drift(members[pool], document)
                 if finding:
-                    found["scheduling"][pool] = finding
-            found["members"] = {
-                pool: [node["metadata"].get("labels", {}) for node in each]
-                for pool, each in members.items()
+                    findings["scheduling"][pool] = finding
+            findings["members"] = {
+                pool: [node["metadata"].get("labels", {}) for node in pool_members]
+                for pool, pool_members in members.items()
             }
-            found["unschedulable"] = cordoned_by_others(
+            findings["unschedulable"] = cordoned_by_others(
                 [node for pool in members.values() for node in pool]
             )
             try:
                 if missing := await _missing(client, presence):
-                    found["presence"]["platform"] = missing
+                    findings["presence"]["platform"] = missing
             except grammar.IllFormed as error:
-                found["problems"].append(f"release {presence['release']['name']}: {error}")
-            found["validation"] = await validation_findings(client, nodes, validation)
+                findings["problems"].append(f"release {presence['release']['name']}: {error}")
+            findings["validation"] = await validation_findings(client, nodes, validation)
     except ClusterError as error:
-        found["unreachable"] = str(error)
-    return found
+        findings["unreachable"] = str(error)
+    return findings

@@ -234,9 +234,9 @@ def _after(declared: Cluster, reboots: Mapping[str, str]) -> dict[str, str]:
     """Pools whose nodes this run reboots: what was proved before says nothing of them then."""
     nodes = {host.node: host.name for host in declared.hosts if host.name in reboots}
     return {
-        pool.name: f"{', '.join(found)}: rebooted by this run"
+        pool.name: f"{', '.join(rebooted)}: rebooted by this run"
         for pool in validated_pools(declared)
-        if (found := [name for name in pool.node_names() if name in nodes])
+        if (rebooted := [name for name in pool.node_names() if name in nodes])
     }
 
 

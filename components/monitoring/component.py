@@ -143,14 +143,14 @@ def _config_map(name: str, space: str, data: dict[str, str], **labels: str) -> J
 
 
 def _service_monitor(
-    settings: Settings, name: str, found: dict[str, str], space: str, port: str, path: str
+    settings: Settings, name: str, labels: dict[str, str], space: str, port: str, path: str
 ) -> Json:
     return {
         "apiVersion": "monitoring.coreos.com/v1",
         "kind": "ServiceMonitor",
         "metadata": _metadata(name, settings.namespace, **settings.labels),
         "spec": {
-            "selector": {"matchLabels": found},
+            "selector": {"matchLabels": labels},
             "namespaceSelector": {"matchNames": [space]},
             "endpoints": [
                 {"port": port, "path": path, "interval": f"{settings.interval_seconds}s"}
@@ -163,7 +163,7 @@ def objects(args: MonitoringArgs) -> dict[str, Json]:
     """Every object beside the namespace, by the end of its resource's name."""
     cluster, settings = args.cluster, args.settings
     space = settings.namespace
-    found = {
+    manifests = {
         "dashboard": _config_map(
             "gpu-cluster-dashboard",
             space,
@@ -174,11 +174,11 @@ def objects(args: MonitoringArgs) -> dict[str, Json]:
     platform = platform_of(cluster)
     theirs, metrics = platform.exporter, platform.metrics
     if theirs is None:
-        found["counters"] = _config_map(
+        manifests["counters"] = _config_map(
             f"{EXPORTER}-counters", space, {"counters.csv": content.counters()}
         )
-        found["exporter"] = exporter(cluster, settings, args.runtime_class)
-        found["service"] = {
+        manifests["exporter"] = exporter(cluster, settings, args.runtime_class)
+        manifests["service"] = {
             "apiVersion": "v1",
             "kind": "Service",
             "metadata": {
@@ -193,11 +193,11 @@ def objects(args: MonitoringArgs) -> dict[str, Json]:
     if args.prometheus:
         where = platform.namespace(cluster) if theirs else space
         selected, port = (dict(theirs.labels), theirs.port) if theirs else (SELECTED, "metrics")
-        found["service-monitor"] = _service_monitor(
+        manifests["service-monitor"] = _service_monitor(
             settings, EXPORTER, selected, where, port, "/metrics"
         )
         if metrics:
-            found["share-monitor"] = _service_monitor(
+            manifests["share-monitor"] = _service_monitor(
                 settings,
                 metrics.service,
                 {"name": metrics.service},
@@ -205,13 +205,13 @@ def objects(args: MonitoringArgs) -> dict[str, Json]:
                 metrics.port,
                 metrics.path,
             )
-        found["alerts"] = {
+        manifests["alerts"] = {
             "apiVersion": "monitoring.coreos.com/v1",
             "kind": "PrometheusRule",
             "metadata": _metadata("gpu-cluster", space, **settings.labels),
             "spec": content.alert_groups(cluster, settings),
         }
-    return found
+    return manifests
 
 
 class Monitoring(pulumi.ComponentResource):

@@ -117,14 +117,14 @@ def _hardware(cluster: Cluster, monitoring: Monitoring) -> list[Json]:
 
 def _cluster(cluster: Cluster, daemon_set: str) -> list[Json]:
     """Alerts over kube-state-metrics: what is offered against what is declared."""
-    found = []
+    alerts = []
     resource = platform_of(cluster).measured
     for pool in gpu_pools(cluster):
         if resource is None or pool.nodes is None:
             continue
         name, unit = resource
         nodes = "|".join(node.replace(".", "\\\\.") for node in pool.node_names())
-        found.append(
+        alerts.append(
             _alert(
                 "GpusBelowDeclared",
                 f'(sum(kube_node_status_allocatable{{resource="{name}",node=~"{nodes}"}})'
@@ -136,7 +136,7 @@ def _cluster(cluster: Cluster, daemon_set: str) -> list[Json]:
                 pool=pool.name,
             )
         )
-    found.append(
+    alerts.append(
         _alert(
             "GpuPluginDown",
             f'kube_daemonset_status_number_unavailable{{daemonset="{daemon_set}"}} > 0',
@@ -146,7 +146,7 @@ def _cluster(cluster: Cluster, daemon_set: str) -> list[Json]:
             "See their logs; new GPU pods are not started on these nodes.",
         )
     )
-    return found
+    return alerts
 
 
 def alert_groups(cluster: Cluster, monitoring: Monitoring) -> Json:

@@ -55,7 +55,7 @@ def to_evict(pods: list[Json]) -> tuple[list[Json], list[str]]:
     going, lost = [], []
     for pod in pods:
         meta = pod["metadata"]
-        owners = [each for each in meta.get("ownerReferences", []) if each.get("controller")]
+        owners = [owner for owner in meta.get("ownerReferences", []) if owner.get("controller")]
         if (
             pod.get("status", {}).get("phase") in ("Succeeded", "Failed")
             or "kubernetes.io/config.mirror" in meta.get("annotations", {})
@@ -93,9 +93,7 @@ async def drain(client: Client, name: str, limit: float) -> None:
         return not going
 
     if not await until(step, limit):
-        names = sorted(
-            f"{each['metadata']['namespace']}/{each['metadata']['name']}" for each in going
-        )
+        names = sorted(f"{pod['metadata']['namespace']}/{pod['metadata']['name']}" for pod in going)
         raise ClusterError(
             f"node {name}: found {len(names)} pods still there after {limit:.0f} s: "
             f"{', '.join(names[:5])}; wanted: a drained node; cure: look at their "
@@ -136,4 +134,6 @@ async def until(step: Callable[[], Awaitable[bool]], limit: float) -> bool:
 def ready(node: Json) -> bool:
     """Whether the node's kubelet says that it is ready."""
     conditions = node.get("status", {}).get("conditions", [])
-    return any(each["type"] == "Ready" and each["status"] == "True" for each in conditions)
+    return any(
+        condition["type"] == "Ready" and condition["status"] == "True" for condition in conditions
+    )

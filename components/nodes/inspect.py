@@ -97,8 +97,8 @@ def _with(node: Json, resource: str, specs: list[Json]) -> Json:
     ]
     healthy = [device for device in devices if not device.get("taints")]
     status = dict(node.get("status", {}))
-    for kind, found in (("capacity", devices), ("allocatable", healthy)):
-        status[kind] = {**status.get(kind, {}), resource: str(len(found))}
+    for kind, counted in (("capacity", devices), ("allocatable", healthy)):
+        status[kind] = {**status.get(kind, {}), resource: str(len(counted))}
     return {**node, "status": status}
 
 
@@ -109,9 +109,10 @@ def count_devices(nodes: list[Json], slices: list[Json], driver: str) -> list[Js
     a taint. Of each node the newest generation of slices holds (resource.k8s.io/v1, ResourcePool).
     """
     by_node: dict[str, list[Json]] = {}
-    for each in slices:
-        if each["spec"]["driver"] == driver:
-            by_node.setdefault(each["spec"].get("nodeName", ""), []).append(each["spec"])
+    for resource_slice in slices:
+        spec = resource_slice["spec"]
+        if spec["driver"] == driver:
+            by_node.setdefault(spec.get("nodeName", ""), []).append(spec)
     return [_with(node, driver, by_node.get(node["metadata"]["name"], [])) for node in nodes]
 
 

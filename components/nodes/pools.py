@@ -66,7 +66,7 @@ def tolerations(pools: tuple[Pool, ...], *more: tuple[Taint, ...]) -> list[dict[
 
     ``more``: taints of single nodes, which the platform's pods must tolerate, too.
     """
-    found = {
+    result = {
         (taint.key, taint.value, str(taint.effect))
         for taints in (*map(_taints, pools), *more)
         for taint in taints
@@ -75,7 +75,7 @@ def tolerations(pools: tuple[Pool, ...], *more: tuple[Taint, ...]) -> list[dict[
         {"key": key, "operator": "Equal", "value": value, "effect": effect}
         if value
         else {"key": key, "operator": "Exists", "effect": effect}
-        for key, value, effect in sorted(found)
+        for key, value, effect in sorted(result)
     ]
 
 
@@ -118,20 +118,20 @@ def validated_pools(cluster: Cluster) -> tuple[Pool, ...]:
 
     All nodes of a document offer the same.
     """
-    found: list[Pool] = []
+    pools: list[Pool] = []
     for pool in gpu_pools(cluster):
-        left_out = {node: each.count for node, each in pool.unhealthy_devices.items()}
+        left_out = {node: devices.count for node, devices in pool.unhealthy_devices.items()}
         by_count: dict[int, list[str]] = {}
         for node in pool.node_names():
             by_count.setdefault(pool.gpus_per_node - left_out.get(node, 0), []).append(node)
         if not left_out:
-            found.append(pool)
+            pools.append(pool)
             continue
         for gpus, nodes in sorted(by_count.items(), reverse=True):
             name = pool.name if gpus == pool.gpus_per_node else f"{pool.name}-x{gpus}"
             part = {"name": name, "nodes": tuple(nodes), "gpus_per_node": gpus}
-            found.append(pool.model_copy(update={**part, "unhealthy_devices": {}}))
-    return tuple(found)
+            pools.append(pool.model_copy(update={**part, "unhealthy_devices": {}}))
+    return tuple(pools)
 
 
 def scheduling_document(cluster: Cluster, pool: Pool, stack: str) -> Json:

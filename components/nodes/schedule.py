@@ -62,13 +62,14 @@ async def _settle(client: Client, node: Json, document: Json) -> bool:
         metadata["annotations"] = {
             RECORD: json.dumps(written["ours"], separators=(",", ":"), sort_keys=True)
         }
-    found = node["metadata"]
+    present = node["metadata"]
     settled = (
         managed_by(node, manager)
-        and all(found.get("labels", {}).get(key) == value for key, value in labels.items())
+        and all(present.get("labels", {}).get(key) == value for key, value in labels.items())
         # What another set first, such as the operator, must be ours, too: it may remove it.
         and _held(node, manager) == set(labels)
-        and found.get("annotations", {}).get(RECORD) == metadata.get("annotations", {}).get(RECORD)
+        and present.get("annotations", {}).get(RECORD)
+        == metadata.get("annotations", {}).get(RECORD)
     )
     if not settled:
         await _apply_metadata(client, node, metadata, manager)

@@ -35,7 +35,7 @@ def features(selector: dict[str, str]) -> list[dict[str, Any]] | None:
 
     A rule knows features, not labels; None where a label stands for no feature.
     """
-    found: list[dict[str, Any]] = []
+    rules: list[dict[str, Any]] = []
     for label, value in sorted(selector.items()):
         name = label.removeprefix(FEATURE)
         if name == label:
@@ -43,16 +43,16 @@ def features(selector: dict[str, str]) -> list[dict[str, Any]] | None:
         if (pci := _PCI.fullmatch(name)) and value == "true":
             parts = {key: text for key, text in pci.groupdict().items() if text}
             expressions = {key: {"op": "In", "value": [text]} for key, text in parts.items()}
-            found.append({"feature": "pci.device", "matchExpressions": expressions})
+            rules.append({"feature": "pci.device", "matchExpressions": expressions})
             continue
         for pattern, feature in _SIMPLE.items():
             if match := re.fullmatch(pattern, name):
                 expression = {match["name"]: {"op": "In", "value": [value]}}
-                found.append({"feature": feature, "matchExpressions": expression})
+                rules.append({"feature": feature, "matchExpressions": expression})
                 break
         else:
             return None
-    return found
+    return rules
 
 
 def by_rule(cluster: Cluster, pool: Pool) -> bool:
@@ -109,8 +109,11 @@ def scheduling_objects(cluster: Cluster, stack: str) -> dict[str, dict[str, Any]
     """Every object of the section, by the end of its resource's name."""
     section = cluster.scheduling
     return {
-        **{f"priority-{each.name}": priority_class(each) for each in section.priority_classes},
-        **{f"limit-{each.namespace}": limit_range(cluster, each) for each in section.limits},
+        **{
+            f"priority-{priority.name}": priority_class(priority)
+            for priority in section.priority_classes
+        },
+        **{f"limit-{limit.namespace}": limit_range(cluster, limit) for limit in section.limits},
         **{
             f"rule-{pool.name}": node_feature_rule(cluster, pool, stack)
             for pool in cluster.pools

@@ -17,7 +17,7 @@ MANAGER = "gpu-cluster-startup"
 
 def is_closed(node: Json) -> bool:
     """Whether a node waits for its validation."""
-    return any(each["key"] == TAINT["key"] for each in node["spec"].get("taints") or [])
+    return any(taint["key"] == TAINT["key"] for taint in node["spec"].get("taints") or [])
 
 
 async def close(client: Client, node: Json, document: Json) -> None:
@@ -31,7 +31,7 @@ async def close(client: Client, node: Json, document: Json) -> None:
     if is_closed(node) or record.decode(node):
         return
     holders = await use.holders(client, node["metadata"]["name"], document)
-    if not any(each.amounts for each in holders):
+    if not any(holder.amounts for holder in holders):
         await write_taints(client, node, [], [TAINT], MANAGER)
 
 

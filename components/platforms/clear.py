@@ -61,8 +61,8 @@ async def release(document: Json) -> Json:
         records = await secrets_of(client, name, namespace)
         if not records:
             return {"removed": []}
-        found = decode_release(records[-1])
-        if not same_values(found.get("config"), inputs.get("values")):
+        latest = decode_release(records[-1])
+        if not same_values(latest.get("config"), inputs.get("values")):
             raise ClusterError(
                 f"release {namespace}/{name}: found one that this stack did not make "
                 f"(other values); wanted: the name "
@@ -82,10 +82,10 @@ async def _others_gone(client: Client, name: str, others: dict[str, str]) -> Non
         sets = await client.list("daemonsets", base="/apis/apps")
         spaces = ours(await client.list("namespaces"))
         living = {
-            each["metadata"]["uid"]
-            for each in sets
-            if each["metadata"]["namespace"] not in spaces
-            and OWNER not in (each["metadata"].get("annotations") or {})
+            daemon_set["metadata"]["uid"]
+            for daemon_set in sets
+            if daemon_set["metadata"]["namespace"] not in spaces
+            and OWNER not in (daemon_set["metadata"].get("annotations") or {})
         }
         return [
             _named(pod)
@@ -145,19 +145,19 @@ async def servers(document: Json) -> Json:
     """
     path, selector = f"namespaces/{document['namespace']}", document["selector"]
     async with connect(document["context"]) as client:
-        found = await client.list(
+        daemon_sets = await client.list(
             f"{path}/daemonsets",
             base="/apis/apps",
             labelSelector=f"app.kubernetes.io/managed-by=gpu-cluster,{selector}",
         )
         ended = [
-            each["metadata"]
-            for each in found
-            if each["metadata"]["name"] not in document["declared"]
+            daemon_set["metadata"]
+            for daemon_set in daemon_sets
+            if daemon_set["metadata"]["name"] not in document["declared"]
         ]
-        for each in ended:
-            await _delete(client, f"{path}/daemonsets/{each['name']}", base="/apis/apps")
-        owners = {each["uid"] for each in ended}
+        for daemon_set in ended:
+            await _delete(client, f"{path}/daemonsets/{daemon_set['name']}", base="/apis/apps")
+        owners = {daemon_set["uid"] for daemon_set in ended}
 
         async def left() -> list[str]:
             pods = await client.list(f"{path}/pods", labelSelector=selector)
@@ -165,7 +165,8 @@ async def servers(document: Json) -> Json:
 
         if owners:
             await _pods_gone(left, "device plugin", "that are no longer declared")
-    return {"removed": [f"DaemonSet {document['namespace']}/{each['name']}" for each in ended]}
+    names = [daemon_set["name"] for daemon_set in ended]
+    return {"removed": [f"DaemonSet {document['namespace']}/{name}" for name in names]}
 
 
 async def _delete(client: Client, url: str, base: str = "") -> None:
@@ -184,8 +185,8 @@ async def namespace(document: Json) -> Json:
     """
     name = document["inputs"]["metadata"]["name"]
     async with connect(document["context"]) as client:
-        found = await client.find(f"namespaces/{name}")
-    if found is not None and not ours([found]):
+        present = await client.find(f"namespaces/{name}")
+    if present is not None and not ours([present]):
         raise ClusterError(
             f"namespace {name}: found one that this program did not make; wanted: a name of its "
             "own, since the namespace goes with the stack; cure: write another name, or remove the "

@@ -104,7 +104,7 @@ class GpuPlatform(pulumi.ComponentResource):
                     opts=pulumi.ResourceOptions(parent=self),
                 )
             )
-        spaces = [each for each in needed if isinstance(each, Manifest)]
+        spaces = [manifest for manifest in needed if isinstance(manifest, Manifest)]
         return needed + [
             made for part in parts if not part.after for made in self._part(part, spaces, None)
         ]
@@ -136,7 +136,7 @@ class GpuPlatform(pulumi.ComponentResource):
     ) -> k8s.helm.v3.Release:
         """A release named as its chart. A failed one is kept and tried again by the next run."""
         cluster, chart = self._args.cluster, platform.chart
-        others = {each.chart: each.servers for each in every() if each.chart != chart}
+        others = {other.chart: other.servers for other in every() if other.chart != chart}
         name = f"{self._name}-release"
         hooks = clearing("release", self._context, name, {"others": others})
         if ending is not None:

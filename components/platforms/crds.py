@@ -38,7 +38,7 @@ async def remove(document: Json) -> Json:
             if name in foreign:
                 continue
             spec = definition["spec"]
-            version = next(each["name"] for each in spec["versions"] if each["storage"])
+            version = next(entry["name"] for entry in spec["versions"] if entry["storage"])
             plural, base = spec["names"]["plural"], f"/apis/{spec['group']}"
             if await client.list(plural, base=base, version=version):
                 kept.append(name)

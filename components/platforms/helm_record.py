@@ -115,17 +115,17 @@ def expected(manifest: str) -> list[Expected]:
 
 
 def _objects(manifest: str) -> list[Expected]:
-    loader, found, room = _LOADER(manifest), [], NODE_LIMIT
+    loader, objects, room = _LOADER(manifest), [], NODE_LIMIT
     try:
         while loader.check_node():
             node = loader.get_node()
             room = _counted(node, room)
             body = loader.construct_document(node)
             if isinstance(body, dict) and "kind" in body:
-                found.append(_object(body))
+                objects.append(_object(body))
     finally:
         loader.dispose()
-    return found
+    return objects
 
 
 def _bound_depth(manifest: str) -> None:
@@ -177,7 +177,11 @@ async def secrets_of(client: Client, name: str, namespace: str) -> list[Json]:
     secrets = await client.list(
         f"namespaces/{namespace}/secrets", labelSelector=f"owner=helm,name={name}"
     )
-    records = [(found, each) for each in secrets if (found := _revision(each, name)) is not None]
+    records = [
+        (revision, secret)
+        for secret in secrets
+        if (revision := _revision(secret, name)) is not None
+    ]
     return [secret for _, secret in sorted(records, key=lambda pair: pair[0])]
 
 

@@ -69,7 +69,7 @@ async def surroundings(
     return {
         "version": version["gitVersion"],
         "groups": {
-            group["name"]: [each["version"] for each in group["versions"]]
+            group["name"]: [version["version"] for version in group["versions"]]
             for group in groups["groups"]
         },
         "namespaces": (made := ours(namespaces)),
@@ -77,7 +77,7 @@ async def surroundings(
             {item["metadata"]["name"] for item in namespaces}.intersection(own).difference(made)
         ),
         "daemonSets": [kept for item in sets if (kept := daemon_set(item))],
-        "taintingFeatures": any(TAINTING in str(each["spec"]) for each in masters),
+        "taintingFeatures": any(TAINTING in str(master["spec"]) for master in masters),
         "engines": {
             node["metadata"]["name"]: node["status"]["nodeInfo"]["containerRuntimeVersion"]
             for node in nodes

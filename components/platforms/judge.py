@@ -45,7 +45,7 @@ def judge(
     return [
         *_version(cluster, seen),
         *_namespaces(seen),
-        *_others(cluster, seen, [labels for each in members.values() for labels in each]),
+        *_others(cluster, seen, [labels for nodes in members.values() for labels in nodes]),
         *_rules(cluster, seen),
         *_engines(cluster, seen),
         *_endpoints(cluster, seen),
@@ -54,11 +54,11 @@ def judge(
 
 
 def _version(cluster: Cluster, seen: Json) -> Iterator[Fault]:
-    found = seen["version"]
+    version = seen["version"]
     place = f"cluster {cluster.kubernetes.context}"
-    if numbers(found) < FLOOR:
+    if numbers(version) < FLOOR:
         wanted = f"{FLOOR[0]}.{FLOOR[1]} or later (Jobs that count each index by itself)"
-        yield Fault(place, f"Kubernetes {found}", wanted, "upgrade the cluster")
+        yield Fault(place, f"Kubernetes {version}", wanted, "upgrade the cluster")
 
 
 def _namespaces(seen: Json) -> Iterator[Fault]:

@@ -19,11 +19,11 @@ class OwnNamespace:
 def own_namespaces(cluster: Cluster) -> tuple[OwnNamespace, ...]:
     """Every namespace of a configuration that the stack makes."""
     platform = platform_of(cluster)
-    found = [OwnNamespace(cluster.validation.namespace, privileged=False)]
+    namespaces = [OwnNamespace(cluster.validation.namespace, privileged=False)]
     if platform.own_namespace:
-        found.append(OwnNamespace(platform.namespace(cluster)))
+        namespaces.append(OwnNamespace(platform.namespace(cluster)))
     if cluster.driver.managed_by_daemonset:
-        found.append(OwnNamespace(cluster.driver_installer.namespace))
+        namespaces.append(OwnNamespace(cluster.driver_installer.namespace))
     if cluster.monitoring is not None:
-        found.append(OwnNamespace(cluster.monitoring.namespace))
-    return tuple(found)
+        namespaces.append(OwnNamespace(cluster.monitoring.namespace))
+    return tuple(namespaces)

@@ -41,7 +41,7 @@ def images(cluster: Cluster) -> tuple[Image, ...]:
     """
     platform = platform_of(cluster)
     upstream = (*platform.images(cluster), *_beside(cluster), cluster.validation.image)
-    return tuple(_image(cluster, each) for each in dict.fromkeys(upstream))
+    return tuple(_image(cluster, image) for image in dict.fromkeys(upstream))
 
 
 def charts(cluster: Cluster) -> tuple[Chart, ...]:

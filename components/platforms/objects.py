@@ -30,9 +30,9 @@ class Kinds:
                     raise
                 answer = {"resources": []}
             self._known[item.api_version] = {
-                each["kind"]: (each["name"], each["namespaced"])
-                for each in answer["resources"]
-                if "/" not in each["name"]
+                resource["kind"]: (resource["name"], resource["namespaced"])
+                for resource in answer["resources"]
+                if "/" not in resource["name"]
             }
         served = self._known[item.api_version].get(item.kind)
         if served is None:
@@ -61,8 +61,8 @@ async def lacking(client: Client, document: Json) -> list[Expected]:
             "platform's release; cure: `pulumi up --refresh`"
         )
     items = record.objects() + [
-        Expected(each["apiVersion"], each["kind"], each["namespace"], each["name"])
-        for each in document["objects"]
+        Expected(item["apiVersion"], item["kind"], item["namespace"], item["name"])
+        for item in document["objects"]
     ]
     kinds = Kinds(client)
     for item in items:  # one by one: each asks for its API version only the first time

@@ -38,15 +38,15 @@ def manifest(name: str) -> Json:
     }
 
 
-def is_ours(found: Json) -> bool:
+def is_ours(runtime_class: Json) -> bool:
     """Whether this program made it and nobody took it over."""
-    labels = found["metadata"].get("labels") or {}
-    return LABELS.items() <= labels.items() and not found["metadata"].get("ownerReferences")
+    labels = runtime_class["metadata"].get("labels") or {}
+    return LABELS.items() <= labels.items() and not runtime_class["metadata"].get("ownerReferences")
 
 
-def policy(found: Json) -> Json | None:
+def policy(runtime_class: Json) -> Json | None:
     """The reference to the operator's policy that owns it; None: no policy does."""
-    owners = found["metadata"].get("ownerReferences") or []
+    owners = runtime_class["metadata"].get("ownerReferences") or []
     return next((owner for owner in owners if owner["kind"] == OPERATOR), None)
 
 
@@ -58,17 +58,18 @@ async def own(document: Json) -> Json:
     """
     name = document["name"]
     async with connect(document["context"]) as client:
-        found = await client.find(f"runtimeclasses/{name}", base=BASE)
-        if found is None:
+        runtime_class = await client.find(f"runtimeclasses/{name}", base=BASE)
+        if runtime_class is None:
             await client.request("POST", "runtimeclasses", base=BASE, body=manifest(name))
             return {"made": True}
-    if found["handler"] != name:
+    if runtime_class["handler"] != name:
         raise ClusterError(
-            f"RuntimeClass {name}: found one with handler {found['handler']}; wanted: handler "
-            f"{name}, which pods with GPUs need; cure: `kubectl delete runtimeclass {name}`, or "
+            f"RuntimeClass {name}: found one with handler {runtime_class['handler']}; wanted: "
+            f"handler {name}, which pods with GPUs need; cure: "
+            f"`kubectl delete runtimeclass {name}`, or "
             'write "runtime.defaultRuntime: nvidia"'
         )
-    return {"made": is_ours(found) or policy(found) is not None}
+    return {"made": is_ours(runtime_class) or policy(runtime_class) is not None}
 
 
 async def settle(client: Client, name: str) -> None:
@@ -80,19 +81,19 @@ async def settle(client: Client, name: str) -> None:
     url = f"runtimeclasses/{name}"
     deadline = time.monotonic() + POLICY_GONE
     while True:
-        found = await client.find(url, base=BASE)
+        runtime_class = await client.find(url, base=BASE)
         try:
-            if found is None:
+            if runtime_class is None:
                 await client.request("POST", "runtimeclasses", base=BASE, body=manifest(name))
                 return
-            owner = policy(found)
+            owner = policy(runtime_class)
             if owner is None:
                 return
             group, _, _ = grammar.api_version(owner["apiVersion"]).partition("/")
             url_of_owner = f"clusterpolicies/{grammar.name(owner['name'])}"
             living = await client.find(url_of_owner, base=f"/apis/{group}")
             if living is None or living["metadata"]["uid"] != owner["uid"]:
-                version = found["metadata"]["resourceVersion"]
+                version = runtime_class["metadata"]["resourceVersion"]
                 body = manifest(name)
                 body["metadata"]["resourceVersion"] = version
                 await client.request("PUT", url, base=BASE, body=body)
@@ -114,8 +115,8 @@ async def remove(document: Json) -> Json:
     name, url = document["name"], f"runtimeclasses/{document['name']}"
     made = json.loads(os.environ.get("PULUMI_COMMAND_STDOUT") or "{}").get("made", False)
     async with connect(document["context"]) as client:
-        found = await client.find(url, base=BASE)
-        if not made or found is None or not is_ours(found):
+        runtime_class = await client.find(url, base=BASE)
+        if not made or runtime_class is None or not is_ours(runtime_class):
             return {"removed": []}
         try:
             await client.request("DELETE", url, base=BASE)

@@ -96,8 +96,8 @@ class Cluster(Model):
 
     def of(self, host: Host) -> Cluster:
         """The cluster as one host sees it: with the sections that its pool or it overrides."""
-        found = {name: getattr(host, name) for name in SECTIONS}
-        given = {name: section for name, section in found.items() if section is not None}
+        sections = {name: getattr(host, name) for name in SECTIONS}
+        given = {name: section for name, section in sections.items() if section is not None}
         return self.model_copy(update=given) if given else self
 
     def joins(self, host: Host) -> bool:

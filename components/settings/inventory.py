@@ -21,7 +21,7 @@ from config.problem import Fault
 
 SECTIONS = ("driver", "kernel", "cuda", "runtime", "system")
 """Sections of the stack that a pool and a host can override."""
-LEAVING = frozenset(each.value for each in DriverSource) - {"package", "runfile"}
+LEAVING = frozenset(source.value for source in DriverSource) - {"package", "runfile"}
 """Sources of a driver that leave hosts alone: what is said below of drivers on hosts falls away."""
 ON_HOSTS = frozenset(to_camel(name) for name in ON_HOSTS_ONLY) | {"runfile"}
 REACH = ("user", "port", "bastion")
@@ -55,21 +55,21 @@ def _host(document: Document, pools: Mapping[str, Document], host: Document) -> 
 
 def _merged(document: Document, *levels: Document) -> dict[str, Any]:
     """The sections that a level overrides, over all levels before it."""
-    found = {}
+    sections = {}
     for section in SECTIONS:
         given = [level[section] for level in levels if section in level]
         if not given:
             continue
-        if wrong := [each for each in given if not isinstance(each, Mapping)]:
-            found[section] = wrong[-1]  # the model refuses it
+        if wrong := [value for value in given if not isinstance(value, Mapping)]:
+            sections[section] = wrong[-1]  # the model refuses it
             continue
         merged: Any = document.get(section, {})
-        for each in given:
-            if section == "driver" and each.get("source") in LEAVING:
+        for override in given:
+            if section == "driver" and override.get("source") in LEAVING:
                 merged = {key: value for key, value in merged.items() if key not in ON_HOSTS}
-            merged = _over(merged, each)
-        found[section] = merged
-    return found
+            merged = _over(merged, override)
+        sections[section] = merged
+    return sections
 
 
 def _over(below: Any, above: Any) -> Any:
@@ -82,12 +82,12 @@ def _reach(ssh: object) -> dict[str, Any]:
     """`user`, `port` and `bastion`, each where it is given and valid."""
     if isinstance(ssh, Ssh):
         return {key: getattr(ssh, key) for key in REACH}
-    found = {}
+    valid = {}
     for key in REACH:
         if isinstance(ssh, Mapping) and key in ssh:
             with suppress(ValidationError):
-                found[key] = getattr(Ssh.model_validate({key: ssh[key]}), key)
-    return found
+                valid[key] = getattr(Ssh.model_validate({key: ssh[key]}), key)
+    return valid
 
 
 def _pool_by_node(pools: list[Any]) -> dict[str, Document]:
@@ -95,13 +95,13 @@ def _pool_by_node(pools: list[Any]) -> dict[str, Document]:
 
     A pool that finds its nodes by label names none: it overrides nothing on hosts.
     """
-    found: dict[str, Document] = {}
+    pool_of: dict[str, Document] = {}
     for pool in pools:
         patterns = pool.get("nodes") if isinstance(pool, Mapping) else None
         for pattern in patterns if isinstance(patterns, list | tuple) else ():
             with suppress(ValueError, TypeError):  # refused where the pool is read
-                found |= dict.fromkeys(expand(pattern), pool)
-    return found
+                pool_of |= dict.fromkeys(expand(pattern), pool)
+    return pool_of
 
 
 def _pool_of(pools: Mapping[str, Document], host: Document) -> Document:
@@ -121,7 +121,7 @@ def origins(document: Document) -> dict[str, dict[str, str]]:
     ...          "hosts": [{"name": "gpu-1", "driver": {"version": "580.65.06"}}]})
     {'gpu-1': {'driver.version = 580.65.06': 'host gpu-1'}}
     """
-    found = {}
+    sources = {}
     pools = _pool_by_node(_items(document, "pools"))
     for host in _items(document, "hosts"):
         pool = _pool_of(pools, host)
@@ -133,10 +133,10 @@ def origins(document: Document) -> dict[str, dict[str, str]]:
             leaves |= {f"ssh.{key}": reach[key] for key in REACH if key in reach and key != "port"}
             values |= {path: (str(value), origin) for path, value in _leaves("", leaves)}
         if values:
-            found[host["name"]] = {
+            sources[host["name"]] = {
                 f"{path} = {value}": origin for path, (value, origin) in values.items()
             }
-    return found
+    return sources
 
 
 def _leaves(path: str, value: Any) -> Iterator[tuple[str, Any]]:
@@ -147,19 +147,19 @@ def _leaves(path: str, value: Any) -> Iterator[tuple[str, Any]]:
         yield path, value
 
 
-def own_problems(found: list[Fault]) -> list[Fault]:
+def own_problems(faults: list[Fault]) -> list[Fault]:
     """The problems without those that a pool or a host only inherits."""
-    told = {(each.location, each.found) for each in found}
+    told = {(fault.location, fault.found) for fault in faults}
 
-    def inherited(each: Fault) -> bool:
-        level, *rest = each.location
+    def inherited(fault: Fault) -> bool:
+        level, *rest = fault.location
         if level not in ("pools", "hosts") or len(rest) < 2 or rest[1] not in SECTIONS:
             return False
         below = tuple(rest[1:])
-        if (below, each.found) in told:
+        if (below, fault.found) in told:
             return True
         return level == "hosts" and any(
-            at[:1] == ("pools",) and at[2:] == below and text == each.found for at, text in told
+            at[:1] == ("pools",) and at[2:] == below and text == fault.found for at, text in told
         )
 
-    return [each for each in found if not inherited(each)]
+    return [fault for fault in faults if not inherited(fault)]

@@ -41,15 +41,15 @@ def load(document: Mapping[str, Any]) -> Cluster:
     if not isinstance(document, Mapping):
         raise ConfigError([fault((), show(document), _WANTED, "see Pulumi.dev.yaml")])
     document = with_derived_defaults(document)
-    found = list(in_addresses(document))
+    faults = list(in_addresses(document))
     cluster = None
     try:
         cluster = Cluster.model_validate(document, by_alias=True, by_name=False)
     except ValidationError as error:
-        found += explain_all(Cluster, error.errors(include_url=False))
-    found += problems(_parts(document) if cluster is None else parts_of(cluster))
-    if cluster is None or found:
-        raise ConfigError(sorted(own_problems(found), key=_DocumentOrder(document)))
+        faults += explain_all(Cluster, error.errors(include_url=False))
+    faults += problems(_parts(document) if cluster is None else parts_of(cluster))
+    if cluster is None or faults:
+        raise ConfigError(sorted(own_problems(faults), key=_DocumentOrder(document)))
     return cluster
 
 
@@ -59,8 +59,8 @@ def check(cluster: Cluster) -> None:
     Raises:
         ConfigError: all problems.
     """
-    if found := list(problems(parts_of(cluster))):
-        raise ConfigError(found)
+    if faults := list(problems(parts_of(cluster))):
+        raise ConfigError(faults)
 
 
 def with_derived_defaults(document: Mapping[str, Any]) -> dict[str, Any]:
@@ -143,10 +143,10 @@ class _DocumentOrder:
     def __init__(self, document: Mapping[str, Any]) -> None:
         self._document = document
 
-    def __call__(self, found: Fault) -> tuple[int, ...]:
+    def __call__(self, fault: Fault) -> tuple[int, ...]:
         position: list[int] = []
         value: Any = self._document
-        for step in found.location:
+        for step in fault.location:
             if isinstance(step, str) and isinstance(value, Mapping):
                 keys = list(value)
                 position.append(keys.index(step) if step in value else len(keys))

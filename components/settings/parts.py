@@ -55,5 +55,5 @@ class Parts:
 
     def section(self, name: str) -> Model | None:
         """A section by its name in `Cluster`; None where it isn't valid, or not read here."""
-        found = getattr(self, name, None) or self.sections.get(name)
-        return found if isinstance(found, Model) else None
+        model = getattr(self, name, None) or self.sections.get(name)
+        return model if isinstance(model, Model) else None

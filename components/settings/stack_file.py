@@ -37,8 +37,8 @@ def load_stack_file(path: str | Path) -> Cluster:
     try:
         cluster = load(settings[KEY])
     except ConfigError as error:
-        found = error.located(path.name, lines).problems
-        raise ConfigError((*secrets, *found), path.name) from None
+        problems = error.located(path.name, lines).problems
+        raise ConfigError((*secrets, *problems), path.name) from None
     if secrets:
         raise ConfigError(secrets, path.name)
     return cluster

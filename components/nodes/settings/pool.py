@@ -207,5 +207,5 @@ class Pool(Overrides):
     @property
     def gpus(self) -> int:
         """How many GPUs the pool's nodes offer together: without those left out."""
-        left_out = sum(each.count for each in self.unhealthy_devices.values())
+        left_out = sum(devices.count for devices in self.unhealthy_devices.values())
         return self.size * self.gpus_per_node - left_out

@@ -102,9 +102,9 @@ class Scheduling(Model):
                 for item in (items if isinstance(items, list | tuple) else ())
                 if isinstance(item, Mapping) and isinstance(item.get(name), str)
             ]
-            for each in names:
-                if names.count(each) > 1:
+            for space in names:
+                if names.count(space) > 1:
                     raise refuse(
-                        f"{key} with {show(each)} twice", "each name once", "remove one of them"
+                        f"{key} with {show(space)} twice", "each name once", "remove one of them"
                     )
         return data

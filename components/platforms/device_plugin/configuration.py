@@ -79,7 +79,7 @@ class Replicated(Model):
 
     @model_validator(mode="after")
     def _each_once(self) -> Self:
-        names = [each.resource for each in self.resources]
+        names = [resource.resource for resource in self.resources]
         if twice := {name for name in names if names.count(name) > 1}:
             raise refuse(f"{sorted(twice)[0]} twice", "each resource once", "remove one of the two")
         return self
@@ -149,8 +149,8 @@ class DevicePluginConfig(Model):
     def offered(self, resource: str, devices: int) -> tuple[str, int]:
         """How a resource's devices are offered: under which name, and how many."""
         shared = self.sharing.replicated
-        for each in shared.resources if shared else ():
-            if shared and each.resource == resource:
+        for share in shared.resources if shared else ():
+            if shared and share.resource == resource:
                 name = resource + (SHARED if shared.rename_by_default else "")
-                return name, devices * each.replicas
+                return name, devices * share.replicas
         return resource, devices

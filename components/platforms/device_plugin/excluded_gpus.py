@@ -92,14 +92,17 @@ def _daemon_set(
                 "securityContext": _security(plugin.config_named(file)),
                 "volumeMounts": [
                     {"name": "configs", "mountPath": "/config"},
-                    *({"name": each, "mountPath": at} for each, (_, at) in folders.items()),
+                    *({"name": volume, "mountPath": at} for volume, (_, at) in folders.items()),
                 ],
                 **({"resources": wanted} if (wanted := chart.resources(cluster)) else {}),
             }
         ],
         "volumes": [
             {"name": "configs", "configMap": {"name": chart.CONFIG_MAP}},
-            *({"name": each, "hostPath": {"path": path}} for each, (path, _) in folders.items()),
+            *(
+                {"name": volume, "hostPath": {"path": path}}
+                for volume, (path, _) in folders.items()
+            ),
         ],
     }
     if "runtimeClassName" in values:

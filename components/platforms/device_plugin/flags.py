@@ -176,7 +176,7 @@ class Flags(Model):
 
     @model_validator(mode="after")
     def _fit(self) -> Self:
-        by_cdi = [each for each in self.plugin.device_list_strategy if each in CDI]
+        by_cdi = [strategy for strategy in self.plugin.device_list_strategy if strategy in CDI]
         if by_cdi and self.device_discovery_strategy is DeviceDiscovery.TEGRA:
             raise refuse(
                 f"deviceListStrategy {by_cdi[0]} with deviceDiscoveryStrategy tegra",

@@ -90,15 +90,15 @@ class DevicePlugin(Platform):
         return (
             Part(key="config", manifest=config),
             *(
-                Part(key=each["metadata"]["name"], manifest=each, after=True)
-                for each in daemon_sets(cluster, self.values(cluster))
+                Part(key=daemon_set["metadata"]["name"], manifest=daemon_set, after=True)
+                for daemon_set in daemon_sets(cluster, self.values(cluster))
             ),
         )
 
     def programs(self, cluster: Cluster) -> tuple[Program, ...]:
-        found = []
+        result = []
         if cluster.device_plugin.presence is Presence.NFD:
-            found.append(
+            result.append(
                 Program(
                     key="plugin-definitions",
                     name="crds",
@@ -108,7 +108,7 @@ class DevicePlugin(Platform):
                 )
             )
         if self.runtime_class(cluster):
-            found.append(
+            result.append(
                 Program(
                     key="runtime-class",
                     name="runtime_class",
@@ -117,7 +117,7 @@ class DevicePlugin(Platform):
                     document={"name": RUNTIME_CLASS},
                 )
             )
-        return tuple(found)
+        return tuple(result)
 
     def labels(self, cluster: Cluster, pool: Pool) -> dict[str, str]:
         """Without Node Feature Discovery what the chart's default affinity asks for.

@@ -73,8 +73,8 @@ def _presence(plugin: DevicePlugin) -> Iterator[Fault]:
 def _packed(plugin: DevicePlugin) -> Iterator[Fault]:
     if not plugin.version.startswith("0.19."):
         return
-    for name, each in {"config": plugin.config, **plugin.configs}.items():
-        if each.flags.plugin.shared_devices_allocation_policy is not None:
+    for name, file in {"config": plugin.config, **plugin.configs}.items():
+        if file.flags.plugin.shared_devices_allocation_policy is not None:
             at = ("config",) if name == "config" else ("configs", name)
             yield fault(
                 (_SECTION, *at, "flags", "plugin", "sharedDevicesAllocationPolicy"),
@@ -87,13 +87,13 @@ def _packed(plugin: DevicePlugin) -> Iterator[Fault]:
 
 def _files(parts: Parts, plugin: DevicePlugin, at: Location) -> Iterator[Fault]:
     """What the one DaemonSet can't differ in, and what pools with MIG need."""
-    for name, each in plugin.configs.items():
+    for name, file in plugin.configs.items():
         for key in ("mps_root", "nvidia_driver_root"):
-            if getattr(each.flags, key) != getattr(plugin.config.flags, key):
+            if getattr(file.flags, key) != getattr(plugin.config.flags, key):
                 alias = {"mps_root": "mpsRoot", "nvidia_driver_root": "nvidiaDriverRoot"}[key]
                 yield fault(
                     (*at, "configs", name, "flags", alias),
-                    show(getattr(each.flags, key)),
+                    show(getattr(file.flags, key)),
                     f"the same {alias} as in config: the chart mounts one folder for all nodes",
                     f"write {show(getattr(plugin.config.flags, key))}",
                 )
@@ -102,15 +102,15 @@ def _files(parts: Parts, plugin: DevicePlugin, at: Location) -> Iterator[Fault]:
 
 def _mig(parts: Parts, strategy: Any) -> Iterator[Fault]:
     for i, pool in parts.pools.items():
-        found = strategy(pool.labels.get(CONFIG_LABEL))
-        if pool.mig and found is MigStrategy.NONE:
+        chosen = strategy(pool.labels.get(CONFIG_LABEL))
+        if pool.mig and chosen is MigStrategy.NONE:
             yield fault(
                 ("pools", i, "mig"),
                 "MIG devices, with migStrategy none",
                 "migStrategy single or mixed for this pool: its devices are not offered otherwise",
                 'write "migStrategy: mixed" in its configuration, or remove mig',
             )
-        if len(pool.mig) > 1 and found is MigStrategy.SINGLE:
+        if len(pool.mig) > 1 and chosen is MigStrategy.SINGLE:
             yield fault(
                 ("pools", i, "mig"),
                 f"{len(pool.mig)} profiles, with migStrategy single",
@@ -138,10 +138,10 @@ def operator_files(parts: Parts, operator: GpuOperator) -> Iterator[Fault]:
     files: dict[Location, DevicePluginConfig] = {}
     if section is not None and "config" in section.model_fields_set:
         files[(*at, "config")] = section.config
-    for name, each in section.configs.items() if section else ():
-        files[(*at, "configs", name)] = each
-    for here, each in files.items():
-        flags, given = each.flags, each.flags.model_fields_set
+    for name, file in section.configs.items() if section else ():
+        files[(*at, "configs", name)] = file
+    for here, file in files.items():
+        flags, given = file.flags, file.flags.model_fields_set
         if "mig_strategy" in given and flags.mig_strategy is not operator.mig_strategy:
             yield fault(
                 (*here, "flags", "migStrategy"),
@@ -166,8 +166,8 @@ def foreign_environment(values: Mapping[str, Any], at: Location) -> Iterator[Fau
         if isinstance(item, Mapping):
             yield from foreign_environment(item, here)
         elif key == "env" and isinstance(item, list | tuple):
-            for index, each in enumerate(item):
-                if isinstance(each, Mapping) and each.get("name") == _FOREIGN:
+            for index, entry in enumerate(item):
+                if isinstance(entry, Mapping) and entry.get("name") == _FOREIGN:
                     yield fault(
                         (*here, index),
                         _FOREIGN,

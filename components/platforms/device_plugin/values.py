@@ -54,9 +54,9 @@ def values(cluster: Cluster, plugin: DevicePlugin) -> dict[str, Any]:
         result["runtimeClassName"] = name
     flags = plugin.config.flags
     strategies = {
-        each
+        strategy
         for file in (plugin.config, *plugin.configs.values())
-        for each in file.flags.plugin.device_list_strategy
+        for strategy in file.flags.plugin.device_list_strategy
     }
     if flags.nvidia_driver_root != "/" or strategies & set(CDI):
         result["nvidiaDriverRoot"] = flags.nvidia_driver_root

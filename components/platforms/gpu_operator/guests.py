@@ -49,8 +49,8 @@ def endpoints(cluster: Cluster) -> dict[str, str]:
     vgpu = cluster.gpu_operator.vgpu
     if vgpu is None:
         return {}
-    found = {"licence server": vgpu.license_server} if vgpu.license_server else {}
+    servers = {"licence server": vgpu.license_server} if vgpu.license_server else {}
     if repository := cluster.driver.image_repository or cluster.registry.mirror:
         host = repository.split("/")[0]
-        found["registry"] = host if ":" in host else f"{host}:443"
-    return found
+        servers["registry"] = host if ":" in host else f"{host}:443"
+    return servers

@@ -23,8 +23,8 @@ PLACES = ("labels", "annotations")
 
 def keys(node: Json, place: str, prefixes: list[str]) -> set[str]:
     """Keys of a node's labels or annotations that begin with one of the prefixes."""
-    found = node["metadata"].get(place) or {}
-    return {key for key in found if key.startswith(tuple(prefixes))}
+    present = node["metadata"].get(place) or {}
+    return {key for key in present if key.startswith(tuple(prefixes))}
 
 
 def held(node: Json) -> dict[str, dict[str, set[str]]]:

@@ -167,7 +167,7 @@ def _values(operator: GpuOperator) -> Iterator[Fault]:
 
 
 def _at(values: Mapping[str, Any], *path: str, default: Any) -> Any:
-    found: Any = values
+    value: Any = values
     for step in path:
-        found = found.get(step, default) if isinstance(found, Mapping) else default
-    return found
+        value = value.get(step, default) if isinstance(value, Mapping) else default
+    return value

@@ -188,7 +188,7 @@ class OperatorPlugin(Model):
 
     def files(self) -> dict[str, dict[str, Any]]:
         """Every configuration by its key in the ConfigMap."""
-        named = {name: each.document() for name, each in self.configs.items()}
+        named = {name: file.document() for name, file in self.configs.items()}
         return {DEFAULT_CONFIG: self.config.document(), **named}
 
 

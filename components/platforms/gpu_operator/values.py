@@ -108,12 +108,14 @@ def mig_layouts(cluster: Cluster) -> dict[str, Any]:
     Format: NVIDIA/mig-parted, api/spec/v1. A ConfigMap of ours stands instead of the one that MIG
     manager makes from the hardware, so ``all-disabled`` has to be in it.
     """
-    found = {
+    layouts = {
         pool.name: [{"devices": "all", "mig-enabled": True, "mig-devices": dict(pool.mig)}]
         for pool in cluster.pools
         if pool.mig
     }
-    return {"all-disabled": [{"devices": "all", "mig-enabled": False}], **found} if found else {}
+    if not layouts:
+        return {}
+    return {"all-disabled": [{"devices": "all", "mig-enabled": False}], **layouts}
 
 
 def _text(document: dict[str, Any]) -> str:
@@ -181,13 +183,13 @@ def _registry(cluster: Cluster, values: dict[str, Any]) -> dict[str, Any]:
     for section in sections():
         if series not in map(series_of, section.versions):
             continue
-        found: dict[str, Any] = {}
+        given: dict[str, Any] = {}
         own = section.path == "driver" and cluster.driver.image_repository
         if registry.mirror and not own:
-            found["repository"] = registry.rewritten(section.repository)
+            given["repository"] = registry.rewritten(section.repository)
         if registry.pull_secret and section.secrets:
-            found["imagePullSecrets"] = [registry.pull_secret]
-        values = merged(values, _nested(section.path, found)) if found else values
+            given["imagePullSecrets"] = [registry.pull_secret]
+        values = merged(values, _nested(section.path, given)) if given else values
     nfd: dict[str, Any] = {}
     if registry.mirror:
         nfd["image"] = {"repository": registry.rewritten(NFD)}
