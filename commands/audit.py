@@ -88,7 +88,8 @@ def _go(module: Path) -> Result:
 def parts() -> list[Callable[[], Result]]:
     """All parts, in the order in which they are shown."""
     modules = sorted(file.parent for file in (ROOT / "toolchain" / "go").glob("*/go.mod"))
-    return [_secrets, _workflows, _python, *((lambda each=each: _go(each)) for each in modules)]
+    in_go = ((lambda module=module: _go(module)) for module in modules)
+    return [_secrets, _workflows, _python, *in_go]
 
 
 def main() -> None:
@@ -97,13 +98,13 @@ def main() -> None:
     for part in parts():
         results.append(part())
         print(results[-1], flush=True)
-    found = [each for each in results if each.judged and not each.clean]
-    unseen = [each for each in results if not each.judged]
+    weak = [result for result in results if result.judged and not result.clean]
+    unseen = [result for result in results if not result.judged]
     print(
-        f"audit: {len(results)} parts, {len(found)} with findings, {len(unseen)} not judged"
-        + (f" ({', '.join(each.name for each in unseen)})" if unseen else "")
+        f"audit: {len(results)} parts, {len(weak)} with findings, {len(unseen)} not judged"
+        + (f" ({', '.join(result.name for result in unseen)})" if unseen else "")
     )
-    sys.exit(bool(found) or (os.environ.get("AUDIT") == "strict" and bool(unseen)))
+    sys.exit(bool(weak) or (os.environ.get("AUDIT") == "strict" and bool(unseen)))
 
 
 if __name__ == "__main__":

@@ -33,5 +33,5 @@ def directory() -> str:
         return os.environ["GPU_CHARTS"]
     with ThreadPoolExecutor() as pool:
         places = {platform.repository for platform in every()}
-        reached = all(pool.map(_reached, [each for each in places if not is_own(each)]))
+        reached = all(pool.map(_reached, [place for place in places if not is_own(place)]))
     return "" if reached else STAND_INS

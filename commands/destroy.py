@@ -33,13 +33,13 @@ def destroy(stack: Stack, answer: Answer) -> int:
             refresh=stale(selected, stack),
         )
     except automation.CommandError:
-        found = left((selected.export_stack().deployment or {}).get("resources", []))
-        answer["left"] = found
-        for line in found:
+        resources = left((selected.export_stack().deployment or {}).get("resources", []))
+        answer["left"] = resources
+        for line in resources:
             print(f"left: {line}")
         print(
-            f"destroy: {len(found)} left; the cause stands above; run it again when that is cured, "
-            "or `make forget HOST=<name>` for a host that is gone for good"
+            f"destroy: {len(resources)} left; the cause stands above; run it again when that is "
+            "cured, or `make forget HOST=<name>` for a host that is gone for good"
         )
         sys.exit(1)
     return changed(result.summary)

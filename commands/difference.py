@@ -39,12 +39,12 @@ def _flat(value: Any, path: str = "") -> dict[str, Any]:
             return {path: value}
     pairs = None
     if isinstance(value, Mapping):
-        pairs = [(f"{path}.{key}" if path else str(key), each) for key, each in value.items()]
+        pairs = [(f"{path}.{key}" if path else str(key), item) for key, item in value.items()]
     elif isinstance(value, list):
-        pairs = [(f"{path}[{number}]", each) for number, each in enumerate(value)]
+        pairs = [(f"{path}[{number}]", item) for number, item in enumerate(value)]
     if not pairs:
         return {path: value} if path else {}
-    return {inner: leaf for name, each in pairs for inner, leaf in _flat(each, name).items()}
+    return {inner: leaf for name, item in pairs for inner, leaf in _flat(item, name).items()}
 
 
 def _short(value: Any) -> str:

@@ -97,9 +97,10 @@ class Display:
         """Says how many more resources there were, and the rules' advice on what others own."""
         rest = self.resources[MOST:]
         if rest:
-            counted = Counter((each["operation"], each["type"]) for each in rest)
-            each = ", ".join(f"{count} {op} {kind}" for (op, kind), count in counted.most_common())
-            self.say(f"… and {len(rest)} more: {each}")
+            counted = Counter((step["operation"], step["type"]) for step in rest)
+            kinds = counted.most_common()
+            summary = ", ".join(f"{count} {op} {kind}" for (op, kind), count in kinds)
+            self.say(f"… and {len(rest)} more: {summary}")
         for urn, text in self._advice:
             if urn not in self._ours:
                 self._said("warning", text)
@@ -107,11 +108,11 @@ class Display:
     def waits_for(self) -> tuple[str, float]:
         """What takes longest now, with its last message; and for how many seconds."""
         now = self.clock()
-        waiting = sorted(list(self._running.values()), key=lambda each: each.since)
+        waiting = sorted(list(self._running.values()), key=lambda step: step.since)
         if not waiting:
             return "the inspection of hosts and cluster", now - self._quiet_since
-        long = [each for each in waiting if now - each.since >= FIRST]
-        named = [f"{each.name}{f' ({each.last})' if each.last else ''}" for each in long]
+        long = [step for step in waiting if now - step.since >= FIRST]
+        named = [f"{step.name}{f' ({step.last})' if step.last else ''}" for step in long]
         more = f" and {len(named) - MOST_NAMED} more" if len(named) > MOST_NAMED else ""
         return ", ".join(named[:MOST_NAMED]) + more, now - waiting[0].since
 
@@ -173,7 +174,7 @@ class Display:
         self._said(severity.partition("#")[0], text)
 
     def _said(self, severity: str, text: str) -> None:
-        if any(each["text"] == text for each in self.messages):
+        if any(message["text"] == text for message in self.messages):
             return
         self.messages.append({"severity": severity, "text": text})
         lines = (text if severity == "info" else f"{severity}: {text}").splitlines()

@@ -19,14 +19,14 @@ from components.settings.stack_file import load_stack_file
 from config.problem import ConfigError
 
 
-def tables(images: tuple[Image, ...], found: tuple[Chart, ...]) -> list[Table]:
+def tables(images: tuple[Image, ...], releases: tuple[Chart, ...]) -> list[Table]:
     """What a person reads."""
     pictures = Table("image", "taken from", "digest", "note", title="images", title_justify="left")
-    for each in images:
-        source = each.name if each.name != each.upstream else "its own registry"
-        pictures.add_row(each.upstream, source, each.digest[:19] or "not known", each.note)
+    for image in images:
+        source = image.name if image.name != image.upstream else "its own registry"
+        pictures.add_row(image.upstream, source, image.digest[:19] or "not known", image.note)
     packages = Table("chart", "version", "taken from", title="charts", title_justify="left")
-    for chart in found:
+    for chart in releases:
         packages.add_row(chart.name, chart.version, chart.source)
     return [pictures, packages]
 
@@ -34,10 +34,10 @@ def tables(images: tuple[Image, ...], found: tuple[Chart, ...]) -> list[Table]:
 def lines(images: tuple[Image, ...]) -> list[str]:
     """What a program reads: the image, by its digest where that is known, and its new name."""
     return [
-        f"# {each.upstream}: {each.note}"
-        if each.note
-        else f"{each.upstream}{f'@{each.digest}' if each.digest else ''} {each.name}"
-        for each in images
+        f"# {image.upstream}: {image.note}"
+        if image.note
+        else f"{image.upstream}{f'@{image.digest}' if image.digest else ''} {image.name}"
+        for image in images
     ]
 
 
@@ -56,34 +56,34 @@ CHECKS = {
 
 def checks(images: tuple[Image, ...]) -> list[str]:
     """A comment for each image: how its signature is checked before it is copied."""
-    found = []
-    for each in images:
-        name = f"{each.upstream}{f'@{each.digest}' if each.digest else ''}"
-        known = [text for registry, text in CHECKS.items() if each.upstream.startswith(registry)]
+    problems = []
+    for image in images:
+        name = f"{image.upstream}{f'@{image.digest}' if image.digest else ''}"
+        known = [text for registry, text in CHECKS.items() if image.upstream.startswith(registry)]
         how = (
             known[0].format(image=name) if known else "no signature of it is known; pin its digest"
         )
-        found.append(f"# check {each.upstream}: {how}")
-    return found
+        problems.append(f"# check {image.upstream}: {how}")
+    return problems
 
 
 def main() -> int:
     """Print the lists for the stack that `STACK` names."""
     try:
         cluster = load_stack_file(f"Pulumi.{os.environ.get('STACK', 'dev')}.yaml")
-        images, found = needed(cluster), charts(cluster)
+        images, releases = needed(cluster), charts(cluster)
     except (ConfigError, UnknownImages) as error:
         print(error, file=sys.stderr)
         return 1
     if sys.stdout.isatty():
         console = Console()
-        for table in tables(images, found):
+        for table in tables(images, releases):
             console.print(table)
         for line in checks(images):
             console.print(line, highlight=False, soft_wrap=True)
     else:
         print("\n".join(lines(images)))
-        for chart in found:
+        for chart in releases:
             print(f"# chart {chart.name} {chart.version} {chart.source}")
         print("\n".join(checks(images)))
     return 0

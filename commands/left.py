@@ -37,13 +37,13 @@ def left(resources: Iterable[dict[str, Any]]) -> list[str]:
 
 def of_host(resources: Iterable[dict[str, Any]], host: str) -> list[str]:
     """URNs of what acts on a host: ``<component>-<host>``, ``<component>-steps-<host>``."""
-    found = []
+    urns = []
     for resource in resources:
         parent = name_of(resource.get("parent", ""))
         names = {REMOTE: f"{parent}-{host}", COPY: f"{parent}-steps-{host}"}
         if name_of(resource["urn"]) == names.get(resource["type"]):
-            found.append(resource["urn"])
-    return found
+            urns.append(resource["urn"])
+    return urns
 
 
 def without(resources: Resources, gone: Iterable[str]) -> Resources:

@@ -40,14 +40,14 @@ def _is_shell(name: str) -> bool:
 
 
 def _shellcheck() -> str:
-    found = shutil.which("shellcheck")
-    if found is None and os.geteuid() == 0 and shutil.which("apt-get"):
+    program = shutil.which("shellcheck")
+    if program is None and os.geteuid() == 0 and shutil.which("apt-get"):
         subprocess.run([*APT, "update", "-qq"], check=True, timeout=300)
         subprocess.run([*APT, "install", "-y", "-qq", "shellcheck"], check=True, timeout=600)
-        found = shutil.which("shellcheck")
-    if found is None:
+        program = shutil.which("shellcheck")
+    if program is None:
         sys.exit("shellcheck: not found on PATH; wanted: any version; cure: install the package")
-    return found
+    return program
 
 
 def host_scripts() -> dict[str, str]:

@@ -95,14 +95,14 @@ async def allowed(connection: asyncssh.SSHClientConnection) -> list[str]:
         "dial from the host": dial,
         "listen on the host": listen,
     }
-    found = []
+    commands = []
     for name, way in ways.items():
         try:
             if await asyncio.wait_for(way(), LIMIT / len(ways)):
-                found.append(name)
+                commands.append(name)
         except (*_REFUSALS, OSError, TimeoutError):
             continue
-    return found
+    return commands
 
 
 @asynccontextmanager

@@ -42,7 +42,7 @@ class Request:
 
 def requests(lines: Iterable[str]) -> set[Request]:
     """What the program asked for in an audit log, a JSON object a line."""
-    found = set()
+    asked_for = set()
     for line in lines:
         event = json.loads(line)
         if not event.get("userAgent", "").startswith(AGENTS) or DRY_RUN in event["requestURI"]:
@@ -50,10 +50,10 @@ def requests(lines: Iterable[str]) -> set[Request]:
         asked = event.get("objectRef")
         if asked and "resource" in asked:
             parts = filter(None, (asked["resource"], asked.get("subresource")))
-            found.add(Request(asked.get("apiGroup", ""), "/".join(parts), event["verb"]))
+            asked_for.add(Request(asked.get("apiGroup", ""), "/".join(parts), event["verb"]))
         elif not asked:
-            found.add(Request(verb=event["verb"], path=event["requestURI"].partition("?")[0]))
-    return found
+            asked_for.add(Request(verb=event["verb"], path=event["requestURI"].partition("?")[0]))
+    return asked_for
 
 
 def _discovery(path: str) -> str:
@@ -66,24 +66,24 @@ def rules(asked: Iterable[Request]) -> list[Json]:
     """The rules of a role that allows these requests and, of what a log shows, nothing else."""
     verbs: dict[tuple[str, str], set[str]] = defaultdict(set)
     paths: dict[str, set[str]] = defaultdict(set)
-    for each in asked:
-        if each.path:
-            paths[_discovery(each.path)].add(each.verb)
+    for request in asked:
+        if request.path:
+            paths[_discovery(request.path)].add(request.verb)
         else:
-            verbs[each.group, each.resource].add(each.verb)
-    for (group, resource), found in verbs.items():
-        if group == RBAC and resource in ESCALATES and found & set(_WRITES):
-            found.add(ESCALATES[resource])
+            verbs[request.group, request.resource].add(request.verb)
+    for (group, resource), resource_verbs in verbs.items():
+        if group == RBAC and resource in ESCALATES and resource_verbs & set(_WRITES):
+            resource_verbs.add(ESCALATES[resource])
     together: dict[tuple[str, tuple[str, ...]], list[str]] = defaultdict(list)
-    for (group, resource), found in sorted(verbs.items()):
-        together[group, tuple(sorted(found))].append(resource)
+    for (group, resource), resource_verbs in sorted(verbs.items()):
+        together[group, tuple(sorted(resource_verbs))].append(resource)
     result: list[Json] = [
-        {"apiGroups": [group], "resources": resources, "verbs": list(found)}
-        for (group, found), resources in sorted(together.items())
+        {"apiGroups": [group], "resources": resources, "verbs": list(allowed)}
+        for (group, allowed), resources in sorted(together.items())
     ]
     by_verbs: dict[tuple[str, ...], list[str]] = defaultdict(list)
-    for path, found in sorted(paths.items()):
-        by_verbs[tuple(sorted(found))].append(path)
+    for path, resource_verbs in sorted(paths.items()):
+        by_verbs[tuple(sorted(resource_verbs))].append(path)
     result += [{"nonResourceURLs": urls, "verbs": list(v)} for v, urls in sorted(by_verbs.items())]
     return result
 

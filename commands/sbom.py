@@ -23,10 +23,10 @@ _HASH = re.compile(r"--hash=sha256:(?P<digest>[0-9a-f]{64})")
 
 
 def _component(kind: str, name: str, version: str, url: str, hashes: list[str]) -> Json:
-    found: Json = {"type": kind, "name": name, "version": version, "purl": url, "bom-ref": url}
+    entry: Json = {"type": kind, "name": name, "version": version, "purl": url, "bom-ref": url}
     if hashes:
-        found["hashes"] = [{"alg": "SHA-256", "content": digest} for digest in sorted(hashes)]
-    return found
+        entry["hashes"] = [{"alg": "SHA-256", "content": digest} for digest in sorted(hashes)]
+    return entry
 
 
 def python_packages(lock: Path) -> Iterator[Json]:
@@ -85,7 +85,7 @@ def bom() -> Json:
         },
         "components": components,
         "dependencies": [
-            {"ref": "gpu-cluster", "dependsOn": [each["bom-ref"] for each in components]}
+            {"ref": "gpu-cluster", "dependsOn": [component["bom-ref"] for component in components]}
         ],
     }
 

@@ -44,11 +44,11 @@ def blobs() -> dict[str, str]:
     """Every version of every file in the history and in the index, by object: one of its paths."""
     lines = _git("rev-list", "--objects", "--all").decode(errors="replace").splitlines()
     pairs = (line.partition(" ") for line in lines)
-    found = {name: path for name, _, path in pairs if path}
+    paths = {name: path for name, _, path in pairs if path}
     for line in _git("ls-files", "--stage").decode(errors="replace").splitlines():
         words, _, path = line.partition("\t")
-        found[words.split()[1]] = path
-    return found
+        paths[words.split()[1]] = path
+    return paths
 
 
 def _contents(names: Iterable[str]) -> Iterator[tuple[str, bytes]]:

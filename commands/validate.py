@@ -22,7 +22,7 @@ def chosen(text: str, cluster: Cluster) -> str:
     """
     if not text.strip():
         return ALL
-    names = [name for each in text.split(",") for name in expand(each.strip())]
+    names = [name for part in text.split(",") for name in expand(part.strip())]
     pools = gpu_pools(cluster)
     known = {name for pool in pools for name in pool.node_names()}
     strange = [name for name in names if name not in known]

@@ -82,7 +82,7 @@ def watched(
             )
     except automation.CommandError:
         display.finish()
-        if not any(each["severity"] == "error" for each in display.messages):
+        if not any(message["severity"] == "error" for message in display.messages):
             say(printable_lines("\n".join(map(str.rstrip, errors))))
         raise
     finally:

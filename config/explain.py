@@ -27,10 +27,10 @@ def explain_all(root: type[Model], errors: Iterable[ErrorDetails]) -> list[Fault
         if (near := _meant(root, at)) is not None
     }
     return [
-        found
+        problem
         for item in errors
         if not (item["type"] == "missing" and item["loc"] in mistyped)
-        for found in _explain(root, item)
+        for problem in _explain(root, item)
     ]
 
 

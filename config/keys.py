@@ -47,7 +47,7 @@ def fields(model: type[Model]) -> dict[str, FieldInfo]:
 def near_places(root: type[Model], key: str, location: Location) -> list[str]:
     """Where a key may stand, of all such places those nearest to a location."""
     here = [str(step) for step in location]
-    found = [
+    matches = [
         (
             sum(
                 1
@@ -58,17 +58,17 @@ def near_places(root: type[Model], key: str, location: Location) -> list[str]:
         for path in places(root).get(plain(key), ())
         for steps in [path.replace("[]", "").split(".")]
     ]
-    best = max((shared for shared, _ in found), default=0)
-    return [path for shared, path in found if shared == best]
+    best = max((shared for shared, _ in matches), default=0)
+    return [path for shared, path in matches if shared == best]
 
 
 @cache
 def places(root: type[Model]) -> dict[str, tuple[str, ...]]:
     """Where each key may stand: `{"gpuspernode": ("pools[].gpusPerNode",)}`."""
-    found: dict[str, tuple[str, ...]] = {}
+    result: dict[str, tuple[str, ...]] = {}
     for key, path in _walk(root, ""):
-        found[plain(key)] = (*found.get(plain(key), ()), path)
-    return found
+        result[plain(key)] = (*result.get(plain(key), ()), path)
+    return result
 
 
 def _walk(model: type[Model], prefix: str) -> Iterator[tuple[str, str]]:

@@ -62,9 +62,13 @@ def check_declared(
     plain = _plain(props)
     if not isinstance(plain, dict):
         return
-    broken = [each for each in judge(type_, plain, context) if each.severity is Severity.MANDATORY]
+    broken = [
+        violation
+        for violation in judge(type_, plain, context)
+        if violation.severity is Severity.MANDATORY
+    ]
     if broken:
-        lines = "\n".join(f"  {each.message}" for each in broken)
+        lines = "\n".join(f"  {violation.message}" for violation in broken)
         raise RuleBroken(f"{type_} {name}: refused by the GPU rules\n{lines}")
 
 

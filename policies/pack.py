@@ -76,17 +76,17 @@ def judge_resource(args: ResourceValidationArgs) -> Judgement:
         return [], []
     props = _properties(args.resource_type, args.props)
     context = context_for(_settings)
-    found = judge(args.resource_type, props, context)
+    violations = judge(args.resource_type, props, context)
     if args.resource_type == _RELEASE:
         try:
-            found += judge_rendered(props, context)
+            violations += judge_rendered(props, context)
         except NotRendered as error:
             remark = (
                 f"the chart's objects are not judged, only the release's values: {error}; "
                 "cure: `helm template` shows the chart's own faults"
             )
-            return found, [remark]
-    return found, []
+            return violations, [remark]
+    return violations, []
 
 
 def judge_stack(args: StackValidationArgs) -> list[Violation]:

@@ -51,18 +51,18 @@ def judged_by(rule: Rule) -> str:
 
 def admission(rule: Rule) -> str:
     """Whether the rule is held at admission, too, and why where it is not; for people."""
-    found = TWINS[rule.id]
-    if isinstance(found, Twin):
+    twin = TWINS[rule.id]
+    if isinstance(twin, Twin):
         return "by a ValidatingAdmissionPolicy"
-    return f"by the API server itself: {found.reason}" if found.enforced else f"no: {found.reason}"
+    return f"by the API server itself: {twin.reason}" if twin.enforced else f"no: {twin.reason}"
 
 
 def page(rule: Rule) -> str:
     """The page of a rule in Markdown."""
     shown = EXAMPLES[rule.id]
     patches = " Patches are not judged: what is missing in one may be there." if rule.whole else ""
-    found = violations(yaml.safe_load(shown.failing), context_for(shown))
-    said = "\n".join(violation.message for violation in found)
+    broken = violations(yaml.safe_load(shown.failing), context_for(shown))
+    said = "\n".join(violation.message for violation in broken)
     told = f" with the settings `{json.dumps(dict(shown.settings))}`" if shown.settings else ""
     return f"""# {rule.id}: {rule.title}
 

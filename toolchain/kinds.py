@@ -57,9 +57,9 @@ def _lists(kinds: Path) -> str:
     cases, lists = _CASE.findall(text), _LISTS.search(text)
     other = [token for api, kind, token in cases if token != _token(api, kind)]
     if not cases or len(cases) != text.count("ctx.RegisterResource(") - 1 or other or not lists:
-        found = other[0] if other else "another form"
+        form = other[0] if other else "another form"
         raise ToolchainError(
-            f"{kinds}: found {found}, wanted kubernetes:<group>:<kind> in each of its cases; "
+            f"{kinds}: found {form}, wanted kubernetes:<group>:<kind> in each of its cases; "
             f"cure: {_REGISTER} must register the same tokens"
         )
     return f'package v2\n\nimport "fmt"\n\n{lists[0]}\n'

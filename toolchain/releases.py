@@ -107,17 +107,17 @@ class Downloads:
             threading.Thread(
                 target=lambda url=url: answers.put((url, self._text(url))), daemon=True
             ).start()
-        found: dict[str, str | ReleaseError] = {}
+        sums: dict[str, str | ReleaseError] = {}
         end = time.monotonic() + self.patience
-        while len(found) < len(wanted):
+        while len(sums) < len(wanted):
             try:
                 url, answer = answers.get(timeout=max(0.0, end - time.monotonic()))
             except queue.Empty:
                 break
-            found[url] = answer
-        for url in wanted - found.keys():
-            found[url] = self._no_answer(url)
-        return found
+            sums[url] = answer
+        for url in wanted - sums.keys():
+            sums[url] = self._no_answer(url)
+        return sums
 
     def fetch(
         self,
@@ -137,10 +137,10 @@ class Downloads:
         if item.file_name in self.pinned:
             algorithm, wanted = "sha256", self.pinned[item.file_name]
         try:
-            found = self._download(item, algorithm, target, progress)
-            if found != wanted:
+            digest = self._download(item, algorithm, target, progress)
+            if digest != wanted:
                 raise ReleaseError(
-                    f"{item.url}: {algorithm} {found}, wanted {wanted}: refused and deleted"
+                    f"{item.url}: {algorithm} {digest}, wanted {wanted}: refused and deleted"
                 )
         except BaseException:
             target.unlink(missing_ok=True)

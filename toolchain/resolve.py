@@ -81,14 +81,14 @@ class Toolchain:
         Raises :class:`ToolchainError`.
         """
         wanted = [self._pin(name) for name in (names or self.names())]
-        found = {pin.name: self._find(pin, refresh) for pin in wanted}
-        if not all(found.values()):
+        tools = {pin.name: self._find(pin, refresh) for pin in wanted}
+        if not all(tools.values()):
             with self.store.lock(self.steps.say):
-                found = {pin.name: self._find(pin, refresh) for pin in wanted}
-                missing = [pin for pin in wanted if found[pin.name] is None]
+                tools = {pin.name: self._find(pin, refresh) for pin in wanted}
+                missing = [pin for pin in wanted if tools[pin.name] is None]
                 if missing:
-                    found |= self.maker(self).make(missing)
-        return {name: self._place(tool) for name, tool in found.items() if tool is not None}
+                    tools |= self.maker(self).make(missing)
+        return {name: self._place(tool) for name, tool in tools.items() if tool is not None}
 
     def environment(self) -> dict[str, str]:
         """What a process needs to run the tools: ``PATH`` and, for launchers, the clone."""

@@ -62,10 +62,10 @@ class PathSearch:
         for folder in self.path.split(os.pathsep):
             if not folder or Path(folder).resolve().is_relative_to(excluded):
                 continue
-            found = shutil.which(pin.name, path=folder)
-            if found is None:
+            program = shutil.which(pin.name, path=folder)
+            if program is None:
                 continue
-            executable = Path(found).absolute()
+            executable = Path(program).absolute()
             version = self._version(pin, executable)
             if version is not None and pin.fits.holds(version):
                 return Tool(pin.name, version, ON_PATH, executable)

@@ -57,9 +57,9 @@ def check(entry: Path, recorded: Mapping[str, str] | None, root: Path) -> None:
     stamps = {str(file): _stamp(file) for file in files}
     if all(compared.get(place) == stamp for place, stamp in stamps.items()):
         return
-    found = digests(entry)
-    if found != recorded:
-        changed = sorted({name for name, _ in found.items() ^ recorded.items()})
+    sums = digests(entry)
+    if sums != recorded:
+        changed = sorted({name for name, _ in sums.items() ^ recorded.items()})
         raise ToolchainError(
             f"{entry}: found other files than were made ({', '.join(changed)}: SHA-256 differs); "
             f"wanted: what {RECORD} says; cure: find out who changed it, then remove that folder"
@@ -97,10 +97,10 @@ def _stamp(file: Path) -> str:
 
 def _read(path: Path) -> dict[str, str]:
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
+        record = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return {}
-    return found if isinstance(found, dict) else {}
+    return record if isinstance(record, dict) else {}
 
 
 def _write(path: Path, stamps: Mapping[str, str]) -> None:

@@ -40,32 +40,32 @@ def manifests(context: Context, enforcement: Enforcement) -> list[Json]:
     policies without rules.
     """
     parameter = parameters.config_map(context, _LABELS)
-    found: list[Json] = [parameter]
+    result: list[Json] = [parameter]
     for shape in SHAPES:
         for severity in (Severity.MANDATORY, Severity.ADVISORY):
             twins = _judged(context, shape, severity)
             if twins:
                 policy = _policy(shape, severity, twins, enforcement.failure_policy)
-                found += [policy, _binding(policy, parameter, severity, enforcement)]
+                result += [policy, _binding(policy, parameter, severity, enforcement)]
     actions = enforcement.actions[Severity.MANDATORY]
-    return [*found, *grants.manifests(_LABELS, actions, enforcement.failure_policy)]
+    return [*result, *grants.manifests(_LABELS, actions, enforcement.failure_policy)]
 
 
 def _judged(context: Context, shape: Shape, severity: Severity) -> list[tuple[Rule, Twin]]:
-    found = []
-    for rule_id, each in TWINS.items():
+    result = []
+    for rule_id, twin in TWINS.items():
         rule = RULES[rule_id]
         known = all(need.known(context) for need in rule.needs)
         acts = context.severities.get(rule_id, rule.severity) is severity
-        if known and acts and isinstance(each, Twin) and shape.judges(each):
-            found.append((rule, each))
-    return found
+        if known and acts and isinstance(twin, Twin) and shape.judges(twin):
+            result.append((rule, twin))
+    return result
 
 
 def _policy(
     shape: Shape, severity: Severity, twins: Sequence[tuple[Rule, Twin]], failure_policy: str
 ) -> Json:
-    places = {rule.id: _places(shape, each) for rule, each in twins}
+    places = {rule.id: _places(shape, twin) for rule, twin in twins}
     lists = " + ".join(map(_violation, (rule for rule, _ in twins)))
     variables = {**shape.used([*places.values(), lists]), **places, "violations": lists}
     spec: Json = {
@@ -90,10 +90,10 @@ def _policy(
     conditions = {
         "what-rules-read-changed": f'request.operation == "CREATE" || {shape.changed}'
         if shape.changed
-        else " || ".join(sorted({f"({each.on_update})" for _, each in twins}))
+        else " || ".join(sorted({f"({twin.on_update})" for _, twin in twins}))
         if shape.updates
         else "",
-        "may-break-a-rule": ordinary.condition(each for _, each in twins) if shape.ordinary else "",
+        "may-break-a-rule": ordinary.condition(twin for _, twin in twins) if shape.ordinary else "",
     }
     if any(conditions.values()):
         spec["matchConditions"] = [
@@ -107,12 +107,12 @@ def _policy(
     }
 
 
-def _places(shape: Shape, each: Twin) -> str:
+def _places(shape: Shape, twin: Twin) -> str:
     if shape.updates:
-        return f"({each.on_update}) ? ({each.places}) : []"
-    if shape.templates and each.kinds:
-        return f"object.kind in {texts(each.kinds)} ? ({each.places}) : []"
-    return each.places
+        return f"({twin.on_update}) ? ({twin.places}) : []"
+    if shape.templates and twin.kinds:
+        return f"object.kind in {texts(twin.kinds)} ? ({twin.places}) : []"
+    return twin.places
 
 
 def _violation(rule: Rule) -> str:

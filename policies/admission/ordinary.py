@@ -20,10 +20,10 @@ def condition(twins: Iterable[Twin]) -> str:
     Empty where one of them names no sign, and is always judged.
     """
     wanted: dict[Sign, None] = {}
-    for each in twins:
-        if not each.signs:
+    for twin in twins:
+        if not twin.signs:
             return ""
-        wanted |= dict.fromkeys(each.signs)
+        wanted |= dict.fromkeys(twin.signs)
 
     def any_of(on: On) -> str:
         return " || ".join(sorted(f"({sign.cel})" for sign in wanted if sign.on is on))
@@ -31,5 +31,5 @@ def condition(twins: Iterable[Twin]) -> str:
     near = any_of(On.CONTAINER)
     if with_gpus := any_of(On.GPU_CONTAINER):
         near += f"{' || ' if near else ''}{HAS_GPUS} && ({with_gpus})"
-    found = any_of(On.POD)
-    return " || ".join(filter(None, (f"{CONTAINERS}.exists(c, {near})" if near else "", found)))
+    on_pod = any_of(On.POD)
+    return " || ".join(filter(None, (f"{CONTAINERS}.exists(c, {near})" if near else "", on_pod)))

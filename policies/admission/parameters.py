@@ -48,7 +48,7 @@ def data(context: Context) -> dict[str, str]:
     pools = gpu_pools(context)
     names = {name for name in context.resource_names if is_extended(name)}
     taints = {_taint(taint) for pool in pools for taint in hard_taints(pool)}
-    found = {
+    result = {
         "daemonSetControllers": _list(context.daemon_set_controllers),
         "extendedResourceToleration": str(context.extended_resource_toleration).lower(),
         "gpuNodes": _list({name for pool in pools for name in pool.node_names}),
@@ -67,17 +67,17 @@ def data(context: Context) -> dict[str, str]:
         "maxGpusPerContainer": context.max_gpus_per_container,
         "maxGpusPerPod": context.max_gpus_per_pod,
     }
-    found |= {key: str(value) for key, value in optional.items() if value is not None}
-    found |= _ordinary(pools, context)
+    result |= {key: str(value) for key, value in optional.items() if value is not None}
+    result |= _ordinary(pools, context)
     if plugin := context.plugin:
         shared = plugin.sharing is not Sharing.NONE
-        found["notAdvertised"] = GPU if shared and plugin.renamed else GPU_SHARED
-        found["migByName"] = str(plugin.mig is Mig.MIXED).lower()
+        result["notAdvertised"] = GPU if shared and plugin.renamed else GPU_SHARED
+        result["migByName"] = str(plugin.mig is Mig.MIXED).lower()
         if shared and not plugin.renamed:
-            found["sharedResources"] = _list({GPU_SHARED, GPU})
+            result["sharedResources"] = _list({GPU_SHARED, GPU})
     for pool in pools:
-        found |= _pool(pool, context)
-    return found
+        result |= _pool(pool, context)
+    return result
 
 
 def _ordinary(pools: tuple[Pool, ...], context: Context) -> dict[str, str]:
@@ -105,16 +105,16 @@ def _taint(taint: Taint) -> str:
 
 
 def _pool(pool: Pool, context: Context) -> dict[str, str]:
-    found = {
+    described = {
         f"{pool.name}.labels": _list({f"{key}={value}" for key, value in pool.labels.items()}),
         f"{pool.name}.taints": ",".join(map(_taint, hard_taints(pool))),
     }
     for variable, name in NAMES.items():
         size = per_node(pool, name, context)
         if size is not None:
-            found[f"{pool.name}.{variable}"] = str(size)
+            described[f"{pool.name}.{variable}"] = str(size)
             if pool.nodes is not None:
-                found[f"{pool.name}.{variable}.all"] = str(size * pool.nodes)
+                described[f"{pool.name}.{variable}.all"] = str(size * pool.nodes)
     if pool.gpu_memory_mib is not None:
-        found[f"{pool.name}.blocks"] = str(pool.gpu_memory_mib // _BLOCK_MIB)
-    return found
+        described[f"{pool.name}.blocks"] = str(pool.gpu_memory_mib // _BLOCK_MIB)
+    return described

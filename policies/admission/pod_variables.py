@@ -20,17 +20,17 @@ from policies.rules.cel import (
 
 
 def _requests() -> dict[str, str]:
-    found: dict[str, str] = {}
+    variables: dict[str, str] = {}
     for variable, name in NAMES.items():
         quantity = asked("c", f'"{name}"')
-        found |= {
+        variables |= {
             f"{variable}Starting": f"variables.init.map(c, {quantity})",
             f"{variable}Sidecars": f"variables.init.map(c, {SIDECAR} ? {quantity} : 0)",
             f"{variable}Request": request(
                 f'"{name}"', f"variables.{variable}Starting", f"variables.{variable}Sidecars"
             ),
         }
-    return found
+    return variables
 
 
 _LABELS = 'params.data[p + ".labels"].split(",")'

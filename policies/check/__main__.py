@@ -60,11 +60,11 @@ def _results(given: arguments.Arguments, context: Context) -> Iterator[Result]:
 
     def sources() -> Iterator[Source]:
         for name in files.find(given.paths):
-            for each in files.read(name) if isinstance(name, str) else (name,):
-                if isinstance(each, Source):
-                    yield whole.take(each) if whole else each
+            for entry in files.read(name) if isinstance(name, str) else (name,):
+                if isinstance(entry, Source):
+                    yield whole.take(entry) if whole else entry
                 else:
-                    others.append(each)
+                    others.append(entry)
 
     for judged in judge_all(sources(), context, keep=whole is not None):
         yield whole.add(judged) if whole else judged

@@ -66,7 +66,7 @@ def parse(argv: Sequence[str] | None) -> Arguments:
     )
     parser.add_argument(
         "--scope",
-        choices=[str(each) for each in Scope],
+        choices=[str(scope) for scope in Scope],
         default=str(Scope.STACK),
         help="stack: all manifests together too, as one stack (default); object: each alone",
     )

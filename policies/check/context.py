@@ -28,8 +28,8 @@ def of_stack(name: str, folder: Path) -> Context:
     from config.problem import ConfigError
 
     file_name = f"Pulumi.{name}.yaml"
-    for each in (folder, *folder.parents):
-        if (path := each / file_name).is_file():
+    for parent in (folder, *folder.parents):
+        if (path := parent / file_name).is_file():
             try:
                 return context_of(load_stack_file(path))
             except ConfigError as error:
@@ -61,7 +61,8 @@ def by_config(path: Path, context: Context) -> Context:
     schema = {"type": "object", "properties": PROPERTIES, "additionalProperties": False}
     wrong = sorted(Draft7Validator(schema).iter_errors(settings), key=str)
     if wrong:
-        raise _refused(path, [f"{SECTION}{each.json_path[1:]}: {each.message}" for each in wrong])
+        reasons = [f"{SECTION}{problem.json_path[1:]}: {problem.message}" for problem in wrong]
+        raise _refused(path, reasons)
     return context_by(settings, context)
 
 

@@ -66,25 +66,25 @@ class _Document:
         if "kind" not in self.value and ("apiVersion" not in self.value or described):
             return Judged(file, number, foreign=True)
         objects = [
-            Object(Subject.of(each, context.namespace).label, place, each)
-            for place, each in items(self.value)
+            Object(Subject.of(manifest, context.namespace).label, place, manifest)
+            for place, manifest in items(self.value)
         ]
         problems = [
-            Problem(file, number, self._line(each.place + path), *error.parts)
-            for each in objects
-            for path, error in mistakes(each.manifest)
+            Problem(file, number, self._line(item.place + path), *error.parts)
+            for item in objects
+            for path, error in mistakes(item.manifest)
         ]
-        found = [
+        violations = [
             Found.at(violation, file, number, self._line(violation.path))
             for violation in evaluate(self.value, context)
         ]
         return Judged(
             file=file,
             document=number,
-            subjects=tuple(each.subject for each in objects),
-            found=tuple(found),
+            subjects=tuple(item.subject for item in objects),
+            found=tuple(violations),
             problems=tuple(problems),
-            unjudged=tuple(filter(None, (unread(each.manifest) for each in objects))),
+            unjudged=tuple(filter(None, (unread(item.manifest) for item in objects))),
             objects=tuple(objects) if keep else (),
             index=self.index,
         )

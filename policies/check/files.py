@@ -74,14 +74,14 @@ def _expand(argument: str) -> Iterator[str | Problem | Unjudged]:
 def _below(folder: str) -> Iterator[str | Problem | Unjudged]:
     try:
         with os.scandir(folder) as entries:
-            found = sorted(entries, key=lambda entry: entry.name)
-        if any(entry.name == CHART for entry in found):
+            inside = sorted(entries, key=lambda entry: entry.name)
+        if any(entry.name == CHART for entry in inside):
             yield Unjudged(folder, CHART_KIND)
             return
     except OSError as error:
         yield _unreadable(folder, error, "a readable folder")
         return
-    for entry in found:
+    for entry in inside:
         if entry.is_dir(follow_symlinks=False):
             if not entry.name.startswith("."):
                 yield from _below(entry.path)

@@ -34,8 +34,8 @@ class Lines:
         """The line of the nearest place that the text has: a field left out is its parent's."""
         at = location(path)
         for end in range(len(at), -1, -1):
-            if (found := self._lines.get(at[:end])) is not None:
-                return found
+            if (known := self._lines.get(at[:end])) is not None:
+                return known
         return 1
 
 

@@ -58,10 +58,10 @@ def documents(text: str) -> list[object]:
 
 
 def _object(pairs: list[tuple[str, object]]) -> dict[str, object]:
-    found = dict(pairs)
-    if len(found) != len(pairs):
+    mapping = dict(pairs)
+    if len(mapping) != len(pairs):
         raise ValueError
-    return found
+    return mapping
 
 
 def _refuse(_: str) -> None:
@@ -70,7 +70,7 @@ def _refuse(_: str) -> None:
 
 def _syntax(error: yaml.YAMLError, text: str) -> InputError:
     mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
-    found = getattr(error, "problem", None) or getattr(error, "reason", None) or "no YAML"
+    reason = getattr(error, "problem", None) or getattr(error, "reason", None) or "no YAML"
     last = text.rstrip().count("\n") + 1  # what is left open is missed beyond the end
     line = min(mark.line + 1, last) if mark else None
     if line is None and isinstance(position := getattr(error, "position", None), int):
@@ -78,7 +78,7 @@ def _syntax(error: yaml.YAMLError, text: str) -> InputError:
     around = "\n".join(text.splitlines()[max(0, (line or 1) - 2) : (line or 1) + 1])
     if _TEMPLATE in around:
         return _template(line)
-    return InputError(_reworded(str(found)), "YAML or JSON", "Correct the line.", line)
+    return InputError(_reworded(str(reason)), "YAML or JSON", "Correct the line.", line)
 
 
 def _unrendered(error: InputError, text: str) -> InputError:
@@ -168,9 +168,9 @@ class _Builder:
             elif key is _NO_KEY:
                 key = _key(event, value, into, merged)
             elif key is _MERGE:
-                for each in _mergeable(event, value):
-                    into.update(each)
-                    merged.update(each)
+                for mapping in _mergeable(event, value):
+                    into.update(mapping)
+                    merged.update(mapping)
                 key = _NO_KEY
             else:
                 into[key] = value
@@ -240,10 +240,10 @@ def _key(event: Any, value: object, into: dict[str, object], merged: set[str]) -
 def _mergeable(event: Any, value: object) -> list[dict[str, object]]:
     """The mappings of a merge, the first of a list last: yaml/v2 lets it win, over keys before."""
     given = value if isinstance(value, list) else [value]
-    found = [each for each in given if isinstance(each, dict)]
-    if len(found) != len(given):
+    mappings = [item for item in given if isinstance(item, dict)]
+    if len(mappings) != len(given):
         raise _error(event, "a merge (<<) of what isn't a mapping", "a mapping", "Write it out.")
-    return found[::-1]
+    return mappings[::-1]
 
 
 def _error(event: Any, found: str, wanted: str, cure: str) -> InputError:

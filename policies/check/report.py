@@ -50,16 +50,18 @@ class Report:
     @property
     def objects(self) -> int:
         """How many Kubernetes objects were judged."""
-        return sum(len(each.subjects) for each in self.judged)
+        return sum(len(document.subjects) for document in self.judged)
 
     def count(self, severity: Severity) -> int:
         """How many violations there are of a severity, exempt ones apart."""
-        return sum(each.severity is severity and not each.exemption for each in self.found)
+        return sum(
+            violation.severity is severity and not violation.exemption for violation in self.found
+        )
 
     @property
     def exempt(self) -> int:
         """How many violations annotations make advice."""
-        return sum(bool(each.exemption) for each in self.found)
+        return sum(bool(violation.exemption) for violation in self.found)
 
     @property
     def exit_code(self) -> int:
@@ -67,7 +69,9 @@ class Report:
         if self.problems:
             return UNREADABLE
         counted = {Severity.MANDATORY, self.fail_on}
-        failing = (not each.exemption and each.severity in counted for each in self.found)
+        failing = (
+            not violation.exemption and violation.severity in counted for violation in self.found
+        )
         return VIOLATIONS if any(failing) else CLEAN
 
     @property

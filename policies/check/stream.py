@@ -69,19 +69,19 @@ def _objects(part: str) -> Iterator[tuple[int, str]]:
     What is not JSON throughout is one document. kubectl reads such a stream object by object:
     k8s.io/apimachinery v0.34.4 pkg/util/yaml/decoder.go YAMLOrJSONDecoder.
     """
-    found = []
+    objects = []
     end = start = len(part) - len(part.lstrip())
     while start < len(part) and part[start] == "{" and _NEXT.search(part, start):
         try:
             _, end = _JSON.raw_decode(part, start)
         except (ValueError, RecursionError):
             break
-        found.append((part.count("\n", 0, start), part[start:end]))
+        objects.append((part.count("\n", 0, start), part[start:end]))
         start = len(part) - len(part[end:].lstrip())
-    rest = part[end:] if found else part
+    rest = part[end:] if objects else part
     if rest.strip():
-        found.append((part.count("\n", 0, len(part) - len(rest)), rest))
-    yield from found
+        objects.append((part.count("\n", 0, len(part) - len(rest)), rest))
+    yield from objects
 
 
 def _only_directives(part: str) -> bool:

@@ -27,15 +27,15 @@ class Stack:
 
     def add(self, judged: Judged) -> Judged:
         """Keep the objects of a document."""
-        for each in judged.objects:
-            self._all.append(each)
-            self._objects.setdefault(each.subject, (judged, each))
+        for item in judged.objects:
+            self._all.append(item)
+            self._objects.setdefault(item.subject, (judged, item))
         return judged
 
     def judge(self) -> Iterator[Found]:
         """The violations that need more than one manifest to see."""
-        for violation in evaluate_stack([each.manifest for each in self._all], self.context):
-            judged, each = self._objects[violation.subject]
+        for violation in evaluate_stack([item.manifest for item in self._all], self.context):
+            judged, item = self._objects[violation.subject]
             part = self._texts[judged.file, judged.document].part
-            line = Lines(part.text, judged.index).line(each.place + violation.path)
+            line = Lines(part.text, judged.index).line(item.place + violation.path)
             yield Found.at(violation, judged.file, judged.document, part.line + line - 1)

@@ -13,7 +13,7 @@ from policies.rules.resource_names import SOUNDS_LIKE_GPU, is_gpu, sounds_like_g
 
 def may_ask(pod: Pod, context: Context) -> bool:
     """Whether a pod asks for a device that may be a GPU, or does for all that is known of it."""
-    return claims_devices(pod) or any(_asks(each, context) for each in pod.containers)
+    return claims_devices(pod) or any(_asks(container, context) for container in pod.containers)
 
 
 def _asks(container: Container, context: Context) -> bool:

@@ -130,12 +130,12 @@ TOLERATED: Final = f"variables.tolerations.exists(o, {tolerates('o', 't')})"
 
 def changed(*fields: str) -> str:
     """Whether an update changes one of these fields."""
-    return " || ".join(f"dyn(object).?{each} != dyn(oldObject).?{each}" for each in fields)
+    return " || ".join(f"dyn(object).?{field} != dyn(oldObject).?{field}" for field in fields)
 
 
 def annotation_set(prefix: str) -> str:
     """Whether an update sets an annotation with a prefix, or sets it anew."""
-    own, old = (f"{each}.metadata.?annotations.orValue({{}})" for each in ("object", "oldObject"))
+    own, old = (f"{root}.metadata.?annotations.orValue({{}})" for root in ("object", "oldObject"))
     return f"{own}.exists(k, k.startsWith({text(prefix)}) && !(k in {old} && {old}[k] == {own}[k]))"
 
 

@@ -52,15 +52,15 @@ def unread(manifest: Mapping[str, object]) -> str:
         return ""
     sounds = any(
         _SOUNDS.search(key.lower()) or _SOUNDS.search(text(value).lower())
-        for _, each in _mappings(manifest.get("spec"))
-        for key, value in each.items()
+        for _, fields in _mappings(manifest.get("spec"))
+        for key, value in fields.items()
     )
     return f"{text(manifest.get('kind'))} ({text(manifest.get('apiVersion'))})" if sounds else ""
 
 
 def _is_pod(value: Mapping[str, object]) -> bool:
     containers = [*sequence(value.get("containers")), value.get("container")]
-    return any(text(mapping(each).get("image")) for each in containers)
+    return any(text(mapping(container).get("image")) for container in containers)
 
 
 def _mappings(root: object) -> Iterator[_Found]:
@@ -82,4 +82,4 @@ def _mappings(root: object) -> Iterator[_Found]:
                 for index, item in enumerate(sequence(value))
             ]
         if len(path) < _DEEPEST:
-            waiting += reversed([each for each in inner if not isinstance(each[1], str)])
+            waiting += reversed([pair for pair in inner if not isinstance(pair[1], str)])

@@ -44,16 +44,16 @@ def find(folders: Sequence[str], package: str) -> tuple[Entry, ...]:
     Raises:
         RuleError: a module lacks something, or two have the same id.
     """
-    found: dict[str, Entry] = {}
+    entries: dict[str, Entry] = {}
     for info in pkgutil.walk_packages(folders, f"{package}."):
         if match := _MODULE.fullmatch(info.name):
             entry = read(importlib.import_module(info.name))
             if entry.rule.id != match[1].upper():
                 raise _error(info.name, f"the id {entry.rule.id}", "that of the module's name")
-            if entry.rule.id in found:
+            if entry.rule.id in entries:
                 raise _error(info.name, f"the id {entry.rule.id} twice", "an id of its own")
-            found[entry.rule.id] = entry
-    return tuple(entry for _, entry in sorted(found.items()))
+            entries[entry.rule.id] = entry
+    return tuple(entry for _, entry in sorted(entries.items()))
 
 
 def read(module: ModuleType) -> Entry:

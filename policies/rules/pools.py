@@ -47,14 +47,14 @@ def _term(term: object, labels: Mapping[str, str]) -> bool:
         return True
     if not (sequence(expressions) or sequence(fields)):
         return False
-    return all(_expression(each, labels) for each in sequence(expressions))
+    return all(_expression(requirement, labels) for requirement in sequence(expressions))
 
 
 def _expression(expression: object, labels: Mapping[str, str]) -> bool:
     key, values = text(at(expression, "key")), at(expression, "values")
     if holds_unknown(values) or key not in labels:
         return True
-    value, wanted = labels[key], [text(each) for each in sequence(values)]
+    value, wanted = labels[key], [text(entry) for entry in sequence(values)]
     match at(expression, "operator"):
         case "In":
             return value in wanted

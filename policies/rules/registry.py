@@ -16,9 +16,9 @@ from policies.rules.twin import NoTwin, Twin
 from policies.rules.unknown import mapping, sequence, text
 
 _ENTRIES: Final = find([str(Path(__file__).parent)], "policies.rules")
-RULES: Final[Mapping[str, Rule]] = {each.rule.id: each.rule for each in _ENTRIES}
-TWINS: Final[Mapping[str, Twin | NoTwin]] = {each.rule.id: each.twin for each in _ENTRIES}
-EXAMPLES: Final[Mapping[str, Example]] = {each.rule.id: each.example for each in _ENTRIES}
+RULES: Final[Mapping[str, Rule]] = {entry.rule.id: entry.rule for entry in _ENTRIES}
+TWINS: Final[Mapping[str, Twin | NoTwin]] = {entry.rule.id: entry.twin for entry in _ENTRIES}
+EXAMPLES: Final[Mapping[str, Example]] = {entry.rule.id: entry.example for entry in _ENTRIES}
 
 
 def evaluate(
@@ -66,17 +66,17 @@ def items(manifest: Mapping[str, object]) -> Iterator[tuple[str, Mapping[str, ob
     """
     waiting: list[tuple[str, Mapping[str, object]]] = [("", manifest)]
     while waiting:
-        place, each = waiting.pop()
-        kind = text(each.get("kind"))
-        listed = kind.endswith("List") and "items" in each
+        place, current = waiting.pop()
+        kind = text(current.get("kind"))
+        listed = kind.endswith("List") and "items" in current
         if not listed:
-            yield place, each
+            yield place, current
         own = kind.removesuffix("List") if listed else ""
         # A typed list may leave its kind to its items.
-        inherited = {"apiVersion": each.get("apiVersion"), "kind": own} if own else {}
+        inherited = {"apiVersion": current.get("apiVersion"), "kind": own} if own else {}
         inner = [
             (f"{place}items[{index}].", {**inherited, **mapping(item)})
-            for index, item in enumerate(sequence(each.get("items")))
+            for index, item in enumerate(sequence(current.get("items")))
         ]
         waiting += reversed(inner)
 
@@ -84,13 +84,13 @@ def items(manifest: Mapping[str, object]) -> Iterator[tuple[str, Mapping[str, ob
 def _judge(subject: Subject, context: Context, partial: bool) -> Iterator[Violation]:
     lifted = _lifted(subject, context)
     for rule in _applicable(context, partial):
-        found: Iterable[Finding] = (
+        findings: Iterable[Finding] = (
             map(finding, filter(_problem, lifted.values()))
             if rule.id == RULE_ID
             else rule.check(subject, context)
         )
-        for each in found:
-            yield _violation(rule, subject, each, context, lifted)
+        for broken in findings:
+            yield _violation(rule, subject, broken, context, lifted)
 
 
 def _problem(exemption: Exemption) -> str:
@@ -98,8 +98,8 @@ def _problem(exemption: Exemption) -> str:
 
 
 def _lifted(subject: Subject, context: Context) -> dict[str, Exemption]:
-    found = exemptions(subject, context, RULES.__contains__)
-    return {exemption.rule_id: exemption for exemption in found}
+    claimed = exemptions(subject, context, RULES.__contains__)
+    return {exemption.rule_id: exemption for exemption in claimed}
 
 
 def _applies(rule: Rule, context: Context) -> bool:

@@ -72,14 +72,14 @@ Target = tuple[str, str, str]
 
 def scaled_to(subjects: Iterable[Subject]) -> dict[Target, int]:
     """How many pods the autoscalers of a stack may give a workload, by the workload."""
-    found: dict[Target, int] = {}
+    targets: dict[Target, int] = {}
     for subject in subjects:
         if subject.kind == "HorizontalPodAutoscaler":
             spec = subject.manifest.get("spec")
             target = at(spec, "scaleTargetRef")
             key = (subject.namespace, text(at(target, "kind")), text(at(target, "name")))
-            found[key] = number(at(spec, "maxReplicas")) or 0
-    return found
+            targets[key] = number(at(spec, "maxReplicas")) or 0
+    return targets
 
 
 def pods_at_most(subject: Subject, scaled: Mapping[Target, int]) -> int:

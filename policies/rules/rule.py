@@ -65,10 +65,10 @@ class Subject:
     @classmethod
     def all_of(cls, manifest: Mapping[str, object], default_namespace: str = "") -> list[Subject]:
         """The same, once for each pod that an object of a custom kind brings."""
-        found = list(custom.pods(manifest)) if custom.is_custom(manifest) else []
-        if not found:
+        pods = list(custom.pods(manifest)) if custom.is_custom(manifest) else []
+        if not pods:
             return [cls.of(manifest, default_namespace)]
-        return [cls._with(manifest, pod, default_namespace) for pod in found]
+        return [cls._with(manifest, pod, default_namespace) for pod in pods]
 
     @classmethod
     def _with(

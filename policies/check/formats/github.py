@@ -17,16 +17,18 @@ _COMMANDS = {Severity.MANDATORY: "error", Severity.ADVISORY: "warning"}
 
 def github(report: Report) -> str:
     """A line for each violation and problem, then the summary."""
-    lines = [_line("error", each, "unreadable", each.message) for each in report.problems]
+    lines = [_line("error", problem, "unreadable", problem.message) for problem in report.problems]
     lines += [
-        _line(_command(each), each, f"{each.rule} {each.title}", each.message)
-        for each in report.found
+        _line(
+            _command(violation), violation, f"{violation.rule} {violation.title}", violation.message
+        )
+        for violation in report.found
     ]
     return "".join(f"{line}\n" for line in (*lines, report.summary))
 
 
-def _command(found: Found) -> str:
-    return "notice" if found.exemption else _COMMANDS[found.severity]
+def _command(violation: Found) -> str:
+    return "notice" if violation.exemption else _COMMANDS[violation.severity]
 
 
 def _line(command: str, item: Found | Problem, title: str, message: str) -> str:

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict
+from typing import Any
 
+from policies.check.problem import Problem
 from policies.check.report import Report
+from policies.check.result import Found
 from policies.rules import Severity
 
 VERSION = 1
@@ -26,7 +29,11 @@ def as_json(report: Report) -> str:
             "exempt": report.exempt,
             "unreadable": len(report.problems),
         },
-        "violations": [{**asdict(each), "message": each.message} for each in report.found],
-        "problems": [{**asdict(each), "message": each.message} for each in report.problems],
+        "violations": [_with_message(violation) for violation in report.found],
+        "problems": [_with_message(problem) for problem in report.problems],
     }
     return json.dumps(document, indent=1) + "\n"
+
+
+def _with_message(entry: Found | Problem) -> dict[str, Any]:
+    return {**asdict(entry), "message": entry.message}

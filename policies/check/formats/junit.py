@@ -22,11 +22,11 @@ _CONTROL = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 def junit(report: Report) -> str:
     """The report as a `testsuites` document."""
     root = Element("testsuites", name="gpu-rules")
-    outside = [each for each in report.problems if each.document is None]
-    for file, problems in groupby(outside, key=lambda each: each.file):
+    outside = [problem for problem in report.problems if problem.document is None]
+    for file, problems in groupby(outside, key=lambda problem: problem.file):
         _suite(root, file, [_error(file, list(problems))])
-    for file, judged in groupby(report.judged, key=lambda each: each.file):
-        _suite(root, file, [case for each in judged for case in _cases(each)])
+    for file, judged in groupby(report.judged, key=lambda document: document.file):
+        _suite(root, file, [case for document in judged for case in _cases(document)])
     for key in ("tests", "failures", "errors"):
         root.set(key, str(sum(int(suite.get(key, "0")) for suite in root)))
     indent(root)
@@ -44,18 +44,18 @@ def _cases(judged: Judged) -> Iterator[Element]:
     if judged.problems:
         yield _error(judged.file, list(judged.problems))
     for subject in dict.fromkeys(judged.subjects):
-        found = [each for each in judged.found if each.subject == subject]
-        yield _case(judged.file, subject, found)
+        broken = [violation for violation in judged.found if violation.subject == subject]
+        yield _case(judged.file, subject, broken)
 
 
-def _case(file: str, subject: str, found: list[Found]) -> Element:
+def _case(file: str, subject: str, violations: list[Found]) -> Element:
     case = Element("testcase", classname=_clean(file), name=_clean(subject))
-    failures = [each for each in found if each.severity is Severity.MANDATORY]
+    failures = [violation for violation in violations if violation.severity is Severity.MANDATORY]
     if failures:
-        rules = ", ".join(dict.fromkeys(each.rule for each in failures))
+        rules = ", ".join(dict.fromkeys(failure.rule for failure in failures))
         failure = SubElement(case, "failure", type="mandatory", message=rules)
         failure.text = _text(failures)
-    advice = [each for each in found if each.severity is not Severity.MANDATORY]
+    advice = [violation for violation in violations if violation.severity is not Severity.MANDATORY]
     if advice:
         SubElement(case, "system-out").text = _text(advice)
     return case
@@ -65,14 +65,19 @@ def _error(file: str, problems: list[Problem]) -> Element:
     name = "" if problems[0].document is None else f", document {problems[0].document}"
     case = Element("testcase", classname=_clean(file), name=f"reading{name}")
     error = SubElement(case, "error", type="unreadable", message=_clean(problems[0].message))
-    error.text = "\n".join(_clean(f"{each.file}:{each.line}: {each.message}") for each in problems)
+    error.text = "\n".join(
+        _clean(f"{problem.file}:{problem.line}: {problem.message}") for problem in problems
+    )
     return case
 
 
-def _text(found: list[Found]) -> str:
+def _text(violations: list[Found]) -> str:
     return "\n".join(
-        _clean(f"{each.rule} {each.title}\n{each.file}:{each.line}: {each.message}")
-        for each in found
+        _clean(
+            f"{violation.rule} {violation.title}\n"
+            f"{violation.file}:{violation.line}: {violation.message}"
+        )
+        for violation in violations
     )
 
 

@@ -25,7 +25,7 @@ _LEVELS = {Severity.MANDATORY: "error", Severity.ADVISORY: "warning"}
 
 def sarif(report: Report) -> str:
     """One run; each rule that is broken is described in it."""
-    broken = sorted({each.rule for each in report.found})
+    broken = sorted({violation.rule for violation in report.found})
     run = {
         "tool": {
             "driver": {"name": "gpu-rules", "rules": [_rule(RULES[id_]) for id_ in broken]},
@@ -34,10 +34,10 @@ def sarif(report: Report) -> str:
             {
                 "executionSuccessful": report.exit_code <= VIOLATIONS,
                 "exitCode": report.exit_code,
-                "toolExecutionNotifications": [_notification(each) for each in report.problems],
+                "toolExecutionNotifications": list(map(_notification, report.problems)),
             }
         ],
-        "results": [_result(each, broken.index(each.rule)) for each in report.found],
+        "results": [_result(violation, broken.index(violation.rule)) for violation in report.found],
         "columnKind": "unicodeCodePoints",
     }
     return json.dumps({"$schema": _SCHEMA, "version": "2.1.0", "runs": [run]}, indent=1) + "\n"
@@ -53,17 +53,17 @@ def _rule(rule: Rule) -> dict[str, Any]:
     }
 
 
-def _result(found: Found, index: int) -> dict[str, Any]:
-    same = "\n".join((found.rule, found.subject, found.path))
-    suppression = {"kind": "inSource", "justification": found.exemption}
+def _result(violation: Found, index: int) -> dict[str, Any]:
+    same = "\n".join((violation.rule, violation.subject, violation.path))
+    suppression = {"kind": "inSource", "justification": violation.exemption}
     return {
-        "ruleId": found.rule,
+        "ruleId": violation.rule,
         "ruleIndex": index,
-        "level": _LEVELS[found.severity],
-        "message": {"text": found.message},
-        "locations": [_location(found)],
+        "level": _LEVELS[violation.severity],
+        "message": {"text": violation.message},
+        "locations": [_location(violation)],
         "partialFingerprints": {"object/v1": hashlib.sha256(same.encode()).hexdigest()},
-        "suppressions": [suppression] if found.exemption else [],
+        "suppressions": [suppression] if violation.exemption else [],
     }
 
 

@@ -41,9 +41,10 @@ def _lines(report: Report) -> Iterator[tuple[str, str, str]]:
     for problem in report.problems:
         yield f"{_place(problem)}: ", _UNREADABLE, ""
         yield "", "", f"    {printable(problem.message)}"
-    for found in report.found:
-        yield f"{_place(found)}: ", str(found.severity), f" {found.rule} {found.title}"
-        yield "", "", f"    {printable(found.message)}"
+    for violation in report.found:
+        rule = f" {violation.rule} {violation.title}"
+        yield f"{_place(violation)}: ", str(violation.severity), rule
+        yield "", "", f"    {printable(violation.message)}"
     yield "", "", report.summary
 
 

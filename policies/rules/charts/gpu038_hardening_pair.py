@@ -24,21 +24,21 @@ def _variable(environment: object, name: str) -> str | None:
     """A variable of a chart's `env` list, empty where it is not there, `None` where unknown."""
     if environment is UNKNOWN or holds_unknown(environment):
         return None
-    for each in sequence(environment):
-        if at(each, "name") == name:
-            value = at(each, "value")
+    for variable in sequence(environment):
+        if at(variable, "name") == name:
+            value = at(variable, "value")
             return None if value is UNKNOWN else text(value)
     return ""
 
 
 def _hardening_pair(subject: Subject, _: Context) -> Iterator[Finding]:
-    found = operator_release(subject)
-    if found is None or at(found.values, "toolkit", "enabled") is False:
+    chart = operator_release(subject)
+    if chart is None or at(chart.values, "toolkit", "enabled") is False:
         return
-    cdi = at(found.values, "cdi", "enabled")
-    toolkit = at(found.values, "toolkit", "env")
+    cdi = at(chart.values, "cdi", "enabled")
+    toolkit = at(chart.values, "toolkit", "env")
     by_variable, by_mount = _variable(toolkit, _BY_VARIABLE), _variable(toolkit, _BY_MOUNT)
-    strategy = _variable(at(found.values, "devicePlugin", "env"), _STRATEGY)
+    strategy = _variable(at(chart.values, "devicePlugin", "env"), _STRATEGY)
     if None in (by_variable, by_mount, strategy) or cdi is UNKNOWN:
         return
     if by_variable == "false" and strategy in ("", "envvar") and cdi is False:

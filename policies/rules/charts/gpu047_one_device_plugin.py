@@ -36,12 +36,12 @@ class _Plugin:
 
 def _plugins(subjects: Sequence[Subject]) -> Iterator[_Plugin]:
     for subject in subjects:
-        if found := release(subject):
-            selector = mapping(found.values.get("nodeSelector"))
-            if found.chart in _CHARTS:
-                yield _Plugin(subject, _CHARTS[found.chart], selector)
-            operated = at(found.values, "devicePlugin", "enabled") is not False
-            if found.chart == GPU_OPERATOR and operated:
+        if chart := release(subject):
+            selector = mapping(chart.values.get("nodeSelector"))
+            if chart.chart in _CHARTS:
+                yield _Plugin(subject, _CHARTS[chart.chart], selector)
+            operated = at(chart.values, "devicePlugin", "enabled") is not False
+            if chart.chart == GPU_OPERATOR and operated:
                 yield _Plugin(subject, "NVIDIA's device plugin", {})
         elif subject.kind == "DaemonSet" and subject.pod:
             for container in subject.pod.containers:

@@ -17,13 +17,13 @@ _EXACT = re.compile(r"v?[0-9]+\.[0-9]+\.[0-9]+([-+][0-9A-Za-z.+-]+)?")
 
 
 def _chart_pinned(subject: Subject, _: Context) -> Iterator[Finding]:
-    found = release(subject)
-    if found is None or found.chart not in GPU_CHARTS or found.local or found.version is None:
+    chart = release(subject)
+    if chart is None or chart.chart not in GPU_CHARTS or chart.local or chart.version is None:
         return
-    if not _EXACT.fullmatch(found.version):
+    if not _EXACT.fullmatch(chart.version):
         yield Finding(
             path="version",
-            found=f"{found.version[:40]}, a range" if found.version else "none",
+            found=f"{chart.version[:40]}, a range" if chart.version else "none",
             wanted="one version of the chart, such as v26.7.0",
             cure="Without it every run may bring another driver to every node.",
         )

@@ -20,11 +20,11 @@ _VERSIONED = ("driver", "toolkit", "devicePlugin", "dcgmExporter", "gfd", "migMa
 
 
 def _parts_pinned(subject: Subject, _: Context) -> Iterator[Finding]:
-    found = operator_release(subject)
-    if found is None:
+    chart = operator_release(subject)
+    if chart is None:
         return
     for part in _VERSIONED:
-        version = at(found.values, part, "version")
+        version = at(chart.values, part, "version")
         if version is None or version is UNKNOWN:
             continue
         written = text(version)

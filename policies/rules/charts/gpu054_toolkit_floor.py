@@ -18,10 +18,10 @@ _NUMBERS = re.compile(r"v?([0-9]{1,9})\.([0-9]{1,9})\.([0-9]{1,9})")
 
 
 def _floor(subject: Subject, context: Context) -> Iterator[Finding]:
-    found = operator_release(subject)
-    if found is None or at(found.values, "toolkit", "enabled") is False:
+    chart = operator_release(subject)
+    if chart is None or at(chart.values, "toolkit", "enabled") is False:
         return
-    version = text(at(found.values, "toolkit", "version"))
+    version = text(at(chart.values, "toolkit", "version"))
     have, least = _NUMBERS.match(version), _NUMBERS.match(context.toolkit_floor)
     if have and least and tuple(map(int, have.groups())) < tuple(map(int, least.groups())):
         yield Finding(

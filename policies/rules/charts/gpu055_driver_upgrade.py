@@ -16,8 +16,8 @@ from policies.rules.unknown import at, mapping
 
 
 def _upgrades(subject: Subject, _: Context) -> Iterator[Finding]:
-    found = operator_release(subject)
-    policy = mapping(at(found.values, "driver", "upgradePolicy")) if found else {}
+    chart = operator_release(subject)
+    policy = mapping(at(chart.values, "driver", "upgradePolicy")) if chart else {}
     if policy.get("autoUpgrade") is False:
         return
     if number(policy.get("maxParallelUpgrades")) == 0:

@@ -7,5 +7,5 @@ from policies.rules.rule import Subject
 
 
 def operator_release(subject: Subject) -> ChartRelease | None:
-    found = release(subject)
-    return found if found and found.chart == GPU_OPERATOR else None
+    chart = release(subject)
+    return chart if chart and chart.chart == GPU_OPERATOR else None

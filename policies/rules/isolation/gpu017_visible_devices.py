@@ -21,10 +21,10 @@ def _devices_not_forced(subject: Subject, context: Context) -> Iterator[Finding]
     if subject.pod is None or not subject.is_workload(context):
         return
     for container in subject.pod.containers:
-        for place, found in _named_devices(container):
+        for place, value in _named_devices(container):
             yield Finding(
                 path=f"{container.path}.{place}",
-                found=found,
+                found=value,
                 wanted="none or void, or no such variable",
                 cure=f"Ask for {GPU} under limits; the device plugin sets the variable.",
                 container=container.name,

@@ -66,7 +66,7 @@ RULE = Rule(
     source="kubernetes v1.34.4 pkg/kubelet/kubelet_pods.go makeEnvironmentVariables",
 )
 
-_ENCODED = cel.texts(b64encode(each.encode()).decode() for each in NO_DEVICES)
+_ENCODED = cel.texts(b64encode(value.encode()).decode() for value in NO_DEVICES)
 
 _VALUES = "dyn(object).?data.orValue({})"
 

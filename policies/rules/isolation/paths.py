@@ -45,6 +45,6 @@ def gives_gpus(path: str) -> bool:
 
 def gives_gpus_cel(path: str) -> str:
     """The same in CEL."""
-    starts = " || ".join(f"{path}.startsWith({cel.text(each)})" for each in GIVES_GPUS)
+    starts = " || ".join(f"{path}.startsWith({cel.text(prefix)})" for prefix in GIVES_GPUS)
     through = f"{path}.matches({cel.text(PROCESS_ROOT)})"
     return f"({starts} || {path} in {cel.texts(SOCKETS)} || {through})"

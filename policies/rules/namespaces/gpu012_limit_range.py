@@ -35,7 +35,7 @@ def _limit_range(subject: Subject, context: Context) -> Iterator[Finding]:
         path = f"spec.limits[{index}]"
         raw = mapping(item)
         lists = {key: resource_list(raw.get(key), f"{path}.{key}") for key in _FIELDS}
-        names = sorted({n for each in lists.values() for n in each if is_gpu(n, context)})
+        names = sorted({n for limits in lists.values() for n in limits if is_gpu(n, context)})
         if any(raw.get(key) is UNKNOWN for key in _FIELDS):
             continue
         for name in names:

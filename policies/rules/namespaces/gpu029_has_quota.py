@@ -25,7 +25,7 @@ def _counted(quota: Subject, key: str) -> bool:
     spec, hard = at(quota.manifest, "spec"), hard_of(quota)
     if UNKNOWN in (spec, hard):
         return True
-    if any(at(spec, each) not in (None, [], {}, UNKNOWN) for each in ("scopes", "scopeSelector")):
+    if any(at(spec, field) not in (None, [], {}, UNKNOWN) for field in ("scopes", "scopeSelector")):
         return False
     limit = resource_list(hard).get(key)
     return limit is not None and limit.amount is not None

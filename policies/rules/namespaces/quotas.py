@@ -11,7 +11,7 @@ REQUESTS = "requests."
 
 
 def quotas_of(subjects: Sequence[Subject]) -> list[Subject]:
-    return [each for each in subjects if each.kind == "ResourceQuota"]
+    return [subject for subject in subjects if subject.kind == "ResourceQuota"]
 
 
 def hard_of(quota: Subject) -> object:

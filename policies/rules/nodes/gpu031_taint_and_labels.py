@@ -29,13 +29,17 @@ def _kept_free(subject: Subject, context: Context) -> Iterator[Finding]:
         )
     labels = at(subject.manifest, "metadata", "labels")
     wanted = [pool.labels for pool in gpu_pools(context) if pool.labels]
-    if wanted and not holds_unknown(labels) and not any(_has(labels, each) for each in wanted):
+    if wanted and not holds_unknown(labels) and not any(_has(labels, own) for own in wanted):
         yield Finding(
             path="metadata.labels",
             found="labels of no pool with GPUs",
-            wanted=" or ".join(", ".join(f"{k}={v}" for k, v in each.items()) for each in wanted),
+            wanted=" or ".join(map(_written, wanted)),
             cure="Label it as its pool, or pods that select GPU nodes never come here.",
         )
+
+
+def _written(labels: Mapping[str, str]) -> str:
+    return ", ".join(f"{key}={value}" for key, value in labels.items())
 
 
 def _wanted_taints(context: Context) -> str:

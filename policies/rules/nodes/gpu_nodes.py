@@ -26,7 +26,7 @@ def gpus_of(subject: Subject, context: Context) -> str:
 
 def taint_keys(subject: Subject) -> list[str]:
     taints = sequence(at(subject.manifest, "spec", "taints"))
-    return [text(at(each, "key")) for each in taints if text(at(each, "effect")) in HARD]
+    return [text(at(taint, "key")) for taint in taints if text(at(taint, "effect")) in HARD]
 
 
 def taints_known(subject: Subject) -> bool:

@@ -49,7 +49,7 @@ RULE = Rule(
     whole=True,
 )
 
-_SERVES_NODES = " || ".join(f'h.startsWith("{each}")' for each in sorted(NODE_SERVICES))
+_SERVES_NODES = " || ".join(f'h.startsWith("{prefix}")' for prefix in sorted(NODE_SERVICES))
 
 TWIN = pods(
     cel.unless_empty(

@@ -15,7 +15,7 @@ from policies.rules.twin import Scope, Twin
 
 def _capped(subject: Subject, context: Context) -> Iterator[Finding]:
     caps = (context.max_gpus_per_container, context.max_gpus_per_pod)
-    cap = min((each for each in caps if each is not None), default=MOST)
+    cap = min((limit for limit in caps if limit is not None), default=MOST)
     for request in requests(subject):
         if request.count > cap and of_gpus(request, context):
             yield Finding(

@@ -23,7 +23,7 @@ def _one_mig(subject: Subject, _: Context) -> Iterator[Finding]:
             for name in sorted(container.resource_names)
             if name.startswith(MIG) and (resource := container.effective(name))
         ]
-        total = sum(each.quantity.units for each in asked if each.quantity)
+        total = sum(request.quantity.units for request in asked if request.quantity)
         if total > 1:
             yield Finding(
                 path=asked[0].path,

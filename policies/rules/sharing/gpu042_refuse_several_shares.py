@@ -24,10 +24,10 @@ def plugin_files(subject: Subject) -> Iterator[tuple[str, Mapping[str, object]]]
     places: dict[str, object] = {}
     if subject.kind == "ConfigMap" and subject.group_version == "v1":
         places["data"] = at(subject.manifest, "data")
-    elif found := release(subject):
-        places["values.config.map"] = at(found.values, "config", "map")
+    elif chart := release(subject):
+        places["values.config.map"] = at(chart.values, "config", "map")
         places["values.devicePlugin.config.data"] = at(
-            found.values, "devicePlugin", "config", "data"
+            chart.values, "devicePlugin", "config", "data"
         )
     for path, files in places.items():
         for name, content in mapping(files).items():

@@ -21,7 +21,7 @@ from policies.rules.vcuda.asked import (
 def _one_manager(subject: Subject, _: Context) -> Iterator[Finding]:
     if subject.pod is None:
         return
-    names = {name for each in subject.pod.containers for name in each.resource_names}
+    names = {name for container in subject.pod.containers for name in container.resource_names}
     nvidia = sorted(name for name in names if name.startswith("nvidia.com/"))
     tencent = sorted(filter(is_vcuda, names))
     if nvidia and tencent:

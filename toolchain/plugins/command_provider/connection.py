@@ -240,9 +240,9 @@ async def _agent_keys(target: Endpoint, stack: AsyncExitStack, *, required: bool
 
 
 def _mismatch(target: Endpoint, trusted: asyncssh.SSHKey, refused: asyncssh.SSHKey | None) -> str:
-    found = f"{refused.get_algorithm()} {refused.get_fingerprint()}" if refused else "another key"
+    key = f"{refused.get_algorithm()} {refused.get_fingerprint()}" if refused else "another key"
     return (
-        f"{target}: host key mismatch: found {found}, wanted {trusted.get_algorithm()} "
+        f"{target}: host key mismatch: found {key}, wanted {trusted.get_algorithm()} "
         f"{trusted.get_fingerprint()} (connection.hostKey). Nothing was run. If the host was "
         f"reinstalled, compare with `ssh-keyscan -p {target.port} {target.host}` and pin the new "
         "key; if not, someone stands in between."

@@ -20,16 +20,16 @@ def compare(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, str]:
     `environment["a.b"]`. A value that becomes a secret, or stops being one, counts as changed, so
     that the state does not keep the old form. Assets are compared by their hash.
     """
-    found: dict[str, str] = {}
-    _compare_maps("", old, new, found)
-    return found
+    differences: dict[str, str] = {}
+    _compare_maps("", old, new, differences)
+    return differences
 
 
 def _compare_maps(
-    path: str, old: Mapping[str, Any], new: Mapping[str, Any], found: dict[str, str]
+    path: str, old: Mapping[str, Any], new: Mapping[str, Any], differences: dict[str, str]
 ) -> None:
     for key in sorted(old.keys() | new.keys()):
-        _compare(_below(path, key), old.get(key), new.get(key), found)
+        _compare(_below(path, key), old.get(key), new.get(key), differences)
 
 
 def _below(path: str, key: str) -> str:
@@ -38,27 +38,27 @@ def _below(path: str, key: str) -> str:
     return f"{path}.{key}" if path else key
 
 
-def _compare(path: str, old: Any, new: Any, found: dict[str, str]) -> None:
+def _compare(path: str, old: Any, new: Any, differences: dict[str, str]) -> None:
     if values.is_secret(old) and values.is_secret(new):
         old, new = values.reveal(old), values.reveal(new)
     if _identity(old) == _identity(new):
         return
     if old is None:
-        found[path] = ADD
+        differences[path] = ADD
     elif new is None:
-        found[path] = DELETE
+        differences[path] = DELETE
     elif _is_plain_map(old) and _is_plain_map(new):
-        _compare_maps(path, old, new, found)
+        _compare_maps(path, old, new, differences)
     elif isinstance(old, list) and isinstance(new, list):
         for index in range(max(len(old), len(new))):
             _compare(
                 f"{path}[{index}]",
                 old[index] if index < len(old) else None,
                 new[index] if index < len(new) else None,
-                found,
+                differences,
             )
     else:
-        found[path] = UPDATE
+        differences[path] = UPDATE
 
 
 def _is_plain_map(value: Any) -> bool:

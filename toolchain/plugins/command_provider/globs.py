@@ -70,12 +70,12 @@ def assets(directory: str, globs: Sequence[str]) -> dict[str, Any]:
     Rules are applied in order, the last that matches a file decides.
     """
     rules = [(glob.startswith("!"), pattern(glob.removeprefix("!"))) for glob in globs]
-    found = {}
+    result = {}
     for path in _files(directory):
         matching = [excluded for excluded, rule in rules if rule.match(path)]
         if matching and not matching[-1]:
-            found[path] = _asset(os.path.join(directory, path))
-    return found
+            result[path] = _asset(os.path.join(directory, path))
+    return result
 
 
 def archive(directory: str, globs: Sequence[str]) -> dict[str, Any]:

@@ -116,7 +116,7 @@ async def _run_remote(job: Job, command: str, output: Output) -> tuple[str, str]
 def _previous_outputs(job: Job) -> dict[str, str]:
     if job.get("addPreviousOutputInEnv") is False:
         return {}
-    found = {}
+    outputs = {}
     for name, variable in PREVIOUS.items():
         text = values.reveal(job.previous.get(name)) or ""
         if len(variable) + len(text.encode()) + 2 > MAX_VARIABLE:
@@ -125,8 +125,8 @@ def _previous_outputs(job: Job) -> dict[str, str]:
                 f"{MAX_VARIABLE // 1024} KiB, the most that Linux passes in one variable."
             )
         elif text:
-            found[variable] = text
-    return found
+            outputs[variable] = text
+    return outputs
 
 
 def _collected(job: Job) -> values.Properties:

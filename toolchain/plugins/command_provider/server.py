@@ -232,12 +232,12 @@ class CommandProvider(provider_pb2_grpc.ResourceProviderServicer):
         raise AssertionError("abort returned")
 
 
-def _failures(found: inputs.Failures) -> list[Any]:
+def _failures(failures: inputs.Failures) -> list[Any]:
     """As the engine's messages: the path stands in the reason.
 
     For a failure that names its property the engine prints the value too, secret or not.
     """
-    return [provider_pb2.CheckFailure(reason=f"{path}: {reason}") for path, reason in found]
+    return [provider_pb2.CheckFailure(reason=f"{path}: {reason}") for path, reason in failures]
 
 
 def _top(path: str) -> str:

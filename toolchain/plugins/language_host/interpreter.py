@@ -56,8 +56,8 @@ def find(info: Any) -> str:
 
 def is_own(python: str) -> bool:
     """Whether `python` belongs to the environment that this process runs in."""
-    found = Path(python).parent.parent
+    prefix = Path(python).parent.parent
     try:
-        return found.samefile(sys.prefix)
+        return prefix.samefile(sys.prefix)
     except OSError:
         return False

@@ -62,10 +62,11 @@ class LanguageHost(language_pb2_grpc.LanguageRuntimeServicer):
         )
 
     def GetProgramDependencies(self, request: Any, context: Any) -> Any:
-        found = dependencies.installed(_interpreter(request.info, context))
+        packages = dependencies.installed(_interpreter(request.info, context))
         return language_pb2.GetProgramDependenciesResponse(
             dependencies=[
-                language_pb2.DependencyInfo(name=name, version=version) for name, version in found
+                language_pb2.DependencyInfo(name=name, version=version)
+                for name, version in packages
             ]
         )
 
