@@ -84,18 +84,18 @@ def empty(made: list[Json]) -> list[Json]:
     They are what the API server's own part costs: copies of pod and parameter for CEL. A pod of
     one name is refused, which shows that they are in force.
     """
-    found = copy.deepcopy([each for each in made if "-pods-" in each["metadata"]["name"]])
-    for each in found:
-        name = each["metadata"]["name"].replace("gpu-rules", "empty")
-        each["metadata"]["name"] = name
-        if each["kind"] == "ValidatingAdmissionPolicyBinding":
-            each["spec"] |= {"policyName": name, "validationActions": ["Deny"]}
+    copies = copy.deepcopy([policy for policy in made if "-pods-" in policy["metadata"]["name"]])
+    for policy in copies:
+        name = policy["metadata"]["name"].replace("gpu-rules", "empty")
+        policy["metadata"]["name"] = name
+        if policy["kind"] == "ValidatingAdmissionPolicyBinding":
+            policy["spec"] |= {"policyName": name, "validationActions": ["Deny"]}
             continue
         condition = {"name": "probe", "expression": f'object.metadata.name == "{_REFUSED}"'}
         refusal = {"expression": "false", "reason": "Forbidden"}
-        each["spec"] |= {"matchConditions": [condition], "validations": [refusal]}
-        del each["spec"]["variables"], each["spec"]["auditAnnotations"]
-    return found
+        policy["spec"] |= {"matchConditions": [condition], "validations": [refusal]}
+        del policy["spec"]["variables"], policy["spec"]["auditAnnotations"]
+    return copies
 
 
 def _switch(client: httpx.Client, bindings: list[Json], on: bool) -> None:
@@ -146,10 +146,10 @@ def run() -> dict[str, Any]:
     made = manifests(context(), Enforcement(actions, excluded=("kube-system",)))
     made += empty(made)
     sides: dict[str, list[Json]] = {"bare": [], "empty": [], "guarded": []}
-    for each in made:
-        if each["kind"] == "ValidatingAdmissionPolicyBinding":
-            side = "empty" if each["metadata"]["name"].startswith("empty") else "guarded"
-            sides[side].append(each)
+    for policy in made:
+        if policy["kind"] == "ValidatingAdmissionPolicyBinding":
+            side = "empty" if policy["metadata"]["name"].startswith("empty") else "guarded"
+            sides[side].append(policy)
     samples: dict[str, list[float]] = {side: [] for side in sides}
     with running("bench-admission") as server:
         client = server.client
@@ -162,18 +162,18 @@ def run() -> dict[str, Any]:
                 _switch(client, sides[side], True)
                 samples[side] += _round(client)
                 _switch(client, sides[side], False)
-    found = {
-        name: {"p50": statistics.median(each), "p99": percentile(each, 0.99)}
-        for name, each in samples.items()
+    times = {
+        name: {"p50": statistics.median(measured), "p99": percentile(measured, 0.99)}
+        for name, measured in samples.items()
     }
     ratios, floor = (
-        {key: found[side][key] / found["bare"][key] for key in ("p50", "p99")}
+        {key: times[side][key] / times["bare"][key] for key in ("p50", "p99")}
         for side in ("guarded", "empty")
     )
-    for name, each in found.items():
+    for name, quantiles in times.items():
         print(
             f"B6: creation of a pod, {name}: "
-            f"p50 {each['p50'] * 1000:.1f} ms, p99 {each['p99'] * 1000:.1f} ms"
+            f"p50 {quantiles['p50'] * 1000:.1f} ms, p99 {quantiles['p99'] * 1000:.1f} ms"
         )
     print(f"B6: the policies cost a factor of {ratios['p99']:.2f} at p99 (goal ≤ {GOAL})")
     print(f"B6: policies without any rule a factor of {floor['p99']:.2f}")

@@ -62,8 +62,8 @@ def measure(size: int, round_trip: int) -> Row:
                 wall = peers.pyinfra()
             else:
                 wall = peers.ansible("mitogen_linear" if run == "mitogen" else "linear")
-            if (found := hosts.states()) != reference:
-                raise BenchmarkError(f"{run} leaves another state: {found}, not {reference}")
+            if (states := hosts.states()) != reference:
+                raise BenchmarkError(f"{run} leaves another state: {states}, not {reference}")
             return wall
 
         pairs = [(ours(hosts, root / str(number)), peer("OpenSSH")) for number in range(ROUNDS)]
@@ -90,7 +90,7 @@ def judged(
         for round_trip in ROUND_TRIPS:
             row = measure(size, round_trip)
             rows[f"{size} hosts, {round_trip} ms"] = row
-            times = ", ".join(f"{each} {wall:.2f} s" for each, wall in row.items())
+            times = ", ".join(f"{phase} {wall:.2f} s" for phase, wall in row.items())
             print(f"{size} hosts, {round_trip} ms: {times}", flush=True)
     compared = [rows[f"{JUDGED} hosts, {round_trip} ms"] for round_trip in ROUND_TRIPS]
     worst = {peer: max(row["ours"] / row[peer] for row in compared) for peer in goals}

@@ -70,8 +70,8 @@ def _kube_linter(tool: Path, rules: Path, pods: Path) -> list[str]:
 
 
 def _kyverno_wrong(output: str) -> int:
-    found = re.search(r"fail: (\d+)", output)
-    return int(found[1]) if found else 0
+    match = re.search(r"fail: (\d+)", output)
+    return int(match[1]) if match else 0
 
 
 PEERS = {
@@ -152,8 +152,8 @@ def _write(folder: Path) -> None:
 def tool(name: str) -> Path:
     """A peer on PATH, or built once into the cache; raises `BenchmarkError` with the reason."""
     peer = PEERS[name]
-    if found := shutil.which(name):
-        return Path(found)
+    if program := shutil.which(name):
+        return Path(program)
     built = cache_dir() / "peers" / f"{name}-{peer.version}" / name
     if built.is_file():
         return built
@@ -162,8 +162,8 @@ def tool(name: str) -> Path:
         asked = _go([go, "mod", "download", "-json", f"{peer.module}@{peer.version}"], folder)
         source = Path(folder) / "source"
         shutil.copytree(json.loads(asked)["Dir"], source, copy_function=shutil.copyfile)
-        for each in (source, *source.rglob("*/")):
-            each.chmod(0o755)  # Go's module cache is read-only, and so is its copy
+        for below in (source, *source.rglob("*/")):
+            below.chmod(0o755)  # Go's module cache is read-only, and so is its copy
         built.parent.mkdir(parents=True, exist_ok=True)
         _go([go, "build", "-trimpath", "-o", str(built), peer.package], source)
     return built
@@ -193,15 +193,16 @@ def _ours(pods: Path) -> list[str]:
 
 def _wrong(output: str) -> int:
     violations = json.loads(output)["violations"]
-    return len({each["subject"] for each in violations if each["path"].endswith("privileged")})
+    privileged = [item for item in violations if item["path"].endswith("privileged")]
+    return len({violation["subject"] for violation in privileged})
 
 
 def _run(command: list[str], wrong: Callable[[str], int]) -> Sample:
     """One run of a tool, which ends with 1 where pods are wrong and must find all of those."""
     given = ["sh", "-c", '"$@"; test $? -le 1', "sh", *command]
     sample, output = timed(given, ROOT, {**os.environ, "NO_COLOR": "1"})
-    if (found := wrong(output)) != PODS // WRONG_EACH:
-        raise BenchmarkError(f"{command[0]}: {found} wrong pods found, {PODS // WRONG_EACH} wanted")
+    if (count := wrong(output)) != PODS // WRONG_EACH:
+        raise BenchmarkError(f"{command[0]}: {count} wrong pods found, {PODS // WRONG_EACH} wanted")
     return sample
 
 
@@ -240,5 +241,5 @@ def run() -> dict[str, Any]:
         "ratios": ratios,
         "missing": missing,
         "seconds": seconds,
-        "met": bool(ratios) and all(each <= GOAL for each in ratios.values()),
+        "met": bool(ratios) and all(value <= GOAL for value in ratios.values()),
     }

@@ -77,8 +77,8 @@ class Fleet:
             raise BenchmarkError(f"host {host.name}: not running")
         total = hashlib.sha256()
         for path in FILES:
-            found = root / path
-            total.update(found.read_bytes() if found.exists() else b"absent")
+            file = root / path
+            total.update(file.read_bytes() if file.exists() else b"absent")
         total.update((root / "proc/swaps").read_bytes())
         for key in VALUES:
             # What a simulated host set is recorded; else its value is the machine's.

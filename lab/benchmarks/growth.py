@@ -45,22 +45,22 @@ def point(project: Project) -> Point:
         content = project.checkpoint.read_bytes()
         project.pulumi("destroy", "--yes", "--skip-preview")
     resources = json.loads(content)["checkpoint"]["latest"]["resources"]
-    on_hosts = [each for each in resources if each["type"] == "command:remote:Command"]
+    on_hosts = [item for item in resources if item["type"] == "command:remote:Command"]
     return Point(samples, len(resources), len(on_hosts), len(content))
 
 
 def failures(points: dict[int, Point]) -> list[str]:
     """Which goals are missed."""
-    found = []
-    grown = exponent({nodes: each.seconds for nodes, each in points.items()})
+    failed = []
+    grown = exponent({nodes: point.seconds for nodes, point in points.items()})
     if grown > GOAL:
-        found.append(f"exponent {grown:.2f}, goal ≤ {GOAL}")
-    for nodes, each in points.items():
-        if each.on_hosts > PER_HOST * HOSTS:
-            found.append(f"{each.on_hosts} resources on {HOSTS} hosts at {nodes} nodes")
-    if len({each.resources for each in points.values()}) > 1:
-        found.append("resources grow with nodes")
-    return found
+        failed.append(f"exponent {grown:.2f}, goal ≤ {GOAL}")
+    for nodes, measured in points.items():
+        if measured.on_hosts > PER_HOST * HOSTS:
+            failed.append(f"{measured.on_hosts} resources on {HOSTS} hosts at {nodes} nodes")
+    if len({point.resources for point in points.values()}) > 1:
+        failed.append("resources grow with nodes")
+    return failed
 
 
 def run() -> bool:
@@ -68,19 +68,19 @@ def run() -> bool:
     points = {}
     for nodes in NODES:
         with running(nodes) as project:
-            points[nodes] = each = point(project)
+            points[nodes] = measured = point(project)
         print(
-            f"{nodes} nodes: {each.seconds:.1f} s, {each.resources} resources, "
-            f"{each.on_hosts} of them on {HOSTS} hosts, state {each.state} bytes",
+            f"{nodes} nodes: {measured.seconds:.1f} s, {measured.resources} resources, "
+            f"{measured.on_hosts} of them on {HOSTS} hosts, state {measured.state} bytes",
             flush=True,
         )
-    grown = exponent({nodes: each.seconds for nodes, each in points.items()})
+    grown = exponent({nodes: point.seconds for nodes, point in points.items()})
     path = write("B5", {"goal": GOAL, "exponent": grown, "hosts": HOSTS, "points": points})
     print(f"written: {path.relative_to(ROOT)}")
     missed = failures(points)
     if missed:
         print(f"missed: {'; '.join(missed)}")
-    per_host = max(each.on_hosts for each in points.values()) / HOSTS
+    per_host = max(point.on_hosts for point in points.values()) / HOSTS
     print(
         f"B5: nodes^{grown:.2f} from {NODES[0]} to {NODES[-1]} nodes, {per_host:g} resources a "
         f"host, {points[NODES[-1]].resources} in all at any size (goal ≤ {GOAL}, ≤ {PER_HOST})"

@@ -90,8 +90,8 @@ class HostStack:
 
     def read(self) -> dict[str, Any]:
         """The configuration."""
-        found: dict[str, Any] = yaml.safe_load(self.file.read_text())["config"]
-        return dict(found["gpu-cluster:cluster"])
+        stack: dict[str, Any] = yaml.safe_load(self.file.read_text())["config"]
+        return dict(stack["gpu-cluster:cluster"])
 
     def write(self, document: dict[str, Any]) -> None:
         """Replaces the configuration; the engine's own keys stay."""

@@ -74,7 +74,8 @@ def ratio(ours: Sequence[float], peer: Sequence[float]) -> float:
 
 def exponent(points: Mapping[int, float]) -> float:
     """The ``e`` of ``time = c * nodes ** e`` that fits best: least squares on both logarithms."""
-    xs, ys = [math.log(nodes) for nodes in points], [math.log(each) for each in points.values()]
+    xs = [math.log(nodes) for nodes in points]
+    ys = [math.log(seconds) for seconds in points.values()]
     return statistics.linear_regression(xs, ys).slope
 
 

@@ -20,12 +20,12 @@ PEER_IMPORTS = "import pulumi, pulumi_kubernetes"
 
 def imports(program: str) -> str:
     """Everything that a program imports, wherever in it, as a program that does only that."""
-    found = [
+    lines = [
         ast.unparse(node)
         for node in ast.walk(ast.parse(program))
         if isinstance(node, ast.Import | ast.ImportFrom)
     ]
-    return "\n".join(sorted(found, key=lambda line: not line.startswith("from __future__")))
+    return "\n".join(sorted(lines, key=lambda line: not line.startswith("from __future__")))
 
 
 def import_time() -> tuple[list[Sample], list[Sample]]:
@@ -53,9 +53,9 @@ def compare(project: Project) -> dict[str, tuple[list[Sample], list[Sample]]]:
 
 
 def _row(what: str, ours: list[Sample], bare: list[Sample]) -> float:
-    wall = ratio([each.wall for each in ours], [each.wall for each in bare])
-    cpu = ratio([each.cpu for each in ours], [each.cpu for each in bare])
-    middle = [statistics.median(each.wall for each in side) for side in (ours, bare)]
+    wall = ratio([run.wall for run in ours], [run.wall for run in bare])
+    cpu = ratio([run.cpu for run in ours], [run.cpu for run in bare])
+    middle = [statistics.median(run.wall for run in side) for side in (ours, bare)]
     print(
         f"{what}: {middle[0]:.2f} s, bare {middle[1]:.2f} s: {wall:.2f} ×"
         f" (processor time {cpu:.2f} ×)",

@@ -56,7 +56,7 @@ def _name(urn: str) -> str:
 
 def program(resources: list[dict[str, Any]]) -> dict[str, Any]:
     """What `bare/__main__.py` reads: each resource, parents first, and the stack's outputs."""
-    found: list[dict[str, Any]] = []
+    declared: list[dict[str, Any]] = []
     outputs: dict[str, Any] = {}
     for resource in resources:
         if resource["type"] == "pulumi:pulumi:Stack":
@@ -65,7 +65,7 @@ def program(resources: list[dict[str, Any]]) -> dict[str, Any]:
         provider = _name(resource.get("provider", "").rsplit("::", 1)[0])
         if _name(resource["urn"]).startswith("default_"):
             continue  # the engine makes it
-        found.append(
+        declared.append(
             {
                 "type": resource["type"],
                 "name": _name(resource["urn"]),
@@ -77,7 +77,7 @@ def program(resources: list[dict[str, Any]]) -> dict[str, Any]:
                 "outputs": resource.get("outputs", {}),
             }
         )
-    return {"resources": found, "outputs": outputs}
+    return {"resources": declared, "outputs": outputs}
 
 
 def make(ours: Project) -> tuple[Path, dict[str, str]]:

@@ -102,9 +102,9 @@ def run() -> dict[str, Any]:
             for name, extra in (("bare", []), ("pack", ["--policy-pack", str(ROOT / "policies")])):
                 sample, _ = pulumi(folder, STACK, environment, "preview", *extra)
                 samples[name].append(sample)
-    found = ratio(*([each.wall for each in samples[name]] for name in ("pack", "bare")))
-    for name, each in samples.items():
-        wall = statistics.median(sample.wall for sample in each)
+    cost = ratio(*([run.wall for run in samples[name]] for name in ("pack", "bare")))
+    for name, runs in samples.items():
+        wall = statistics.median(sample.wall for sample in runs)
         print(f"B6: preview of {RESOURCES} resources, {name}: {wall:.1f} s")
-    print(f"B6: the pack costs a factor of {found:.2f} (goal ≤ {GOAL})")
-    return {"goal": GOAL, "resources": RESOURCES, "ratio": found, **samples, "met": found <= GOAL}
+    print(f"B6: the pack costs a factor of {cost:.2f} (goal ≤ {GOAL})")
+    return {"goal": GOAL, "resources": RESOURCES, "ratio": cost, **samples, "met": cost <= GOAL}

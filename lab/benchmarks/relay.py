@@ -94,8 +94,8 @@ class Relay:
                     )
             finally:
                 self._open -= pair
-                for each in pair:
-                    each.transport.abort()
+                for side in pair:
+                    side.transport.abort()
 
         return serve
 

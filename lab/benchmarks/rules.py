@@ -19,9 +19,9 @@ PARTS: Final[Mapping[str, Callable[[], dict[str, Any]]]] = {
 
 def run() -> bool:
     """Runs all parts; whether all goals are met."""
-    found = {name: part() for name, part in PARTS.items()}
-    path = write("B6", found)
+    results = {name: part() for name, part in PARTS.items()}
+    path = write("B6", results)
     print(f"written: {path.relative_to(ROOT)}")
-    missed = [name for name, each in found.items() if not each["met"]]
+    missed = [name for name, result in results.items() if not result["met"]]
     print(f"B6: missed: {', '.join(missed)}" if missed else "B6: all goals met")
     return not missed

@@ -163,12 +163,12 @@ class ControlPlane:
 
     def pids(self) -> dict[str, int]:
         """Pids of the components that run."""
-        found = {}
+        process_ids = {}
         for component in COMPONENTS:
             pid = processes.pid_in(self.cluster / "pids" / f"{component}.pid")
             if pid is not None and processes.is_running(pid, str(self.cluster)):
-                found[component] = pid
-        return found
+                process_ids[component] = pid
+        return process_ids
 
     def is_ready(self) -> bool:
         """Whether all components run and the API server answers."""

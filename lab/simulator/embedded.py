@@ -175,9 +175,9 @@ def _wait_controller(plane: ControlPlane) -> None:
         ended = not processes.is_running(pid, CONTROLLER)
         if ended or time.monotonic() > deadline:
             tail = "\n".join(plane.controller_log.read_text().splitlines()[-8:])
-            found = "ended" if ended else f"not ready after {CONTROLLER_SECONDS} s"
+            state = "ended" if ended else f"not ready after {CONTROLLER_SECONDS} s"
             raise SimulatorError(
-                f"controller of embedded cluster {plane.name}: {found}; wanted: it follows all "
+                f"controller of embedded cluster {plane.name}: {state}; wanted: it follows all "
                 f"nodes; cure: see {plane.controller_log}, then run again\n{tail}"
             )
         time.sleep(0.02)
@@ -185,8 +185,8 @@ def _wait_controller(plane: ControlPlane) -> None:
 
 async def _count(plane: ControlPlane) -> int:
     async with api.connect(plane.access()) as client:
-        found, _ = await client.list("/api/v1/nodes", resourceVersion="0")
-    return len(found)
+        nodes, _ = await client.list("/api/v1/nodes", resourceVersion="0")
+    return len(nodes)
 
 
 async def _settle(plane: ControlPlane, specs: tuple[nodes.NodeSpec, ...]) -> tuple[int, int]:
@@ -194,14 +194,14 @@ async def _settle(plane: ControlPlane, specs: tuple[nodes.NodeSpec, ...]) -> tup
     wanted = {spec.name: nodes.manifest(spec) for spec in specs}
     async with api.connect(plane.access()) as client:
         listed, _ = await client.list("/api/v1/nodes", resourceVersion="0")
-        found = {node["metadata"]["name"]: node for node in listed}
+        present = {node["metadata"]["name"]: node for node in listed}
         tasks: list[Any] = []
         for name, node in wanted.items():
-            if name not in found:
+            if name not in present:
                 tasks.append(client.request("POST", "/api/v1/nodes", node))
-            elif patch := nodes.difference(node, found[name]):
+            elif patch := nodes.difference(node, present[name]):
                 tasks.append(client.request("PATCH", f"/api/v1/nodes/{name}", patch, api.MERGE))
-        for name, node in found.items():
+        for name, node in present.items():
             fake = marks.FAKE_NODE in (node["metadata"].get("annotations") or {})
             if fake and name not in wanted:
                 tasks.append(client.request("DELETE", f"/api/v1/nodes/{name}"))

@@ -105,7 +105,7 @@ def parse(text: str) -> Faults:
 
     :raises FaultError: an unknown name, or a name that needs a number without one.
     """
-    found: dict[str, bool | int] = {}
+    values: dict[str, bool | int] = {}
     for word in (part.strip() for part in text.split(",")):
         if not word:
             continue
@@ -114,12 +114,12 @@ def parse(text: str) -> Faults:
             field, least = _NUMBERED[name]
             if not re.fullmatch(r"[0-9]{1,4}", value) or int(value) < least:
                 raise FaultError(f"fault {word!r}: wanted {name}=N, N a whole number from {least}")
-            found[field] = int(value)
+            values[field] = int(value)
         elif name in NAMES and not equals:
-            found[name.replace("-", "_")] = True
+            values[name.replace("-", "_")] = True
         else:
             raise FaultError(f"fault {word!r}: not known; wanted one of {', '.join(NAMES)}")
-    return Faults(**found)  # type: ignore[arg-type]
+    return Faults(**values)  # type: ignore[arg-type]
 
 
 def unhealthy_message(uuids: Iterable[str]) -> str:
@@ -130,8 +130,8 @@ def unhealthy_message(uuids: Iterable[str]) -> str:
 def of_node(annotations: Mapping[str, str]) -> Faults:
     """The faults of a node; one that waits for its driver's installer has no driver."""
     try:
-        found = parse(annotations.get(marks.FAULT, ""))
+        faults = parse(annotations.get(marks.FAULT, ""))
     except FaultError as error:
-        found = Faults(unknown=str(error))  # a typing error must not pass as healthy
+        faults = Faults(unknown=str(error))  # a typing error must not pass as healthy
     waits = marks.DRIVER_WANTED in annotations and marks.DRIVER_LOADED not in annotations
-    return replace(found, driver_missing=True) if waits else found
+    return replace(faults, driver_missing=True) if waits else faults

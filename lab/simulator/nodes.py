@@ -96,13 +96,13 @@ def manifest(spec: NodeSpec) -> Json:
     }
 
 
-def difference(wanted: Json, found: Json) -> Json | None:
+def difference(wanted: Json, present: Json) -> Json | None:
     """The merge patch that brings a node to what is declared; ``None`` where nothing differs.
 
     Only what the simulator set is touched: labels that others gave a node stay.
     """
-    labels = _changed(wanted["metadata"]["labels"], found["metadata"].get("labels") or {})
-    annotations = found["metadata"].get("annotations") or {}
+    labels = _changed(wanted["metadata"]["labels"], present["metadata"].get("labels") or {})
+    annotations = present["metadata"].get("annotations") or {}
     before: dict[str, str] = json.loads(annotations.get(marks.DECLARED, "{}"))
     labels |= {key: None for key in before if key not in wanted["metadata"]["labels"]}
     ours = (marks.GPUS, marks.PREPARED, marks.HOST, marks.DRIVER_WANTED)
@@ -117,5 +117,5 @@ def difference(wanted: Json, found: Json) -> Json | None:
     return {"metadata": {"labels": labels, "annotations": notes}}
 
 
-def _changed(wanted: dict[str, str], found: dict[str, str]) -> dict[str, str | None]:
-    return {key: value for key, value in wanted.items() if found.get(key) != value}
+def _changed(wanted: dict[str, str], present: dict[str, str]) -> dict[str, str | None]:
+    return {key: value for key, value in wanted.items() if present.get(key) != value}

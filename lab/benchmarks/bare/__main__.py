@@ -29,20 +29,21 @@ CLASSES: dict[str, Callable[[], Callable[..., pulumi.Resource]]] = {
 declared = json.loads(Path("resources.json").read_text())
 key = pulumi.Output.secret(Path(os.environ["GPU_CLUSTER_SSH_PRIVATE_KEY_FILE"]).read_text())
 made: dict[str, Any] = {}
-for each in declared["resources"]:
+for resource in declared["resources"]:
     options = pulumi.ResourceOptions(
-        parent=made.get(each["parent"]),
-        depends_on=[made[name] for name in each["dependsOn"]],
-        provider=made.get(each["provider"]),
+        parent=made.get(resource["parent"]),
+        depends_on=[made[name] for name in resource["dependsOn"]],
+        provider=made.get(resource["provider"]),
     )
-    if each["component"]:
-        component = pulumi.ComponentResource(each["type"], each["name"], None, options)
-        component.register_outputs(each["outputs"])
-        made[each["name"]] = component
+    if resource["component"]:
+        component = pulumi.ComponentResource(resource["type"], resource["name"], None, options)
+        component.register_outputs(resource["outputs"])
+        made[resource["name"]] = component
         continue
-    arguments = dict(each["arguments"])
-    if each["type"] == "command:remote:Command":
+    arguments = dict(resource["arguments"])
+    if resource["type"] == "command:remote:Command":
         arguments["connection"] = {**arguments["connection"], "privateKey": key}
-    made[each["name"]] = CLASSES[each["type"]]()(each["name"], **arguments, opts=options)
+    kind = CLASSES[resource["type"]]()
+    made[resource["name"]] = kind(resource["name"], **arguments, opts=options)
 for name, value in declared["outputs"].items():
     pulumi.export(name, value)

@@ -40,21 +40,21 @@ def wants(pod: Json, resources: Iterable[str]) -> list[Want]:
     Shares of gpu-manager's cards count as a whole card: no two containers of ours share one.
     """
     asked = set(resources)
-    found = []
+    wanted = []
     for container in pod["spec"]["containers"]:
         limits = (container.get("resources") or {}).get("limits") or {}
         for name, value in limits.items():
             if name in asked:
                 number = -(-int(value) // UNITS) if name == CORE else int(value)
-                found.append(Want(container["name"], name, number))
-    return found
+                wanted.append(Want(container["name"], name, number))
+    return wanted
 
 
-def allocate(found: Iterable[Device], taken: Iterable[str], asked: Iterable[Want]) -> Given:
+def allocate(devices: Iterable[Device], taken: Iterable[str], asked: Iterable[Want]) -> Given:
     """Devices for the containers of one pod.
 
     Args:
-        found: the node's healthy devices.
+        devices: the node's healthy devices.
         taken: ids that other pods have.
         asked: what the containers ask for.
 
@@ -62,10 +62,10 @@ def allocate(found: Iterable[Device], taken: Iterable[str], asked: Iterable[Want
         NotEnough: there are fewer free devices than a container asks for.
     """
     used = set(taken)
-    load = Counter(each.uuid for each in found if each.id in used)
+    load = Counter(device.uuid for device in devices if device.id in used)
     given: dict[str, list[Device]] = {}
     for want in asked:
-        free = [d for d in found if d.resource == want.resource and d.id not in used]
+        free = [d for d in devices if d.resource == want.resource and d.id not in used]
         if len(free) < want.number:
             raise NotEnough(
                 "Allocate failed due to requested number of devices unavailable for "
@@ -73,12 +73,12 @@ def allocate(found: Iterable[Device], taken: Iterable[str], asked: Iterable[Want
                 "unexpected"
             )
         for _ in range(want.number):
-            device = min(free, key=lambda each: load[each.uuid])
+            device = min(free, key=lambda candidate: load[candidate.uuid])
             free.remove(device)
             used.add(device.id)
             load[device.uuid] += 1
             given.setdefault(want.container, []).append(device)
-    return {name: tuple(each) for name, each in given.items()}
+    return {name: tuple(devices) for name, devices in given.items()}
 
 
 def one_twice(given: Given) -> Given:
@@ -87,16 +87,16 @@ def one_twice(given: Given) -> Given:
     return {**given, names[1]: given[names[0]]} if len(names) > 1 else given
 
 
-def of_claims(node: str, pod: Json, claims: Mapping[str, Json], found: Iterable[Device]) -> Given:
+def of_claims(node: str, pod: Json, claims: Mapping[str, Json], gpus: Iterable[Device]) -> Given:
     """Devices of a pod that has them by ResourceClaims.
 
     Args:
         node: the pod's node, which is the name of its pool of devices.
         pod: the pod.
         claims: its ResourceClaims by the name that the pod gives them.
-        found: the node's whole GPUs.
+        gpus: the node's whole ones.
     """
-    by_name = {f"gpu-{each.index}": each for each in found}
+    by_name = {f"gpu-{device.index}": device for device in gpus}
     given: Given = {}
     for container in pod["spec"]["containers"]:
         devices = [

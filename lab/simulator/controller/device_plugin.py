@@ -154,10 +154,10 @@ class DevicePlugins:
         file = chosen(plugin, node.config, data) if plugin else {}
         await self._set_message(node, judge.node_message(node, problem))
         await self._set_resources(node, *judge.resources(node, plugin, file))
-        found = judge.healthy(node, plugin, file) if plugin else []
+        devices = judge.healthy(node, plugin, file) if plugin else []
         for pod in pods:
             if pod.is_validation and pod.phase == "Running":
-                await self._validations.work(node, pod, found, problem)
+                await self._validations.work(node, pod, devices, problem)
 
     async def _decide(self, pod: judge.Pod, outcome: str, message: str) -> None:
         notes = {marks.OUTCOME: outcome, marks.MESSAGE: message or None}

@@ -57,11 +57,11 @@ def gpu_uuid(node: str, index: int) -> str:
 
 def whole(node: str, indexes: Iterable[int], resource: str = marks.GPU) -> list[Device]:
     """Whole GPUs of a node as devices of a resource."""
-    found = []
+    gpus = []
     for index in indexes:
         uuid = gpu_uuid(node, index)
-        found.append(Device(resource, uuid, uuid, uuid, index))
-    return found
+        gpus.append(Device(resource, uuid, uuid, uuid, index))
+    return gpus
 
 
 def devices(
@@ -77,51 +77,51 @@ def devices(
         mig: MIG instances of each GPU, by profile.
     """
     strategy = strategy or (file.get("flags") or {}).get("migStrategy") or "none"
-    found = whole(node, indexes)
+    offered = whole(node, indexes)
     if mig and strategy in ("single", "mixed"):
-        found = [each for gpu in found for each in _instances(gpu, strategy, mig)]
-    return _shared(found, file.get("sharing") or {})
+        offered = [instance for gpu in offered for instance in _instances(gpu, strategy, mig)]
+    return _shared(offered, file.get("sharing") or {})
 
 
 def _instances(gpu: Device, strategy: str, mig: Mapping[str, int]) -> list[Device]:
-    found = []
+    instances = []
     for profile, number in mig.items():
         single = strategy == "single"
         resource = marks.GPU if single else f"nvidia.com/mig-{profile.replace('+', '.')}"
-        for each in range(number):
-            uuid = _uuid("MIG", f"{gpu.uuid}/{profile}/{each}")
-            found.append(Device(resource, uuid, uuid, gpu.uuid, gpu.index, profile))
-    return found
+        for instance in range(number):
+            uuid = _uuid("MIG", f"{gpu.uuid}/{profile}/{instance}")
+            instances.append(Device(resource, uuid, uuid, gpu.uuid, gpu.index, profile))
+    return instances
 
 
-def _shared(found: list[Device], sharing: Json) -> list[Device]:
+def _shared(offered: list[Device], sharing: Json) -> list[Device]:
     shared = sharing.get("mps") or sharing.get("timeSlicing") or {}
-    for each in shared.get("resources") or []:
-        name = each["name"] if "/" in each["name"] else f"nvidia.com/{each['name']}"
+    for share in shared.get("resources") or []:
+        name = share["name"] if "/" in share["name"] else f"nvidia.com/{share['name']}"
         renamed = f"{name}.shared" if shared.get("renameByDefault") else name
-        found = [
+        offered = [
             Device(renamed, f"{one.uuid}::{number}", one.uuid, one.gpu, one.index, one.profile)
             if one.resource == name
             else one
-            for one in found
-            for number in range(each["replicas"] if one.resource == name else 1)
+            for one in offered
+            for number in range(share["replicas"] if one.resource == name else 1)
         ]
-    return found
+    return offered
 
 
-def count(found: Iterable[Device]) -> Resources:
+def count(devices: Iterable[Device]) -> Resources:
     """Devices by resource."""
-    return dict(Counter(each.resource for each in found))
+    return dict(Counter(device.resource for device in devices))
 
 
-def listing(found: Iterable[Device]) -> tuple[str, ...]:
+def listing(given: Iterable[Device]) -> tuple[str, ...]:
     """What ``nvidia-smi -L`` prints in a container that was given these devices."""
     lines: list[str] = []
     seen: list[str] = []
-    for each in found:
-        if each.gpu not in seen:
-            lines.append(f"GPU {len(seen)}: {PRODUCT} (UUID: {each.gpu})")
-            seen.append(each.gpu)
-        if each.profile:
-            lines.append(f"  MIG {each.profile}     Device  0: (UUID: {each.uuid})")
+    for device in given:
+        if device.gpu not in seen:
+            lines.append(f"GPU {len(seen)}: {PRODUCT} (UUID: {device.gpu})")
+            seen.append(device.gpu)
+        if device.profile:
+            lines.append(f"  MIG {device.profile}     Device  0: (UUID: {device.uuid})")
     return tuple(lines)

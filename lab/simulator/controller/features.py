@@ -34,7 +34,7 @@ def features(labels: dict[str, str]) -> dict[str, list[dict[str, str]]]:
     return {"pci.device": devices}
 
 
-def matches(rule: Json, found: dict[str, list[dict[str, str]]]) -> bool:
+def matches(rule: Json, known: dict[str, list[dict[str, str]]]) -> bool:
     """Whether a node with these features meets all terms of a rule."""
     return all(
         any(
@@ -42,7 +42,7 @@ def matches(rule: Json, found: dict[str, list[dict[str, str]]]) -> bool:
                 expression["op"] == "In" and instance.get(key) in expression["value"]
                 for key, expression in term["matchExpressions"].items()
             )
-            for instance in found.get(term["feature"], [])
+            for instance in known.get(term["feature"], [])
         )
         for term in rule["matchFeatures"]
     )
@@ -50,11 +50,11 @@ def matches(rule: Json, found: dict[str, list[dict[str, str]]]) -> bool:
 
 def wanted(rules: list[Json], labels: dict[str, str]) -> Json:
     """Labels and taints that the rules give a node."""
-    found = features(labels)
+    known = features(labels)
     result: Json = {"labels": {}, "taints": []}
     for item in rules:
         for rule in item["spec"]["rules"]:
-            if matches(rule, found):
+            if matches(rule, known):
                 result["labels"] |= rule.get("labels") or {}
                 result["taints"] += rule.get("taints") or []
     return result

@@ -72,7 +72,7 @@ def read_node(item: Json) -> Node | None:
 
 
 def _devices(text: str) -> Resources:
-    pairs = (each.partition("=") for each in text.split(",") if each)
+    pairs = (pair.partition("=") for pair in text.split(",") if pair)
     return {profile: int(number) for profile, _, number in pairs}
 
 
@@ -156,12 +156,12 @@ def plugin_outcome(pod: Pod, problem: str | None) -> tuple[str, str]:
     return stages.RUNNING, ""
 
 
-def kernel_log(node: Node, problem: str | None, found: tuple[Device, ...]) -> str:
+def kernel_log(node: Node, problem: str | None, devices: tuple[Device, ...]) -> str:
     """What a container's kernel does on its devices: a kind of `logs.RUNS`.
 
     It runs on the first device that the container sees, as CUDA's default.
     """
     broken = node.faults.kernel_fails
-    if problem or node.faults.validation_fails or not found or found[0].index == broken:
+    if problem or node.faults.validation_fails or not devices or devices[0].index == broken:
         return logs.FAILED
     return logs.SILENT if node.faults.validation_silent else logs.PASSED

@@ -37,8 +37,9 @@ ADMISSION_CONFIG = "/root/gpu-quota-admission"
 
 def _flags(container: Json) -> list[str]:
     """Names of the flags in a container's ``EXTRA_FLAGS``."""
-    environment = {each["name"]: each.get("value", "") for each in container.get("env") or []}
-    return [each.partition("=")[0][2:] for each in environment.get("EXTRA_FLAGS", "").split()]
+    variables = container.get("env") or []
+    environment = {variable["name"]: variable.get("value", "") for variable in variables}
+    return [flag.partition("=")[0][2:] for flag in environment.get("EXTRA_FLAGS", "").split()]
 
 
 def admission_refusal(pod: Json) -> str:
@@ -50,7 +51,7 @@ def admission_refusal(pod: Json) -> str:
         return "unknown flag: --incluster-mode" if unknown else ""
     if "incluster-mode" not in flags:
         return "Error building kubeconfig: stat /etc/kubernetes/kube-scheduler/kubeconfig"
-    mounts = {each["mountPath"].rstrip("/") for each in container.get("volumeMounts") or []}
+    mounts = {mount["mountPath"].rstrip("/") for mount in container.get("volumeMounts") or []}
     return "" if ADMISSION_CONFIG in mounts else "invalid GPUFilter config in file"
 
 

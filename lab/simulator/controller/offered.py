@@ -39,12 +39,12 @@ class Plugin:
 def read_plugin(item: Json) -> Plugin:
     """How the plugin of a pod is set up, from its container and volumes."""
     spec = item["spec"]
-    containers = {each["name"]: each for each in spec["containers"]}
+    containers = {container["name"]: container for container in spec["containers"]}
     own = containers.get("nvidia-device-plugin-ctr") or containers.get("nvidia-device-plugin") or {}
     environment = {
-        each["name"]: each.get("value", "")
+        variable["name"]: variable.get("value", "")
         for container in (own, *containers.values())
-        for each in container.get("env") or []
+        for variable in container.get("env") or []
     }
     listed = environment.get("NVIDIA_VISIBLE_DEVICES", "all")
     maps = [
@@ -52,7 +52,7 @@ def read_plugin(item: Json) -> Plugin:
     ]
     fixed = environment.get("CONFIG_FILE", "").removeprefix("/config/")
     return Plugin(
-        visible=None if listed == "all" else tuple(int(each) for each in listed.split(",")),
+        visible=None if listed == "all" else tuple(int(index) for index in listed.split(",")),
         config_map=(item["metadata"]["namespace"], maps[0]) if maps else None,
         file=fixed if fixed not in ("", "config.yaml") else environment.get("DEFAULT_CONFIG", ""),
         strategy=environment.get("MIG_STRATEGY", ""),

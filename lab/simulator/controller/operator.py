@@ -141,17 +141,17 @@ class Operator:
             await self._report(policy, namespace)
 
     async def _label(self) -> None:
-        async def patch(name: str, found: dict[str, str]) -> None:
+        async def patch(name: str, labels: dict[str, str]) -> None:
             # A value that is there, such as "false", is a person's choice: it is honoured.
-            missing = {k: v for k, v in operands.NODE_LABELS.items() if k not in found}
+            missing = {k: v for k, v in operands.NODE_LABELS.items() if k not in labels}
             body = {"metadata": {"labels": missing}}
             await self._api.request("PATCH", f"/api/v1/nodes/{name}", body, MERGE)
 
         await gather(
             *(
-                patch(name, found)
-                for name, found in self._nodes.items()
-                if operands.NODE_LABELS.keys() - found.keys()
+                patch(name, labels)
+                for name, labels in self._nodes.items()
+                if operands.NODE_LABELS.keys() - labels.keys()
             )
         )
 
@@ -162,8 +162,8 @@ class Operator:
         known: dict[str, str] = {"all-disabled": ""}
         if name and manager.get("enabled", True):
             path = f"/api/v1/namespaces/{namespace}/configmaps/{name}"
-            found = await self._api.request("GET", path)
-            known = operands.layouts((found.get("data") or {}).get("config.yaml", ""))
+            config_map = await self._api.request("GET", path)
+            known = operands.layouts((config_map.get("data") or {}).get("config.yaml", ""))
         await self._set_mig(
             {
                 node: (known[layout], "success") if layout in known else (devices, "failed")

@@ -49,9 +49,9 @@ def read_pod(kind: str, item: Json) -> Pod:
     notes = meta.get("annotations") or {}
     containers = [*(spec.get("initContainers") or []), *spec["containers"]]
     environment = {
-        each["name"]: each.get("value", "")
+        variable["name"]: variable.get("value", "")
         for container in containers
-        for each in container.get("env") or []
+        for variable in container.get("env") or []
     }
     return Pod(
         kind=kind,
@@ -59,8 +59,8 @@ def read_pod(kind: str, item: Json) -> Pod:
         version=int(meta["resourceVersion"]),
         ready="deletionTimestamp" not in meta
         and any(
-            each["type"] == "Ready" and each["status"] == "True"
-            for each in status.get("conditions") or []
+            condition["type"] == "Ready" and condition["status"] == "True"
+            for condition in status.get("conditions") or []
         ),
         outcome=notes.get(marks.OUTCOME, ""),
         message=notes.get(marks.MESSAGE, ""),

@@ -44,13 +44,13 @@ class Preparation:
         root = self._root_of(host)
         path = root / DROP_IN if root else None
         try:
-            found = path.stat() if path else None
+            status = path.stat() if path else None
         except OSError:
-            found = None
-        stamp = (found.st_ino, found.st_mtime_ns, found.st_size) if found else None
+            status = None
+        stamp = (status.st_ino, status.st_mtime_ns, status.st_size) if status else None
         if host in self._known and self._known[host][0] == stamp:
             return self._known[host][1]
-        prepared = bool(path and found) and self._read(path)
+        prepared = bool(path and status) and self._read(path)
         self._known[host] = (stamp, prepared)
         return prepared
 

@@ -33,20 +33,21 @@ class Validations:
         self._since: dict[str, float] = {}
 
     async def work(
-        self, node: judge.Node, pod: judge.Pod, found: list[Device], problem: str | None
+        self, node: judge.Node, pod: judge.Pod, offered: list[Device], problem: str | None
     ) -> None:
         """Gives a running pod its devices, and ends it when its kernels have run.
 
         Args:
             node: the pod's node.
             pod: a validation pod.
-            found: devices that the plugin registered there.
+            offered: devices that the plugin registered there.
             problem: why no kernel can run; None where it can.
         """
-        if any("terminated" in each["state"] for each in pod.object["status"]["containerStatuses"]):
+        statuses = pod.object["status"]["containerStatuses"]
+        if any("terminated" in status["state"] for status in statuses):
             return  # its kernels have run; what goes on is a container without a device
         try:
-            given = await self._devices(node, pod, found)
+            given = await self._devices(node, pod, offered)
         except allocation.NotEnough as refused:
             status = {"phase": "Failed", "reason": allocation.REASON, "message": str(refused)}
             await self._set_status(pod, status)
@@ -57,16 +58,17 @@ class Validations:
             asyncio.get_running_loop().call_later(left, self._again, node.name)
             return
         self._since.pop(pod.uid)
-        ran = {name: judge.kernel_log(node, problem, each) for name, each in given.items()}
+        ran = {name: judge.kernel_log(node, problem, own) for name, own in given.items()}
         await self._give_logs(pod, {name: self._file(given[name], ran[name]) for name in given})
         await self._set_status(pod, ended(pod.object, ran))
 
-    async def _devices(self, node: judge.Node, pod: judge.Pod, found: list[Device]) -> Given:
+    async def _devices(self, node: judge.Node, pod: judge.Pod, offered: list[Device]) -> Given:
         if pod.object["spec"].get("resourceClaims"):
             claims = await self._claims(pod)
             whole = devices.whole(node.name, range(node.gpus))
             return allocation.of_claims(node.name, pod.object, claims, whole)
-        found = [*found, *devices.whole(node.name, range(node.faults.unhealthy, node.gpus), CORE)]
+        cores = devices.whole(node.name, range(node.faults.unhealthy, node.gpus), CORE)
+        offered = [*offered, *cores]
         answer = await self._api.request(
             "GET",
             "/api/v1/pods",
@@ -75,39 +77,39 @@ class Validations:
             fieldSelector=f"spec.nodeName={node.name}",
         )
         living = [
-            each
-            for each in sorted(answer["items"], key=lambda i: i["metadata"]["creationTimestamp"])
-            if (each.get("status") or {}).get("phase") not in ENDED
+            item
+            for item in sorted(answer["items"], key=lambda i: i["metadata"]["creationTimestamp"])
+            if (item.get("status") or {}).get("phase") not in ENDED
         ]
         known = self._given.get(node.name, {})
-        given = {uid: known[uid] for each in living if (uid := each["metadata"]["uid"]) in known}
+        given = {uid: known[uid] for pod in living if (uid := pod["metadata"]["uid"]) in known}
         self._given[node.name] = given
-        resources = {each.resource for each in found}
+        resources = {device.resource for device in offered}
         # Who came first has its devices first: the pod itself comes last among those without any.
         rest = [i for i in living if i["metadata"]["uid"] not in {*given, pod.uid}]
-        for item in [each for each in rest if marks.VALIDATION not in _labels(each)]:
-            given[item["metadata"]["uid"]] = self._admit(found, given, item, resources)
+        for item in [item for item in rest if marks.VALIDATION not in _labels(item)]:
+            given[item["metadata"]["uid"]] = self._admit(offered, given, item, resources)
         if pod.uid not in given:
-            mine = self._admit(found, given, pod.object, resources)
+            mine = self._admit(offered, given, pod.object, resources)
             twice = node.faults.one_device_twice
             given[pod.uid] = allocation.one_twice(mine) if twice else mine
         return given[pod.uid]
 
     def _admit(
-        self, found: list[Device], given: dict[str, Given], pod: Json, resources: set[str]
+        self, offered: list[Device], given: dict[str, Given], pod: Json, resources: set[str]
     ) -> Given:
-        taken = [one.id for each in given.values() for many in each.values() for one in many]
-        return allocation.allocate(found, taken, allocation.wants(pod, resources))
+        taken = [one.id for held in given.values() for many in held.values() for one in many]
+        return allocation.allocate(offered, taken, allocation.wants(pod, resources))
 
     async def _claims(self, pod: judge.Pod) -> dict[str, Json]:
-        found = {}
-        for each in pod.object["status"].get("resourceClaimStatuses") or []:
-            path = CLAIMS.format(namespace=pod.namespace, name=each["resourceClaimName"])
-            found[each["name"]] = await self._api.request("GET", path)
-        return found
+        claims = {}
+        for status in pod.object["status"].get("resourceClaimStatuses") or []:
+            path = CLAIMS.format(namespace=pod.namespace, name=status["resourceClaimName"])
+            claims[status["name"]] = await self._api.request("GET", path)
+        return claims
 
     def _file(self, given: tuple[Device, ...], ran: str) -> Path:
-        name = "-".join(each.id.replace("::", "-") for each in given[:2])
+        name = "-".join(device.id.replace("::", "-") for device in given[:2])
         path = self._log_folder / f"{name}-{len(given)}-{ran}.log"
         logs.write_file(path, (*devices.listing(given), *logs.RUNS[ran]))
         return path
@@ -127,8 +129,8 @@ class Validations:
         wanted = [line.split(" ", 3)[3] for line in lines]
         async with asyncio.timeout(LOG_SECONDS):
             while True:
-                found = await self._api.request("GET", f"{pod.path}/log", container=container)
-                if str(found).splitlines() == wanted:
+                log = await self._api.request("GET", f"{pod.path}/log", container=container)
+                if str(log).splitlines() == wanted:
                     return
                 await asyncio.sleep(0.05)
 
@@ -150,29 +152,29 @@ def ended(pod: Json, ran: dict[str, str]) -> Json:
     codes = {name: int(kind == logs.FAILED) for name, kind in ran.items()}
     statuses = [
         {
-            **each,
+            **status,
             "ready": False,
             "started": False,
             "state": {
                 "terminated": {
-                    "exitCode": codes[each["name"]],
-                    "reason": "Error" if codes[each["name"]] else "Completed",
-                    "startedAt": each["state"]["running"]["startedAt"],
+                    "exitCode": codes[status["name"]],
+                    "reason": "Error" if codes[status["name"]] else "Completed",
+                    "startedAt": status["state"]["running"]["startedAt"],
                     "finishedAt": now,
                 }
             },
         }
-        if each["name"] in codes
-        else each
-        for each in pod["status"]["containerStatuses"]
+        if status["name"] in codes
+        else status
+        for status in pod["status"]["containerStatuses"]
     ]
-    if any(each["name"] not in codes for each in statuses):
+    if any(status["name"] not in codes for status in statuses):
         phase = "Running"
     else:
         phase = "Failed" if any(codes.values()) else "Succeeded"
     condition = {"status": "False", "lastTransitionTime": now, "reason": "PodCompleted"}
     conditions = [
-        {**each, **condition} if each["type"] in ("Ready", "ContainersReady") else each
-        for each in pod["status"].get("conditions") or []
+        {**present, **condition} if present["type"] in ("Ready", "ContainersReady") else present
+        for present in pod["status"].get("conditions") or []
     ]
     return {"phase": phase, "conditions": conditions, "containerStatuses": statuses}

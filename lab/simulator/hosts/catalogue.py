@@ -55,7 +55,7 @@ def fabric_tools(system: str) -> list[Package]:
     """What the distribution has for hosts whose NVSwitches are behind InfiniBand devices."""
     repository = "base" if system == "rocky" else "archive"
     packages = package_graph.load(GRAPHS[system]).packages(repository)
-    return [each for each in packages if each.name in ("infiniband-diags", "libibumad3")]
+    return [package for package in packages if package.name in ("infiniband-diags", "libibumad3")]
 
 
 def headers_apt(release: str = KERNEL_APT) -> list[Package]:

@@ -172,9 +172,9 @@ def _await_banner(folder: Path, spec: Spec) -> None:
         if dead or time.monotonic() > deadline:
             log = folder / "log"
             lines = log.read_text(errors="replace").splitlines()[-5:] if log.exists() else []
-            found = "it ended" if dead else f"no SSH banner within {START_LIMIT:.0f} s"
+            state = "it ended" if dead else f"no SSH banner within {START_LIMIT:.0f} s"
             raise HostError(
-                f"host {spec.name}: {found} on {spec.address}:{spec.port}; its log: {log}; last "
+                f"host {spec.name}: {state} on {spec.address}:{spec.port}; its log: {log}; last "
                 f"lines: {' / '.join(lines)}"
             )
         time.sleep(0.03)
@@ -210,13 +210,13 @@ def _remove(folder: Path) -> None:
 
 def status(name: str) -> list[HostStatus]:
     """Every simulated host of the embedded cluster ``name`` that has a folder, by name."""
-    found = []
+    rows = []
     for folder in _folders(name):
         spec = Spec.load(folder)
         if spec is None:
             continue
         pids = processes.find(folder)
-        found.append(
+        rows.append(
             HostStatus(
                 name=spec.name,
                 address=spec.address,
@@ -227,7 +227,7 @@ def status(name: str) -> list[HostStatus]:
                 root=_root(folder, spec),
             )
         )
-    return found
+    return rows
 
 
 def root_of(name: str, host_name: str) -> Path | None:

@@ -79,8 +79,8 @@ class Graph:
         Raises:
             HostError: the graph knows no such version or kernel.
         """
-        for found, known in ((versions, self.versions), (kernels, self.kernels)):
-            unknown = set(found) - set(known)
+        for mapping, known in ((versions, self.versions), (kernels, self.kernels)):
+            unknown = set(mapping) - set(known)
             if unknown:
                 raise HostError(f"graph {self.name}: found {sorted(unknown)}; wanted of {known}")
         packages = {}
@@ -164,18 +164,18 @@ def load(name: str) -> Graph:
 
 
 def _row(graph: str, entry: Mapping[str, Any], sources: Mapping[str, str]) -> Row:
-    found = dict(entry)
-    unknown = found.keys() - {field.name for field in dataclasses.fields(Row)}
-    source = found.pop("source", None) or ()
+    row = dict(entry)
+    unknown = row.keys() - {field.name for field in dataclasses.fields(Row)}
+    source = row.pop("source", None) or ()
     source = (source,) if isinstance(source, str) else tuple(source)
-    missing = [each for each in source if each not in sources and each != UNVERIFIED]
+    missing = [name for name in source if name not in sources and name != UNVERIFIED]
     if unknown or missing or not source:
         raise HostError(
             f"graph {graph}, {entry.get('name')}: found members {sorted(unknown)}, sources "
             f"{missing or list(source)}; wanted known members and listed sources"
         )
-    lists = {key: tuple(value) for key, value in found.items() if isinstance(value, list)}
-    return Row(**{**found, **lists}, source=source)
+    lists = {key: tuple(value) for key, value in row.items() if isinstance(value, list)}
+    return Row(**{**row, **lists}, source=source)
 
 
 def names(relation: str) -> list[str]:

@@ -187,8 +187,8 @@ def _control(package: Package) -> str:
 
 def _debian_relation(text: str) -> str:
     """``a = 1`` as ``a (= 1)``; what is in Debian's own form stays."""
-    found = re.fullmatch(r"(\S+) (=|>=|<=) (\S+)", text)
-    return f"{found[1]} ({found[2]} {found[3]})" if found else text
+    match = re.fullmatch(r"(\S+) (=|>=|<=) (\S+)", text)
+    return f"{match[1]} ({match[2]} {match[3]})" if match else text
 
 
 def _spec(package: Package) -> str:

@@ -32,7 +32,7 @@ def find(folder: Path) -> list[int]:
     """
     if not _PROC.exists():
         return _recorded(folder)
-    pids = (int(each.name) for each in Path("/proc").iterdir() if each.name.isdigit())
+    pids = (int(path.name) for path in Path("/proc").iterdir() if path.name.isdigit())
     return sorted(pid for pid in pids if pid != os.getpid() and _is_of(pid, folder))
 
 

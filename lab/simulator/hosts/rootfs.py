@@ -156,8 +156,8 @@ def _layer(
 
 
 def _stamp(path: Path) -> str:
-    found = path.stat()
-    return f"{found.st_size}-{found.st_mtime_ns}"
+    status = path.stat()
+    return f"{status.st_size}-{status.st_mtime_ns}"
 
 
 def _sweep(roots: Path) -> None:

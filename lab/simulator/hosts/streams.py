@@ -25,7 +25,7 @@ DEFAULT = "latest-dkms"
 def document(members: Sequence[Member]) -> str:
     """The text of ``modules.yaml``."""
     documents = [_stream(*stream, members) for stream in _streams(members)]
-    profiles = {each["data"]["stream"]: ["default"] for each in documents}
+    profiles = {document["data"]["stream"]: ["default"] for document in documents}
     documents.append(
         {
             "document": "modulemd-defaults",
