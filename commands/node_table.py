@@ -42,7 +42,16 @@ def table(stack: Stack, nodes: list[Row], live: dict[str, Json]) -> Table:
             _common([_labels(node, declared[group[0]["pool"]]) for node in members]),
             _common([_taints(node) for node in members]),
         )
+    for name, pool in _resting(stack)[:MOST]:
+        missing = "" if name in live else ", not in the cluster"
+        shown.add_row(name, pool, f"in maintenance{missing}", "", "")
     return shown
+
+
+def _resting(stack: Stack) -> list[tuple[str, str]]:
+    """Nodes in maintenance, and the pools that name them."""
+    pools = {name: pool.name for pool in stack.cluster.pools for name in pool.node_names()}
+    return [(name, pools.get(name, "")) for name in sorted(stack.cluster.nodes_in_maintenance)]
 
 
 def _groups(nodes: list[Row]) -> list[list[Row]]:

@@ -151,7 +151,7 @@ def main() -> None:
     print(f"private key: {path} (the secret PROBE_KEY of the environment preview-{stack.name})")
     for user in users:
         print(instructions(public, user, script))
-    problems = check(stack.cluster.hosts, key.export_private_key().decode())
+    problems = check(stack.cluster.working_hosts, key.export_private_key().decode())
     for name, problem in problems.items():
         if problem:
             print(f"host {name}: {printable(problem)}", file=sys.stderr)

@@ -20,13 +20,15 @@ from components.inspection.cluster import nodes_by_name
 from lab.simulator import control_plane
 
 
-def summary_of(gpus: dict[str, int]) -> str:
-    """How many GPUs ran a kernel, in the words of the last line."""
+def summary_of(gpus: dict[str, int], resting: int = 0) -> str:
+    """How many GPUs ran a kernel, in the words of the last line; nodes in maintenance apart."""
     ran = "simulated" if gpus["simulated"] else "computed"
     text = f"{gpus[ran]} of {gpus['declared']} GPUs {ran}"
     if gpus["simulated"] and gpus["computed"]:
         text += f", {gpus['computed']} computed"
-    return f"{text}, {gpus['deferred']} deferred" if gpus["deferred"] else text
+    if gpus["deferred"]:
+        text += f", {gpus['deferred']} deferred"
+    return f"{text}, {resting} node{'s' * (resting > 1)} in maintenance" if resting else text
 
 
 def changed(summary: automation.UpdateSummary) -> int:
@@ -59,7 +61,7 @@ def run(stack: Stack, answer: Answer) -> None:
     for line in outputs["next"]:
         print(f"next: {line}")
     print(
-        f"up: {summary_of(outputs['gpus'])}, "
+        f"up: {summary_of(outputs['gpus'], len(outputs['maintenance']))}, "
         f"{answer['changed']} resources changed, {time.monotonic() - started:.0f} s"
     )
 

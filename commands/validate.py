@@ -18,13 +18,19 @@ def chosen(text: str, cluster: Cluster) -> str:
     """The nodes that a list of names and ranges means, as the environment variable holds them.
 
     Raises:
-        ValueError: a name that no pool with GPUs has; pools by selector may have any.
+        ValueError: a name that no pool with GPUs has, where no pool is by selector; or one of a
+            node in maintenance.
     """
     if not text.strip():
         return ALL
     names = [name for part in text.split(",") for name in expand(part.strip())]
     pools = gpu_pools(cluster)
     known = {name for pool in pools for name in pool.node_names()}
+    if resting := [name for name in names if name in cluster.nodes_in_maintenance]:
+        raise ValueError(
+            f"NODES: found {', '.join(resting[:5])}, in maintenance; wanted: nodes at work; "
+            "cure: take them out of `maintenance` of the stack, or out of NODES"
+        )
     strange = [name for name in names if name not in known]
     if strange and all(pool.nodes is not None for pool in pools):
         raise ValueError(

@@ -11,13 +11,10 @@ from components.nodes.pools import exclusions
 from components.settings.cluster import Cluster
 
 
-def totals(cluster: Cluster, nodes: list[dict[str, Any]]) -> dict[str, Any]:
+def totals(nodes: list[dict[str, Any]]) -> dict[str, int]:
     """GPUs declared, and of them those that ran a kernel, that only simulate one, and deferred."""
-    kinds = ("computed", "simulated", "deferred")
-    return {
-        "declared": sum(pool.gpus for pool in cluster.pools),
-        **{kind: sum(int(node[kind]) for node in nodes) for kind in kinds},
-    }
+    kinds = ("declared", "computed", "simulated", "deferred")
+    return {kind: sum(int(node[kind]) for node in nodes) for kind in kinds}
 
 
 def left_out(cluster: Cluster) -> dict[str, list[int]]:
@@ -38,7 +35,8 @@ def next_commands(cluster: Cluster) -> list[str]:
 def export(cluster: Cluster, built: GpuCluster) -> None:
     """Exports what a person wants to know of the stack."""
     pulumi.export("nodes", built.nodes)
-    pulumi.export("gpus", built.nodes.apply(lambda nodes: totals(cluster, nodes)))
+    pulumi.export("gpus", built.nodes.apply(totals))
     pulumi.export("unhealthyDevices", left_out(cluster))
+    pulumi.export("maintenance", sorted(cluster.nodes_in_maintenance))
     pulumi.export("charts", built.charts)
     pulumi.export("next", next_commands(cluster))

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from components.nodes.pools import working_nodes
 from components.nodes.resources import GPU
 from components.platforms.base import Delivery
 from components.platforms.namespaces import own_namespaces
@@ -34,7 +35,7 @@ def context_of(cluster: Cluster) -> Context:
             gpus_per_node=pool.gpus_per_node,
             taints=tuple(Taint(taint.key, taint.value, str(taint.effect)) for taint in pool.taints),
             labels=dict(pool.labels),
-            nodes=pool.size,
+            nodes=working_nodes(cluster, pool),
             node_names=frozenset(pool.node_names() if pool.nodes else ()),
         )
         for pool in cluster.pools

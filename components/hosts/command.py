@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 import pulumi
 import pulumi_command as command
 
+from components.hosts import maintenance
 from components.hosts.connection import command_line, connection, time_limit
 from components.hosts.script import UPLOADED
 from components.hosts.settings.host import Host
@@ -55,12 +56,13 @@ def host_commands(
 
     Each is applied on create and on every change of its script, and undone on delete. Its output
     never reaches the engine's log, which a long line could stop (pulumi-command 1.2.1, LogOutput).
+    Those of hosts in maintenance stay as they are (`components.hosts.maintenance`).
     Where ``kind`` changes, the old script undoes its changes before the new one is applied.
     ``installing`` says how many seconds installers may take on a host, beyond the stack's limit.
     """
     ssh = args.cluster.ssh
     commands = {}
-    for host in hosts:
+    for host in maintenance.declared(args.cluster, hosts, maintenance.COMMAND, name):
         seen = args.cluster.of(host)
         longer = installing(seen, host)
         line = command_line(host, ssh, "apply", longer)
@@ -79,9 +81,9 @@ def host_commands(
             opts=pulumi.ResourceOptions(
                 parent=parent,
                 depends_on=args.after.get(host.name),
-                ignore_changes=ignored,
                 delete_before_replace=True,
                 custom_timeouts=time_limit(host, ssh, longer),
+                **maintenance.options(args.cluster, host, maintenance.COMMAND, ignored),
             ),
         )
         if finding is not None:
@@ -100,7 +102,7 @@ def copy_steps(
     """
     ssh = args.cluster.ssh
     copies: dict[str, pulumi.Resource] = {}
-    for host in hosts:
+    for host in maintenance.declared(args.cluster, hosts, maintenance.COPY, name):
         trigger, ignored = repair_trigger(args.drift.get(host.name))
         copies[host.name] = command.remote.CopyToRemote(
             f"{name}-{host.name}",
@@ -111,8 +113,8 @@ def copy_steps(
             opts=pulumi.ResourceOptions(
                 parent=parent,
                 depends_on=args.after.get(host.name),
-                ignore_changes=ignored,
                 custom_timeouts=time_limit(host, ssh),
+                **maintenance.options(args.cluster, host, maintenance.COPY, ignored),
             ),
         )
     return copies

@@ -42,12 +42,12 @@ def reboot_document(cluster: Cluster, private_key: str) -> dict[str, Any]:
     ``prepared`` is the digest of what hosts are prepared with: after a change of it hosts may ask.
     """
     reboot = cluster.reboot
-    scripts = "\0".join(prepare_script(cluster.of(host), host) for host in cluster.hosts)
+    scripts = "\0".join(prepare_script(cluster.of(host), host) for host in cluster.working_hosts)
     return {
         "context": cluster.kubernetes.context,
         "hosts": [
             host.model_dump(mode="json", exclude={"driver", "runtime", "system"})
-            for host in cluster.hosts
+            for host in cluster.working_hosts
         ],
         "maxUnavailable": reboot.max_unavailable,
         "timeoutSeconds": reboot.timeout_seconds,

@@ -34,7 +34,7 @@ def scheduling_drift(members: list[Json], document: Json) -> str | None:
     """
     manager = document["manager"]
     declared = document["labels"] or document["taints"]
-    if declared and not any(managed_by(node, manager) for node in members):
+    if declared and members and not any(managed_by(node, manager) for node in members):
         return f"not applied on {_some([node['metadata']['name'] for node in members])}"
     findings: dict[str, list[str]] = {}
     for node in members:

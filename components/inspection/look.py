@@ -41,6 +41,8 @@ Json = dict[str, Any]
 LIMIT = 60
 """Seconds for the whole inspection; what answers later counts as not reached."""
 
+RESTING = "in maintenance, not inspected"
+
 EXTENT = "GPU_CLUSTER_LOOK"
 """Variable that says what is inspected; without it hosts and cluster."""
 
@@ -95,8 +97,16 @@ def inspect(
         )
     seen, reasons = look(Extent(asked), request(cluster, stack, private_key))
     inspection = judged(cluster, seen, reasons)
-    if text := table(cluster.hosts, inspection.hosts, origins):
+    resting = {
+        host.name: HostFacts(error=RESTING)
+        for host in cluster.hosts
+        if cluster.in_maintenance(host)
+    }
+    if text := table(cluster.hosts, {**inspection.hosts, **resting}, origins):
         pulumi.log.info(f"hosts\n{text}")
+    if cluster.maintenance:
+        names = ", ".join(cluster.maintenance)
+        pulumi.log.info(f"in maintenance, neither touched nor counted: {names}")
     for warning in inspection.warnings:
         pulumi.log.warn(warning)
     if inspection.unreachable:
@@ -121,7 +131,7 @@ def request(cluster: Cluster, stack: str, private_key: str) -> Json:
             "own": [space.name for space in own_namespaces(cluster)],
         },
         "hosts": {
-            "hosts": [host.model_dump(mode="json") for host in cluster.hosts],
+            "hosts": [host.model_dump(mode="json") for host in cluster.working_hosts],
             "privateKey": private_key,
         },
     }

@@ -10,7 +10,7 @@ import json
 from typing import Any
 
 from components.monitoring.settings import Monitoring
-from components.nodes.pools import gpu_pools
+from components.nodes.pools import gpu_pools, resting, working_gpus
 from components.platforms.registry import platform_of
 from components.settings.cluster import Cluster
 
@@ -123,15 +123,17 @@ def _cluster(cluster: Cluster, daemon_set: str) -> list[Json]:
         if resource is None or pool.nodes is None:
             continue
         name, unit = resource
-        nodes = "|".join(node.replace(".", "\\\\.") for node in pool.node_names())
+        out, gpus = resting(cluster, pool), working_gpus(cluster, pool)
+        names = [node for node in pool.node_names() if node not in out]
+        nodes = "|".join(node.replace(".", "\\\\.") for node in names)
         alerts.append(
             _alert(
                 "GpusBelowDeclared",
                 f'(sum(kube_node_status_allocatable{{resource="{name}",node=~"{nodes}"}})'
-                f" or vector(0)) < {pool.gpus * unit}",
+                f" or vector(0)) < {gpus * unit}",
                 "10m",
                 "critical",
-                f"Pool {pool.name} offers fewer GPUs than the {pool.gpus} declared",
+                f"Pool {pool.name} offers fewer GPUs than the {gpus} declared",
                 "Run the stack's preview: it names the nodes that fall short.",
                 pool=pool.name,
             )

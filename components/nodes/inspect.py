@@ -20,7 +20,8 @@ def pool_members(nodes: list[Json], pool: Json) -> list[Json]:
 
     Args:
         nodes: Node objects of the API server.
-        pool: ``pool``, ``nodes`` (names) or ``selector`` (labels) with ``count``.
+        pool: ``pool``, ``nodes`` (names) or ``selector`` (labels) with ``count``, and
+            ``maintenance``: names that are left out, and that may be missing.
 
     Raises:
         ClusterError: a named node is not in the cluster, a selector finds another number of nodes
@@ -45,13 +46,17 @@ def pool_members(nodes: list[Json], pool: Json) -> list[Json]:
         for node in nodes
         if all(node["metadata"].get("labels", {}).get(k) == v for k, v in selector.items())
     ]
-    if len(members) != pool["count"]:
+    out = pool.get("maintenance", [])
+    # One that is missing may have been any pool's.
+    most = len(members) + sum(name not in by_name for name in out)
+    if not len(members) <= pool["count"] <= most:
         text = ",".join(f"{key}={value}" for key, value in selector.items())
         raise ClusterError(
             f"pool {pool['pool']}: selector {text}: found {len(members)} nodes; wanted: the "
             f"{pool['count']} that `count` declares; cure: label the nodes, or change `count`"
         )
-    return sorted(members, key=lambda node: grammar.node(node["metadata"]["name"]))
+    working = [node for node in members if node["metadata"]["name"] not in out]
+    return sorted(working, key=lambda node: grammar.node(node["metadata"]["name"]))
 
 
 def cordoned_by_others(nodes: list[Json]) -> list[str]:

@@ -24,9 +24,32 @@ def manager(stack: str, pool: Pool) -> str:
 def members_document(cluster: Cluster, pool: Pool) -> Json:
     """What names a pool's nodes to an operation."""
     members: Json = {"context": cluster.kubernetes.context, "pool": pool.name}
+    if out := resting(cluster, pool):
+        members["maintenance"] = out
     if pool.nodes is not None:
-        return {**members, "nodes": list(pool.node_names())}
+        return {**members, "nodes": [name for name in pool.node_names() if name not in out]}
     return {**members, "selector": dict(pool.selector or {}), "count": pool.size}
+
+
+def resting(cluster: Cluster, pool: Pool) -> list[str]:
+    """Nodes in maintenance that are a pool's; of one by selector those that may be."""
+    out = cluster.nodes_in_maintenance
+    if pool.nodes is not None:
+        return [name for name in pool.node_names() if name in out]
+    named = {name for each in cluster.pools for name in each.node_names()}
+    return sorted(out - named)
+
+
+def working_nodes(cluster: Cluster, pool: Pool) -> int:
+    """How many nodes a pool has without those in maintenance that it names."""
+    return pool.size - (len(resting(cluster, pool)) if pool.nodes is not None else 0)
+
+
+def working_gpus(cluster: Cluster, pool: Pool) -> int:
+    """GPUs that a pool by name offers together, without nodes in maintenance."""
+    left_out = {node: each.count for node, each in pool.unhealthy_devices.items()}
+    resting_gpus = (pool.gpus_per_node - left_out.get(n, 0) for n in resting(cluster, pool))
+    return pool.gpus - sum(resting_gpus)
 
 
 #: Label of a pool's nodes where objects of the platform select them.

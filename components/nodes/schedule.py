@@ -9,9 +9,9 @@ them. A node that is seen for the first time is closed until its GPUs ran a kern
 (`components.nodes.startup`).
 
 Input: ``context``, ``manager``, ``pool``, ``nodes`` (names) or ``selector`` (labels) with
-``count``, ``labels``, ``taints`` (``key``, ``value``, ``effect``), ``closes``, ``resources`` (names
-of what GPU pods ask for), ``namespace`` of the validation, and ``byItself``, labels and taints of
-single nodes by name.
+``count``, ``maintenance`` (nodes that are left as they are), ``labels``, ``taints`` (``key``,
+``value``, ``effect``), ``closes``, ``resources`` (names of what GPU pods ask for), ``namespace`` of
+the validation, and ``byItself``, labels and taints of single nodes by name.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ async def apply(document: Json) -> Json:
         nodes = await client.list("nodes")
         members = pool_members(nodes, document)
         names = {node["metadata"]["name"] for node in members}
-        left = [n for n in nodes if managed_by(n, manager) and n["metadata"]["name"] not in names]
+        left = [n for n in _ours(nodes, document) if n["metadata"]["name"] not in names]
         if document["closes"]:
             # First of all: a pod may come as soon as there are labels.
             fresh = [n for n in members if not managed_by(n, manager)]
@@ -112,11 +112,24 @@ async def apply(document: Json) -> Json:
     return {"nodes": len(members), "changed": sum(changed), "released": len(left)}
 
 
+def _ours(nodes: list[Json], document: Json) -> list[Json]:
+    """Nodes where this pool's manager holds something, but for those in maintenance."""
+    out = document.get("maintenance", [])
+    return [
+        node
+        for node in nodes
+        if managed_by(node, document["manager"]) and node["metadata"]["name"] not in out
+    ]
+
+
 async def release(document: Json) -> Json:
-    """Removes what `apply` set, on all nodes where this pool's manager holds something."""
+    """Removes what `apply` set, on all nodes where this pool's manager holds something.
+
+    Nodes in maintenance keep it: they aren't touched.
+    """
     manager = document["manager"]
     async with connect(document["context"]) as client:
-        ours = [node for node in await client.list("nodes") if managed_by(node, manager)]
+        ours = _ours(await client.list("nodes"), document)
         await gather(lambda node: _let_go(client, node, manager), ours)
     return {"released": len(ours)}
 

@@ -21,6 +21,7 @@ from components.hosts.settings.runtime import Runtime
 from components.hosts.settings.ssh import Ssh
 from components.hosts.settings.system import System
 from components.monitoring.settings import Monitoring
+from components.nodes.settings.node_range import NodeNames, written_out
 from components.nodes.settings.pool import Pool
 from components.nodes.settings.scheduling import Scheduling
 from components.platforms.device_plugin.settings import DevicePlugin
@@ -47,6 +48,11 @@ class Cluster(Model):
         examples=['[{name: a100, nodes: ["gpu-[1-4]"], gpusPerNode: 8}]'],
     )
     hosts: tuple[Host, ...] = Field(default=(), description="a list of hosts")
+    maintenance: NodeNames = Field(
+        default=(),
+        description="a list of nodes or hosts, or ranges, that are out for repair",
+        examples=["[gpu-9]"],
+    )
     ssh: Ssh = Field(default=Ssh(), description="a mapping: how hosts are reached")
     driver: Driver = Field(default=Driver(), description="a mapping with source")
     kernel: Kernel = Field(default=Kernel(), description="a mapping with release: a pinned kernel")
@@ -99,6 +105,22 @@ class Cluster(Model):
         sections = {name: getattr(host, name) for name in SECTIONS}
         given = {name: section for name, section in sections.items() if section is not None}
         return self.model_copy(update=given) if given else self
+
+    def in_maintenance(self, host: Host) -> bool:
+        """Whether a host is out for repair, by its own name or its node's."""
+        return not {host.name, host.node}.isdisjoint(written_out(self.maintenance))
+
+    @property
+    def working_hosts(self) -> tuple[Host, ...]:
+        """The hosts that may be reached and changed."""
+        return tuple(host for host in self.hosts if not self.in_maintenance(host))
+
+    @property
+    def nodes_in_maintenance(self) -> frozenset[str]:
+        """Nodes that are neither touched nor counted; they may be missing in the cluster."""
+        hosts = {host.name for host in self.hosts}
+        nodes = {host.node for host in self.hosts if self.in_maintenance(host)}
+        return frozenset(nodes.union(set(written_out(self.maintenance)) - hosts))
 
     def joins(self, host: Host) -> bool:
         """Whether the preparation of a host makes it join its cluster by kubeadm."""

@@ -17,7 +17,7 @@ from components.nodes.settings.scheduling import NodeFeatures, Scheduling
 from components.platforms.dra.settings import Dra
 from components.platforms.registry import named
 from components.platforms.settings import NAMES
-from components.settings import namespaces
+from components.settings import maintenance, namespaces
 from components.settings.parts import Parts
 from config.address import canonical
 from config.problem import Fault, Location, fault, show
@@ -43,6 +43,7 @@ def problems(parts: Parts) -> Iterator[Fault]:
     yield from _driver(parts)
     yield from _sections(parts)
     yield from namespaces.problems(parts)
+    yield from maintenance.problems(parts)
     if parts.platform is not None:
         yield from named(parts.platform).problems(parts)
 

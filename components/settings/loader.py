@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, TypeVar
 
-from pydantic import ValidationError
+from pydantic import TypeAdapter, ValidationError
 from pydantic.alias_generators import to_camel
 
 from components.hosts.settings.driver import Driver
 from components.hosts.settings.host import Host
 from components.hosts.settings.runtime import Runtime
+from components.nodes.settings.node_range import NodeNames
 from components.nodes.settings.pool import Pool
 from components.platforms.device_plugin.settings import DevicePlugin
 from components.platforms.gpu_operator.settings import GpuOperator
@@ -82,6 +83,7 @@ def parts_of(cluster: Cluster) -> Parts:
     return Parts(
         pools=dict(enumerate(cluster.pools)),
         hosts=dict(enumerate(cluster.hosts)),
+        maintenance=cluster.maintenance,
         platform=cluster.platform,
         driver=cluster.driver,
         runtime=cluster.runtime,
@@ -113,6 +115,9 @@ def _parts(document: Mapping[str, Any]) -> Parts:
         gpu_operator=_one(GpuOperator, document.get("gpuOperator", {})),
         given=frozenset(document),
         complete=isinstance(declared, list | tuple) and len(pools) == len(declared),
+        maintenance=_maintenance(document)
+        if len(hosts) == len(document.get("hosts") or ())
+        else (),
         sections={
             name: section
             for name, model in SECTIONS.items()
@@ -135,6 +140,13 @@ def _one(model: type[M], item: object) -> M | None:
         return model.model_validate(item, by_alias=True, by_name=False)
     except ValidationError:
         return None
+
+
+def _maintenance(document: Mapping[str, Any]) -> tuple[str, ...]:
+    try:
+        return TypeAdapter(NodeNames).validate_python(document.get("maintenance", ()))
+    except ValidationError:
+        return ()
 
 
 class _DocumentOrder:

@@ -39,6 +39,7 @@ class Parts:
         platform: the platform's name; None where it is unknown.
         given: keys that the document has.
         complete: no pool was refused.
+        maintenance: names and ranges; none where a host was refused, whose name is unknown.
         sections: those of `SECTIONS`, by name.
     """
 
@@ -48,6 +49,7 @@ class Parts:
     driver: Driver | None
     given: frozenset[str]
     complete: bool = True
+    maintenance: tuple[str, ...] = ()
     runtime: Runtime | None = None
     device_plugin: DevicePlugin | None = None
     gpu_operator: GpuOperator | None = None

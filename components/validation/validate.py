@@ -153,11 +153,12 @@ async def validate(document: Json) -> Json:
 
 
 async def _forget_others(client: Client, document: Json, members: set[str]) -> None:
-    """Takes records away from nodes that have left the pool."""
+    """Takes records away from nodes that have left the pool, but for those in maintenance."""
     for node in await client.list("nodes"):
         kept = record.decode(node)
         name = node["metadata"]["name"]
-        if kept and kept.manager == document["manager"] and name not in members:
+        stays = name in members or name in document.get("maintenance", [])
+        if kept and kept.manager == document["manager"] and not stays:
             await annotate(client, name, None)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,9 +11,12 @@ from pathlib import Path
 import pytest
 
 import toolchain
+from components.validation import validate
+from components.validation.component import priority_class
 from lab import simulator
 from lab.simulator.control_plane import TOOLS
-from tests.simulator.running import CLUSTER, Running, declared
+from tests.simulator.running import CLUSTER, NAMESPACE, Running, declared, until
+from tests.simulator.validating import PRIORITIES, SPACES, Stack
 
 USER_FILE = "apiVersion: v1\nkind: Config\nclusters: []\n"
 
@@ -69,3 +73,22 @@ def cluster(shared: Running) -> Iterator[Running]:
         yield shared
     finally:
         shared.clear()
+
+
+@pytest.fixture
+def stack(cluster: Running, monkeypatch: pytest.MonkeyPatch) -> Iterator[Stack]:
+    """A cluster with the plugin on three nodes, and what the validation needs."""
+    monkeypatch.setenv("KUBECONFIG", str(cluster.plane.kubeconfig))
+    cluster.request("POST", SPACES, {"metadata": {"name": NAMESPACE}})
+    cluster.request("POST", PRIORITIES, priority_class(declared()))
+    cluster.deploy_plugin()
+    made = Stack(cluster)
+    yield made
+    asyncio.run(validate.forget(made.document))
+    cluster.request("DELETE", f"{PRIORITIES}/{NAMESPACE}")
+    cluster.request("DELETE", f"{SPACES}/{NAMESPACE}/pods")
+    cluster.request("DELETE", f"{SPACES}/{NAMESPACE}")
+    until(
+        lambda: [each["metadata"]["name"] for each in cluster.items(SPACES)],
+        lambda names: NAMESPACE not in names,
+    )

@@ -5,93 +5,21 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from collections.abc import Iterator
-from typing import Any
 
 import pytest
 
-from components.api import ClusterError, connect
-from components.inspection.cluster import validation_findings
+from components.api import ClusterError
 from components.nodes import schedule
-from components.nodes.inspect import pool_members
 from components.nodes.pools import scheduling_document
 from components.nodes.settings.taint import STARTUP_TAINT
-from components.nodes.startup import is_closed
 from components.platforms.registry import platform_of
-from components.settings.cluster import Cluster
-from components.settings.loader import load
 from components.validation import validate
 from components.validation.asked import ASKED
-from components.validation.component import pods, priority_class
-from components.validation.document import validation_document
 from components.validation.record import RECORD
 from lab.simulator import marks, set_fault
 from lab.simulator.controller.devices import gpu_uuid
-from tests.simulator.running import CLUSTER, NAMESPACE, Json, Running, declared, until
-
-SPACES = "/api/v1/namespaces"
-PRIORITIES = "/apis/scheduling.k8s.io/v1/priorityclasses"
-
-
-class Stack:
-    """A pool's validation, as the stack's Command runs it."""
-
-    def __init__(self, cluster: Running) -> None:
-        self.cluster = cluster
-        self.document = self.of(declared())
-
-    def of(self, given: Cluster, **changes: Any) -> Json:
-        pool = given.pools[0]
-        made = validation_document(given, pool, "test")
-        return {**made, "timeoutSeconds": 30, "pod": pods(given, pool, None), **changes}
-
-    def run(self, **changes: Any) -> dict[str, Json]:
-        """What the program says of each node."""
-        result = asyncio.run(validate.validate({**self.document, **changes}))
-        return {each["name"]: each for each in result["nodes"]}
-
-    def finding(self) -> str | None:
-        """What the look finds."""
-
-        async def find() -> dict[str, str]:
-            async with connect(self.document["context"]) as client:
-                nodes = await client.list("nodes")
-                assert pool_members(nodes, self.document)
-                return await validation_findings(client, nodes, [self.document])
-
-        return asyncio.run(find()).get("a100")
-
-    def record(self, node: str) -> Json:
-        found: Json = json.loads(self.cluster.node(node)["metadata"]["annotations"][RECORD])
-        return found
-
-    def closed(self) -> list[str]:
-        """Nodes that take no pods before their validation."""
-        nodes = self.cluster.items("/api/v1/nodes")
-        return sorted(each["metadata"]["name"] for each in nodes if is_closed(each))
-
-    def pods(self) -> list[str]:
-        items = self.cluster.items(f"{SPACES}/{NAMESPACE}/pods")
-        return sorted(each["metadata"]["name"] for each in items)
-
-
-@pytest.fixture
-def stack(cluster: Running, monkeypatch: pytest.MonkeyPatch) -> Iterator[Stack]:
-    """A cluster with the plugin on three nodes, and what the validation needs."""
-    monkeypatch.setenv("KUBECONFIG", str(cluster.plane.kubeconfig))
-    cluster.request("POST", SPACES, {"metadata": {"name": NAMESPACE}})
-    cluster.request("POST", PRIORITIES, priority_class(declared()))
-    cluster.deploy_plugin()
-    made = Stack(cluster)
-    yield made
-    asyncio.run(validate.forget(made.document))
-    cluster.request("DELETE", f"{PRIORITIES}/{NAMESPACE}")
-    cluster.request("DELETE", f"{SPACES}/{NAMESPACE}/pods")
-    cluster.request("DELETE", f"{SPACES}/{NAMESPACE}")
-    until(
-        lambda: [each["metadata"]["name"] for each in cluster.items(SPACES)],
-        lambda names: NAMESPACE not in names,
-    )
+from tests.simulator.running import CLUSTER, NAMESPACE, Json, declared, until
+from tests.simulator.validating import SPACES, Stack, given, serve
 
 
 def test_each_gpu_runs_a_kernel_and_is_named_by_its_uuid(stack: Stack) -> None:
@@ -243,25 +171,6 @@ def test_a_stack_that_is_destroyed_leaves_no_node_closed(stack: Stack) -> None:
     assert stack.closed() == ["gpu-1", "gpu-2", "gpu-3"]
     asyncio.run(schedule.release(document))
     assert stack.closed() == []
-
-
-def given(platform: str, pool: Json | None = None, **sections: Any) -> Cluster:
-    """A configuration of another way to offer GPUs, on the same nodes."""
-    pools = [{"name": "a100", "nodes": ["gpu-[1-3]"], "gpusPerNode": 8, **(pool or {})}]
-    context = {"context": f"gpu-cluster-{CLUSTER}"}
-    document = {"version": "v1", "kubernetes": context, "platform": platform, "pools": pools}
-    return load({**document, **sections})
-
-
-def serve(cluster: Running, name: str, labels: dict[str, str], **spec: Any) -> None:
-    """A DaemonSet by whose pods the simulator knows what serves GPUs."""
-    containers = [{"name": "server", "image": "x"}]
-    template = {"metadata": {"labels": labels}, "spec": {"containers": containers, **spec}}
-    body = {
-        "metadata": {"name": name},
-        "spec": {"selector": {"matchLabels": labels}, "template": template},
-    }
-    cluster.request("POST", "/apis/apps/v1/namespaces/default/daemonsets", body)
 
 
 def test_cards_of_gpu_manager_are_validated_one_by_one(stack: Stack) -> None:

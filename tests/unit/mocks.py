@@ -46,9 +46,9 @@ class Recorder(mocks.Mocks):
 LOOP = asyncio.new_event_loop()
 
 
-def declare(program: Any, *, preview: bool) -> Recorder:
+def declare(program: Any, *, preview: bool, recorder: Recorder | None = None) -> Recorder:
     """Runs a program against the recorder and waits until everything is declared."""
-    recorder = Recorder()
+    recorder = recorder or Recorder()
     asyncio.set_event_loop(LOOP)
     try:
         mocks.set_mocks(recorder, project="gpu-cluster", stack="test", preview=preview)

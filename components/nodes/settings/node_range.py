@@ -10,6 +10,9 @@ import math
 import re
 from collections.abc import Iterator
 from functools import lru_cache
+from typing import Annotated
+
+from pydantic import AfterValidator, StrictStr
 
 from config.names import is_dns_subdomain
 from config.problem import refuse, show
@@ -92,3 +95,34 @@ def _joined(pieces: list[str], ranges: list[_Numbers]) -> Iterator[str]:
         for number, text in zip(chosen, pieces[2::2], strict=True):
             name += number + text
         yield name
+
+
+def _pattern(text: str) -> str:
+    expand(text)
+    return text
+
+
+def written_out(patterns: tuple[str, ...]) -> tuple[str, ...]:
+    """The names of all patterns, in order."""
+    return tuple(name for pattern in patterns for name in expand(pattern))
+
+
+def _distinct(patterns: tuple[str, ...]) -> tuple[str, ...]:
+    seen: set[str] = set()
+    for name in written_out(patterns):
+        if name in seen:
+            raise refuse(f"{show(name)} twice", "each name once", f"leave {name} out once")
+        seen.add(name)
+    if len(seen) > NODE_LIMIT:
+        raise refuse(
+            f"{len(seen)} nodes",
+            f"at most {NODE_LIMIT} nodes, the most that Kubernetes supports in a cluster",
+            "take fewer",
+        )
+    return patterns
+
+
+NodeNames = Annotated[
+    tuple[Annotated[StrictStr, AfterValidator(_pattern)], ...], AfterValidator(_distinct)
+]
+"""Names and ranges as written; no name twice."""

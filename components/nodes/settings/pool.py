@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, Field, StrictBool, StrictInt, StrictStr, model_validator
+from pydantic import AfterValidator, Field, StrictBool, StrictInt, model_validator
 
 from components.hosts.settings.ssh import Reach
 from components.nodes.settings.devices import GPU_LIMIT, MigCount, Profile, UnhealthyDevices
-from components.nodes.settings.node_range import NODE_LIMIT, expand
+from components.nodes.settings.node_range import NODE_LIMIT, NodeNames, written_out
 from components.nodes.settings.taint import GPU_TAINT, Taint
 from components.settings.overrides import Overrides
 from config.model import Freeze, FrozenDict
@@ -17,28 +17,6 @@ from config.names import LabelKey, LabelValue, NodeName, OwnLabelKey, PoolName
 from config.problem import refuse, show
 
 GPU_LABELS: FrozenDict[str, str] = FrozenDict({"nvidia.com/gpu": "true"})
-
-
-def _pattern(text: str) -> str:
-    expand(text)
-    return text
-
-
-def _distinct(nodes: tuple[str, ...]) -> tuple[str, ...]:
-    seen: set[str] = set()
-    for name in (name for pattern in nodes for name in expand(pattern)):
-        if name in seen:
-            raise refuse(
-                f"{show(name)} twice", "each node once in its pool", f"leave {name} out once"
-            )
-        seen.add(name)
-    if len(seen) > NODE_LIMIT:
-        raise refuse(
-            f"{len(seen)} nodes",
-            f"at most {NODE_LIMIT} nodes, the most that Kubernetes supports in a cluster",
-            "take fewer",
-        )
-    return nodes
 
 
 def _distinct_taints(taints: tuple[Taint, ...]) -> tuple[Taint, ...]:
@@ -66,12 +44,7 @@ class Pool(Overrides):
     """
 
     name: PoolName = Field(description="the pool's name, such as a100", examples=["a100"])
-    nodes: (
-        Annotated[
-            tuple[Annotated[StrictStr, AfterValidator(_pattern)], ...], AfterValidator(_distinct)
-        ]
-        | None
-    ) = Field(
+    nodes: NodeNames | None = Field(
         default=None,
         min_length=1,
         description="a list of node names or ranges, such as gpu-[1-4]",
@@ -152,7 +125,7 @@ class Pool(Overrides):
 
     def node_names(self) -> tuple[str, ...]:
         """The names, ranges written out; empty for a pool that finds its nodes by label."""
-        return tuple(name for pattern in self.nodes or () for name in expand(pattern))
+        return written_out(self.nodes or ())
 
     @model_validator(mode="after")
     def _devices_are_there(self) -> Pool:

@@ -1,0 +1,70 @@
+"""Hosts in maintenance: nothing connects to them, and what the state holds of them stays.
+
+A resource that is no longer declared is deleted, and deleting ours undoes what is on the host. So
+the resources of such a host go on being declared, with all of their inputs ignored. Of a host that
+was never prepared the state holds nothing, so nothing is declared: to make it is to connect.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pulumi
+
+from components.hosts.settings.host import Host
+from components.settings.cluster import Cluster
+
+COMMAND = "command:remote:Command"
+COPY = "command:remote:CopyToRemote"
+INPUTS = {
+    COMMAND: [
+        "connection", "create", "update", "delete", "stdin", "triggers", "logging",
+        "addPreviousOutputInEnv",
+    ],
+    COPY: ["connection", "source", "remotePath", "triggers"],
+}  # fmt: skip
+"""All that we give a resource; the engine ignores changes of these."""
+READ = "pulumi:pulumi:readStackResourceOutputs"
+"""What the engine answers about a stack's resources (pulumi v3.250,
+pkg/resource/deploy/builtins.go)."""
+
+
+def declared(cluster: Cluster, hosts: tuple[Host, ...], token: str, name: str) -> tuple[Host, ...]:
+    """The hosts of which a resource is declared.
+
+    Args:
+        cluster: the configuration.
+        hosts: those that the resource is for.
+        token: the resource's type.
+        name: the resources' name, to which the host's is added.
+    """
+    if not any(map(cluster.in_maintenance, hosts)):
+        return hosts
+    known = _recorded()
+    return tuple(
+        host
+        for host in hosts
+        if not cluster.in_maintenance(host) or f"{token}::{name}-{host.name}" in known
+    )
+
+
+def options(cluster: Cluster, host: Host, token: str, ignored: list[str]) -> dict[str, Any]:
+    """How the engine treats a host's resource.
+
+    Args:
+        cluster: the configuration.
+        host: the host.
+        token: the resource's type.
+        ignored: inputs of which changes are ignored on a working host, too.
+    """
+    if not cluster.in_maintenance(host):
+        return {"ignore_changes": ignored}
+    # Also with the whole stack, or with the host's own lines, nothing on the host is undone.
+    return {"ignore_changes": INPUTS[token], "retain_on_delete": True}
+
+
+def _recorded() -> set[str]:
+    """Types and names of the resources that the stack's state holds."""
+    stack = f"{pulumi.get_organization()}/{pulumi.get_project()}/{pulumi.get_stack()}"
+    found = pulumi.runtime.invoke(READ, {"stackName": stack}).value or {}
+    return {str(urn).rsplit("$", 1)[-1] for urn in found.get("outputs") or {}}

@@ -1,0 +1,66 @@
+"""A node in maintenance is neither touched nor counted, keeps its cordon, and may be missing."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from components.api import ClusterError
+from components.nodes import schedule
+from components.nodes.pools import scheduling_document
+from components.settings.cluster import Cluster
+from components.validation import validate
+from lab.simulator import marks
+from tests.simulator.running import Json, Running, declared
+from tests.simulator.validating import Stack, given
+
+NODE = "/api/v1/nodes/gpu-3"
+
+
+def resting(*names: str) -> Cluster:
+    return given("device-plugin", maintenance=list(names))
+
+
+def scheduling(cluster: Cluster) -> Json:
+    return scheduling_document(cluster, cluster.pools[0], "test")
+
+
+def written(cluster: Running) -> Any:
+    """What anybody but the kubelet's substitute wrote on the node."""
+    node = cluster.node("gpu-3")
+    meta = node["metadata"]
+    notes = {k: v for k, v in meta["annotations"].items() if not k.startswith(marks.GPUS[:9])}
+    return meta["labels"], notes, node["spec"]
+
+
+def test_a_node_in_maintenance_is_neither_touched_nor_counted(stack: Stack) -> None:
+    asyncio.run(schedule.apply(scheduling(declared())))
+    try:
+        stack.run()
+        stack.cluster.request("PATCH", NODE, {"spec": {"unschedulable": True}})
+        before = written(stack.cluster)
+        out = resting("gpu-3")
+        stack.document = stack.of(out, settings="all of them changed")
+        relabelled = {**scheduling(out), "labels": {"nvidia.com/gpu": "true", "new": "1"}}
+        asyncio.run(schedule.apply(relabelled))
+        assert stack.cluster.node("gpu-1")["metadata"]["labels"]["new"] == "1"
+        assert set(stack.run()) == {"gpu-1", "gpu-2"}
+        assert stack.finding() is None
+        asyncio.run(validate.forget(stack.document))
+        asyncio.run(schedule.release(relabelled))
+        assert "new" not in stack.cluster.node("gpu-1")["metadata"]["labels"]
+        assert written(stack.cluster) == before
+    finally:
+        stack.cluster.request("PATCH", NODE, {"spec": {"unschedulable": None}})
+        asyncio.run(validate.forget(stack.of(declared())))
+        asyncio.run(schedule.release(scheduling(declared())))
+
+
+def test_a_node_in_maintenance_may_be_missing(stack: Stack) -> None:
+    stack.cluster.request("DELETE", NODE)
+    with pytest.raises(ClusterError, match="node gpu-3: found no such node"):
+        stack.run()
+    stack.document = stack.of(resting("gpu-3"))
+    assert set(stack.run()) == {"gpu-1", "gpu-2"}

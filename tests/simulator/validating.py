@@ -1,0 +1,83 @@
+"""A pool's validation on the shared embedded cluster, and the platforms that serve its GPUs."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Any
+
+from components.api import connect
+from components.inspection.cluster import validation_findings
+from components.nodes.inspect import pool_members
+from components.nodes.startup import is_closed
+from components.settings.cluster import Cluster
+from components.settings.loader import load
+from components.validation import validate
+from components.validation.component import pods
+from components.validation.document import validation_document
+from components.validation.record import RECORD
+from tests.simulator.running import CLUSTER, NAMESPACE, Json, Running, declared
+
+SPACES = "/api/v1/namespaces"
+PRIORITIES = "/apis/scheduling.k8s.io/v1/priorityclasses"
+
+
+class Stack:
+    """A pool's validation, as the stack's Command runs it."""
+
+    def __init__(self, cluster: Running) -> None:
+        self.cluster = cluster
+        self.document = self.of(declared())
+
+    def of(self, given: Cluster, **changes: Any) -> Json:
+        pool = given.pools[0]
+        made = validation_document(given, pool, "test")
+        return {**made, "timeoutSeconds": 30, "pod": pods(given, pool, None), **changes}
+
+    def run(self, **changes: Any) -> dict[str, Json]:
+        """What the program says of each node."""
+        result = asyncio.run(validate.validate({**self.document, **changes}))
+        return {each["name"]: each for each in result["nodes"]}
+
+    def finding(self) -> str | None:
+        """What the look finds."""
+
+        async def find() -> dict[str, str]:
+            async with connect(self.document["context"]) as client:
+                nodes = await client.list("nodes")
+                assert pool_members(nodes, self.document)
+                return await validation_findings(client, nodes, [self.document])
+
+        return asyncio.run(find()).get("a100")
+
+    def record(self, node: str) -> Json:
+        found: Json = json.loads(self.cluster.node(node)["metadata"]["annotations"][RECORD])
+        return found
+
+    def closed(self) -> list[str]:
+        """Nodes that take no pods before their validation."""
+        nodes = self.cluster.items("/api/v1/nodes")
+        return sorted(each["metadata"]["name"] for each in nodes if is_closed(each))
+
+    def pods(self) -> list[str]:
+        items = self.cluster.items(f"{SPACES}/{NAMESPACE}/pods")
+        return sorted(each["metadata"]["name"] for each in items)
+
+
+def given(platform: str, pool: Json | None = None, **sections: Any) -> Cluster:
+    """A configuration of another way to offer GPUs, on the same nodes."""
+    pools = [{"name": "a100", "nodes": ["gpu-[1-3]"], "gpusPerNode": 8, **(pool or {})}]
+    context = {"context": f"gpu-cluster-{CLUSTER}"}
+    document = {"version": "v1", "kubernetes": context, "platform": platform, "pools": pools}
+    return load({**document, **sections})
+
+
+def serve(cluster: Running, name: str, labels: dict[str, str], **spec: Any) -> None:
+    """A DaemonSet by whose pods the simulator knows what serves GPUs."""
+    containers = [{"name": "server", "image": "x"}]
+    template = {"metadata": {"labels": labels}, "spec": {"containers": containers, **spec}}
+    body = {
+        "metadata": {"name": name},
+        "spec": {"selector": {"matchLabels": labels}, "template": template},
+    }
+    cluster.request("POST", "/apis/apps/v1/namespaces/default/daemonsets", body)

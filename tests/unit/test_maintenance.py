@@ -1,0 +1,132 @@
+"""What is out for repair: which names may be, and who leaves it out."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pulumi
+import pytest
+
+from commands.node_table import table
+from commands.up import summary_of
+from commands.validate import chosen
+from components.api import ClusterError
+from components.cluster import GpuCluster, GpuClusterArgs
+from components.guardrails.context import context_of
+from components.hosts import maintenance
+from components.hosts.reboot import reboot_document
+from components.inspection.look import request
+from components.monitoring.values import _cluster
+from components.nodes.inspect import pool_members
+from components.nodes.pools import scheduling_document, working_gpus
+from config.problem import ConfigError
+from tests.unit.fixtures.clusters import HOST_KEY, cluster
+from tests.unit.mocks import Recorder, declare
+
+HOSTS = [
+    {"name": "rack-1", "node": "gpu-1", "address": "192.0.2.11", "hostKey": HOST_KEY},
+    {"name": "rack-2", "node": "gpu-2", "address": "192.0.2.12", "hostKey": HOST_KEY},
+]
+SELECTED = [{"name": "l4", "selector": {"kind": "l4"}, "count": 3, "gpusPerNode": 4}]
+
+
+def node(name: str) -> dict[str, Any]:
+    return {"metadata": {"name": name, "labels": {"kind": "l4"}}, "spec": {}, "status": {}}
+
+
+def test_only_a_host_or_a_node_can_be_in_maintenance() -> None:
+    with pytest.raises(ConfigError) as caught:
+        cluster(hosts=HOSTS, maintenance=["gpu-[4-6]", "rack-1", "gpu-2", "gpu-x"])
+    assert [str(each) for each in caught.value.problems] == [
+        'maintenance[0]: found "gpu-5" and 1 more; wanted: names of hosts, or of nodes that a pool '
+        "names; cure: correct the name, or take it out",
+        'maintenance[3]: found "gpu-x"; wanted: names of hosts, or of nodes that a pool names; '
+        "cure: correct the name, or take it out",
+    ]
+    with pytest.raises(ConfigError, match=r"maintenance.*\"gpu-2\" twice"):
+        cluster(maintenance=["gpu-[1-3]", "gpu-2"])
+    # What a selector finds has any name, and may be missing.
+    assert cluster(hosts=[], pools=SELECTED, maintenance=["any"]).nodes_in_maintenance == {"any"}
+
+
+def test_a_host_that_is_refused_makes_no_other_name_wrong() -> None:
+    with pytest.raises(ConfigError) as caught:
+        cluster(hosts=[*HOSTS, {"name": "rack-3", "address": "?"}], maintenance=["rack-3"])
+    assert "maintenance" not in str(caught.value)
+
+
+def test_a_host_goes_with_its_node_and_a_node_with_its_host() -> None:
+    for name in ("rack-1", "gpu-1"):
+        made = cluster(hosts=HOSTS, maintenance=[name])
+        assert made.nodes_in_maintenance == {"gpu-1"}
+        assert [host.name for host in made.working_hosts] == ["rack-2"]
+
+
+def test_whoever_looks_or_acts_leaves_it_out() -> None:
+    made = cluster(hosts=HOSTS, maintenance=["gpu-1"], monitoring={})
+    asked = request(made, "test", "key")
+    assert [host["name"] for host in asked["hosts"]["hosts"]] == ["rack-2"]
+    for document in (*asked["cluster"]["scheduling"], *asked["cluster"]["validation"]):
+        assert document["nodes"] == ["gpu-2", "gpu-3", "gpu-4"]
+        assert document["maintenance"] == ["gpu-1"]
+    assert [host["name"] for host in reboot_document(made, "key")["hosts"]] == ["rack-2"]
+    assert context_of(made).pools[0].nodes == 3
+    assert working_gpus(made, made.pools[0]) == 24
+    alert = _cluster(made, "plugin")[0]
+    assert alert["expr"].endswith("< 24")
+    assert "gpu-1" not in alert["expr"]
+    assert "maintenance" not in scheduling_document(cluster(), cluster().pools[0], "test")
+
+
+def test_a_selector_counts_a_node_in_maintenance_whether_it_is_there_or_not() -> None:
+    pool = {"pool": "l4", "selector": {"kind": "l4"}, "count": 3, "maintenance": ["c"]}
+    there = [node(name) for name in "abc"]
+    assert [each["metadata"]["name"] for each in pool_members(there, pool)] == ["a", "b"]
+    assert len(pool_members(there[:2], pool)) == 2
+    for wrong in (there[:1], [*there, node("d")], [node("a"), node("c")]):
+        with pytest.raises(ClusterError, match="wanted: the 3 that `count` declares"):
+            pool_members(wrong, pool)
+
+
+def test_it_is_not_asked_to_be_validated() -> None:
+    with pytest.raises(ValueError, match="NODES: found gpu-1, in maintenance"):
+        chosen("gpu-[1-2]", cluster(maintenance=["gpu-1"]))
+
+
+def test_each_table_and_the_last_line_say_so() -> None:
+    made = cluster(maintenance=["gpu-[1-2]"])
+    shown = table(SimpleNamespace(name="test", cluster=made), [], {"gpu-1": node("gpu-1")})  # type: ignore[arg-type]
+    cells = [[str(cell) for cell in column.cells] for column in shown.columns[:3]]
+    assert list(zip(*cells, strict=True)) == [
+        ("gpu-1", "a100", "in maintenance"),
+        ("gpu-2", "a100", "in maintenance, not in the cluster"),
+    ]
+    gpus = {"declared": 16, "computed": 16, "simulated": 0, "deferred": 0}
+    assert summary_of(gpus, 2) == "16 of 16 GPUs computed, 2 nodes in maintenance"
+
+
+class Recording(Recorder):
+    """An engine whose state holds what was prepared on one host."""
+
+    def call(self, args: pulumi.runtime.MockCallArgs) -> dict[str, Any]:
+        assert args.token == maintenance.READ
+        urn = "urn:pulumi:test::gpu-cluster::a$b$command:remote:Command::gpu-cluster-hosts-rack-1"
+        return {"outputs": {urn: {}}}
+
+
+@pytest.mark.parametrize("preview", [False, True], ids=["up", "preview"])
+def test_of_a_host_nothing_is_declared_that_the_state_does_not_hold(
+    preview: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    none = pulumi.ResourceHookBinding()
+    monkeypatch.setattr("components.hooks._binding", lambda *_, **__: none)
+
+    def program() -> None:
+        key = pulumi.Output.secret("key")
+        made = cluster(hosts=HOSTS, maintenance=["rack-[1-2]"])
+        GpuCluster("gpu-cluster", GpuClusterArgs(cluster=made, stack="test", private_key=key))
+
+    recorder = declare(program, preview=preview, recorder=Recording())
+    remote = [each.name for each in recorder.resources if each.token.startswith("command:remote:")]
+    assert remote == ["gpu-cluster-hosts-rack-1"]
