@@ -54,6 +54,29 @@ def test_apply_twice_then_undo(host: Running, shell: str) -> None:
     assert host.undo(SCRIPT, shell).output == "changed=0\n"
 
 
+@pytest.mark.parametrize("free", [999999, 10])
+def test_the_initramfs_that_boots_now_is_kept_beside_the_new_one(host: Running, free: int) -> None:
+    """A host whose new image doesn't boot is started with the old one; /boot is never filled."""
+    release = host.run("uname -r").output.strip()
+    image = f"/boot/initrd.img-{release}"
+    host.write(image, "as it was")
+    host.write("/usr/sbin/update-initramfs", f"#!/bin/sh\nprintf new >{image}\n")
+    answer = f"Filesystem 1024-blocks Used Available Capacity Mounted\n/dev/x 1 1 {free} 1% /boot"
+    table = f"case \"$*\" in *boot*) echo '{answer}' ;; *) exec /usr/bin/df \"$@\" ;; esac"
+    host.write("/usr/local/sbin/df", f"#!/bin/sh\n{table}\n")
+    host.run("chmod 755 /usr/sbin/update-initramfs /usr/local/sbin/df")
+    applied = host.apply(SCRIPT)
+    assert (applied.status, host.read(image)) == (0, "new")
+    copy = f"{image}.gpu-cluster-before"
+    assert host.exists(copy) is (free > 10)
+    assert ("is not kept" in applied.output) is (free == 10)
+    if host.exists(copy):
+        assert host.read(copy) == "as it was"
+    assert host.apply(SCRIPT).output == "changed=0\n"
+    assert host.undo(SCRIPT).status == 0
+    assert not host.exists(copy)
+
+
 def test_a_reboot_keeps_what_was_applied(host: Running) -> None:
     from tests.hosts.conftest import start
 

@@ -2,6 +2,36 @@
 
 blacklist_file=/etc/modprobe.d/gpu-cluster-blacklist.conf
 
+# The image that boots now, for a person at the boot menu. Only the first one is as it was before us.
+# State: images (our copies).
+keep_initramfs() {
+    release=$(uname -r)
+    for image in "/boot/initrd.img-$release" "/boot/initramfs-$release.img"; do
+        copy=$image.gpu-cluster-before
+        [ -f "$root$image" ] && ! grep -Fqx -e "$copy" "$state/images" 2>/dev/null || continue
+        needed=$(du -k "$root$image" | cut -f 1)
+        left=$(df -Pk "$root/boot" | awk 'NR == 2 { print $4 }')
+        # The new image needs as much again while it is written.
+        [ "${left:-0}" -gt $((needed * 2 + 1024)) ] || {
+            note "$image is not kept: found ${left:-0} KiB free in /boot; wanted $((needed * 2 + 1024))"
+            continue
+        }
+        record images "$copy"
+        cp -p -- "$root$image" "$root$copy.gpu-cluster-new" &&
+            mv -f -- "$root$copy.gpu-cluster-new" "$root$copy" || fail "can't write $copy"
+        did "$copy"
+    done
+}
+
+drop_initramfs() {
+    [ -f "$state/images" ] || return 0
+    while IFS= read -r copy; do
+        rm -f -- "$root$copy.gpu-cluster-new"
+        [ ! -e "$root$copy" ] || { rm -f -- "$root$copy" && undid "$copy"; }
+    done <"$state/images"
+    rm -f -- "$state/images"
+}
+
 # Of every kernel: which one the next boot takes is the boot menu's business.
 rebuild_initramfs() {
     [ -f "$state/initramfs-pending" ] || return 0
@@ -21,6 +51,7 @@ apply_nouveau() {
     [ "$(cat "$root$blacklist_file" 2>/dev/null)
 " = "$GC_BLACKLIST_TEXT" ] || : >"$state/initramfs-pending"
     place_text "$blacklist_file" "$GC_BLACKLIST_TEXT"
+    [ ! -f "$state/initramfs-pending" ] || keep_initramfs
     rebuild_initramfs
     for module in $GC_BLACKLIST; do
         [ -d "$root/sys/module/$module" ] || continue
@@ -34,4 +65,5 @@ undo_nouveau() {
         forget "$blacklist_file"
     fi
     rebuild_initramfs
+    drop_initramfs
 }
