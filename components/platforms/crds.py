@@ -3,8 +3,9 @@
 ``note`` says which of them are there before the chart comes; ``remove`` takes those away that came
 with it and hold no object any more (Helm documentation, "Custom Resource Definitions").
 
-Input: ``context`` and ``names``. ``remove`` reads what ``note`` said from
-``PULUMI_COMMAND_STDOUT``, where pulumi-command puts a command's earlier output.
+Input: ``context`` and ``names``. Both read what ``note`` said last from ``PULUMI_COMMAND_STDOUT``,
+where pulumi-command puts a command's earlier output: another chart has other definitions, and those
+of the former are there by then without being somebody else's.
 """
 
 from __future__ import annotations
@@ -23,18 +24,29 @@ async def _there(client: Client, names: list[str]) -> dict[str, Json]:
     return {item["metadata"]["name"]: item for item in items if item["metadata"]["name"] in names}
 
 
+def _noted() -> tuple[set[str], set[str]]:
+    """What was noted so far: all names, and those of them that are somebody else's."""
+    said = json.loads(os.environ.get("PULUMI_COMMAND_STDOUT") or "{}")
+    return set(said.get("names", [])), set(said.get("foreign", []))
+
+
 async def note(document: Json) -> Json:
-    """The definitions of these names that are there already: they are somebody else's."""
+    """The definitions that are there before a chart first brings them: they are somebody else's."""
+    names, foreign = _noted()
     async with connect(document["context"]) as client:
-        return {"foreign": sorted(await _there(client, document["names"]))}
+        found = await _there(client, [name for name in document["names"] if name not in names])
+    return {
+        "names": sorted(names.union(document["names"])),
+        "foreign": sorted(foreign.union(found)),
+    }
 
 
 async def remove(document: Json) -> Json:
     """Removes the definitions that were not there before and of which no object is left."""
-    foreign = json.loads(os.environ.get("PULUMI_COMMAND_STDOUT") or "{}").get("foreign", [])
+    names, foreign = _noted()
     removed, kept = [], []
     async with connect(document["context"]) as client:
-        for name, definition in (await _there(client, document["names"])).items():
+        for name, definition in (await _there(client, sorted(names))).items():
             if name in foreign:
                 continue
             spec = definition["spec"]

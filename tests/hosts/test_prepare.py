@@ -62,7 +62,7 @@ def test_the_initramfs_that_boots_now_is_kept_beside_the_new_one(host: Running, 
     host.write(image, "as it was")
     host.write("/usr/sbin/update-initramfs", f"#!/bin/sh\nprintf new >{image}\n")
     answer = f"Filesystem 1024-blocks Used Available Capacity Mounted\n/dev/x 1 1 {free} 1% /boot"
-    table = f"case \"$*\" in *boot*) echo '{answer}' ;; *) exec /usr/bin/df \"$@\" ;; esac"
+    table = f'case "$*" in *boot*) echo \'{answer}\' ;; *) exec /usr/bin/df "$@" ;; esac'
     host.write("/usr/local/sbin/df", f"#!/bin/sh\n{table}\n")
     host.run("chmod 755 /usr/sbin/update-initramfs /usr/local/sbin/df")
     applied = host.apply(SCRIPT)

@@ -1,0 +1,76 @@
+"""Custom resource definitions that come with a chart: whose they are, over changes of the chart."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from components.platforms import crds
+
+Json = dict[str, Any]
+
+
+class Definitions:
+    """A client of a cluster that holds definitions, by name, and no object of them."""
+
+    def __init__(self, *names: str) -> None:
+        self.names = set(names)
+
+    @contextlib.asynccontextmanager
+    async def connect(self, _: str) -> AsyncIterator[Definitions]:
+        yield self
+
+    async def list(self, kind: str, **_: Any) -> list[Json]:
+        if kind != "customresourcedefinitions":
+            return []
+        names = {"plural": "policies"}
+        spec = {"group": "x", "names": names, "versions": [{"name": "v1", "storage": True}]}
+        return [{"metadata": {"name": name}, "spec": spec} for name in sorted(self.names)]
+
+    async def request(self, verb: str, path: str, **_: Any) -> None:
+        assert verb == "DELETE"
+        self.names.remove(path.rpartition("/")[2])
+
+
+class Stack:
+    """The command of a stack, which is given its earlier output at each later run."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, cluster: Definitions) -> None:
+        self.monkeypatch, self.output = monkeypatch, ""
+        monkeypatch.setattr(crds, "connect", cluster.connect)
+
+    def run(self, action: str, *names: str) -> Json:
+        self.monkeypatch.setenv("PULUMI_COMMAND_STDOUT", self.output)
+        done: Json = asyncio.run(getattr(crds, action)({"context": "x", "names": [*names]}))
+        self.output = json.dumps(done)
+        return done
+
+
+def test_our_definitions_stay_ours_when_the_chart_s_list_changes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    cluster = Definitions("theirs")
+    stack = Stack(monkeypatch, cluster)
+    stack.run("note", "theirs", "a", "b")
+    cluster.names |= {"a", "b"}  # by the chart
+    cluster.names |= {"other"}  # by somebody else, before the chart has one of that name
+    stack.run("note", "theirs", "b", "c", "other")
+    cluster.names |= {"c"}
+    stack.run("note", "theirs", "b", "c", "other")
+    assert stack.run("remove", "theirs", "b", "c", "other")["removed"] == ["a", "b", "c"]
+    assert cluster.names == {"theirs", "other"}
+
+
+def test_what_was_there_before_the_first_chart_is_never_removed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    cluster = Definitions("a")
+    stack = Stack(monkeypatch, cluster)
+    stack.run("note", "a", "b")
+    assert stack.run("remove", "a", "b") == {"kept": [], "removed": []}
+    assert cluster.names == {"a"}
