@@ -56,6 +56,7 @@ def runtime(
         "GC_LOCK_LIMIT": str(lock_limit),
         "GC_DEFAULT_RUNTIME": settings.default_runtime.value,
         "GC_CHECK_IMAGE": settings.check_image or "",
+        "GC_DEVICES_BY_ENVIRONMENT": str(settings.devices_by_environment).lower(),
         "GC_TOOLKIT_SOURCE": toolkit.source.value,
         "GC_TOOLKIT_PACKAGES": " ".join(_packages(toolkit.version)),
         **COMMON,

@@ -218,6 +218,10 @@ class Platform(ABC):
         """NVIDIA's device plugin on a pool's nodes; None where there is none, or it can vary."""
         return None
 
+    def needs_cdi(self, cluster: Cluster) -> bool:
+        """Whether pods get their GPUs from a container engine with CDI alone."""
+        return self.delivery is Delivery.CDI
+
     def configures_runtime(self, cluster: Cluster) -> bool:
         """Whether the platform itself puts the NVIDIA runtime into the nodes' engine."""
         return False

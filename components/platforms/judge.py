@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING
 from components.hosts.facts import HostFacts
 from components.nodes.managers import NFD
 from components.nodes.settings.scheduling import NodeFeatures
-from components.platforms.base import Delivery
 from components.platforms.findings import FLOOR, numbers
 from components.platforms.registry import platform_of
 from components.settings.cluster import Cluster
@@ -110,7 +109,7 @@ def _rules(cluster: Cluster, seen: Json) -> Iterator[Fault]:
 
 def _engines(cluster: Cluster, seen: Json) -> Iterator[Fault]:
     by_host = {host.node for host in cluster.hosts}
-    cdi = cluster.runtime.cdi or platform_of(cluster).delivery is Delivery.CDI
+    cdi = platform_of(cluster).needs_cdi(cluster)
     for node, text in seen["engines"].items():
         engine, _, version = text.partition("://")
         if node in by_host and engine != cluster.runtime.engine:
@@ -125,7 +124,7 @@ def _engines(cluster: Cluster, seen: Json) -> Iterator[Fault]:
                 f"node {node}",
                 f"containerd {version}",
                 "1.7 or later, which knows the Container Device Interface",
-                "upgrade containerd",
+                'upgrade containerd, or write "cdi: false" under runtime',
             )
 
 

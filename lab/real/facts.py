@@ -139,15 +139,18 @@ def _admission_message(lab: Lab) -> None:
     require("message of UnexpectedAdmissionError", bool(re.search(wanted, message)), True)
 
 
-def _by_environment(accepted: bool, count: int) -> Callable[[Lab], None]:
-    """How many GPUs an unprivileged pod gets that names them by an environment variable."""
+def _by_environment(accepted: bool | None, count: int) -> Callable[[Lab], None]:
+    """How many GPUs an unprivileged pod gets that names them by an environment variable.
+
+    ``accepted``: what the toolkit is told before; None: what our preparation told it.
+    """
 
     def check(lab: Lab) -> None:
         node = lab.nodes[REAL[1]]
         setting = f"{UNPRIVILEGED} = {str(accepted).lower()}"
-        node.run(
-            f"sed -i 's/^#*{UNPRIVILEGED} = .*/{setting}/' {CONFIG}; grep -x '{setting}' {CONFIG}"
-        )
+        if accepted is not None:
+            change = f"s/^#*{UNPRIVILEGED} = .*/{setting}/"
+            node.run(f"sed -i '{change}' {CONFIG}; grep -x '{setting}' {CONFIG}")
         pod = objects.gpu_pod("thief", node.name, (0,), "hold")
         pod["spec"]["containers"][0]["env"] = [{"name": "NVIDIA_VISIBLE_DEVICES", "value": "all"}]
         (seen,) = seen_by(lab, pod)
@@ -195,12 +198,12 @@ FACTS = (
     Fact("through a restart of the kubelet pods keep their GPUs", _restart_keeps(_restart_kubelet)),
     Fact("UnexpectedAdmissionError says requested and available", _admission_message),
     Fact(
-        "as installed, an unprivileged pod gets all GPUs by an environment variable",
-        _by_environment(True, GPUS),
+        "on prepared nodes an unprivileged pod gets no GPU by an environment variable",
+        _by_environment(None, 0),
     ),
     Fact(
-        f"with {UNPRIVILEGED} = false it gets none",
-        _by_environment(False, 0),
+        f"with {UNPRIVILEGED} = true, as installed, it gets all",
+        _by_environment(True, GPUS),
     ),
     Fact("feature discovery labels GPUs, product and memory", _discovered),
     Fact("under time-slicing 16 containers share 8 GPUs, each twice", _shared_twice, "shared"),

@@ -41,7 +41,7 @@ def declared() -> tuple[Cluster, Cluster]:
     real = {
         **common,
         "pools": [{"name": "real", "nodes": list(REAL), "gpusPerNode": GPUS}],
-        "runtime": {"cdi": True, "systemdCgroup": False},
+        "runtime": {"systemdCgroup": False},
         "hosts": [
             {
                 "name": name,

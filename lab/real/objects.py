@@ -20,8 +20,9 @@ GPU_NODES = {"feature.node.kubernetes.io/pci-10de.present": "true"}
 CONFIGURATIONS = "nvidia-plugin-configs"
 
 
-def configuration(sharing: Json | None = None, **flags: object) -> str:
-    """A file of the plugin's (api/config/v1)."""
+def configuration(sharing: Json | None = None) -> str:
+    """A file of the plugin's (api/config/v1), devices by mounts as on hosts that we prepare."""
+    flags = {"plugin": {"deviceListStrategy": ["volume-mounts"]}}
     return yaml.safe_dump(
         {"version": "v1", "flags": flags, **({"sharing": sharing} if sharing else {})}
     )

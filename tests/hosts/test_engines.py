@@ -62,7 +62,7 @@ def test_cri_o_gets_a_drop_in_and_loses_it(crio: Running) -> None:
     wanted = of(Engine.CRI_O)
     first = crio.apply(wanted)
     assert (first.status, first.errors) == (0, "")
-    assert first.output.splitlines()[-2:] == ["+ crio restarted", "changed=2"]
+    assert first.output.splitlines()[-2:] == ["+ crio restarted", "changed=3"]
     view = crio_view(crio)
     assert view["runtime"]["default_runtime"] == "nvidia"
     assert view["runtime"]["cgroup_manager"] == "systemd"
@@ -105,7 +105,7 @@ def test_cri_o_that_does_not_start_gets_its_old_files_back(crio: Running) -> Non
     assert {
         path
         for path in differences(before, crio.tree())
-        if not path.startswith(("var/lib/gpu-cluster", "upper"))
+        if not path.startswith(("var/lib/gpu-cluster", "etc/nvidia-container-runtime", "upper"))
     } == set()
     assert crio.run("systemctl is-active crio").output == "active\n"
 
@@ -197,5 +197,6 @@ def test_a_toolkit_that_came_later_makes_k3s_restart(host: Running) -> None:
     host.run("mv /usr/bin/hidden /usr/bin/nvidia-container-runtime")
     by_class = of(Engine.K3S, default_runtime=DefaultRuntime.RUNC)
     done = host.apply(by_class)
-    assert done.output.splitlines() == ["+ k3s restarted", "changed=1"]
+    toolkit = "+ /etc/nvidia-container-runtime/config.toml"
+    assert done.output.splitlines() == [toolkit, "+ k3s restarted", "changed=2"]
     assert host.apply(by_class).output == "changed=0\n"

@@ -34,7 +34,7 @@ def test_apply_twice_then_undo(host: Running, shell: str) -> None:
     view = merged(host)
     first = host.apply(SCRIPT, shell)
     assert (first.status, first.errors) == (0, "")
-    assert first.output.splitlines()[-2:] == ["+ containerd restarted", "changed=3"]
+    assert first.output.splitlines()[-2:] == ["+ containerd restarted", "changed=4"]
     runtimes = cri(host)["containerd"]["runtimes"]
     assert runtimes["nvidia"]["runtime_type"] == "io.containerd.runc.v2"
     assert runtimes["nvidia"]["options"] == {
@@ -158,7 +158,7 @@ def test_other_settings(host: Running) -> None:
     script = runtime(Runtime(default_runtime=DefaultRuntime.RUNC, cdi=True, systemd_cgroup=False))
     applied = host.apply(script)
     assert applied.status == 0
-    assert "! containerd 1.6 has no CDI" in applied.output
+    assert "enable_cdi" not in host.read(DROPIN)  # containerd 1.6 has none
     assert cri(host)["containerd"]["default_runtime_name"] == "runc"
     assert cri(host)["containerd"]["runtimes"]["nvidia"]["options"]["SystemdCgroup"] is False
     assert host.apply(script).changed == 0
@@ -248,3 +248,56 @@ def test_secrets_of_the_configuration_are_not_shown(host: Running) -> None:
     assert refused.status == 1
     assert "auth.password" in refused.errors
     assert canary not in refused.output + refused.errors
+
+
+TOOLKIT = "/etc/nvidia-container-runtime/config.toml"
+KEYS = (
+    "accept-nvidia-visible-devices-as-volume-mounts",
+    "accept-nvidia-visible-devices-envvar-when-unprivileged",
+)
+#: As nvidia-ctk 1.20.0 writes it, what is the default as a comment; and as sites leave it.
+TOOLKITS = {
+    "as installed": """#accept-nvidia-visible-devices-as-volume-mounts = false
+#accept-nvidia-visible-devices-envvar-when-unprivileged = true
+disable-require = false
+supported-driver-capabilities = "compat32,compute,display,graphics,ngx,utility,video"
+
+[nvidia-container-cli]
+environment = []
+load-kmods = true
+
+[nvidia-container-runtime]
+mode = "auto"
+""",
+    "opened by its site": """# ours
+"accept-nvidia-visible-devices-envvar-when-unprivileged" = true # wanted
+#accept-nvidia-visible-devices-envvar-when-unprivileged = true
+[nvidia-container-runtime]
+mode = "auto"
+""",
+    "empty": "",
+}
+
+
+@pytest.mark.parametrize("name", [*TOOLKITS, "missing"])
+@pytest.mark.parametrize("by_environment", [False, True])
+def test_only_declared_hosts_answer_the_environment_of_unprivileged_containers(
+    host: Running, name: str, by_environment: bool
+) -> None:
+    """NVIDIA Container Toolkit 1.20.0, internal/config/image/cuda_image.go, VisibleDevices."""
+    if name in TOOLKITS:
+        host.write(TOOLKIT, TOOLKITS[name])
+    before = host.tree()
+    script = runtime(Runtime(devices_by_environment=by_environment))
+    assert host.apply(script).errors == ""
+    text = host.read(TOOLKIT)
+    settings = tomllib.loads(text)
+    assert [settings[key] for key in KEYS] == [True, by_environment]
+    assert all(text.count(key) == 1 for key in KEYS)
+    earlier = tomllib.loads(TOOLKITS.get(name, ""))
+    assert {key: settings[key] for key in earlier if key not in KEYS} == {
+        key: earlier[key] for key in earlier if key not in KEYS
+    }
+    assert host.apply(script).output == "changed=0\n"
+    assert host.undo(script).status == 0
+    assert differences(before, host.tree()) == {}

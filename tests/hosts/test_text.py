@@ -94,7 +94,7 @@ def test_a_nul_is_refused() -> None:
 def test_rendering_is_pure() -> None:
     assert prepare() == prepare()
     assert runtime() == runtime()
-    assert runtime(Runtime(cdi=True)) != runtime()
+    assert runtime(Runtime(cdi=False)) != runtime()
 
 
 def test_the_call_is_the_last_line() -> None:

@@ -67,6 +67,7 @@ HOST_PATHS: list[tuple[str, bool, bool]] = [
     ("/dev/dri", True, True),
     ("/dev/kfd", True, True),
     ("/dev/char", True, True),
+    ("/dev/null", True, True),
     ("/etc/cdi", True, True),
     ("/var/run/cdi", True, True),
     ("/etc/containerd/conf.d", True, True),

@@ -137,7 +137,7 @@ def test_a_full_document_is_read_whole() -> None:
             "nvidiaDriverRoot": "/",
             "plugin": {
                 "passDeviceSpecs": False,
-                "deviceListStrategy": ["envvar"],
+                "deviceListStrategy": ["volume-mounts"],
                 "deviceIDStrategy": "index",
             },
         },
@@ -296,7 +296,10 @@ def test_warnings_name_what_will_not_do_what_was_meant() -> None:
     flags = {"plugin": {"deviceListStrategy": "cdi-annotations"}}
     cluster = load(
         document(
-            pools=pools, hosts=hosts, devicePlugin={"presence": "nfd", "config": {"flags": flags}}
+            pools=pools,
+            hosts=hosts,
+            runtime={"cdi": False},
+            devicePlugin={"presence": "nfd", "config": {"flags": flags}},
         )
     )
     assert [warning.place for warning in advice(cluster)] == [

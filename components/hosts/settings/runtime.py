@@ -50,8 +50,10 @@ class DefaultRuntime(StrEnum):
 
 class Runtime(Model):
     """`defaultRuntime: nvidia` lets every GPU pod run without a RuntimeClass. K3s and RKE2 choose
-    CDI and cgroup driver themselves. `checkImage`: nvidia-smi runs in a container of it afterwards.
-    `install`: hosts without that engine get it, those without GPUs too.
+    CDI and cgroup driver themselves; containerd has CDI since 1.7, Docker since 25, and an older
+    one goes without. `devicesByEnvironment: true` leaves NVIDIA_VISIBLE_DEVICES to every container,
+    past the device plugin and quotas, as NVIDIA's packages do. `checkImage`: nvidia-smi runs in a
+    container of it afterwards. `install`: hosts without that engine get it, those without GPUs too.
     """
 
     engine: Engine = Field(
@@ -63,8 +65,13 @@ class Runtime(Model):
         default=DefaultRuntime.NVIDIA, description="nvidia or runc", examples=["nvidia"]
     )
     cdi: StrictBool = Field(
-        default=False,
+        default=True,
         description="true or false: devices by the Container Device Interface",
+        examples=["true"],
+    )
+    devices_by_environment: StrictBool = Field(
+        default=False,
+        description="true or false: every container gets the GPUs that it names by a variable",
         examples=["false"],
     )
     systemd_cgroup: StrictBool = Field(

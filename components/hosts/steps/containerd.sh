@@ -88,7 +88,7 @@ smi_in_container() {
             fail "$1 can't be pulled: $(tail -n 1 "$scratch/pull")"
     fi
     timeout 120 ctr -n gpu-cluster run --rm --runc-binary="$GC_RUNTIME_PATH" \
-        --env NVIDIA_VISIBLE_DEVICES=all "$1" "gpu-cluster-$$" nvidia-smi -L >"$scratch/smi" 2>&1
+        --cap-add CAP_SYS_ADMIN --env NVIDIA_VISIBLE_DEVICES=all "$1" "gpu-cluster-$$" nvidia-smi -L >"$scratch/smi" 2>&1
     status=$?
     [ "$pulled" = no ] || timeout 60 ctr -n gpu-cluster images rm --sync "$1" >/dev/null 2>&1
     return $status

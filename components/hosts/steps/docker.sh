@@ -43,10 +43,7 @@ make_wanted() {
     choose_storage
     cdi=$GC_CDI
     case $version in
-        2[0-4].*)
-            [ "$GC_CDI" = false ] || note "Docker $version has no CDI (25 has): devices come by the nvidia runtime"
-            cdi=false
-            ;;
+        2[0-4].*) cdi=false ;; # 25 has it: devices come by the nvidia runtime alone
     esac
     printf '%s' "$GC_DOCKER_MIRRORS" >"$scratch/mirrors"
     merge_json "$scratch/mirrors" "$scratch/original.json" "$scratch/current.json" >"$scratch/merged.json" &&
@@ -179,7 +176,7 @@ smi_in_container() {
         pulled=yes
         timeout 300 docker pull -q "$1" >"$scratch/pull" 2>&1 || fail "$1 can't be pulled: $(tail -n 1 "$scratch/pull")"
     fi
-    timeout 120 docker run --rm --runtime=nvidia --env NVIDIA_VISIBLE_DEVICES=all "$1" nvidia-smi -L >"$scratch/smi" 2>&1
+    timeout 120 docker run --rm --runtime=nvidia --cap-add SYS_ADMIN --env NVIDIA_VISIBLE_DEVICES=all "$1" nvidia-smi -L >"$scratch/smi" 2>&1
     status=$?
     [ "$pulled" = no ] || timeout 60 docker image rm "$1" >/dev/null 2>&1
     return $status

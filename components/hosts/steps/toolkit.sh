@@ -1,6 +1,8 @@
 # The NVIDIA container toolkit: found on the host, or installed from a signed repository by the
 # host's package manager (packages.sh). Source: NVIDIA Container Toolkit 1.20 installation guide.
 
+toolkit_config=/etc/nvidia-container-runtime/config.toml
+
 check_toolkit() {
     find_manager
     if [ "$GC_TOOLKIT_SOURCE" = package ]; then require_manager; else require_toolkit; fi
@@ -31,6 +33,44 @@ toolkit_on() {
     else
         toolkit_off
     fi
+}
+
+# Whom the toolkit gives GPUs. As installed: every container that has NVIDIA_VISIBLE_DEVICES, which its
+# user or its image sets, so past the device plugin and quotas. Without that, what a plugin gave out
+# comes as mounts, and the variable counts in containers with SYS_ADMIN alone, as the plugin's own is.
+# Sources: NVIDIA Container Toolkit 1.20.0, internal/config/image/cuda_image.go (VisibleDevices),
+# privileged.go; api/config/v1/toml.go.
+toolkit_rights() {
+    step=rights
+    rm -f -- "$scratch/wanted"
+    [ ! -f "$root$toolkit_config" ] || cp -- "$root$toolkit_config" "$scratch/toolkit.toml"
+    [ -f "$scratch/toolkit.toml" ] || : >"$scratch/toolkit.toml"
+    text=$(awk -v by_environment="$GC_DEVICES_BY_ENVIRONMENT" '
+        function missing(   key) {
+            for (key in wanted) print key " = " wanted[key]
+            split("", wanted)
+            tables = 1
+        }
+        BEGIN {
+            wanted["accept-nvidia-visible-devices-envvar-when-unprivileged"] = by_environment
+            wanted["accept-nvidia-visible-devices-as-volume-mounts"] = "true"
+            for (key in wanted) ours[key] = 1
+        }
+        /^[[:space:]]*\[/ && !tables { missing() }
+        !tables {
+            key = $0
+            gsub(/^[[:space:]]*#?[[:space:]]*|[[:space:]]*=.*$|["\047]/, "", key)
+            if (key in ours) {
+                if (key in wanted) print key " = " wanted[key]
+                delete wanted[key]
+                next
+            }
+        }
+        { print }
+        END { if (!tables) missing() }' "$scratch/toolkit.toml") || fail "can't read $toolkit_config"
+    step_file "$toolkit_config" "$text
+"
+    settle
 }
 
 toolkit_off() {

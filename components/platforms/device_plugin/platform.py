@@ -26,7 +26,7 @@ from components.platforms.base import (
     Plugin,
     Program,
 )
-from components.platforms.device_plugin import advice, rules, values
+from components.platforms.device_plugin import advice, device_lists, rules, values
 from components.platforms.device_plugin.excluded_gpus import daemon_sets
 from components.platforms.device_plugin.offers import offers
 from components.platforms.device_plugin.settings import CONFIG_LABEL, Presence
@@ -136,11 +136,17 @@ class DevicePlugin(Platform):
         return tuple(values.PRESENT.items())
 
     def defaults(self, document: Mapping[str, Any]) -> Mapping[str, Any]:
-        """`presence` is nfd where `gfd` is true: feature discovery hands its labels to NFD."""
-        plugin = document.get("devicePlugin")
-        if isinstance(plugin, Mapping) and plugin.get("gfd") is True:
-            return {"devicePlugin": {"presence": "nfd", **plugin}}
-        return {}
+        """`presence` is nfd where `gfd` is true: feature discovery hands its labels to NFD. Devices
+        come by mounts where hosts' toolkit is ours to configure (`device_lists`).
+        """
+        plugin = document.get("devicePlugin", {})
+        if not isinstance(plugin, Mapping):
+            return {}
+        if plugin.get("gfd") is True:
+            plugin = {"presence": "nfd", **plugin}
+        if device_lists.by_mounts(document):
+            plugin = device_lists.filled(plugin)
+        return {"devicePlugin": plugin} if plugin else {}
 
     def problems(self, parts: Parts) -> Iterator[Fault]:
         yield from rules.problems(parts)

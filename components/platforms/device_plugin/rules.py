@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from components.platforms.device_plugin import device_lists
 from components.platforms.device_plugin.configuration import DevicePluginConfig
 from components.platforms.device_plugin.flags import AllocationPolicy, DeviceIdStrategy, MigStrategy
 from components.platforms.device_plugin.settings import CONFIG_LABEL, DevicePlugin, Presence
@@ -28,6 +29,7 @@ def problems(parts: Parts) -> Iterator[Fault]:
     yield from _presence(plugin)
     yield from _left_out(parts, plugin)
     yield from _packed(plugin)
+    yield from device_lists.problems(parts, plugin)
     yield from _files(parts, plugin, (_SECTION,))
     yield from _values(plugin)
 

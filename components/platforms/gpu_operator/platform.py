@@ -56,6 +56,9 @@ class GpuOperator(Platform):
         file = section.config_named(pool.labels.get(CONFIG_LABEL))
         return Plugin(file, cluster.gpu_operator.mig_strategy)
 
+    def needs_cdi(self, cluster: Cluster) -> bool:
+        return cluster.runtime.cdi
+
     def configures_runtime(self, cluster: Cluster) -> bool:
         return cluster.gpu_operator.toolkit
 

@@ -64,7 +64,7 @@ def values(cluster: Cluster, operator: GpuOperator) -> dict[str, Any]:
     """Helm values for a configuration."""
     result: dict[str, Any] = {
         "driver": _driver(cluster, operator),
-        "toolkit": _toolkit(operator),
+        "toolkit": _toolkit(cluster, operator),
         "cdi": {"enabled": cluster.runtime.cdi, "nriPluginEnabled": operator.nri},
         "nfd": {"enabled": operator.nfd},
         "mig": {"strategy": str(operator.mig_strategy)},
@@ -80,16 +80,8 @@ def values(cluster: Cluster, operator: GpuOperator) -> dict[str, Any]:
             "defaultWorkload": str(operator.sandbox.default_workload),
             "mode": str(operator.sandbox.mode),
         }
-    if operator.device_plugin:
-        files = operator.device_plugin.files()
-        result["devicePlugin"] = {
-            "config": {
-                "create": True,
-                "name": PLUGIN_CONFIG_MAP,
-                "default": DEFAULT_CONFIG,
-                "data": {name: _text(file) for name, file in files.items()},
-            }
-        }
+    if plugin := _device_plugin(cluster, operator):
+        result["devicePlugin"] = plugin
     if layouts := mig_layouts(cluster):
         result["migManager"] = {
             "config": {
@@ -158,16 +150,46 @@ def _upgrade(upgrade: Upgrade) -> dict[str, Any]:
     }
 
 
-def _toolkit(operator: GpuOperator) -> dict[str, Any]:
+def _device_plugin(cluster: Cluster, operator: GpuOperator) -> dict[str, Any]:
+    """With CDI the operator itself sets how devices are handed out.
+
+    Without, it would be the variable that containers may not use (`runtime.devicesByEnvironment`),
+    so by mounts (NVIDIA's page "Preventing Unprivileged Access to GPUs in Kubernetes").
+    """
+    result: dict[str, Any] = {}
+    if operator.device_plugin:
+        files = operator.device_plugin.files()
+        result["config"] = {
+            "create": True,
+            "name": PLUGIN_CONFIG_MAP,
+            "default": DEFAULT_CONFIG,
+            "data": {name: _text(file) for name, file in files.items()},
+        }
+    if not cluster.runtime.cdi and _mounts(cluster, operator):
+        result["env"] = [{"name": "DEVICE_LIST_STRATEGY", "value": "volume-mounts"}]
+    return result
+
+
+def _mounts(cluster: Cluster, operator: GpuOperator) -> bool:
+    """Whether the nodes' toolkit takes devices by mounts: the operator or we configure it so."""
+    return not cluster.runtime.devices_by_environment and bool(operator.toolkit or cluster.hosts)
+
+
+def _toolkit(cluster: Cluster, operator: GpuOperator) -> dict[str, Any]:
     """``RUNTIME_CONFIG_SOURCE=file`` keeps the drop-in's version at the root's: read from the
     daemon it would be migrated to version 4, which containerd 2.3 refuses beside an older root
-    (NVIDIA/gpu-operator#2646).
+    (NVIDIA/gpu-operator#2646). Whom the toolkit gives GPUs: nvidia-container-toolkit 1.20.0,
+    cmd/nvidia-ctk-installer/toolkit/toolkit.go; as on hosts (`steps/toolkit.sh`).
     """
     if not operator.toolkit:
         return {"enabled": False}
     paths = _RANCHER if operator.distribution is not Distribution.PLAIN else {}
     environment = {
         "RUNTIME_CONFIG_SOURCE": "file",
+        "ACCEPT_NVIDIA_VISIBLE_DEVICES_ENVVAR_WHEN_UNPRIVILEGED": str(
+            cluster.runtime.devices_by_environment
+        ).lower(),
+        "ACCEPT_NVIDIA_VISIBLE_DEVICES_AS_VOLUME_MOUNTS": "true",
         **{name: path.format(name=operator.distribution) for name, path in paths.items()},
     }
     return {

@@ -6,9 +6,18 @@ import re
 
 from policies.rules import cel
 
-# What gives GPUs, or lets a container start others that have them.
+# What gives GPUs, or lets a container start others that have them; /dev/null by a mount below
+# /var/run/nvidia-container-devices (nvidia-container-toolkit 1.20.0, cuda_image.go).
 GIVES_GPUS = (
-    *("/dev/nvidia", "/dev/dri", "/dev/kfd", "/dev/char", "/run/nvidia", "/var/run/nvidia"),
+    *(
+        "/dev/null",
+        "/dev/nvidia",
+        "/dev/dri",
+        "/dev/kfd",
+        "/dev/char",
+        "/run/nvidia",
+        "/var/run/nvidia",
+    ),
     *("/var/lib/kubelet/device-plugins", "/etc/cdi", "/run/cdi", "/var/run/cdi"),
     *("/etc/containerd", "/etc/kubernetes/manifests"),
 )

@@ -90,7 +90,7 @@ make_texts() {
     [ "$GC_DEFAULT_RUNTIME" != nvidia ] || set -- "$@" --set-as-default
     if [ "$GC_CDI" = true ]; then
         case $major.$minor in
-            1.6) note "containerd 1.6 has no CDI: devices come by the nvidia runtime" ;;
+            1.6) ;; # has no CDI: devices come by the nvidia runtime alone
             *) set -- "$@" --cdi.enabled ;;
         esac
     fi

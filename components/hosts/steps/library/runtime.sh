@@ -27,6 +27,7 @@ apply() {
     check_wanted
     refuse_problems
     open_state
+    toolkit_rights
     remember_service
     before_files
     put_in_place
@@ -50,6 +51,7 @@ undo() {
     engine_off
     engine_view "$scratch/after" && cmp -s "$scratch/view" "$scratch/after" || again=yes
     service_back
+    take_back_step rights
     toolkit_off
 }
 

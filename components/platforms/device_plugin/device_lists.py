@@ -1,0 +1,76 @@
+"""How the plugin says which GPUs a container gets, where hosts take no environment variable.
+
+A toolkit as NVIDIA's packages install it gives every container the GPUs that NVIDIA_VISIBLE_DEVICES
+names, and most CUDA images name all. Hosts that this program prepares answer that variable in
+containers with SYS_ADMIN alone (`runtime.devicesByEnvironment`), and mounts that only a plugin or a
+hostPath can make. The plugin and GPU feature discovery have SYS_ADMIN by the chart, because their
+configuration is a ConfigMap (0.20.0, templates/_helpers.tpl, requiresCapSysAdmin).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from components.hosts.settings.host import Role
+from components.hosts.settings.runtime import Runtime
+from components.platforms.device_plugin.flags import DeviceListStrategy
+from components.platforms.device_plugin.settings import DevicePlugin
+from components.settings.parts import Parts
+from config.problem import Fault, fault
+
+Json = Mapping[str, Any]
+
+
+def by_mounts(document: Json) -> bool:
+    """Whether a document, still as written, leaves the toolkit of its hosts closed."""
+    runtime = document.get("runtime", {})
+    opened = isinstance(runtime, Mapping) and runtime.get("devicesByEnvironment") is True
+    hosts = document.get("hosts")
+    roles = [
+        host.get("role", Role.GPU_WORKER)
+        for host in (hosts if isinstance(hosts, list) else ())
+        if isinstance(host, Mapping)
+    ]
+    return Role.GPU_WORKER in roles and not opened
+
+
+def filled(plugin: Json) -> Json:
+    """The section with mounts in each configuration that names no strategy.
+
+    What isn't a mapping is left for the models to refuse.
+    """
+    named = plugin.get("configs", {})
+    if isinstance(named, Mapping) and named:
+        plugin = {**plugin, "configs": {name: _filled(file) for name, file in named.items()}}
+    return {**plugin, "config": _filled(plugin.get("config", {}))}
+
+
+def _filled(file: Any) -> Any:
+    if not isinstance(file, Mapping):
+        return file
+    flags = file.get("flags", {})
+    if not isinstance(flags, Mapping):
+        return file
+    own = flags.get("plugin", {})
+    if not isinstance(own, Mapping):
+        return file
+    own = {"deviceListStrategy": DeviceListStrategy.VOLUME_MOUNTS.value, **own}
+    return {**file, "flags": {**flags, "plugin": own}}
+
+
+def problems(parts: Parts, plugin: DevicePlugin) -> Iterator[Fault]:
+    """Configurations by which no pod would get a GPU on prepared hosts."""
+    runtime = parts.runtime or Runtime()
+    prepared = any(host.role is Role.GPU_WORKER for host in parts.hosts.values())
+    if not prepared or runtime.devices_by_environment:
+        return
+    for name, file in {"": plugin.config, **plugin.configs}.items():
+        if DeviceListStrategy.ENVVAR in file.flags.plugin.device_list_strategy:
+            at = ("configs", name) if name else ("config",)
+            yield fault(
+                ("devicePlugin", *at, "flags", "plugin", "deviceListStrategy"),
+                "envvar, with runtime.devicesByEnvironment false",
+                "volume-mounts or CDI: hosts give no unprivileged container GPUs by a variable",
+                "remove it",
+            )
