@@ -143,7 +143,7 @@ def acting_as(user: str) -> dict[str, str]:
 def maker(manifest: Mapping[str, Any]) -> str:
     """Who makes an object: of a DaemonSet's pod its controller, of others an administrator."""
     owners = manifest["metadata"].get("ownerReferences", ())
-    controlled = any(each["kind"] == "DaemonSet" and each["controller"] for each in owners)
+    controlled = any(owner["kind"] == "DaemonSet" and owner["controller"] for owner in owners)
     return DAEMON_SET_CONTROLLER if controlled else ""
 
 
@@ -169,8 +169,8 @@ def read(client: httpx.Client, manifest: Mapping[str, Any]) -> Json:
     """An object as it is stored."""
     response = client.get(f"{path(manifest)}/{manifest['metadata']['name']}")
     assert response.status_code == 200, response.text
-    found: Json = response.json()
-    return found
+    stored: Json = response.json()
+    return stored
 
 
 def apply(client: httpx.Client, manifest: Mapping[str, Any]) -> None:
@@ -193,13 +193,13 @@ def delete(client: httpx.Client, manifest: Mapping[str, Any]) -> None:
 def policies(how: Enforcement) -> list[Json]:
     """The policies, with all rules: one that does not know what it needs judges nothing."""
     made = manifests(EVERYTHING, how)
-    return [each for each in made if each["kind"] == "ValidatingAdmissionPolicy"]
+    return [policy for policy in made if policy["kind"] == "ValidatingAdmissionPolicy"]
 
 
 def judging(context: Context, how: Enforcement) -> list[Json]:
     """Everything that judges objects by the rules: without the policy over grants."""
     made = manifests(context, how)
-    return [each for each in made if each["metadata"]["name"] != grants.NAME]
+    return [policy for policy in made if policy["metadata"]["name"] != grants.NAME]
 
 
 def install(client: httpx.Client, namespace: str, context: Context, how: Enforcement) -> None:
@@ -238,8 +238,8 @@ def judged(client: httpx.Client, probe: Mapping[str, Any], context: Context) -> 
     """
     said = create(client, probe)
     heard = {RULES[rule].severity for rule in said.rules}
-    found = {violation.rule for violation in evaluate(probe, context)}
-    wanted = {rule.severity for rule in found if isinstance(RULE_TWINS[rule.id], Twin)}
+    broken = {violation.rule for violation in evaluate(probe, context)}
+    wanted = {rule.severity for rule in broken if isinstance(RULE_TWINS[rule.id], Twin)}
     whole = said.taken and probe["kind"] == "Pod"
     return bool(heard) and (not whole or wanted <= heard)
 

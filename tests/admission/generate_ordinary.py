@@ -69,7 +69,7 @@ def ordinary_pods(draw: st.DrawFn, namespace: str) -> Json:
         "initContainers": init,
         "volumes": [{"name": "shm", "emptyDir": {"medium": "Memory"}}],
     }
-    if any(GPU in each["resources"]["limits"] for each in (*containers, *init)):
+    if any(GPU in container["resources"]["limits"] for container in (*containers, *init)):
         spec["tolerations"] = tolerations
     for changes in draw(st.lists(_DEVIATIONS, max_size=1)):
         spec |= changes

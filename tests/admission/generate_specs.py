@@ -70,15 +70,15 @@ def _resources(draw: st.DrawFn) -> Json:
     limits = {name: draw(AMOUNTS[name]) for name in names}
     how = draw(st.integers(0, 19))
     if how < 12:
-        found: Json = {"limits": limits}
+        resources: Json = {"limits": limits}
     elif how < 18:
-        found = {"limits": limits, "requests": dict(limits)}
+        resources = {"limits": limits, "requests": dict(limits)}
     if how < 18:
         if draw(st.booleans()):
             more, asked = draw(_SIZES)
-            found["limits"] = found["limits"] | more
-            found["requests"] = found.get("requests", {}) | asked
-        return found
+            resources["limits"] = resources["limits"] | more
+            resources["requests"] = resources.get("requests", {}) | asked
+        return resources
     return {"limits": limits, "requests": {name: draw(AMOUNTS[name]) for name in names[:1]}}
 
 
@@ -252,9 +252,9 @@ def specs(draw: st.DrawFn) -> Json:
         spec["initContainers"] = [
             draw(_container(f"init-{i}")) for i in range(draw(st.integers(1, 3)))
         ]
-        for each in spec["initContainers"]:
+        for init_container in spec["initContainers"]:
             if draw(st.booleans()):
-                each["restartPolicy"] = "Always"
+                init_container["restartPolicy"] = "Always"
     if draw(st.integers(0, 3)):
         spec["tolerations"] = draw(st.lists(_TOLERATIONS, max_size=2))
     if draw(st.integers(0, 2)) == 0:
@@ -278,8 +278,8 @@ def specs(draw: st.DrawFn) -> Json:
     hosts = draw(st.booleans()) and draw(st.booleans())
     mounted = {
         mount["name"]
-        for each in (*spec["containers"], *spec.get("initContainers", ()))
-        for mount in each.get("volumeMounts", ())
+        for container in (*spec["containers"], *spec.get("initContainers", ()))
+        for mount in container.get("volumeMounts", ())
     }
     volumes = [{"name": name, **draw(_VOLUMES)} for name in sorted(mounted)]
     if hosts:

@@ -95,7 +95,7 @@ def pod(gpus: int) -> dict[str, Any]:
 
 def ours(api: httpx.Client) -> list[str]:
     """The names of what the stack has made, wherever it is."""
-    found = []
+    names = []
     for path in (
         f"{GROUP}/validatingadmissionpolicies",
         f"{GROUP}/validatingadmissionpolicybindings",
@@ -103,8 +103,8 @@ def ours(api: httpx.Client) -> list[str]:
         "/api/v1/resourcequotas",
     ):
         answer = api.get(f"{path}?{OURS}")
-        found += [each["metadata"]["name"] for each in answer.json()["items"]]
-    return found
+        names += [item["metadata"]["name"] for item in answer.json()["items"]]
+    return names
 
 
 @pytest.mark.full

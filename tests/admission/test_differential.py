@@ -28,12 +28,12 @@ def compare(api: httpx.Client, manifest: Mapping[str, Any]) -> tuple[bool, set[s
     """Whether the API server takes a manifest, what Python finds, and what its twins find."""
     said = create(api, manifest, user=maker(manifest))
     assert said.taken or said.status in (400, 422), said.text
-    found = {
+    rules = {
         violation.rule.id
         for violation in evaluate(manifest, CONTEXTS[context_name(manifest)])
         if not violation.exemption
     }
-    return said.taken, found & TWINS, set(said.rules)
+    return said.taken, rules & TWINS, set(said.rules)
 
 
 @dataclass
@@ -53,8 +53,8 @@ class Figures:
         self.cases += 1
         self.rejected.update(python)
         if python != cel:
-            found = {"python": sorted(python), "admission": sorted(cel)}
-            self.different.append({**found, "manifest": manifest})
+            answers = {"python": sorted(python), "admission": sorted(cel)}
+            self.different.append({**answers, "manifest": manifest})
 
     @property
     def rules(self) -> dict[str, dict[str, int]]:
@@ -67,14 +67,14 @@ class Figures:
     @property
     def few(self) -> dict[str, dict[str, int]]:
         """Those that too few cases broke or kept to show anything."""
-        return {rule: each for rule, each in self.rules.items() if min(each.values()) < 100}
+        return {rule: counts for rule, counts in self.rules.items() if min(counts.values()) < 100}
 
     def document(self) -> dict[str, Any]:
         """For the last line of `make test-rules`."""
-        reasons = [each for each in RULE_TWINS.values() if isinstance(each, NoTwin)]
+        reasons = [twin for twin in RULE_TWINS.values() if isinstance(twin, NoTwin)]
         return {
             "at_admission": len(TWINS),
-            "by_the_api_server": sum(each.enforced for each in reasons),
+            "by_the_api_server": sum(reason.enforced for reason in reasons),
             "cases": self.cases,
             "agree": self.cases - len(self.different),
             "refused_by_the_api_server": self.refused,
@@ -191,7 +191,7 @@ def test_twins_agree_with_the_rules_in_a_slice(api: httpx.Client) -> None:
     run(api, figures, 300, 0)
     assert figures.different == []
     assert figures.cases >= 200
-    silent = [rule for rule, each in figures.rules.items() if not each["rejected"]]
+    silent = [rule for rule, counts in figures.rules.items() if not counts["rejected"]]
     assert len(silent) <= 5, f"never rejected: {silent}"
 
 

@@ -34,13 +34,13 @@ def guarded(**guardrails: Any) -> Cluster:
 @pytest.mark.parametrize("preview", [False, True], ids=["up", "preview"])
 def test_policies_come_with_a_binding_each_and_one_parameter(preview: bool) -> None:
     made = build(guarded(), preview)
-    policies = [each.inputs["metadata"]["name"] for each in made.of(POLICY)]
-    bound = [each.inputs["spec"]["policyName"] for each in made.of(f"{POLICY}Binding")]
+    policies = [resource.inputs["metadata"]["name"] for resource in made.of(POLICY)]
+    bound = [resource.inputs["spec"]["policyName"] for resource in made.of(f"{POLICY}Binding")]
     assert policies
     assert sorted(policies) == sorted(bound)
     (parameter,) = made.of("kubernetes:core/v1:ConfigMap")
-    bindings = [each.inputs["spec"] for each in made.of(f"{POLICY}Binding")]
-    names = {each["paramRef"]["name"] for each in bindings if "paramRef" in each}
+    bindings = [resource.inputs["spec"] for resource in made.of(f"{POLICY}Binding")]
+    names = {binding["paramRef"]["name"] for binding in bindings if "paramRef" in binding}
     assert names == {parameter.inputs["metadata"]["name"]}
 
 
@@ -63,8 +63,10 @@ def test_the_caps_are_those_of_the_deployed_policies() -> None:
     (parameter,) = made.of("kubernetes:core/v1:ConfigMap")
     caps = {key: parameter.inputs["data"][key] for key in ("maxGpusPerContainer", "maxGpusPerPod")}
     assert caps == {"maxGpusPerContainer": "4", "maxGpusPerPod": "8"}
-    assert any("variables.GPU028" in str(each.inputs) for each in made.of(POLICY))
-    assert not any("variables.GPU028" in str(each.inputs) for each in build(guarded()).of(POLICY))
+    assert any("variables.GPU028" in str(resource.inputs) for resource in made.of(POLICY))
+    assert not any(
+        "variables.GPU028" in str(resource.inputs) for resource in build(guarded()).of(POLICY)
+    )
 
 
 def test_who_makes_the_pods_of_daemon_sets_can_be_named() -> None:
@@ -94,8 +96,8 @@ def test_the_mode_says_what_a_violation_does(mode: str, mandatory: str, advisory
 def test_the_namespaces_of_kubernetes_and_the_platform_are_left_alone() -> None:
     declared = guarded(excludedNamespaces=["monitoring"])
     assert declared.guardrails
-    found = enforcement(GuardrailsArgs(cluster=declared, guardrails=declared.guardrails))
-    assert found.excluded == (
+    mode = enforcement(GuardrailsArgs(cluster=declared, guardrails=declared.guardrails))
+    assert mode.excluded == (
         "kube-system",
         "monitoring",
         "nvidia-device-plugin",
@@ -106,8 +108,8 @@ def test_the_namespaces_of_kubernetes_and_the_platform_are_left_alone() -> None:
 def test_every_platform_has_its_own_namespace_left_alone(platform: str) -> None:
     declared = cluster(hosts=[], platform=str(platform), guardrails={"mode": "warn"})
     assert declared.guardrails
-    found = enforcement(GuardrailsArgs(cluster=declared, guardrails=declared.guardrails))
-    assert "kube-system" in found.excluded
+    mode = enforcement(GuardrailsArgs(cluster=declared, guardrails=declared.guardrails))
+    assert "kube-system" in mode.excluded
 
 
 def test_without_the_section_there_are_no_guardrails() -> None:

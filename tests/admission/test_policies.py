@@ -84,9 +84,9 @@ def type_checked(api: httpx.Client, policy: Json) -> list[Json]:
     """The warnings of the type check, when it was made."""
 
     def checked() -> bool:
-        found = read(api, policy)
-        seen = found.get("status", {}).get("observedGeneration")
-        return bool(seen == found["metadata"]["generation"])
+        result = read(api, policy)
+        seen = result.get("status", {}).get("observedGeneration")
+        return bool(seen == result["metadata"]["generation"])
 
     # With every variable spelt out for each kind of template it takes a minute and more.
     await_true(f"types of {policy['metadata']['name']} checked", checked, seconds=300)
@@ -95,7 +95,7 @@ def type_checked(api: httpx.Client, policy: Json) -> list[Json]:
 
 
 POLICIES = cluster.policies(WARN)
-WITH_VARIABLES = [each for each in POLICIES if "variables" in each["spec"]]
+WITH_VARIABLES = [policy for policy in POLICIES if "variables" in policy["spec"]]
 
 
 def spelt_out(policy: Json) -> Json:
@@ -104,28 +104,28 @@ def spelt_out(policy: Json) -> Json:
     The API server checks the types of validations only; a variable is of any type to it
     (k8s.io/apiserver v0.34.4 pkg/admission/plugin/policy/validating/typechecking.go Check).
     """
-    found = copy.deepcopy(policy)
-    del found["spec"]["auditAnnotations"]  # of variables too
+    result = copy.deepcopy(policy)
+    del result["spec"]["auditAnnotations"]  # of variables too
     full: dict[str, str] = {}
-    for variable in found["spec"].pop("variables"):
+    for variable in result["spec"].pop("variables"):
         full[variable["name"]] = re.sub(
             r"\bvariables\.(\w+)", lambda name: f"({full[name[1]]})", variable["expression"]
         )
     del full["violations"]  # all the others once more
-    found["metadata"]["name"] += "-spelt-out"
-    found["spec"]["validations"] = [
+    result["metadata"]["name"] += "-spelt-out"
+    result["spec"]["validations"] = [
         {"expression": f"size([{expression}]) == 1"} for expression in full.values()
     ]
-    return found
+    return result
 
 
-@pytest.mark.parametrize("policy", POLICIES, ids=lambda each: each["metadata"]["name"])
+@pytest.mark.parametrize("policy", POLICIES, ids=lambda policy: policy["metadata"]["name"])
 def test_the_type_check_has_no_warning(api: httpx.Client, policy: Json) -> None:
     assert type_checked(api, policy) == []
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("policy", WITH_VARIABLES, ids=lambda each: each["metadata"]["name"])
+@pytest.mark.parametrize("policy", WITH_VARIABLES, ids=lambda policy: policy["metadata"]["name"])
 def test_the_types_of_variables_fit_too(api: httpx.Client, policy: Json) -> None:
     checked = spelt_out(policy)
     apply(api, checked)
@@ -166,9 +166,9 @@ def large(broken: bool) -> Json:
 
 
 def as_deployment(made: Json) -> Json:
-    found = deployment("plugin")
-    found["spec"]["template"]["spec"] = made["spec"]
-    return found
+    result = deployment("plugin")
+    result["spec"]["template"]["spec"] = made["spec"]
+    return result
 
 
 @pytest.mark.parametrize("broken", [False, True], ids=["kept", "broken"])
@@ -181,7 +181,7 @@ def test_a_pod_of_two_hundred_containers_is_judged_within_the_cost_limits(
     assert said.taken, said.text
     assert "exceed" not in said.text
     assert "failed expression" not in said.text.lower()
-    wanted = {each.rule.id for each in evaluate(manifest, EVERYTHING)}
+    wanted = {violation.rule.id for violation in evaluate(manifest, EVERYTHING)}
     assert {"GPU005", "GPU017"} <= wanted if broken else "GPU005" not in wanted
     assert said.rules == wanted & cluster.TWINS
 
@@ -225,15 +225,15 @@ def test_audit_says_nothing_to_who_creates(api: httpx.Client) -> None:
 
 def _only(namespace: str, how: Enforcement) -> list[Json]:
     """The parameter and the bindings, held to one namespace by name."""
-    found = []
+    result = []
     for manifest in judging(CONTEXT, how):
         if manifest["kind"] == "ValidatingAdmissionPolicyBinding":
             manifest["metadata"]["name"] += f"-{namespace}"
             selector = manifest["spec"]["matchResources"]["namespaceSelector"]
             selector["matchLabels"] = {"kubernetes.io/metadata.name": namespace}
         if manifest["kind"] != "ValidatingAdmissionPolicy":
-            found.append(manifest)
-    return found
+            result.append(manifest)
+    return result
 
 
 def test_objects_from_before_stay_editable_where_the_rules_do_not_read(api: httpx.Client) -> None:

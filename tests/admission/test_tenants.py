@@ -87,9 +87,13 @@ def tenants(api: httpx.Client) -> Iterator[httpx.Client]:
     install(api, SPACE, CONTEXT, DENY)
     for role in (*_role(TENANT, NAMESPACES), *_role(OFFICER, NAMESPACES, MAY_GRANT)):
         apply(api, role)
-    guard = [each for each in manifests(CONTEXT, DENY) if each["metadata"]["name"] == grants.NAME]
-    for each in guard:
-        apply(api, each)
+    guard = [
+        manifest
+        for manifest in manifests(CONTEXT, DENY)
+        if manifest["metadata"]["name"] == grants.NAME
+    ]
+    for manifest in guard:
+        apply(api, manifest)
     probe = space("probe", labels={OPT_OUT: "exempt"})
     await_true("grants guarded", lambda: create(api, probe, user=TENANT).status == 403)
     yield api

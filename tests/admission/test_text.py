@@ -21,9 +21,9 @@ def text(context: Context, how: Enforcement = WARN) -> str:
 
 @pytest.mark.parametrize("rule", RULES)
 def test_every_rule_is_held_at_admission_or_says_why_not(rule: str) -> None:
-    found = TWINS[rule]
-    if isinstance(found, NoTwin):
-        assert found.reason.endswith(".")
+    twin = TWINS[rule]
+    if isinstance(twin, NoTwin):
+        assert twin.reason.endswith(".")
         assert f"variables.{rule}" not in text(EVERYTHING)
     else:
         assert f"{rule} {RULES[rule].title}: " in text(EVERYTHING)
@@ -39,9 +39,15 @@ def test_rules_that_lack_what_they_need_are_left_out() -> None:
 
 
 def test_each_rule_about_pods_has_its_signs() -> None:
-    pods = [each for each in manifests(EVERYTHING, WARN) if "-pods-" in each["metadata"]["name"]]
+    pods = [
+        manifest
+        for manifest in manifests(EVERYTHING, WARN)
+        if "-pods-" in manifest["metadata"]["name"]
+    ]
     for policy in pods[::2]:
-        names = [each["name"] for each in policy["spec"].get("matchConditions", [])]
+        names = [
+            match_condition["name"] for match_condition in policy["spec"].get("matchConditions", [])
+        ]
         assert names == ["may-break-a-rule"], policy["metadata"]["name"]
 
 
@@ -72,17 +78,19 @@ def test_a_rule_without_signs_is_always_judged() -> None:
 def test_pods_need_no_second_look_only_where_gpus_are_whole(
     context: Context, wanted: tuple[str, int]
 ) -> None:
-    found = data(context)
-    numbers = found["ordinaryGpus"].split(",")
-    assert (found["ordinaryGpu"], len(numbers)) == wanted
+    parameters = data(context)
+    numbers = parameters["ordinaryGpus"].split(",")
+    assert (parameters["ordinaryGpu"], len(numbers)) == wanted
     assert numbers == [str(number) for number in range(1, wanted[1] + 1)]
 
 
 def test_a_rule_that_is_off_is_left_out_and_a_lowered_one_only_warns() -> None:
     severities = {"GPU005": Severity.OFF, "GPU006": Severity.ADVISORY}
     made = manifests(dataclasses.replace(EVERYTHING, severities=severities), WARN)
-    policies = {each["metadata"]["name"]: str(each) for each in made if "variables" in str(each)}
-    assert not any("variables.GPU005" in each for each in policies.values())
+    policies = {
+        policy["metadata"]["name"]: str(policy) for policy in made if "variables" in str(policy)
+    }
+    assert not any("variables.GPU005" in policy for policy in policies.values())
     assert "variables.GPU006" in policies["gpu-rules-pods-advisory"]
     assert "variables.GPU006" not in policies["gpu-rules-pods-mandatory"]
 
@@ -94,7 +102,7 @@ def test_every_variable_is_defined_before_it_is_used_and_used() -> None:
         variables = policy["spec"]["variables"]
         defined: list[str] = []
         for variable in variables:
-            later = {each["name"] for each in variables} - set(defined)
+            later = {variable["name"] for variable in variables} - set(defined)
             used = {name for name in later if f"variables.{name}" in _words(variable)}
             assert not used, (variable["name"], used)
             defined.append(variable["name"])
@@ -121,8 +129,8 @@ def test_a_changed_cluster_is_a_new_parameter_that_the_bindings_name() -> None:
 def test_the_parameter_says_what_is_known_of_a_pool() -> None:
     taints = (Taint("nvidia.com/gpu", "present"), Taint("soft", "", "PreferNoSchedule"))
     pool = Pool("a100", 8, taints, {"b": "2", "a": "1"}, nodes=3, gpu_memory_mib=8200)
-    found = data(Context(pools=(pool, Pool("cpu", 0))))
-    assert {key: value for key, value in found.items() if key.startswith("a100.")} == {
+    parameters = data(Context(pools=(pool, Pool("cpu", 0))))
+    assert {key: value for key, value in parameters.items() if key.startswith("a100.")} == {
         "a100.labels": "a=1,b=2",
         "a100.taints": "nvidia.com/gpu=present:NoSchedule",
         "a100.gpu": "8",
@@ -131,5 +139,5 @@ def test_the_parameter_says_what_is_known_of_a_pool() -> None:
         "a100.core.all": "2400",
         "a100.blocks": "32",
     }
-    assert found["pools"] == "a100"
-    assert "platform" not in found
+    assert parameters["pools"] == "a100"
+    assert "platform" not in parameters

@@ -31,7 +31,7 @@ HEAD = {
 
 def record() -> dict[str, set[Request]]:
     """The requests of previews and of deployments."""
-    found: dict[str, set[Request]] = {"preview": set(), "deploy": set()}
+    result: dict[str, set[Request]] = {"preview": set(), "deploy": set()}
     with tempfile.TemporaryDirectory(prefix="gpu-cluster-roles-") as folder:
         project = Project.make(Path(folder), f"roles-{os.getpid()}")
         with started(project):
@@ -47,14 +47,14 @@ def record() -> dict[str, set[Request]]:
                         lines = file.read().decode().splitlines()
                     if done.returncode:
                         raise SystemExit(done.stdout)
-                    found[PHASES[command]] |= requests(lines)
-    found["deploy"] |= found["preview"]  # a deployment inspects, too
-    return found
+                    result[PHASES[command]] |= requests(lines)
+    result["deploy"] |= result["preview"]  # a deployment inspects, too
+    return result
 
 
 def write(found: dict[str, set[Request]]) -> None:
     """Writes what was recorded, and the roles that follow from it."""
-    kept = {name: [asdict(each) for each in sorted(asked)] for name, asked in found.items()}
+    kept = {name: [asdict(item) for item in sorted(asked)] for name, asked in found.items()}
     FILE.write_text(json.dumps(kept, indent=0) + "\n")
     for name, asked in found.items():
         file = ROOT / "policies" / "roles" / f"{name}.yaml"

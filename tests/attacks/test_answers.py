@@ -83,9 +83,9 @@ def test_one_host_blinds_the_inspection_of_no_other(answer: bytes) -> None:
         async with hosts((answer, False), (GOOD, False)) as declared:
             return await observe(declared, key, LIMIT)
 
-    found = asyncio.run(run())
-    assert (found["gpu-1"].nvidia_devices, found["gpu-1"].error) == (8, "")
-    assert found["gpu-0"].nvswitches == 0
+    result = asyncio.run(run())
+    assert (result["gpu-1"].nvidia_devices, result["gpu-1"].error) == (8, "")
+    assert result["gpu-0"].nvswitches == 0
 
 
 def test_an_endless_answer_ends_at_its_bound_and_names_the_host() -> None:
@@ -95,9 +95,9 @@ def test_an_endless_answer_ends_at_its_bound_and_names_the_host() -> None:
             began = time.monotonic()
             return await observe(declared, key, LIMIT), time.monotonic() - began
 
-    found, seconds = asyncio.run(run())
-    assert found["gpu-0"].error == f"the host answered more than {ANSWER} bytes"
-    assert found["gpu-1"].nvidia_devices == 8
+    result, seconds = asyncio.run(run())
+    assert result["gpu-0"].error == f"the host answered more than {ANSWER} bytes"
+    assert result["gpu-1"].nvidia_devices == 8
     assert seconds < LIMIT  # it ended by the bound, not by the time limit
 
 
@@ -135,7 +135,9 @@ def test_every_command_on_a_host_has_an_end_on_this_side(monkeypatch: pytest.Mon
         HostPreparation("hosts", HostsArgs(cluster=cluster(), private_key="key"))
     finally:
         asyncio.set_event_loop(None)
-    assert [(each.create, each.update, each.delete) for each in seen] == [("860s",) * 3] * 2
+    assert [(timeouts.create, timeouts.update, timeouts.delete) for timeouts in seen] == [
+        ("860s",) * 3
+    ] * 2
 
 
 def test_a_command_that_prints_without_end_fails_and_keeps_a_bounded_part() -> None:

@@ -35,7 +35,7 @@ def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
 
 def ports(plane: ControlPlane) -> dict[str, int]:
     documents = yaml.safe_load_all((plane.directory / "kwok.yaml").read_text())
-    options = next(each["options"] for each in documents if "options" in each)
+    options = next(document["options"] for document in documents if "options" in document)
     return {name: value for name, value in options.items() if name.endswith("Port")}
 
 

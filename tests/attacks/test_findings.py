@@ -57,7 +57,7 @@ def commands(finding: str | None) -> list[Recorded]:
     """All Commands of a stack in which every inspection found ``finding``."""
 
     def program() -> None:
-        each = {} if finding is None else {"gpu-1": finding}
+        findings = {} if finding is None else {"gpu-1": finding}
         GpuCluster(
             "gpu-cluster",
             GpuClusterArgs(
@@ -66,9 +66,9 @@ def commands(finding: str | None) -> list[Recorded]:
                 private_key=pulumi.Output.secret("key"),
             ),
             Drift(
-                prepare=each,
-                reboot=each,
-                runtime=each,
+                prepare=findings,
+                reboot=findings,
+                runtime=findings,
                 scheduling={} if finding is None else {"a100": finding},
                 platform=finding,
             ),
@@ -101,20 +101,20 @@ def texts(recorded: Recorded) -> list[str]:
 
 @pytest.mark.parametrize("finding", HOSTILE, ids=range(len(HOSTILE)))
 def test_no_finding_becomes_command_text(finding: str) -> None:
-    calm = {each.name: texts(each) for each in commands(None)}
-    for each in commands(finding):
-        assert MARK not in "".join(texts(each)), each.name
-        for text, before in zip(texts(each), calm[each.name], strict=True):
-            assert text.startswith(before), each.name
-            assert text.isascii(), each.name
-            assert text.isprintable(), each.name
-            assert len(text) < len(before) + 100, each.name
+    calm = {command.name: texts(command) for command in commands(None)}
+    for command in commands(finding):
+        assert MARK not in "".join(texts(command)), command.name
+        for text, before in zip(texts(command), calm[command.name], strict=True):
+            assert text.startswith(before), command.name
+            assert text.isascii(), command.name
+            assert text.isprintable(), command.name
+            assert len(text) < len(before) + 100, command.name
 
 
 @pytest.mark.parametrize("finding", HOSTILE, ids=range(len(HOSTILE)))
 def test_a_shell_runs_nothing_of_a_finding(finding: str, tmp_path: Path) -> None:
-    for each in commands(finding):
-        for text in texts(each):
+    for command in commands(finding):
+        for text in texts(command):
             subprocess.run(
                 ["/bin/sh", "-c", text],
                 cwd=tmp_path,
@@ -129,13 +129,13 @@ def test_a_shell_runs_nothing_of_a_finding(finding: str, tmp_path: Path) -> None
 def test_the_command_plugin_runs_nothing_of_a_finding(plugin: Plugin, tmp_path: Path) -> None:
     taken = {"environment", "stdin", "addPreviousOutputInEnv", "create", "update", "delete"}
     for finding in HOSTILE:
-        for each in commands(finding):
-            if each.token != "command:local:Command":
+        for command in commands(finding):
+            if command.token != "command:local:Command":
                 continue
-            inputs: dict[str, Any] = {k: v for k, v in each.inputs.items() if k in taken}
+            inputs: dict[str, Any] = {k: v for k, v in command.inputs.items() if k in taken}
             # components/run.sh isn't in this folder, so only what a finding brought could work.
             with contextlib.suppress(Failed):
-                plugin.update(each.token, inputs, **inputs, dir=str(tmp_path))
+                plugin.update(command.token, inputs, **inputs, dir=str(tmp_path))
     assert list(tmp_path.iterdir()) == []
 
 

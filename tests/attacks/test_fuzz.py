@@ -107,10 +107,10 @@ def test_any_answer_of_a_host_is_facts_and_its_findings_are_text(lines: list[str
         },
         "hosts": {"problems": [], "facts": {"gpu-1": vars(facts)}},
     }  # fmt: skip
-    found = judged(cluster(), json.loads(json.dumps(seen)), "")
-    assert isinstance(found.hosts["gpu-1"], HostFacts)
-    assert is_safe("\n".join((*found.problems, *found.warnings)))
-    drift = found.drift
+    result = judged(cluster(), json.loads(json.dumps(seen)), "")
+    assert isinstance(result.hosts["gpu-1"], HostFacts)
+    assert is_safe("\n".join((*result.problems, *result.warnings)))
+    drift = result.drift
     for text in (*drift.prepare.values(), *drift.runtime.values(), *drift.reboot.values()):
         assert text.isprintable()
 
@@ -263,9 +263,9 @@ def test_any_pod_log_and_record_is_judged(
         for status in pod["status"].get("containerStatuses", []):
             assert judging.judge(status, log).problem.isprintable()
     node = {"metadata": {"name": "gpu-1", "annotations": {record.RECORD: annotation}}}
-    found = record.decode(node)
-    assert found is None or record.decode({"metadata": {"annotations": {
-        record.RECORD: record.encode(found)}}}) == found  # fmt: skip
+    result = record.decode(node)
+    assert result is None or record.decode({"metadata": {"annotations": {
+        record.RECORD: record.encode(result)}}}) == result  # fmt: skip
 
 
 NUMBER = st.from_regex(

@@ -39,7 +39,7 @@ def test_nothing_that_a_branch_wrote_runs_beside_deploy_credentials() -> None:
         file.stem: [job.get("environment") for job in workflow(file.stem)["jobs"].values()]
         for file in FILES
     }
-    deploying = [name for name, found in environments.items() if "${{ matrix.stack }}" in found]
+    deploying = [name for name, result in environments.items() if "${{ matrix.stack }}" in result]
     assert deploying == ["deploy"]
 
 

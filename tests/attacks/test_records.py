@@ -127,7 +127,7 @@ def test_a_record_that_the_engine_did_not_make_is_never_restored(
     cluster: Cluster, monkeypatch: pytest.MonkeyPatch, planted: Json
 ) -> None:
     installed(cluster, monkeypatch)
-    cluster.secrets = [each for each in cluster.secrets if each["metadata"] != planted["metadata"]]
+    cluster.secrets = [item for item in cluster.secrets if item["metadata"] != planted["metadata"]]
     cluster.secrets.append(planted)
     with pytest.raises(ClusterError, match=r"found a record .* that this stack did not make"):
         asyncio.run(presence.restore(DOCUMENT))

@@ -23,7 +23,7 @@ NAMES = ("preview", "deploy")
 
 
 def recorded(name: str) -> set[Request]:
-    return {Request(**each) for each in RECORDED[name]}
+    return {Request(**request) for request in RECORDED[name]}
 
 
 def committed(name: str) -> dict[str, Any]:
@@ -33,7 +33,7 @@ def committed(name: str) -> dict[str, Any]:
 @pytest.mark.parametrize("name", NAMES)
 def test_a_committed_role_is_what_the_recorded_requests_need(name: str) -> None:
     assert committed(name) == role(name, recorded(name))
-    assert all(allows(committed(name), each) for each in recorded(name))
+    assert all(allows(committed(name), request) for request in recorded(name))
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -41,12 +41,12 @@ def test_no_rule_is_without_a_request_that_needs_it(name: str) -> None:
     whole = committed(name)
     for number in range(len(whole["rules"])):
         rest = {**whole, "rules": [*whole["rules"][:number], *whole["rules"][number + 1 :]]}
-        assert any(not allows(rest, each) for each in recorded(name)), whole["rules"][number]
+        assert any(not allows(rest, request) for request in recorded(name)), whole["rules"][number]
 
 
 def test_a_preview_can_only_read() -> None:
     reading = {"get", "list", "watch"}
-    assert {each.verb for each in recorded("preview")} <= reading
+    assert {request.verb for request in recorded("preview")} <= reading
     for rule in committed("preview")["rules"]:
         assert set(rule["verbs"]) <= reading
 

@@ -25,7 +25,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 def test_the_bill_of_materials_names_all_that_is_locked() -> None:
     components = sbom.bom()["components"]
-    names = {each["purl"] for each in components}
+    names = {component["purl"] for component in components}
     lock = (ROOT / "requirements.lock").read_text()
     packages = re.findall(r"^([A-Za-z0-9._-]+)==([^ \\\n]+)", lock, re.MULTILINE)
     assert len(packages) > 50
@@ -43,14 +43,14 @@ def test_the_bill_of_materials_names_all_that_is_locked() -> None:
 def test_the_bill_of_materials_is_well_formed_and_always_the_same() -> None:
     document = sbom.bom()
     assert (document["bomFormat"], document["specVersion"]) == ("CycloneDX", "1.6")
-    refs = [each["bom-ref"] for each in document["components"]]
+    refs = [component["bom-ref"] for component in document["components"]]
     assert len(set(refs)) == len(refs)
-    for each in document["components"]:
-        assert {"type", "name", "version", "purl", "bom-ref"} <= each.keys()
-        for entry in each.get("hashes", []):
+    for component in document["components"]:
+        assert {"type", "name", "version", "purl", "bom-ref"} <= component.keys()
+        for entry in component.get("hashes", []):
             assert re.fullmatch("[0-9a-f]{64}", entry["content"])
-        if each["purl"].startswith("pkg:pypi/"):
-            assert each["hashes"]
+        if component["purl"].startswith("pkg:pypi/"):
+            assert component["hashes"]
     assert json.dumps(document) == json.dumps(sbom.bom())
 
 
@@ -106,7 +106,7 @@ def test_an_audit_that_can_t_look_says_so_and_finds_nothing(
     unreached = audit._program("a", ["sh", "-c", "echo dial tcp: lookup failed >&2; exit 1"])
     missing = audit._program("b", ["no-such-program"])
     finding = audit._program("c", ["sh", "-c", "printf 'CVE-1\\033[2J'; exit 1"])
-    assert [(each.judged, each.clean) for each in (unreached, missing, finding)] == [
+    assert [(part.judged, part.clean) for part in (unreached, missing, finding)] == [
         (False, False),
         (False, False),
         (True, False),
@@ -117,7 +117,7 @@ def test_an_audit_that_can_t_look_says_so_and_finds_nothing(
         ([missing], "strict", 1),
         ([finding], "", 1),
     ):
-        monkeypatch.setattr(audit, "parts", lambda found=results: [lambda: found[0]])
+        monkeypatch.setattr(audit, "parts", lambda value=results: [lambda: value[0]])
         monkeypatch.setenv("AUDIT", strict)
         with pytest.raises(SystemExit) as ended:
             audit.main()
@@ -172,11 +172,11 @@ def test_an_origin_that_changes_file_and_list_is_refused(tmp_path: Path) -> None
 
 def test_every_pinned_sum_is_of_a_download_that_is_used() -> None:
     files = {
-        found.file_name
+        download.file_name
         for pin in PINS.values()
         for system in ("linux", "darwin")
         for machine in ("amd64", "arm64")
-        if (found := asset(pin, Platform(system, machine))) is not None
+        if (download := asset(pin, Platform(system, machine))) is not None
     }
     assert set(SUMS) <= files
     assert all(re.fullmatch("[0-9a-f]{64}", digest) for digest in SUMS.values())

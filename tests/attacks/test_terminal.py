@@ -80,9 +80,9 @@ def test_no_finding_of_an_inspection_is_an_instruction(text: str) -> None:
         },
         "hosts": {"problems": [text], "facts": {"gpu-1": facts}},
     }
-    found = judged(cluster(), seen, text)
-    assert found.problems
-    assert is_safe("\n".join((*found.problems, *found.warnings, found.unreachable)))
+    result = judged(cluster(), seen, text)
+    assert result.problems
+    assert is_safe("\n".join((*result.problems, *result.warnings, result.unreachable)))
 
 
 @pytest.mark.parametrize("text", HOSTILE)

@@ -258,7 +258,7 @@ def test_many_documents_are_judged_as_few_are(tmp_path: Path) -> None:
     done = check(str(path))
     assert done.code == 1
     assert done.output.endswith("700 objects judged, 70 mandatory and 70 advisory violations\n")
-    lines = [int(each.split(":")[1]) for each in done.output.splitlines() if "GPU001" in each]
+    lines = [int(line.split(":")[1]) for line in done.output.splitlines() if "GPU001" in line]
     good, bad = GOOD.count("\n"), BAD.count("\n")
     tens = 10 * (good + 1) + bad - good
     assert lines == [9 + index * tens for index in range(70)]

@@ -89,7 +89,7 @@ def test_sarif_describes_each_rule_and_place(folder: Path) -> None:
 def test_sarif_fingerprints_survive_a_move(folder: Path) -> None:
     def fingerprint() -> Any:
         (run,) = json.loads(check("some pods.yaml", "--format", "sarif").output)["runs"]
-        return [each["partialFingerprints"] for each in run["results"]]
+        return [result["partialFingerprints"] for result in run["results"]]
 
     before = fingerprint()
     (folder / "some pods.yaml").write_text(f"# a comment\n---\n{BAD}")
@@ -112,12 +112,12 @@ def test_junit_has_a_case_for_each_object(folder: Path) -> None:
 def test_github_annotates_lines(folder: Path) -> None:
     lines = check(".", "--format", "github").output.splitlines()
     assert any(
-        each.startswith("::error file=./broken.yaml,line=2,title=unreadable::") for each in lines
+        line.startswith("::error file=./broken.yaml,line=2,title=unreadable::") for line in lines
     )
     title = RULES["GPU001"].title
     start = f"::error file=./some pods.yaml,line=16,title=GPU001 {title}::Pod team/bad, container"
-    assert any(each.startswith(start) for each in lines)
-    assert any(each.startswith("::warning file=./some pods.yaml,line=17,") for each in lines)
+    assert any(line.startswith(start) for line in lines)
+    assert any(line.startswith("::warning file=./some pods.yaml,line=17,") for line in lines)
 
 
 def test_names_with_special_characters_break_no_format(tmp_path: Path) -> None:

@@ -69,7 +69,10 @@ def test_a_broken_document_leaves_the_others_to_be_judged(tmp_path: Path) -> Non
     report = json.loads(check(str(path), "--format", "json").output)
     (problem,) = report["problems"]
     assert (problem["document"], problem["line"]) == (2, 9)
-    assert [(each["document"], each["line"]) for each in report["violations"]] == [(1, 7), (3, 17)]
+    assert [(violation["document"], violation["line"]) for violation in report["violations"]] == [
+        (1, 7),
+        (3, 17),
+    ]
 
 
 def _judge_text(text: str) -> None:
@@ -77,8 +80,8 @@ def _judge_text(text: str) -> None:
         for judged in judge(Source("f", part), CONTEXT):
             for problem in judged.problems:
                 assert problem.message
-            for found in judged.found:
-                assert 1 <= found.line <= text.count("\n") + 1
+            for violation in judged.found:
+                assert 1 <= violation.line <= text.count("\n") + 1
 
 
 @given(st.binary(max_size=200))

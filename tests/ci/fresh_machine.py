@@ -130,8 +130,8 @@ def run(command: list[str], place: Place, part: str, environment: Mapping[str, s
 
 def failed_tests(output: str) -> list[str]:
     """Names of the tests that failed, from pytest's summary."""
-    found = (FAULT.match(line) for line in output.splitlines())
-    return list(dict.fromkeys(match[1] for match in found if match))
+    matches = (FAULT.match(line) for line in output.splitlines())
+    return list(dict.fromkeys(match[1] for match in matches if match))
 
 
 def tests(place: Place, bare: Mapping[str, str]) -> list[str]:

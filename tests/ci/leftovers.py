@@ -27,13 +27,13 @@ def processes(folder: Path) -> dict[int, str]:
         return {}
     needle = os.fsencode(folder)
     mine = _ancestors(os.getpid())
-    found = {}
+    result = {}
     for entry in Path("/proc").glob("[0-9]*"):
         pid = int(entry.name)
         if pid not in mine and needle in _told(entry):
             command = _read(entry / "cmdline").replace(b"\0", b" ").decode(errors="replace")
-            found[pid] = command.strip()[:200]
-    return found
+            result[pid] = command.strip()[:200]
+    return result
 
 
 def mounts(folder: Path) -> list[str]:
@@ -44,18 +44,18 @@ def mounts(folder: Path) -> list[str]:
 
 def files(temporary: Path, cache: Path) -> list[str]:
     """Temporary files beyond pytest's own folders, and folders of clusters that tests made."""
-    found = [path for path in _entries(temporary) if not path.name.startswith("pytest-of-")]
+    left = [path for path in _entries(temporary) if not path.name.startswith("pytest-of-")]
     for name in ("embedded", "tmp"):
-        found += [path for path in _entries(cache / name) if CLUSTER.fullmatch(path.name)]
-    return sorted(map(str, found))
+        left += [path for path in _entries(cache / name) if CLUSTER.fullmatch(path.name)]
+    return sorted(map(str, left))
 
 
 def await_none(folder: Path, seconds: float) -> dict[int, str]:
     """What still runs after at most so many seconds: processes need a moment to end."""
     deadline = time.monotonic() + seconds
-    while (found := processes(folder)) and time.monotonic() < deadline:
+    while (left := processes(folder)) and time.monotonic() < deadline:
         time.sleep(0.5)
-    return found
+    return left
 
 
 def end(pids: dict[int, str]) -> None:
@@ -84,9 +84,9 @@ def _entries(folder: Path) -> list[Path]:
 
 
 def _ancestors(pid: int) -> set[int]:
-    found = set()
+    pids = set()
     while pid > 0:
-        found.add(pid)
+        pids.add(pid)
         text = _read(Path(f"/proc/{pid}/stat")).decode(errors="replace")
         pid = int(text[text.rindex(")") + 2 :].split()[1]) if text else 0
-    return found
+    return pids

@@ -27,8 +27,8 @@ def link_programs(folder: Path) -> None:
     """Fills a folder that is to be the whole ``PATH``; what this machine lacks is left out."""
     folder.mkdir()
     for name in (*ASKED, *SHELL_TOOLS.split()):
-        if found := shutil.which(name):
-            (folder / name).symlink_to(found)
+        if program := shutil.which(name):
+            (folder / name).symlink_to(program)
     # A link would make Python look for its library beside it.
     python = folder / "python3"
     python.write_text(f'#!/bin/sh\nexec "{Path(sys.executable).resolve()}" "$@"\n')

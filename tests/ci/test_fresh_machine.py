@@ -52,9 +52,9 @@ def test_the_test_command_is_readmes() -> None:
 def test_a_process_of_the_run_is_found_and_ended(
     tmp_path: Path, sleeper: subprocess.Popen[bytes]
 ) -> None:
-    found = leftovers.await_none(tmp_path, seconds=0)
-    assert found == {sleeper.pid: "sleep 600"}
-    leftovers.end(found)
+    left = leftovers.await_none(tmp_path, seconds=0)
+    assert left == {sleeper.pid: "sleep 600"}
+    leftovers.end(left)
     assert sleeper.wait(timeout=60) < 0
     assert leftovers.processes(tmp_path) == {}
 

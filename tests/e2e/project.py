@@ -226,13 +226,13 @@ def _children(parent: int, name: str) -> list[int]:
     """Processes below ``parent`` whose program has this name; waits until there is one."""
     deadline = time.monotonic() + 10
     while time.monotonic() < deadline:
-        found = [
+        children = [
             int(path.parent.name)
             for path in Path("/proc").glob("[0-9]*/stat")
             if _is_child(path, parent, name)
         ]
-        if found:
-            return found
+        if children:
+            return children
     return []
 
 

@@ -32,7 +32,7 @@ def cluster(project: Project) -> dict[str, Json]:
 
 
 async def _objects(client: Client) -> dict[str, Json]:
-    found: dict[str, Json] = {}
+    objects: dict[str, Json] = {}
     groups = (await client.request("GET", "", base="/apis", version=""))["groups"]
     versions = [("/api", "v1")]
     versions += [
@@ -49,8 +49,8 @@ async def _objects(client: Client) -> dict[str, Json]:
             for item in items["items"]:
                 metadata = item["metadata"]
                 path = f"{kind}/{metadata.get('namespace', '')}/{metadata['name']}"
-                found[path] = _kept(kind, item)
-    return found
+                objects[path] = _kept(kind, item)
+    return objects
 
 
 def _kept(kind: str, item: Json) -> Json:
@@ -74,7 +74,7 @@ def _kept(kind: str, item: Json) -> Json:
 
 def host(root: Path) -> dict[str, str]:
     """A host's files by path: kind, mode, owner, and the digest of the bytes."""
-    found = {}
+    result = {}
     for folder, folders, files in os.walk(root):
         inside = Path(folder).relative_to(root)
         folders[:] = [name for name in folders if str(inside / name) not in ELSEWHERE]
@@ -87,5 +87,5 @@ def host(root: Path) -> dict[str, str]:
             elif stat.S_ISLNK(status.st_mode):
                 content = str(path.readlink())
             mode = oct(status.st_mode)
-            found[str(inside / name)] = f"{mode} {status.st_uid}:{status.st_gid} {content}"
-    return found
+            result[str(inside / name)] = f"{mode} {status.st_uid}:{status.st_gid} {content}"
+    return result

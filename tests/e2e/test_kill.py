@@ -20,7 +20,7 @@ POINTS = [
 
 def plugins(stack: str) -> set[int]:
     """Plugin processes of a stack's engines; other tests have theirs at the same time."""
-    found = set()
+    result = set()
     for path in Path("/proc").glob("[0-9]*"):
         try:
             text, environment = (path / "cmdline").read_bytes(), (path / "environ").read_bytes()
@@ -28,8 +28,8 @@ def plugins(stack: str) -> set[int]:
             continue
         ours = f"STACK={stack}".encode() in environment.split(b"\0")
         if ours and re.search(rb"pulumi-(resource|language)-", text):
-            found.add(int(path.name))
-    return found
+            result.add(int(path.name))
+    return result
 
 
 @pytest.mark.parametrize("resource", POINTS)

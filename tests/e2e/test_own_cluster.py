@@ -34,8 +34,8 @@ def section() -> str:
 
 def blocks(kind: str) -> list[str]:
     """The section's code blocks of one language, without their indentation."""
-    found = [body for language, body in BLOCK.findall(section()) if language == kind]
-    return [re.sub(r"^ {3}", "", body, flags=re.M) for body in found]
+    bodies = [body for language, body in BLOCK.findall(section()) if language == kind]
+    return [re.sub(r"^ {3}", "", body, flags=re.M) for body in bodies]
 
 
 OF_MAKE = {"STACK", "MAKEFLAGS", "MAKELEVEL", "MFLAGS"}
@@ -72,7 +72,7 @@ def stack_file(project: Project) -> dict[str, Any]:
     (text,) = blocks("yaml")
     content: dict[str, Any] = yaml.safe_load(text)
     (host,) = content["config"]["gpu-cluster:cluster"]["hosts"]
-    simulated = next(each for each in project.read()["hosts"] if each["name"] == host["name"])
+    simulated = next(item for item in project.read()["hosts"] if item["name"] == host["name"])
     host |= {key: simulated[key] for key in ("address", "port", "hostKey")}
     return content
 

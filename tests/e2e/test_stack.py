@@ -78,14 +78,14 @@ def test_the_private_key_is_nowhere_in_clear(project: Project) -> None:
 def test_a_private_key_that_cannot_be_used_is_one_error_with_its_cure(
     project: Project, tmp_path: Path
 ) -> None:
-    for content, found in ((None, "which can't be read"), ("canary", "found Invalid private key")):
+    for content, cause in ((None, "which can't be read"), ("canary", "found Invalid private key")):
         path = tmp_path / f"key-{content}"
         if content:
             path.write_text(content)
         done = project.pulumi("preview", GPU_CLUSTER_SSH_PRIVATE_KEY_FILE=str(path))
         assert done.returncode != 0
         told = done.stdout.rpartition("Diagnostics:")[2]
-        assert told.count(found) == 1
+        assert told.count(cause) == 1
         assert "pulumi config set --secret" in told
         assert "Traceback" not in done.stdout
         assert "canary\n" not in done.stdout

@@ -32,22 +32,22 @@ FOLDERS = [
 
 def version(chart: Path) -> str:
     """The chart's version; a chart out of a source tree, which has none yet, is the newest."""
-    found = str(yaml.safe_load((chart / "Chart.yaml").read_text())["version"])
-    return GpuOperator().version if found.endswith("-devel") else found
+    version_text = str(yaml.safe_load((chart / "Chart.yaml").read_text())["version"])
+    return GpuOperator().version if version_text.endswith("-devel") else version_text
 
 
 def texts(chart: Path) -> list[str]:
     """Values and templates of the chart and of its subcharts, which may be packed."""
-    found = [*chart.rglob("templates/*"), *chart.rglob("values.yaml")]
-    read = [path.read_text() for path in found if path.is_file()]
+    files = [*chart.rglob("templates/*"), *chart.rglob("values.yaml")]
+    read = [path.read_text() for path in files if path.is_file()]
     for packed in chart.rglob("charts/*.tgz"):
         with tarfile.open(packed) as archive:
-            members = (archive.extractfile(each) for each in archive if each.isfile())
+            members = (archive.extractfile(member) for member in archive if member.isfile())
             read += [member.read().decode() for member in members if member is not None]
     return read
 
 
 def values(chart: Path) -> dict[str, Any]:
     """The chart's own values."""
-    found: dict[str, Any] = yaml.safe_load((chart / "values.yaml").read_text())
-    return found
+    result: dict[str, Any] = yaml.safe_load((chart / "values.yaml").read_text())
+    return result

@@ -69,11 +69,11 @@ def _until(project: Project, url: str, base: str, version: str, *, there: bool) 
     while time.monotonic() < deadline:
         try:
             project.request("GET", url, base=base, version=version)
-            found = True
+            result = True
         except Refused as error:
             if error.code not in (404, 429, 503):  # 429: the store is being made
                 raise
-            found = False
-        if found is there:
+            result = False
+        if result is there:
             return
     raise AssertionError(f"{base} {url}: still {'not ' if there else ''}there after {LIMIT} s")

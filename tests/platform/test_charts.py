@@ -40,7 +40,7 @@ def rendered(helm: Helm, folder: Path, declared: Cluster) -> dict[tuple[str, str
     ):
         pytest.skip(f"the folder's {chart} is of another series than {wanted}")
     objects = helm.render(folder / chart, values, namespace)
-    return {(each["kind"], each["metadata"]["name"]): each for each in objects}
+    return {(manifest["kind"], manifest["metadata"]["name"]): manifest for manifest in objects}
 
 
 def strings(tree: Any) -> Iterator[str]:
@@ -74,9 +74,9 @@ def test_a_stand_in_renders_no_object_and_no_label_that_the_real_chart_does_not(
     assert REAL is not None
     real, ours = (rendered(helm, folder, CLUSTERS[name]) for folder in (REAL, STAND_INS))
     assert ours.keys() <= real.keys()
-    for key, each in ours.items():
+    for key, manifest in ours.items():
         for place in (["metadata"], ["spec", "template", "metadata"]):
-            mine, theirs = (_labels(item, place) for item in (each, real[key]))
+            mine, theirs = (_labels(item, place) for item in (manifest, real[key]))
             assert mine == theirs, key
 
 
@@ -92,10 +92,10 @@ def _labels(item: Json, place: list[str]) -> Json:
 def test_a_stand_ins_daemon_sets_run_where_and_as_the_real_ones(helm: Helm, name: str) -> None:
     assert REAL is not None
     real, ours = (rendered(helm, folder, CLUSTERS[name]) for folder in (REAL, STAND_INS))
-    for key, each in ours.items():
+    for key, manifest in ours.items():
         if key[0] != "DaemonSet":
             continue
-        mine, theirs = (item["spec"] for item in (each, real[key]))
+        mine, theirs = (item["spec"] for item in (manifest, real[key]))
         assert mine["selector"] == theirs["selector"]
         for field in ("nodeSelector", "affinity", "tolerations", "imagePullSecrets"):
             assert mine["template"]["spec"].get(field) == theirs["template"]["spec"].get(field)
@@ -158,9 +158,9 @@ def test_with_a_private_registry_no_image_comes_from_elsewhere(
     helm: Helm, folder: Path, name: str
 ) -> None:
     objects = rendered(helm, folder, CLUSTERS[name])
-    found = [text for each in objects.values() for text in strings(each)]
-    assert [text for text in found if text.startswith(("nvcr.io", "registry.k8s.io"))] == []
-    assert sum(text.startswith(MIRROR) for text in found) > 1
+    texts = [text for item in objects.values() for text in strings(item)]
+    assert [text for text in texts if text.startswith(("nvcr.io", "registry.k8s.io"))] == []
+    assert sum(text.startswith(MIRROR) for text in texts) > 1
     for kind, workload in objects.items():
         if kind[0] in ("DaemonSet", "Deployment"):
             secrets = workload["spec"]["template"]["spec"].get("imagePullSecrets")
@@ -173,7 +173,7 @@ def test_the_list_of_images_holds_every_image_of_the_rendered_workloads(
     helm: Helm, folder: Path, name: str
 ) -> None:
     declared = CLUSTERS[name]
-    listed = {each.name for each in needed(declared)}
+    listed = {image.name for image in needed(declared)}
     version = declared.gpu_operator.version
     for kind, workload in rendered(helm, folder, declared).items():
         if kind[0] in ("DaemonSet", "Deployment"):
@@ -188,7 +188,7 @@ def test_the_list_of_images_holds_every_image_of_the_policy(
     helm: Helm, folder: Path, name: str
 ) -> None:
     declared = CLUSTERS[name]
-    listed = {each.name.split("-<")[0] for each in needed(declared)}
+    listed = {image.name.split("-<")[0] for image in needed(declared)}
     policy = rendered(helm, folder, declared)[("ClusterPolicy", "cluster-policy")]["spec"]
     sandbox = policy["sandboxWorkloads"]
     off = {"kata": "sandboxDevicePlugin", "kubevirt": "kataSandboxDevicePlugin"}[sandbox["mode"]]
@@ -216,17 +216,20 @@ def test_nfd_is_installed_only_where_the_stack_says_so(
     helm: Helm, folder: Path, name: str, there: bool
 ) -> None:
     objects = rendered(helm, folder, CLUSTERS[name])
-    found = any(text.startswith(NFD) for each in objects.values() for text in strings(each))
-    assert found == there
+    result = any(text.startswith(NFD) for item in objects.values() for text in strings(item))
+    assert result == there
 
 
 def tolerated(tolerations: list[Json], taint: Json) -> bool:
     """Whether a pod with these tolerations may run beside a taint (core/v1, Toleration)."""
     return any(
-        each.get("key") in (None, taint["key"])
-        and each.get("effect") in (None, taint["effect"])
-        and (each.get("operator") == "Exists" or each.get("value", "") == taint.get("value", ""))
-        for each in tolerations
+        toleration.get("key") in (None, taint["key"])
+        and toleration.get("effect") in (None, taint["effect"])
+        and (
+            toleration.get("operator") == "Exists"
+            or toleration.get("value", "") == taint.get("value", "")
+        )
+        for toleration in tolerations
     )
 
 
@@ -250,8 +253,8 @@ def test_feature_discovery_runs_wherever_gpus_are(
     """Without its labels no plugin comes, and the node offers nothing."""
     objects = rendered(helm, folder, declared)
     (worker,) = (
-        each
-        for (kind, name), each in objects.items()
+        manifest
+        for (kind, name), manifest in objects.items()
         if kind == "DaemonSet" and name.endswith("-worker")
     )
     tolerations = worker["spec"]["template"]["spec"]["tolerations"]
@@ -290,7 +293,8 @@ def test_toolkit_keeps_reading_the_file_beside_more_environment() -> None:
     """Without it the drop-in is migrated, and containerd 2.3 ends (gpu-operator#2646)."""
     extra = {"extraValues": {"toolkit": {"env": [{"name": "A", "value": "b"}]}}}
     declared = operator(driver=OWN_DRIVER, gpuOperator=extra)
-    environment = {each["name"]: each["value"] for each in chart_of(declared)[3]["toolkit"]["env"]}
+    variables = chart_of(declared)[3]["toolkit"]["env"]
+    environment = {variable["name"]: variable["value"] for variable in variables}
     assert environment["RUNTIME_CONFIG_SOURCE"] == "file"
     assert environment["A"] == "b"
 
@@ -321,10 +325,10 @@ def test_the_plugin_beside_a_driver_installer_gets_the_memory_that_is_declared(
 
 def tolerates(found: list[Json], key: str) -> bool:
     return any(
-        each.get("operator") == "Exists"
-        and each.get("key") in (None, key)
-        and each.get("effect") in (None, "NoSchedule")
-        for each in found
+        item.get("operator") == "Exists"
+        and item.get("key") in (None, key)
+        and item.get("effect") in (None, "NoSchedule")
+        for item in found
     )
 
 
@@ -345,19 +349,19 @@ def test_every_operand_comes_onto_nodes_that_wait_for_their_validation(
     declared = CLUSTERS[name]
     if not any(pool.starts_closed for pool in declared.pools):
         pytest.skip("no pool of this cluster starts closed")
-    found = dict(operands(rendered(helm, folder, declared)))
-    assert found
+    result = dict(operands(rendered(helm, folder, declared)))
+    assert result
     _, _, _, values = chart_of(declared)
     for part in ("node-feature-discovery", "nfd"):
         if worker := values.get(part, {}).get("worker"):
-            found[f"{part}.worker"] = worker["tolerations"]
+            result[f"{part}.worker"] = worker["tolerations"]
     for item in daemon_sets(declared, {}):
-        found[item["metadata"]["name"]] = item["spec"]["template"]["spec"]["tolerations"]
+        result[item["metadata"]["name"]] = item["spec"]["template"]["spec"]["tolerations"]
     if declared.driver.managed_by_daemonset:
         for pool in gpu_pools(declared):
             made = driver_daemon_set(declared, pool)
-            found[made["metadata"]["name"]] = made["spec"]["template"]["spec"]["tolerations"]
-    closed = [each for each, given in found.items() if not tolerates(given, STARTUP_TAINT.key)]
+            result[made["metadata"]["name"]] = made["spec"]["template"]["spec"]["tolerations"]
+    closed = [name for name, given in result.items() if not tolerates(given, STARTUP_TAINT.key)]
     assert closed == []
 
 

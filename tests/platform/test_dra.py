@@ -47,8 +47,8 @@ def test_the_stand_in_has_the_real_ones_paths_objects_and_labels(helm: Helm) -> 
         given = chart.values(cluster(dra={"computeDomains": domains}))
         real, ours = (
             {
-                (each["kind"], each["metadata"]["name"]): each
-                for each in helm.render(folder / chart.CHART, given, "nvidia-dra-driver")
+                (manifest["kind"], manifest["metadata"]["name"]): manifest
+                for manifest in helm.render(folder / chart.CHART, given, "nvidia-dra-driver")
             }
             for folder in (REAL, STAND_INS)
         )
@@ -56,7 +56,8 @@ def test_the_stand_in_has_the_real_ones_paths_objects_and_labels(helm: Helm) -> 
         for key, item in ours.items():
             if key[0] == "DaemonSet":
                 labels = [
-                    each["spec"]["template"]["metadata"]["labels"] for each in (item, real[key])
+                    manifest["spec"]["template"]["metadata"]["labels"]
+                    for manifest in (item, real[key])
                 ]
                 assert labels[0] == labels[1]
                 assert item["spec"]["selector"] == real[key]["spec"]["selector"]
@@ -77,7 +78,7 @@ def test_a_private_registry_serves_the_driver(helm: Helm) -> None:
         if item["kind"] == "DaemonSet":
             pod = item["spec"]["template"]["spec"]
             assert pod["imagePullSecrets"] == [{"name": "s"}]
-            images = {each["image"] for each in pod["containers"]}
+            images = {container["image"] for container in pod["containers"]}
             assert images == {"registry.example/gpu/nvidia/k8s-dra-driver-gpu:v25.12.0"}
 
 

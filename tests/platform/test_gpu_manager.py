@@ -39,10 +39,10 @@ def objects(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Json]:
     helm = Helm(tmp_path_factory.mktemp("helm"))
     try:
         values = chart.values(cluster())
-        found = helm.render(ROOT / PLATFORM.repository, values, chart.NAMESPACE)
+        result = helm.render(ROOT / PLATFORM.repository, values, chart.NAMESPACE)
     finally:
         helm.close()
-    return {f"{each['kind']}/{each['metadata']['name']}": each for each in found}
+    return {f"{manifest['kind']}/{manifest['metadata']['name']}": manifest for manifest in result}
 
 
 def cluster(**changes: Any) -> Cluster:
@@ -51,8 +51,8 @@ def cluster(**changes: Any) -> Cluster:
 
 def container(item: Json) -> Json:
     (only,) = item["spec"]["template"]["spec"]["containers"]
-    found: Json = only
-    return found
+    result: Json = only
+    return result
 
 
 def test_both_programs_get_one_cpu_and_one_gibibyte(objects: dict[str, Json]) -> None:
@@ -64,8 +64,8 @@ def test_both_programs_get_one_cpu_and_one_gibibyte(objects: dict[str, Json]) ->
 
 def test_flags_name_the_runtime_and_the_cgroup_driver(objects: dict[str, Json]) -> None:
     environment = {
-        each["name"]: each.get("value")
-        for each in container(objects["DaemonSet/gpu-manager-daemonset"])["env"]
+        variable["name"]: variable.get("value")
+        for variable in container(objects["DaemonSet/gpu-manager-daemonset"])["env"]
     }
     assert environment["EXTRA_FLAGS"] == (
         "--logtostderr=false "
@@ -81,10 +81,13 @@ def test_it_mounts_what_it_needs_of_the_host_and_writes_no_more(objects: dict[st
     assert pod["nodeSelector"] == {"nvidia-device-enable": "enable"}
     assert pod["hostPID"] is True
     assert pod["containers"][0]["securityContext"] == {"privileged": True}
-    host = {each["name"]: each["hostPath"]["path"] for each in pod["volumes"]}
-    mounts = {host[each["name"]]: each for each in pod["containers"][0]["volumeMounts"]}
+    host = {volume["name"]: volume["hostPath"]["path"] for volume in pod["volumes"]}
+    mounts = {
+        host[volume_mount["name"]]: volume_mount
+        for volume_mount in pod["containers"][0]["volumeMounts"]
+    }
     assert mounts["/usr"]["mountPath"] == "/usr/local/host"
-    assert {path for path, each in mounts.items() if each.get("readOnly")} == {
+    assert {path for path, mount in mounts.items() if mount.get("readOnly")} == {
         "/usr",
         "/sys/fs/cgroup",
     }
@@ -264,7 +267,7 @@ def extender_pod(image: str, helm: Helm) -> Json:
     """The extender's pod as the chart renders it for an image."""
     values = chart.values(cluster(gpuManager={"admissionImage": image}))
     rendered = helm.render(ROOT / PLATFORM.repository, values, chart.NAMESPACE)
-    (deployment,) = (each for each in rendered if each["kind"] == "Deployment")
+    (deployment,) = (manifest for manifest in rendered if manifest["kind"] == "Deployment")
     template: Json = deployment["spec"]["template"]
     return template
 
@@ -325,7 +328,7 @@ def test_no_card_is_offered_before_the_device_that_its_containers_name(
         capture_output=True,
         text=True,
     )
-    assert [each.name for each in devices.iterdir()] == ([made] if made else [])
+    assert [path.name for path in devices.iterdir()] == ([made] if made else [])
     assert (done.returncode == 0) is bool(made), done
     if "mknod" in programs:
         assert done.stderr.endswith("c 511 0\n")
@@ -347,11 +350,13 @@ def test_a_namespace_may_have_the_same_shares_as_a_container(cards: float) -> No
     (limit,) = cluster(scheduling={"limits": limits}).scheduling.limits
     cores = PLATFORM.limit(limit.max_cards)[CORE]
     asked = {CORE: cores, MEMORY: "1"} if cards < 1 else {CORE: cores}
-    found = evaluate(pod("share", asked), Context(platform="gpu-manager"))
-    assert [each for each in found if each.rule.id in {"GPU001", "GPU005"}] == []
+    violations = evaluate(pod("share", asked), Context(platform="gpu-manager"))
+    assert [item for item in violations if item.rule.id in {"GPU001", "GPU005"}] == []
 
 
 def test_a_decimal_share_is_told_in_hundredths() -> None:
-    found = evaluate(pod("share", {CORE: "0.3", MEMORY: "20"}), Context(platform="gpu-manager"))
-    (told,) = (each for each in found if each.rule.id == "GPU001")
+    violations = evaluate(
+        pod("share", {CORE: "0.3", MEMORY: "20"}), Context(platform="gpu-manager")
+    )
+    (told,) = (item for item in violations if item.rule.id == "GPU001")
     assert told.cure == "Ask for hundredths of a card: 30 are 0.3 of one."

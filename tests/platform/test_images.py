@@ -46,10 +46,10 @@ def test_an_image_keeps_its_path_in_the_private_registry(image: str, moved: str)
 
 
 def test_each_image_stands_once_and_a_known_digest_is_whole() -> None:
-    found = images(cluster("gpu-operator", driver={"source": "operator"}))
-    names = [each.upstream for each in found]
+    listed = images(cluster("gpu-operator", driver={"source": "operator"}))
+    names = [image.upstream for image in listed]
     assert len(names) == len(set(names))
-    known = [each.digest for each in found if each.digest]
+    known = [image.digest for image in listed if image.digest]
     assert len(known) >= 5
     assert all(len(digest) == len("sha256:") + 64 for digest in known)
 
@@ -63,7 +63,7 @@ def test_a_version_without_a_list_is_refused_by_name() -> None:
 def test_an_image_that_extra_values_name_is_listed_where_they_say() -> None:
     extra = {"dcgm": {"enabled": True, "version": "4.7.0"}}
     declared = cluster("gpu-operator", gpuOperator={"extraValues": extra})
-    listed = [each.upstream for each in images(declared)]
+    listed = [image.upstream for image in images(declared)]
     assert "nvcr.io/nvidia/cloud-native/dcgm:4.7.0" in listed
 
 
@@ -77,7 +77,7 @@ def test_a_driver_image_of_the_sites_own_is_not_moved() -> None:
         },
         registry={"mirror": "r.example.com"},
     )
-    names = [each.name for each in images(declared)]
+    names = [image.name for image in images(declared)]
     assert "own.example.com/d/driver:550.90.07-<os>" in names
     assert all(name.startswith(("own.example.com/", "r.example.com/")) for name in names)
 

@@ -53,10 +53,10 @@ def declared(stack: str, **sections: Any) -> Json:
 
 def allocatable(project: Project, node: str) -> dict[str, str]:
     """What a node offers; of a plugin that is gone the kubelet keeps the name, with 0."""
-    found = project.request("GET", f"nodes/{node}")["status"]["allocatable"]
+    amounts = project.request("GET", f"nodes/{node}")["status"]["allocatable"]
     return {
         name: value
-        for name, value in found.items()
+        for name, value in amounts.items()
         if name.startswith("nvidia.com/") and value != "0"
     }
 
@@ -70,10 +70,10 @@ def destroyed(project: Project, before: dict[str, Json]) -> None:
     done = project.command("destroy")
     assert done.returncode == 0, done.stdout
     deadline = time.monotonic() + 60
-    while (found := snapshot.cluster(project)) != before and time.monotonic() < deadline:
+    while (left := snapshot.cluster(project)) != before and time.monotonic() < deadline:
         time.sleep(0.5)
-    assert found.keys() == before.keys()
-    assert found == before
+    assert left.keys() == before.keys()
+    assert left == before
 
 
 SLICED = {"sharing": {"timeSlicing": {"resources": [{"name": "nvidia.com/gpu", "replicas": 4}]}}}
@@ -252,7 +252,7 @@ def guests(stack: str, distribution: str, server: str, registry: str) -> Json:
 
 
 def variables(spec: Json) -> dict[str, str]:
-    return {each["name"]: each["value"] for each in spec["env"]}
+    return {variable["name"]: variable["value"] for variable in spec["env"]}
 
 
 @pytest.mark.parametrize("distribution", ["k3s", "rke2"])
@@ -279,8 +279,8 @@ def test_guests_with_vgpus_get_driver_licence_and_the_runtime_of_their_distribut
                 f"/var/lib/rancher/{distribution}/agent/etc/containerd/config.toml"
             ),
         }
-        found = live.request("GET", "namespaces/gpu-operator/secrets/licensing-config")["data"]
-        assert {key: base64.b64decode(value).decode() for key, value in found.items()} == {
+        secret = live.request("GET", "namespaces/gpu-operator/secrets/licensing-config")["data"]
+        assert {key: base64.b64decode(value).decode() for key, value in secret.items()} == {
             "gridd.conf": "FeatureType=4\n",
             "client_configuration_token.tok": TOKEN,
         }

@@ -102,8 +102,8 @@ def test_one_platform_follows_another_and_never_beside_it(
 
 def runtime_class(project: Project) -> tuple[str, list[str]]:
     """Who made the RuntimeClass nvidia, and the kinds of its owners."""
-    found = project.request("GET", "runtimeclasses/nvidia", base="/apis/node.k8s.io")
-    metadata = found["metadata"]
+    present = project.request("GET", "runtimeclasses/nvidia", base="/apis/node.k8s.io")
+    metadata = present["metadata"]
     owners = [owner["kind"] for owner in metadata.get("ownerReferences", [])]
     return metadata["labels"]["app.kubernetes.io/managed-by"], owners
 

@@ -191,9 +191,9 @@ def test_prometheus_objects_are_made_where_their_definitions_are() -> None:
 
 
 def test_the_operator_s_own_exporter_is_read_and_no_second_one_made() -> None:
-    found = made("gpu-operator-preinstalled", "monitoring.coreos.com")
-    assert "exporter" not in found
-    spec = found["service-monitor"]["spec"]
+    result = made("gpu-operator-preinstalled", "monitoring.coreos.com")
+    assert "exporter" not in result
+    spec = result["service-monitor"]["spec"]
     assert spec["selector"]["matchLabels"] == {"app": "nvidia-dcgm-exporter"}
     assert spec["namespaceSelector"]["matchNames"] == ["gpu-operator"]
 
@@ -257,7 +257,7 @@ def _watches(project: Project, expected: dict[str, Json], group: str) -> None:
         ("prometheusrules", "PrometheusRule", f"/apis/{group}"),
     ):
         items = project.request("GET", f"namespaces/gpu-monitoring/{plural}", base=base)["items"]
-        names = {each["metadata"]["name"] for each in items} - {"kube-root-ca.crt"}
+        names = {item["metadata"]["name"] for item in items} - {"kube-root-ca.crt"}
         wanted = {e["metadata"]["name"] for e in expected.values() if e["kind"] == kind}
         assert names == wanted
         if kind == "DaemonSet":

@@ -50,11 +50,11 @@ def test_left_labels_go_and_those_of_others_and_ours_stay(
     project.ask(lambda _: scheduling.apply(pools[0]))
 
     project.ask(lambda _: operator_labels.remove(document))
-    found = look(project)
+    findings = look(project)
     for name in ("gpu-1", "gpu-2"):
-        labels = found[name][0]
+        labels = findings[name][0]
         assert {key for key in LEFT if key in labels} == {"nvidia.com/gpu.present"}
-    assert found["gpu-2"][0]["nvidia.com/gpu.product"] == "kept"
+    assert findings["gpu-2"][0]["nvidia.com/gpu.product"] == "kept"
 
     project.ask(lambda _: scheduling.release(pools[0]))
     nobody = {"metadata": {"labels": {"nvidia.com/gpu.product": None}}}

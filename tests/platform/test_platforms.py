@@ -59,8 +59,8 @@ def _withhold_each(project: Project, declared: Json) -> None:
         record = await newest(client, release["name"], release["namespace"])
         assert record
         items = record.objects() + [
-            Expected(each["apiVersion"], each["kind"], each["namespace"], each["name"])
-            for each in document["objects"]
+            Expected(item["apiVersion"], item["kind"], item["namespace"], item["name"])
+            for item in document["objects"]
         ]
         kinds, unseen = Kinds(client), []
         checked = [item for item in items if item.kind != "CustomResourceDefinition"]
@@ -70,7 +70,7 @@ def _withhold_each(project: Project, declared: Json) -> None:
             )
             assert where, item
             path, base, version = where
-            found = await client.request("GET", path, base=base, version=version)
+            result = await client.request("GET", path, base=base, version=version)
             await client.request(
                 "DELETE",
                 path,
@@ -86,7 +86,7 @@ def _withhold_each(project: Project, declared: Json) -> None:
                 if str(item) not in str(error):
                     unseen.append(str(item))
             await client.request(
-                "POST", path.rpartition("/")[0], base=base, version=version, body=_again(found)
+                "POST", path.rpartition("/")[0], base=base, version=version, body=_again(result)
             )
         assert await lacking(client, document) == []
         return len(checked), unseen

@@ -28,14 +28,14 @@ SEEN: Json = {
 }
 
 
-def found(way: str, host: HostFacts | None = None, **changes: Any) -> list[str]:
+def faults_of(way: str, host: HostFacts | None = None, **changes: Any) -> list[str]:
     """What stops a run, as text; warnings begin with `warning`."""
     cluster = load(ways.declared("x", way))
     seen = {**copy.deepcopy(SEEN), **changes}
     hosts = {"gpu-1": host} if host else {}
     return [
-        ("" if each.severity is Severity.ERROR else "warning ") + str(each)
-        for each in judge(cluster, seen, {"a100": [LABELS]}, hosts)
+        ("" if fault.severity is Severity.ERROR else "warning ") + str(fault)
+        for fault in judge(cluster, seen, {"a100": [LABELS]}, hosts)
     ]
 
 
@@ -52,28 +52,29 @@ def item(image: str, name: str = "plugin", namespace: str = "other", **spec: Any
 
 
 def test_a_plain_cluster_passes_for_every_way() -> None:
-    assert {way: found(way) for way in ways.WAYS} == {way: [] for way in ways.WAYS}
+    assert {way: faults_of(way) for way in ways.WAYS} == {way: [] for way in ways.WAYS}
 
 
 def test_kubernetes_below_the_floor_is_refused() -> None:
     assert (
-        "found Kubernetes v1.28.15; wanted: 1.29" in found("device-plugin", version="v1.28.15")[0]
+        "found Kubernetes v1.28.15; wanted: 1.29"
+        in faults_of("device-plugin", version="v1.28.15")[0]
     )
     old = {"version": "v1.33.13", "groups": {"resource.k8s.io": ["v1beta2"]}}
-    assert "without resource.k8s.io/v1" in found("dra", **old)[0]
-    assert found("device-plugin", **old) == []
+    assert "without resource.k8s.io/v1" in faults_of("dra", **old)[0]
+    assert faults_of("device-plugin", **old) == []
 
 
 def test_another_manager_on_the_same_nodes_is_refused_and_elsewhere_is_not() -> None:
     plugin = item("registry/nvidia/k8s-device-plugin:v0.17.0")
     for way in ways.WAYS:
-        (text,) = found(way, daemonSets=[plugin])
+        (text,) = faults_of(way, daemonSets=[plugin])
         assert "DaemonSet other/plugin: found NVIDIA's device plugin on nodes of the pools" in text
     elsewhere = {**plugin, "selector": {"nvidia.com/gpu": "false"}}
     idle = {**plugin, "scheduled": 0}
     ours = {**plugin, "namespace": "nvidia-device-plugin"}
     for harmless in (elsewhere, idle, ours, {**plugin, "ours": True}):
-        assert found("gpu-manager", daemonSets=[harmless]) == []
+        assert faults_of("gpu-manager", daemonSets=[harmless]) == []
 
 
 def test_what_gives_no_gpu_out_is_no_manager() -> None:
@@ -85,26 +86,26 @@ def test_what_gives_no_gpu_out_is_no_manager() -> None:
 
 def test_a_second_node_feature_discovery_is_refused_only_where_the_chart_brings_one() -> None:
     nfd = item("registry.k8s.io/nfd/node-feature-discovery:v0.18.3", "nfd-worker", "nfd")
-    (text,) = found("gpu-operator-preinstalled", daemonSets=[nfd])
+    (text,) = faults_of("gpu-operator-preinstalled", daemonSets=[nfd])
     assert 'write "nfd: false" in gpuOperator' in text
-    assert found("device-plugin", daemonSets=[nfd]) == []
+    assert faults_of("device-plugin", daemonSets=[nfd]) == []
 
 
 def test_gpu_manager_is_refused_on_cgroup_v2_with_the_reason() -> None:
-    (text,) = found("gpu-manager", HostFacts(cgroup=2))
+    (text,) = faults_of("gpu-manager", HostFacts(cgroup=2))
     assert "found cgroup v2" in text
     assert "gpu-manager#184" in text
-    assert found("gpu-manager", HostFacts(cgroup=1)) == []
-    assert found("device-plugin", HostFacts(cgroup=2)) == []
-    assert found("gpu-manager", version="v1.35.4")[0].startswith("warning ")
+    assert faults_of("gpu-manager", HostFacts(cgroup=1)) == []
+    assert faults_of("device-plugin", HostFacts(cgroup=2)) == []
+    assert faults_of("gpu-manager", version="v1.35.4")[0].startswith("warning ")
 
 
 def test_an_engine_that_cannot_do_what_is_asked_is_refused_by_node() -> None:
     engines = {"gpu-1": "containerd://1.6.38", "gpu-2": "containerd://2.1.4"}
-    (text,) = found("dra", engines=engines)
+    (text,) = faults_of("dra", engines=engines)
     assert text.startswith("node gpu-1: found containerd 1.6.38; wanted: 1.7 or later")
-    assert found("device-plugin", engines=engines) == []
-    assert found("gpu-manager", engines={"gpu-1": "docker://26.1.0"})[0].startswith("warning ")
+    assert faults_of("device-plugin", engines=engines) == []
+    assert faults_of("gpu-manager", engines={"gpu-1": "docker://26.1.0"})[0].startswith("warning ")
 
 
 def test_guests_need_their_licence_server_and_registry() -> None:
@@ -123,7 +124,7 @@ def test_guests_need_their_licence_server_and_registry() -> None:
     needed = sorted(platform_of(cluster).endpoints(cluster).values())
     assert needed == ["licences.example:443", "registry.example:443"]
     silent = dict.fromkeys(needed, "no answer within 3 s")
-    texts = [str(each) for each in judge(cluster, {**SEEN, "endpoints": silent}, {}, {})]
+    texts = [str(fault) for fault in judge(cluster, {**SEEN, "endpoints": silent}, {}, {})]
     assert [text.split(":")[0] for text in texts] == [
         "licence server licences.example",
         "registry registry.example",

@@ -41,14 +41,14 @@ def delete(project: Project, url: str, base: str) -> None:
             raise
 
 
-def found(project: Project, name: str = NAME) -> Json | None:
+def read_class(project: Project, name: str = NAME) -> Json | None:
     items = project.request("GET", "runtimeclasses", base=BASE)["items"]
-    return next((each for each in items if each["metadata"]["name"] == name), None)
+    return next((item for item in items if item["metadata"]["name"] == name), None)
 
 
 def daemon_set(project: Project, name: str) -> Json:
     items = project.request("GET", "namespaces/default/daemonsets", base="/apis/apps")["items"]
-    return next((each for each in items if each["metadata"]["name"] == name), {})
+    return next((item for item in items if item["metadata"]["name"] == name), {})
 
 
 def own(project: Project) -> Json:
@@ -74,7 +74,7 @@ def theirs(project: Project, name: str = NAME, **parts: Any) -> None:
 def test_what_is_missing_is_made_once_and_goes_with_the_stack(project: Project) -> None:
     assert own(project) == own(project) == {"made": True}
     assert remove(project, {"made": True}) == [NAME]
-    assert found(project) is None
+    assert read_class(project) is None
     assert remove(project, {"made": True}) == []
 
 
@@ -83,7 +83,7 @@ def test_what_somebody_else_made_is_used_and_stays(project: Project) -> None:
     made = own(project)
     assert made == {"made": False}
     assert remove(project, made) == []
-    assert found(project) is not None
+    assert read_class(project) is not None
 
 
 def test_another_handler_is_refused_with_its_cure(project: Project) -> None:
@@ -111,10 +111,10 @@ def test_what_the_operator_leaves_becomes_ours_before_it_is_collected(project: P
         project.ask(lambda client: runtime_class.settle(client, NAME))
         # The collector has been here when the other one is gone.
         deadline = time.monotonic() + COLLECTED
-        while found(project, "collected") and time.monotonic() < deadline:
+        while read_class(project, "collected") and time.monotonic() < deadline:
             pass
-        assert found(project, "collected") is None
-        kept = found(project)
+        assert read_class(project, "collected") is None
+        kept = read_class(project)
         assert kept is not None
         assert runtime_class.is_ours(kept)
     assert remove(project, {"made": True}) == [NAME]
@@ -122,7 +122,7 @@ def test_what_the_operator_leaves_becomes_ours_before_it_is_collected(project: P
 
 def others_of(chart: str) -> dict[str, str]:
     """What selects the pods of all platforms but one, by chart."""
-    return {each.chart: each.servers for each in every() if each.chart != chart}
+    return {platform.chart: platform.servers for platform in every() if platform.chart != chart}
 
 
 def test_our_own_plugin_gives_way_to_another_platform_and_to_no_other_release(

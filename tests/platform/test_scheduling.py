@@ -36,8 +36,8 @@ def pool(name: str, *nodes: str, **more: Any) -> Json:
 
 def run(project: Project, declared: Cluster, action: str) -> list[Json]:
     work = {"apply": scheduling.apply, "release": scheduling.release}[action]
-    documents = [scheduling_document(declared, each, "test") for each in declared.pools]
-    return [project.ask(lambda _, document=each: work(document)) for each in documents]
+    documents = [scheduling_document(declared, item, "test") for item in declared.pools]
+    return [project.ask(lambda _, document=item: work(document)) for item in documents]
 
 
 def test_a_node_that_leaves_a_pool_loses_what_we_set_and_only_that(project: Project) -> None:
@@ -47,8 +47,8 @@ def test_a_node_that_leaves_a_pool_loses_what_we_set_and_only_that(project: Proj
     project.request("PATCH", "nodes/gpu-2", body=somebody, **merge)
     try:
         both = cluster(project.stack, [pool("a100", "gpu-1", "gpu-2")])
-        assert [each["changed"] for each in run(project, both, "apply")] == [2]
-        assert [each["changed"] for each in run(project, both, "apply")] == [0]
+        assert [output["changed"] for output in run(project, both, "apply")] == [2]
+        assert [output["changed"] for output in run(project, both, "apply")] == [0]
         labels, taints = look(project)["gpu-2"]
         assert labels["nvidia.com/gpu"] == "true"
         assert [taint["key"] for taint in taints] == ["nvidia.com/gpu"]
@@ -77,8 +77,8 @@ def test_a_label_that_another_set_first_stays_when_the_other_takes_it_back(
     project.request("PATCH", "nodes/gpu-1", body=theirs, **merge)
     labels = {"nvidia.com/gpu": "true", key: "A100"}
     declared = cluster(project.stack, [pool("a100", "gpu-1", labels=labels)])
-    assert [each["changed"] for each in run(project, declared, "apply")] == [1]
-    assert [each["changed"] for each in run(project, declared, "apply")] == [0]
+    assert [output["changed"] for output in run(project, declared, "apply")] == [1]
+    assert [output["changed"] for output in run(project, declared, "apply")] == [0]
     document = {"context": f"gpu-cluster-{project.stack}", "labels": [key], "annotations": []}
     project.ask(lambda _: operator_labels.remove(document))
     assert look(project)["gpu-1"][0][key] == "A100"
@@ -93,14 +93,14 @@ def test_a_single_node_has_its_own_labels_and_taints_before_its_pool_s(project: 
         project.stack, [pool("a100", "gpu-1", "gpu-2")], scheduling={"nodes": {"gpu-2": own}}
     )
     run(project, declared, "apply")
-    found = look(project)
-    assert found["gpu-1"][0]["nvidia.com/gpu"] == "true"
-    assert found["gpu-2"][0]["nvidia.com/gpu"] == "spare"
-    assert {taint["key"] for taint in found["gpu-2"][1]} == {
+    findings = look(project)
+    assert findings["gpu-1"][0]["nvidia.com/gpu"] == "true"
+    assert findings["gpu-2"][0]["nvidia.com/gpu"] == "spare"
+    assert {taint["key"] for taint in findings["gpu-2"][1]} == {
         "nvidia.com/gpu",
         "example.com/reserved",
     }
-    assert {taint["key"] for taint in found["gpu-1"][1]} == {"nvidia.com/gpu"}
+    assert {taint["key"] for taint in findings["gpu-1"][1]} == {"nvidia.com/gpu"}
     run(project, declared, "release")
     assert look(project) == before
 

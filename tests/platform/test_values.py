@@ -22,7 +22,7 @@ from config.problem import ConfigError
 from tests.platform.chart_folders import CHARTS, FOLDERS, texts, values, version
 
 BAD = sorted((Path(__file__).parent / "fixtures" / "bad_settings").glob("*.yaml"))
-SERIES = [(chart, each) for chart, known in value_table.SERIES.items() for each in known]
+SERIES = [(chart, version) for chart, known in value_table.SERIES.items() for version in known]
 
 
 def test_there_are_at_least_50_bad_settings() -> None:
@@ -74,28 +74,28 @@ def test_every_path_that_a_template_reads_is_known(folder: Path, chart: str) -> 
 
 
 @pytest.mark.parametrize("chart", CHARTS)
-@pytest.mark.parametrize("folder", [each for each in FOLDERS if each.id == "real"])
+@pytest.mark.parametrize("folder", [folder for folder in FOLDERS if folder.id == "real"])
 def test_no_path_of_the_table_is_made_up(folder: Path, chart: str) -> None:
     """Each is in the chart's values, in its templates, or in a subchart: stand-ins have a part."""
     table = value_table.table(chart, version(folder / chart))
-    found = set(_paths(values(folder / chart)))
+    paths = set(_paths(values(folder / chart)))
     words = set(re.findall(r"[\w-]+", " ".join(texts(folder / chart))))
     made_up = [
         path
         for path in table.values
-        if path not in found and not set(path.split(".")) <= words | set(found)
+        if path not in paths and not set(path.split(".")) <= words | set(paths)
     ]
     assert made_up == []
 
 
 def _paths(tree: dict[str, Any], prefix: str = "") -> list[str]:
-    found = []
+    result = []
     for key, value in tree.items():
         path = f"{prefix}{key}"
-        found.append(path)
+        result.append(path)
         if isinstance(value, dict):
-            found += _paths(value, f"{path}.")
-    return found
+            result += _paths(value, f"{path}.")
+    return result
 
 
 @pytest.mark.parametrize(("chart", "series"), SERIES)

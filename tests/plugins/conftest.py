@@ -27,9 +27,9 @@ def _sshd(folder: Path) -> list[str]:
     The latter's loader and libraries are those of its root; the user whose rights it drops to
     exists in its own mount namespace only.
     """
-    found = shutil.which("sshd", path=os.environ["PATH"] + ":/usr/sbin")
-    if found is not None:
-        return [found]
+    program = shutil.which("sshd", path=os.environ["PATH"] + ":/usr/sbin")
+    if program is not None:
+        return [program]
     name = f"sshd-{os.getpid()}"
     reason = namespaced.reason_against(name)
     shutil.rmtree(cluster_dir(name), ignore_errors=True)
@@ -102,9 +102,9 @@ def shared_plugin() -> Iterator[Plugin]:
 
 
 def _engine() -> Path:
-    found = shutil.which("pulumi")
-    if found:
-        return Path(found)
+    program = shutil.which("pulumi")
+    if program:
+        return Path(program)
     sys.path.insert(0, str(ROOT))
     from toolchain import ensure
 
@@ -119,8 +119,8 @@ def project(tmp_path: Path) -> Project:
     for name in ("pulumi-language-python", "pulumi-resource-command"):
         (tools / name).symlink_to(PLUGINS / name)
     folder, state, temporary = (tmp_path / name for name in ("project", "state", "tmp"))
-    for each in (folder, state, temporary):
-        each.mkdir()
+    for path in (folder, state, temporary):
+        path.mkdir()
     (folder / "Pulumi.yaml").write_text(
         f"name: plugins\nruntime: {{name: python, options: {{virtualenv: {sys.prefix}}}}}\n"
     )

@@ -33,8 +33,8 @@ def until(condition: Any, what: str) -> Any:
     """The first true value of `condition()`, or a failure that names `what`."""
     end = time.monotonic() + LIMIT
     while time.monotonic() < end:
-        if found := condition():
-            return found
+        if result := condition():
+            return result
         time.sleep(0.02)
     pytest.fail(f"not within {LIMIT} s: {what}")
 

@@ -48,11 +48,11 @@ pulumi.export("after", after.stdout)
 
 def _summary(output: str) -> dict[str, int]:
     lines = output.split("Resources:", 1)[1].splitlines()
-    found = {}
+    result = {}
     for line in map(str.split, lines):
         if line[1:] and line[-1] in ("created", "updated", "replaced", "deleted", "unchanged"):
-            found[line[-1]] = int(line[-2].lstrip("+-~"))
-    return found
+            result[line[-1]] = int(line[-2].lstrip("+-~"))
+    return result
 
 
 def test_a_stack_s_life_and_no_secret_in_output_or_state(
@@ -220,10 +220,10 @@ def _children(root: int) -> set[int]:
             except OSError:
                 continue
             parents[int(entry.name)] = int(fields[1])
-    found = {root}
-    while more := {pid for pid, parent in parents.items() if parent in found} - found:
-        found |= more
-    return found - {root}
+    processes = {root}
+    while more := {pid for pid, parent in parents.items() if parent in processes} - processes:
+        processes |= more
+    return processes - {root}
 
 
 def test_a_killed_engine_leaves_no_process(project: Project, tmp_path: Path) -> None:

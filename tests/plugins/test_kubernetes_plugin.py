@@ -87,11 +87,15 @@ def test_each_manifest_of_a_group_or_chart_is_registered_as_its_kind(
     assert "canary" not in state
     resources = json.loads(state)["deployment"]["resources"]
     for parent in ("yaml/v2:ConfigGroup::group", "helm.sh/v4:Chart::chart"):
-        found = [each["type"] for each in resources if each.get("parent", "").endswith(parent)]
-        assert sorted(found) == sorted(
+        types = [
+            resource["type"]
+            for resource in resources
+            if resource.get("parent", "").endswith(parent)
+        ]
+        assert sorted(types) == sorted(
             f"kubernetes:{group}:{kind}" for kind, (_, group) in KINDS.items()
         )
-    (stack,) = [each for each in resources if each["type"] == "pulumi:pulumi:Stack"]
+    (stack,) = [resource for resource in resources if resource["type"] == "pulumi:pulumi:Stack"]
     assert stack["outputs"] == {"group": len(KINDS), "chart": len(KINDS)}
     assert "unchanged" in project.up()
     project.run("destroy", "--yes", "--skip-preview")

@@ -83,9 +83,9 @@ def test_assets_and_archives_are_the_files_that_the_globs_name(
         archivePaths=["src/**.js"],
     )
     assert set(state["assets"]) == {"src/a.js"}
-    found = state["assets"]["src/a.js"]
-    assert found["path"] == str(tmp_path / "src/a.js")
-    assert found["hash"] == hashlib.sha256(b"1\n").hexdigest()
+    asset = state["assets"]["src/a.js"]
+    assert asset["path"] == str(tmp_path / "src/a.js")
+    assert asset["hash"] == hashlib.sha256(b"1\n").hexdigest()
     assert set(state["archive"]["assets"]) == {"src/a.js", "src/deep/b.js", "src/secret.js"}
 
 

@@ -408,8 +408,8 @@ def test_a_copy_lands_where_the_official_plugin_puts_it(
     copy(asset(source) | {"path": f"{source}/"}, "content")
     copy(text, "new/text")
     copy(text, "new/text")
-    found = {str(p.relative_to(target)) for p in target.rglob("*") if p.is_file()}
-    assert found == {
+    copied = {str(p.relative_to(target)) for p in target.rglob("*") if p.is_file()}
+    assert copied == {
         "new/parents/name",
         "new/parents/file",
         "folder/source/deep/file",

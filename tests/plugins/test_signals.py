@@ -37,7 +37,7 @@ def test_a_signal_that_does_not_wake_the_main_thread_ends_a_plugin(
             assert int(process.stdout.readline()) > 0
             tasks = Path(f"/proc/{process.pid}/task")
             threads = until(
-                lambda: {int(each.name) for each in tasks.iterdir()} - {process.pid},
+                lambda: {int(path.name) for path in tasks.iterdir()} - {process.pid},
                 "more threads than the main one",
             )
             _send(process.pid, min(threads), number)

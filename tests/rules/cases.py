@@ -68,17 +68,19 @@ def release(chart: str = "gpu-operator", **fields: Any) -> dict[str, Any]:
 
 def ids(manifest: Any, context: Context = CONTEXT, **options: Any) -> list[str]:
     """The rules that a manifest breaks on its own, without advice on workloads."""
-    found = [violation.rule.id for violation in judge(manifest, context, **options)]
-    return [rule_id for rule_id in found if rule_id not in PRACTICE]
+    rules = [violation.rule.id for violation in judge(manifest, context, **options)]
+    return [rule_id for rule_id in rules if rule_id not in PRACTICE]
 
 
 def paths(rule_id: str, manifest: Any, context: Context = CONTEXT) -> list[str]:
     """Where a manifest breaks one rule."""
-    return [each.path for each in judge(manifest, context) if each.rule.id == rule_id]
+    return [
+        violation.path for violation in judge(manifest, context) if violation.rule.id == rule_id
+    ]
 
 
 def stack_ids(*manifests: Any, context: Context = CONTEXT) -> list[str]:
     """The rules that the manifests break together, each with the name of the object."""
-    found = judge_stack(manifests, context)
-    assert all(violation.severity is not Severity.OFF for violation in found)
-    return [f"{violation.rule.id} {violation.subject}" for violation in found]
+    violations = judge_stack(manifests, context)
+    assert all(violation.severity is not Severity.OFF for violation in violations)
+    return [f"{violation.rule.id} {violation.subject}" for violation in violations]

@@ -37,13 +37,17 @@ def judge_stack(manifests: Iterable[Mapping[str, Any]], context: Context) -> lis
 
 
 def _known(found: list[Violation]) -> list[Violation]:
-    for each in found:
-        where = f"container {each.container}: {each.path}" if each.container else each.path
-        text = f"{where}: found {each.found}, wanted {each.wanted}. {each.cure}"
+    for violation in found:
+        where = (
+            f"container {violation.container}: {violation.path}"
+            if violation.container
+            else violation.path
+        )
+        text = f"{where}: found {violation.found}, wanted {violation.wanted}. {violation.cure}"
         if _recorded is not None:
-            _recorded.setdefault(each.rule.id, set()).add(text)
+            _recorded.setdefault(violation.rule.id, set()).add(text)
         else:
-            written = _written.get(each.rule.id, frozenset())
+            written = _written.get(violation.rule.id, frozenset())
             assert text in written, "a message that messages.json does not have: see its module"
     return found
 

@@ -72,10 +72,10 @@ def prepare(folder: Path) -> list[str]:
     own += ["mutate.py", "results.py", "__init__.py"]
     for name in [*own, "quantities.json", "messages.json"]:
         shutil.copy(ROOT / "tests" / "rules" / name, mutants / "tests" / "rules")
-    found: list[str] = []
+    statuses: list[str] = []
     for file in sorted(mutants.glob("policies/rules/**/*.meta")):
-        found += json.loads(file.read_text())["exit_code_by_key"]
-    return [name for name in found if not _makes_cel(name)]
+        statuses += json.loads(file.read_text())["exit_code_by_key"]
+    return [name for name in statuses if not _makes_cel(name)]
 
 
 def _makes_cel(name: str) -> bool:
@@ -117,13 +117,15 @@ def run(every: int, processes: int, minutes: float, modules: list[str]) -> dict[
         line.split(" ")[1:] for output in outputs for line in output.splitlines()
         if line.startswith("verdict ")
     )  # fmt: skip
-    found: dict[str, dict[str, Any]] = {}
+    figures: dict[str, dict[str, Any]] = {}
     for name, verdict in sorted(verdicts.items()):
-        each = found.setdefault(_module(name), {"mutants": 0, "every": every, "survived": []})
-        each["mutants"] += 1
+        figure = figures.setdefault(_module(name), {"mutants": 0, "every": every, "survived": []})
+        figure["mutants"] += 1
         if verdict == "survived":
-            each["survived"].append(name)
-    return {module: each for module, each in found.items() if each["mutants"] == sizes[module]}
+            figure["survived"].append(name)
+    return {
+        module: figure for module, figure in figures.items() if figure["mutants"] == sizes[module]
+    }
 
 
 def _module(name: str) -> str:
@@ -134,9 +136,9 @@ def _module(name: str) -> str:
 def document(modules: dict[str, Any]) -> dict[str, Any]:
     """All that is known of all modules; survivors apart that are explained."""
     reasons = json.loads(EQUIVALENT.read_text())
-    survived = [name for each in modules.values() for name in each["survived"]]
-    mutants = sum(each["mutants"] for each in modules.values())
-    whole = {name for name, each in modules.items() if each["every"] == 1}
+    survived = [name for module in modules.values() for name in module["survived"]]
+    mutants = sum(module["mutants"] for module in modules.values())
+    whole = {name for name, figures in modules.items() if figures["every"] == 1}
     return {
         "mutants": mutants,
         "killed": mutants - len(survived),
@@ -200,7 +202,7 @@ def _called(item: pytest.Item) -> set[str]:
 
 def _forget() -> None:
     """Empty what remembers results."""
-    for module in [each for key, each in sys.modules.items() if key.startswith("policies")]:
+    for module in [loaded for key, loaded in sys.modules.items() if key.startswith("policies")]:
         for value in list(vars(module).values()):
             if hasattr(value, "cache_clear"):
                 value.cache_clear()
@@ -258,16 +260,16 @@ def main() -> None:
     known = results.load("mutation") or {} if arguments.modules else {}
     known = known.get("modules", {})
     known |= run(arguments.every, arguments.processes, minutes, arguments.modules)
-    found = document(dict(sorted(known.items())))
-    results.store("mutation", found)
+    page = document(dict(sorted(known.items())))
+    results.store("mutation", page)
     for what in ("unexplained", "stale"):
-        sys.stdout.write("".join(f"{what}: {name}\n" for name in found[what]))
-    for name, each in found["modules"].items():
-        dead = each["mutants"] - len(each["survived"])
-        sys.stdout.write(f"{name}: {dead} of {each['mutants']}\n")
-    sys.stdout.write(f"{found['killed']} of {found['mutants']} mutants killed\n")
-    few = found["mutants"] - found["killed"] < MOST * found["mutants"]
-    sys.exit(0 if few and not found["unexplained"] and not found["stale"] else 1)
+        sys.stdout.write("".join(f"{what}: {name}\n" for name in page[what]))
+    for name, figures in page["modules"].items():
+        dead = figures["mutants"] - len(figures["survived"])
+        sys.stdout.write(f"{name}: {dead} of {figures['mutants']}\n")
+    sys.stdout.write(f"{page['killed']} of {page['mutants']} mutants killed\n")
+    few = page["mutants"] - page["killed"] < MOST * page["mutants"]
+    sys.exit(0 if few and not page["unexplained"] and not page["stale"] else 1)
 
 
 if __name__ == "__main__":

@@ -15,7 +15,7 @@ class Preview:
 
     def violations(self, level: str) -> dict[str, list[str]]:
         """Rule ids by the name of the resource that broke them."""
-        found: dict[str, list[str]] = {}
+        by_level: dict[str, list[str]] = {}
         resource = ""
         for line in map(str.strip, self.output.splitlines()):
             if line.startswith(("- [", "[")):
@@ -23,8 +23,8 @@ class Preview:
                 if f"[{level}]" in line:
                     resource = line.rpartition(": ")[2].rstrip(")")
             elif resource and line[:3] == "GPU" and line[3:6].isdigit():
-                found.setdefault(resource, []).append(line[:6])
-        return found
+                by_level.setdefault(resource, []).append(line[:6])
+        return by_level
 
 
 Run = Callable[..., Preview]

@@ -38,8 +38,8 @@ def line() -> str:
     found = {part: load(part) for part in PARTS}
     api, admission, mutation = (found[part] for part in PARTS)
     # A run stores its cases only when all of them agree: one that does not fails instead.
-    cases = sum(each["cases"] for each in (api, admission) if each)
-    agree = sum(each.get("agree", each["cases"]) for each in (api, admission) if each)
+    cases = sum(figures["cases"] for figures in (api, admission) if figures)
+    agree = sum(figures.get("agree", figures["cases"]) for figures in (api, admission) if figures)
     parts = [f"{len(RULES)} rules"]
     if admission:
         parts.append(f"{len(admission['rules'])} at admission")

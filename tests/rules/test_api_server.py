@@ -65,10 +65,10 @@ def compare(api: httpx.Client, examples: int, seed: bool) -> dict[str, Any]:
     )
     def agree(manifest: dict[str, Any]) -> None:
         nonlocal taken
-        said, found = refused(api, manifest), broken(manifest)
-        assert bool(found) == bool(said), f"rules: {found}; API server: {said or 'taken'}"
+        said, result = refused(api, manifest), broken(manifest)
+        assert bool(result) == bool(said), f"rules: {result}; API server: {said or 'taken'}"
         kinds[manifest["kind"]] += 1
-        rejected.update(set(found))
+        rejected.update(set(result))
         taken += not said
 
     agree()
@@ -83,29 +83,29 @@ def compare(api: httpx.Client, examples: int, seed: bool) -> dict[str, Any]:
 
 
 def test_the_rules_agree_with_the_api_server(api: httpx.Client) -> None:
-    found = compare(api, int(os.environ.get("RULES_EXAMPLES", "300")), seed=True)
-    assert 50 <= found["taken"] <= found["cases"] - 50, f"too one-sided: {found}"
+    result = compare(api, int(os.environ.get("RULES_EXAMPLES", "300")), seed=True)
+    assert 50 <= result["taken"] <= result["cases"] - 50, f"too one-sided: {result}"
 
 
 @pytest.mark.full
 def test_ten_thousand_manifests_agree(api: httpx.Client) -> None:
     """Hypothesis repeats no example, so a run may end short of its number; then it goes on."""
-    found: dict[str, Any] = compare(api, FULL, seed=False)
-    while found["cases"] < FULL:
-        more = compare(api, FULL - found["cases"] + 100, seed=False)
-        found = {
-            "cases": found["cases"] + more["cases"],
-            "agree": found["agree"] + more["agree"],
-            "taken": found["taken"] + more["taken"],
-            "kinds": dict(Counter(found["kinds"]) + Counter(more["kinds"])),
+    result: dict[str, Any] = compare(api, FULL, seed=False)
+    while result["cases"] < FULL:
+        more = compare(api, FULL - result["cases"] + 100, seed=False)
+        result = {
+            "cases": result["cases"] + more["cases"],
+            "agree": result["agree"] + more["agree"],
+            "taken": result["taken"] + more["taken"],
+            "kinds": dict(Counter(result["kinds"]) + Counter(more["kinds"])),
             "rules": {
-                rule: dict(Counter(found["rules"][rule]) + Counter(more["rules"][rule]))
+                rule: dict(Counter(result["rules"][rule]) + Counter(more["rules"][rule]))
                 for rule in ENFORCED
             },
         }
-    found["rules"]["GPU011"] = ephemeral(api, 300)
-    results.store("api-server", found)
-    for rule, counts in found["rules"].items():
+    result["rules"]["GPU011"] = ephemeral(api, 300)
+    results.store("api-server", result)
+    for rule, counts in result["rules"].items():
         assert min(counts.values()) >= 100, f"{rule}: too few to show anything: {counts}"
 
 
@@ -129,8 +129,8 @@ def ephemeral(api: httpx.Client, examples: int) -> dict[str, int]:
         kind = "application/strategic-merge-patch+json"
         said = answer_of(api.patch(url, json=patch, headers={"Content-Type": kind}))
         pod = wrapped("Pod", {**base["spec"], **patch["spec"]})
-        found = [v for v in evaluate(pod, Context()) if v.rule.id == "GPU011"]
-        assert bool(found) == bool(said), f"{found}; API server: {said or 'taken'}"
+        rules = [v for v in evaluate(pod, Context()) if v.rule.id == "GPU011"]
+        assert bool(rules) == bool(said), f"{rules}; API server: {said or 'taken'}"
         counts["rejected" if said else "accepted"] += 1
 
     try:
@@ -199,5 +199,5 @@ def test_a_limit_range_hands_out_gpus_where_the_rule_says_so(
     got = limited(api, item, name)
     handed = got.get("limits", {}).get(GPU, "0") != "0"
     assert (handed or "refused" in got) == harm, got
-    found = [v.rule.id for v in evaluate(limit_range(item), Context())]
-    assert found == (["GPU012"] if harm else [])
+    rules = [v.rule.id for v in evaluate(limit_range(item), Context())]
+    assert rules == (["GPU012"] if harm else [])

@@ -64,12 +64,12 @@ def test_a_pod_fits_a_node(asked: Any, plugin: Plugin | None, fits: bool) -> Non
 
 def test_the_largest_pool_that_fits_counts() -> None:
     small, large = Pool("t4", 2, (TAINT,)), Pool("h100", 4, (TAINT,))
-    (found,) = (
-        each
-        for each in judge(pod(gpus(5)), Context(pools=(small, large)))
-        if each.rule.id == "GPU007"
+    (violation,) = (
+        violation
+        for violation in judge(pod(gpus(5)), Context(pools=(small, large)))
+        if violation.rule.id == "GPU007"
     )
-    assert (found.found, found.wanted) == (
+    assert (violation.found, violation.wanted) == (
         f"5 {GPU} in one pod",
         "at most 4, what a node of pool h100 has",
     )
@@ -272,12 +272,12 @@ def test_what_a_stack_asks_for(manifest: Any, count: int) -> None:
 
 def test_a_stack_that_is_too_large_is_told_once_with_the_sum() -> None:
     parts = [workload("Deployment", gpus(6), name=f"d{index}") for index in range(4)]
-    (found,) = judge_stack(parts, CONTEXT)
-    assert (found.path, found.found) == (
+    (violation,) = judge_stack(parts, CONTEXT)
+    assert (violation.path, violation.found) == (
         "spec.template.spec",
         f"18 {GPU} in the stack, this one included",
     )
-    assert found.wanted == "at most 16, what its pools have"
+    assert violation.wanted == "at most 16, what its pools have"
 
 
 def test_a_full_stack_takes_no_more_whatever_is_declared_before() -> None:
@@ -311,8 +311,8 @@ BLOCKS: list[tuple[str, dict[str, Any], int | None, bool]] = [
 )
 def test_memory_of_a_part(limits: dict[str, Any], device: int | None, fits: bool) -> None:
     context = Context(pools=(replace(POOL, gpu_memory_mib=device),))
-    found = paths("GPU046", pod(container(limits)), context)
-    assert found == ([] if fits else [f"spec.containers[0].resources.limits[{MEMORY}]"])
+    result = paths("GPU046", pod(container(limits)), context)
+    assert result == ([] if fits else [f"spec.containers[0].resources.limits[{MEMORY}]"])
 
 
 def test_memory_of_a_part_behind_a_container_without_parts() -> None:

@@ -50,8 +50,8 @@ def release(folder: Path, values: Any = None, **fields: Any) -> dict[str, Any]:
 
 def test_the_charts_objects_are_judged_with_the_releases_values(chart: Path) -> None:
     assert charts.judge_rendered(release(chart), Context()) == []
-    (found,) = charts.judge_rendered(release(chart, {"gpus": "500m"}), Context())
-    assert (found.rule.id, found.subject) == (
+    (violation,) = charts.judge_rendered(release(chart, {"gpus": "500m"}), Context())
+    assert (violation.rule.id, violation.subject) == (
         "GPU001",
         "Pod team-a/train-worker of release train",
     )

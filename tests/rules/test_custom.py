@@ -83,8 +83,10 @@ def custom(kind: str, api: str, spec: str) -> Any:
 def test_the_pods_of_a_custom_kind_are_judged(kind: str) -> None:
     api, spec, place = KINDS[kind]
     manifest = custom(kind, api, spec)
-    found = {each.path for each in evaluate(manifest, CONTEXT) if each.rule.id == "GPU001"}
-    assert found == {f"{place}.{LIMIT}"}
+    paths = {
+        violation.path for violation in evaluate(manifest, CONTEXT) if violation.rule.id == "GPU001"
+    }
+    assert paths == {f"{place}.{LIMIT}"}
     assert unread(manifest) == ""
 
 
@@ -94,17 +96,23 @@ def test_every_pod_of_an_object_is_judged_where_it_lies() -> None:
     both = (
         f"headGroupSpec: {{template: {{{tolerant}}}}}, workerGroupSpecs: [{{template: {{{POD}}}}}]"
     )
-    found = evaluate(custom("RayCluster", "ray.io/v1", both), CONTEXT)
-    paths = {(each.rule.id, each.path) for each in found if each.rule.id in ("GPU001", "GPU016")}
+    violations = evaluate(custom("RayCluster", "ray.io/v1", both), CONTEXT)
+    paths = {
+        (violation.rule.id, violation.path)
+        for violation in violations
+        if violation.rule.id in ("GPU001", "GPU016")
+    }
     assert paths == {
         ("GPU001", f"spec.workerGroupSpecs[0].template.spec.containers[0].{LIMIT}"),
         ("GPU016", "spec.headGroupSpec.template.spec.nodeName"),
     }
     inline = f"predictor: {{nodeName: a, containers: [{BAD.replace('500m', '1')}]}}"
     (where,) = (
-        each.path
-        for each in evaluate(custom("InferenceService", "serving.kserve.io/v1", inline), CONTEXT)
-        if each.rule.id == "GPU016"
+        violation.path
+        for violation in evaluate(
+            custom("InferenceService", "serving.kserve.io/v1", inline), CONTEXT
+        )
+        if violation.rule.id == "GPU016"
     )
     assert where == "spec.predictor.nodeName"
 
@@ -112,18 +120,18 @@ def test_every_pod_of_an_object_is_judged_where_it_lies() -> None:
 def test_a_namespace_with_a_custom_workload_needs_its_quota() -> None:
     job = custom("PyTorchJob", "kubeflow.org/v1", KINDS["PyTorchJob"][1].replace("500m", "1"))
     team = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "team"}}
-    assert [each.rule.id for each in evaluate_stack([team, job], CONTEXT)] == ["GPU029"]
+    assert [violation.rule.id for violation in evaluate_stack([team, job], CONTEXT)] == ["GPU029"]
 
 
 def test_an_exemption_in_the_template_of_a_custom_kind_holds() -> None:
     note = 'metadata: {annotations: {exempt.gpu-cluster/GPU001: "2099-12-31 why"}}'
     spec = f"workerGroupSpecs: [{{template: {{{note}, {POD}}}}}]"
-    (found,) = (
-        each
-        for each in evaluate(custom("RayCluster", "ray.io/v1", spec), CONTEXT)
-        if each.rule.id == "GPU001"
+    (violation,) = (
+        violation
+        for violation in evaluate(custom("RayCluster", "ray.io/v1", spec), CONTEXT)
+        if violation.rule.id == "GPU001"
     )
-    assert found.exemption
+    assert violation.exemption
 
 
 @pytest.mark.parametrize(
@@ -155,5 +163,7 @@ def test_depth_size_and_what_is_unknown_end_the_search() -> None:
     wide = [{"gpu": index} for index in range(100_000)]
     for spec in (deep, {"a": wide}, UNKNOWN, {"a": UNKNOWN}, [{}], "x"):
         manifest = {"apiVersion": "example.com/v1", "kind": "Widget", "spec": spec}
-        assert [each for each in evaluate(manifest, CONTEXT) if each.rule.id == "GPU001"] == []
+        assert [
+            violation for violation in evaluate(manifest, CONTEXT) if violation.rule.id == "GPU001"
+        ] == []
         unread(manifest)

@@ -29,22 +29,22 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A package `rulebook` with the topic `topic`, forgotten afterwards."""
     topic = tmp_path / "rulebook" / "topic"
     topic.mkdir(parents=True)
-    for each in (topic.parent, topic):
-        (each / "__init__.py").touch()
+    for path in (topic.parent, topic):
+        (path / "__init__.py").touch()
     monkeypatch.syspath_prepend(tmp_path)
     yield topic
     for name in [name for name in sys.modules if name.partition(".")[0] == "rulebook"]:
         del sys.modules[name]
 
 
-def found(folder: Path) -> tuple[Entry, ...]:
+def entries(folder: Path) -> tuple[Entry, ...]:
     return find([str(folder.parent)], "rulebook")
 
 
 def test_one_file_makes_a_rule(folder: Path) -> None:
     (folder / "gpu901_a_rule.py").write_text(HEAD + RULE + TWIN + EXAMPLE)
     (folder / "reading.py").write_text("raise AssertionError('no rule, so nobody imports it')")
-    (entry,) = found(folder)
+    (entry,) = entries(folder)
     assert entry.rule.id == "GPU901"
 
 
@@ -63,20 +63,20 @@ def test_one_file_makes_a_rule(folder: Path) -> None:
 def test_what_a_rule_lacks_is_told_with_its_module(folder: Path, content: str, lacks: str) -> None:
     (folder / "gpu901_a_rule.py").write_text(HEAD + content)
     with pytest.raises(RuleError, match=f"^rulebook.topic.gpu901_a_rule: found {lacks}; wanted: "):
-        found(folder)
+        entries(folder)
 
 
 @pytest.mark.parametrize("twin", ['NoTwin("It has none.")', 'pods("[]", "DaemonSet")'])
 def test_a_twin_that_judges_no_pods_needs_no_signs(folder: Path, twin: str) -> None:
     (folder / "gpu901_a_rule.py").write_text(f"{HEAD}{RULE}TWIN = {twin}\n{EXAMPLE}")
-    assert len(found(folder)) == 1
+    assert len(entries(folder)) == 1
 
 
 def test_an_id_is_given_once(folder: Path) -> None:
     for name in ("a", "b"):
         (folder / f"gpu901_{name}.py").write_text(HEAD + RULE + TWIN + EXAMPLE)
     with pytest.raises(RuleError, match="gpu901_b: found the id GPU901 twice"):
-        found(folder)
+        entries(folder)
 
 
 def test_every_module_with_the_name_of_a_rule_is_one() -> None:

@@ -93,7 +93,7 @@ def test_outputs_are_left_out_and_the_rest_is_judged(unknown: str) -> None:
 
 def test_advice_refuses_nothing() -> None:
     unsized = spec("1")
-    advice = {each.rule.id for each in evaluate(POD | {"spec": unsized}, CONTEXT)}
+    advice = {violation.rule.id for violation in evaluate(POD | {"spec": unsized}, CONTEXT)}
     assert advice == {"GPU050", "GPU051"}
     check(unsized)
 

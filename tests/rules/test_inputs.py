@@ -245,8 +245,8 @@ def test_commands_on_hosts(fields: dict[str, Any], wanted: list[tuple[str, str]]
     ],
 )
 def test_the_logging_beside_a_secret_is_named(logging: Any, shown: str) -> None:
-    (found,) = judge(command(stdin=secret("x"), logging=logging), CONTEXT)
-    assert found.found == f"{shown}, beside stdin, which is a secret"
+    (violation,) = judge(command(stdin=secret("x"), logging=logging), CONTEXT)
+    assert violation.found == f"{shown}, beside stdin, which is a secret"
 
 
 def test_a_copy_has_no_undo_and_no_log() -> None:
@@ -270,11 +270,11 @@ AT = "exempt.gpu-cluster/"
 def exempted(key: str, value: Any, today: date | None = TODAY) -> list[tuple[str, str, str]]:
     manifest = pod(gpus("500m"))
     manifest["metadata"]["annotations"] = {key: value}
-    found = judge(manifest, Context(today=today))
+    violations = judge(manifest, Context(today=today))
     return [
-        (each.rule.id, str(each.severity), each.exemption)
-        for each in found
-        if each.rule.id in ("GPU001", "GPU062")
+        (violation.rule.id, str(violation.severity), violation.exemption)
+        for violation in violations
+        if violation.rule.id in ("GPU001", "GPU062")
     ]
 
 
@@ -328,12 +328,12 @@ def test_an_exemption_on_the_template_counts_and_the_objects_own_goes_before() -
     manifest = workload("Deployment", gpus("500m"))
     metadata = {"annotations": {f"{AT}GPU001": "2026-12-31 because"}}
     manifest["spec"]["template"]["metadata"] = metadata
-    found = {v.rule.id: v for v in judge(manifest, Context(today=TODAY))}
-    assert found["GPU001"].severity is Severity.ADVISORY
+    rules = {v.rule.id: v for v in judge(manifest, Context(today=TODAY))}
+    assert rules["GPU001"].severity is Severity.ADVISORY
     manifest["metadata"]["annotations"] = {f"{AT}GPU001": "2026-01-01 over"}
-    found = {v.rule.id: v for v in judge(manifest, Context(today=TODAY))}
-    assert found["GPU001"].severity is Severity.MANDATORY
-    assert found["GPU062"].path == f"metadata.annotations[{AT}GPU001]"
+    rules = {v.rule.id: v for v in judge(manifest, Context(today=TODAY))}
+    assert rules["GPU001"].severity is Severity.MANDATORY
+    assert rules["GPU062"].path == f"metadata.annotations[{AT}GPU001]"
 
 
 def test_a_long_reason_is_cut() -> None:

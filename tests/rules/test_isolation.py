@@ -135,8 +135,8 @@ def test_a_volume_that_is_claimed_leads_to_no_gpus(source: str, path: Any, refus
 
 def test_the_path_of_a_volume_is_shown_cut() -> None:
     volume = resource("PersistentVolume", spec={"local": {"path": "/dev/nvidia" + "0" * 80}})
-    (found,) = judge(volume, CONTEXT)
-    assert found.found == ("/dev/nvidia" + "0" * 80)[:80]
+    (violation,) = judge(volume, CONTEXT)
+    assert violation.found == ("/dev/nvidia" + "0" * 80)[:80]
 
 
 PRIVILEGES: list[tuple[str, Any, bool]] = [
@@ -359,8 +359,8 @@ def test_selected_nodes(fields: dict[str, Any], wanted: list[str]) -> None:
 def test_a_selector_of_no_pool_is_told_four_of_them() -> None:
     pools = tuple(replace(POOL, name=name) for name in "abcde")
     manifest = pod(gpus(), nodeSelector={"gpu": "t4"})
-    (found,) = (e for e in judge(manifest, Context(pools=pools)) if e.rule.id == "GPU034")
-    assert found.wanted == "labels of a or b or c or d"
+    (violation,) = (e for e in judge(manifest, Context(pools=pools)) if e.rule.id == "GPU034")
+    assert violation.wanted == "labels of a or b or c or d"
 
 
 def test_a_pool_of_one_gpu_each_is_one() -> None:
@@ -443,8 +443,10 @@ def test_a_soft_taint_keeps_nothing_away() -> None:
 
 def test_all_taints_that_are_not_tolerated_are_named() -> None:
     context = Context(pools=(replace(POOL, taints=(TAINT, Taint("b"), Taint("c"))),))
-    (found,) = (each for each in judge(pod(gpus()), context) if each.rule.id == "GPU004")
-    assert found.found == "no toleration for b:NoSchedule, c:NoSchedule of pool a100"
+    (violation,) = (
+        violation for violation in judge(pod(gpus()), context) if violation.rule.id == "GPU004"
+    )
+    assert violation.found == "no toleration for b:NoSchedule, c:NoSchedule of pool a100"
 
 
 @pytest.mark.parametrize(
@@ -575,5 +577,5 @@ def test_the_plugins_file(content: Any, refused: bool) -> None:
 
 @pytest.mark.parametrize(("content", "shown"), [(NO, "false"), (WEAK, "nothing, which is false")])
 def test_what_the_plugins_file_says_of_several_shares(content: str, shown: str) -> None:
-    (found,) = judge(resource("ConfigMap", data={"config": content}), CONTEXT)
-    assert found.found == shown
+    (violation,) = judge(resource("ConfigMap", data={"config": content}), CONTEXT)
+    assert violation.found == shown

@@ -65,8 +65,8 @@ def reported(args: ResourceValidationArgs) -> dict[str, list[str]]:
 
 
 def ids(args: ResourceValidationArgs) -> list[str]:
-    found = [message.split()[0] for messages in reported(args).values() for message in messages]
-    return [rule_id for rule_id in found if rule_id not in ("GPU049", "GPU050")]
+    rules = [message.split()[0] for messages in reported(args).values() for message in messages]
+    return [rule_id for rule_id in rules if rule_id not in ("GPU049", "GPU050")]
 
 
 def test_unknown_values_become_a_mark_and_the_rest_stays() -> None:
@@ -82,9 +82,9 @@ def test_what_is_unknown_or_right_is_not_reported(limit: str) -> None:
 def test_each_level_gets_its_own() -> None:
     privileged = {"securityContext": {"privileged": True}, "image": UNKNOWN_STRING_VALUE}
     off = {"rules": {"GPU049": "off", "GPU050": "off", "GPU022": "advisory"}}
-    found = reported(arguments(pod("1500m", **privileged), off))
-    assert [message[:6] for message in found[pack.MANDATORY]] == ["GPU001"]
-    assert [message[:6] for message in found[pack.ADVISORY]] == ["GPU022"]
+    messages = reported(arguments(pod("1500m", **privileged), off))
+    assert [message[:6] for message in messages[pack.MANDATORY]] == ["GPU001"]
+    assert [message[:6] for message in messages[pack.ADVISORY]] == ["GPU022"]
 
 
 def test_pools_come_from_the_stack(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -108,8 +108,8 @@ def test_settings_stand_before_the_stack(monkeypatch: pytest.MonkeyPatch) -> Non
     }
     own["rules"] |= {"GPU049": "off", "GPU050": "off"}
     assert ids(arguments(pod(5), own)) == []
-    found = reported(arguments(pod(7), own))
-    assert (len(found[pack.MANDATORY]), len(found[pack.ADVISORY])) == (0, 1)
+    messages = reported(arguments(pod(7), own))
+    assert (len(messages[pack.MANDATORY]), len(messages[pack.ADVISORY])) == (0, 1)
 
 
 def test_settings_reach_the_context() -> None:
@@ -153,10 +153,10 @@ def test_other_types_pass_untouched(type_: str) -> None:
 def test_no_message_holds_a_long_value_or_an_environment_value() -> None:
     canary = "canary-0123456789-abcdefghij"
     environment = [{"name": "NVIDIA_VISIBLE_DEVICES", "value": canary}]
-    found = str(reported(arguments(pod(canary, env=environment))))
-    assert "GPU009" in found
-    assert "GPU017" in found
-    assert canary not in found
+    result = str(reported(arguments(pod(canary, env=environment))))
+    assert "GPU009" in result
+    assert "GPU017" in result
+    assert canary not in result
 
 
 def stack(*resources: tuple[str, dict[str, Any]]) -> dict[str, list[str]]:
@@ -187,8 +187,8 @@ NAMESPACE = ("kubernetes:core/v1:Namespace", {"metadata": {"name": "team-a"}})
 def test_the_whole_stack_is_judged_although_values_are_unknown() -> None:
     unknown = {"metadata": {"name": "b", "labels": {"a": UNKNOWN_STRING_VALUE}}, "spec": {}}
     user = ("kubernetes:core/v1:Pod", in_team(pod(1)))
-    found = stack(NAMESPACE, user, ("kubernetes:core/v1:Service", unknown))
-    assert found == {pack.STACK_MANDATORY: ["GPU029"], pack.STACK_ADVISORY: []}
+    messages = stack(NAMESPACE, user, ("kubernetes:core/v1:Service", unknown))
+    assert messages == {pack.STACK_MANDATORY: ["GPU029"], pack.STACK_ADVISORY: []}
 
 
 def test_a_patch_is_no_part_of_the_stacks_sums() -> None:
@@ -200,12 +200,12 @@ def test_a_patch_is_no_part_of_the_stacks_sums() -> None:
 
 def test_advice_on_the_stack_is_advice() -> None:
     quota = {"spec": {"hard": {"requests.nvidia.com/gpu": "1"}}}
-    found = stack(
+    messages = stack(
         NAMESPACE,
         ("kubernetes:core/v1:Pod", in_team(pod(2))),
         ("kubernetes:core/v1:ResourceQuota", in_team(quota)),
     )
-    assert found == {pack.STACK_MANDATORY: [], pack.STACK_ADVISORY: ["GPU041"]}
+    assert messages == {pack.STACK_MANDATORY: [], pack.STACK_ADVISORY: ["GPU041"]}
 
 
 def secret(value: Any) -> dict[str, Any]:
@@ -258,10 +258,10 @@ def test_an_exempted_violation_is_listed_as_advice() -> None:
     exempted = pod("500m") | {
         "metadata": {"annotations": {"exempt.gpu-cluster/GPU001": "2999-01-01 the reason"}}
     }
-    found = reported(arguments(exempted, {"rules": {"GPU050": "off"}}))
-    assert found[pack.MANDATORY] == []
-    assert [m[:6] for m in found[pack.ADVISORY]] == ["GPU001"]
-    assert found[pack.ADVISORY][0].endswith("[exempt until 2999-01-01: the reason]")
+    messages = reported(arguments(exempted, {"rules": {"GPU050": "off"}}))
+    assert messages[pack.MANDATORY] == []
+    assert [m[:6] for m in messages[pack.ADVISORY]] == ["GPU001"]
+    assert messages[pack.ADVISORY][0].endswith("[exempt until 2999-01-01: the reason]")
 
 
 def test_a_chart_whose_objects_are_not_known_is_told_as_advice(
@@ -270,7 +270,9 @@ def test_a_chart_whose_objects_are_not_known_is_told_as_advice(
     (tmp_path / "Chart.yaml").write_text("name: workers\n")
     monkeypatch.setenv("PATH", "")
     monkeypatch.setenv("PULUMI_HOME", str(tmp_path))
-    found = reported(arguments({"chart": str(tmp_path), "name": "w"}, type_="helm.sh/v3:Release"))
-    assert found[pack.MANDATORY] == []
-    assert any("objects are not judged" in advice for advice in found[pack.ADVISORY])
+    messages = reported(
+        arguments({"chart": str(tmp_path), "name": "w"}, type_="helm.sh/v3:Release")
+    )
+    assert messages[pack.MANDATORY] == []
+    assert any("objects are not judged" in advice for advice in messages[pack.ADVISORY])
     assert not any("not judged" in advice for advice in reported(arguments(pod(1)))[pack.ADVISORY])

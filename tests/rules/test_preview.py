@@ -54,7 +54,7 @@ GROUPS: dict[str, list[Rule]] = {}
 for each in RULES.values():
     if not each.across and each.id != REFUSED:
         GROUPS.setdefault(settings_of(each), []).append(each)
-ALONE = [each for each in RULES.values() if each.across]
+ALONE = [rule for rule in RULES.values() if rule.across]
 LARGEST = max(GROUPS, key=lambda group: len(GROUPS[group]))
 
 
@@ -69,10 +69,10 @@ def judge_group(preview: Run, group: str) -> None:
     must = {rule.id for rule in rules if rule.severity is Severity.MANDATORY}
     assert (done.code != 0) == bool(must), done.output
     for level, wanted in (("mandatory", must), ("advisory", {rule.id for rule in rules} - must)):
-        across = {each.id for each in ALONE}
-        found = done.violations(level)
-        found = {name: ids for name, ids in found.items() if not across.issuperset(ids)}
-        assert found == {rule.lower(): [rule] for rule in wanted}, done.output
+        across = {rule.id for rule in ALONE}
+        broken = done.violations(level)
+        broken = {name: ids for name, ids in broken.items() if not across.issuperset(ids)}
+        assert broken == {rule.lower(): [rule] for rule in wanted}, done.output
 
 
 def test_every_rule_is_reported_for_the_object_that_breaks_it(preview: Run) -> None:

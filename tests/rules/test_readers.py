@@ -74,8 +74,8 @@ def test_a_list_is_read_and_nothing_else(value: Any, read: Any) -> None:
     ],
 )
 def test_a_value_under_a_path(value: Any, wanted: Any) -> None:
-    found = at(value, "a", "b")
-    assert found is wanted or found == wanted
+    result = at(value, "a", "b")
+    assert result is wanted or result == wanted
 
 
 @pytest.mark.parametrize(
@@ -179,10 +179,10 @@ def test_the_manifests_of_a_list(manifest: Any, wanted: list[tuple[str, Any]]) -
 
 def test_the_rules_that_apply_are_found_once_for_a_context() -> None:
     context, other = Context(), Context()
-    found = registry._applicable(context, partial=False)
-    assert registry._applicable(context, partial=False) is found
-    assert registry._applicable(other, partial=False) is not found
-    assert registry._applicable(other, partial=True) != found
+    rules = registry._applicable(context, partial=False)
+    assert registry._applicable(context, partial=False) is rules
+    assert registry._applicable(other, partial=False) is not rules
+    assert registry._applicable(other, partial=True) != rules
 
 
 def charted(chart: Any, **fields: Any) -> ChartRelease | None:
@@ -220,8 +220,8 @@ CHARTS: list[tuple[str, dict[str, Any], str, bool]] = [
 
 @pytest.mark.parametrize(("chart", "fields", "name", "local"), CHARTS)
 def test_the_chart_of_a_release(chart: str, fields: Any, name: str, local: bool) -> None:
-    found = charted(chart, values={"a": 1}, **fields)
-    assert found == ChartRelease(name, "v26.7.0", local, {"a": 1})
+    chart_read = charted(chart, values={"a": 1}, **fields)
+    assert chart_read == ChartRelease(name, "v26.7.0", local, {"a": 1})
 
 
 @pytest.mark.parametrize(
@@ -257,8 +257,8 @@ def test_a_path_of_the_host_is_read_from_its_root(path: str, read: str) -> None:
 def exemption(key: str, value: Any, today: date | None = date(2026, 6, 15)) -> Exemption:
     manifest = pod()
     manifest["metadata"]["annotations"] = {f"exempt.gpu-cluster/{key}": value}
-    (found,) = exemptions(Subject.of(manifest), Context(today=today), {"GPU001"}.__contains__)
-    return found
+    (exempted,) = exemptions(Subject.of(manifest), Context(today=today), {"GPU001"}.__contains__)
+    return exempted
 
 
 NOTHING = ("", "")

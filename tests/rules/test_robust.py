@@ -147,8 +147,8 @@ def test_the_rest_is_judged_when_other_values_are_unknown(unknown: set[tuple[Any
     for path in unknown:
         manifest = _with(manifest, path, UNKNOWN)
     quantity = ("spec", "containers", 0, "resources", "limits", "nvidia.com/gpu")
-    found = {violation.rule.id for violation in evaluate(manifest, CONTEXT)} & {"GPU001"}
-    assert found == (set() if quantity in unknown else {"GPU001"})
+    rules = {violation.rule.id for violation in evaluate(manifest, CONTEXT)} & {"GPU001"}
+    assert rules == (set() if quantity in unknown else {"GPU001"})
 
 
 def test_kinds_with_pods_are_known_by_group() -> None:

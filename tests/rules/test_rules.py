@@ -41,8 +41,8 @@ BESIDE = {"GPU032", "GPU048", "GPU049", "GPU050", "GPU051", "GPU060"}
 
 
 def ids(manifest: Any, context: Context = CONTEXT, **options: Any) -> list[str]:
-    found = [violation.rule.id for violation in judge(manifest, context, **options)]
-    return [rule_id for rule_id in found if rule_id not in BESIDE]
+    rules = [violation.rule.id for violation in judge(manifest, context, **options)]
+    return [rule_id for rule_id in rules if rule_id not in BESIDE]
 
 
 @pytest.mark.parametrize("rule", RULES.values(), ids=lambda rule: rule.id)
@@ -214,20 +214,26 @@ def test_a_bad_pod_is_found_in_every_kind_that_holds_one(kind: str) -> None:
 def test_a_bad_pod_is_found_where_its_kind_holds_it(kind: str) -> None:
     api_version, _, name = kind.rpartition("/")
     place = {"PodTemplate": "template", "CronJob": "spec.jobTemplate.spec.template"}
-    (found,) = (
-        each.path
-        for each in judge({"apiVersion": api_version, "kind": name, **TEMPLATES[kind]}, CONTEXT)
-        if each.rule.id == "GPU001"
+    (violation,) = (
+        violation.path
+        for violation in judge(
+            {"apiVersion": api_version, "kind": name, **TEMPLATES[kind]}, CONTEXT
+        )
+        if violation.rule.id == "GPU001"
     )
     inside = f"spec.containers[0].resources.limits[{GPU}]"
-    assert found == f"{place.get(name, 'spec.template')}.{inside}"
+    assert violation == f"{place.get(name, 'spec.template')}.{inside}"
 
 
 def test_a_container_without_a_name_is_told_by_its_number() -> None:
     unnamed = {"resources": {"limits": {GPU: "500m"}}}
     manifest = pod(unnamed, unnamed, initContainers=[{**unnamed, "restartPolicy": "Always"}])
-    found = [each.container for each in judge(manifest, CONTEXT) if each.rule.id == "GPU001"]
-    assert found == ["#0", "#0", "#1"]
+    containers = [
+        violation.container
+        for violation in judge(manifest, CONTEXT)
+        if violation.rule.id == "GPU001"
+    ]
+    assert containers == ["#0", "#0", "#1"]
 
 
 @pytest.mark.parametrize("path", ["", "spec.overhead"])
@@ -247,7 +253,9 @@ def test_a_resource_lies_under_the_path_of_its_list(path: str) -> None:
 )
 def test_a_short_value_that_is_no_quantity_is_shown(value: Any, found: str) -> None:
     (violation,) = (
-        each for each in judge(pod(container({GPU: value})), CONTEXT) if each.rule.id == "GPU009"
+        violation
+        for violation in judge(pod(container({GPU: value})), CONTEXT)
+        if violation.rule.id == "GPU009"
     )
     assert violation.found == f"a value that is not a quantity ({found})"
 
@@ -259,14 +267,18 @@ def test_a_short_value_that_is_no_quantity_is_shown(value: Any, found: str) -> N
 @pytest.mark.parametrize("part", ["limits", "requests"])
 def test_the_pod_itself_asks_for_no_devices(part: str, name: str, refused: bool) -> None:
     manifest = pod(container(), resources={part: {name: 1}})
-    found = [each.path for each in judge(manifest, CONTEXT) if each.rule.id == "GPU010"]
-    assert found == ([f"spec.resources.{part}[{name}]"] if refused else [])
+    paths = [
+        violation.path for violation in judge(manifest, CONTEXT) if violation.rule.id == "GPU010"
+    ]
+    assert paths == ([f"spec.resources.{part}[{name}]"] if refused else [])
 
 
 @pytest.mark.parametrize(("name", "shown"), [("cpu", "cpu"), ("a" * 100, "a" * 80)])
 def test_a_resource_of_an_ephemeral_container_is_named(name: str, shown: str) -> None:
     manifest = pod(container(), ephemeralContainers=[container({name: 1})])
-    (violation,) = (each for each in judge(manifest, CONTEXT) if each.rule.id == "GPU011")
+    (violation,) = (
+        violation for violation in judge(manifest, CONTEXT) if violation.rule.id == "GPU011"
+    )
     assert violation.found == f"{shown} in an ephemeral container"
 
 
@@ -282,8 +294,8 @@ def test_the_same_kind_of_another_group_is_judged_by_its_pods() -> None:
 
 def test_each_item_of_a_list_is_judged_by_its_place() -> None:
     good, bad = pod(container({GPU: 1})), pod(container({GPU: "500m"}))
-    found = judge({"apiVersion": "v1", "kind": "List", "items": [good, bad]}, CONTEXT)
-    (violation,) = (each for each in found if each.rule.id == "GPU001")
+    violations = judge({"apiVersion": "v1", "kind": "List", "items": [good, bad]}, CONTEXT)
+    (violation,) = (violation for violation in violations if violation.rule.id == "GPU001")
     assert violation.path.startswith("items[1].spec.containers[0].")
 
 
@@ -310,9 +322,9 @@ def test_without_pools_nothing_is_said_about_them() -> None:
 def test_a_rule_can_be_turned_off_and_lowered() -> None:
     manifest = pod(container({GPU: "500m"}, {GPU: 1}))
     context = Context(severities={"GPU001": Severity.OFF, "GPU002": Severity.ADVISORY})
-    found = {v.rule.id: v.severity for v in judge(manifest, context)}
-    assert "GPU001" not in found
-    assert found["GPU002"] is Severity.ADVISORY
+    rules = {v.rule.id: v.severity for v in judge(manifest, context)}
+    assert "GPU001" not in rules
+    assert rules["GPU002"] is Severity.ADVISORY
 
 
 def test_the_admission_plugin_adds_the_toleration_of_the_resource() -> None:

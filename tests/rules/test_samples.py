@@ -158,15 +158,17 @@ SAMPLES: dict[str, tuple[str, Context, set[str]]] = {
 
 @pytest.mark.parametrize(("text", "known", "advice"), SAMPLES.values(), ids=SAMPLES)
 def test_a_sample_breaks_no_mandatory_rule(text: str, known: Context, advice: set[str]) -> None:
-    found = evaluate(yaml.safe_load(text), known)
-    assert [each.message for each in found if each.severity is Severity.MANDATORY] == []
-    assert {each.rule.id for each in found} == advice
+    violations = evaluate(yaml.safe_load(text), known)
+    assert [
+        violation.message for violation in violations if violation.severity is Severity.MANDATORY
+    ] == []
+    assert {violation.rule.id for violation in violations} == advice
 
 
 def test_a_toleration_without_operator_does_not_fit_a_taint_with_a_value() -> None:
     manifest: Any = yaml.safe_load(SAMPLES["a pod of the third document"][0])
-    found = evaluate(manifest, context("device-plugin", BY_VALUE))
-    assert "GPU004" in [violation.rule.id for violation in found]
+    violations = evaluate(manifest, context("device-plugin", BY_VALUE))
+    assert "GPU004" in [violation.rule.id for violation in violations]
 
 
 @pytest.mark.parametrize("name", ["dev", "staging", "prod"])
@@ -191,9 +193,11 @@ def test_what_the_stacks_deploy_breaks_no_mandatory_rule(name: str) -> None:
         },
     ]
     manifests += validating(cluster)
-    found = [each for manifest in manifests for each in evaluate(manifest, known)]
-    found += evaluate_stack(manifests, known)
-    assert [each.message for each in found if each.severity is Severity.MANDATORY] == []
+    violations = [violation for manifest in manifests for violation in evaluate(manifest, known)]
+    violations += evaluate_stack(manifests, known)
+    assert [
+        violation.message for violation in violations if violation.severity is Severity.MANDATORY
+    ] == []
 
 
 def validating(cluster: Cluster) -> list[dict[str, Any]]:
@@ -202,10 +206,10 @@ def validating(cluster: Cluster) -> list[dict[str, Any]]:
     for pool in cluster.pools:
         if pool.gpus_per_node:
             offered = platform_of(cluster).offers(cluster, pool)
-            devices = {each.resource: {"unit": each.unit} for each in offered}
+            devices = {offer.resource: {"unit": offer.unit} for offer in offered}
             document = {"pool": pool.name, "timeoutSeconds": 600, "devices": devices}
             common = validation_pods(cluster, pool, known.runtime_class or None)
-            asked = {each.resource: each.devices for each in offered}
+            asked = {offer.resource: offer.devices for offer in offered}
             pod = validation_pod(common, document, next(iter(pool.node_names()), "gpu-1"), asked)
             pod["metadata"]["namespace"] = cluster.validation.namespace
             made.append(pod)
@@ -217,7 +221,9 @@ def test_our_own_validation_breaks_no_rule_at_all(name: str) -> None:
     cluster = load_stack_file(ROOT / f"Pulumi.{name}.yaml")
     pods = validating(cluster)
     assert pods
-    assert [each.message for pod in pods for each in evaluate(pod, context_of(cluster))] == []
+    assert [
+        violation.message for pod in pods for violation in evaluate(pod, context_of(cluster))
+    ] == []
 
 
 # The originals that no mode fits: this one uses the name of Kubernetes 1.3 to 1.10.
@@ -253,6 +259,8 @@ def test_the_originals_break_no_mandatory_rule_in_one_mode() -> None:
 
 
 def mandatory(documents: list[dict[str, Any]], known: Context) -> set[str]:
-    found = [each for document in documents for each in evaluate(document, known)]
-    found += evaluate_stack(documents, known)
-    return {each.rule.id for each in found if each.severity is Severity.MANDATORY}
+    violations = [violation for document in documents for violation in evaluate(document, known)]
+    violations += evaluate_stack(documents, known)
+    return {
+        violation.rule.id for violation in violations if violation.severity is Severity.MANDATORY
+    }

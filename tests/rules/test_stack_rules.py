@@ -63,10 +63,10 @@ def test_gpu_nodes_are_tainted(manifest: Any, wanted: list[str]) -> None:
 
 def test_a_node_with_mig_devices_is_to_have_the_taint_of_its_pool() -> None:
     mig = node(None, None, capacity={"nvidia.com/mig-1g.5gb": 7})
-    (found,) = judge(mig, Context(pools=(replace(POOL, labels={}),)))
-    assert (found.rule.id, found.wanted) == ("GPU031", str(TAINT))
-    (found,) = judge(mig, Context())
-    assert found.wanted == f"{GPU}=present:NoSchedule"
+    (violation,) = judge(mig, Context(pools=(replace(POOL, labels={}),)))
+    assert (violation.rule.id, violation.wanted) == ("GPU031", str(TAINT))
+    (violation,) = judge(mig, Context())
+    assert violation.wanted == f"{GPU}=present:NoSchedule"
 
 
 def test_a_gpu_node_has_the_labels_of_a_pool() -> None:
@@ -83,8 +83,8 @@ def test_a_gpu_node_has_the_labels_of_a_pool() -> None:
 
 def test_a_gpu_node_is_told_the_labels_of_all_pools() -> None:
     pools = (replace(POOL, labels={"a": "1", "b": "2"}), replace(POOL, labels={"a": "3"}))
-    (found,) = judge(node(HARD, PRESENT), Context(pools=pools))
-    assert found.wanted == "a=1, b=2 or a=3"
+    (violation,) = judge(node(HARD, PRESENT), Context(pools=pools))
+    assert violation.wanted == "a=1, b=2 or a=3"
 
 
 @pytest.mark.parametrize(
@@ -107,8 +107,8 @@ def test_the_taints_key_is_the_resource(taints: Any, refused: bool) -> None:
 
 def test_all_keys_of_the_taints_are_shown_and_cut() -> None:
     taints = [{"key": key, "effect": "NoSchedule"} for key in ("a", "b" * 200)]
-    (found,) = judge(node(taints, PRESENT), Context())
-    assert found.found == f"a, {'b' * 117}, none of which is a GPU resource"
+    (violation,) = judge(node(taints, PRESENT), Context())
+    assert violation.found == f"a, {'b' * 117}, none of which is a GPU resource"
 
 
 def test_the_pools_taints_are_judged_once_for_the_stack() -> None:
@@ -120,8 +120,12 @@ def test_the_pools_taints_are_judged_once_for_the_stack() -> None:
         Pool("c", 8),
         replace(POOL, name="d", taints=(own, TAINT)),
     )
-    (found,) = judge_stack([], Context(pools=pools))
-    assert (found.rule.id, found.subject, found.path) == ("GPU030", "Pool b", "pools[1].taints")
+    (violation,) = judge_stack([], Context(pools=pools))
+    assert (violation.rule.id, violation.subject, violation.path) == (
+        "GPU030",
+        "Pool b",
+        "pools[1].taints",
+    )
 
 
 TEAM = resource("Namespace", name="team-a")
@@ -217,8 +221,8 @@ def test_a_namespace_with_gpus_has_a_quota(manifests: Any, wanted: list[str]) ->
 
 def test_the_workload_that_needs_the_quota_is_named() -> None:
     first = workload("Deployment", gpus(), name="first", namespace="team-a")
-    (found,) = judge_stack([TEAM, first, USER], CONTEXT)
-    assert found.found == f"no quota on {GPU} for Deployment first, which asks for it"
+    (violation,) = judge_stack([TEAM, first, USER], CONTEXT)
+    assert violation.found == f"no quota on {GPU} for Deployment first, which asks for it"
 
 
 def asks(count: int, **fields: Any) -> dict[str, Any]:
@@ -268,9 +272,9 @@ LEVEL = "pod-security.kubernetes.io/enforce"
     ],
 )
 def test_pod_security(name: str, labels: Any, wanted: list[str]) -> None:
-    found = judge(resource("Namespace", name=name, labels=labels), CONTEXT)
-    assert [each.found for each in found] == wanted
-    assert all(each.path == f"metadata.labels[{LEVEL}]" for each in found)
+    violations = judge(resource("Namespace", name=name, labels=labels), CONTEXT)
+    assert [violation.found for violation in violations] == wanted
+    assert all(violation.path == f"metadata.labels[{LEVEL}]" for violation in violations)
 
 
 OPERATOR = release()
@@ -320,5 +324,5 @@ def test_an_annotation_exempts_from_a_rule_over_the_stack() -> None:
     exempted = resource(
         "Namespace", name="team-a", annotations={"exempt.gpu-cluster/GPU029": "2999-01-01 trial"}
     )
-    (found,) = judge_stack([exempted, USER], CONTEXT)
-    assert (found.severity, found.exemption) == ("advisory", "until 2999-01-01: trial")
+    (violation,) = judge_stack([exempted, USER], CONTEXT)
+    assert (violation.severity, violation.exemption) == ("advisory", "until 2999-01-01: trial")

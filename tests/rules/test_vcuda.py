@@ -84,9 +84,9 @@ def test_parts_of_gpus(rule: str, manifest: Any, wanted: list[str]) -> None:
 @pytest.mark.parametrize(("limits", "found"), [({}, "no memory"), ({MEMORY: "0Ki"}, "0Ki")])
 def test_a_part_says_which_memory_it_has(limits: Any, found: str) -> None:
     (violation,) = [
-        each
-        for each in judge(pod(container({CORE: 1, **limits})), CONTEXT)
-        if each.rule.id == "GPU006"
+        violation
+        for violation in judge(pod(container({CORE: 1, **limits})), CONTEXT)
+        if violation.rule.id == "GPU006"
     ]
     assert violation.found == found
 

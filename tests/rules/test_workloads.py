@@ -91,7 +91,9 @@ def test_cpu_and_memory(limits: Any, requests: Any, wanted: list[str]) -> None:
 @pytest.mark.parametrize(("limits", "found"), [({}, "none"), ({"memory": "2Gi"}, "2Gi")])
 def test_a_limit_of_memory_is_told_as_it_is(limits: Any, found: str) -> None:
     manifest = pod(container({GPU: 1, **limits}, {"cpu": 1, "memory": "1Gi"}))
-    (violation,) = [each for each in judge(manifest, CONTEXT) if each.rule.id == "GPU050"]
+    (violation,) = [
+        violation for violation in judge(manifest, CONTEXT) if violation.rule.id == "GPU050"
+    ]
     assert violation.found == found
 
 

@@ -37,10 +37,10 @@ def until(
 ) -> T:
     """What ``look`` gives once ``holds`` is true of it; fails with the last look otherwise."""
     deadline = time.monotonic() + limit
-    while not holds(found := look()):
-        assert time.monotonic() < deadline, f"after {limit} s: {found}"
+    while not holds(findings := look()):
+        assert time.monotonic() < deadline, f"after {limit} s: {findings}"
         time.sleep(every)
-    return found
+    return findings
 
 
 class Running:
@@ -70,11 +70,11 @@ class Running:
         return status["capacity"].get(marks.GPU), status["allocatable"].get(marks.GPU)
 
     def wait_gpus(self, name: str, capacity: str | None, allocatable: str | None) -> None:
-        until(lambda: self.gpus(name), lambda found: found == (capacity, allocatable))
+        until(lambda: self.gpus(name), lambda value: value == (capacity, allocatable))
 
     def items(self, path: str, **params: str) -> list[Json]:
-        found: list[Json] = self.request("GET", path, **params)["items"]
-        return found
+        result: list[Json] = self.request("GET", path, **params)["items"]
+        return result
 
     def pods(self, **labels: str) -> list[Json]:
         selector = ",".join(f"{key}={value}" for key, value in labels.items())
@@ -161,11 +161,11 @@ class Running:
         }
         path = "/api/v1/namespaces/default/pods"
         self.request("POST", path, body)
-        found: Json = until(
+        result: Json = until(
             lambda: self.request("GET", f"{path}/{name}"),
             lambda pod: pod["status"]["phase"] == "Running",
         )
-        return found
+        return result
 
     def validation_pods(self, *phases: str, count: int = 1) -> list[Json]:
         """The validation pods once ``count`` of them are in one of ``phases``."""
@@ -175,7 +175,7 @@ class Running:
                 for pod in self.items("/api/v1/pods", labelSelector=marks.VALIDATION)
                 if pod["status"]["phase"] in phases
             ],
-            lambda found: len(found) == count,
+            lambda value: len(value) == count,
             limit=LIMIT + count / 2,
             every=0.05 + count / 400,
         )
@@ -193,7 +193,7 @@ class Running:
                 set_fault(self.embedded.name, node["metadata"]["name"])
         until(
             lambda: self.items("/api/v1/namespaces/default/pods", limit="1"),
-            lambda found: not found,
+            lambda value: not value,
             limit=2 * LIMIT,
             every=0.1,
         )

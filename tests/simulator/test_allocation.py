@@ -19,7 +19,7 @@ def asked(count: int, resource: str = GPU) -> list[Want]:
 
 
 def uuids(given: allocation.Given) -> list[str]:
-    return [each.uuid for many in given.values() for each in many]
+    return [item.uuid for many in given.values() for item in many]
 
 
 def test_each_container_gets_a_device_of_its_own() -> None:
@@ -30,24 +30,24 @@ def test_each_container_gets_a_device_of_its_own() -> None:
 
 def test_uuids_stay_with_their_node_and_differ_between_nodes() -> None:
     first, again, other = (
-        {each.uuid for each in devices.whole(node, range(8))} for node in ("a", "a", "b")
+        {item.uuid for item in devices.whole(node, range(8))} for node in ("a", "a", "b")
     )
     assert first == again
     assert not first & other
 
 
 def test_replicas_are_spread_over_the_gpus_that_are_used_least() -> None:
-    found = devices.devices("n", range(4), SHARED, "", {})
-    assert devices.count(found) == {GPU: 16}
-    given = allocation.allocate(found, [], asked(4))
+    result = devices.devices("n", range(4), SHARED, "", {})
+    assert devices.count(result) == {GPU: 16}
+    given = allocation.allocate(result, [], asked(4))
     assert len(set(uuids(given))) == 4
-    busy = [each.id for each in found if each.index == 0][:3]
-    assert found[0].uuid not in uuids(allocation.allocate(found, busy, asked(3)))
+    busy = [item.id for item in result if item.index == 0][:3]
+    assert result[0].uuid not in uuids(allocation.allocate(result, busy, asked(3)))
 
 
 def test_instances_are_devices_with_their_own_uuids() -> None:
-    found = devices.devices("n", range(2), {}, "mixed", {"1g.5gb": 7})
-    given = allocation.allocate(found, [], asked(14, "nvidia.com/mig-1g.5gb"))
+    result = devices.devices("n", range(2), {}, "mixed", {"1g.5gb": 7})
+    given = allocation.allocate(result, [], asked(14, "nvidia.com/mig-1g.5gb"))
     assert len(set(uuids(given))) == 14
     gpu, instance = devices.listing(given["gpu-0"])
     assert re.fullmatch(r"GPU 0: .* \(UUID: GPU-[0-9a-f-]{36}\)", gpu)
@@ -55,11 +55,11 @@ def test_instances_are_devices_with_their_own_uuids() -> None:
 
 
 def test_what_others_have_is_not_given_again() -> None:
-    found = devices.whole("n", range(4))
-    given = allocation.allocate(found, [found[1].id], asked(3))
-    assert found[1].uuid not in uuids(given)
+    result = devices.whole("n", range(4))
+    given = allocation.allocate(result, [result[1].id], asked(3))
+    assert result[1].uuid not in uuids(given)
     with pytest.raises(NotEnough, match=r"nvidia.com/gpu. Requested: 1, Available: 0, which is"):
-        allocation.allocate(found, [found[1].id], asked(4))
+        allocation.allocate(result, [result[1].id], asked(4))
 
 
 def test_a_card_of_gpu_manager_is_a_hundred_units() -> None:
@@ -81,7 +81,7 @@ def test_a_claim_s_device_is_the_one_that_the_scheduler_chose() -> None:
     result = {"driver": "gpu.nvidia.com", "pool": "n", "device": "gpu-3"}
     claim = {"status": {"allocation": {"devices": {"results": [result]}}}}
     container = {"name": "gpu-0", "resources": {"claims": [{"name": "gpu-0"}]}}
-    found = devices.whole("n", range(8))
+    outcome = devices.whole("n", range(8))
     pod = {"spec": {"containers": [container]}}
-    given = allocation.of_claims("n", pod, {"gpu-0": claim}, found)
-    assert uuids(given) == [found[3].uuid]
+    given = allocation.of_claims("n", pod, {"gpu-0": claim}, outcome)
+    assert uuids(given) == [outcome[3].uuid]

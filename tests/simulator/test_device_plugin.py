@@ -58,7 +58,7 @@ def test_a_log_says_that_it_is_simulated_and_names_the_containers_own_gpu(
             assert (mark, tuple(run)) == (marks.SIMULATED, logs.RUNS[logs.PASSED])
             given.append(device)
         node = pod["spec"]["nodeName"]
-        assert {each.rpartition("UUID: ")[2].rstrip(")") for each in given} == {
+        assert {item.rpartition("UUID: ")[2].rstrip(")") for item in given} == {
             gpu_uuid(node, index) for index in range(8)
         }
     assert cluster.log(cluster.plugin_pod("gpu-1")) == [marks.SIMULATED]
@@ -129,7 +129,10 @@ def test_a_gpu_that_fails_is_the_only_one_that_does(cluster: Running) -> None:
     cluster.deploy_plugin()
     cluster.validate(**{"kubernetes.io/hostname": "gpu-3"})
     (pod,) = cluster.validation_pods("Failed")
-    codes = [each["state"]["terminated"]["exitCode"] for each in pod["status"]["containerStatuses"]]
+    codes = [
+        container_status["state"]["terminated"]["exitCode"]
+        for container_status in pod["status"]["containerStatuses"]
+    ]
     assert sorted(codes) == [0] * 7 + [1]
     failed = f"gpu-{codes.index(1)}"
     assert gpu_uuid("gpu-3", 5) in cluster.log(pod, failed)[1]
@@ -141,7 +144,7 @@ def test_what_others_hold_is_given_to_nobody_else(cluster: Running) -> None:
     cluster.hold("train", "gpu-2", 3)
     cluster.validate(gpus=5, **{"kubernetes.io/hostname": "gpu-2"})
     (pod,) = cluster.validation_pods("Succeeded")
-    lines = {cluster.log(pod, each["name"])[1] for each in pod["spec"]["containers"]}
+    lines = {cluster.log(pod, container["name"])[1] for container in pod["spec"]["containers"]}
     assert len(lines) == 5
 
 

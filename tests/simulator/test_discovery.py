@@ -18,9 +18,9 @@ def test_a_taint_that_the_worker_does_not_tolerate_keeps_its_label_away(cluster:
     cluster.request("PATCH", "/api/v1/nodes/gpu-2", {"spec": {"taints": [TAINT]}})
     try:
         cluster.discover()
-        until(lambda: labelled(cluster), lambda found: found == {"gpu-1", "gpu-3"})
+        until(lambda: labelled(cluster), lambda value: value == {"gpu-1", "gpu-3"})
     finally:
         cluster.request("PATCH", "/api/v1/nodes/gpu-2", {"spec": {"taints": None}})
-    until(lambda: labelled(cluster), lambda found: found == {"gpu-1", "gpu-2", "gpu-3"})
+    until(lambda: labelled(cluster), lambda value: value == {"gpu-1", "gpu-2", "gpu-3"})
     cluster.clear()
-    until(lambda: labelled(cluster), lambda found: not found)
+    until(lambda: labelled(cluster), lambda value: not value)

@@ -21,7 +21,7 @@ def test_two_hundred_nodes(cluster: Running) -> None:
                 node["status"]["allocatable"].get(marks.GPU) == "8"
                 for node in cluster.items("/api/v1/nodes")
             ),
-            lambda found: found == COUNT,
+            lambda value: value == COUNT,
             limit=120,
             every=0.5,
         )

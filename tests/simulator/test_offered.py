@@ -67,8 +67,12 @@ def test_a_plugin_sees_the_gpus_that_its_environment_names() -> None:
 
     assert read_plugin(pod()).visible is None
     assert read_plugin(pod(NVIDIA_VISIBLE_DEVICES="all")).visible is None
-    found = read_plugin(pod(NVIDIA_VISIBLE_DEVICES="0,2,5", CONFIG_FILE="/config/sliced"))
-    assert (found.visible, found.file, found.config_map) == ((0, 2, 5), "sliced", ("ns", "configs"))
+    result = read_plugin(pod(NVIDIA_VISIBLE_DEVICES="0,2,5", CONFIG_FILE="/config/sliced"))
+    assert (result.visible, result.file, result.config_map) == (
+        (0, 2, 5),
+        "sliced",
+        ("ns", "configs"),
+    )
     assert read_plugin(pod(CONFIG_FILE="/config/config.yaml", DEFAULT_CONFIG="a")).file == "a"
 
 

@@ -38,13 +38,13 @@ def operator(cluster: Running) -> Iterator[Running]:
     body = {"metadata": {"name": "gpu-operator"}, "spec": spec}
     cluster.request("POST", DEPLOYMENTS, body)
     cluster.discover()
-    until(lambda: labels(cluster)["gpu-1"], lambda found: PCI in found)
+    until(lambda: labels(cluster)["gpu-1"], lambda value: PCI in value)
     try:
         yield cluster
     finally:
         cluster.request("DELETE", DEPLOYMENTS + "/gpu-operator", propagationPolicy="Background")
         cluster.request("DELETE", f"{CRDS}/clusterpolicies.nvidia.com")
-        until(lambda: cluster.items(CRDS), lambda found: len(found) == 1)  # kwok's own stays
+        until(lambda: cluster.items(CRDS), lambda value: len(value) == 1)  # kwok's own stays
 
 
 def create_policy(cluster: Running, **spec: Any) -> None:
@@ -84,7 +84,7 @@ def labels(cluster: Running) -> dict[str, dict[str, str]]:
 def test_operands_come_with_the_policy_and_go_with_it(operator: Running) -> None:
     before = labels(operator)
     create_policy(operator, driver={"enabled": False}, dcgmExporter={"enabled": False})
-    until(lambda: state(operator), lambda found: found == "ready")
+    until(lambda: state(operator), lambda value: value == "ready")
     assert names(operator) == {
         "nvidia-container-toolkit-daemonset",
         "nvidia-device-plugin-daemonset",
@@ -102,30 +102,30 @@ def test_operands_come_with_the_policy_and_go_with_it(operator: Running) -> None
     assert labels(operator)["gpu-1"][operands.PRESENT] == "true"
     assert operands.PRESENT not in labels(operator)["control-plane-1"]
     operator.request("DELETE", f"{operands.POLICIES}/{operands.POLICY}")
-    until(lambda: names(operator), lambda found: not found)
+    until(lambda: names(operator), lambda value: not value)
     # As the real one it leaves its labels (NVIDIA/gpu-operator#1391).
     assert labels(operator)["gpu-1"] == {**before["gpu-1"], **operands.NODE_LABELS}
-    until(lambda: operator.items("/apis/node.k8s.io/v1/runtimeclasses"), lambda found: not found)
+    until(lambda: operator.items("/apis/node.k8s.io/v1/runtimeclasses"), lambda value: not value)
     operator.wait_gpus("gpu-1", "8", "0")
 
 
 def test_a_changed_policy_changes_the_operands(operator: Running) -> None:
     create_policy(operator, gfd={"enabled": True})
-    until(lambda: state(operator), lambda found: found == "ready")
+    until(lambda: state(operator), lambda value: value == "ready")
     path = f"{operands.POLICIES}/{operands.POLICY}"
     spec = {"gfd": {"enabled": False}, "dcgm": {"enabled": True}}
     operator.request("PATCH", path, {"spec": spec})
     until(
         lambda: names(operator),
-        lambda found: "nvidia-dcgm" in found and "gpu-feature-discovery" not in found,
+        lambda value: "nvidia-dcgm" in value and "gpu-feature-discovery" not in value,
     )
     operator.request("DELETE", path)
-    until(lambda: names(operator), lambda found: not found)
+    until(lambda: names(operator), lambda value: not value)
 
 
 def test_a_started_again_controller_leaves_operands_alone(operator: Running) -> None:
     create_policy(operator)
-    until(lambda: state(operator), lambda found: found == "ready")
+    until(lambda: state(operator), lambda value: value == "ready")
     uids = {item["metadata"]["uid"] for item in operator.items(DAEMON_SETS)}
     pid = simulator.status(CLUSTER).running["controller"]
     simulator.processes.stop(pid, "lab.simulator.controller")
@@ -133,7 +133,7 @@ def test_a_started_again_controller_leaves_operands_alone(operator: Running) -> 
     operator.wait_gpus("gpu-1", "8", "8")
     assert {item["metadata"]["uid"] for item in operator.items(DAEMON_SETS)} == uids
     operator.request("DELETE", f"{operands.POLICIES}/{operands.POLICY}")
-    until(lambda: names(operator), lambda found: not found)
+    until(lambda: names(operator), lambda value: not value)
 
 
 class Leaving(Api):

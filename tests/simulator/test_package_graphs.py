@@ -16,17 +16,17 @@ GRAPHS = tuple(sorted(path.stem for path in package_graph.FOLDER.glob("*.yaml"))
 
 def every(graph: Graph) -> list[package_graph.Package]:
     repositories = {row.repository for row in graph.rows}
-    return [each for name in sorted(repositories) for each in graph.packages(name)]
+    return [package for name in sorted(repositories) for package in graph.packages(name)]
 
 
 @pytest.mark.parametrize("name", GRAPHS)
 def test_what_a_package_needs_is_in_its_graph(name: str) -> None:
     packages = every(package_graph.load(name))
-    known = {each.name for each in packages}
-    known |= {word for each in packages for text in each.provides for word in names(text)}
-    for each in packages:
-        for relation in each.depends:
-            assert set(names(relation)) & known, (each.name, relation)
+    known = {package.name for package in packages}
+    known |= {word for package in packages for text in package.provides for word in names(text)}
+    for package in packages:
+        for relation in package.depends:
+            assert set(names(relation)) & known, (package.name, relation)
 
 
 def names(relation: str) -> list[str]:
@@ -51,7 +51,7 @@ def test_what_nobody_has_shown_is_never_built() -> None:
     graph = package_graph.load("debian12")
     unverified = [row.name for row in graph.rows if UNVERIFIED in row.source]
     assert unverified == ["nvidia-fabricmanager-{branch}"]
-    assert "nvidia-fabricmanager-570" not in {each.name for each in graph.packages("cuda")}
+    assert "nvidia-fabricmanager-570" not in {package.name for package in graph.packages("cuda")}
 
 
 @pytest.mark.parametrize(
@@ -66,18 +66,20 @@ def test_what_nobody_has_shown_is_never_built() -> None:
 def test_ubuntus_names_carry_the_branch_as_far_as_upstreams_do(
     driver: str, has: set[str], lacks: set[str]
 ) -> None:
-    found = {each.name for each in package_graph.load("ubuntu24.04").packages("cuda", [driver])}
-    assert has <= found
-    assert not lacks & found
+    names = {
+        package.name for package in package_graph.load("ubuntu24.04").packages("cuda", [driver])
+    }
+    assert has <= names
+    assert not lacks & names
 
 
 def test_open_modules_are_in_open_streams_only() -> None:
     text = package_graph.load("rhel").modules(["580.65.06"])
     documents = list(yaml.safe_load_all(text))
     streams = {
-        each["data"]["stream"]: " ".join(each["data"]["artifacts"]["rpms"])
-        for each in documents
-        if each["document"] == "modulemd"
+        document["data"]["stream"]: " ".join(document["data"]["artifacts"]["rpms"])
+        for document in documents
+        if document["document"] == "modulemd"
     }
     opened = {name for name, rpms in streams.items() if "kmod-nvidia-open-dkms" in rpms}
     assert opened == {"open-dkms", "580-open"}

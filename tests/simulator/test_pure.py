@@ -28,24 +28,24 @@ words = st.sampled_from(
 
 @given(st.lists(words, unique=True))
 def test_each_fault_is_read_and_no_other(given_words: list[str]) -> None:
-    found = faults.parse(" , ".join(given_words))
-    assert found.driver_missing == (faults.DRIVER_MISSING in given_words)
-    assert found.runtime_not_configured == (faults.RUNTIME_NOT_CONFIGURED in given_words)
-    assert found.validation_fails == (faults.VALIDATION_FAILS in given_words)
-    assert found.validation_silent == (faults.VALIDATION_SILENT in given_words)
-    assert found.one_device_twice == (faults.ONE_DEVICE_TWICE in given_words)
-    assert found.kernel_fails == (3 if "kernel-fails=3" in given_words else -1)
-    assert found.slow == (2 if "slow=2" in given_words else 0)
-    assert found.unhealthy == (2 if "unhealthy-gpus=2" in given_words else 0)
+    result = faults.parse(" , ".join(given_words))
+    assert result.driver_missing == (faults.DRIVER_MISSING in given_words)
+    assert result.runtime_not_configured == (faults.RUNTIME_NOT_CONFIGURED in given_words)
+    assert result.validation_fails == (faults.VALIDATION_FAILS in given_words)
+    assert result.validation_silent == (faults.VALIDATION_SILENT in given_words)
+    assert result.one_device_twice == (faults.ONE_DEVICE_TWICE in given_words)
+    assert result.kernel_fails == (3 if "kernel-fails=3" in given_words else -1)
+    assert result.slow == (2 if "slow=2" in given_words else 0)
+    assert result.unhealthy == (2 if "unhealthy-gpus=2" in given_words else 0)
 
 
 @given(st.text(max_size=30))
 def test_no_text_is_taken_for_health_by_mistake(text: str) -> None:
     try:
-        found = faults.parse(text)
+        result = faults.parse(text)
     except faults.FaultError:
         return
-    assert found != faults.Faults() or not text.replace(",", "").strip()
+    assert result != faults.Faults() or not text.replace(",", "").strip()
 
 
 @pytest.mark.parametrize(
@@ -72,11 +72,11 @@ def test_a_broken_drop_in_never_counts_and_never_fails(text: str) -> None:
 
 def test_only_the_simulators_own_labels_are_taken_back() -> None:
     spec = nodes.NodeSpec("n", gpus=8, labels={"pool": "a", "zone": "1"})
-    found = copy.deepcopy(nodes.manifest(spec))
-    found["metadata"]["labels"]["someone/elses"] = "label"
-    assert nodes.difference(nodes.manifest(spec), found) is None
+    result = copy.deepcopy(nodes.manifest(spec))
+    result["metadata"]["labels"]["someone/elses"] = "label"
+    assert nodes.difference(nodes.manifest(spec), result) is None
     wanted = nodes.manifest(nodes.NodeSpec("n", gpus=4, labels={"pool": "b"}))
-    patch = nodes.difference(wanted, found)
+    patch = nodes.difference(wanted, result)
     assert patch is not None
     assert patch["metadata"]["labels"] == {"pool": "b", "zone": None}
     assert patch["metadata"]["annotations"][marks.GPUS] == "4"

@@ -103,7 +103,7 @@ def test_imports_of_our_own_program_run() -> None:
 def test_the_peer_registers_every_resource_but_what_the_engine_makes() -> None:
     made = peer.program(STATE)
     assert made["outputs"] == {"gpus": 8}
-    assert [each["name"] for each in made["resources"]] == [
+    assert [resource["name"] for resource in made["resources"]] == [
         "kubernetes",
         "gpu-cluster",
         "space",

@@ -53,7 +53,7 @@ def build(preview: bool, declared: Cluster | None = None) -> Recorder:
 
 
 def test_tokens_of_components_are_fixed() -> None:
-    found = {
+    result = {
         component.TYPE
         for component in (
             GpuCluster,
@@ -68,7 +68,7 @@ def test_tokens_of_components_are_fixed() -> None:
     nouns = (
         "GpuCluster HostPreparation HostReboot ContainerRuntime NodeScheduling Platform Validation"
     )
-    assert found == {f"gpucluster:index:{noun}" for noun in nouns.split()}
+    assert result == {f"gpucluster:index:{noun}" for noun in nouns.split()}
 
 
 def test_a_host_costs_at_most_two_resources_and_no_gpu_step_without_gpus(preview: bool) -> None:
@@ -117,9 +117,9 @@ def test_another_user_than_root_uses_sudo_without_a_prompt(preview: bool) -> Non
 def validations(recorder: Recorder) -> list[dict[str, Any]]:
     """Inputs of the validation's Commands."""
     return [
-        json.loads(each.inputs["stdin"])
-        for each in recorder.of("command:local:Command")
-        if each.inputs["create"] == "sh components/run.sh validation validate"
+        json.loads(resource.inputs["stdin"])
+        for resource in recorder.of("command:local:Command")
+        if resource.inputs["create"] == "sh components/run.sh validation validate"
     ]
 
 
@@ -148,7 +148,9 @@ def test_validation_tolerates_only_the_pools_taints_and_disturbs_nobody(preview:
 def test_under_dra_each_container_has_a_claim_of_one_device(preview: bool) -> None:
     recorder = build(preview, cluster(platform="dra"))
     templates = recorder.of("kubernetes:resource.k8s.io/v1:ResourceClaimTemplate")
-    (template,) = [each for each in templates if each.name == "gpu-cluster-validation-claim"]
+    (template,) = [
+        template for template in templates if template.name == "gpu-cluster-validation-claim"
+    ]
     (request,) = template.inputs["spec"]["spec"]["devices"]["requests"]
     assert request["exactly"]["count"] == 1
     (document,) = validations(recorder)
@@ -160,9 +162,9 @@ def test_runc_as_default_makes_gpu_pods_name_the_runtime_class(preview: bool) ->
     (document,) = validations(recorder)
     assert document["pod"]["spec"]["runtimeClassName"] == "nvidia"
     (made,) = [
-        each
-        for each in recorder.of("command:local:Command")
-        if each.inputs["create"] == "sh components/run.sh runtime_class own"
+        resource
+        for resource in recorder.of("command:local:Command")
+        if resource.inputs["create"] == "sh components/run.sh runtime_class own"
     ]
     assert json.loads(made.inputs["stdin"])["name"] == "nvidia"
 
@@ -207,10 +209,10 @@ def test_a_host_with_a_driver_of_its_own_is_validated_for_itself() -> None:
         "driver": {"version": "580.65.06"},
     }
     given = cluster(hosts=[document])
-    found = validation_document(given, given.pools[0], "test")
-    assert set(found["own"]) == {"gpu-1"}
-    assert found["own"]["gpu-1"] != found["settings"]
-    assert found["settings"] == validation_document(cluster(), given.pools[0], "test")["settings"]
+    result = validation_document(given, given.pools[0], "test")
+    assert set(result["own"]) == {"gpu-1"}
+    assert result["own"]["gpu-1"] != result["settings"]
+    assert result["settings"] == validation_document(cluster(), given.pools[0], "test")["settings"]
 
 
 def secrets(declared: Cluster, preview: bool, **given: str) -> list[Recorded]:
@@ -235,9 +237,9 @@ def secrets(declared: Cluster, preview: bool, **given: str) -> list[Recorded]:
 def test_registry_credentials_are_secrets_in_each_namespace_of_ours(preview: bool) -> None:
     declared = cluster(registry={"mirror": "registry.example.com", "pullSecret": "credentials"})
     made = secrets(declared, preview, registryCredentials="docker-canary")
-    found = {each.inputs["metadata"]["namespace"]: each.inputs for each in made}
-    assert set(found) == {"nvidia-device-plugin", "gpu-validation"}
-    for inputs in found.values():
+    result = {item.inputs["metadata"]["namespace"]: item.inputs for item in made}
+    assert set(result) == {"nvidia-device-plugin", "gpu-validation"}
+    for inputs in result.values():
         assert inputs["metadata"]["name"] == "credentials"
         wrapped = inputs["stringData"]
         assert ".dockerconfigjson" not in wrapped  # a secret, as a whole
@@ -295,4 +297,4 @@ def test_a_node_with_gpus_left_out_costs_one_daemon_set_and_one_count(preview: b
     ]
     recorder = build(preview, cluster(pools=pools))
     assert len(recorder.of("kubernetes:apps/v1:DaemonSet")) == 1
-    assert sorted(each["gpus"] for each in validations(recorder)) == [7, 8]
+    assert sorted(item["gpus"] for item in validations(recorder)) == [7, 8]

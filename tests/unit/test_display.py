@@ -63,8 +63,8 @@ def advice(name: str, level: str = "advisory") -> EngineEvent:
 def shown(*events: EngineEvent, preview: bool = False) -> list[str]:
     lines: list[str] = []
     display = Display(lines.append, preview=preview, clock=lambda: 0.0)
-    for each in events:
-        display.show(each)
+    for item in events:
+        display.show(item)
     display.finish()
     return lines
 

@@ -31,27 +31,27 @@ def cluster(**driver: Any) -> Cluster:
     )
 
 
-def found(facts: dict[str, HostFacts], **driver: Any) -> list[str]:
-    return [str(each) for each in judge_all(cluster(**driver), facts)]
+def faults_of(facts: dict[str, HostFacts], **driver: Any) -> list[str]:
+    return [str(item) for item in judge_all(cluster(**driver), facts)]
 
 
 def test_two_systems_need_an_nvidia_driver_object() -> None:
     mixed = {"gpu-1": UBUNTU, "gpu-2": ROCKY}
-    (message,) = found(mixed, source="operator")
+    (message,) = faults_of(mixed, source="operator")
     assert message.startswith("host gpu-2: found rocky9, and ubuntu24.04 on gpu-1; wanted: one")
-    assert found(mixed, source="operator", resource=True) == []
-    assert found(mixed, source="preinstalled") == []
-    assert found({"gpu-1": UBUNTU, "gpu-2": UBUNTU}, source="operator") == []
+    assert faults_of(mixed, source="operator", resource=True) == []
+    assert faults_of(mixed, source="preinstalled") == []
+    assert faults_of({"gpu-1": UBUNTU, "gpu-2": UBUNTU}, source="operator") == []
 
 
 def test_two_releases_of_one_system_differ_as_the_image_tags_do() -> None:
     other = HostFacts(os="rocky", os_version="9.5")
-    assert found({"gpu-1": ROCKY, "gpu-2": other}, source="operator") == []
+    assert faults_of({"gpu-1": ROCKY, "gpu-2": other}, source="operator") == []
     assert image_tag(UBUNTU) == "ubuntu24.04"
     older = HostFacts(os="ubuntu", os_version="22.04")
-    assert len(found({"gpu-1": UBUNTU, "gpu-2": older}, source="operator")) == 1
+    assert len(faults_of({"gpu-1": UBUNTU, "gpu-2": older}, source="operator")) == 1
 
 
 def test_a_host_that_was_not_reached_is_not_judged() -> None:
     lost = HostFacts(os="rocky", os_version="9.4", error="no answer")
-    assert found({"gpu-1": lost, "gpu-2": UBUNTU}, source="operator") == []
+    assert faults_of({"gpu-1": lost, "gpu-2": UBUNTU}, source="operator") == []

@@ -31,7 +31,7 @@ def live(number: int, **labels: str) -> dict[str, Any]:
 
 
 def rows(nodes: list[dict[str, Any]], objects: list[dict[str, Any]]) -> list[tuple[str, ...]]:
-    by_name = {each["metadata"]["name"]: each for each in objects}
+    by_name = {manifest["metadata"]["name"]: manifest for manifest in objects}
     shown = table(stack(len(nodes)), nodes, by_name)
     columns = [[str(cell) for cell in column.cells] for column in shown.columns]
     return list(zip(*columns, strict=True))
@@ -40,26 +40,26 @@ def rows(nodes: list[dict[str, Any]], objects: list[dict[str, Any]]) -> list[tup
 @pytest.mark.parametrize("count", [1, MOST])
 def test_few_nodes_have_a_row_each(count: int) -> None:
     numbers = range(1, count + 1)
-    found = rows([row(number) for number in numbers], [live(number) for number in numbers])
-    assert [cells[0] for cells in found] == [f"gpu-{number}" for number in numbers]
-    assert found[0][3:] == ("nvidia.com/gpu=true", "nvidia.com/gpu=present:NoSchedule")
+    table = rows([row(number) for number in numbers], [live(number) for number in numbers])
+    assert [cells[0] for cells in table] == [f"gpu-{number}" for number in numbers]
+    assert table[0][3:] == ("nvidia.com/gpu=true", "nvidia.com/gpu=present:NoSchedule")
 
 
 def test_eight_hundred_nodes_are_one_row_and_one_that_lacks_a_gpu_is_another() -> None:
     numbers = range(1, 801)
     nodes = [row(number, simulated=7 if number == 5 else 8) for number in numbers]
-    found = rows(nodes, [live(number) for number in numbers])
-    assert [cells[0] for cells in found] == ["799", "gpu-5"]
-    assert found[0][2].splitlines()[:2] == ["6392 declared", "6392 offered (nvidia.com/gpu)"]
-    assert "7 simulated" in found[1][2]
+    table = rows(nodes, [live(number) for number in numbers])
+    assert [cells[0] for cells in table] == ["799", "gpu-5"]
+    assert table[0][2].splitlines()[:2] == ["6392 declared", "6392 offered (nvidia.com/gpu)"]
+    assert "7 simulated" in table[1][2]
 
 
 def test_a_label_that_only_some_have_is_counted() -> None:
     numbers = range(1, 31)
     objects = [live(number) for number in numbers]
     objects[0]["metadata"]["labels"] = {}
-    (found,) = rows([row(number) for number in numbers], objects)
-    assert found[3] == "nvidia.com/gpu=true (on 29)"
+    (only,) = rows([row(number) for number in numbers], objects)
+    assert only[3] == "nvidia.com/gpu=true (on 29)"
 
 
 def test_what_was_deferred_and_since_when_is_shown() -> None:

@@ -76,7 +76,7 @@ def test_a_node_offers_what_its_configuration_says(name: str) -> None:
 
 def test_nodes_that_offer_different_counts_are_counted_apart() -> None:
     declared = cluster(pools=pool(unhealthyDevices={"gpu-3": {"index": [5, 3]}}))
-    counted = [(each.name, each.nodes, each.gpus_per_node) for each in validated_pools(declared)]
+    counted = [(pool.name, pool.nodes, pool.gpus_per_node) for pool in validated_pools(declared)]
     assert counted == [("a100", ("gpu-1", "gpu-2", "gpu-4"), 8), ("a100-x6", ("gpu-3",), 6)]
     assert sum(pool.gpus for pool in declared.pools) == 30
 
@@ -91,7 +91,7 @@ def test_a_node_with_gpus_left_out_has_a_plugin_that_sees_the_others() -> None:
     )
     (made,) = daemon_sets(declared, {})
     pod = made["spec"]["template"]["spec"]
-    environment = {each["name"]: each["value"] for each in pod["containers"][0]["env"]}
+    environment = {variable["name"]: variable["value"] for variable in pod["containers"][0]["env"]}
     assert environment["NVIDIA_VISIBLE_DEVICES"] == "0,1,2,4,6,7"
     assert environment["CONFIG_FILE"] == "/config/Sliced_1"
     assert made["metadata"]["name"] == "nvidia-device-plugin-without-3-5-of-8-sliced-1"
@@ -109,7 +109,9 @@ def test_a_gpu_off_the_bus_is_not_counted_and_not_named() -> None:
     )
     (made,) = daemon_sets(declared, {})
     (container,) = made["spec"]["template"]["spec"]["containers"]
-    visible = {each["name"]: each["value"] for each in container["env"]}["NVIDIA_VISIBLE_DEVICES"]
+    visible = {variable["name"]: variable["value"] for variable in container["env"]}[
+        "NVIDIA_VISIBLE_DEVICES"
+    ]
     assert visible == "0,1,2,3,4,5"
     counted = {
         name: part.gpus_per_node for part in validated_pools(declared) for name in part.nodes or ()

@@ -97,9 +97,9 @@ def test_devices_of_slices_count_as_a_node_s_own() -> None:
         devices("n", 2, "gpu", taints=[{"effect": "NoSchedule"}]),
         devices("m", 2, "gpu"),
     ]
-    (found,) = count_devices([node("n", allocatable=0)], slices, "gpu.nvidia.com")
-    assert gpus(found, resource="gpu.nvidia.com") == 1
-    assert gpus(found, "capacity", "gpu.nvidia.com") == 2
+    (counted,) = count_devices([node("n", allocatable=0)], slices, "gpu.nvidia.com")
+    assert gpus(counted, resource="gpu.nvidia.com") == 1
+    assert gpus(counted, "capacity", "gpu.nvidia.com") == 2
 
 
 def test_values_are_the_same_whether_absent_null_or_empty() -> None:

@@ -51,7 +51,7 @@ def names(*roots: tuple[str, str]) -> list[tuple[str, str]]:
             )
 
     made = declare(program, preview=False).resources
-    return [(each.token, each.name) for each in made]
+    return [(resource.token, resource.name) for resource in made]
 
 
 def test_each_folder_is_a_platform() -> None:
@@ -63,14 +63,14 @@ def test_each_folder_is_a_platform() -> None:
 def test_nobody_outside_a_platform_asks_for_its_kind() -> None:
     """A comparison of `platform` with a name is a platform's answer in the wrong place."""
     asking = re.compile(r"""platform\)? *(is|==|!=|in|not in) *[("'{\[]|match .*\.platform\b""")
-    found = [
+    questions = [
         f"{path.relative_to(ROOT)}: {line.strip()}"
         for folder in ("components", "commands", "config")
         for path in (ROOT / folder).rglob("*.py")
         for line in path.read_text().splitlines()
         if asking.search(line)
     ]
-    assert found == []
+    assert questions == []
 
 
 @pytest.mark.parametrize("platform", NAMES)
@@ -81,7 +81,7 @@ def test_a_release_has_one_address_whatever_the_platform(platform: str) -> None:
 
 def test_two_clusters_in_one_program_share_no_name() -> None:
     made = names(("blue", "device-plugin"), ("green", "gpu-manager"))
-    twice = [each for each, count in Counter(made).items() if count > 1]
+    twice = [line for line, count in Counter(made).items() if count > 1]
     assert twice == []
     assert {name.split("-")[0] for _, name in made} == {"blue", "green"}
 
@@ -92,7 +92,7 @@ def test_parts_of_different_platforms_share_no_address_but_the_release(one: str)
 
     def keys(name: str) -> set[str]:
         platform, declared = named(name), cluster(name)
-        return {each.key for each in (*platform.parts(declared), *platform.programs(declared))}
+        return {part.key for part in (*platform.parts(declared), *platform.programs(declared))}
 
     for other in NAMES:
         assert one == other or not keys(one) & keys(other)

@@ -93,9 +93,9 @@ def refused_base() -> str:
 
 
 def apiserver(base: str) -> Asset:
-    found = asset(PINS["kube-apiserver"], LINUX, {"github": base, "kubernetes": base})
-    assert found is not None
-    return found
+    download = asset(PINS["kube-apiserver"], LINUX, {"github": base, "kubernetes": base})
+    assert download is not None
+    return download
 
 
 def publish(server: FileServer, item: Asset, body: bytes, digest: str | None = None) -> None:
@@ -187,18 +187,18 @@ def test_hosts_are_asked_at_the_same_time() -> None:
 
     servers = [FileServer(), FileServer()]
     items = []
-    for each in servers:
-        each.RequestHandlerClass = Waiting
-        threading.Thread(target=each.serve_forever, daemon=True).start()
-        item = apiserver(each.base)
-        publish(each, item, BINARY)
+    for entry in servers:
+        entry.RequestHandlerClass = Waiting
+        threading.Thread(target=entry.serve_forever, daemon=True).start()
+        item = apiserver(entry.base)
+        publish(entry, item, BINARY)
         items.append(item)
     try:
         answers = Downloads(patience=5).checksums(items)
     finally:
-        for each in servers:
-            each.shutdown()
-            each.server_close()
+        for entry in servers:
+            entry.shutdown()
+            entry.server_close()
     assert not [answer for answer in answers.values() if isinstance(answer, ReleaseError)]
 
 
@@ -240,9 +240,9 @@ def packed(names: dict[str, bytes], folder: Path) -> Path:
 
 
 def language_host() -> Asset:
-    found = asset(PINS["pulumi-language-python"], LINUX)
-    assert found is not None
-    return found
+    download = asset(PINS["pulumi-language-python"], LINUX)
+    assert download is not None
+    return download
 
 
 def test_the_archive_gives_the_tool_and_its_companions_and_nothing_else(tmp_path: Path) -> None:
@@ -271,9 +271,9 @@ def test_what_is_no_archive_is_refused(tmp_path: Path) -> None:
 
 def test_addresses_are_the_ones_that_the_projects_publish_under() -> None:
     urls = {
-        name: found.url
+        name: download.url
         for name, pin in PINS.items()
-        if (found := asset(pin, Platform("linux", "arm64"))) is not None
+        if (download := asset(pin, Platform("linux", "arm64"))) is not None
     }
     github = "https://github.com"
     assert urls["pulumi"] == (

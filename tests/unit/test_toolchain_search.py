@@ -47,9 +47,9 @@ def search(tmp_path: Path, *folders: Path, asker: Asker) -> PathSearch:
 def test_a_tool_on_path_is_used_only_when_its_version_fits(
     tmp_path: Path, version: str, used: bool
 ) -> None:
-    found = executable(tmp_path / "bin", "etcd")
+    program = executable(tmp_path / "bin", "etcd")
     tool = search(tmp_path, tmp_path / "bin", asker=Asker(version)).find(ETCD)
-    assert tool == (Tool("etcd", version, ON_PATH, found) if used else None)
+    assert tool == (Tool("etcd", version, ON_PATH, program) if used else None)
 
 
 def test_a_tool_that_tells_no_version_is_not_used(tmp_path: Path) -> None:
@@ -58,7 +58,7 @@ def test_a_tool_that_tells_no_version_is_not_used(tmp_path: Path) -> None:
 
 
 def test_a_version_is_asked_once_until_the_file_changes(tmp_path: Path) -> None:
-    found = executable(tmp_path / "bin", "etcd")
+    program = executable(tmp_path / "bin", "etcd")
     asker = Asker("3.6.5")
     for _ in range(3):
         assert search(tmp_path, tmp_path / "bin", asker=asker).find(ETCD) is not None
@@ -67,15 +67,15 @@ def test_a_version_is_asked_once_until_the_file_changes(tmp_path: Path) -> None:
     executable(tmp_path / "bin", "etcd", "#!/bin/sh\n# another\n")
     assert search(tmp_path, tmp_path / "bin", asker=asker).find(ETCD) is None
     assert asker.asked == 2
-    assert found.exists()
+    assert program.exists()
 
 
 def test_the_first_on_path_decides_as_in_a_shell(tmp_path: Path) -> None:
     executable(tmp_path / "one", "etcd", "#!/bin/sh\necho etcd Version: 3.5.0\n")
     executable(tmp_path / "two", "etcd", "#!/bin/sh\necho etcd Version: 3.6.5\n")
     path = f"{tmp_path / 'one'}{os.pathsep}{tmp_path / 'two'}"
-    found = PathSearch(path, tmp_path / "tools", tmp_path / "memory.json")
-    assert found.find(ETCD) is None
+    search = PathSearch(path, tmp_path / "tools", tmp_path / "memory.json")
+    assert search.find(ETCD) is None
 
 
 def test_our_own_folder_on_path_is_not_taken_for_the_users(tmp_path: Path) -> None:
