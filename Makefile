@@ -124,7 +124,7 @@ roles: $(VENV) ## write policies/roles/ anew, from what an API server was asked 
 
 .PHONY: fuzz
 fuzz: $(VENV) ## hostile inputs for all that is read from outside: make fuzz INPUTS=1000000
-	@FUZZ_INPUTS=$(or $(INPUTS),1000000) venv/bin/python -m pytest --numprocesses 2 tests/attacks/test_fuzz.py
+	@$(RUN) tests.attacks.fuzz $(INPUTS)
 
 .PHONY: test-newcomer
 test-newcomer: $(VENV) ## do what docs/contributing.md says, on a copy: make test-newcomer ONLY=rule

@@ -17,7 +17,7 @@ from components.hosts.inspect import ANSWER, LONGEST, observe, parse
 from components.hosts.preparation import HostPreparation
 from components.nodes.inspect import gpus
 from components.platforms.findings import numbers
-from tests.attacks.test_findings import cluster
+from tests.attacks.samples import cluster
 from tests.plugins.rig import Failed, Plugin
 from tests.unit.mocks import LOOP
 

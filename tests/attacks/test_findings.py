@@ -20,12 +20,10 @@ from components.drift import Drift
 from components.grammar import IllFormed
 from components.nodes.inspect import pool_members
 from components.platforms.helm_record import expected
-from components.settings.cluster import Cluster
-from components.settings.loader import load
+from tests.attacks.samples import cluster
 from tests.plugins.rig import LIMIT, Failed, Plugin
 from tests.unit.mocks import Recorded, declare
 
-HOST_KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIKvDyV1cmEiXz9dP0UXFkyBKtNBYLVgEdSOvVr4fsW1F"
 MARK = "owned"
 #: Each ends a comment, a word or a quote in its own way, and then makes the file `MARK`.
 HOSTILE = (
@@ -38,19 +36,6 @@ HOSTILE = (
     f"label \ud800\u202e\u2028touch {MARK}",
     "x" * 200_000 + f"\ntouch {MARK}\n",
 )
-
-
-def cluster() -> Cluster:
-    return load(
-        {
-            "version": "v1",
-            "kubernetes": {"context": "test"},
-            "pools": [{"name": "a100", "nodes": ["gpu-1"], "gpusPerNode": 8}],
-            "hosts": [{"name": "gpu-1", "address": "192.0.2.11", "hostKey": HOST_KEY}],
-            "reboot": {"when": "required"},
-            "platform": "device-plugin",
-        }
-    )
 
 
 def commands(finding: str | None) -> list[Recorded]:

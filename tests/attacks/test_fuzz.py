@@ -1,47 +1,28 @@
 """Hostile inputs for all that is read from outside: no surprise, no instruction, no secret.
 
-``FUZZ_INPUTS`` (`make fuzz`) says how many in all; `make test` takes some of each.
+By structure, and by changing what the corpus keeps. `make fuzz` runs the latter a million times;
+`FUZZ_INPUTS` says how many values are made by structure, `make test` takes some of each.
 """
 
 from __future__ import annotations
 
-import base64
-import gzip
 import json
 import os
-from collections.abc import Callable
+import random
 from typing import Any
 
 import pytest
 import yaml
-from command_provider.output import Redactor, visible
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from components.api import ClusterError
-from components.grammar import IllFormed
-from components.hosts.facts import HostFacts
-from components.hosts.inspect import LONGEST, parse
-from components.inspection.cluster import scheduling_drift
-from components.inspection.look import judged
-from components.nodes.drain import to_evict
-from components.nodes.inspect import count_devices, gpus, pool_members
-from components.platforms.helm_record import decode_release, expected
-from components.validation import judge as judging
-from components.validation import record, use, waiting
-from components.validation.offered import shortfall
-from config.printable import printable, printable_lines
-from config.yaml_file import YamlError
-from config.yaml_file import parse as parse_yaml
-from policies.rules import quantity
-from tests.attacks.test_findings import cluster
-from tests.attacks.test_terminal import is_safe
+from tests.attacks import fuzz, targets
 
 pytestmark = pytest.mark.filterwarnings("ignore::hypothesis.errors.HypothesisWarning")
-TARGETS = 9
+STRUCTURED = 9
 INPUTS = int(os.environ.get("FUZZ_INPUTS") or 0)
 EACH = settings(
-    max_examples=-(-INPUTS // TARGETS) or 60,
+    max_examples=-(-INPUTS // STRUCTURED) or 60,
     deadline=None,
     suppress_health_check=list(HealthCheck),
     database=None,
@@ -83,70 +64,29 @@ def one() -> None:
     _counted["inputs"] += 1
 
 
-def refusal(read: Callable[[], Any], kind: type[Exception]) -> str:
-    """Why something isn't taken, in words; empty where it is. Another exception is a fault."""
-    try:
-        read()
-    except kind as error:
-        return str(error)
-    return ""
-
-
 @EACH
 @given(st.lists(st.one_of(TEXT, st.tuples(KEYS, TEXT).map("=".join)), max_size=30))
 def test_any_answer_of_a_host_is_facts_and_its_findings_are_text(lines: list[str]) -> None:
     one()
-    facts = parse(lines, 0.0)
-    for value in vars(facts).values():
-        for text in (value,) if isinstance(value, str) else ():
-            assert text.isprintable()
-            assert len(text) <= 10 * LONGEST + 40  # each character may be an escape
-    seen = {
-        "cluster": {
-            "problems": [], "cordoned": [], "scheduling": {}, "validation": {}, "presence": {}
-        },
-        "hosts": {"problems": [], "facts": {"gpu-1": vars(facts)}},
-    }  # fmt: skip
-    result = judged(cluster(), json.loads(json.dumps(seen)), "")
-    assert isinstance(result.hosts["gpu-1"], HostFacts)
-    assert is_safe("\n".join((*result.problems, *result.warnings)))
-    drift = result.drift
-    for text in (*drift.prepare.values(), *drift.runtime.values(), *drift.reboot.values()):
-        assert text.isprintable()
+    targets.answer(lines)
 
 
 @EACH
 @given(
-    st.one_of(st.binary(max_size=200), JSON.map(lambda v: json.dumps(v).encode())),
+    st.one_of(st.text(max_size=200), JSON.map(json.dumps)),
     st.booleans(),
     st.booleans(),
 )
-def test_any_secret_is_a_record_or_refused(content: bytes, packed: bool, cut: bool) -> None:
+def test_any_secret_is_a_record_or_refused(text: str, packed: bool, cut: bool) -> None:
     one()
-    content = gzip.compress(content) if packed else content
-    content = content[:-3] if cut else content
-    data = base64.b64encode(base64.b64encode(content)).decode()
-    secret = {"metadata": {"name": "x", "namespace": "y"}, "data": {"release": data}}
-
-    def read() -> None:
-        manifest = decode_release(secret).get("manifest")
-        if isinstance(manifest, str):
-            expected(manifest)
-
-    assert refusal(read, IllFormed).isprintable()
+    targets.secret({"text": text, "packed": packed, "cut": cut})
 
 
 @EACH
 @given(st.one_of(TEXT, JSON.map(yaml.safe_dump), st.lists(JSON).map(yaml.safe_dump_all)))
 def test_any_manifest_is_objects_or_refused(text: str) -> None:
     one()
-
-    def read() -> None:
-        for item in expected(text):
-            assert str(item).isprintable()
-            assert "/" not in item.name
-
-    assert refusal(read, IllFormed).isprintable()
+    targets.manifest(text)
 
 
 YAML = st.text(alphabet="{}[]&*!:-? \n\ta", max_size=60)
@@ -156,7 +96,7 @@ YAML = st.text(alphabet="{}[]&*!:-? \n\ta", max_size=60)
 @given(st.one_of(TEXT, JSON.map(yaml.safe_dump), YAML))
 def test_any_file_is_yaml_or_refused(text: str) -> None:
     one()
-    assert isinstance(refusal(lambda: parse_yaml(text), YamlError), str)
+    targets.document(text)
 
 
 PAIRS = st.dictionaries(TEXT, TEXT, max_size=3)
@@ -185,29 +125,7 @@ NODES = st.fixed_dictionaries(
 @given(st.lists(NODES, max_size=3))
 def test_any_node_is_judged_or_refused_by_name(nodes: list[dict[str, Any]]) -> None:
     one()
-    document = {
-        "pool": "a",
-        "nodes": None,
-        "selector": {"": ""},
-        "count": len(nodes),
-        "manager": "m",
-        "labels": {"a": "b"},
-        "taints": [{"key": "k", "value": "v", "effect": "NoSchedule"}],
-        "resources": {"nvidia.com/gpu": 8},
-    }
-    for node in nodes:
-        assert 0 <= gpus(node) < 10**6
-        assert isinstance(shortfall(node, 8, {"nvidia.com/gpu": 8}), str)
-    assert len(count_devices(nodes, [], "gpu.nvidia.com")) == len(nodes)
-    for by in ({"selector": {}}, {"nodes": ["gpu-1"]}, {"selector": {"": ""}}):
-        asked = document | by
-        try:
-            members = pool_members(nodes, asked)
-        except ClusterError as error:
-            said, members = str(error), []
-            assert is_safe(printable_lines(said))
-        drift = scheduling_drift(members, asked)
-        assert drift is None or printable(drift).isprintable()
+    targets.nodes(nodes)
 
 
 STATE = st.fixed_dictionaries(
@@ -254,18 +172,7 @@ def test_any_pod_log_and_record_is_judged(
     pods: list[dict[str, Any]], log: str, annotation: str
 ) -> None:
     one()
-    going, lost = to_evict(pods)
-    assert len(lost) <= len(going) <= len(pods)
-    for pod in pods:
-        assert judging.refusal(pod).isprintable()
-        assert waiting.reason(pod).isprintable()
-        assert all(amount >= 0 for amount in use.asked(pod, ["nvidia.com/gpu"]).values())
-        for status in pod["status"].get("containerStatuses", []):
-            assert judging.judge(status, log).problem.isprintable()
-    node = {"metadata": {"name": "gpu-1", "annotations": {record.RECORD: annotation}}}
-    result = record.decode(node)
-    assert result is None or record.decode({"metadata": {"annotations": {
-        record.RECORD: record.encode(result)}}}) == result  # fmt: skip
+    targets.pods({"pods": pods, "log": log, "record": annotation})
 
 
 NUMBER = st.from_regex(
@@ -277,11 +184,9 @@ NUMBER = st.from_regex(
 @given(st.one_of(TEXT, JSON, NUMBER))
 def test_any_quantity_is_read_or_refused(value: Any) -> None:
     one()
-    said = refusal(lambda: quantity.parse(value), quantity.QuantityError)
-    assert len(said) < 10_000
+    targets.amount(value)
 
 
-CANARY = "canary5f1d0c2bb7"
 SURROUNDINGS = st.text(alphabet=st.characters(exclude_characters='"\\\n'), max_size=30)
 
 
@@ -290,25 +195,66 @@ SURROUNDINGS = st.text(alphabet=st.characters(exclude_characters='"\\\n'), max_s
        st.sampled_from(["json", "nested", "assigned", "alone", "lines"]))  # fmt: skip
 def test_no_secret_outlives_the_redactor(before: str, after: str, name: str, form: str) -> None:
     one()
-    plain = json.dumps({"a": before, name: CANARY, "z": after})
-    secret = {
-        "json": plain,
-        "nested": json.dumps({"inner": plain}),
-        "assigned": f"export {name}='{CANARY}'",
-        "alone": CANARY,
-        "lines": f"x{after}\n{CANARY}\n",
-    }[form]
-    redact = Redactor([secret])
-    for text in (secret, f"{before}{CANARY}{after}", f"{before}\n{CANARY}", plain):
-        assert CANARY not in redact(text)
+    targets.hidden({"before": before, "after": after, "name": name, "form": form})
 
 
 @EACH
 @given(st.one_of(TEXT, st.text(max_size=200)))
 def test_any_text_is_shown_as_text(text: str) -> None:
     one()
-    for shown in (printable(text), *printable_lines(text).split("\n")):
-        assert is_safe(shown)
-    assert printable(printable(text[:200])) == printable(text[:200])
-    assert len(printable(text, 50)) < 50 * 10 + 40
-    assert is_safe(visible(text).replace("\t", ""))
+    targets.shown(text)
+
+
+CHANGED = 100
+"""Changed values of each target in `make test`."""
+
+
+@pytest.mark.parametrize("name", targets.TARGETS)
+def test_a_target_stands_its_corpus_and_changes_of_it(name: str) -> None:
+    for value in fuzz.corpus()[name]:
+        one()
+        assert fuzz.judge(name, value) is None
+    done, faults = fuzz.run(CHANGED, CHANGED, (name,))
+    _counted["inputs"] += done.total()
+    assert faults == []
+    assert done == {name: CHANGED}
+
+
+def test_a_fault_is_found_and_told_with_what_caused_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    def check(text: str) -> None:
+        assert "\x1b" not in text
+
+    monkeypatch.setattr(fuzz, "TARGETS", {"shown": targets.Target(check, typed=True)})
+    done, (first, *_) = fuzz.run(20_000, 1, ("shown",))
+    again, (second, *_) = fuzz.run(20_000, 1, ("shown",))
+    assert (first.value, done) == (second.value, again), "a number makes the same inputs again"
+    assert "\x1b" in first.value
+    assert "\x1b" not in str(first)
+    assert "AssertionError" in first.trace
+
+
+def test_what_an_api_server_guarantees_outlives_changes() -> None:
+    chance = random.Random(7)  # noqa: S311  makes no secret
+    changer = fuzz.Changer(chance, ("a", "\x1b"))
+    kept = changed = 0
+    for _ in range(100):
+        for value in fuzz.corpus()["nodes"]:
+            made = changer.value(value, targets.TARGETS["nodes"])
+            kept += all(isinstance(node["metadata"]["name"], str) for node in made)
+            changed += made != value
+    assert kept == 100 * len(fuzz.corpus()["nodes"])
+    assert changed > kept / 2
+
+
+@pytest.mark.parametrize(("inputs", "workers"), [(1_000_000, 2), (7, 3), (0, 2)])
+def test_no_input_is_lost_between_processes(inputs: int, workers: int) -> None:
+    assert sum(fuzz.shares(inputs, workers)) == inputs
+
+
+@pytest.mark.full
+def test_a_million_changed_values_make_no_fault() -> None:
+    done, faults = fuzz.many(fuzz.INPUTS, 1)
+    _counted["inputs"] += done.total()
+    print(fuzz.report(done, faults, 0))
+    assert faults == []
+    assert done.total() == fuzz.INPUTS

@@ -20,7 +20,7 @@ from components.inspection.look import judged
 from config.printable import printable, printable_lines
 from config.problem import Fault
 from policies.check.__main__ import main
-from tests.attacks.test_findings import cluster
+from tests.attacks.samples import cluster, is_safe
 from tests.plugins.rig import Failed, Plugin
 
 TITLE, CLEAR, TURN = "\x1b]0;owned\x07", "\x1b[2J\x1b[1;1H", "\u202ednuor"
@@ -34,14 +34,6 @@ HOSTILE = (
     "::add-mask::a",
     "  ::error::x",
 )
-
-
-def is_safe(text: str) -> bool:
-    """Whether each line is shown as what it is and is no command of a workflow."""
-    return all(
-        line.isprintable() and not line.lstrip().startswith("::") and "##[" not in line
-        for line in text.split("\n")
-    )
 
 
 @pytest.mark.parametrize("text", [*HOSTILE, "x ##[add-mask]a", "\n::stop-commands::a", "\ud800"])

@@ -26,9 +26,14 @@ class CommandError(Exception):
 
 
 _NAMED = re.compile(
-    r"""(?P<quote>\\*")(?P<key>[^"\\\n]{1,80})(?P=quote)\s*:\s*(?P=quote)(?P<value>.*?)(?P=quote)"""
+    r"""(?=(?P<quote>\\*")(?P<key>[^"\\\n]{1,80})(?P=quote)\s*:"""
+    r"""\s*(?P=quote)(?P<value>.*?)(?P=quote))"""
 )
-"""A member of a JSON object, also of one that stands in a string itself."""
+"""A member of a JSON object, also of one that stands in a string itself.
+
+It takes nothing, so that each quote may begin one: in a string, a value that is a colon would
+otherwise make the quotes around it look like those of names.
+"""
 _ASSIGNED = re.compile(
     r"""^\s*(?:export )?(?P<key>\w{1,80})=['"]?(?P<value>[^'"\n]*)""", re.MULTILINE
 )

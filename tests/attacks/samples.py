@@ -1,0 +1,30 @@
+"""What several attacks start from: a cluster, and what a terminal may be shown."""
+
+from __future__ import annotations
+
+from components.settings.cluster import Cluster
+from components.settings.loader import load
+
+HOST_KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIKvDyV1cmEiXz9dP0UXFkyBKtNBYLVgEdSOvVr4fsW1F"
+
+
+def cluster() -> Cluster:
+    """One host of eight GPUs, which may be rebooted."""
+    return load(
+        {
+            "version": "v1",
+            "kubernetes": {"context": "test"},
+            "pools": [{"name": "a100", "nodes": ["gpu-1"], "gpusPerNode": 8}],
+            "hosts": [{"name": "gpu-1", "address": "192.0.2.11", "hostKey": HOST_KEY}],
+            "reboot": {"when": "required"},
+            "platform": "device-plugin",
+        }
+    )
+
+
+def is_safe(text: str) -> bool:
+    """Whether each line is shown as what it is and is no command of a workflow."""
+    return all(
+        line.isprintable() and not line.lstrip().startswith("::") and "##[" not in line
+        for line in text.split("\n")
+    )

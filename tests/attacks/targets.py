@@ -1,0 +1,223 @@
+"""What is read from outside, each with what must hold of it whatever it is.
+
+Each target takes a value of JSON and raises what is a fault: an exception that isn't ours, an
+instruction to a terminal, a secret. `test_fuzz.py` makes values by structure, `fuzz.py` by changing
+those of the corpus.
+"""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from command_provider.output import Redactor, visible
+
+from components.api import ClusterError
+from components.grammar import IllFormed
+from components.hosts.facts import HostFacts
+from components.hosts.inspect import LONGEST, parse
+from components.inspection.cluster import scheduling_drift
+from components.inspection.look import judged
+from components.nodes.drain import to_evict
+from components.nodes.inspect import count_devices, gpus, pool_members
+from components.platforms.helm_record import decode_release, expected
+from components.settings.cluster import Cluster
+from components.validation import judge as judging
+from components.validation import record, use, waiting
+from components.validation.offered import shortfall
+from config.printable import printable, printable_lines
+from config.yaml_file import YamlError
+from config.yaml_file import parse as parse_yaml
+from policies.rules import quantity
+from tests.attacks import samples
+
+Json = dict[str, Any]
+CANARY = "canary5f1d0c2bb7"
+
+
+def refusal(read: Callable[[], Any], kind: type[Exception]) -> str:
+    """Why something isn't taken, in words; empty where it is. Another exception is a fault."""
+    try:
+        read()
+    except kind as error:
+        return str(error)
+    return ""
+
+
+@cache
+def _cluster() -> Cluster:
+    return samples.cluster()
+
+
+def answer(lines: list[str]) -> None:
+    """A host's answer to the probe: facts, and findings that are text."""
+    facts = parse(lines, 0.0)
+    for value in vars(facts).values():
+        for text in (value,) if isinstance(value, str) else ():
+            assert text.isprintable()
+            assert len(text) <= 10 * LONGEST + 40  # each character may be an escape
+    seen = {
+        "cluster": {
+            "problems": [], "cordoned": [], "scheduling": {}, "validation": {}, "presence": {}
+        },
+        "hosts": {"problems": [], "facts": {"gpu-1": vars(facts)}},
+    }  # fmt: skip
+    found = judged(_cluster(), json.loads(json.dumps(seen)), "")
+    assert isinstance(found.hosts["gpu-1"], HostFacts)
+    assert samples.is_safe("\n".join((*found.problems, *found.warnings)))
+    drift = found.drift
+    for text in (*drift.prepare.values(), *drift.runtime.values(), *drift.reboot.values()):
+        assert text.isprintable()
+
+
+def secret(given: Json) -> None:
+    """A Secret of Helm's: a record, or refused. ``text``: its content; ``packed``, ``cut``: how."""
+    content = given["text"].encode("utf-8", "surrogatepass")
+    content = gzip.compress(content, 1) if given["packed"] else content
+    content = content[:-3] if given["cut"] else content
+    data = base64.b64encode(base64.b64encode(content)).decode()
+    _release(data)
+
+
+def release(data: str) -> None:
+    """The same, of any text in the place of base64."""
+    _release(data)
+
+
+def _release(data: str) -> None:
+    held = {"metadata": {"name": "x", "namespace": "y"}, "data": {"release": data}}
+
+    def read() -> None:
+        manifest = decode_release(held).get("manifest")
+        if isinstance(manifest, str):
+            expected(manifest)
+
+    assert refusal(read, IllFormed).isprintable()
+
+
+def manifest(text: str) -> None:
+    """A release's manifest: objects, or refused."""
+
+    def read() -> None:
+        for item in expected(text):
+            assert str(item).isprintable()
+            assert "/" not in item.name
+
+    assert refusal(read, IllFormed).isprintable()
+
+
+def document(text: str) -> None:
+    """A file: YAML, or refused."""
+    assert isinstance(refusal(lambda: parse_yaml(text), YamlError), str)
+
+
+ASKED: Json = {
+    "pool": "a",
+    "nodes": None,
+    "selector": {"": ""},
+    "manager": "m",
+    "labels": {"a": "b"},
+    "taints": [{"key": "k", "value": "v", "effect": "NoSchedule"}],
+    "resources": {"nvidia.com/gpu": 8},
+}
+
+
+def nodes(listed: list[Json]) -> None:
+    """Nodes as an API server lists them: judged, or refused by name."""
+    for node in listed:
+        assert 0 <= gpus(node) < 10**6
+        assert isinstance(shortfall(node, 8, {"nvidia.com/gpu": 8}), str)
+    assert len(count_devices(listed, [], "gpu.nvidia.com")) == len(listed)
+    ways: tuple[Json, ...] = ({"selector": {}}, {"nodes": ["gpu-1"]}, {"selector": {"": ""}})
+    for by in ways:
+        asked = ASKED | {"count": len(listed)} | by
+        try:
+            members = pool_members(listed, asked)
+        except ClusterError as error:
+            said, members = str(error), []
+            assert samples.is_safe(printable_lines(said))
+        drift = scheduling_drift(members, asked)
+        assert drift is None or printable(drift).isprintable()
+
+
+def pods(given: Json) -> None:
+    """Pods, a log, a node's record of its validation: judged."""
+    listed, log, annotation = given["pods"], given["log"], given["record"]
+    going, lost = to_evict(listed)
+    assert len(lost) <= len(going) <= len(listed)
+    for pod in listed:
+        assert judging.refusal(pod).isprintable()
+        assert waiting.reason(pod).isprintable()
+        assert all(amount >= 0 for amount in use.asked(pod, ["nvidia.com/gpu"]).values())
+        for status in pod["status"].get("containerStatuses", []):
+            assert judging.judge(status, log).problem.isprintable()
+    node = {"metadata": {"name": "gpu-1", "annotations": {record.RECORD: annotation}}}
+    found = record.decode(node)
+    assert found is None or record.decode({"metadata": {"annotations": {
+        record.RECORD: record.encode(found)}}}) == found  # fmt: skip
+
+
+def amount(value: Any) -> None:
+    """A quantity: read, or refused in a bounded text."""
+    said = refusal(lambda: quantity.parse(value), quantity.QuantityError)
+    assert len(said) < 10_000
+
+
+def hidden(given: Json) -> None:
+    """A secret in a document of several forms: gone from every text about it."""
+    before, after, name = given["before"], given["after"], given["name"]
+    plain = json.dumps({"a": before, name: CANARY, "z": after})
+    held = {
+        "json": plain,
+        "nested": json.dumps({"inner": plain}),
+        "assigned": f"export {name}='{CANARY}'",
+        "alone": CANARY,
+        "lines": f"x{after}\n{CANARY}\n",
+    }[given["form"]]
+    redact = Redactor([held])
+    for text in (held, f"{before}{CANARY}{after}", f"{before}\n{CANARY}", plain):
+        assert CANARY not in redact(text)
+
+
+def shown(text: str) -> None:
+    """Any text: shown as text, in one line or in its own."""
+    for line in (printable(text), *printable_lines(text).split("\n")):
+        assert samples.is_safe(line)
+    assert printable(printable(text[:200])) == printable(text[:200])
+    assert len(printable(text, 50)) < 50 * 10 + 40
+    assert samples.is_safe(visible(text).replace("\t", " "))
+
+
+@dataclass(frozen=True)
+class Target:
+    """One of them.
+
+    Attributes:
+        check: raises what is a fault.
+        typed: what the API server or the test itself guarantees of the value's form; changes keep
+            it: texts stay texts, and objects keep their fields.
+        fixed: fields whose value is one of a few, which changes leave alone.
+    """
+
+    check: Callable[[Any], None]
+    typed: bool = False
+    fixed: frozenset[str] = frozenset()
+
+
+TARGETS: Mapping[str, Target] = {
+    "answer": Target(answer, typed=True),
+    "secret": Target(secret, typed=True),
+    "release": Target(release, typed=True),
+    "manifest": Target(manifest, typed=True),
+    "document": Target(document, typed=True),
+    "nodes": Target(nodes, typed=True),
+    "pods": Target(pods, typed=True),
+    "amount": Target(amount),
+    "hidden": Target(hidden, typed=True, fixed=frozenset({"form", "name"})),
+    "shown": Target(shown, typed=True),
+}
