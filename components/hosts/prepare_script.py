@@ -57,12 +57,14 @@ class Machine:
         ports: its open ports beside those that are declared.
         blacklist: kernel modules that must not load on their own (none on hosts without GPU).
         engine: the container engine, whose containers have its own limits.
+        excluded: UUIDs of GPUs that the driver leaves out.
     """
 
     system: System
     ports: tuple[str, ...]
     blacklist: tuple[str, ...]
     engine: Engine = Engine.CONTAINERD
+    excluded: tuple[str, ...] = ()
 
 
 def _swap(host: Machine) -> Mapping[str, str] | None:
@@ -125,6 +127,10 @@ def _nouveau(host: Machine) -> Mapping[str, str] | None:
     return {"GC_BLACKLIST": names, "GC_BLACKLIST_TEXT": text} if names else None
 
 
+def _excluded(host: Machine) -> Mapping[str, str] | None:
+    return {"GC_EXCLUDED": ",".join(host.excluded)} if host.excluded else None
+
+
 SYSTEM: Mapping[str, Callable[[Machine], Mapping[str, str] | None]] = {
     "swap": _swap,
     "modules": _modules,
@@ -133,6 +139,7 @@ SYSTEM: Mapping[str, Callable[[Machine], Mapping[str, str] | None]] = {
     "selinux": _selinux,
     "firewall": _firewall,
     "nouveau": _nouveau,
+    "excluded": _excluded,
 }
 """Steps of the operating system in their order: the settings that a host gives each, or None
 where it doesn't declare it."""
@@ -149,6 +156,7 @@ def prepare(
     lock_limit: int = LOCK_LIMIT,
     package_limit: int = PACKAGE_LIMIT,
     engine: Engine = Engine.CONTAINERD,
+    excluded: Sequence[str] = (),
     steps: Steps | None = None,
     inline: bool = False,
 ) -> str:
@@ -164,6 +172,7 @@ def prepare(
         lock_limit: seconds to wait for another script.
         package_limit: seconds to wait for a package manager.
         engine: the host's container engine.
+        excluded: UUIDs of GPUs that the driver leaves out.
         steps: what is installed; nothing where None.
         inline: as in `assemble`.
 
@@ -174,7 +183,7 @@ def prepare(
     for name in blacklist:
         if not _MODULE.fullmatch(name):
             raise ValueError(f"kernel module {name!r}: wanted letters, digits, - and _")
-    host = Machine(system or System(), _ports(role), tuple(blacklist), engine)
+    host = Machine(system or System(), _ports(role), tuple(blacklist), engine, tuple(excluded))
     declared = {name: wanted(host) for name, wanted in SYSTEM.items()}
     chosen = {name: settings for name, settings in declared.items() if settings is not None}
     every = (*SYSTEM, *NAMES)
@@ -217,9 +226,15 @@ def prepare_script(
         role=host.role,
         package_limit=cluster.packages.lock_seconds,
         engine=(host.runtime or cluster.runtime).engine,
+        excluded=_excluded_gpus(cluster, host),
         steps=steps(cluster, host, join_token),
         inline=inline,
     )
+
+
+def _excluded_gpus(cluster: Cluster, host: Host) -> tuple[str, ...]:
+    declared = [pool.unhealthy_devices.get(host.node) for pool in cluster.pools]
+    return tuple(sorted(uuid for devices in declared if devices for uuid in devices.uuid))
 
 
 def _lines(lines: Sequence[str]) -> str:

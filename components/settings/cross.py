@@ -41,6 +41,7 @@ def problems(parts: Parts) -> Iterator[Fault]:
     yield from _membership(parts)
     yield from _platform(parts)
     yield from _driver(parts)
+    yield from _excluded(parts)
     yield from _sections(parts)
     yield from namespaces.problems(parts)
     yield from maintenance.problems(parts)
@@ -186,6 +187,31 @@ def _driver(parts: Parts) -> Iterator[Fault]:
                 "this only for a driver that the GPU Operator brings",
                 'remove it, or write "source: operator"',
             )
+
+
+def _excluded(parts: Parts) -> Iterator[Fault]:
+    """GPUs by UUID, which the driver of a host is told to leave out."""
+    hosts = {host.node for host in parts.hosts.values()}
+    driver = parts.driver or Driver()
+    for i, pool in parts.pools.items():
+        for node, devices in pool.unhealthy_devices.items():
+            if not devices.uuid:
+                continue
+            at = ("pools", i, "unhealthyDevices", node, "uuid")
+            if node not in hosts:
+                yield fault(
+                    at,
+                    f"UUIDs of {show(node)}, which isn't a host of this stack",
+                    "a host, whose driver is told to leave them out",
+                    "declare the host, or name the GPU by index",
+                )
+            elif driver.managed_by_operator or driver.managed_by_daemonset:
+                yield fault(
+                    at,
+                    f"UUIDs with driver.source {driver.source}",
+                    "a driver of the host, which reads the host's modprobe.d",
+                    "name the GPU by index, or install the driver on the host",
+                )
 
 
 def _sections(parts: Parts) -> Iterator[Fault]:

@@ -19,7 +19,8 @@ SCRIPT = prepare(
         firewall=Firewall.DISABLE,
         selinux=Selinux.PERMISSIVE,
         limits={LimitItem.MEMLOCK: -1},
-    )
+    ),
+    excluded=("GPU-00000001-0000-4000-8000-000000000000",),
 )
 
 
@@ -45,6 +46,7 @@ CHECKS: dict[str, Callable[[Running], bool]] = {
     "apply_firewall": lambda host: host.run("systemctl is-active firewalld").output == "inactive\n",
     "firewalls_off": lambda host: not host.exists("/etc/ufw/enabled"),
     "apply_nouveau": lambda host: host.exists("/etc/modprobe.d/gpu-cluster-blacklist.conf"),
+    "apply_excluded": lambda host: host.exists("/etc/modprobe.d/gpu-cluster-excluded.conf"),
     "rebuild_initramfs": lambda host: host.exists("/run/simulated-kernel/initramfs"),
     "place": lambda host: host.exists("/etc/sysctl.d/99-gpu-cluster.conf"),
     "keep": lambda host: host.exists("/var/lib/gpu-cluster/prepare/kept/etc/fstab"),

@@ -145,3 +145,40 @@ def test_limits_hold_for_everybody_and_go_again(host: Running) -> None:
     assert "* hard memlock unlimited\n" in text
     assert "root soft nofile 1048576\n" in text
     check(host, wanted, before)
+
+
+EXCLUDED = "/etc/modprobe.d/gpu-cluster-excluded.conf"
+PARAMS = "/proc/driver/nvidia/params"
+UUIDS = tuple(f"GPU-0000000{n}-0000-4000-8000-000000000000" for n in (1, 2))
+ASKED = "/run/gpu-cluster/reboot-required"
+
+
+def loads_the_driver(host: Running, excluded: str) -> None:
+    """As nv-procfs.c of NVIDIA/open-gpu-kernel-modules shows the options of a loaded driver."""
+    text = f'EnableMSI: 1\nGpuBlacklist: ""\nTemporaryFilePath: ""\nExcludedGpus: "{excluded}"\n'
+    host.run(f"mkdir -p {PARAMS.rpartition('/')[0]}")
+    host.write(PARAMS, text)
+    host.run(f"rm -f {ASKED}")
+
+
+def test_gpus_are_left_out_by_uuid_from_the_drivers_next_start_on(host: Running) -> None:
+    loads_the_driver(host, "")
+    before = host.tree()
+    wanted = prepare(excluded=UUIDS)
+    assert host.apply(wanted).status == 0
+    assert f"options nvidia NVreg_ExcludedGpus={','.join(UUIDS)}\n" in host.read(EXCLUDED)
+    assert "other GPUs than declared" in host.read(ASKED)
+    loads_the_driver(host, ",".join(UUIDS))
+    assert host.apply(wanted).output == "changed=0\n"
+    assert not host.exists(ASKED)
+    assert host.undo(wanted).status == 0
+    assert "no longer declared" in host.read(ASKED)
+    loads_the_driver(host, "")
+    assert differences(before, host.tree()) == {}
+
+
+def test_a_host_without_excluded_gpus_keeps_what_its_site_leaves_out(host: Running) -> None:
+    loads_the_driver(host, UUIDS[0])
+    assert host.apply(prepare()).status == 0
+    assert not host.exists(EXCLUDED)
+    assert not host.exists(ASKED)

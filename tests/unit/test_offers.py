@@ -6,6 +6,9 @@ from typing import Any
 
 import pytest
 
+from components.hosts.facts import HostFacts
+from components.hosts.preflight import judge
+from components.hosts.prepare_script import prepare_script
 from components.nodes.pools import labels, validated_pools
 from components.platforms.base import Offer
 from components.platforms.device_plugin.excluded_gpus import daemon_sets
@@ -94,6 +97,8 @@ def test_a_node_with_gpus_left_out_has_a_plugin_that_sees_the_others() -> None:
     environment = {variable["name"]: variable["value"] for variable in pod["containers"][0]["env"]}
     assert environment["NVIDIA_VISIBLE_DEVICES"] == "0,1,2,4,6,7"
     assert environment["CONFIG_FILE"] == "/config/Sliced_1"
+    # Only a container with SYS_ADMIN is answered by that variable (`toolkit_rights`).
+    assert pod["containers"][0]["securityContext"] == {"capabilities": {"add": ["SYS_ADMIN"]}}
     assert made["metadata"]["name"] == "nvidia-device-plugin-without-3-5-of-8-sliced-1"
     required = pod["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
     nodes = [term["matchFields"][0]["values"] for term in required["nodeSelectorTerms"]]
@@ -120,10 +125,63 @@ def test_a_gpu_off_the_bus_is_not_counted_and_not_named() -> None:
     assert declared.pools[0].gpus == 29
 
 
+UUID = "GPU-00000001-0000-4000-8000-000000000000"
+HOST = {
+    "name": "gpu-3",
+    "address": "192.0.2.13",
+    "hostKey": "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIKvDyV1cmEiXz9dP0UXFkyBKtNBYLVgEdSOvVr4fsW1F",
+}
+BY_UUID = pool(unhealthyDevices={"gpu-3": {"uuid": [UUID]}})
+
+
+@pytest.mark.parametrize("devices", [8, 7])
+def test_a_gpu_by_uuid_is_left_out_by_its_hosts_driver_also_off_the_bus(devices: int) -> None:
+    declared = cluster(pools=BY_UUID, hosts=[HOST])
+    (host,) = declared.hosts
+    seen = declared.of(host)
+    assert f"GC_EXCLUDED={UUID}\n" in prepare_script(seen, host)
+    facts = HostFacts(nvidia_devices=devices)
+    assert not [fault for fault in judge(host, facts, seen) if "PCI devices" in fault.found]
+    assert judge(host, HostFacts(nvidia_devices=6), seen)[-1]
+    counted = {
+        name: part.gpus_per_node for part in validated_pools(declared) for name in part.nodes or ()
+    }
+    assert counted == {"gpu-1": 8, "gpu-2": 8, "gpu-4": 8, "gpu-3": 7}
+    # What the driver doesn't show needs no plugin of its own.
+    assert daemon_sets(declared, {}) == []
+
+
+def test_indexes_count_what_the_driver_shows() -> None:
+    changes = {"gpu-3": {"uuid": [UUID], "index": [6]}}
+    (made,) = daemon_sets(cluster(pools=pool(unhealthyDevices=changes), hosts=[HOST]), {})
+    (container,) = made["spec"]["template"]["spec"]["containers"]
+    visible = {each["name"]: each["value"] for each in container["env"]}["NVIDIA_VISIBLE_DEVICES"]
+    assert visible == "0,1,2,3,4,5"
+
+
+@pytest.mark.parametrize(
+    ("sections", "found"),
+    [
+        ({}, "which isn't a host"),
+        (
+            {"hosts": [HOST], "platform": "gpu-operator", "driver": {"source": "operator"}},
+            "UUIDs with driver.source operator",
+        ),
+    ],
+)
+def test_a_gpu_by_uuid_needs_a_driver_that_we_tell(sections: dict[str, Any], found: str) -> None:
+    with pytest.raises(ConfigError) as raised:
+        cluster(**{"platform": "device-plugin", "pools": BY_UUID, **sections})
+    assert found in str(raised.value)
+
+
 @pytest.mark.parametrize(
     ("changes", "settings", "place"),
     [
         ({"gpu-3": {"missing": 8}}, {}, "pools[0]"),
+        ({"gpu-3": {"uuid": [UUID], "index": [7]}}, {}, "pools[0]"),
+        ({"gpu-3": {"uuid": [UUID, UUID]}}, {}, 'pools[0].unhealthyDevices["gpu-3"]'),
+        ({"gpu-3": {"uuid": ["GPU-1"]}}, {}, 'pools[0].unhealthyDevices["gpu-3"].uuid[0]'),
         ({"gpu-3": {"missing": 1, "index": [7]}}, {}, "pools[0]"),
         ({"gpu-3": {}}, {}, 'pools[0].unhealthyDevices["gpu-3"]'),
         (
@@ -132,7 +190,15 @@ def test_a_gpu_off_the_bus_is_not_counted_and_not_named() -> None:
             'pools[0].unhealthyDevices["gpu-3"]',
         ),
     ],
-    ids=["all", "an index that is gone", "nothing", "by index inside the plugin"],
+    ids=[
+        "all",
+        "an index that the driver doesn't show",
+        "twice",
+        "a part of a UUID",
+        "an index that is gone",
+        "nothing",
+        "by index inside the plugin",
+    ],
 )
 def test_what_cannot_be_left_out_is_refused(
     changes: dict[str, Any], settings: dict[str, Any], place: str

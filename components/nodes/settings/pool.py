@@ -144,7 +144,7 @@ class Pool(Overrides):
                     "nodes by name: a GPU is left out on one node",
                     "name the node in a pool of its own",
                 )
-            there = self.gpus_per_node - devices.missing
+            there = self.gpus_per_node - devices.hidden
             wrong = [index for index in devices.index if index >= there]
             if wrong:
                 raise refuse(
@@ -168,9 +168,9 @@ class Pool(Overrides):
         return bool(self.gpus_per_node) and wanted
 
     def on_the_bus(self, node: str) -> int:
-        """How many GPUs a node shows, also those that get no pods."""
+        """How many GPUs a node's driver shows, also those that get no pods."""
         devices = self.unhealthy_devices.get(node)
-        return self.gpus_per_node - (devices.missing if devices else 0)
+        return self.gpus_per_node - (devices.hidden if devices else 0)
 
     @property
     def size(self) -> int:

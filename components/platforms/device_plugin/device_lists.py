@@ -20,6 +20,7 @@ from components.settings.parts import Parts
 from config.problem import Fault, fault
 
 Json = Mapping[str, Any]
+_GPU_ROLES = tuple(role.value for role in Role if role.has_gpus)
 
 
 def by_mounts(document: Json) -> bool:
@@ -32,7 +33,7 @@ def by_mounts(document: Json) -> bool:
         for host in (hosts if isinstance(hosts, list) else ())
         if isinstance(host, Mapping)
     ]
-    return Role.GPU_WORKER in roles and not opened
+    return any(role in _GPU_ROLES for role in roles) and not opened
 
 
 def filled(plugin: Json) -> Json:
@@ -62,7 +63,7 @@ def _filled(file: Any) -> Any:
 def problems(parts: Parts, plugin: DevicePlugin) -> Iterator[Fault]:
     """Configurations by which no pod would get a GPU on prepared hosts."""
     runtime = parts.runtime or Runtime()
-    prepared = any(host.role is Role.GPU_WORKER for host in parts.hosts.values())
+    prepared = any(host.role.has_gpus for host in parts.hosts.values())
     if not prepared or runtime.devices_by_environment:
         return
     for name, file in {"": plugin.config, **plugin.configs}.items():

@@ -16,8 +16,6 @@ from typing import Any
 
 from components.nodes.pools import exclusions
 from components.platforms.device_plugin import values as chart
-from components.platforms.device_plugin.configuration import DevicePluginConfig
-from components.platforms.device_plugin.flags import DeviceListStrategy, MigStrategy
 from components.platforms.device_plugin.settings import CONFIG_LABEL, DEFAULT_CONFIG
 from components.settings.cluster import Cluster
 
@@ -89,7 +87,9 @@ def _daemon_set(
                 "image": f"{chart.image(cluster)}:v{plugin.version}",
                 "command": ["nvidia-device-plugin"],
                 "env": [{"name": key, "value": value} for key, value in environment.items()],
-                "securityContext": _security(plugin.config_named(file)),
+                # As the chart has it where the configuration is a ConfigMap (0.20.0,
+                # templates/_helpers.tpl, requiresCapSysAdmin): only so the variable above counts.
+                "securityContext": {"capabilities": {"add": ["SYS_ADMIN"]}},
                 "volumeMounts": [
                     {"name": "configs", "mountPath": "/config"},
                     *({"name": volume, "mountPath": at} for volume, (_, at) in folders.items()),
@@ -126,11 +126,3 @@ def _daemon_set(
 
 def _on(node: str) -> dict[str, Any]:
     return {"matchFields": [{"key": "metadata.name", "operator": "In", "values": [node]}]}
-
-
-def _security(file: DevicePluginConfig) -> dict[str, Any]:
-    """As the chart has it for what a configuration needs (0.20.0, templates/_helpers.tpl)."""
-    mounts = DeviceListStrategy.VOLUME_MOUNTS in file.flags.plugin.device_list_strategy
-    if mounts or file.flags.mig_strategy is not MigStrategy.NONE:
-        return {"capabilities": {"add": ["SYS_ADMIN"]}}
-    return {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}

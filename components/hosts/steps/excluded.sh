@@ -1,0 +1,36 @@
+# GPUs that get no pods, by UUID: the driver itself leaves them out, so nothing on the host counts them,
+# whether they are on the bus or not, and the others are numbered without them. Source:
+# NVIDIA/open-gpu-kernel-modules, kernel-open/nvidia/nv-reg.h (ExcludedGpus: whole UUIDs, "GPU-" first)
+# and nv-procfs.c (params).
+
+excluded_file=/etc/modprobe.d/gpu-cluster-excluded.conf
+
+# What the loaded driver was told; empty where none is loaded or none is left out.
+driver_excludes() {
+    sed -n 's/^ExcludedGpus: "\(.*\)"$/\1/p' "$root/proc/driver/nvidia/params" 2>/dev/null
+}
+
+# The driver reads its options when it is loaded, and no GPU in use lets it be unloaded.
+driver_follows() {
+    [ -r "$root/proc/driver/nvidia/params" ] && [ "$(driver_excludes)" != "$1" ] || return 0
+    request_reboot "the driver leaves out ${2-other GPUs than declared}"
+}
+
+apply_excluded() {
+    text="# gpu-cluster
+options nvidia NVreg_ExcludedGpus=$GC_EXCLUDED
+"
+    # The mark comes first, as with nouveau; an image that has the driver has its options.
+    printf '%s' "$text" | cmp -s -- - "$root$excluded_file" || : >"$state/initramfs-pending"
+    place_text "$excluded_file" "$text"
+    rebuild_initramfs
+    driver_follows "$GC_EXCLUDED"
+}
+
+undo_excluded() {
+    kept "$excluded_file" || was_absent "$excluded_file" || return 0
+    : >"$state/initramfs-pending"
+    forget "$excluded_file"
+    rebuild_initramfs
+    driver_follows "" "GPUs that are no longer declared so"
+}
