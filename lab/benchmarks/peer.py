@@ -12,8 +12,10 @@ from commands.environment import local_backend
 from lab.benchmarks.project import Project
 
 BARE = Path(__file__).parent / "bare"
-SECRET = "4dabf18193072939515e22adb298388d"  # noqa: S105
-"""Key of a secret in an exported state (pulumi/pulumi v3.250.0, sdk/go/common/resource/sig)."""
+SIGNATURE = "4dabf18193072939515e22adb298388d"
+"""Key of what is no plain value in an exported state: a secret, or an `ARCHIVE`
+(pulumi/pulumi v3.250.0, sdk/go/common/resource/sig)."""
+ARCHIVE = "0def7320c3a5731c473e5ecbe6d01bc7"
 
 NOT_GIVEN = frozenset({"__defaults", "__internal"})
 """What providers note among a resource's inputs; no program gives it."""
@@ -29,19 +31,21 @@ def arguments(resource: dict[str, Any]) -> dict[str, Any]:
 
     The SSH private key is left out: the bare program reads it from the file. A release's inputs in
     a state are all that the provider knows; those that are empty were not given, and a chart in a
-    folder has no version. A provider's kubeconfig and version are not given either.
+    folder has no version. Nor is a provider's version given.
     """
     given = {key: value for key, value in resource["inputs"].items() if key not in NOT_GIVEN}
     if resource["type"] == "kubernetes:helm.sh/v3:Release":
         given = {key: value for key, value in given.items() if value and key != "version"}
     if resource["type"].startswith("pulumi:providers:"):
-        given = {key: given[key] for key in given if key not in ("kubeconfig", "version")}
+        given = {key: given[key] for key in given if key != "version"}
     return {snake_case(key): _plain(value) for key, value in given.items()}
 
 
 def _plain(value: Any) -> Any:
     if isinstance(value, dict):
-        if SECRET in value:
+        if value.get(SIGNATURE) == ARCHIVE:
+            return value["path"]
+        if SIGNATURE in value:
             value = json.loads(value["plaintext"])
             if isinstance(value, dict):
                 value.pop("privateKey", None)
@@ -94,7 +98,7 @@ def make(ours: Project) -> tuple[Path, dict[str, str]]:
     settings = (ours.folder / f"Pulumi.{ours.stack}.yaml").read_text().splitlines(keepends=True)
     salt = [line for line in settings if line.startswith("encryptionsalt:")]
     (folder / f"Pulumi.{ours.stack}.yaml").write_text("".join(salt))
-    for shared in ("venv", "simulator", "operations"):
+    for shared in ("venv", "lab", "components"):
         (folder / shared).symlink_to(ours.folder / shared)
     state = ours.state.with_name("bare-state")
     shutil.copytree(ours.state, state)

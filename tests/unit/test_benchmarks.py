@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 from pathlib import Path
 
@@ -61,9 +60,18 @@ STATE = [
         "inputs": {
             "addPreviousOutputInEnv": False,
             "connection": {
-                peer.SECRET: "1b47061264138c4ac30d75fd1eb44270",
+                peer.SIGNATURE: "1b47061264138c4ac30d75fd1eb44270",
                 "plaintext": json.dumps({"host": "127.0.0.1", "privateKey": KEY}),
             },
+        },
+    },
+    {
+        "urn": "urn:pulumi:dev::gpu-cluster::command:remote:CopyToRemote::steps",
+        "type": "command:remote:CopyToRemote",
+        "custom": True,
+        "parent": COMPONENT,
+        "inputs": {
+            "source": {peer.SIGNATURE: peer.ARCHIVE, "hash": "1", "path": "components/hosts/steps"}
         },
     },
 ]
@@ -84,20 +92,13 @@ def test_a_command_that_fails_measures_nothing(tmp_path: Path) -> None:
         measure.timed([sys.executable, "-c", "print('why'); raise SystemExit(3)"], tmp_path)
 
 
-def test_imports_count_wherever_the_program_has_them() -> None:
-    program = (
-        '"""Text."""\nfrom __future__ import annotations\nimport a\ndef f():\n    import b.c\n'
-    )
-    assert overhead.imports(program) == "from __future__ import annotations\nimport a\nimport b.c"
-
-
-def test_imports_of_our_own_program_run() -> None:
-    code = overhead.imports((overhead.ROOT / "__main__.py").read_text())
-    assert "from components.settings" in code
-    done = subprocess.run(
-        [sys.executable, "-c", code], cwd=overhead.ROOT, capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stderr
+def test_our_preview_is_compared_with_each_of_the_bare_programs() -> None:
+    samples = {
+        "ours": [measure.Sample(3.0, 1.0)],
+        "preview --refresh": [measure.Sample(6.0, 1.0)],
+        "plain preview": [measure.Sample(2.0, 1.0)],
+    }
+    assert overhead.ratios(samples) == {"preview --refresh": 0.5, "plain preview": 1.5}
 
 
 def test_the_peer_registers_every_resource_but_what_the_engine_makes() -> None:
@@ -108,9 +109,12 @@ def test_the_peer_registers_every_resource_but_what_the_engine_makes() -> None:
         "gpu-cluster",
         "space",
         "host",
+        "steps",
     ]
-    provider, component, space, host = made["resources"]
-    assert provider["arguments"] == {"context": "c", "cluster_identifier": "i"}
+    provider, component, space, host, steps = made["resources"]
+    assert steps["arguments"] == {"source": "components/hosts/steps"}
+    given = {"context": "c", "cluster_identifier": "i", "kubeconfig": "/k"}
+    assert provider["arguments"] == given
     assert component["component"]
     assert component["outputs"] == {"nodes": []}
     assert (space["parent"], space["provider"]) == ("gpu-cluster", "kubernetes")

@@ -20,9 +20,11 @@ CLASSES: dict[str, Callable[[], Callable[..., pulumi.Resource]]] = {
     "pulumi:providers:kubernetes": lambda: k8s.Provider,
     "kubernetes:core/v1:Namespace": lambda: k8s.core.v1.Namespace,
     "kubernetes:core/v1:ConfigMap": lambda: k8s.core.v1.ConfigMap,
-    "kubernetes:batch/v1:Job": lambda: k8s.batch.v1.Job,
+    "kubernetes:core/v1:NodePatch": lambda: k8s.core.v1.NodePatch,
+    "kubernetes:scheduling.k8s.io/v1:PriorityClass": lambda: k8s.scheduling.v1.PriorityClass,
     "kubernetes:helm.sh/v3:Release": lambda: k8s.helm.v3.Release,
     "command:remote:Command": lambda: command.remote.Command,
+    "command:remote:CopyToRemote": lambda: command.remote.CopyToRemote,
     "command:local:Command": lambda: command.local.Command,
 }
 
@@ -41,7 +43,9 @@ for resource in declared["resources"]:
         made[resource["name"]] = component
         continue
     arguments = dict(resource["arguments"])
-    if resource["type"] == "command:remote:Command":
+    if "source" in arguments:
+        arguments["source"] = pulumi.FileArchive(arguments["source"])
+    if "connection" in arguments:
         arguments["connection"] = {**arguments["connection"], "privateKey": key}
     kind = CLASSES[resource["type"]]()
     made[resource["name"]] = kind(resource["name"], **arguments, opts=options)
