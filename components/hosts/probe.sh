@@ -3,7 +3,8 @@
 # Tells what a host is, as key=value lines. Reads only; every path is prefixed by
 # GPU_CLUSTER_ROOT, which is empty on real hosts. Keys may repeat (drift, digest).
 root=${GPU_CLUSTER_ROOT-}
-PATH=$PATH:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin # as in base.sh
+# As in base.sh.
+PATH=$PATH:$root/usr/local/sbin:$root/usr/local/bin:$root/usr/sbin:$root/usr/bin:$root/sbin:$root/bin
 
 # One line each, whatever the value holds. A look waits for the slowest host, so nothing here
 # starts a process that the shell can do without.

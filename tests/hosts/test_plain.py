@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
+import pytest
+
 from components.hosts.prepare_script import prepare
+from components.hosts.probe import probe
 from components.hosts.runtime_script import runtime
+from tests.hosts.conftest import start
 from tests.hosts.machine import Running, differences
 
 
@@ -41,3 +46,16 @@ def test_standard_input_output_and_status_pass_through(plain_host: Running) -> N
     big = plain_host.run("head -c 3000000 /dev/zero | tr '\\0' x")
     assert len(big.output) == 3_000_000
     assert "simulated" in plain_host.run("containerd --version").output
+
+
+def test_a_host_has_its_own_engine_and_not_the_machines(
+    cluster: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    docker = tmp_path / "docker"
+    docker.write_text("#!/bin/sh\necho Docker version 28.2.2, build e6534b4\n")
+    docker.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
+    host = start(cluster, "gpu-1", mode="plain")[0]
+    facts = host.run("sh", probe()).output.splitlines()
+    assert "containerd=1.6.20" in facts
+    assert not [fact for fact in facts if fact.startswith(("docker=", "crio="))]

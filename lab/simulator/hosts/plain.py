@@ -22,6 +22,12 @@ from lab.simulator.hosts.model import HostError, Spec
 
 FIXTURES = Path(__file__).with_name("fixtures_plain")
 NEEDED = ("awk", "flock", "sha256sum", "timeout")
+SOFTWARE = (
+    *("containerd", "crio", "cri-dockerd", "docker", "dockerd", "kubeadm", "kubectl", "kubelet"),
+    *("mokutil", "nvidia-container-runtime", "nvidia-ctk", "nvidia-smi", "nvidia-uninstall"),
+    "runc",
+)
+"""What a host is asked for: this machine's own are none of the host's."""
 
 
 def start(folder: Path, spec: Spec) -> None:
@@ -33,6 +39,7 @@ def start(folder: Path, spec: Spec) -> None:
             "util-linux for the scripts of simulated hosts; install them"
         )
     _make_root(folder / "root", spec)
+    _link_programs(folder / "programs")
     source = Path(__file__).resolve().parents[3]
     inherited = [os.environ["PYTHONPATH"]] if os.environ.get("PYTHONPATH") else []
     processes.spawn(
@@ -40,6 +47,17 @@ def start(folder: Path, spec: Spec) -> None:
         folder,
         {"PYTHONPATH": os.pathsep.join([*inherited, str(source)])},
     )
+
+
+def _link_programs(folder: Path) -> None:
+    """Fills a folder with this machine's programs but for `SOFTWARE`."""
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir()
+    for directory in os.get_exec_path():
+        for program in Path(directory).glob("*"):
+            link = folder / program.name
+            if program.name not in SOFTWARE and not link.is_symlink():
+                link.symlink_to(program.absolute())
 
 
 def root(folder: Path) -> Path | None:
@@ -113,7 +131,7 @@ async def _serve(folder: Path) -> None:
                 f"{spec.layer}/usr/sbin",
                 f"{spec.layer}/usr/bin",
                 str(Path(sys.executable).parent),
-                os.environ.get("PATH", os.defpath),
+                str(folder / "programs"),
             ]
         ),
     }

@@ -13,7 +13,7 @@
 
 root=${GPU_CLUSTER_ROOT-}
 # sudo's secure_path on RHEL lacks the folder where K3s and others put their programs (k3s#10175).
-PATH=$PATH:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
+PATH=$PATH:$root/usr/local/sbin:$root/usr/local/bin:$root/usr/sbin:$root/usr/bin:$root/sbin:$root/bin
 state=$root/var/lib/gpu-cluster/$GC_PHASE
 scratch=$root/run/gpu-cluster-$GC_PHASE
 fresh=${fresh-} # where the declaration has put these files
