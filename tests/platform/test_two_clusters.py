@@ -1,0 +1,90 @@
+"""One program, two clusters: each under a name of its own, on a control plane of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+
+import toolchain
+from components.validation import record
+from tests.e2e import snapshot
+from tests.e2e.project import Project, figures, started
+from tests.guard import own_name
+from tests.platform import ways
+
+#: What the program declares after its first cluster.
+SECOND = """
+other = load(settings.require_object("other"))
+GpuCluster(
+    "Green_2",
+    GpuClusterArgs(cluster=other, stack=stack, private_key=""),
+    None,
+    pulumi.ResourceOptions(
+        providers=[
+            k8s.Provider("other", kubeconfig="", context=other.kubernetes.context),
+            pulumi_command.Provider("other-command"),
+        ]
+    ),
+)
+"""
+
+
+@pytest.fixture(scope="module")
+def both(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Project, Project]]:
+    """Two embedded clusters; the first one's project declares both."""
+    blue, green = (
+        Project.make(tmp_path_factory.mktemp(name), own_name(name)) for name in ("blue", "green")
+    )
+    for project, way in ((blue, "device-plugin"), (green, "gpu-manager")):
+        project.write(ways.declared(project.stack, way))
+    content = yaml.safe_load(blue.file.read_text())
+    content["config"]["gpu-cluster:other"] = green.read()
+    blue.file.write_text(yaml.safe_dump(content))
+    program = blue.root / "__main__.py"
+    text = program.read_text()
+    assert text.count('"gpu-cluster",') == 1
+    program.write_text(text.replace('"gpu-cluster",', '"1.blue",') + SECOND)
+    with started(green), started(blue):
+        merge(kubeconfig(blue), kubeconfig(green))
+        yield blue, green
+
+
+def kubeconfig(project: Project) -> Path:
+    return toolchain.cache_dir() / "embedded" / project.stack / "kubeconfig"
+
+
+def merge(into: Path, other: Path) -> None:
+    """Adds the contexts of one kubeconfig to another, as a person's file has several."""
+    merged, added = (yaml.safe_load(path.read_text()) for path in (into, other))
+    for section in ("clusters", "users", "contexts"):
+        merged[section] += added[section]
+    into.write_text(yaml.safe_dump(merged))
+
+
+def validated(project: Project) -> int:
+    """GPUs that the records on a cluster's nodes name."""
+    nodes = project.request("GET", "nodes")["items"]
+    return sum(len(kept.devices) for kept in map(record.decode, nodes) if kept)
+
+
+@pytest.mark.full
+def test_two_clusters_of_one_program_come_up_stay_and_go(both: tuple[Project, Project]) -> None:
+    blue = both[0]
+    before = [snapshot.cluster(project) for project in both]
+    assert figures(blue.up())[:2] == (ways.ALL, ways.ALL)
+    assert [validated(project) for project in both] == [ways.ALL, ways.ALL]
+    assert figures(blue.up()) == (ways.ALL, ways.ALL, 0)
+    state = blue.checkpoint()
+    for name in ("1.blue-platform-release", "Green_2-platform-release"):
+        assert f"::{name}" in state
+    daemon_sets = [
+        {item["metadata"]["namespace"] for item in listed["items"]}
+        for listed in (project.request("GET", "daemonsets", base="/apis/apps") for project in both)
+    ]
+    assert daemon_sets[0].isdisjoint(daemon_sets[1])
+    done = blue.command("destroy")
+    assert done.returncode == 0, done.stdout
+    assert [snapshot.cluster(project) for project in both] == before
