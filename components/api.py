@@ -19,6 +19,7 @@ import kr8s._auth
 import kr8s.asyncio
 
 from config.printable import printable, printable_lines
+from config.problem import Fault, FaultError
 
 Json = dict[str, Any]
 T = TypeVar("T")
@@ -55,20 +56,29 @@ async def _temporary_file(**_: object) -> AsyncIterator[anyio.Path]:
 setattr(kr8s._auth, "NamedTemporaryFile", _temporary_file)  # noqa: B010 -- typed otherwise
 
 
-class ClusterError(Exception):
-    """What the user reads: found, wanted and the cure are in the text."""
+class ClusterError(FaultError):
+    """What is wrong in a cluster, or with the way to it."""
 
 
 class Refused(ClusterError):
-    """The API server refused a request; ``code`` is its HTTP status."""
+    """The API server refused a request.
 
-    def __init__(self, code: int, reason: str, message: str) -> None:
-        super().__init__(message)
+    Attributes:
+        code: its HTTP status.
+        reason: the API server's word for it.
+        message: what the API server says.
+    """
+
+    def __init__(self, request: str, code: int, reason: str, message: str) -> None:
+        super().__init__(
+            Fault(request, message, "a request that the API server takes", "see what it names")
+        )
         self.code = code
         self.reason = reason
+        self.message = message
 
 
-def _refused(code: int, text: str) -> Refused:
+def _refused(request: str, code: int, text: str) -> Refused:
     """What the API server, or a proxy before it, answered instead of the object."""
     try:
         status = json.loads(text)
@@ -77,7 +87,7 @@ def _refused(code: int, text: str) -> Refused:
     if not isinstance(status, dict):
         status = {"message": text}
     message = str(status.get("message") or f"HTTP status {code}")
-    return Refused(code, str(status.get("reason", "")), printable_lines(message))
+    return Refused(request, code, str(status.get("reason", "")), printable_lines(message))
 
 
 class Client:
@@ -118,8 +128,12 @@ class Client:
         """
         if not all(map(_SEGMENT.fullmatch, f"{base}/{version}/{url}".split("/"))):
             raise ClusterError(
-                f"{method} {printable(url, 200)}: found a name that can't be one; wanted: letters, "
-                "digits, `.`, `:`, `_` and `-`; cure: look who made the object"
+                Fault(
+                    f"{method} {printable(url, 200)}",
+                    "a name that can't be one",
+                    "letters, digits, `.`, `:`, `_` and `-`",
+                    "look who made the object",
+                )
             )
         for last in (False, True):
             async with self._api.call_api(
@@ -137,7 +151,7 @@ class Client:
                 break
             await self._log_in_again()
         if code >= ERROR:
-            raise _refused(code, text)
+            raise _refused(f"{method} {url}", code, text)
         return json.loads(text) if parse else text
 
     async def find(self, url: str, *, base: str = "") -> Json | None:
@@ -191,36 +205,33 @@ async def connect(context: str | None) -> AsyncIterator[Client]:
 
 
 async def _log_in(api: kr8s.asyncio.Api, context: str | None) -> None:
+    def fault(found: str, wanted: str, cure: str) -> Fault:
+        return Fault(f"context {context}", found, wanted, cure)
+
+    again = f"log in again, and see `kubectl --context {context} auth whoami`"
     try:
         await api
     except (httpx.HTTPError, kr8s.APITimeoutError, kr8s.ConnectionClosedError, OSError) as error:
-        raise ClusterError(
-            f"context {context}: no answer from the API server ({error or type(error).__name__}); "
-            "wanted: a running cluster; cure: check KUBECONFIG and `kubectl --context "
-            f"{context} get nodes`"
-        ) from error
+        found = f"no answer from the API server ({error or type(error).__name__})"
+        cure = f"check KUBECONFIG and `kubectl --context {context} get nodes`"
+        raise ClusterError(fault(found, "a running cluster", cure)) from error
     except kr8s.ServerError as error:
-        raise ClusterError(
-            f"context {context}: the API server refuses its credentials ({error}); wanted: a user "
-            f"of the cluster; cure: log in again, and see `kubectl --context {context} auth whoami`"
-        ) from error
+        found = f"credentials that the API server refuses ({error})"
+        raise ClusterError(fault(found, "a user of the cluster", again)) from error
     except RuntimeError as error:  # kr8s: what the user's credential plugin said at its end
-        raise ClusterError(
-            f"context {context}: its credential plugin failed ({error}); wanted: credentials; "
-            f"cure: log in again, and see `kubectl --context {context} auth whoami`"
-        ) from error
+        found = f"a credential plugin that failed ({error})"
+        raise ClusterError(fault(found, "credentials", again)) from error
     except (KeyError, ValueError, AttributeError, TypeError) as error:
-        raise ClusterError(
-            f"context {context}: not usable in the kubeconfig ({error}); wanted: a context of that "
-            "name; cure: `kubectl config get-contexts`, then `kubernetes.context` in the stack file"
-        ) from error
+        found = f"no usable context of that name in the kubeconfig ({error})"
+        cure = "`kubectl config get-contexts`, then `kubernetes.context` in the stack file"
+        raise ClusterError(fault(found, "one of its contexts", cure)) from error
 
 
 async def gather(work: Callable[[T], Awaitable[R]], items: Iterable[T]) -> list[R]:
     """Runs ``work`` on all items, at most `CONCURRENCY` at a time; raises one error for all.
 
     Raises:
-        ClusterError: the messages of all items that failed, one a line.
+        ClusterError: the faults of all items that failed.
     """
     limit = asyncio.Semaphore(CONCURRENCY)
 
@@ -233,6 +244,7 @@ async def gather(work: Callable[[T], Awaitable[R]], items: Iterable[T]) -> list[
     unexpected = [failure for failure in failures if not isinstance(failure, ClusterError)]
     if unexpected:
         raise unexpected[0]
-    if failures:
-        raise ClusterError("\n".join(sorted({str(failure) for failure in failures})))
+    faults = {fault for failure in failures for fault in getattr(failure, "faults", ())}
+    if faults:
+        raise ClusterError(*sorted(faults, key=str))
     return [result for result in results if not isinstance(result, BaseException)]

@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from components.api import ClusterError
 from config.printable import printable
+from config.problem import Fault
 
 SHOWN: Final = 80
 """Characters of an ill-formed name that its error shows."""
@@ -33,10 +34,8 @@ class IllFormed(ClusterError):
 def _checked(value: Any, pattern: re.Pattern[str], what: str) -> str:
     if isinstance(value, str) and pattern.fullmatch(value):
         return value
-    raise IllFormed(
-        f"{what}: found {printable(repr(value), SHOWN)}; wanted: what Kubernetes takes for it; "
-        "cure: look who wrote it, and remove it"
-    )
+    found, wanted = printable(repr(value), SHOWN), "what Kubernetes takes for it"
+    raise IllFormed(Fault(what, found, wanted, "look who wrote it, and remove it"))
 
 
 def name(value: Any) -> str:

@@ -7,10 +7,12 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-
-from pydantic_core import PydanticCustomError
+from typing import TYPE_CHECKING
 
 from config.printable import printable
+
+if TYPE_CHECKING:
+    from pydantic_core import PydanticCustomError
 
 Location = tuple[str | int, ...]
 
@@ -54,6 +56,17 @@ class Fault:
         )
 
 
+class FaultError(Exception):
+    """Something is wrong that a person can cure: all of its faults, one a line."""
+
+    def __init__(self, *faults: Fault) -> None:
+        super().__init__(*faults)
+        self.faults = faults
+
+    def __str__(self) -> str:
+        return "\n".join(map(str, self.faults))
+
+
 class ConfigError(Exception):
     """Every problem of one configuration. `str()` is a numbered list of them.
 
@@ -85,6 +98,8 @@ def fault(location: Location, found: str, wanted: str, cure: str) -> Fault:
 
 def refuse(found: str, wanted: str, cure: str) -> PydanticCustomError:
     """The error that a validator raises to refuse one value."""
+    from pydantic_core import PydanticCustomError  # faults alone need no pydantic
+
     return PydanticCustomError(
         "refused",
         "found {found}, wanted {wanted}; {cure}",

@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Iterator
 
 from components.api import Client, ClusterError, Json, connect
 from components.program import main
+from config.problem import Fault
 
 INTERVAL = 0.5
 #: How an installer says that the host has loaded a driver by itself (document 003, "Error 1").
@@ -63,7 +65,7 @@ async def wait(document: Json) -> Json:
                     problems += [(pod["spec"].get("nodeName", "?"), m) for m in messages(pod)]
             ended = time.monotonic() > deadline
             if ended or any(LOADED in message for _, message in problems):
-                raise ClusterError(_explain(late, problems))
+                raise ClusterError(*_explain(late, problems))
             await asyncio.sleep(INTERVAL)
 
 
@@ -75,19 +77,19 @@ def _ready(item: Json) -> bool:
     return seen == item["metadata"]["generation"] and wanted > 0 and set(counts) == {wanted}
 
 
-def _explain(late: list[Json], problems: list[tuple[str, str]]) -> str:
-    lines = []
+def _explain(late: list[Json], problems: list[tuple[str, str]]) -> Iterator[Fault]:
     for node, message in sorted(set(problems)):
         cure = REMOVE if LOADED in message else "see the pod's log"
-        lines.append(f"node {node}: found {message!r}; wanted: the driver installed; cure: {cure}")
+        yield Fault(f"node {node}", repr(message), "the driver installed", cure)
     for item in late:
-        status = item.get("status") or {}
-        lines.append(
-            f"DaemonSet {item['metadata']['namespace']}/{item['metadata']['name']}: "
-            f"{status.get('numberReady', 0)} of {status.get('desiredNumberScheduled', 0)} pods "
-            "ready; wanted: one on each of the pool's nodes; cure: `kubectl describe` it"
+        status, metadata = item.get("status") or {}, item["metadata"]
+        ready, wanted = status.get("numberReady", 0), status.get("desiredNumberScheduled", 0)
+        yield Fault(
+            f"DaemonSet {metadata['namespace']}/{metadata['name']}",
+            f"{ready} of {wanted} pods ready",
+            "one on each of the pool's nodes",
+            "`kubectl describe` it",
         )
-    return "\n".join(lines)
 
 
 if __name__ == "__main__":

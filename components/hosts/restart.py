@@ -23,6 +23,7 @@ from components.api import Client, ClusterError, Json, connect
 from components.hosts.inspect import Host, observe, reached
 from components.nodes import drain
 from components.program import main
+from config.problem import Fault
 
 CONTROL_PLANE = "control-plane"
 """End of the roles of hosts that run it."""
@@ -59,7 +60,9 @@ class Turns:
                 await stack.enter_async_context(self._control_plane)
             await stack.enter_async_context(self._all)
             if self.failed:
-                raise ClusterError(f"host {name}: not rebooted, because {self.failed} failed")
+                found = f"no reboot, because {self.failed} failed"
+                cure = f"cure what is wrong with {self.failed}, then run again"
+                raise ClusterError(Fault(f"host {name}", found, "a reboot", cure))
             try:
                 yield
             except BaseException:
@@ -102,8 +105,12 @@ async def restart(host: Host, key: str, before: str, limit: float) -> str:
     if not await drain.until(booted, limit):
         state = "the boot id from before" if now else "no answer"
         raise ClusterError(
-            f"host {host.name}: found {state} {limit:.0f} s after its reboot; wanted: a new boot; "
-            "cure: look at its console, then run `up` again; other hosts were left as they are"
+            Fault(
+                f"host {host.name}",
+                f"{state} {limit:.0f} s after its reboot",
+                "a new boot",
+                "look at its console, then run `up` again; other hosts were left as they are",
+            )
         )
     return now
 
@@ -124,8 +131,12 @@ async def give_back(client: Client, node: Json | None, limit: float) -> None:
 
     if not await drain.until(back, limit) or found is None:
         raise ClusterError(
-            f"node {name}: found it not ready {limit:.0f} s after its host's reboot; wanted: "
-            "Ready; cure: look at kubelet's log there; it stays cordoned, and `up` gives it back"
+            Fault(
+                f"node {name}",
+                f"a node that isn't ready {limit:.0f} s after its host's reboot",
+                "Ready",
+                "look at kubelet's log there; it stays cordoned, and `up` gives it back",
+            )
         )
     await drain.uncordon(client, found)
 
@@ -176,8 +187,9 @@ async def apply(document: Json) -> Json:
     for each in failures:
         if not isinstance(each, ClusterError):
             raise each
-    if failures:
-        raise ClusterError("\n".join(str(each) for each in failures))
+    faults = [fault for failure in failures for fault in getattr(failure, "faults", ())]
+    if faults:
+        raise ClusterError(*faults)
     return {"rebooted": results}
 
 

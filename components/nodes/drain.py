@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable
 
 from components.api import Client, ClusterError, Json, Refused
 from components.nodes.inspect import CORDONED
+from config.problem import Fault
 
 MERGE = "application/merge-patch+json"
 PAUSE = 2.0
@@ -82,8 +83,12 @@ async def drain(client: Client, name: str, limit: float) -> None:
     going, lost = await remaining()
     if lost:
         raise ClusterError(
-            f"node {name}: found pods that no controller makes again: {', '.join(sorted(lost))}; "
-            "wanted: none before a reboot; cure: delete them, or reboot the host by hand"
+            Fault(
+                f"node {name}",
+                f"pods that no controller makes again: {', '.join(sorted(lost))}",
+                "none before a reboot",
+                "delete them, or reboot the host by hand",
+            )
         )
 
     async def step() -> bool:
@@ -95,9 +100,13 @@ async def drain(client: Client, name: str, limit: float) -> None:
     if not await until(step, limit):
         names = sorted(f"{pod['metadata']['namespace']}/{pod['metadata']['name']}" for pod in going)
         raise ClusterError(
-            f"node {name}: found {len(names)} pods still there after {limit:.0f} s: "
-            f"{', '.join(names[:5])}; wanted: a drained node; cure: look at their "
-            "PodDisruptionBudgets and finalizers, or raise reboot.drainTimeoutSeconds"
+            Fault(
+                f"node {name}",
+                f"{len(names)} pods still there after {limit:.0f} s: {', '.join(names[:5])}",
+                "a drained node",
+                "look at their PodDisruptionBudgets and finalizers, or raise "
+                "reboot.drainTimeoutSeconds",
+            )
         )
 
 

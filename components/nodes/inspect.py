@@ -7,6 +7,7 @@ import re
 from components import grammar
 from components.api import Client, ClusterError, Json
 from components.nodes.resources import DRA_DRIVER, GPU
+from config.problem import Fault
 
 #: The kubelet reports; a quantity such as ``1e9`` or ``16Ei`` isn't a node's number of GPUs.
 _COUNT = re.compile(r"[0-9]{1,6}")
@@ -31,11 +32,11 @@ def pool_members(nodes: list[Json], pool: Json) -> list[Json]:
     if pool.get("nodes") is not None:
         missing = [name for name in pool["nodes"] if name not in by_name]
         if missing:
+            found = f"no such node in the cluster ({len(nodes)} nodes)"
+            wanted, cure = "a node that has joined", "join it, or take it out of the pool"
             raise ClusterError(
-                "\n".join(
-                    f"pool {pool['pool']}: node {name}: found no such node in the cluster "
-                    f"({len(nodes)} nodes); wanted: a node that has joined; cure: join it, or take "
-                    "it out of the pool"
+                *(
+                    Fault(f"pool {pool['pool']}: node {name}", found, wanted, cure)
                     for name in missing
                 )
             )
@@ -52,8 +53,12 @@ def pool_members(nodes: list[Json], pool: Json) -> list[Json]:
     if not len(members) <= pool["count"] <= most:
         text = ",".join(f"{key}={value}" for key, value in selector.items())
         raise ClusterError(
-            f"pool {pool['pool']}: selector {text}: found {len(members)} nodes; wanted: the "
-            f"{pool['count']} that `count` declares; cure: label the nodes, or change `count`"
+            Fault(
+                f"pool {pool['pool']}: selector {text}",
+                f"{len(members)} nodes",
+                f"the {pool['count']} that `count` declares",
+                "label the nodes, or change `count`",
+            )
         )
     working = [node for node in members if node["metadata"]["name"] not in out]
     return sorted(working, key=lambda node: grammar.node(node["metadata"]["name"]))

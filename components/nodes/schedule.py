@@ -17,12 +17,14 @@ the validation, and ``byItself``, labels and taints of single nodes by name.
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 from components.api import APPLY, Client, ClusterError, Json, Refused, connect, gather
 from components.nodes import startup
 from components.nodes.inspect import managed_by, pool_members, wanted_of
 from components.nodes.taints import RECORD, recorded_taints, write_taints
 from components.program import main
+from config.problem import Fault
 
 
 async def _apply_metadata(client: Client, node: Json, metadata: Json, manager: str) -> None:
@@ -44,10 +46,9 @@ async def _apply_metadata(client: Client, node: Json, metadata: Json, manager: s
     except Refused as error:
         if error.code != 409:
             raise
-        raise ClusterError(
-            f"node {name}: {error}; wanted: labels that nobody else manages; cure: take the label "
-            "out of the pool, or let its other owner give it up"
-        ) from error
+        wanted = "labels that nobody else manages"
+        cure = "take the label out of the pool, or let its other owner give it up"
+        raise ClusterError(Fault(f"node {name}", error.message, wanted, cure)) from error
 
 
 async def _settle(client: Client, node: Json, document: Json) -> bool:
@@ -56,7 +57,10 @@ async def _settle(client: Client, node: Json, document: Json) -> bool:
     try:
         written = await write_taints(client, node, recorded_taints(node), taints, manager)
     except ClusterError as error:
-        raise ClusterError(f"node {node['metadata']['name']}: {error}") from error
+        place = f"node {node['metadata']['name']}"
+        raise ClusterError(
+            *(replace(fault, place=f"{place}: {fault.place}") for fault in error.faults)
+        ) from error
     metadata: Json = {"labels": labels}
     if written["ours"]:
         metadata["annotations"] = {

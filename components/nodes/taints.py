@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 
 from components.api import JSON_PATCH, Client, ClusterError, Json, Refused
+from config.problem import Fault
 
 RECORD = "gpu-cluster/taints"
 
@@ -29,9 +30,12 @@ def taints_wanted(current: list[Json], recorded: list[Json], wanted: list[Json])
             result.append(taint)
         elif same[0].get("value", "") != taint.get("value", ""):
             raise ClusterError(
-                f"taint {taint['key']}:{taint['effect']}: found value "
-                f"{same[0].get('value', '')!r}, which this stack did not set; wanted "
-                f"{taint.get('value', '')!r}; cure: remove that taint, or declare its value"
+                Fault(
+                    f"taint {taint['key']}:{taint['effect']}",
+                    f"value {same[0].get('value', '')!r}, which this stack did not set",
+                    repr(taint.get("value", "")),
+                    "remove that taint, or declare its value",
+                )
             )
     return result
 
@@ -87,7 +91,11 @@ async def write_taints(
                 raise
             node = await client.request("GET", f"nodes/{name}")
     raise ClusterError(
-        f"node {name}: its taints changed {ATTEMPTS} times while they were being written; "
-        "wanted: one writer; cure: find who writes them (`kubectl get node -o yaml "
-        "--show-managed-fields`), then run again"
+        Fault(
+            f"node {name}",
+            f"its taints changed {ATTEMPTS} times while they were being written",
+            "one writer",
+            "find who writes them (`kubectl get node -o yaml --show-managed-fields`), then run "
+            "again",
+        )
     )

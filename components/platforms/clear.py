@@ -21,6 +21,7 @@ from components.nodes.managers import OWNER
 from components.platforms import runtime_class
 from components.platforms.helm_record import decode_release, secrets_of
 from components.platforms.inspect import ours
+from config.problem import Fault
 
 #: Seconds to wait until the pods of another platform are gone: their grace period is 30.
 OTHERS_GONE = 90
@@ -64,9 +65,12 @@ async def release(document: Json) -> Json:
         latest = decode_release(records[-1])
         if not same_values(latest.get("config"), inputs.get("values")):
             raise ClusterError(
-                f"release {namespace}/{name}: found one that this stack did not make "
-                f"(other values); wanted: the name "
-                f"free; cure: `helm uninstall -n {namespace} {name}`, or another namespace"
+                Fault(
+                    f"release {namespace}/{name}",
+                    "one that this stack did not make (other values)",
+                    "the name free",
+                    f"`helm uninstall -n {namespace} {name}`, or another namespace",
+                )
             )
         for record in records:
             await _delete(client, f"namespaces/{namespace}/secrets/{record['metadata']['name']}")
@@ -103,9 +107,12 @@ async def _pods_gone(left: Callable[[], Awaitable[list[str]]], subject: str, who
     while pods := await left():
         if time.monotonic() > deadline:
             raise ClusterError(
-                f"{subject}: found {len(pods)} pods {whose}, first {pods[0]}; wanted: none after "
-                f"{OTHERS_GONE} s; cure: see what holds them (`kubectl get pod -o yaml`), then run "
-                "again"
+                Fault(
+                    subject,
+                    f"{len(pods)} pods {whose}, first {pods[0]}",
+                    f"none after {OTHERS_GONE} s",
+                    "see what holds them (`kubectl get pod -o yaml`), then run again",
+                )
             )
         await asyncio.sleep(0.5)
 
@@ -188,9 +195,12 @@ async def namespace(document: Json) -> Json:
         present = await client.find(f"namespaces/{name}")
     if present is not None and not ours([present]):
         raise ClusterError(
-            f"namespace {name}: found one that this program did not make; wanted: a name of its "
-            "own, since the namespace goes with the stack; cure: write another name, or remove the "
-            "namespace where nobody uses it"
+            Fault(
+                f"namespace {name}",
+                "one that this program did not make",
+                "a name of its own, since the namespace goes with the stack",
+                "write another name, or remove the namespace where nobody uses it",
+            )
         )
     return {"removed": []}
 

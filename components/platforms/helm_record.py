@@ -21,6 +21,7 @@ from components import grammar
 from components.api import Client, Json
 from components.grammar import IllFormed
 from config.printable import printable
+from config.problem import Fault
 from config.yaml_file import NODE_LIMIT
 
 #: Bytes of an unpacked record. The Secret has 1 MiB at most (k8s.io/api v0.34 core/v1,
@@ -91,10 +92,9 @@ def decode_release(secret: Json) -> Json:
 
 def _ill_formed(secret: Json, found: str) -> IllFormed:
     metadata = secret["metadata"]
-    return IllFormed(
-        f"Secret {metadata['namespace']}/{metadata['name']}: found {found}; wanted: what Helm "
-        "records of a release; cure: look who wrote it, and remove it"
-    )
+    place = f"Secret {metadata['namespace']}/{metadata['name']}"
+    cure = "look who wrote it, and remove it"
+    return IllFormed(Fault(place, found, "what Helm records of a release", cure))
 
 
 def expected(manifest: str) -> list[Expected]:
@@ -108,9 +108,10 @@ def expected(manifest: str) -> list[Expected]:
         _bound_depth(manifest)
         return _objects(manifest)
     except (yaml.YAMLError, ValueError, TypeError, RecursionError) as error:
+        found = printable(str(error), grammar.SHOWN)
+        wanted = f"YAML of at most {NODE_LIMIT} values, aliases written out"
         raise IllFormed(
-            f"manifest of a release: found {printable(str(error), grammar.SHOWN)}; wanted: YAML of "
-            f"at most {NODE_LIMIT} values, aliases written out; cure: look who wrote the record"
+            Fault("manifest of a release", found, wanted, "look who wrote the record")
         ) from None
 
 

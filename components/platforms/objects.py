@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from components.api import Client, ClusterError, Json, Refused, gather
 from components.platforms.helm_record import Expected, newest
+from config.problem import Fault
 
 
 class Kinds:
@@ -56,9 +57,9 @@ async def lacking(client: Client, document: Json) -> list[Expected]:
     release = document["release"]
     record = await newest(client, release["name"], release["namespace"])
     if record is None:
+        place = f"release {release['namespace']}/{release['name']}"
         raise ClusterError(
-            f"release {release['namespace']}/{release['name']}: found no record of it; wanted: the "
-            "platform's release; cure: `pulumi up --refresh`"
+            Fault(place, "no record of it", "the platform's release", "`pulumi up --refresh`")
         )
     items = record.objects() + [
         Expected(item["apiVersion"], item["kind"], item["namespace"], item["name"])

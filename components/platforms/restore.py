@@ -23,17 +23,16 @@ from components.platforms import runtime_class
 from components.platforms.helm_record import Expected, Record, newest
 from components.platforms.objects import Kinds, lacking
 from components.program import main
+from config.problem import Fault
 
 
 async def _check(client: Client, document: Json) -> Json:
     missing = await lacking(client, document)
     if missing:
+        place, wanted = f"platform {document['platform']}", "what the release and this program made"
+        cure = "`pulumi up` (`--refresh` for what is not of the release)"
         raise ClusterError(
-            "\n".join(
-                f"platform {document['platform']}: {item}: missing; wanted: what the release and "
-                "this program made; cure: `pulumi up` (`--refresh` for what is not of the release)"
-                for item in sorted(missing, key=str)
-            )
+            *(Fault(place, f"no {item}", wanted, cure) for item in sorted(missing, key=str))
         )
     record = await newest(client, document["release"]["name"], document["release"]["namespace"])
     return {
@@ -67,11 +66,13 @@ async def _vouched(client: Client, document: Json) -> bool:
         return False
     if _said(release, record) != last:
         raise ClusterError(
-            f"release {release['namespace']}/{release['name']}: found a record (revision "
-            f"{record.revision}) that this stack did not make; wanted: revision "
-            f"{last.get('revision')} as the last run left it; cure: `helm history -n "
-            f"{release['namespace']} {release['name']}`, remove what is not yours, or take it over "
-            "by `pulumi up --refresh`"
+            Fault(
+                f"release {release['namespace']}/{release['name']}",
+                f"a record (revision {record.revision}) that this stack did not make",
+                f"revision {last.get('revision')} as the last run left it",
+                f"`helm history -n {release['namespace']} {release['name']}`, remove what is not "
+                "yours, or take it over by `pulumi up --refresh`",
+            )
         )
     return True
 

@@ -20,6 +20,7 @@ import time
 from components import grammar
 from components.api import Client, ClusterError, Json, Refused, connect
 from components.program import main
+from config.problem import Fault
 
 BASE = "/apis/node.k8s.io"
 LABELS = {"app.kubernetes.io/managed-by": "gpu-cluster"}
@@ -64,10 +65,12 @@ async def own(document: Json) -> Json:
             return {"made": True}
     if runtime_class["handler"] != name:
         raise ClusterError(
-            f"RuntimeClass {name}: found one with handler {runtime_class['handler']}; wanted: "
-            f"handler {name}, which pods with GPUs need; cure: "
-            f"`kubectl delete runtimeclass {name}`, or "
-            'write "runtime.defaultRuntime: nvidia"'
+            Fault(
+                f"RuntimeClass {name}",
+                f"one with handler {runtime_class['handler']}",
+                f"handler {name}, which pods with GPUs need",
+                f'`kubectl delete runtimeclass {name}`, or write "runtime.defaultRuntime: nvidia"',
+            )
         )
     return {"made": is_ours(runtime_class) or policy(runtime_class) is not None}
 
@@ -103,9 +106,12 @@ async def settle(client: Client, name: str) -> None:
                 raise
         if time.monotonic() > deadline:
             raise ClusterError(
-                f"RuntimeClass {name}: still the GPU Operator's after {POLICY_GONE} s; wanted: its "
-                "ClusterPolicy gone; cure: look at its finalizers (`kubectl get clusterpolicy -o "
-                "yaml`), then run again"
+                Fault(
+                    f"RuntimeClass {name}",
+                    f"it is still the GPU Operator's after {POLICY_GONE} s",
+                    "its ClusterPolicy gone",
+                    "look at its finalizers (`kubectl get clusterpolicy -o yaml`), then run again",
+                )
             )
         await asyncio.sleep(0.2)
 

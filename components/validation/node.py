@@ -121,7 +121,7 @@ class NodeCheck:
         try:
             await self.client.request("POST", self._pods, body=body)
         except Refused as error:
-            self._fail(f"its validation pod was refused: {printable(str(error))}")
+            self._fail(f"its validation pod was refused: {printable(error.message)}")
             return
         self.asked = ask
         self.rounds += 1

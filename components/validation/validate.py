@@ -15,6 +15,7 @@ from __future__ import annotations
 import asyncio
 import sys
 import time
+from collections.abc import Iterator
 
 from components.api import Client, ClusterError, Json, connect, gather
 from components.nodes import startup
@@ -27,6 +28,7 @@ from components.validation.node import NodeCheck
 from components.validation.offered import shortfall
 from components.validation.outcome import output
 from components.validation.pod import NODE, POOL
+from config.problem import Fault
 
 INTERVAL = 0.5
 """Seconds between two looks at the pods."""
@@ -107,21 +109,18 @@ async def _daemon_sets(client: Client) -> list[Json]:
     return await client.list("daemonsets", base="/apis/apps")
 
 
-def _failure(checks: list[NodeCheck], document: Json, total: int) -> str:
-    failed = [each for each in checks if each.problem]
-    lines = [
-        f"node {each.name}: {each.problem}{'; ' + CLOSED if startup.is_closed(each.node) else ''}"
-        for each in failed[:EXPLAINED]
-    ]
+def _failure(checks: list[NodeCheck], document: Json, total: int) -> Iterator[Fault]:
+    failed = [check for check in checks if check.problem]
+    wanted = f"all {document['gpus']} GPUs run a kernel"
+    for check in failed[:EXPLAINED]:
+        closed = f"; {CLOSED}" if startup.is_closed(check.node) else ""
+        yield Fault(f"node {check.name}", f"{check.problem}{closed}", wanted, "mend it")
+    found = f"{len(failed)} of {total} nodes whose GPUs did not all run a kernel"
     if len(failed) > EXPLAINED:
-        rest = ", ".join(each.name for each in failed[EXPLAINED : 4 * EXPLAINED])
-        lines.append(f"{len(failed) - EXPLAINED} more nodes failed: {rest}")
-    lines.append(
-        f"pool {document['pool']}: found {len(failed)} of {total} nodes whose GPUs did not all run "
-        f"a kernel; wanted: all {document['gpus']} GPUs of each; cure: mend the nodes named above, "
-        "then run again"
-    )
-    return "\n".join(lines)
+        rest = ", ".join(check.name for check in failed[EXPLAINED : 4 * EXPLAINED])
+        found += f", {len(failed) - EXPLAINED} more than above: {rest}"
+    wanted, cure = f"all {document['gpus']} GPUs of each", "mend these nodes, then run again"
+    yield Fault(f"pool {document['pool']}", found, wanted, cure)
 
 
 async def validate(document: Json) -> Json:
@@ -148,7 +147,7 @@ async def validate(document: Json) -> Json:
             members = await run.nodes()
             await _forget_others(client, document, {n["metadata"]["name"] for n in members})
         if any(each.problem for each in run.checks):
-            raise ClusterError(_failure(run.checks, document, len(members)))
+            raise ClusterError(*_failure(run.checks, document, len(members)))
         return output(document, members)
 
 

@@ -158,7 +158,7 @@ def test_the_record_of_a_release_that_took_another_ones_place_is_not_compared_wi
 
 def test_nothing_is_restored_before_a_run_has_vouched(cluster: Cluster) -> None:
     cluster.secrets = [record(TAKEOVER)]
-    with pytest.raises(ClusterError, match="ClusterRoleBinding helpful: missing"):
+    with pytest.raises(ClusterError, match="found no ClusterRoleBinding helpful"):
         asyncio.run(presence.restore(DOCUMENT))
     assert cluster.objects == {}
 

@@ -80,9 +80,9 @@ def plugin(script: str) -> Json:
 @pytest.mark.parametrize(
     ("user", "why"),
     [
-        ({"token": "expired"}, r"refuses its credentials \(Unauthorized\)"),
-        (plugin("echo session expired >&2; exit 1"), r"plugin failed .*\n?.*session expired"),
-        (plugin("echo '{}'"), "not usable in the kubeconfig"),
+        ({"token": "expired"}, r"the API server refuses \(Unauthorized\)"),
+        (plugin("echo session expired >&2; exit 1"), r"plugin that failed .*session expired"),
+        (plugin("echo '{}'"), "no usable context of that name"),
     ],
     ids=["refused", "no credentials", "nonsense"],
 )

@@ -55,7 +55,7 @@ def test_a_gpu_that_computes_nothing_is_named_and_the_others_count(stack: Stack)
     set_fault(CLUSTER, "gpu-2", "kernel-fails=5")
     with pytest.raises(ClusterError) as caught:
         stack.run()
-    assert f"node gpu-2: {gpu_uuid('gpu-2', 5)}: exit code 1" in str(caught.value)
+    assert f"node gpu-2: found {gpu_uuid('gpu-2', 5)}: exit code 1" in str(caught.value)
     assert "system not yet initialized" in str(caught.value)
     assert len(stack.record("gpu-1")["devices"]) == 8
     assert stack.pods() == ["validate-gpu-2"]  # for whoever looks into it
@@ -87,10 +87,10 @@ def test_gpus_in_use_are_deferred_and_the_next_run_takes_up_the_rest(stack: Stac
 def test_whoever_must_not_defer_is_told_who_holds_the_gpus(stack: Stack) -> None:
     stack.cluster.wait_gpus("gpu-3", "8", "8")
     stack.cluster.hold("train", "gpu-3", 8)
-    held = r"node gpu-3: GPUs in use: 0 of 8 devices free; default/train \(Running, holds 8\)"
+    held = r"node gpu-3: found GPUs in use: 0 of 8 devices free; default/train \(Running, holds 8\)"
     with pytest.raises(ClusterError, match=held):
         stack.run(busy="fail")
-    with pytest.raises(ClusterError, match=r"node gpu-3: 0 of 8 .* default/train"):
+    with pytest.raises(ClusterError, match=r"node gpu-3: found 0 of 8 .* default/train"):
         stack.run(busy="wait", timeoutSeconds=3)
 
 
@@ -118,7 +118,7 @@ def test_a_pod_that_wants_the_gpu_preempts_the_validation_at_once(stack: Stack) 
 
 def test_one_unhealthy_gpu_says_how_many_are_offered_and_why(stack: Stack) -> None:
     set_fault(CLUSTER, "gpu-3", "unhealthy-gpus=1")
-    with pytest.raises(ClusterError, match="node gpu-3: 7 of 8 GPUs allocatable"):
+    with pytest.raises(ClusterError, match="node gpu-3: found 7 of 8 GPUs allocatable"):
         stack.run(timeoutSeconds=5)
 
 

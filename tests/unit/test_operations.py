@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import gzip
 import json
+import pickle
 from typing import Any
 
 import pytest
 
-from components.api import ClusterError
+from components.api import ClusterError, gather
 from components.inspection.cluster import scheduling_drift
 from components.nodes.inspect import count_devices, gpus, pool_members
 from components.nodes.taints import taints_wanted
 from components.platforms import runtime_class
 from components.platforms.clear import same_values
 from components.platforms.helm_record import decode_release
+from config.problem import Fault
 
 GPU = {"key": "nvidia.com/gpu", "value": "present", "effect": "NoSchedule"}
 OTHER = {"key": "example.com/maintenance", "effect": "NoExecute"}
@@ -126,3 +129,16 @@ def test_a_runtime_class_is_ours_until_somebody_takes_it_over() -> None:
     theirs = {**made, "metadata": {"name": "nvidia"}}
     assert not runtime_class.is_ours(theirs)
     assert runtime_class.policy(theirs) is None
+
+
+def test_failed_requests_are_faults_of_one_form() -> None:
+    async def fail(name: str) -> None:
+        raise ClusterError(Fault(f"node {name}", "nothing\n", "a label", "write it"))
+
+    with pytest.raises(ClusterError) as caught:
+        asyncio.run(gather(fail, ["gpu-2", "gpu-1", "gpu-2"]))
+    assert str(caught.value).splitlines() == [
+        "node gpu-1: found nothing\\n; wanted: a label; cure: write it",
+        "node gpu-2: found nothing\\n; wanted: a label; cure: write it",
+    ]
+    assert str(pickle.loads(pickle.dumps(caught.value))) == str(caught.value)  # noqa: S301
