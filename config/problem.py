@@ -51,9 +51,13 @@ class Fault:
 
     def __str__(self) -> str:
         line = f" (line {self.line})" if self.line is not None else ""
-        return printable(
-            f"{self.place}{line}: found {self.found}; wanted: {self.wanted}; cure: {self.cure}"
-        )
+        wording = worded(self.found, self.wanted, self.cure)
+        return printable(f"{self.place}{line}: {wording}")
+
+
+def worded(found: str, wanted: str, cure: str) -> str:
+    """What is wrong, in the one form that all messages have; the place comes before it."""
+    return f"found {found}; wanted: {wanted}; cure: {cure}"
 
 
 class FaultError(Exception):
@@ -67,27 +71,41 @@ class FaultError(Exception):
         return "\n".join(map(str, self.faults))
 
 
-class ConfigError(Exception):
-    """Every problem of one configuration. `str()` is a numbered list of them.
+@dataclass
+class InputError(Exception):
+    """A text that can't be read; who knows its name makes a fault of it.
 
-    `problems`: all of them, in the order of the document. `source`: the file's name, or the
-    configuration key where there is no file.
+    Attributes:
+        found: what is there; `wanted`: what must be there; `cure`: what to do.
+        line: counts from 1 within the text; None where it means nothing.
     """
 
-    def __init__(self, problems: Iterable[Fault], source: str = "gpu-cluster:cluster") -> None:
-        self.problems = tuple(problems)
+    found: str
+    wanted: str
+    cure: str
+    line: int | None = None
+
+
+class ConfigError(FaultError):
+    """Every fault of one configuration, in the order of the document.
+
+    `str()` is a numbered list of them. `source`: the file's name, or the configuration key where
+    there is no file.
+    """
+
+    def __init__(self, faults: Iterable[Fault], source: str = "gpu-cluster:cluster") -> None:
+        super().__init__(*faults)
         self.source = source
-        super().__init__(str(self))
 
     def __str__(self) -> str:
-        count = len(self.problems)
+        count = len(self.faults)
         head = f"{self.source}: {count} problem{'' if count == 1 else 's'}"
-        return "\n".join([head, *(f"{n:>3}. {p}" for n, p in enumerate(self.problems, start=1))])
+        return "\n".join([head, *(f"{n:>3}. {f}" for n, f in enumerate(self.faults, start=1))])
 
     def located(self, source: str, lines: dict[Location, int]) -> ConfigError:
-        """The same problems with the file's name and the line of the nearest place known."""
+        """The same faults with the file's name and the line of the nearest place known."""
         return ConfigError(
-            (replace(p, line=_nearest_line(p.location, lines)) for p in self.problems), source
+            (replace(f, line=_nearest_line(f.location, lines)) for f in self.faults), source
         )
 
 

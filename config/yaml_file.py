@@ -14,20 +14,10 @@ from typing import Any
 
 import yaml
 
-from config.problem import Location, show
+from config.problem import InputError, Location, show
 
 SIZE_LIMIT = 8 * 1024 * 1024  # bytes
 NODE_LIMIT = 400_000  # values after aliases are written out
-
-
-@dataclass
-class YamlError(Exception):
-    """Why a file could not be read. `line` counts from 1."""
-
-    found: str
-    wanted: str
-    cure: str
-    line: int | None = None
 
 
 @dataclass(frozen=True)
@@ -64,24 +54,24 @@ for _tag, _expression, _first in (
 
 
 def read(path: Path) -> Document:
-    """A file's content. Raises `YamlError`."""
+    """A file's content. Raises `InputError`."""
     try:
         raw = path.read_bytes()
     except OSError as error:
-        raise YamlError(
+        raise InputError(
             f"{error.strerror or error}".lower(), "a stack file", f"check the name {path.name}"
         ) from None
     if len(raw) > SIZE_LIMIT:
-        raise YamlError(f"{len(raw)} bytes", f"at most {SIZE_LIMIT} bytes", "write ranges")
+        raise InputError(f"{len(raw)} bytes", f"at most {SIZE_LIMIT} bytes", "write ranges")
     try:
         return parse(raw.decode("utf-8"))
     except UnicodeDecodeError as error:
         line = raw.count(b"\n", 0, error.start) + 1
-        raise YamlError("bytes that are not UTF-8", "UTF-8", "save it as UTF-8", line) from None
+        raise InputError("bytes that are not UTF-8", "UTF-8", "save it as UTF-8", line) from None
 
 
 def parse(text: str) -> Document:
-    """A text's content. Raises `YamlError`."""
+    """A text's content. Raises `InputError`."""
     try:
         loader = _Loader(text)
     except yaml.YAMLError as error:  # a control character
@@ -96,11 +86,11 @@ def parse(text: str) -> Document:
     except yaml.YAMLError as error:
         raise _syntax(error) from None
     except ValueError as error:  # a number or a date that Python doesn't read
-        raise YamlError(
+        raise InputError(
             show(str(error)), "numbers of a usual length", "quote it where it is a text"
         ) from None
     except RecursionError:
-        raise YamlError(
+        raise InputError(
             "values nested hundreds of levels deep", "a flat document", "remove the nesting"
         ) from None
     finally:
@@ -115,9 +105,9 @@ def _check(
     lines.setdefault(at, line)
     count[0] += 1
     if id(node) in above:
-        raise YamlError("an alias inside its own anchor", "a finite document", "remove it", line)
+        raise InputError("an alias inside its own anchor", "a finite document", "remove it", line)
     if count[0] > NODE_LIMIT:
-        raise YamlError(
+        raise InputError(
             f"more than {NODE_LIMIT} values once aliases are written out",
             "a document of reasonable size",
             "remove aliases of aliases",
@@ -133,7 +123,7 @@ def _check(
             name = key.value if isinstance(key, yaml.ScalarNode) else "?"
             here = key.start_mark.line + 1
             if name in seen and not key.tag.endswith(":merge"):
-                raise YamlError(
+                raise InputError(
                     f"the key {show(name)} twice, first in line {seen[name]}",
                     "each key once in a mapping",
                     "remove one of the two",
@@ -145,9 +135,9 @@ def _check(
     above.discard(id(node))
 
 
-def _syntax(error: yaml.YAMLError) -> YamlError:
+def _syntax(error: yaml.YAMLError) -> InputError:
     mark = getattr(error, "problem_mark", None)
-    return YamlError(
+    return InputError(
         str(getattr(error, "problem", None) or "text that isn't YAML"),
         "YAML with plain texts, numbers, lists and mappings",
         "correct the line",

@@ -104,7 +104,7 @@ def _parts(document: Mapping[str, Any]) -> Parts:
     hosts = dict(_valid(Host, document.get("hosts")))
     driver = _one(Driver, document.get("driver", {}))
     platform = document.get("platform")
-    declared = document.get("pools")
+    declared, listed = document.get("pools"), document.get("hosts", ())
     return Parts(
         pools=pools,
         hosts=hosts,
@@ -114,10 +114,8 @@ def _parts(document: Mapping[str, Any]) -> Parts:
         device_plugin=_one(DevicePlugin, document.get("devicePlugin", {})),
         gpu_operator=_one(GpuOperator, document.get("gpuOperator", {})),
         given=frozenset(document),
-        complete=isinstance(declared, list | tuple) and len(pools) == len(declared),
-        maintenance=_maintenance(document)
-        if len(hosts) == len(document.get("hosts") or ())
-        else (),
+        complete=_all_valid(pools, declared),
+        maintenance=_maintenance(document) if _all_valid(hosts, listed or ()) else (),
         sections={
             name: section
             for name, model in SECTIONS.items()
@@ -140,6 +138,11 @@ def _one(model: type[M], item: object) -> M | None:
         return model.model_validate(item, by_alias=True, by_name=False)
     except ValidationError:
         return None
+
+
+def _all_valid(models: Mapping[int, Model], listed: object) -> bool:
+    """Whether every entry of a list became a model."""
+    return isinstance(listed, list | tuple) and len(models) == len(listed)
 
 
 def _maintenance(document: Mapping[str, Any]) -> tuple[str, ...]:

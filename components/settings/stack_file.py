@@ -9,7 +9,7 @@ from typing import Any
 from components.settings.cluster import Cluster
 from components.settings.loader import load
 from config.confidential import in_plain_text
-from config.problem import ConfigError, fault, show
+from config.problem import ConfigError, InputError, fault, show
 
 KEY = "gpu-cluster:cluster"
 
@@ -26,18 +26,18 @@ def load_stack_file(path: str | Path) -> Cluster:
     path = Path(path)
     try:
         document = yaml_file.read(path)
-    except yaml_file.YamlError as error:
+    except InputError as error:
         raise ConfigError([fault((), error.found, error.wanted, error.cure)], path.name).located(
             path.name, {(): error.line} if error.line else {}
         ) from None
     settings = _settings(document.value, path)
-    secrets = ConfigError(in_plain_text(settings)).located(path.name, document.lines).problems
+    secrets = ConfigError(in_plain_text(settings)).located(path.name, document.lines).faults
     prefix = ("config", KEY)
     lines = {at[2:]: line for at, line in document.lines.items() if at[:2] == prefix}
     try:
         cluster = load(settings[KEY])
     except ConfigError as error:
-        problems = error.located(path.name, lines).problems
+        problems = error.located(path.name, lines).faults
         raise ConfigError((*secrets, *problems), path.name) from None
     if secrets:
         raise ConfigError(secrets, path.name)

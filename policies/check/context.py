@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
+from config.problem import Fault, FaultError, InputError
 from policies.check.parse import documents
-from policies.check.problem import InputError
 from policies.check.stream import decode
 from policies.parameters import PROPERTIES, context_by
 from policies.rules import Context
@@ -14,8 +15,8 @@ SECTION = "gpu-rules-mandatory"
 """The policy whose settings `pulumi preview --policy-pack-config` gives to the pack."""
 
 
-class ContextError(Exception):
-    """The stack file or the configuration is missing or wrong; the text says what to do."""
+class ContextError(FaultError):
+    """The stack file or the configuration is missing or wrong."""
 
 
 def of_stack(name: str, folder: Path) -> Context:
@@ -33,11 +34,13 @@ def of_stack(name: str, folder: Path) -> Context:
             try:
                 return context_of(load_stack_file(path))
             except ConfigError as error:
-                raise ContextError(str(error)) from None
-    raise ContextError(
-        f"--stack {name}: found no {file_name} in {folder} nor above it, wanted the stack's file. "
-        "Run in the project's folder, or check the name."
-    )
+                named = (
+                    replace(fault, place=f"{error.source}: {fault.place}") for fault in error.faults
+                )
+                raise ContextError(*named) from None
+    found = f"no {file_name} in {folder} nor above it"
+    cure = "run in the project's folder, or check the name"
+    raise ContextError(Fault(f"--stack {name}", found, "the stack's file", cure))
 
 
 def by_config(path: Path, context: Context) -> Context:
@@ -50,24 +53,22 @@ def by_config(path: Path, context: Context) -> Context:
     try:
         (document,) = documents(decode(path.read_bytes()))
     except OSError as error:
-        raise _refused(path, [f"found {(error.strerror or str(error)).lower()}"]) from None
+        raise _refused(path, (error.strerror or str(error)).lower()) from None
     except InputError as error:
-        raise _refused(path, [f"line {error.line}: found {error.found}"]) from None
+        raise _refused(path, f"{error.found} in line {error.line}") from None
     except ValueError:
-        raise _refused(path, ["found none or several documents"]) from None
+        raise _refused(path, "none or several documents") from None
     settings = document.get(SECTION) if isinstance(document, dict) else None
     if not isinstance(settings, dict):
-        raise _refused(path, [f"found no mapping {SECTION}"])
+        raise _refused(path, f"no mapping {SECTION}")
     schema = {"type": "object", "properties": PROPERTIES, "additionalProperties": False}
     wrong = sorted(Draft7Validator(schema).iter_errors(settings), key=str)
     if wrong:
-        reasons = [f"{SECTION}{problem.json_path[1:]}: {problem.message}" for problem in wrong]
-        raise _refused(path, reasons)
+        found = (f"{SECTION}{problem.json_path[1:]}: {problem.message}" for problem in wrong)
+        raise _refused(path, *found)
     return context_by(settings, context)
 
 
-def _refused(path: Path, reasons: list[str]) -> ContextError:
-    lines = "\n".join(f"  {reason}" for reason in reasons)
-    return ContextError(
-        f"--config {path}: wanted the pack's configuration, as docs/rules describes it\n{lines}"
-    )
+def _refused(path: Path, *found: str) -> ContextError:
+    wanted, cure = "the pack's configuration", "write it as docs/rules describes it"
+    return ContextError(*(Fault(f"--config {path}", item, wanted, cure) for item in found))

@@ -6,9 +6,10 @@ from dataclasses import dataclass
 from functools import cached_property
 from os.path import basename
 
+from config.problem import InputError
 from policies.check.lines import Lines
 from policies.check.parse import documents
-from policies.check.problem import InputError, Problem, show
+from policies.check.problem import Problem, show
 from policies.check.result import Found, Judged, Object
 from policies.check.shape import mistakes
 from policies.check.stream import Part
@@ -70,7 +71,7 @@ class _Document:
             for place, manifest in items(self.value)
         ]
         problems = [
-            Problem(file, number, self._line(item.place + path), *error.parts)
+            Problem.of(error, file, number, self._line(item.place + path))
             for item in objects
             for path, error in mistakes(item.manifest)
         ]
@@ -92,5 +93,5 @@ class _Document:
 
 def _unreadable(source: Source, error: InputError, line: int) -> Judged:
     part = source.part
-    problem = Problem(source.file, part.number, part.line + line - 1, *error.parts)
+    problem = Problem.of(error, source.file, part.number, part.line + line - 1)
     return Judged(source.file, part.number, problems=(problem,))

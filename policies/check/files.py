@@ -8,8 +8,9 @@ import sys
 from collections.abc import Iterable, Iterator
 from typing import Final
 
+from config.problem import InputError
 from policies.check.document import CHART, Source
-from policies.check.problem import InputError, Problem, Unjudged
+from policies.check.problem import Problem, Unjudged
 from policies.check.stream import decode, split
 
 STDIN: Final = "-"
@@ -109,7 +110,7 @@ def read(name: str) -> Iterator[Source | Problem]:
     except OSError as error:
         yield _unreadable(shown, error, "a readable file")
     except InputError as error:
-        yield Problem(shown, None, error.line, *error.parts)
+        yield Problem.of(error, shown, None, error.line)
 
 
 def _unreadable(name: str, error: OSError, wanted: str) -> Problem:

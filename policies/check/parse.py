@@ -14,7 +14,8 @@ from typing import Any, Final
 
 import yaml
 
-from policies.check.problem import InputError, show
+from config.problem import InputError
+from policies.check.problem import show
 from policies.check.scalar import Scalar, resolve
 
 SIZE_LIMIT: Final = 8 * 1024 * 1024  # characters; the API server takes requests of 3 MiB

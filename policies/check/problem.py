@@ -6,6 +6,8 @@ import json
 from dataclasses import dataclass
 from typing import Final
 
+from config.problem import InputError, worded
+
 _SHOWN: Final = 60  # characters
 
 
@@ -24,11 +26,16 @@ class Problem:
     wanted: str
     cure: str
 
+    @classmethod
+    def of(cls, error: InputError, file: str, document: int | None, line: int | None) -> Problem:
+        """What an error says of a place."""
+        return cls(file, document, line, error.found, error.wanted, error.cure)
+
     @property
     def message(self) -> str:
         """One line: document, found, wanted, cure."""
         where = f"document {self.document}: " if self.document is not None else ""
-        return f"{where}found {self.found}, wanted {self.wanted}. {self.cure}"
+        return where + worded(self.found, self.wanted, self.cure)
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,21 +44,6 @@ class Unjudged:
 
     file: str
     what: str
-
-
-@dataclass
-class InputError(Exception):
-    """A document that cannot be read. `line` counts from 1 within its text."""
-
-    found: str
-    wanted: str
-    cure: str
-    line: int | None = None
-
-    @property
-    def parts(self) -> tuple[str, str, str]:
-        """Found, wanted, cure: the last fields of a `Problem`."""
-        return self.found, self.wanted, self.cure
 
 
 def show(value: object) -> str:

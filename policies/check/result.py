@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from config.problem import worded
 from policies.check.problem import Problem
 from policies.rules import Severity, Violation
 
@@ -53,7 +54,7 @@ class Found:
     def message(self) -> str:
         """One line: object, container, path, found, wanted, cure; an exemption last."""
         where = f"{self.subject}, container {self.container}" if self.container else self.subject
-        line = f"{where}: {self.path}: found {self.found}, wanted {self.wanted}. {self.cure}"
+        line = f"{where}: {self.path}: {worded(self.found, self.wanted, self.cure)}"
         return f"{line} [exempt {self.exemption}]" if self.exemption else line
 
 

@@ -9,7 +9,8 @@ from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from typing import Final
 
-from policies.check.problem import InputError, show
+from config.problem import InputError
+from policies.check.problem import show
 from policies.rules.pod_spec import template_path
 
 _Shape = Mapping[str, object]

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from types import ModuleType
 from typing import Any, Final
 
+from config.problem import Fault, FaultError
 from policies.rules.example import Example
 from policies.rules.rule import Rule
 from policies.rules.twin import NoTwin, Twin
@@ -21,8 +22,8 @@ _MODULE: Final = re.compile(r".*\.(gpu[0-9]{3})_[a-z0-9_]+")
 _Kind = type[object] | tuple[type[object], ...]
 
 
-class RuleError(Exception):
-    """A rule's module is not complete; the text names it, what is missing, and the cure."""
+class RuleError(FaultError):
+    """A rule's module is not complete."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +80,5 @@ def _part(module: ModuleType, name: str, kind: _Kind, wanted: str) -> Any:
 
 
 def _error(module: str, found: str, wanted: str) -> RuleError:
-    return RuleError(
-        f"{module}: found {found}; wanted: {wanted}; "
-        "cure: write it beside the rule, as the modules next to it do"
-    )
+    cure = "write it beside the rule, as the modules next to it do"
+    return RuleError(Fault(module, found, wanted, cure))

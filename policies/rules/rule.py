@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
+from config.problem import worded
 from policies.rules import custom
 from policies.rules.context import Context, Severity
 from policies.rules.pod_spec import Pod, find_pod
@@ -170,6 +171,6 @@ class Violation:
         where = f"{self.subject}, container {self.container}" if self.container else self.subject
         line = (
             f"{self.rule.id} {self.rule.title}: {where}: {self.path}: "
-            f"found {self.found}, wanted {self.wanted}. {self.cure}"
+            f"{worded(self.found, self.wanted, self.cure)}"
         )
         return f"{line} [exempt {self.exemption}]" if self.exemption else line

@@ -148,4 +148,4 @@ def test_without_the_section_there_are_no_guardrails() -> None:
 def test_a_wrong_setting_is_refused_by_its_path(guardrails: Any, path: str) -> None:
     with pytest.raises(ConfigError) as refused:
         cluster(guardrails=guardrails)
-    assert any(problem.place.startswith(path) for problem in refused.value.problems)
+    assert any(problem.place.startswith(path) for problem in refused.value.faults)

@@ -190,7 +190,7 @@ def test_what_breaks_a_mandatory_rule_is_refused_and_told_why(api: httpx.Client)
     install(api, "deny", CONTEXT, DENY)
     said = create(api, pod("deny", GOOD, container({GPU: 9}) | {"name": "greedy"}))
     assert (said.status, said.rules) == (403, {"GPU007"})
-    assert "found 10 nvidia.com/gpu in one pod, wanted at most 8" in said.text
+    assert "found 10 nvidia.com/gpu in one pod; wanted: at most 8" in said.text
     assert create(api, pod("deny", GOOD)).text.strip() == ""
     for manifest, rule in (
         (deployment("deny", BAD), "GPU007"),

@@ -31,7 +31,7 @@ from components.validation import judge as judging
 from components.validation import record, use, waiting
 from components.validation.offered import shortfall
 from config.printable import printable, printable_lines
-from config.yaml_file import YamlError
+from config.problem import InputError
 from config.yaml_file import parse as parse_yaml
 from policies.rules import quantity
 from tests.attacks import samples
@@ -113,7 +113,7 @@ def manifest(text: str) -> None:
 
 def document(text: str) -> None:
     """A file: YAML, or refused."""
-    assert isinstance(refusal(lambda: parse_yaml(text), YamlError), str)
+    assert isinstance(refusal(lambda: parse_yaml(text), InputError), str)
 
 
 ASKED: Json = {

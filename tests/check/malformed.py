@@ -29,7 +29,7 @@ def _fine(content: str | bytes) -> File:
 
 def _wrong(field: str, value: str, line: int, wanted: str) -> File:
     """A pod with a field of its spec of another type."""
-    return _bad(f"{POD}  {field}: {value}\n", line, f"wanted {wanted}")
+    return _bad(f"{POD}  {field}: {value}\n", line, f"wanted: {wanted}")
 
 
 def _container(field: str, value: str, wanted: str) -> File:
@@ -57,7 +57,7 @@ FILES: dict[str, File] = {
     "python": _bad("import os\nprint({'a': [1, 2})\n", 2, "found"),
     "number": _bad("42\n", 1, "found 42"),
     "truth": _bad("true\n", 1, "found true"),
-    "text-in-quotes": _bad('"kind: Pod"\n', 1, "wanted a Kubernetes object"),
+    "text-in-quotes": _bad('"kind: Pod"\n', 1, "wanted: a Kubernetes object"),
     "list-of-objects": _bad("- apiVersion: v1\n  kind: Pod\n", 1, "found a list"),
     "null": _bad("---\nnull\n", 2, "found null"),
     "binary-elf": _bad(b"\x7fELF\x02\x01\x01\x00\x00", 1, "control characters"),
@@ -65,8 +65,8 @@ FILES: dict[str, File] = {
     "binary-png": _bad(b"\x89PNG\r\n\x1a\n\x00\x00", 1, "not UTF-8"),
     "binary-zip": _bad(b"PK\x03\x04\x14\x00\x00\x00", 1, "control characters"),
     # YAML with mistakes
-    "flow-not-closed": _bad(BROKEN, 3, "wanted YAML or JSON"),
-    "mapping-not-closed": _bad("{apiVersion: v1, kind: Pod\n", 1, "wanted YAML or JSON"),
+    "flow-not-closed": _bad(BROKEN, 3, "wanted: YAML or JSON"),
+    "mapping-not-closed": _bad("{apiVersion: v1, kind: Pod\n", 1, "wanted: YAML or JSON"),
     "bracket-too-many": _bad("a: [1, 2]]\n", 1, "found"),
     "brackets-crossed": _bad("a: [1, {b: 2]}\n", 1, "found"),
     "quote-not-closed": _bad('apiVersion: "v1\nkind: Pod\n', 2, "end of stream"),
@@ -149,7 +149,7 @@ FILES: dict[str, File] = {
     "json-half-a-pair": _bad('{"kind": "Pod", "a": "\\ud83d", }', 1, "found"),
     "json-comma-at-the-end": _bad('{"kind": "Pod"},\n', 1, "found"),
     # Types
-    "kind-a-number": _object("kind: 5\n", 2, "found 5 at kind, wanted text"),
+    "kind-a-number": _object("kind: 5\n", 2, "found 5 at kind; wanted: text"),
     "kind-a-list": _object("kind: [Pod]\n", 2, "found a list at kind"),
     "kind-left-out": _object("metadata: {name: a}\n", 1, "found null at kind"),
     "version-a-number": _bad("apiVersion: 1\nkind: Pod\n", 1, "found 1 at apiVersion"),
@@ -158,7 +158,7 @@ FILES: dict[str, File] = {
     "annotations-a-list": _object(
         "kind: Pod\nmetadata:\n  annotations: [a]\n", 4, "at metadata.annotations"
     ),
-    "spec-text": _object("kind: Pod\nspec: oops\n", 3, 'found "oops" at spec, wanted a mapping'),
+    "spec-text": _object("kind: Pod\nspec: oops\n", 3, 'found "oops" at spec; wanted: a mapping'),
     "spec-a-list": _object("kind: Pod\nspec: []\n", 3, "found a list at spec"),
     "containers-a-mapping": _wrong("containers", "{name: c}", 5, "a list"),
     "containers-text": _wrong("containers", "cuda", 5, "a list"),
@@ -174,21 +174,21 @@ FILES: dict[str, File] = {
     "volumes-text": _wrong("volumes", "data", 5, "a list"),
     "affinity-text": _wrong("affinity", "near", 5, "a mapping"),
     "runtime-class-truth": _wrong("runtimeClassName", "on", 5, "text"),
-    "resources-a-list": _container("resources", "[1]", "wanted a mapping"),
-    "limits-a-number": _container("resources", "{limits: 1}", "wanted a mapping"),
-    "requests-text": _container("resources", "{requests: gpu}", "wanted a mapping"),
-    "env-a-mapping": _container("env", "{A: b}", "wanted a list"),
-    "env-value-a-number": _container("env", "[{name: A, value: 1}]", "wanted text"),
-    "env-name-truth": _container("env", "[{name: yes}]", "wanted text"),
-    "image-a-number": _container("image", "1.5", "wanted text"),
+    "resources-a-list": _container("resources", "[1]", "wanted: a mapping"),
+    "limits-a-number": _container("resources", "{limits: 1}", "wanted: a mapping"),
+    "requests-text": _container("resources", "{requests: gpu}", "wanted: a mapping"),
+    "env-a-mapping": _container("env", "{A: b}", "wanted: a list"),
+    "env-value-a-number": _container("env", "[{name: A, value: 1}]", "wanted: text"),
+    "env-name-truth": _container("env", "[{name: yes}]", "wanted: text"),
+    "image-a-number": _container("image", "1.5", "wanted: text"),
     "privileged-text": _container(
-        "securityContext", '{privileged: "true"}', "wanted true or false"
+        "securityContext", '{privileged: "true"}', "wanted: true or false"
     ),
     "deployment-template-text": _bad(
-        "apiVersion: apps/v1\nkind: Deployment\nspec:\n  template: none\n", 4, "wanted a mapping"
+        "apiVersion: apps/v1\nkind: Deployment\nspec:\n  template: none\n", 4, "wanted: a mapping"
     ),
     "cron-job-template-a-list": _bad(
-        "apiVersion: batch/v1\nkind: CronJob\nspec:\n  jobTemplate: []\n", 4, "wanted a mapping"
+        "apiVersion: batch/v1\nkind: CronJob\nspec:\n  jobTemplate: []\n", 4, "wanted: a mapping"
     ),
     "limit-range-a-mapping": _object("kind: LimitRange\nspec: {limits: {}}\n", 3, "a list"),
     "quota-hard-a-list": _object("kind: ResourceQuota\nspec: {hard: []}\n", 3, "a mapping"),

@@ -340,7 +340,7 @@ def test_what_the_system_refuses_to_open_is_told(
     assert (done.code, "too many levels of symbolic links" in done.output) == (2, True)
     monkeypatch.setattr(os, "scandir", _refuse)
     done = check(str(tmp_path))
-    assert (done.code, "found permission denied, wanted a readable folder" in done.output) == (
+    assert (done.code, "found permission denied; wanted: a readable folder" in done.output) == (
         2,
         True,
     )

@@ -14,9 +14,9 @@ import yaml
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
+from config.problem import InputError
 from policies.check.document import Source, judge
 from policies.check.parse import documents
-from policies.check.problem import InputError
 from policies.check.stream import decode, split
 from policies.rules import Context, Pool, Taint
 from tests.check.malformed import FILES

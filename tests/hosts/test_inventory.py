@@ -110,7 +110,7 @@ def test_a_mistake_of_the_stack_is_told_once_and_one_of_a_host_at_the_host() -> 
     declared["hosts"][0]["system"] = {"firewall": "off"}
     with pytest.raises(ConfigError) as raised:
         load(declared)
-    paths = [problem.place for problem in raised.value.problems]
+    paths = [problem.place for problem in raised.value.faults]
     assert paths == ["hosts[0].system.firewall", "driver.version"]
 
 

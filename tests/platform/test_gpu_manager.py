@@ -247,7 +247,7 @@ def test_an_image_from_before_cri_is_refused_without_docker() -> None:
     old = {"image": "tkestack/gpu-manager:1.0.3"}
     with pytest.raises(ConfigError) as raised:
         cluster(gpuManager=old)
-    assert [problem.place for problem in raised.value.problems] == ["gpuManager.image"]
+    assert [problem.place for problem in raised.value.faults] == ["gpuManager.image"]
     assert cluster(gpuManager=old, runtime={"engine": "docker"}).gpu_manager.image == old["image"]
 
 
@@ -340,7 +340,7 @@ def test_a_toolkit_that_no_host_would_get_is_refused() -> None:
     """gpu-manager mounts libraries itself, so no host has a runtime phase that installs it."""
     with pytest.raises(ConfigError) as raised:
         cluster(runtime={"toolkit": {"source": "package"}})
-    assert [problem.place for problem in raised.value.problems] == ["runtime.toolkit.source"]
+    assert [problem.place for problem in raised.value.faults] == ["runtime.toolkit.source"]
 
 
 @pytest.mark.parametrize("cards", [0.01, 0.05, 0.3, 1, 2])

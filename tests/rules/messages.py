@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from config.problem import worded
 from policies.rules import Context, Violation, evaluate, evaluate_stack
 
 FILE = Path(__file__).with_name("messages.json")
@@ -43,7 +44,7 @@ def _known(found: list[Violation]) -> list[Violation]:
             if violation.container
             else violation.path
         )
-        text = f"{where}: found {violation.found}, wanted {violation.wanted}. {violation.cure}"
+        text = f"{where}: {worded(violation.found, violation.wanted, violation.cure)}"
         if _recorded is not None:
             _recorded.setdefault(violation.rule.id, set()).add(text)
         else:

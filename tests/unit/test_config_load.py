@@ -244,7 +244,7 @@ def test_any_value_in_any_section_is_accepted_or_refused_with_problems(
     try:
         load(document(**{section: value}))
     except ConfigError as error:
-        problems = error.problems
+        problems = error.faults
     if problems is not None:
         assert problems
         assert all((p.place, p.found, p.wanted, p.cure) for p in problems)

@@ -16,7 +16,7 @@ from components.settings.advice import advice
 from components.settings.loader import load
 from components.settings.stack_file import load_stack_file
 from config import yaml_file
-from config.problem import ConfigError
+from config.problem import ConfigError, InputError
 
 ROOT = Path(__file__).resolve().parents[2]
 BROKEN = sorted((Path(__file__).parent / "fixtures" / "stack_files").glob("*.yaml"))
@@ -38,7 +38,7 @@ def test_a_broken_file_gives_its_exact_message(path: Path) -> None:
 def test_every_problem_names_path_found_wanted_and_cure(path: Path) -> None:
     with pytest.raises(ConfigError) as raised:
         load_stack_file(path)
-    for problem in raised.value.problems:
+    for problem in raised.value.faults:
         assert all((problem.place, problem.found, problem.wanted, problem.cure))
 
 
@@ -113,17 +113,17 @@ def test_bytes_that_are_not_utf8_are_a_problem_with_their_line(tmp_path: Path) -
 
 
 def test_an_alias_inside_its_own_anchor_is_refused() -> None:
-    with pytest.raises(yaml_file.YamlError, match="alias inside its own anchor"):
+    with pytest.raises(InputError, match="alias inside its own anchor"):
         yaml_file.parse("a: &a [*a]\n")
 
 
 def test_an_object_tag_is_refused_and_not_constructed() -> None:
-    with pytest.raises(yaml_file.YamlError, match="could not determine a constructor"):
+    with pytest.raises(InputError, match="could not determine a constructor"):
         yaml_file.parse("!!python/object/apply:os.getcwd []\n")
 
 
 def test_deep_nesting_is_refused_and_ends() -> None:
-    with pytest.raises(yaml_file.YamlError, match="nested"):
+    with pytest.raises(InputError, match="nested"):
         yaml_file.parse("[" * 5000 + "]" * 5000)
 
 

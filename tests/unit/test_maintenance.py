@@ -38,7 +38,7 @@ def node(name: str) -> dict[str, Any]:
 def test_only_a_host_or_a_node_can_be_in_maintenance() -> None:
     with pytest.raises(ConfigError) as caught:
         cluster(hosts=HOSTS, maintenance=["gpu-[4-6]", "rack-1", "gpu-2", "gpu-x"])
-    assert [str(each) for each in caught.value.problems] == [
+    assert [str(each) for each in caught.value.faults] == [
         'maintenance[0]: found "gpu-5" and 1 more; wanted: names of hosts, or of nodes that a pool '
         "names; cure: correct the name, or take it out",
         'maintenance[3]: found "gpu-x"; wanted: names of hosts, or of nodes that a pool names; '

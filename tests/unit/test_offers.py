@@ -205,7 +205,7 @@ def test_what_cannot_be_left_out_is_refused(
 ) -> None:
     with pytest.raises(ConfigError) as raised:
         cluster(pools=pool(unhealthyDevices=changes), devicePlugin=settings)
-    assert [fault.place for fault in raised.value.problems] == [place]
+    assert [fault.place for fault in raised.value.faults] == [place]
 
 
 @pytest.mark.parametrize(

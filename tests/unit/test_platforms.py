@@ -118,7 +118,7 @@ def test_parts_of_different_platforms_share_no_address_but_the_release(one: str)
 def test_a_namespace_that_is_somebody_elses_is_refused(sections: dict[str, Any], path: str) -> None:
     with pytest.raises(ConfigError) as raised:
         cluster("device-plugin", **sections)
-    assert [problem.place for problem in raised.value.problems] == [path]
+    assert [problem.place for problem in raised.value.faults] == [path]
 
 
 def test_a_toolkit_is_wanted_only_where_the_nvidia_runtime_hands_gpus_over() -> None:

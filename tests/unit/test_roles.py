@@ -60,7 +60,7 @@ def test_a_control_plane_with_gpus_gets_what_gpus_need_and_joins_nothing() -> No
 def test_gpus_of_a_host_without_a_role_for_them_are_refused(role: Role) -> None:
     with pytest.raises(ConfigError) as raised:
         cluster(role)
-    (problem,) = raised.value.problems
+    (problem,) = raised.value.faults
     assert problem.place == "hosts[0].role"
     assert problem.cure.startswith(f'write "role: gpu-{role.removeprefix("cpu-")}"')
 

@@ -54,7 +54,7 @@ def _more_than_a_node_cel(key: str, name: str) -> str:
         "("
         + cel.unless_empty(
             f"{asks} > 0 && size({sizes_cel(key)}) > 0 && {asks} > {sizes_cel(key)}.max()",
-            f'"found " + string({asks}) + " {name} in one pod, wanted at most " + '
+            f'"found " + string({asks}) + " {name} in one pod; wanted: at most " + '
             f"string({sizes_cel(key)}.max())",
         )
         + ")"

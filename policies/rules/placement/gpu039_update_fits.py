@@ -56,7 +56,7 @@ def _update_has_no_room_cel(key: str, name: str) -> str:
             f"variables.surges && {asks} > 0 && size(variables.pools) > 0 && "
             f"size({room}) == size(variables.pools) && "
             f"{asks} * variables.replicas <= {room}.sum() && {room}.sum() < {during}",
-            f'"found an update that needs " + string({during}) + " {name}, wanted at most " + '
+            f'"found an update that needs " + string({during}) + " {name}; wanted: at most " + '
             f"string({room}.sum())",
         )
         + ")"
