@@ -11,6 +11,7 @@ GPU, SHARED, MIG = "nvidia.com/gpu", "nvidia.com/gpu.shared", "nvidia.com/mig-1g
 CORE, MEMORY = "tencent.com/vcuda-core", "tencent.com/vcuda-memory"
 TAINT = Taint(GPU, "present")
 TOLERATION = {"key": GPU, "operator": "Exists", "effect": "NoSchedule"}
+PRIVILEGED = {"securityContext": {"privileged": True}}
 POOL = Pool("a100", 8, (TAINT,), {"gpu": "a100"}, nodes=2)
 CONTEXT = Context(pools=(POOL,))
 PRACTICE = {"GPU048", "GPU049", "GPU050", "GPU051", "GPU060"}
