@@ -13,7 +13,7 @@ from lab.benchmarks.project import Project
 
 BARE = Path(__file__).parent / "bare"
 SIGNATURE = "4dabf18193072939515e22adb298388d"
-"""Key of what is no plain value in an exported state: a secret, or an `ARCHIVE`
+"""Key of what an exported state holds in another form: a secret, or an `ARCHIVE`
 (pulumi/pulumi v3.250.0, sdk/go/common/resource/sig)."""
 ARCHIVE = "0def7320c3a5731c473e5ecbe6d01bc7"
 

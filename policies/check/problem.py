@@ -28,7 +28,7 @@ class Problem:
 
     @classmethod
     def of(cls, error: InputError, file: str, document: int | None, line: int | None) -> Problem:
-        """What an error says of a place."""
+        """An error as a problem of a place."""
         return cls(file, document, line, error.found, error.wanted, error.cure)
 
     @property
