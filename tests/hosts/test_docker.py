@@ -181,7 +181,7 @@ def test_a_storage_driver_that_the_disk_can_not_carry_is_told(docker: Running) -
     assert says(docker)["Driver"] == "vfs"
 
 
-def test_no_longer_wanted_settings_go(docker: Running) -> None:
+def test_a_setting_that_is_no_longer_declared_goes(docker: Running) -> None:
     docker.apply(script(docker={"registry_mirrors": ("https://mirror.example.org",)}))
     assert docker.exists("/etc/systemd/system/docker.service.d/gpu-cluster-forward.conf")
     done = docker.apply(script(default_runtime=DefaultRuntime.RUNC, docker={"forward": "leave"}))
@@ -207,7 +207,9 @@ BROKEN: dict[str, tuple[str | None, dict[str, Any], str]] = {
 
 
 @pytest.mark.parametrize("name", BROKEN)
-def test_what_can_not_be_is_refused_and_nothing_is_touched(docker: Running, name: str) -> None:
+def test_what_docker_cannot_do_is_refused_and_nothing_is_touched(
+    docker: Running, name: str
+) -> None:
     text, settings, told = BROKEN[name]
     if text is not None:
         docker.write(CONFIG, text)

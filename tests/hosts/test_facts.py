@@ -36,7 +36,7 @@ def look(*hosts: Running, limit: float = 20) -> dict[str, HostFacts]:
     return asyncio.run(observe(declared, hosts[0].key, limit))
 
 
-def test_a_look_finds_what_is_there_and_changes_nothing(host: Running) -> None:
+def test_an_inspection_finds_what_is_there_and_changes_nothing(host: Running) -> None:
     before = host.tree(times=True)
     facts = look(host)["gpu-1"]
     assert differences(before, host.tree(times=True)) == {}
@@ -74,7 +74,7 @@ def test_drift_is_found_by_phase(host: Running) -> None:
     assert "swap" in (drift(facts, "prepare") or "")
 
 
-def test_hosts_that_can_not_be_looked_at_say_why(cluster: str, namespaces: None) -> None:
+def test_hosts_that_cannot_be_inspected_say_why(cluster: str, namespaces: None) -> None:
     first, second = start(cluster, "gpu-1", "gpu-2", mode="namespaces")
     other = dataclasses.replace(first.declared)
     object.__setattr__(other, "name", "wrong-key")  # its key is derived from the name

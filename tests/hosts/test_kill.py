@@ -32,7 +32,7 @@ def points(total: int) -> list[int]:
 
 
 @pytest.mark.parametrize("phase", SCRIPTS)
-def test_killed_runs_heal(host: Running, phase: str) -> None:
+def test_the_run_after_a_killed_one_makes_it_good(host: Running, phase: str) -> None:
     script = SCRIPTS[phase]
     before = host.tree()
     applying = commands(host, script, "apply")

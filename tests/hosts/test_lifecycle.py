@@ -53,7 +53,9 @@ def test_second_up_leaves_running_hosts_alone(cluster: str, namespaces: None) ->
 
 
 @pytest.mark.parametrize("mode", ["namespaces", "plain"])
-def test_down_leaves_nothing(cluster: str, namespaces: None, mode: str) -> None:
+def test_down_leaves_no_process_mount_namespace_or_file(
+    cluster: str, namespaces: None, mode: str
+) -> None:
     first, second = start(cluster, "gpu-1", "gpu-2", mode=mode)
     first.run("sleep 300 >/dev/null 2>&1 </dev/null & echo started")
     second.run("true")
@@ -217,7 +219,7 @@ def test_the_real_containerd_runs(host: Running) -> None:
     assert host.run("systemctl stop containerd; systemctl is-active containerd").status == 3
 
 
-def test_a_look_changes_nothing(host: Running) -> None:
+def test_a_login_changes_no_file(host: Running) -> None:
     before = host.tree(times=True)
     assert host.run("true").status == 0
     assert differences(before, host.tree(times=True)) == {}

@@ -24,7 +24,9 @@ FORWARD = "sysctl -n net.ipv4.ip_forward"
 
 
 @pytest.mark.parametrize("shell", ["sh", "bash"])
-def test_apply_twice_then_undo(host: Running, shell: str) -> None:
+def test_a_second_run_changes_nothing_and_undo_restores_every_byte(
+    host: Running, shell: str
+) -> None:
     before = host.tree()
     forward = host.run(FORWARD).output
     first = host.apply(SCRIPT, shell)
@@ -195,7 +197,7 @@ def test_a_lock_that_stays_held_is_named(host: Running) -> None:
     assert "another run held /run/gpu-cluster.lock for 1 s" in refused.errors
 
 
-def test_the_argument_is_checked(host: Running) -> None:
+def test_another_argument_than_apply_or_undo_is_refused(host: Running) -> None:
     wrong = host.run("sh -s -- purge", SCRIPT)
     assert wrong.status == 1
     assert "wanted apply or undo" in wrong.errors

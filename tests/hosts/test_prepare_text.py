@@ -138,5 +138,5 @@ def test_a_thousand_values_arrive_as_they_are(shell: str, texts: list[str]) -> N
     assert found["each_repository"][:4] == ["apt", "kernel", "kernel", values["url"]]
 
 
-def test_both_shells_are_there() -> None:
+def test_scripts_are_held_against_dash_and_bash() -> None:
     assert SHELLS == ["dash", "bash"]

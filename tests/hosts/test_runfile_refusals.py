@@ -60,7 +60,7 @@ REFUSALS = {
 
 @pytest.mark.full
 @pytest.mark.parametrize("name", REFUSALS)
-def test_the_installer_refuses(host: Running, name: str) -> None:
+def test_an_installer_refuses_what_the_real_one_refuses(host: Running, name: str) -> None:
     before, command, said = REFUSALS[name]
     host.run(before)
     refused = host.run(command)

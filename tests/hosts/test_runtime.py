@@ -29,7 +29,9 @@ def cri(host: Running) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("shell", ["sh", "bash"])
-def test_apply_twice_then_undo(host: Running, shell: str) -> None:
+def test_a_second_run_changes_nothing_and_undo_restores_every_byte(
+    host: Running, shell: str
+) -> None:
     before = host.tree()
     view = merged(host)
     first = host.apply(SCRIPT, shell)
@@ -154,7 +156,7 @@ def test_a_drop_in_that_nothing_imports_does_not_come_alive(host: Running) -> No
     assert differences(before, host.tree()) == {}
 
 
-def test_other_settings(host: Running) -> None:
+def test_changed_settings_replace_the_former_ones(host: Running) -> None:
     script = runtime(Runtime(default_runtime=DefaultRuntime.RUNC, cdi=True, systemd_cgroup=False))
     applied = host.apply(script)
     assert applied.status == 0
@@ -194,7 +196,7 @@ def test_what_would_do_harm_is_refused_and_nothing_is_touched(host: Running, nam
     assert host.run("systemctl is-active containerd").status == 0
 
 
-def test_a_missing_toolkit_is_told(host: Running) -> None:
+def test_a_missing_toolkit_is_reported_before_a_change(host: Running) -> None:
     host.run("rm /usr/bin/nvidia-ctk /usr/bin/nvidia-container-runtime")
     refused = host.apply(SCRIPT)
     assert refused.status == 1

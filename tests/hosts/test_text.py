@@ -86,7 +86,7 @@ def test_no_name_reaches_a_file_that_can_not_carry_it(value: str) -> None:
             System(sysctl={"net.core.somaxconn": value})
 
 
-def test_a_nul_is_refused() -> None:
+def test_a_value_with_a_nul_is_refused() -> None:
     with pytest.raises(ValueError, match="NUL"):
         header({"A": "\0"})
 
