@@ -124,7 +124,7 @@ def _message(text: str) -> str:
 async def connect(access: Access) -> AsyncIterator[Api]:
     """A client; a request that takes more than 30 s fails."""
     connector = aiohttp.TCPConnector(ssl=access.context(), limit=CONCURRENCY + 16)
-    timeout = aiohttp.ClientTimeout(total=30)
+    timeout = aiohttp.ClientTimeout(total=120)
     async with aiohttp.ClientSession(
         access.server, connector=connector, timeout=timeout
     ) as session:
