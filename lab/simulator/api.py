@@ -24,6 +24,8 @@ STRATEGIC = "application/strategic-merge-patch+json"
 
 #: Requests in flight; the API server's own limit for changes is 200.
 CONCURRENCY = 32
+#: Seconds; a busy machine deletes slowly.
+REQUEST_SECONDS = 120
 #: Seconds after which the server ends a watch, which is then taken up again.
 WATCH_SECONDS = 280
 
@@ -122,9 +124,9 @@ def _message(text: str) -> str:
 
 @asynccontextmanager
 async def connect(access: Access) -> AsyncIterator[Api]:
-    """A client; a request that takes more than 30 s fails."""
+    """A client; a request that takes more than `REQUEST_SECONDS` fails."""
     connector = aiohttp.TCPConnector(ssl=access.context(), limit=CONCURRENCY + 16)
-    timeout = aiohttp.ClientTimeout(total=120)
+    timeout = aiohttp.ClientTimeout(total=REQUEST_SECONDS)
     async with aiohttp.ClientSession(
         access.server, connector=connector, timeout=timeout
     ) as session:
