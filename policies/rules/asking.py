@@ -2,35 +2,61 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final
 
 from policies.rules import cel
 from policies.rules.context import Context
 from policies.rules.pod_request import claims_devices
 from policies.rules.pod_spec import Container, Pod
-from policies.rules.resource_names import SOUNDS_LIKE_GPU, is_gpu, sounds_like_gpu
+from policies.rules.resource_names import OTHER_VENDORS, SOUNDS_LIKE_GPU, is_gpu, sounds_like_gpu
 
 
 def may_ask(pod: Pod, context: Context) -> bool:
     """Whether a pod asks for a device that may be a GPU, or does for all that is known of it."""
-    return claims_devices(pod) or any(_asks(container, context) for container in pod.containers)
+    return _asks(pod, lambda name: is_gpu(name, context) or sounds_like_gpu(name))
 
 
-def _asks(container: Container, context: Context) -> bool:
+def may_ask_pools(pod: Pod, context: Context) -> bool:
+    """Whether a pod asks for what a pool of this stack may offer, and not another vendor's GPUs.
+
+    Where a pod names its node, kubelet overlooks extended resources that the node doesn't have
+    (kubernetes v1.34.4 pkg/kubelet/lifecycle/predicate.go removeMissingExtendedResources).
+    """
+    own = context.resource_names
+    return _asks(
+        pod, lambda name: is_gpu(name, context) and (name in own or name not in OTHER_VENDORS)
+    )
+
+
+def _asks(pod: Pod, counts: Callable[[str], bool]) -> bool:
+    return claims_devices(pod) or any(_names(container, counts) for container in pod.containers)
+
+
+def _names(container: Container, counts: Callable[[str], bool]) -> bool:
     if not (container.requests_known and container.limits_known):
         return True
     return any(
-        (is_gpu(name, context) or sounds_like_gpu(name))
-        and (resource.quantity is None or resource.quantity.milli != 0)
+        counts(name) and (resource.quantity is None or resource.quantity.milli != 0)
         for listed in (container.limits, container.requests)
         for name, resource in listed.items()
     )
 
 
+def _limits(condition: str) -> str:
+    """CEL: whether a pod names claims, or a limit `n` above 0 for which a condition holds."""
+    return (
+        "(size(variables.spec.?resourceClaims.orValue([])) > 0 || "
+        f"variables.containers.exists(c, {cel.LIMITS}.exists(n, {condition} && "
+        f"{cel.positive(f'{cel.LIMITS}[n]')})))"
+    )
+
+
 # A name that only resembles that of a GPU resource counts as one, as far as CEL can tell.
-MAY_ASK: Final = (
-    "(size(variables.spec.?resourceClaims.orValue([])) > 0 || "
-    f"variables.containers.exists(c, {cel.LIMITS}.exists(n, ({cel.is_gpu('n')} || "
-    f"n.lowerAscii().matches({cel.text(SOUNDS_LIKE_GPU)})) && "
-    f"{cel.positive(f'{cel.LIMITS}[n]')})))"
+MAY_ASK: Final = _limits(
+    f"({cel.is_gpu('n')} || n.lowerAscii().matches({cel.text(SOUNDS_LIKE_GPU)}))"
+)
+MAY_ASK_POOLS: Final = _limits(
+    f"({cel.is_gpu('n')} && (n in {cel.parameter('resourceNames')} || "
+    f"!(n in {cel.texts(OTHER_VENDORS)})))"
 )

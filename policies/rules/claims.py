@@ -26,11 +26,16 @@ _SPEC: Final[Mapping[str, tuple[str, ...]]] = {
 
 @dataclass(frozen=True, slots=True)
 class DeviceRequest:
-    """One request of a claim. `count`: devices at most, all of a node as many as a claim holds."""
+    """One request of a claim.
+
+    `count`: devices at most, all of a node as many as a claim holds. `admin_access`: devices that
+    others hold, too.
+    """
 
     path: str
     device_class: str
     count: int
+    admin_access: bool = False
 
 
 def requests(subject: Subject) -> Iterator[DeviceRequest]:
@@ -54,7 +59,8 @@ def _request(path: str, raw: object) -> DeviceRequest:
     count = at(raw, "count")
     given = 1 if count is None else number(count) or 0  # what is not known counts as none
     every = at(raw, "allocationMode") == "All"
-    return DeviceRequest(path, text(at(raw, "deviceClassName")), MOST if every else given)
+    admin = at(raw, "adminAccess") is True
+    return DeviceRequest(path, text(at(raw, "deviceClassName")), MOST if every else given, admin)
 
 
 def of_gpus(request: DeviceRequest, context: Context) -> bool:

@@ -17,20 +17,16 @@ MIG: Final = "nvidia.com/mig-"
 
 # NVIDIA k8s-device-plugin, TKEStack gpu-manager pkg/types, HAMi pkg/device/nvidia, AMD and Intel
 # device plugins.
-KNOWN: Final = frozenset(
-    {
-        GPU,
-        GPU_SHARED,
-        VCUDA_CORE,
-        VCUDA_MEMORY,
-        "nvidia.com/gpumem",
-        HAMI_PERCENTAGE,
-        "nvidia.com/gpucores",
-        "amd.com/gpu",
-        "gpu.intel.com/i915",
-        "gpu.intel.com/xe",
-    }
-)
+OTHER_VENDORS: Final = frozenset({"amd.com/gpu", "gpu.intel.com/i915", "gpu.intel.com/xe"})
+KNOWN: Final = OTHER_VENDORS | {
+    GPU,
+    GPU_SHARED,
+    VCUDA_CORE,
+    VCUDA_MEMORY,
+    "nvidia.com/gpumem",
+    HAMI_PERCENTAGE,
+    "nvidia.com/gpucores",
+}
 # A MIG profile 1c.2g.10gb+me is advertised as mig-1c.2g.10gb.me (NVIDIA k8s-device-plugin
 # internal/resource/nvml-mig-device.go).
 _MIG_FORM = re.compile(r"nvidia\.com/mig-([0-9]c\.)?[0-9]g\.[0-9]+gb(\.[a-z0-9.-]+)?")
@@ -41,7 +37,7 @@ _MOST_LETTERS_OFF = 2
 _NATIVE = frozenset({"cpu", "memory", "ephemeral-storage"})
 _HUGE_PAGES = "hugepages-"
 SOUNDS_LIKE_GPU: Final = "nvidia|gpu|vcuda|mig-|gaudi"
-DEVICES = frozenset({GPU, GPU_SHARED, "amd.com/gpu", "gpu.intel.com/i915", "gpu.intel.com/xe"})
+DEVICES = frozenset({GPU, GPU_SHARED}) | OTHER_VENDORS
 _WRONG = {
     "alpha.kubernetes.io/nvidia-gpu": GPU,
     "nvidia.com/gpus": GPU,

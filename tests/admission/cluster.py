@@ -209,7 +209,9 @@ def install(client: httpx.Client, namespace: str, context: Context, how: Enforce
     """
     make_namespace(client, namespace)
     granted = {f"{GRANT}{rule}": f"{LATEST} for tests" for rule in RULES}
-    metadata = {"name": namespace, "labels": {LABEL: namespace}, "annotations": granted}
+    # Without that label the API server lets no claim through that asks for admin access.
+    labels = {LABEL: namespace, "resource.kubernetes.io/admin-access": "true"}
+    metadata = {"name": namespace, "labels": labels, "annotations": granted}
     apply(client, {"apiVersion": "v1", "kind": "Namespace", "metadata": metadata})
     for policy in policies(how):
         apply(client, policy)

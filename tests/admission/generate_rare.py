@@ -139,14 +139,16 @@ def _jobs(draw: st.DrawFn) -> Json:
 
 @st.composite
 def _claims(draw: st.DrawFn) -> Json:
-    """GPU065: claims for devices."""
+    """GPU065, GPU068: claims for devices."""
     one: Json = {"deviceClassName": draw(st.sampled_from(["gpu.nvidia.com", "nic", "nvidia.com"]))}
     if draw(st.integers(0, 4)) == 0:
         one["allocationMode"] = "All"
     else:
         one["count"] = draw(st.integers(1, 14))
     request: Json = {"name": "r", "exactly": one}
-    if draw(st.booleans()):
+    if draw(st.integers(0, 2)) == 0:
+        one["adminAccess"] = True
+    elif draw(st.booleans()):
         request = {"name": "r", "firstAvailable": [{"name": "s", **one}]}
     spec: Json = {"devices": {"requests": [request]}}
     kind = draw(st.sampled_from(["ResourceClaim", "ResourceClaimTemplate"]))
@@ -156,6 +158,18 @@ def _claims(draw: st.DrawFn) -> Json:
         "metadata": _metadata(draw(_NAMESPACES)),
         "spec": {"spec": spec} if kind == "ResourceClaimTemplate" else spec,
     }
+
+
+@st.composite
+def _node_processes(draw: st.DrawFn) -> Json:
+    """GPU067: pods that see their node's processes."""
+    spec = {
+        "containers": [_container({GPU: 1} if draw(st.booleans()) else {"cpu": 1})],
+        "tolerations": [{"operator": "Exists"}],
+        "hostPID": draw(st.integers(0, 3)) > 0,
+    }
+    metadata = _metadata(draw(_NAMESPACES))
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
 
 
 @st.composite
@@ -179,7 +193,7 @@ def _persistent_volumes(draw: st.DrawFn) -> Json:
 _KINDS = (
     *(_updates, _updates, _parts, _parts, _limits, _environments, _environments, _namespaces),
     *(_services, _services, _shares, _jobs, _claims, _claims),
-    *(_persistent_volumes, _persistent_volumes),
+    *(_persistent_volumes, _persistent_volumes, _node_processes),
 )
 
 

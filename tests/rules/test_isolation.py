@@ -18,6 +18,7 @@ from tests.rules.cases import (
     paths,
     pod,
     resource,
+    workload,
 )
 from tests.rules.messages import judge
 
@@ -213,3 +214,72 @@ def test_privileged_containers(manifest: Any, refused: bool) -> None:
 )
 def test_the_variable_by_reference(kind: str, fields: dict[str, Any], wanted: list[str]) -> None:
     assert paths("GPU035", resource(kind, **fields)) == wanted
+
+
+NODE_PROCESSES: list[tuple[str, Any, list[str]]] = [
+    ("with a GPU", pod(gpus(), hostPID=True), ["spec.hostPID"]),
+    ("in a template", workload("DaemonSet", gpus(), pod_spec={"hostPID": True}),
+     ["spec.template.spec.hostPID"]),
+    ("without GPUs", pod(container(), hostPID=True), []),
+    ("off", pod(gpus(), hostPID=False), []),
+    ("not known", pod(gpus(), hostPID=UNKNOWN), []),
+    ("within the pod", pod(gpus(), shareProcessNamespace=True), []),
+    ("of the GPU stack", pod(gpus(), hostPID=True, namespace="gpu-operator"), []),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("manifest", "wanted"), [r[1:] for r in NODE_PROCESSES], ids=[r[0] for r in NODE_PROCESSES]
+)
+def test_processes_of_the_node(manifest: Any, wanted: list[str]) -> None:
+    assert paths("GPU067", manifest) == wanted
+    assert paths("GPU067", resource("Service")) == [], "it has no pod"
+
+
+def claim(*requests: Any, **fields: Any) -> dict[str, Any]:
+    spec = {"devices": {"requests": list(requests)}}
+    return resource("ResourceClaim", "resource.k8s.io/v1", spec=spec, **fields)
+
+
+def exactly(**fields: Any) -> dict[str, Any]:
+    return {"name": "r", "exactly": {"deviceClassName": "gpu.nvidia.com", **fields}}
+
+
+ADMIN = "spec.devices.requests[0].exactly.adminAccess"
+
+
+@pytest.mark.parametrize(
+    ("manifest", "wanted"),
+    [
+        (claim(exactly(adminAccess=True)), [ADMIN]),
+        (claim(exactly(), exactly(adminAccess=True)), [ADMIN.replace("[0]", "[1]")]),
+        (claim(exactly(adminAccess=False)), []),
+        (claim(exactly(adminAccess=UNKNOWN)), []),
+        (claim(exactly()), []),
+        (claim(exactly(adminAccess=True), namespace="gpu-operator"), []),
+        (pod(gpus()), []),
+    ],
+)
+def test_a_claim_gets_no_devices_that_others_hold(manifest: Any, wanted: list[str]) -> None:
+    assert paths("GPU068", manifest) == wanted
+
+
+def annotated(*keys: str, **fields: Any) -> dict[str, Any]:
+    made = pod(container(), **fields)
+    made["metadata"]["annotations"] = dict.fromkeys(keys, "0.5")
+    return made
+
+
+@pytest.mark.parametrize(
+    ("manifest", "wanted"),
+    [
+        (annotated("gpu-fraction"), ["metadata.annotations[gpu-fraction]"]),
+        (annotated("gpu-memory"), ["metadata.annotations[gpu-memory]"]),
+        (annotated("gpu-memory", namespace="gpu-operator"), []),
+        (annotated("example.com/gpu-memory"), []),
+        (pod(container()), []),
+        (resource("Service"), []),
+    ],
+)
+def test_shares_by_annotation(manifest: Any, wanted: list[str]) -> None:
+    assert paths("GPU069", manifest) == wanted

@@ -92,7 +92,12 @@ def test_the_runtime_of_gpus_is_for_pods_that_ask_for_some(
         (pod(container(**PRIVILEGED), nodeName="gpu-1"), True),
         (pod(container(), nodeName="gpu-2"), False),
         (pod(container(), nodeName=UNKNOWN), False),
-        (pod(container({"example.com/gpu": 1}), nodeName="gpu-1"), False),
+        (pod(gpus(), nodeName="gpu-1"), False),
+        (pod(container({"example.com/gpu": 1}), nodeName="gpu-1"), True),
+        (pod(container({"amd.com/gpu": 1}), nodeName="gpu-1"), True),
+        (pod(container({"amd.com/gpu": 1, GPU: 1}), nodeName="gpu-1"), False),
+        (pod(container(), resourceClaims=[{"name": "gpu"}], nodeName="gpu-1"), False),
+        (pod(gpus(UNKNOWN), nodeName="gpu-1"), False),
         (pod(container(), nodeName="gpu-1", namespace="kube-system"), False),
         (pod(container()), False),
     ],
@@ -100,6 +105,11 @@ def test_the_runtime_of_gpus_is_for_pods_that_ask_for_some(
 def test_work_without_gpus_names_no_gpu_node(manifest: Any, refused: bool) -> None:
     assert paths("GPU064", manifest, GPU_NODES) == (["spec.nodeName"] if refused else [])
     assert paths("GPU064", manifest, CONTEXT) == [], "names of nodes are not known"
+
+
+def test_another_vendor_s_gpus_count_where_the_settings_name_them() -> None:
+    own = replace(GPU_NODES, resource_names=frozenset({"amd.com/gpu"}))
+    assert paths("GPU064", pod(container({"amd.com/gpu": 1}), nodeName="gpu-1"), own) == []
 
 
 def labelled(expressions: Any, fields: Any = None) -> dict[str, Any]:

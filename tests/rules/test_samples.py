@@ -144,7 +144,7 @@ SAMPLES: dict[str, tuple[str, Context, set[str]]] = {
     "a MIG device": (pod("{nvidia.com/mig-1g.5gb: 1}"), TAINTED, {SIZE}),
     "a shared GPU": (pod("{nvidia.com/gpu.shared: 1}"), TAINTED, {SIZE}),
     "a notebook": (NOTEBOOK, OPEN, {SIZE}),
-    "time-slicing verified by five pods": (SHARED, TAINTED, {SIZE}),
+    "time-slicing verified by five pods": (SHARED, TAINTED, {SIZE, "GPU067"}),
     "the device plugin itself": (PLUGIN, TAINTED, set()),
     "its configuration": (SETTINGS, TAINTED, set()),
     "a pod of the first document": (pod('{nvidia.com/gpu: "1"}'), TAINTED, {SIZE}),

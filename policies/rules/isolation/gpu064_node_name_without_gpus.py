@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from policies.rules import cel
-from policies.rules.asking import MAY_ASK, may_ask
+from policies.rules.asking import MAY_ASK_POOLS, may_ask_pools
 from policies.rules.context import Context, Severity
 from policies.rules.example import Example
 from policies.rules.pools import gpu_pools
@@ -17,7 +17,7 @@ from policies.rules.unknown import text
 
 def _elsewhere(subject: Subject, context: Context) -> Iterator[Finding]:
     pod = subject.pod
-    if pod is None or not subject.is_workload(context) or may_ask(pod, context):
+    if pod is None or not subject.is_workload(context) or may_ask_pools(pod, context):
         return
     node = text(pod.spec.get("nodeName"))
     if any(node in pool.node_names for pool in gpu_pools(context)):
@@ -36,8 +36,10 @@ RULE = Rule(
     check=_elsewhere,
     why="nodeName goes past the scheduler, and so past taints of the effect NoSchedule: the pod "
     "runs beside GPUs that it didn't ask for, and reaches them by its image or its privileges. "
+    "Another vendor's GPUs don't count: kubelet overlooks what its node doesn't have. "
     "Nodes of pools that are declared by a selector have no names here and aren't judged.",
-    source="kubernetes v1.34.4 pkg/kubelet/lifecycle/predicate.go (only NoExecute is looked at)",
+    source="kubernetes v1.34.4 pkg/kubelet/lifecycle/predicate.go (only NoExecute is looked at; "
+    "removeMissingExtendedResources)",
     needs=frozenset({Need.POOLS}),
     whole=True,
 )
@@ -47,7 +49,7 @@ _NODE = 'variables.spec.?nodeName.orValue("")'
 TWIN = pods(
     cel.in_workloads(
         cel.unless_empty(
-            f'{_NODE} != "" && {_NODE} in {cel.parameter("gpuNodes")} && !{MAY_ASK}',
+            f'{_NODE} != "" && {_NODE} in {cel.parameter("gpuNodes")} && !{MAY_ASK_POOLS}',
             f'"found the GPU node " + {_NODE}',
         )
     ),

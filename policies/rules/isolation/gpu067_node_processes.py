@@ -1,0 +1,81 @@
+"""GPU067: A pod with GPUs sees no processes of its node."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from policies.rules import cel
+from policies.rules.context import Context, Severity
+from policies.rules.example import Example
+from policies.rules.pod_request import gpu_requests
+from policies.rules.rule import Finding, Rule, Subject
+from policies.rules.signs import Sign
+from policies.rules.twin import pods
+
+
+def _node_processes(subject: Subject, context: Context) -> Iterator[Finding]:
+    pod = subject.pod
+    if pod is None or not subject.is_workload(context) or pod.spec.get("hostPID") is not True:
+        return
+    if gpu_requests(pod, context):
+        yield Finding(
+            path=pod.under("spec.hostPID"),
+            found="true in a pod that asks for GPUs",
+            wanted="false, the default",
+            cure="Remove it: the pod sees all processes of the node, and as root can end them.",
+        )
+
+
+RULE = Rule(
+    id="GPU067",
+    title="A pod with GPUs sees no processes of its node",
+    severity=Severity.ADVISORY,
+    check=_node_processes,
+    why="hostPID shows a container all processes of the node, those of other GPU work among them: "
+    "as root, it ends them, and reads what their command lines hold. With a capability more, "
+    "/proc/1/root is the node itself, with all of its devices. Advice only: NVIDIA's own sample of "
+    "time-slicing has it, without need.",
+    source="Kubernetes documentation, Pod Security Standards (Baseline, Host Namespaces); "
+    "proc(5), /proc/pid/root",
+)
+
+TWIN = pods(
+    cel.in_workloads(
+        cel.unless_empty(
+            "variables.asksForGpus && variables.spec.?hostPID.orValue(false)",
+            '"found hostPID in a pod that asks for GPUs"',
+        )
+    ),
+    signs=(Sign("object.spec.?hostPID.orValue(false)"),),
+)
+
+EXAMPLE = Example(
+    passing="""\
+apiVersion: v1
+kind: Pod
+metadata: {name: train}
+spec:
+  tolerations: [{key: nvidia.com/gpu, operator: Exists, effect: NoSchedule}]
+  shareProcessNamespace: true
+  containers:
+    - name: cuda
+      image: registry.example.com/cuda:13.0
+      resources:
+        requests: {cpu: 4, memory: 32Gi}
+        limits: {memory: 32Gi, nvidia.com/gpu: 1}
+""",
+    failing="""\
+apiVersion: v1
+kind: Pod
+metadata: {name: train}
+spec:
+  tolerations: [{key: nvidia.com/gpu, operator: Exists, effect: NoSchedule}]
+  hostPID: true
+  containers:
+    - name: cuda
+      image: registry.example.com/cuda:13.0
+      resources:
+        requests: {cpu: 4, memory: 32Gi}
+        limits: {memory: 32Gi, nvidia.com/gpu: 1}
+""",
+)

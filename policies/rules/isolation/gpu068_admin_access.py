@@ -1,0 +1,69 @@
+"""GPU068: A claim asks for no devices that others hold."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from policies.rules import cel
+from policies.rules.claims import requests
+from policies.rules.context import Context, Severity
+from policies.rules.example import Example
+from policies.rules.rule import Finding, Rule, Subject
+from policies.rules.twin import Scope, Twin
+
+
+def _no_admin_access(subject: Subject, context: Context) -> Iterator[Finding]:
+    if not subject.is_workload(context):
+        return
+    for request in requests(subject):
+        if request.admin_access:
+            yield Finding(
+                path=f"{request.path}.adminAccess",
+                found="true",
+                wanted="false, the default",
+                cure="Remove it: with it a claim gets devices that others use, and no quota "
+                "counts them.",
+            )
+
+
+RULE = Rule(
+    id="GPU068",
+    title="A claim asks for no devices that others hold",
+    severity=Severity.MANDATORY,
+    check=_no_admin_access,
+    why="adminAccess gives a claim (DRA) devices that are allocated to others already, for "
+    "monitoring. Kubernetes asks for a label on the namespace only, "
+    "resource.kubernetes.io/admin-access, which whoever may label it sets.",
+    source="k8s.io/api v0.34.4 resource/v1/types.go ExactDeviceRequest.adminAccess",
+)
+
+TWIN = Twin(
+    cel.in_workloads(
+        "variables.requests.filter(r, r.?exactly.?adminAccess.orValue(false))"
+        '.map(r, "found adminAccess in request " + r.name)'
+    ),
+    scopes=frozenset({Scope.CLAIMS}),
+)
+
+EXAMPLE = Example(
+    passing="""\
+apiVersion: resource.k8s.io/v1
+kind: ResourceClaim
+metadata: {name: gpu, namespace: team-b}
+spec:
+  devices:
+    requests:
+      - name: gpu
+        exactly: {deviceClassName: gpu.nvidia.com}
+""",
+    failing="""\
+apiVersion: resource.k8s.io/v1
+kind: ResourceClaim
+metadata: {name: gpu, namespace: team-b}
+spec:
+  devices:
+    requests:
+      - name: gpu
+        exactly: {deviceClassName: gpu.nvidia.com, adminAccess: true}
+""",
+)

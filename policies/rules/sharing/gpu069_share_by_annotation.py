@@ -1,0 +1,74 @@
+"""GPU069: A share of a GPU is asked for by resources."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from policies.rules.context import Context, Severity
+from policies.rules.example import Example
+from policies.rules.rule import Finding, Rule, Subject
+from policies.rules.twin import NoTwin
+from policies.rules.unknown import mapping
+
+SHARES: Final = ("gpu-fraction", "gpu-memory")
+"""Annotations of KAI Scheduler, and of Run:ai before it."""
+
+
+def _by_resources(subject: Subject, context: Context) -> Iterator[Finding]:
+    if subject.pod is None or not subject.is_workload(context):
+        return
+    annotations = mapping(subject.pod.metadata.get("annotations"))
+    for key in SHARES:
+        if key in annotations:
+            yield Finding(
+                path=subject.pod.under(f"metadata.annotations[{key}]"),
+                found="a share of a GPU that only KAI Scheduler gives, and no quota counts",
+                wanted="GPUs under limits, such as nvidia.com/gpu.shared",
+                cure="Ask for a resource that the cluster offers, or run the pod where KAI "
+                "Scheduler runs.",
+            )
+
+
+RULE = Rule(
+    id="GPU069",
+    title="A share of a GPU is asked for by resources",
+    severity=Severity.ADVISORY,
+    check=_by_resources,
+    why="The annotations gpu-fraction and gpu-memory mean something to KAI Scheduler alone. "
+    "Elsewhere the pod runs without a GPU, and nowhere does a ResourceQuota or a cap count it. "
+    "Quotas of Kueue hold for jobs in its queues only, so they don't replace one either.",
+    source="kai-scheduler KAI-Scheduler v0.14.5 pkg/common/constants (GpuFraction, GpuMemory)",
+)
+
+TWIN = NoTwin("Advice for authors: the annotation alone gives no GPU, and harms nobody.")
+
+EXAMPLE = Example(
+    passing="""\
+apiVersion: v1
+kind: Pod
+metadata: {name: train}
+spec:
+  tolerations: [{key: nvidia.com/gpu, operator: Exists, effect: NoSchedule}]
+  containers:
+    - name: cuda
+      image: registry.example.com/cuda:13.0
+      resources:
+        requests: {cpu: 4, memory: 32Gi}
+        limits: {memory: 32Gi, nvidia.com/gpu: 1}
+""",
+    failing="""\
+apiVersion: v1
+kind: Pod
+metadata:
+  name: train
+  annotations: {gpu-fraction: "0.5"}
+spec:
+  containers:
+    - name: cuda
+      image: registry.example.com/cuda:13.0
+      resources:
+        requests: {cpu: 4, memory: 32Gi}
+        limits: {memory: 32Gi}
+""",
+)
