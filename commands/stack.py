@@ -148,12 +148,13 @@ class Stack:
 
         The engine writes the salt of a stack's passphrase into the stack file. An embedded stack's
         passphrase is of this machine, so its salt is kept in the cache and lent to the file while a
-        command runs. Other stacks share their passphrase, and their salt belongs in the file.
+        command runs. Other stacks share their passphrase, and their salt belongs in the file; so it
+        does where the file holds secrets, which nobody could decrypt without it.
         """
-        if not self.embedded:
+        original = self.file.read_bytes()
+        if not self.embedded or b"secure:" in original:
             yield
             return
-        original = self.file.read_bytes()
         salt = self.folder.with_name(f"{self.name}.salt")
         if b"\nencryptionsalt:" not in original and salt.exists():
             self.file.write_bytes(original + salt.read_bytes())

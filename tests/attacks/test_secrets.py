@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 from command_provider.output import Redactor
 
+from commands import stack
 from components.settings.loader import load
 from config.problem import ConfigError
 from tests.plugins.rig import Failed, Plugin
@@ -91,3 +93,19 @@ def test_no_error_of_a_command_shows_what_its_secret_input_holds() -> None:
         plugin.close()
     assert "[secret]" in str(error.value)
     assert CANARY not in str(error.value) + plugin.shown
+
+
+@pytest.mark.parametrize("held", [True, False], ids=["with secrets", "without"])
+def test_a_stack_file_keeps_the_salt_that_its_own_secrets_need(
+    held: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stack, "ROOT", tmp_path)
+    monkeypatch.setenv("GPU_CLUSTER_CACHE", str(tmp_path / "cache"))
+    declared = load(DOCUMENT | {"kubernetes": {"context": "gpu-cluster-own"}})
+    own = stack.Stack("own", declared)
+    salt = "encryptionsalt: v1:abc\n"
+    text = "config:\n  gpu-cluster:licenseToken:\n    secure: v1:def\n" if held else "config: {}\n"
+    own.file.write_text(salt + text)
+    with own.unsalted():
+        own.file.write_text(salt + text)  # as the engine does
+    assert own.file.read_text() == (salt if held else "") + text

@@ -1,0 +1,285 @@
+"""Attack: whoever reads state, logs, processes, temporary files or output, looking for secrets.
+
+A stack with all the secrets that there are goes up and down by the real engine and real ``sshd``,
+and is refused, timed out and killed on the way. Once with a passphrase, once with a key in a vault.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import secrets
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+import toolchain
+from commands.environment import make_private
+from lab.simulator import hosts as simulated
+from lab.simulator.control_plane import ControlPlane
+from lab.simulator.hosts import catalogue, namespaced, processes
+from lab.simulator.hosts.model import hosts_dir
+from tests.attacks.canaries import Canaries, Watch, in_files, key_parts
+from tests.attacks.vault import vault
+from tests.e2e.project import LIMIT, Project, figures, started
+from tests.guard import own_name
+from tests.hosts import software
+
+PROVIDERS = ("passphrase", "hashivault")
+HOSTS = ("gpu-1", "gpu-2")
+KUBEADM = "run/simulated-kubeadm"
+#: Files that hold a secret because they are where it belongs.
+OWN = ("id_ed25519", "kubeconfig", "kubeconfig.yaml", "passphrase")
+
+
+def test_the_watch_sees_a_secret_in_each_place(tmp_path: Path) -> None:
+    """What the search below rests on: it finds what is there."""
+    secret = secrets.token_hex(12)
+    canaries = Canaries({"token": (secret.encode(),)})
+    folder = tmp_path / "scratch"
+    make_private(folder)
+    with Watch(canaries, (folder,)) as watch:
+        command = ["sh", "-c", "echo $1 >$2; sleep 1; rm $2", "sh", secret, str(folder / "left")]
+        subprocess.run(command, env={**os.environ, "TOKEN": secret}, check=True, timeout=30)
+    assert watch.hits == {
+        "token: arguments of sh",
+        "token: environment of sh, TOKEN",
+        "token: environment of sleep, TOKEN",
+        "token: file left",
+    }
+    for number in range(3):
+        encoded = base64.b64encode(b"x" * number + secret.encode() + b"yz")
+        (tmp_path / f"encoded-{number}").write_bytes(b'{"data":"' + encoded + b'"}')
+    (tmp_path / "hexadecimal").write_text(secret.encode().hex())
+    count, hits = in_files(canaries, [tmp_path], [tmp_path / "encoded-0"])
+    assert (count, len(hits)) == (3, 3)
+
+
+@dataclass
+class Guarded:
+    """A project whose secrets are watched, and what its commands printed."""
+
+    project: Project
+    canaries: Canaries
+    printed: list[str] = field(default_factory=list)
+
+    def command(self, name: str, **environment: str) -> subprocess.CompletedProcess[str]:
+        done = self.project.command(name, **environment)
+        self.printed.append(done.stdout)
+        return done
+
+    def pulumi(self, *arguments: str, text: str = "", fails: bool = False) -> str:
+        """Plain pulumi, with a secret by standard input where there is one."""
+        done = subprocess.run(
+            ["pulumi", *arguments, "--non-interactive", "--color", "never"],
+            cwd=self.project.root,
+            env=self.project.shell_environment(),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            input=text,
+            text=True,
+            timeout=LIMIT,
+            check=False,
+        )
+        assert (done.returncode != 0) == fails, done.stdout
+        self.printed.append(done.stdout)
+        return done.stdout
+
+    def root(self, host: str) -> Path:
+        return self.project.host_root(host)
+
+
+def declared(project: Project, repository: dict[str, Any], registry: str) -> dict[str, Any]:
+    """A stack that needs each secret: hosts that join, a private registry, licensed guests."""
+    return project.declared() | {
+        "platform": "gpu-operator",
+        "driver": {
+            "source": "operator",
+            "version": "580.95.05",
+            "imageRepository": f"{registry}/guests",
+            "image": "vgpu-guest-driver",
+        },
+        "gpuOperator": {
+            "toolkit": True,
+            "vgpu": {"hostDriver": "19.2", "licenseSecret": "licensing-config"},
+        },
+        "registry": {"pullSecret": "registry"},
+        "kubernetesPackages": {
+            "version": "1.34.4",
+            "repository": repository,
+            "join": {
+                "endpoint": "192.0.2.1:6443",
+                "caCertHashes": [f"sha256:{'0' * 64}"],
+                "timeoutSeconds": 10,
+            },
+        },
+        "ssh": {"dialErrorLimit": 1, "perDialTimeoutSeconds": 3},
+    }
+
+
+def given(project: Project) -> dict[str, str]:
+    """The stack's secrets, each with something in it that is nowhere else."""
+    key, _ = simulated.client_key(project.stack)
+    login = base64.b64encode(f"user:{secrets.token_hex(16)}".encode()).decode()
+    return {
+        "sshPrivateKey": key.read_text(),
+        "kubeadmToken": f"{secrets.token_hex(3)}.{secrets.token_hex(8)}",
+        "registryCredentials": json.dumps({"auths": {"registry.example.org": {"auth": login}}}),
+        "licenseToken": secrets.token_hex(20),
+    }
+
+
+def looked_for(stack: str, texts: dict[str, str], provider: str) -> Canaries:
+    login = json.loads(texts["registryCredentials"])["auths"]["registry.example.org"]["auth"]
+    cluster = yaml.safe_load(ControlPlane(stack).kubeconfig.read_text())
+    user = base64.b64decode(cluster["users"][0]["user"]["client-key-data"]).decode()
+    return Canaries(
+        {
+            "SSH key": key_parts(texts["sshPrivateKey"]),
+            "join token": (texts["kubeadmToken"].encode(), texts["kubeadmToken"][7:].encode()),
+            "registry": (login.encode(), base64.b64decode(login)[5:]),
+            "licence": (texts["licenseToken"].encode(),),
+            "cluster's client key": key_parts(user),
+            "secrets provider": (provider.encode(),),
+        }
+    )
+
+
+@contextmanager
+def provider_of(kind: str, project: Project) -> Iterator[tuple[str, str]]:
+    """The secrets provider's address, and what opens it."""
+    if kind == "passphrase":
+        phrase = project.state.with_name("passphrase")
+        phrase.touch(mode=0o600)
+        phrase.write_text(secrets.token_hex(24))
+        project.environment["PULUMI_CONFIG_PASSPHRASE_FILE"] = str(phrase)
+        yield "passphrase", phrase.read_text()
+        return
+    token = secrets.token_hex(24)
+    with vault({"deploy": {token}}) as address:
+        project.environment |= {"VAULT_SERVER_URL": address, "VAULT_SERVER_TOKEN": token}
+        yield "hashivault://deploy", token
+
+
+@pytest.fixture(params=PROVIDERS)
+def guarded(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Guarded]:
+    """A stack that is not up yet, its secrets set."""
+    project = Project.make(tmp_path, own_name("canaries"))
+    if reason := namespaced.reason_against(project.stack):
+        pytest.skip(f"hosts in namespaces: {reason}")
+    packages = software.serving("debian", catalogue.kubernetes("1.34.4"))
+    with (
+        provider_of(request.param, project) as (address, opens),
+        packages as repository,
+        socket.create_server(("127.0.0.1", 0)) as registry,
+    ):
+        at = "{}:{}".format(*registry.getsockname())
+        project.write(declared(project, repository, at))
+        with started(project):
+            texts = given(project)
+            made = Guarded(project, looked_for(project.stack, texts, opens))
+            made.pulumi("stack", "init", project.stack, "--secrets-provider", address)
+            for name, text in texts.items():
+                made.pulumi("config", "set", "--secret", f"gpu-cluster:{name}", text=text)
+            yield made
+
+
+@contextmanager
+def stopped(stack: str, host: str) -> Iterator[None]:
+    """A host that doesn't answer: its processes stand still."""
+    pids = processes.find(hosts_dir(stack) / host)
+    for pid in pids:
+        os.kill(pid, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        for pid in pids:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGCONT)
+
+
+def refused_and_timed_out(guarded: Guarded) -> None:
+    """One host's kubeadm refuses the token, the other's takes too long; then one stands still."""
+    for host, how in zip(HOSTS, ("refuse", "hang"), strict=True):
+        folder = guarded.root(host) / KUBEADM
+        folder.mkdir()
+        (folder / how).touch()
+    failed = guarded.command("up", VERBOSE="1")
+    assert failed.returncode == 1
+    assert "couldn't validate the identity" in failed.stdout, failed.stdout
+    assert "kubeadm join failed" in failed.stdout
+    for host, how in zip(HOSTS, ("refuse", "hang"), strict=True):
+        (guarded.root(host) / KUBEADM / how).unlink()
+    with stopped(guarded.project.stack, "gpu-2"):  # `make up` would start it anew
+        silent = guarded.pulumi("up", "--yes", "--skip-preview", fails=True)
+    assert "no connection as root after 2 attempts" in silent, silent
+
+
+def lived(guarded: Guarded) -> None:
+    """What a stack goes through: previewed, refused, timed out, killed, up, previewed, shown."""
+    preview = guarded.command("preview", JSON="1")
+    assert preview.returncode == 0, preview.stdout
+    refused_and_timed_out(guarded)
+    # The join token is on its way to the host then.
+    killed = guarded.project.kill_during("up", "gpu-cluster-hosts-gpu-2 creating")
+    guarded.printed.append(killed)
+    done = guarded.command("up", VERBOSE="1")
+    assert figures(done.stdout.strip().splitlines()[-1])[:2] == (32, 32), done.stdout
+    assert figures(guarded.command("up").stdout.strip().splitlines()[-1]) == (32, 32, 0)
+    for command in (("preview", "--diff"), ("stack",), ("stack", "export"), ("config",)):
+        guarded.pulumi(*command)
+
+
+def places(project: Project) -> tuple[list[Path], list[Path]]:
+    """Folders that must hold no secret, and what in them is where one belongs.
+
+    The API server keeps Secrets in etcd, and the substitute of kubeadm what it was given.
+    """
+    plane = ControlPlane(project.stack)
+    own = [plane.cluster / "pki", plane.cluster / "etcd", plane.directory / "ssh"]
+    own += [path for path in plane.directory.rglob("*") if path.name in OWN]
+    own += [project.root / "venv"]
+    own += [project.host_root(host) / KUBEADM for host in HOSTS]
+    hosts = [project.host_root(host) / name for host in HOSTS
+             for name in ("etc", "home", "opt", "root", "run", "tmp", "var")]  # fmt: skip
+    home = toolchain.cache_dir() / "pulumi"
+    scratch = toolchain.cache_dir() / "tmp" / project.stack
+    return [project.root, project.state, plane.directory, home, scratch, *hosts], own
+
+
+@pytest.mark.full
+def test_no_secret_of_a_stack_is_anywhere_but_where_it_belongs(
+    guarded: Guarded, record_property: Any
+) -> None:
+    project = guarded.project
+    folders = (toolchain.cache_dir() / "tmp" / project.stack, Path("/tmp"), Path("/dev/shm"))
+    began = time.monotonic()
+    with Watch(guarded.canaries, folders) as watch:
+        lived(guarded)
+        count, hits = in_files(guarded.canaries, *places(project))
+        down = guarded.command("down", VERBOSE="1")
+        assert down.returncode == 0, down.stdout
+    left, kept = in_files(guarded.canaries, [project.root, project.state], [project.root / "venv"])
+    said = "\n".join(guarded.printed).encode()
+    hits |= watch.hits | kept | {f"{name}: output" for name in guarded.canaries.found(said)}
+    # Who gives a token of the provider by the environment gives it to all that he starts.
+    hits = {hit for hit in hits if not hit.endswith(", VAULT_SERVER_TOKEN")}
+    record_property("canaries", len(hits))
+    record_property("searches", 1)
+    assert hits == set()
+    assert watch.seen["process"] > 100
+    assert watch.seen["file"] > 0
+    assert count > 1000
+    assert left > 100
+    assert len(said) > 10_000
+    print(f"{watch.seen}, {count} files, {len(said)} bytes, {time.monotonic() - began:.0f} s")
