@@ -182,3 +182,43 @@ def test_a_host_without_excluded_gpus_keeps_what_its_site_leaves_out(host: Runni
     assert host.apply(prepare()).status == 0
     assert not host.exists(EXCLUDED)
     assert not host.exists(ASKED)
+
+
+#: Bytes of 4,096 KiB: no more than a test process may give.
+LOCKED = "4194304"
+
+
+def locked(host: Running) -> str:
+    """The locked memory that containerd, and what it starts, may have."""
+    limits = host.run("cat /proc/$(cat /run/simulated-systemd/containerd.pid)/limits").output
+    (line,) = (line for line in limits.splitlines() if line.startswith("Max locked memory"))
+    return line.split()[3]
+
+
+def test_a_declared_limit_holds_for_the_engine_at_once(host: Running) -> None:
+    assert locked(host) != LOCKED
+    wanted = script(limits={"memlock": 4096})
+    applied = host.apply(wanted)
+    assert applied.status == 0
+    assert locked(host) == LOCKED
+    assert "containerd restarted with its limits" in applied.output
+    assert host.apply(wanted).output == "changed=0\n"
+
+
+def test_no_reload_takes_gpus_from_a_container_that_runs(host: Running) -> None:
+    """A container that sees a GPU is left alone: the limit waits, and the next run tries again."""
+    host.run("mkdir -p /dev; touch /dev/nvidiactl")
+    host.write("/root/hidden", "0::/kubepods.slice/cri-containerd-abc.scope\n")
+    # A process whose cgroup is a pod's; in this namespace no kernel has one.
+    host.run(
+        "sleep 300 >/dev/null 2>&1 </dev/null & echo $! >/root/pid; "
+        "mount --bind /root/hidden /proc/$!/cgroup"
+    )
+    wanted = script(limits={"memlock": 4096})
+    applied = host.apply(wanted)
+    assert applied.status == 0
+    assert "a container that has GPUs runs" in applied.output
+    assert locked(host) != LOCKED
+    host.run("umount /proc/$(cat /root/pid)/cgroup; kill $(cat /root/pid)")
+    assert host.apply(wanted).status == 0
+    assert locked(host) == LOCKED
