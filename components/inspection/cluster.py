@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
+
 from components import grammar
 from components.api import Client, ClusterError, Json, connect
+from components.charts.reach import unreachable
 from components.nodes.inspect import (
     CORDONED,
     cordoned_by_others,
@@ -101,8 +104,14 @@ async def nodes_by_name(context: str) -> dict[str, Json]:
 
 
 async def answer(request: Json) -> Json:
-    """`observe` for a request: its arguments by name."""
-    return await observe(**request)
+    """`observe` for a request: its arguments by name, and ``chart``, where the chart comes from.
+
+    Returns:
+        What `observe` does, and ``chart``: why it can't be fetched, empty where it can.
+    """
+    chart = request.pop("chart")
+    found, problem = await asyncio.gather(observe(**request), unreachable(chart))
+    return {**found, "chart": problem}
 
 
 async def observe(

@@ -12,7 +12,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -20,6 +20,7 @@ from typing import Any
 
 import pulumi
 
+from components.charts.source import location
 from components.drift import Drift
 from components.driver_daemonset.container import judge_all
 from components.hosts.facts import HostFacts, drift, reboot
@@ -129,6 +130,7 @@ def request(cluster: Cluster, stack: str, private_key: str) -> Json:
             "presence": presence_document(cluster),
             "endpoints": sorted(platform_of(cluster).endpoints(cluster).values()),
             "own": [space.name for space in own_namespaces(cluster)],
+            "chart": chart_place(cluster),
         },
         "hosts": {
             "hosts": [host.model_dump(mode="json") for host in cluster.working_hosts],
@@ -200,6 +202,7 @@ def judged(declared: Cluster, seen: Json, reasons: str) -> Inspection:
         for finding in judge(host, facts[host.name], declared.of(host))
     ]
     findings += judge_all(declared, facts)
+    findings += _chart(declared, cluster.get("chart", ""))
     findings += map(_cordoned, cluster.get("unschedulable", []))
     if "surroundings" in cluster:
         surroundings, members = cluster["surroundings"], cluster["members"]
@@ -227,6 +230,23 @@ def judged(declared: Cluster, seen: Json, reasons: str) -> Inspection:
             groups=frozenset(cluster.get("surroundings", {}).get("groups", {})),
         ),
     )
+
+
+def chart_place(cluster: Cluster) -> str:
+    """Where the platform's chart is fetched from."""
+    platform = platform_of(cluster)
+    return location(cluster.charts, platform.chart, platform.repository)
+
+
+def _chart(cluster: Cluster, problem: str) -> Iterator[Fault]:
+    if problem:
+        platform = platform_of(cluster)
+        yield Fault(
+            f"chart {platform.chart} {platform.version(cluster)}",
+            problem,
+            f"the chart, from {chart_place(cluster)}, before a host is changed",
+            "open the way (HTTPS_PROXY is obeyed), or declare charts.directory or charts.oci",
+        )
 
 
 def _cordoned(node: str) -> Fault:

@@ -53,6 +53,7 @@ containers_at_risk() {
             ;;
     esac
     # The cgroups of pods and of Docker's containers (kubelet, --cgroup-root; Docker, cgroup-parent).
+    # shellcheck disable=SC2013 # paths without spaces
     for file in $(grep -l -e kubepods -e docker "$root"/proc/[0-9]*/cgroup 2>/dev/null); do
         if [ -e "${file%/cgroup}/root/dev/nvidiactl" ]; then
             echo "a container that has GPUs runs"

@@ -1,0 +1,80 @@
+"""Whether a chart can be fetched is known before anything is changed."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from components.charts import reach
+from components.inspection.look import chart_place, judged, request
+from components.settings.loader import load
+from tests.unit.fixtures.documents import document
+
+LIMIT = 20
+
+
+class _Repository(BaseHTTPRequestHandler):
+    """Answers as a chart repository: an index at one path, nothing elsewhere."""
+
+    def do_GET(self) -> None:
+        self.send_response(200 if self.path == "/charts/index.yaml" else 404)
+        self.end_headers()
+        self.wfile.write(b"apiVersion: v1\n" * 1000)
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+@pytest.fixture
+def repository(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    server = ThreadingHTTPServer(("127.0.0.1", 0), _Repository)
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    yield f"http://127.0.0.1:{server.server_port}"
+    server.shutdown()
+    thread.join(LIMIT)
+    server.server_close()
+
+
+def why(place: str) -> str:
+    return asyncio.run(reach.unreachable(place))
+
+
+def test_a_repository_counts_only_with_its_index(repository: str) -> None:
+    assert why(f"{repository}/charts") == ""
+    assert why(f"{repository}/charts/") == ""
+    assert why(repository).startswith("HTTP 404 from")
+
+
+def test_a_place_that_does_not_answer_is_named_with_its_reason(repository: str) -> None:
+    dead = "http://127.0.0.1:1"
+    assert why(dead).startswith(f"no answer from {dead}/index.yaml (")
+    assert why("oci://127.0.0.1:1/charts").startswith("no answer from https://127.0.0.1:1/v2/ (")
+
+
+def test_a_folder_must_hold_the_chart(tmp_path: Path) -> None:
+    assert why(str(tmp_path)) == "a folder without Chart.yaml"
+    (tmp_path / "Chart.yaml").write_text("name: x\n")
+    assert why(str(tmp_path)) == ""
+
+
+def seen(**cluster: Any) -> dict[str, Any]:
+    nothing: dict[str, Any] = {
+        "problems": [], "cordoned": [], "scheduling": {}, "validation": {}, "presence": {}
+    }  # fmt: skip
+    return {"cluster": nothing | cluster, "hosts": {"problems": [], "facts": {}}}
+
+
+def test_a_chart_that_cannot_be_fetched_stops_the_run_before_any_host() -> None:
+    declared = load(document())
+    (problem,) = judged(declared, seen(chart="no answer"), "").problems
+    assert problem.startswith("chart nvidia-device-plugin ")
+    assert judged(declared, seen(chart=""), "").problems == ()
+    assert request(declared, "x", "")["cluster"]["chart"] == chart_place(declared)
