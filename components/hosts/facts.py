@@ -25,6 +25,11 @@ class HostFacts:
         nvidia_runtime: whether containerd's merged configuration has the nvidia runtime.
         runtime_mode: how the NVIDIA runtime brings devices into containers, as its configuration
             says; empty where it says nothing.
+        gpus, rdma, memory, rows: lines of `components.hosts.hardware`, as the probe wrote them.
+        peermem: a module that gives GPU memory to RDMA devices is loaded.
+        open_modules: the loaded driver's modules are the open ones.
+        governor: of the first processor's frequency; "-" where it has none.
+        numa: the NUMA nodes, such as ``0-1``; "-" where that is not known.
         loaded: those of nouveau and nova_core that are loaded.
         swap: active swap devices.
         package_lock: the package manager's lock file that is held; empty when none is.
@@ -65,6 +70,14 @@ class HostFacts:
     reboot: tuple[str, ...] = ()
     reboot_required: bool = False
     simulated: bool = False
+    gpus: tuple[str, ...] = ()
+    rdma: tuple[str, ...] = ()
+    memory: tuple[str, ...] = ()
+    rows: tuple[str, ...] = ()
+    peermem: bool = False
+    open_modules: bool = False
+    governor: str = "-"
+    numa: str = "-"
     now: str = ""
     applied: tuple[str, ...] = ()
     digests: Mapping[str, str] = dataclasses.field(default_factory=dict)

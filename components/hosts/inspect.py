@@ -28,6 +28,10 @@ ANSWER = 256 * 1024
 PROBE_KEY_FILE = "GPU_CLUSTER_PROBE_KEY_FILE"
 """Variable with the file of a key that hosts tie to the probe (`make probe-key`), used before the
 stack's: previews have no other."""
+HARDWARE = ("gpu", "rdma", "memory", "rows")
+"""Keys of the lines about single devices, which `components.hosts.hardware` reads."""
+DEVICES = 64
+"""How many of each kind are taken."""
 LONGEST = 1024
 """Characters of one value of it."""
 MODERN: dict[str, Any] = {
@@ -271,7 +275,7 @@ def parse(lines: Iterable[str], now: float | None = None) -> HostFacts:
     """
     single: dict[str, str] = {}
     repeated: dict[str, list[str]] = {
-        name: [] for name in ("applied", "digest", "drift", "loaded", "reboot")
+        name: [] for name in ("applied", "digest", "drift", "loaded", "reboot", *HARDWARE)
     }
     for line in lines:
         key, separator, value = line.partition("=")
@@ -310,6 +314,14 @@ def parse(lines: Iterable[str], now: float | None = None) -> HostFacts:
         reboot=tuple(repeated["reboot"]),
         reboot_required=single.get("reboot_required") == "yes",
         simulated=single.get("simulated") == "yes",
+        peermem=single.get("peermem") == "yes",
+        open_modules=single.get("open_modules") == "yes",
+        governor=single.get("governor") or "-",
+        numa=single.get("numa") or "-",
+        gpus=_devices(repeated["gpu"]),
+        rdma=_devices(repeated["rdma"]),
+        memory=_devices(repeated["memory"]),
+        rows=_devices(repeated["rows"]),
         now=single.get("now", ""),
         applied=tuple(repeated["applied"]),
         digests={path: digest for _, digest, path in sorted(digests)},
@@ -320,6 +332,11 @@ def parse(lines: Iterable[str], now: float | None = None) -> HostFacts:
 def _split(text: str, parts: int) -> tuple[str, ...]:
     words = text.split(" ", parts - 1)
     return tuple(words + [""] * (parts - len(words)))
+
+
+def _devices(lines: list[str]) -> tuple[str, ...]:
+    """In one order: some are told by programs that run beside the probe."""
+    return tuple(sorted(lines)[:DEVICES])
 
 
 def _number(text: str | None) -> int:

@@ -56,6 +56,94 @@ nvidia_devices() {
     say nvswitches "$switches"
 }
 
+# first FILE: its first line as $line, "-" where there is none to read.
+first() {
+    line=
+    [ ! -r "$1" ] || read -r line 2>/dev/null <"$1" || :
+    line=${line:--}
+}
+
+# gpu=ADDRESS WIDTH WIDEST SPEED FASTEST NUMA IOMMU ACS of each GPU. Sources: Linux,
+# Documentation/ABI/testing/sysfs-bus-pci and sysfs-kernel-iommu_groups (type).
+gpus() {
+    for device in "$root"/sys/bus/pci/devices/*; do
+        first "$device/vendor"
+        [ "$line" = 0x10de ] || continue
+        first "$device/class"
+        case $line in 0x0300* | 0x0302*) ;; *) continue ;; esac
+        set --
+        for name in current_link_width max_link_width current_link_speed max_link_speed \
+            numa_node iommu_group/type; do
+            first "$device/$name"
+            set -- "$@" "${line%% *}"
+        done
+        say gpu "${device##*/} $* $(redirected "$device")"
+    done
+}
+
+# redirected DEVICE: how many bridges above a device send what goes from peer to peer up to the root:
+# bits 2 and 3 of ACS control, extended capability 0xd (Linux, include/uapi/linux/pci_regs.h). Their
+# registers are for root to read: "-" where one can't be read.
+redirected() {
+    path=$(cd -P "$1" 2>/dev/null && pwd) || path=
+    set --
+    while path=${path%/*} && [ -r "$path/config" ]; do
+        set -- "$@" "$path/config"
+    done
+    [ $# -gt 0 ] || { echo - && return 0; }
+    for file; do
+        od -An -v -t u1 -w4096 -N 4096 "$file"
+    done | awk '
+        NF < 4096 { short = 1; next }
+        {
+            at = 256
+            for (hops = 0; at >= 256 && hops < 64; hops++) {
+                if ($(at + 1) + 256 * $(at + 2) == 13) { if (int($(at + 7) / 4) % 4) count++; break }
+                at = int($(at + 3) / 16) + 16 * $(at + 4)
+            }
+        }
+        END { print short ? "-" : count + 0 }'
+}
+
+# rdma=NAME STATE...: InfiniBand and RoCE devices with the state of each port; those in front of
+# NVSwitches (steps/fabric.sh) carry no pod's traffic.
+rdma() {
+    for device in "$root"/sys/class/infiniband/*; do
+        [ -d "$device/ports" ] || continue
+        [ ! -r "$device/device/vpd" ] || ! grep -q SW_MNG "$device/device/vpd" || continue
+        set --
+        for port in "$device"/ports/*; do
+            first "$port/state"
+            set -- "$@" "${line##* }"
+        done
+        say rdma "${device##*/} $*"
+    done
+    for module in nvidia_peermem nv_peer_mem; do
+        [ ! -d "$root/sys/module/$module" ] || say peermem yes
+    done
+    first "$root/proc/driver/nvidia/version"
+    case $line in
+        *'Open Kernel Module'*) say open_modules yes ;;
+    esac
+}
+
+# memory=BUS_ID,ECC and rows=BUS_ID,PENDING,FAILURE of each GPU, in the words of nvidia-smi
+# (--help-query-gpu, --help-query-remapped-rows). It may take seconds, so it runs beside the rest.
+memory() {
+    [ -r "$root/proc/driver/nvidia/version" ] && command -v nvidia-smi >/dev/null 2>&1 || return 0
+    csv=--format=csv,noheader
+    ask nvidia-smi --query-gpu=pci.bus_id,ecc.mode.current $csv 2>/dev/null | told memory &
+    ask nvidia-smi --query-remapped-rows=gpu_bus_id,remapped_rows.pending,remapped_rows.failure $csv \
+        2>/dev/null | told rows &
+}
+
+# told KEY: each line of standard input that begins as a bus id.
+told() {
+    while IFS= read -r line; do
+        case $line in [0-9A-Fa-f]*:*,*) printf '%s=%.200s\n' "$1" "$line" ;; esac
+    done
+}
+
 # dpkg and apt lock with fcntl, which /proc/locks shows by inode: the sixth word ends in it, the
 # second is -> where somebody waits.
 package_lock() {
@@ -171,6 +259,7 @@ disk() {
     say disk_free_mib "$((blocks / 1024))"
 }
 
+memory
 os_release
 # shellcheck disable=SC2046 # two words
 set -- $(uname -m -r)
@@ -178,6 +267,12 @@ kernel=$1
 say arch "$2"
 say kernel "$kernel"
 nvidia_devices
+gpus
+rdma
+first "$root/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"
+say governor "$line"
+first "$root/sys/devices/system/node/online"
+say numa "$line"
 for module in nouveau nova_core; do
     [ -d "$root/sys/module/$module" ] && say loaded "$module"
 done
@@ -278,6 +373,7 @@ for phase in "$root"/var/lib/gpu-cluster/*/; do
     [ "${phase##*/}" != prepare ] || [ -r .gpu-cluster-steps/library/base.sh ] ||
         say drift "prepare .gpu-cluster-steps"
 done
+wait
 now=$(date -u '+%Y-%m-%dT%H:%M:%SZ %s')
 say now "${now% *}"
 say clock "${now#* }"

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from components.hosts import hardware
 from components.hosts.facts import HostFacts
 from components.hosts.settings.host import Host
 
 HEAD = (
     "host", "role", "system", "kernel", "headers", "GPUs", "driver", "modules", "secure boot",
     "runtime", "toolkit", "cgroup", "swap", "free", "packages", "reboot", "clock",
+    "PCIe", "ECC", "RDMA", "IOMMU",
 )  # fmt: skip
 
 #: Seconds by which clocks that are in step may seem to differ on a busy machine.
@@ -40,6 +42,7 @@ def cells(host: Host, facts: HostFacts) -> tuple[str, ...]:
         "locked" if facts.package_lock else "idle",
         "; ".join(facts.reboot) or _yes(facts.reboot_required, "pending", "-"),
         "?" if facts.skew is None else _clock(facts.skew),
+        *hardware.cells(facts),
     )
 
 

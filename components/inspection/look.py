@@ -23,6 +23,7 @@ import pulumi
 from components.charts.source import location
 from components.drift import Drift
 from components.driver_daemonset.container import judge_all
+from components.hosts import hardware
 from components.hosts.facts import HostFacts, drift, reboot
 from components.hosts.kernels import unequal
 from components.hosts.preflight import judge
@@ -202,6 +203,7 @@ def judged(declared: Cluster, seen: Json, reasons: str) -> Inspection:
         for finding in judge(host, facts[host.name], declared.of(host))
     ]
     findings += judge_all(declared, facts)
+    findings += hardware.advice(facts)
     findings += _chart(declared, cluster.get("chart", ""))
     findings += map(_cordoned, cluster.get("unschedulable", []))
     if "surroundings" in cluster:

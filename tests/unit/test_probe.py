@@ -3,58 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-import os
 import platform
-import subprocess
 from pathlib import Path
 
 import pytest
 
 from components.hosts.inspect import parse
-from components.hosts.probe import probe
-
-
-class Machine:
-    """A tree that the probe takes for a host's root, and the programs on its PATH."""
-
-    def __init__(self, folder: Path, shell: str) -> None:
-        self.root, self.programs, self.shell = folder / "root", folder / "bin", shell
-        self.programs.mkdir()
-        (self.root / "var/lib").mkdir(parents=True)
-        self.file(".gpu-cluster-steps/library/base.sh", "")
-
-    def file(self, path: str, text: str) -> Path:
-        found = self.root / path.lstrip("/")
-        found.parent.mkdir(parents=True, exist_ok=True)
-        found.write_text(text)
-        return found
-
-    def script(self, name: str, body: str) -> None:
-        path = self.programs / name
-        path.write_text(f"#!/bin/sh\n{body}\n")
-        path.chmod(0o755)
-
-    def program(self, name: str, text: str) -> None:
-        self.script(name, f"cat <<'END'\n{text}\nEND")
-
-    def lines(self) -> list[str]:
-        done = subprocess.run(
-            [self.shell, "-s"],
-            input=probe().encode(),
-            env={
-                "PATH": f"{self.programs}:{os.environ['PATH']}",
-                "GPU_CLUSTER_ROOT": str(self.root),
-            },
-            cwd=self.root,
-            capture_output=True,
-            timeout=60,
-            check=True,
-        )
-        return done.stdout.decode().splitlines()
-
-    def single(self, key: str) -> str:
-        (found,) = (line for line in self.lines() if line.startswith(f"{key}="))
-        return found.partition("=")[2]
+from tests.unit.fixtures.probed import Machine
 
 
 @pytest.fixture(params=["dash", "bash"])
