@@ -56,6 +56,36 @@ def test_a_second_run_changes_nothing_and_undo_restores_every_byte(
     assert host.undo(SCRIPT, shell).output == "changed=0\n"
 
 
+#: Which kernels get a new image. initramfs-tools 0.142, update-initramfs: `-u` alone the newest one,
+#: `-k all` each that has one. dracut 057, dracut.sh: without a version the one that runs,
+#: `--regenerate-all` each below /lib/modules.
+REBUILDS = {
+    "update-initramfs": """#!/bin/sh
+case " $* " in
+    *' -k all '*) ls /boot | sed -n 's/^initrd.img-//p' ;;
+    *) ls /boot | sed -n 's/^initrd.img-//p' | sort -V | tail -n 1 ;;
+esac >>/run/rebuilt
+""",
+    "dracut": """#!/bin/sh
+case " $* " in *' --regenerate-all '*) ls /lib/modules ;; *) uname -r ;; esac >>/run/rebuilt
+""",
+}
+
+
+@pytest.mark.parametrize("tool", REBUILDS)
+def test_whichever_kernel_boots_next_keeps_nouveau_away(host: Running, tool: str) -> None:
+    running = host.run("uname -r").output.strip()
+    kernels = {running, "5.10.0-1-amd64", "99.0.0-1-amd64"}
+    for kernel in kernels:
+        host.run(f"mkdir -p /lib/modules/{kernel}; rm -f /boot/initrd.img-{kernel}")
+        host.write(f"/boot/initrd.img-{kernel}", "")
+    host.run("rm -f /usr/sbin/update-initramfs /usr/sbin/dracut")
+    host.write(f"/usr/sbin/{tool}", REBUILDS[tool])
+    host.run(f"chmod 755 /usr/sbin/{tool}")
+    assert host.apply(SCRIPT).status == 0
+    assert kernels <= set(host.read("/run/rebuilt").split())
+
+
 @pytest.mark.parametrize("free", [999999, 10])
 def test_the_initramfs_that_boots_now_is_kept_beside_the_new_one(host: Running, free: int) -> None:
     """A host whose new image doesn't boot is started with the old one; /boot is never filled."""
