@@ -56,7 +56,7 @@ def test_a_second_run_changes_nothing_and_undo_restores_every_byte(
     assert host.undo(SCRIPT, shell).output == "changed=0\n"
 
 
-#: Which kernels get a new image. initramfs-tools 0.142, update-initramfs: `-u` alone the newest one,
+#: Which kernels get a new image. initramfs-tools 0.142, update-initramfs: `-u` alone the newest,
 #: `-k all` each that has one. dracut 057, dracut.sh: without a version the one that runs,
 #: `--regenerate-all` each below /lib/modules.
 REBUILDS = {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import shutil
 from collections.abc import Iterator
 from typing import Any
@@ -13,9 +14,9 @@ import toolchain
 from components.hosts.runtime_script import TOOLKIT_PACKAGES, runtime
 from components.hosts.settings.repository import Repository
 from components.hosts.settings.runtime import Runtime, Toolkit, ToolkitSource
-from lab.simulator.hosts import rootfs
+from lab.simulator.hosts import package_graph, rootfs
 from lab.simulator.hosts.packages import Format, Package, Signature, build, served
-from tests.hosts import conftest
+from tests.hosts import conftest, software
 from tests.hosts.machine import Running, differences
 
 FORMATS: dict[str, Format] = {"debian": "apt", "rocky": "dnf"}
@@ -29,23 +30,16 @@ SOURCES = {
 }
 
 
-def packages(version: str = VERSION) -> list[Package]:
-    """The toolkit's four packages: the real nvidia-ctk, which the host keeps elsewhere, and the
-    hosts' own stand-in for the runtime.
+def packages() -> list[Package]:
+    """NVIDIA's repository as it is, with the real nvidia-ctk, which the host keeps elsewhere, and
+    the hosts' own stand-in for the runtime.
     """
-    release = f"{version}-1"
-    ctk = f'#!/bin/sh\nexec {KEPT} "$@"\n'
     shim = rootfs.FIXTURES / "usr/bin/nvidia-container-runtime"
-    base, tools, library = (TOOLKIT_PACKAGES[n] for n in (1, 2, 3))
+    ctk = f'#!/bin/sh\nexec {KEPT} "$@"\n'
+    held = {"/usr/bin/nvidia-ctk": ctk, "/usr/bin/nvidia-container-runtime": shim}
     return [
-        Package(library, release),
-        Package(tools, release, depends=(library,)),
-        Package(
-            base,
-            release,
-            {"/usr/bin/nvidia-ctk": ctk, "/usr/bin/nvidia-container-runtime": shim},
-        ),
-        Package(TOOLKIT_PACKAGES[0], release, depends=(base, tools)),
+        dataclasses.replace(each, files=held) if each.name.endswith("-base") else each
+        for each in package_graph.load("container_toolkit").packages("toolkit")
     ]
 
 
@@ -104,6 +98,21 @@ def test_toolkit_comes_from_a_signed_repository(
     assert host.undo(script).status == 0
     assert differences(before, lasting(host)) == {}
     assert host.run("command -v nvidia-ctk").status != 0
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("system", FORMATS)
+def test_an_older_toolkit_comes_whole_where_a_newer_one_is_published(
+    cluster: str, namespaces: None, system: str
+) -> None:
+    """libnvidia-container-tools needs a version from its own on, so apt alone takes the newest."""
+    host = bare(cluster, system)
+    with serving(system) as (url, key):
+        script = wanted(system, url, key, version="1.18.0")
+        assert host.apply(script).status == 0
+        assert host.apply(script).output == "changed=0\n"
+    found = software.installed(host, system)
+    assert [found[name] for name in TOOLKIT_PACKAGES] == ["1.18.0-1"] * len(TOOLKIT_PACKAGES)
 
 
 @pytest.mark.full
