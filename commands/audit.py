@@ -7,6 +7,7 @@ either. ``AUDIT=strict`` makes it a failure, as in CI.
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -21,7 +22,11 @@ from config.printable import printable_lines
 LIMIT = 600
 """Seconds for one program."""
 TOOLS = ROOT / "venv-audit" / "bin"
+_IMPORTED = re.compile(r'^\s*(?:import )?_ "([^"]+)"$', re.MULTILINE)
 GOVULNCHECK = "golang.org/x/vuln/cmd/govulncheck@v1.1.4"
+FOUND = {"go": 3}
+"""Exit code for findings, where a program has one of its own (golang.org/x/vuln v1.1.4
+internal/scan/errors.go): any other is a failure of the program."""
 _UNREACHED = ("connection", "timed out", "resolve", "unreachable", "lookup", "dial tcp",
               "name resolution", "404", "403", "max retries")  # fmt: skip
 
@@ -62,7 +67,9 @@ def _program(name: str, command: list[str], folder: Path = ROOT) -> Result:
         return Result(name, judged=True, clean=True)
     lowered = done.stderr.lower()
     reached = not any(word in lowered for word in _UNREACHED)
-    return Result(name, judged=reached, clean=False, text=text[-4000:])
+    own = FOUND.get(command[0])  # `go run` ends with 1 and says what the program ended with
+    failed = own is not None and f"exit status {own}" not in lowered
+    return Result(name, judged=reached and not failed, clean=False, text=text[-4000:])
 
 
 def _secrets() -> Result:
@@ -80,8 +87,14 @@ def _python() -> Result:
     return _program("pip-audit (requirements.lock)", [*command, "-r", "requirements.lock"])
 
 
+def programs(module: Path) -> list[str]:
+    """What govulncheck looks at: the programs that ``tools.go`` pins, else the module's own."""
+    tools = module / "tools.go"
+    return _IMPORTED.findall(tools.read_text()) if tools.exists() else ["./..."]
+
+
 def _go(module: Path) -> Result:
-    command = ["go", "run", GOVULNCHECK, "-scan", "module"]
+    command = ["go", "run", GOVULNCHECK, "-scan", "package", *programs(module)]
     return _program(f"govulncheck ({module.name})", command, module)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import re
 import subprocess
 import threading
@@ -123,6 +124,25 @@ def test_an_audit_that_can_t_look_says_so_and_finds_nothing(
             audit.main()
         assert int(ended.value.code or 0) == code
     assert "audit: 1 parts, 0 with findings, 1 not judged (b)" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(("status", "judged"), [(1, False), (2, False), (3, True)])
+def test_only_the_exit_code_for_findings_is_a_finding(
+    status: int, judged: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    go = tmp_path / "go"
+    go.write_text(f"#!/bin/sh\necho 'no packages' >&2\necho 'exit status {status}' >&2\nexit 1\n")
+    go.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    found = audit._go(ROOT / "toolchain" / "go" / "actionlint")
+    assert (found.judged, found.clean) == (judged, False)
+
+
+def test_the_audit_looks_at_every_program_that_is_built() -> None:
+    for file in (ROOT / "toolchain" / "go").glob("*/go.mod"):
+        tools = file.with_name("tools.go")
+        imported = tools.read_text().count('_ "') if tools.exists() else 1
+        assert len(audit.programs(file.parent)) == imported > 0, file
 
 
 def test_licence_and_security_policy_are_there() -> None:
