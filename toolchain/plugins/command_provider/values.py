@@ -1,8 +1,8 @@
 """Property values as they travel between engine and plugin.
 
 A value is plain Python data (what a protobuf `Struct` holds); secrets, assets and archives are
-dicts marked by a signature, unknowns are one reserved string. The constants are those of
-pulumi.runtime.rpc, which is not imported because it takes the whole SDK with it.
+dicts marked by a signature, unknowns are one reserved string: pulumi/pulumi v3.250.0,
+sdk/go/common/resource/sig and plugin/rpc.go. The SDK's own reader makes objects of a program of them.
 """
 
 from __future__ import annotations
