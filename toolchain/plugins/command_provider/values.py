@@ -2,7 +2,7 @@
 
 A value is plain Python data (what a protobuf `Struct` holds); secrets, assets and archives are
 dicts marked by a signature, unknowns are one reserved string: pulumi/pulumi v3.250.0,
-sdk/go/common/resource/sig and plugin/rpc.go. The SDK's own reader makes objects of a program of them.
+sdk/go/common/resource/sig and plugin/rpc.go. The SDK has a reader for programs only.
 """
 
 from __future__ import annotations

@@ -1,0 +1,66 @@
+"""The checker as it is installed: a wheel of its own, without the rest of the project."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from commands.files import project_files
+from tests.check.running import ROOT
+from tests.check.samples import GOOD
+
+PROGRAM = """
+import sys
+sys.path[:] = [sys.argv.pop(1), *(path for path in sys.path if path not in ("", sys.argv[1]))]
+sys.argv.pop(1)
+for name in ("pulumi", "pulumi_kubernetes", "kr8s", "asyncssh"):
+    sys.modules[name] = None
+from policies.check.__main__ import run
+run()
+"""
+STACKS = sorted(path.name.split(".")[1] for path in ROOT.glob("Pulumi.*.yaml"))
+
+
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder as `pip install` leaves it."""
+    source, target = tmp_path_factory.mktemp("source"), tmp_path_factory.mktemp("installed")
+    for name in project_files():
+        if name.split("/")[0] in ("components", "config", "policies", "pyproject.toml", "LICENSE"):
+            (source / name).parent.mkdir(parents=True, exist_ok=True)
+            (source / name).write_bytes((ROOT / name).read_bytes())
+    build = "import sys; from setuptools import build_meta; build_meta.build_wheel(sys.argv[1])"
+    subprocess.run(
+        [sys.executable, "-c", build, str(target)],
+        cwd=source,
+        check=True,
+        capture_output=True,
+        timeout=120,
+    )
+    (wheel,) = target.glob("*.whl")
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(target)
+    return target
+
+
+@pytest.mark.parametrize("stack", STACKS)
+def test_an_installed_checker_reads_every_committed_stack_file(
+    installed: Path, tmp_path: Path, stack: str
+) -> None:
+    name = f"Pulumi.{stack}.yaml"
+    (tmp_path / name).write_bytes((ROOT / name).read_bytes())
+    (tmp_path / "pod.yaml").write_text(GOOD)
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM, str(installed), str(ROOT), "pod.yaml", "--stack", stack],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    # Only who knows the stack's pools knows their taint.
+    assert (done.returncode, "mandatory GPU004" in done.stdout) == (1, True), done.stderr
