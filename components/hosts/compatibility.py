@@ -39,19 +39,19 @@ DRIVER_KERNEL_LEAST: tuple[tuple[Version, Version, str], ...] = (
 
 def version(text: str) -> Version:
     """The leading numbers of a version: ``6.1.0-18-amd64`` is (6, 1, 0)."""
-    found = re.match(r"\d+(\.\d+)*", text)
-    return tuple(int(part) for part in found[0].split(".")) if found else ()
+    match = re.match(r"\d+(\.\d+)*", text)
+    return tuple(int(part) for part in match[0].split(".")) if match else ()
 
 
 def shown(numbers: Version) -> str:
     """A version as it is written; driver versions have two digits in their last part."""
-    return ".".join(str(each) if n < 2 else f"{each:02}" for n, each in enumerate(numbers))
+    return ".".join(str(number) if n < 2 else f"{number:02}" for n, number in enumerate(numbers))
 
 
 def cuda_of(image: str) -> str:
     """The CUDA version in the tag of an image such as ``vectoradd-cuda12.5.0``; empty without."""
-    found = re.search(r"cuda-?:?(\d+\.\d+(\.\d+)?)", image)
-    return found[1] if found else ""
+    match = re.search(r"cuda-?:?(\d+\.\d+(\.\d+)?)", image)
+    return match[1] if match else ""
 
 
 def driver_for(cuda: str) -> Version:

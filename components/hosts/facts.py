@@ -94,8 +94,8 @@ def drift(facts: HostFacts, phase: str) -> str | None:
         return None
     if phase not in facts.applied:
         return f"not applied on this host, {facts.now}"
-    found = facts.drift.get(phase)
-    return f"changed on the host: {', '.join(found)}, {facts.now}" if found else None
+    changed = facts.drift.get(phase)
+    return f"changed on the host: {', '.join(changed)}, {facts.now}" if changed else None
 
 
 def reboot(facts: HostFacts, cordoned: bool) -> str | None:

@@ -53,19 +53,19 @@ class Gpu:
 
 def gpus(facts: HostFacts) -> list[Gpu]:
     """The GPUs whose lines are well formed."""
-    found = filter(None, map(_GPU.fullmatch, facts.gpus))
+    matches = filter(None, map(_GPU.fullmatch, facts.gpus))
     return [
         Gpu(
-            address=each["address"],
-            width=_whole(each["width"]),
-            widest=_whole(each["widest"]),
-            speed=each["speed"],
-            fastest=each["fastest"],
-            numa=_whole(each["numa"]),
-            iommu="" if each["iommu"] == "-" else each["iommu"],
-            acs=_whole(each["acs"]),
+            address=gpu_match["address"],
+            width=_whole(gpu_match["width"]),
+            widest=_whole(gpu_match["widest"]),
+            speed=gpu_match["speed"],
+            fastest=gpu_match["fastest"],
+            numa=_whole(gpu_match["numa"]),
+            iommu="" if gpu_match["iommu"] == "-" else gpu_match["iommu"],
+            acs=_whole(gpu_match["acs"]),
         )
-        for each in found
+        for gpu_match in matches
     ]
 
 
@@ -89,7 +89,7 @@ def cells(facts: HostFacts) -> tuple[str, str, str, str]:
     seen, ecc = gpus(facts), _ecc(facts)
     links = sorted({f"x{gpu.width} {gpu.speed} GT/s" for gpu in seen if gpu.width})
     states = [line.split()[1:] for line in facts.rdma]
-    active = sum("ACTIVE" in each for each in states)
+    active = sum("ACTIVE" in state for state in states)
     groups = sorted({gpu.iommu for gpu in seen if gpu.iommu})
     return (
         ", ".join(links[:3]) or "-",
@@ -101,14 +101,14 @@ def cells(facts: HostFacts) -> tuple[str, str, str, str]:
 
 def advice(hosts: Mapping[str, HostFacts]) -> list[Fault]:
     """Advice about all hosts, each piece once with the hosts that it is for."""
-    found: dict[tuple[str, str, str], list[str]] = {}
+    hosts_by_advice: dict[tuple[str, str, str], list[str]] = {}
     for name, facts in hosts.items():
         if not facts.error:
             for text in (*_links(facts), *_memory(facts), *_peers(facts), *_processors(facts)):
-                found.setdefault(text, []).append(name)
+                hosts_by_advice.setdefault(text, []).append(name)
     return [
         Fault(_place(names), has, wanted, cure, Severity.WARNING)
-        for (has, wanted, cure), names in found.items()
+        for (has, wanted, cure), names in hosts_by_advice.items()
     ]
 
 
@@ -170,7 +170,7 @@ def _peers(facts: HostFacts) -> Iterator[Text]:
             "turn ACS off in the firmware or by setpci at each boot (NCCL, troubleshooting)",
         )
     states = [line.split()[1:] for line in facts.rdma]
-    if states and not any("ACTIVE" in each for each in states):
+    if states and not any("ACTIVE" in state for state in states):
         yield (
             f"{len(states)} RDMA devices without an active link",
             "active links: NCCL takes TCP in their place, many times slower",

@@ -14,7 +14,7 @@ def unequal(cluster: Cluster, facts: Mapping[str, HostFacts]) -> list[str]:
     A driver that builds on one need not build on the other, and a job that spans nodes meets
     both. A pinned kernel (``kernel.release``) ends it; a host that was not looked at says nothing.
     """
-    found = []
+    unequal_hosts = []
     for pool in cluster.pools:
         if pool.nodes is None:
             continue
@@ -30,8 +30,8 @@ def unequal(cluster: Cluster, facts: Mapping[str, HostFacts]) -> list[str]:
                 f"{kernel} on {', '.join(names[:3])}{' …' if len(names) > 3 else ''}"
                 for kernel, names in sorted(by_kernel.items())
             )
-            found.append(
+            unequal_hosts.append(
                 f"pool {pool.name}: found {len(by_kernel)} kernels ({shown}); wanted one; "
                 "declare kernel.release, or upgrade the hosts that are behind"
             )
-    return found
+    return unequal_hosts

@@ -66,5 +66,5 @@ def options(cluster: Cluster, host: Host, token: str, ignored: list[str]) -> dic
 def _recorded() -> set[str]:
     """Types and names of the resources that the stack's state holds."""
     stack = f"{pulumi.get_organization()}/{pulumi.get_project()}/{pulumi.get_stack()}"
-    found = pulumi.runtime.invoke(READ, {"stackName": stack}).value or {}
-    return {str(urn).rsplit("$", 1)[-1] for urn in found.get("outputs") or {}}
+    outputs = pulumi.runtime.invoke(READ, {"stackName": stack}).value or {}
+    return {str(urn).rsplit("$", 1)[-1] for urn in outputs.get("outputs") or {}}

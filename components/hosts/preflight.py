@@ -34,18 +34,18 @@ def judge(host: Host, facts: HostFacts, cluster: Cluster) -> list[Fault]:
         severity = Severity.ERROR if facts.refused else Severity.WARNING
         cure = f"see that ssh {host.user}@{host.address} -p {host.port} works from here"
         return [Fault(f"host {host.name}", facts.error, "a host that answers", cure, severity)]
-    found = [*_system(host, facts, cluster)]
+    faults = [*_system(host, facts, cluster)]
     if host.role.has_gpus:
-        found += [*_gpus(host, facts, cluster), *_driver(host, facts, cluster)]
-        found += _runtime(host, facts, cluster)
-    return found
+        faults += [*_gpus(host, facts, cluster), *_driver(host, facts, cluster)]
+        faults += _runtime(host, facts, cluster)
+    return faults
 
 
 def _system(host: Host, facts: HostFacts, cluster: Cluster) -> list[Fault]:
-    found = []
+    faults = []
 
     def tell(has: str, wanted: str, cure: str, severity: Severity = Severity.ERROR) -> None:
-        found.append(Fault(f"host {host.name}", has, wanted, cure, severity))
+        faults.append(Fault(f"host {host.name}", has, wanted, cure, severity))
 
     if facts.os not in SYSTEMS:
         wanted = f"one of {', '.join(SYSTEMS)}"
@@ -81,7 +81,7 @@ def _system(host: Host, facts: HostFacts, cluster: Cluster) -> list[Fault]:
     if facts.cgroup == 1 and not facts.simulated and not platform_of(cluster).wants_cgroup_v1:
         cure = "boot with systemd.unified_cgroup_hierarchy=1"
         tell("cgroup v1", "cgroup v2 (v1 is in maintenance since 1.31)", cure, Severity.WARNING)
-    return found
+    return faults
 
 
 def _rejected_by_sqv(facts: HostFacts, cluster: Cluster) -> list[str]:
@@ -125,35 +125,35 @@ def _gpus(host: Host, facts: HostFacts, cluster: Cluster) -> list[Fault]:
 
 
 def _driver(host: Host, facts: HostFacts, cluster: Cluster) -> list[Fault]:
-    found = []
+    faults = []
     driver = cluster.driver
     sources = DriverSource
     if driver.source in (sources.OPERATOR, sources.DAEMONSET):
         if facts.driver and not facts.driver_container:
             cure = "remove it, or declare driver.source: preinstalled (a host's driver wins)"
             has = f"driver {facts.driver} on the host, its module already loaded"
-            found.append(Fault(f"host {host.name}", has, "none", cure, Severity.WARNING))
+            faults.append(Fault(f"host {host.name}", has, "none", cure, Severity.WARNING))
     elif driver.source is not sources.PREINSTALLED:
         pass  # the preparation brings it
     elif facts.driver is None:
         cure = "install the driver, or declare another driver.source"
-        found.append(Fault(f"host {host.name}", "no NVIDIA driver loaded", "a driver", cure))
+        faults.append(Fault(f"host {host.name}", "no NVIDIA driver loaded", "a driver", cure))
     elif driver.version and facts.driver != driver.version:
         cure = "install that driver, or declare this one in driver.version"
-        found.append(Fault(f"host {host.name}", f"driver {facts.driver}", driver.version, cure))
-    found += _pairs(host, facts, cluster)
+        faults.append(Fault(f"host {host.name}", f"driver {facts.driver}", driver.version, cure))
+    faults += _pairs(host, facts, cluster)
     for module in facts.loaded:
         cure = "reboot the host after it is prepared"
         has = f"module {module} loaded"
-        found.append(
+        faults.append(
             Fault(f"host {host.name}", has, "the NVIDIA driver alone", cure, Severity.WARNING)
         )
-    return found
+    return faults
 
 
 def _pairs(host: Host, facts: HostFacts, cluster: Cluster) -> list[Fault]:
     """Driver and CUDA, driver and kernel, driver and Secure Boot, where they don't fit."""
-    found = []
+    faults = []
     driver = cluster.driver.version or facts.driver
     needed = {
         "validation.image": cuda_of(cluster.validation.image),
@@ -164,13 +164,13 @@ def _pairs(host: Host, facts: HostFacts, cluster: Cluster) -> list[Fault]:
             cure = f"declare that driver, or an older CUDA in {where}"
             has = f"driver {driver} for CUDA {cuda} of {where}"
             wanted = f"{shown(driver_for(cuda))} or later"
-            found.append(Fault(f"host {host.name}", has, wanted, cure))
+            faults.append(Fault(f"host {host.name}", has, wanted, cure))
     built_here = driver is not None and facts.driver != driver
     kernel = cluster.kernel.release or facts.kernel
     if driver and built_here and (why := kernel_refused(driver, kernel)):
         has = f"driver {driver} on kernel {kernel}, {why}"
         cure = "declare another driver.version, or another kernel.release"
-        found.append(Fault(f"host {host.name}", has, "a pair that builds", cure))
+        faults.append(Fault(f"host {host.name}", has, "a pair that builds", cure))
     if facts.secure_boot and facts.driver is None:
         # The GPU Operator's driver container signs no module that it builds: NVIDIA/gpu-operator
         # issue 266. Precompiled ones are signed where their distribution signs them.
@@ -178,12 +178,12 @@ def _pairs(host: Host, facts: HostFacts, cluster: Cluster) -> list[Fault]:
         severity = Severity.ERROR if built else Severity.WARNING
         cure = "turn it off in the firmware, or enrol the key that signs the driver (mokutil)"
         wanted = "it off, or a driver that is signed"
-        found.append(Fault(f"host {host.name}", "Secure Boot on", wanted, cure, severity))
-    return found
+        faults.append(Fault(f"host {host.name}", "Secure Boot on", wanted, cure, severity))
+    return faults
 
 
 def _runtime(host: Host, facts: HostFacts, cluster: Cluster) -> list[Fault]:
-    found = []
+    faults = []
     runtime = cluster.runtime
     oldest = ENGINES.get(runtime.engine)
     if oldest is not None:
@@ -192,18 +192,18 @@ def _runtime(host: Host, facts: HostFacts, cluster: Cluster) -> list[Fault]:
         wanted = f"{oldest[0]}.{oldest[1]} or later"
         if has is None and runtime.install is None:
             cure = f"install {name}, or declare runtime.install"
-            found.append(Fault(f"host {host.name}", f"no {name}", wanted, cure))
+            faults.append(Fault(f"host {host.name}", f"no {name}", wanted, cure))
         elif has is not None and version(has) < oldest:
-            found.append(Fault(f"host {host.name}", f"{name} {has}", wanted, f"upgrade {name}"))
+            faults.append(Fault(f"host {host.name}", f"{name} {has}", wanted, f"upgrade {name}"))
     platform = platform_of(cluster)
     wanted_here = platform.delivery is Delivery.RUNTIME and not platform.configures_runtime(cluster)
     by_us = runtime.toolkit.source is ToolkitSource.PACKAGE
     if facts.toolkit is None and wanted_here and not by_us:
         cure = "install nvidia-container-toolkit, or declare runtime.toolkit.source: package"
-        found.append(Fault(f"host {host.name}", "no nvidia-ctk", "1.18 or later", cure))
+        faults.append(Fault(f"host {host.name}", "no nvidia-ctk", "1.18 or later", cure))
     if wanted_here and facts.runtime_mode == "legacy":
-        found.append(_legacy(host))
-    return found
+        faults.append(_legacy(host))
+    return faults
 
 
 def _legacy(host: Host) -> Fault:

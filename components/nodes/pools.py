@@ -36,7 +36,7 @@ def resting(cluster: Cluster, pool: Pool) -> list[str]:
     out = cluster.nodes_in_maintenance
     if pool.nodes is not None:
         return [name for name in pool.node_names() if name in out]
-    named = {name for each in cluster.pools for name in each.node_names()}
+    named = {name for declared in cluster.pools for name in declared.node_names()}
     return sorted(out - named)
 
 
@@ -47,7 +47,7 @@ def working_nodes(cluster: Cluster, pool: Pool) -> int:
 
 def working_gpus(cluster: Cluster, pool: Pool) -> int:
     """GPUs that a pool by name offers together, without nodes in maintenance."""
-    left_out = {node: each.count for node, each in pool.unhealthy_devices.items()}
+    left_out = {node: devices.count for node, devices in pool.unhealthy_devices.items()}
     resting_gpus = (pool.gpus_per_node - left_out.get(n, 0) for n in resting(cluster, pool))
     return pool.gpus - sum(resting_gpus)
 

@@ -34,10 +34,10 @@ async def note(document: Json) -> Json:
     """The definitions that are there before a chart first brings them: they are somebody else's."""
     names, foreign = _noted()
     async with connect(document["context"]) as client:
-        found = await _there(client, [name for name in document["names"] if name not in names])
+        present = await _there(client, [name for name in document["names"] if name not in names])
     return {
         "names": sorted(names.union(document["names"])),
-        "foreign": sorted(foreign.union(found)),
+        "foreign": sorted(foreign.union(present)),
     }
 
 

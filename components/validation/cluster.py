@@ -26,12 +26,12 @@ async def annotate(client: Client, name: str, kept: record.Record | None) -> Non
 
 async def cause_of(client: Client, node: str) -> str:
     """What the pods of a node say of themselves: messages of containers that don't run."""
-    found = []
-    for each in await client.list("pods", fieldSelector=f"spec.nodeName={node}"):
-        for status in each["status"].get("containerStatuses", []):
+    causes = []
+    for pod in await client.list("pods", fieldSelector=f"spec.nodeName={node}"):
+        for status in pod["status"].get("containerStatuses", []):
             message = (status.get("state", {}).get("waiting") or {}).get("message")
             last = (status.get("lastState", {}).get("terminated") or {}).get("message")
             if last or message:
                 text = printable(str(last or message), waiting.SHOWN)
-                found.append(f"{each['metadata']['name']}: {text}")
-    return "; ".join(sorted(set(found))[:CAUSES])
+                causes.append(f"{pod['metadata']['name']}: {text}")
+    return "; ".join(sorted(set(causes))[:CAUSES])

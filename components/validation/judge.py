@@ -49,16 +49,18 @@ class Result:
 
 def statuses(pod: Json) -> list[Json]:
     """Statuses of our containers; an injected sidecar's is none of them."""
-    found = pod.get("status", {}).get("containerStatuses") or []
-    return [each for each in found if _OURS.fullmatch(each["name"])]
+    listed = pod.get("status", {}).get("containerStatuses") or []
+    return [status for status in listed if _OURS.fullmatch(status["name"])]
 
 
 def has_ended(pod: Json) -> bool:
     """Whether all of our containers have ended, whatever others in the pod do."""
     if pod["status"].get("phase") in ("Succeeded", "Failed"):
         return True
-    ours = [each for each in pod["spec"]["containers"] if _OURS.fullmatch(each["name"])]
-    ended = [each for each in statuses(pod) if each.get("state", {}).get("terminated")]
+    ours = [
+        container for container in pod["spec"]["containers"] if _OURS.fullmatch(container["name"])
+    ]
+    ended = [status for status in statuses(pod) if status.get("state", {}).get("terminated")]
     return len(ended) == len(ours)
 
 
@@ -66,7 +68,7 @@ def refusal(pod: Json) -> str:
     """Why a pod failed before its containers ran, such as at the kubelet's admission."""
     status = pod["status"]
     if status.get("phase") != "Failed" or any(
-        each.get("state", {}).get("terminated") for each in statuses(pod)
+        status.get("state", {}).get("terminated") for status in statuses(pod)
     ):
         return ""
     reason, message = status.get("reason") or "Failed", status.get("message") or "no message"
@@ -109,9 +111,9 @@ def _last(lines: list[str]) -> str:
 def twice(results: list[Result]) -> str:
     """Which exclusive device two containers were given; empty where each has its own."""
     by_uuid: dict[str, list[str]] = {}
-    for each in results:
-        if each.uuid:
-            by_uuid.setdefault(each.uuid, []).append(each.container)
+    for result in results:
+        if result.uuid:
+            by_uuid.setdefault(result.uuid, []).append(result.container)
     return "; ".join(
         f"{uuid}: the device plugin gave it to {len(names)} containers ({', '.join(names)}); "
         "wanted: one; cure: restart the device plugin on this node"
@@ -123,7 +125,7 @@ def twice(results: list[Result]) -> str:
 def problems(results: list[Result]) -> str:
     """Why devices do not count, each by its UUID."""
     return "; ".join(
-        f"{each.uuid or f'container {each.container}'}: {each.problem}"
-        for each in results
-        if each.problem
+        f"{result.uuid or f'container {result.container}'}: {result.problem}"
+        for result in results
+        if result.problem
     )

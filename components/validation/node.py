@@ -59,14 +59,14 @@ class NodeCheck:
     @property
     def wanted(self) -> int:
         """Devices that must run a kernel."""
-        return sum(each["devices"] for each in self.document["devices"].values())
+        return sum(device["devices"] for device in self.document["devices"].values())
 
     @property
     def is_shared(self) -> bool:
         """Whether several containers may be given one device."""
         return any(
-            self.document["resources"][name] > each["devices"] * each["unit"]
-            for name, each in self.document["devices"].items()
+            self.document["resources"][name] > share["devices"] * share["unit"]
+            for name, share in self.document["devices"].items()
         )
 
     @property
@@ -74,39 +74,39 @@ class NodeCheck:
         """Devices that have run no kernel yet."""
         return self.wanted - record.Record(devices=self.devices).count
 
-    async def step(self, found: Json | None) -> None:
+    async def step(self, existing: Json | None) -> None:
         """One look at the node's pod, and what follows from it.
 
         Args:
-            found: its validation pod; None where it has none.
+            existing: its validation pod; None where it has none.
         """
-        if found and found["metadata"].get("deletionTimestamp"):
+        if existing and existing["metadata"].get("deletionTimestamp"):
             return
         if not self.asked:
-            if found:
+            if existing:
                 await self._remove()  # a killed run's, or the last one's that failed
             elif short := shortfall(self.node, self.document["gpus"], self.document["resources"]):
                 self.waits = short
             else:
                 await self._ask()
-        elif found is None:
+        elif existing is None:
             self.asked = {}  # preempted or removed: who has the GPUs now is looked at again
-        elif has_ended(found):
-            await self._judge(found)
+        elif has_ended(existing):
+            await self._judge(existing)
         else:
-            self.waits = waiting.reason(found)
-            if waiting.is_unscheduled(found):
+            self.waits = waiting.reason(existing)
+            if waiting.is_unscheduled(existing):
                 await self._give_way()
 
     async def _ask(self) -> None:
         holders = await use.holders(self.client, self.name, self.document)
         free = use.free(self.node, self.document, holders)
-        needed = {name: each["devices"] for name, each in self.document["devices"].items()}
+        needed = {name: share["devices"] for name, share in self.document["devices"].items()}
         if self.rounds and self.is_shared:
             needed = dict.fromkeys(needed, WIDE)
         ask = {name: min(number, free[name]) for name, number in needed.items()}
         short = any(ask[name] < self.document["devices"][name]["devices"] for name in ask)
-        if short and (held := use.named([each for each in holders if each.amounts])):
+        if short and (held := use.named([holder for holder in holders if holder.amounts])):
             self.waits = f"{sum(free.values())} of {self.wanted} devices free; {held}"
             if self.document["busy"] == "wait":
                 return
@@ -137,25 +137,25 @@ class NodeCheck:
             self.asked = {}
             self.rounds -= 1
 
-    async def _judge(self, found: Json) -> None:
-        if _is_disrupted(found):
+    async def _judge(self, existing: Json) -> None:
+        if _is_disrupted(existing):
             await self._remove()
             self.asked = {}
             return
-        if refused := refusal(found):
+        if refused := refusal(existing):
             self._fail(refused)
             return
-        results = [await self._result(each) for each in statuses(found)]
+        results = [await self._result(status) for status in statuses(existing)]
         self.ran = True
-        self.simulated = self.simulated or any(each.simulated for each in results)
+        self.simulated = self.simulated or any(result.simulated for result in results)
         wrong = "" if self.is_shared else twice(results)
         if failed := "; ".join(filter(None, (problems(results), wrong))):
             self._fail(failed)
             return
-        for each in results:
-            known = self.devices.setdefault(each.gpu, [])
-            if each.instance and each.instance not in known:
-                known.append(each.instance)
+        for result in results:
+            known = self.devices.setdefault(result.gpu, [])
+            if result.instance and result.instance not in known:
+                known.append(result.instance)
         await self._remove()
         before, self.asked = sum(self.asked.values()), {}
         again = self.is_shared and self.rounds < ROUNDS and before < WIDE
@@ -174,7 +174,7 @@ class NodeCheck:
     async def _finish(self, holders: list[use.Holder]) -> None:
         """Keeps what was proved; what others hold is left to a later run."""
         self.done = True
-        held = [each for each in holders if each.amounts]
+        held = [holder for holder in holders if holder.amounts]
         kept = record.decode(self.node)
         if self.missing > 0 and not held:
             self.problem = (
@@ -207,14 +207,14 @@ class NodeCheck:
         """Time is up: says why, and leaves no pod that waits."""
         await self._remove()
         holders = await use.holders(self.client, self.name, self.document)
-        held = [each for each in holders if each.amounts]
+        held = [holder for holder in holders if holder.amounts]
         if held and self.asked and self.document["busy"] == "defer":
             await self._finish(holders)
             return
         text = self.waits or "its validation pod did not end"
         if not self.asked and (cause := await cause_of(self.client, self.name)):
             text += f" ({cause})"
-        finished = [each for each in holders if not each.amounts]
+        finished = [holder for holder in holders if not holder.amounts]
         if finished and self.asked:
             text += f"; pods that asked for GPUs: {use.named(finished)}"
         self._fail(text)
@@ -234,6 +234,6 @@ class NodeCheck:
 def _is_disrupted(pod: Json) -> bool:
     """Whether a pod ended because a more important one needed its place."""
     return any(
-        each["type"] == "DisruptionTarget" and each["status"] == "True"
-        for each in pod["status"].get("conditions") or []
+        condition["type"] == "DisruptionTarget" and condition["status"] == "True"
+        for condition in pod["status"].get("conditions") or []
     )

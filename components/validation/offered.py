@@ -23,7 +23,9 @@ def _difference(node: Json, resource: str, declared: int, gpus: int) -> str:
     if allocatable == declared == capacity:
         return ""
     what = "GPUs" if (resource, declared) == (GPU, gpus) else resource
-    found = f"{allocatable} of {declared} {what} allocatable"
+    difference = f"{allocatable} of {declared} {what} allocatable"
     if capacity > allocatable:
-        return f"{found} (capacity {capacity}: {capacity - allocatable} unhealthy or withdrawn)"
-    return found
+        return (
+            f"{difference} (capacity {capacity}: {capacity - allocatable} unhealthy or withdrawn)"
+        )
+    return difference

@@ -65,7 +65,7 @@ class Record:
         Args:
             instances: MIG devices of each GPU, 0 without MIG.
         """
-        return sum(len(found) == instances for found in self.devices.values())
+        return sum(len(device) == instances for device in self.devices.values())
 
 
 def encode(record: Record) -> str:
@@ -79,24 +79,24 @@ def decode(node: Json) -> Record | None:
     if not text or len(text) > BOUND:
         return None
     try:
-        found = Record(**json.loads(text))
+        kept = Record(**json.loads(text))
     except (ValueError, TypeError, RecursionError):
         return None
-    return found if _is_sound(found) else None
+    return kept if _is_sound(kept) else None
 
 
 def _is_sound(record: Record) -> bool:
     texts = (record.since, record.holders, record.manager)
     return (
-        all(isinstance(each, str) for each in texts)
+        all(isinstance(text, str) for text in texts)
         and isinstance(record.missing, int)
         and isinstance(record.simulated, bool)
         and isinstance(record.facts, dict)
-        and all(isinstance(each, str) for each in record.facts.values())
+        and all(isinstance(fact, str) for fact in record.facts.values())
         and isinstance(record.devices, dict)
         and all(
-            isinstance(each, list) and all(isinstance(one, str) for one in each)
-            for each in record.devices.values()
+            isinstance(device, list) and all(isinstance(one, str) for one in device)
+            for device in record.devices.values()
         )
     )
 
@@ -113,26 +113,26 @@ def facts(node: Json, document: Json, daemon_sets: list[Json]) -> dict[str, str]
     name = node["metadata"]["name"]
     labels = node["metadata"].get("labels") or {}
     info = node.get("status", {}).get("nodeInfo") or {}
-    found = {"settings": document["own"].get(name, document["settings"])}
-    found |= {fact: str(info.get(key) or "") for fact, key in _NODE_INFO.items()}
-    found |= {
+    result = {"settings": document["own"].get(name, document["settings"])}
+    result |= {fact: str(info.get(key) or "") for fact, key in _NODE_INFO.items()}
+    result |= {
         fact: next((str(labels[key]) for key in keys if key in labels), "")
         for fact, keys in _LABELS.items()
     }
-    for each in daemon_sets:
-        metadata, pod = each["metadata"], each["spec"]["template"]["spec"]
+    for daemon_set in daemon_sets:
+        metadata, pod = daemon_set["metadata"], daemon_set["spec"]["template"]["spec"]
         selector = pod.get("nodeSelector") or {}
         here = all(labels.get(key) == value for key, value in selector.items())
         if metadata["namespace"] in document["spaces"] and here:
-            found[f"DaemonSet {metadata['name']}"] = _programs(pod)
-    return {fact: value for fact, value in found.items() if value}
+            result[f"DaemonSet {metadata['name']}"] = _programs(pod)
+    return {fact: value for fact, value in result.items() if value}
 
 
 def _programs(pod: Json) -> str:
     """A digest of what a pod runs; where it may run and who pulls its images isn't a part of it."""
     keys = ("name", "image", "command", "args", "env")
     containers = [*(pod.get("initContainers") or []), *pod["containers"]]
-    parts = [{key: each.get(key) for key in keys} for each in containers]
+    parts = [{key: container.get(key) for key in keys} for container in containers]
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:12]
 
 

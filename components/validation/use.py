@@ -49,13 +49,13 @@ def asked(pod: Json, resources: list[str]) -> dict[str, int]:
     spec = pod["spec"]
     together: Counter[str] = Counter()
     largest: Counter[str] = Counter()
-    for each in spec["containers"]:
-        together.update(_limits(each, resources))
-    for each in spec.get("initContainers") or []:
-        if each.get("restartPolicy") == "Always":  # a sidecar, which goes on beside them
-            together.update(_limits(each, resources))
+    for container in spec["containers"]:
+        together.update(_limits(container, resources))
+    for container in spec.get("initContainers") or []:
+        if container.get("restartPolicy") == "Always":  # a sidecar, which goes on beside them
+            together.update(_limits(container, resources))
         else:
-            largest |= Counter(_limits(each, resources))
+            largest |= Counter(_limits(container, resources))
     return {name: number for name, number in (together | largest).items() if number}
 
 
@@ -70,7 +70,7 @@ def _limits(container: Json, resources: list[str]) -> dict[str, int]:
 
 def holders_of(pods: list[Json], resources: list[str]) -> list[Holder]:
     """Pods of one node that ask for its GPUs, other than ours, in order of their names."""
-    found = []
+    holders = []
     for pod in pods:
         meta = pod["metadata"]
         amounts = asked(pod, resources)
@@ -80,22 +80,24 @@ def holders_of(pods: list[Json], resources: list[str]) -> list[Holder]:
         finished = phase in FINISHED
         state = "being deleted" if meta.get("deletionTimestamp") and not finished else phase
         name = f"{meta['namespace']}/{meta['name']}"
-        found.append(Holder(name, meta["uid"], state, {} if finished else amounts))
-    return sorted(found, key=lambda each: each.name)
+        holders.append(Holder(name, meta["uid"], state, {} if finished else amounts))
+    return sorted(holders, key=lambda holder: holder.name)
 
 
 def holders_of_claims(claims: list[Json], node: str, namespace: str) -> list[Holder]:
     """ResourceClaims that have GPUs of one node, other than those of our own namespace."""
-    found = []
+    holders = []
     for claim in claims:
         allocation = (claim.get("status") or {}).get("allocation") or {}
         results = (allocation.get("devices") or {}).get("results") or []
-        held = [each for each in results if (each["driver"], each["pool"]) == (DRA_DRIVER, node)]
+        held = [
+            result for result in results if (result["driver"], result["pool"]) == (DRA_DRIVER, node)
+        ]
         meta = claim["metadata"]
         if held and meta["namespace"] != namespace:
             name = f"{meta['namespace']}/{meta['name']}"
-            found.append(Holder(name, meta["uid"], "allocated", {DRA_DRIVER: len(held)}))
-    return sorted(found, key=lambda each: each.name)
+            holders.append(Holder(name, meta["uid"], "allocated", {DRA_DRIVER: len(held)}))
+    return sorted(holders, key=lambda holder: holder.name)
 
 
 async def holders(client: Client, node: str, document: Json) -> list[Holder]:
@@ -107,22 +109,24 @@ async def holders(client: Client, node: str, document: Json) -> list[Holder]:
     return holders_of(pods, list(document["resources"]))
 
 
-def free(node: Json, document: Json, found: list[Holder]) -> dict[str, int]:
+def free(node: Json, document: Json, holders: list[Holder]) -> dict[str, int]:
     """Devices of each resource that a node has free; replicas of shared ones count each."""
     return {
-        name: max(0, gpus(node, resource=name) - sum(each.amounts.get(name, 0) for each in found))
+        name: max(
+            0, gpus(node, resource=name) - sum(holder.amounts.get(name, 0) for holder in holders)
+        )
         // device["unit"]
         for name, device in document["devices"].items()
     }
 
 
-def digest(found: list[Holder]) -> str:
+def digest(holders: list[Holder]) -> str:
     """Tells one set of holders from another."""
-    uids = sorted(each.uid for each in found if each.amounts)
+    uids = sorted(holder.uid for holder in holders if holder.amounts)
     return hashlib.sha256(" ".join(uids).encode()).hexdigest()[:12] if uids else ""
 
 
-def named(found: list[Holder]) -> str:
+def named(holders: list[Holder]) -> str:
     """Who they are."""
-    more = f" and {len(found) - NAMED} more" if len(found) > NAMED else ""
-    return ", ".join(map(str, found[:NAMED])) + more
+    more = f" and {len(holders) - NAMED} more" if len(holders) > NAMED else ""
+    return ", ".join(map(str, holders[:NAMED])) + more

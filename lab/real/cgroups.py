@@ -40,7 +40,7 @@ def remove(node: str) -> None:
 def _hierarchies() -> list[Path]:
     if (ROOT / "cgroup.procs").exists():
         return [ROOT]
-    return [each for each in ROOT.iterdir() if each.is_dir() and not each.is_symlink()]
+    return [path for path in ROOT.iterdir() if path.is_dir() and not path.is_symlink()]
 
 
 def _end(group: Path) -> None:

@@ -42,7 +42,7 @@ def sights(lab: Lab, pod: Json) -> list[Json]:
     node = lab.nodes[pod["spec"]["nodeName"]]
 
     def look() -> list[Json]:
-        texts = [node.pod_log(pod, each["name"]) for each in pod["spec"]["containers"]]
+        texts = [node.pod_log(pod, container["name"]) for container in pod["spec"]["containers"]]
         return [json.loads(text.splitlines()[0]) for text in texts if text]
 
     wanted = len(pod["spec"]["containers"])
@@ -61,11 +61,13 @@ def allocate(lab: Lab) -> int:
     for name in REAL:
         mock = lab.nodes[name].mock
         seen = seen_by(lab, objects.gpu_pod(f"all-{name}", name, (1,) * GPUS, "hold"))
-        for each in seen:
-            require(f"{name}: GPUs in a container", len(each["uuids"]), 1)
-            index = mock.uuids.index(each["uuids"][0])
-            require(f"{name}: device nodes in a container", each["nodes"], [f"/dev/nvidia{index}"])
-        count += len({each["uuids"][0] for each in seen})
+        for container in seen:
+            require(f"{name}: GPUs in a container", len(container["uuids"]), 1)
+            index = mock.uuids.index(container["uuids"][0])
+            require(
+                f"{name}: device nodes in a container", container["nodes"], [f"/dev/nvidia{index}"]
+            )
+        count += len({container["uuids"][0] for container in seen})
         lab.delete(f"all-{name}")
     return count
 
@@ -178,8 +180,8 @@ def _discovered(lab: Lab) -> None:
 def _shared_twice(lab: Lab) -> None:
     seen = seen_by(lab, objects.gpu_pod("twice", REAL[0], (1,) * (2 * GPUS), "hold"))
     lab.delete("twice")
-    uuids = [each["uuids"][0] for each in seen]
-    require("GPUs of 16 containers", sorted({uuids.count(each) for each in uuids}), [2])
+    uuids = [container["uuids"][0] for container in seen]
+    require("GPUs of 16 containers", sorted({uuids.count(uuid) for uuid in uuids}), [2])
 
 
 FACTS = (

@@ -21,8 +21,8 @@ def runtime_config(socket: Path) -> dict[str, Any]:
     with grpc.insecure_channel(f"unix:{socket}") as channel:
         call = channel.unary_unary("/runtime.v1.RuntimeService/Status")
         answer: bytes = call(b"\x08\x01", timeout=LIMIT, wait_for_ready=True)
-    found: dict[str, Any] = json.loads(_information(answer)["config"])
-    return found
+    config: dict[str, Any] = json.loads(_information(answer)["config"])
+    return config
 
 
 def _information(message: bytes) -> dict[str, str]:
@@ -35,14 +35,14 @@ def _fields(message: bytes) -> dict[int, bytes]:
 
 
 def _fields_of(message: bytes) -> list[tuple[int, bytes]]:
-    found, at = [], 0
+    fields, at = [], 0
     while at < len(message):
         tag, at = _number(message, at)
         assert tag & 7 == 2, "only length-delimited fields are used here"
         size, at = _number(message, at)
-        found.append((tag >> 3, message[at : at + size]))
+        fields.append((tag >> 3, message[at : at + size]))
         at += size
-    return found
+    return fields
 
 
 def _number(message: bytes, at: int) -> tuple[int, int]:

@@ -117,9 +117,9 @@ class Running:
     @property
     def root(self) -> Path:
         """The host's file system, past SSH."""
-        found = simulated.root_of(self.cluster, self.declared.name)
-        assert found is not None
-        return found
+        folder = simulated.root_of(self.cluster, self.declared.name)
+        assert folder is not None
+        return folder
 
     def read(self, path: str) -> str:
         """A file of the host, past SSH."""
@@ -145,7 +145,7 @@ class Running:
         """
         root = self.root
         upper = hosts_dir(self.cluster) / self.declared.name / "upper"
-        found = {f"upper/{path.relative_to(upper)}": "" for path in (upper / "usr").rglob("*")}
+        files = {f"upper/{path.relative_to(upper)}": "" for path in (upper / "usr").rglob("*")}
         waiting = [root]
         while waiting:
             for path in waiting.pop().iterdir():
@@ -163,8 +163,8 @@ class Running:
                     words.append(str(path.readlink()))
                 elif stat.S_ISREG(seen.st_mode) and relative.startswith(("etc/", "var/lib/gpu")):
                     words.append(hashlib.sha256(path.read_bytes()).hexdigest())
-                found[relative] = " ".join(words)
-        return found
+                files[relative] = " ".join(words)
+        return files
 
 
 def differences(before: dict[str, str], after: dict[str, str]) -> dict[str, tuple[str, str]]:

@@ -123,9 +123,9 @@ def up(project: Project) -> tuple[str, tuple[int, int, int]]:
     """`up`: its output, and the figures of its last line."""
     done = project.command("up")
     assert done.returncode == 0, done.stdout
-    found = re.search(r"up: (\d+) of (\d+) GPUs simulated, (\d+) resources changed", done.stdout)
-    assert found, done.stdout
-    validated, declared, changed = map(int, found.groups())
+    match = re.search(r"up: (\d+) of (\d+) GPUs simulated, (\d+) resources changed", done.stdout)
+    assert match, done.stdout
+    validated, declared, changed = map(int, match.groups())
     return done.stdout, (validated, declared, changed)
 
 

@@ -186,13 +186,13 @@ def merged(host: Running) -> dict[str, Any]:
 
 def flat(table: dict[str, Any], prefix: str = "") -> dict[str, Any]:
     """Every setting by its dotted path."""
-    found: dict[str, Any] = {}
+    flattened: dict[str, Any] = {}
     for key, value in table.items():
         if isinstance(value, dict):
-            found |= flat(value, f"{prefix}{key}/")
+            flattened |= flat(value, f"{prefix}{key}/")
         else:
-            found[prefix + key] = value
-    return found
+            flattened[prefix + key] = value
+    return flattened
 
 
 def start_with(host: Running, version: str, name: str) -> bool:
@@ -261,5 +261,5 @@ def test_nvidia_comes_in_and_nothing_else_changes(
 
 def view_runtimes(view: dict[str, Any]) -> set[str]:
     """Names of the runtimes that a merged view has."""
-    found = (re.search(r"/containerd/runtimes/([^/]+)/", key) for key in view)
-    return {match[1] for match in found if match}
+    matches = (re.search(r"/containerd/runtimes/([^/]+)/", key) for key in view)
+    return {match[1] for match in matches if match}

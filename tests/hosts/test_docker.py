@@ -69,13 +69,13 @@ def docker(cluster: str, namespaces: None) -> Running:
 
 def says(host: Running) -> dict[str, Any]:
     """The daemon's own view."""
-    found: dict[str, Any] = json.loads(host.run("docker info --format '{{json .}}'").output)
-    return found
+    information: dict[str, Any] = json.loads(host.run("docker info --format '{{json .}}'").output)
+    return information
 
 
 def merged(host: Running) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(host.read(CONFIG))
-    return found
+    content: dict[str, Any] = json.loads(host.read(CONFIG))
+    return content
 
 
 def pid(host: Running) -> str:
@@ -97,17 +97,17 @@ def test_daemon_json_is_merged_and_comes_back(docker: Running) -> None:
     assert (first.status, first.errors) == (0, "")
     assert "+ docker reloaded" in first.output.splitlines()
     assert pid(docker) == process, "a reload is enough, so the daemon was not restarted"
-    found = merged(docker)
-    assert found["runtimes"] == EARLIER["runtimes"] | {
+    content = merged(docker)
+    assert content["runtimes"] == EARLIER["runtimes"] | {
         "nvidia": {"args": [], "path": "/usr/bin/nvidia-container-runtime"}
     }
-    assert found["default-runtime"] == "nvidia"
-    assert found["registry-mirrors"] == [
+    assert content["default-runtime"] == "nvidia"
+    assert content["registry-mirrors"] == [
         "https://earlier.example.org",
         "https://mirror.example.org",
     ]
     for key in ("log-opts", "features", "exec-opts", "max-concurrent-downloads", "dns"):
-        assert found[key] == EARLIER[key], key
+        assert content[key] == EARLIER[key], key
     view = says(docker)
     assert view["DefaultRuntime"] == "nvidia"
     assert {"kata", "nvidia", "runc"} <= view["Runtimes"].keys()
@@ -126,12 +126,12 @@ def test_daemon_json_is_merged_and_comes_back(docker: Running) -> None:
     assert says(docker)["DefaultRuntime"] == "runc"
 
 
-def changed_by_undo(found: dict[str, tuple[str, str]]) -> dict[str, tuple[str, str]]:
+def changed_by_undo(changes: dict[str, tuple[str, str]]) -> dict[str, tuple[str, str]]:
     """Without Docker's own data and the copies that gpasswd(1) keeps of what it changes."""
     mine = ("etc/group", "etc/gshadow")
     return {
         path: change
-        for path, change in found.items()
+        for path, change in changes.items()
         if not path.startswith("var/lib/docker") and path.rstrip("-") not in mine
     }
 
@@ -186,9 +186,9 @@ def test_a_setting_that_is_no_longer_declared_goes(docker: Running) -> None:
     assert docker.exists("/etc/systemd/system/docker.service.d/gpu-cluster-forward.conf")
     done = docker.apply(script(default_runtime=DefaultRuntime.RUNC, docker={"forward": "leave"}))
     assert (done.status, done.errors) == (0, "")
-    found = merged(docker)
-    assert found["registry-mirrors"] == EARLIER["registry-mirrors"]
-    assert "default-runtime" not in found
+    content = merged(docker)
+    assert content["registry-mirrors"] == EARLIER["registry-mirrors"]
+    assert "default-runtime" not in content
     assert not docker.exists("/etc/systemd/system/docker.service.d/gpu-cluster-forward.conf")
     assert docker.run("iptables -S FORWARD").output.startswith("-P FORWARD DROP")
     assert says(docker)["DefaultRuntime"] == "runc"

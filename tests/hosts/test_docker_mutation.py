@@ -45,16 +45,16 @@ def merges(host: Running, mutant: Callable[[str], str]) -> bool:
     text, before, process = mutant(WHOLE), host.tree(), pid(host)
     if host.apply(text).status != 0:
         return False
-    found, view, started = merged(host), says(host), pid(host)
+    content, view, started = merged(host), says(host), pid(host)
     groups = host.run("id -nG alice").output.split()
     forward = host.run("iptables -S FORWARD").output
     again = host.apply(text).output.splitlines()[-1]
     once = started == pid(host) and started != process  # the storage driver needs a restart
     undone = host.undo(text)
     return (
-        found["registry-mirrors"] == [*EARLIER["registry-mirrors"], "https://mirror.example.org"]
-        and found["storage-driver"] == view["Driver"] == "overlay2"
-        and found["log-opts"] == EARLIER["log-opts"]
+        content["registry-mirrors"] == [*EARLIER["registry-mirrors"], "https://mirror.example.org"]
+        and content["storage-driver"] == view["Driver"] == "overlay2"
+        and content["log-opts"] == EARLIER["log-opts"]
         and view["DefaultRuntime"] == "nvidia"
         and {"kata", "nvidia"} <= view["Runtimes"].keys()
         and "docker" in groups

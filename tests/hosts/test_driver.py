@@ -185,8 +185,8 @@ def test_the_fabric_manager_runs_where_there_are_switches(
         section = {"source": "package", "version": VERSION, "repository": repository}
         script = software.script({"packages": tools, "driver": section})
         assert host.apply(script).status == 0
-        found = software.installed(host, "debian").get("nvidia-fabricmanager")
-        assert found == (f"{VERSION}-1" if switches else None)
+        package = software.installed(host, "debian").get("nvidia-fabricmanager")
+        assert package == (f"{VERSION}-1" if switches else None)
         active = host.run("systemctl is-active nvidia-fabricmanager").output
         assert active == ("active\n" if switches else "inactive\n")
         assert host.apply(script).output == "changed=0\n"

@@ -72,8 +72,8 @@ def served(host: Running) -> dict[str, Any]:
     """The running daemon's CRI configuration."""
     assert "io.containerd.grpc.v1" in host.run("ctr plugins ls | grep ' cri .* ok'").output
     merged = tomllib.loads(host.run("containerd config dump 2>/dev/null").output)
-    found: dict[str, Any] = merged["plugins"][CRI]
-    return found
+    table: dict[str, Any] = merged["plugins"][CRI]
+    return table
 
 
 def test_a_bare_host_gets_an_engine_with_cri_and_gives_it_back(

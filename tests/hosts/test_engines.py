@@ -53,8 +53,8 @@ def of(engine: Engine, **settings: Any) -> str:
 
 
 def crio_view(host: Running) -> dict[str, Any]:
-    found: dict[str, Any] = tomllib.loads(host.run("crio config").output)["crio"]
-    return found
+    view: dict[str, Any] = tomllib.loads(host.run("crio config").output)["crio"]
+    return view
 
 
 def test_cri_o_gets_a_drop_in_and_loses_it(crio: Running) -> None:

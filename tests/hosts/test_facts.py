@@ -143,9 +143,9 @@ def _key(passphrase: str | None = None) -> str:
 def test_a_bad_private_key_is_one_problem_with_its_cure(key: str, why: str) -> None:
     endpoint = {"address": "127.0.0.1", "port": 1, "user": "root", "bastion": None}
     hosts = [{"name": name, "host_key": "", **endpoint} for name in ("gpu-1", "gpu-2")]
-    found = asyncio.run(answer({"hosts": hosts, "privateKey": key}))
-    (problem,) = found["problems"]
-    assert found["facts"] == {}
+    observed = asyncio.run(answer({"hosts": hosts, "privateKey": key}))
+    (problem,) = observed["problems"]
+    assert observed["facts"] == {}
     assert why in problem
     assert "; cure: `ssh-keygen" in problem
     assert "canary" not in problem
@@ -257,9 +257,9 @@ def test_each_fault_alone_is_found(
 def test_cuda_and_driver_that_do_not_fit_are_refused(driver: str, cuda: str, fits: bool) -> None:
     image = f"nvcr.io/nvidia/k8s/cuda-sample:vectoradd-cuda{cuda}"
     cluster, host = declared_with(validation={"image": image})
-    found = judge(host, dataclasses.replace(GOOD, driver=driver), cluster)
-    assert [each.severity for each in found] == ([] if fits else [Severity.ERROR])
-    assert fits or f"driver {driver} for CUDA {cuda}" in str(found[0])
+    faults = judge(host, dataclasses.replace(GOOD, driver=driver), cluster)
+    assert [fault.severity for fault in faults] == ([] if fits else [Severity.ERROR])
+    assert fits or f"driver {driver} for CUDA {cuda}" in str(faults[0])
 
 
 @pytest.mark.parametrize(

@@ -114,13 +114,13 @@ class Site:
 
     def state(self) -> dict[str, str]:
         """What lasts on the host but times and sizes: type and mode, and what is in files."""
-        found = {}
+        result = {}
         for path, text in self.host.tree().items():
             if path.startswith("upper/usr/local"):
                 continue  # where the tests' own commands lie
             words = text.split(" ")
-            found[path] = f"{words[:2]} {words[-1] if len(words[-1]) == 64 else ''}"
-        return found
+            result[path] = f"{words[:2]} {words[-1] if len(words[-1]) == 64 else ''}"
+        return result
 
 
 def wait(condition: Callable[[], bool]) -> None:
@@ -345,9 +345,9 @@ def test_a_fault_of_software_is_told_and_healed_by_up_again(
         stack.write({**document, **broken(sections)})
         refused = stack.run("up", "--yes", "--skip-preview", limit=LIMIT)
         assert refused.returncode != 0, refused.stdout
-        found = re.search(said, refused.stdout)
-        record_property("host_fault_said", found[0] if found else "nothing of it")
-        assert found, refused.stdout
+        match = re.search(said, refused.stdout)
+        record_property("host_fault_said", match[0] if match else "nothing of it")
+        assert match, refused.stdout
         stack.write({**document, **sections})
         stack.timed("up", "--yes", "--skip-preview")
         assert "595.91.07" in host.read("/proc/driver/nvidia/version")
@@ -375,9 +375,9 @@ def test_a_fault_is_told_and_healed_by_up_again(
     before = site.state()
     record_property("host_fault", name)
     output = fault(site)
-    found = re.search(said, output)
-    record_property("host_fault_said", found[0] if found else "nothing of it")
-    assert found, output
+    match = re.search(said, output)
+    record_property("host_fault_said", match[0] if match else "nothing of it")
+    assert match, output
     assert "gpu-1" in output
 
     site.up()

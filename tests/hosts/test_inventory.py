@@ -53,15 +53,15 @@ def test_a_host_overrides_its_pool_and_a_pool_the_stack() -> None:
     declared["pools"][0]["system"] = {"firewall": "rules"}
     declared["hosts"][0]["driver"] = {"version": "570.124.06"}
     declared["hosts"][0]["system"] = {"sysctl": {"vm.max_map_count": "262144"}}
-    found = seen(declared)
-    versions = {name: cluster.driver.version for name, cluster in found.items()}
+    values = seen(declared)
+    versions = {name: cluster.driver.version for name, cluster in values.items()}
     assert versions == {
         "gpu-1": "570.124.06",
         "gpu-2": "580.65.06",
         "gpu-3": "595.91.07",
         "cp-1": "595.91.07",
     }
-    first, third = found["gpu-1"].system, found["gpu-3"].system
+    first, third = values["gpu-1"].system, values["gpu-3"].system
     assert (first.selinux, first.firewall) == (Selinux.PERMISSIVE, Firewall.RULES)
     assert first.sysctl == {"vm.max_map_count": "262144"}
     assert (third.firewall, third.sysctl) == (Firewall.LEAVE, {})

@@ -20,8 +20,10 @@ MARK = "/run/gpu-cluster/reboot-required"
 def packages(system: str) -> list[Package]:
     if system == "debian":
         newer = catalogue.kernel_apt("6.1.0-99-amd64")
-        older = [each for each in catalogue.kernel_apt(PINNED[system]) if "amd64" in each.name]
-        return [*newer, *(each for each in older if each.name != "linux-image-amd64")]
+        older = [
+            package for package in catalogue.kernel_apt(PINNED[system]) if "amd64" in package.name
+        ]
+        return [*newer, *(package for package in older if package.name != "linux-image-amd64")]
     return catalogue.kernel_dnf(PINNED[system], "kernel-lt")
 
 
@@ -106,7 +108,10 @@ def archive(*without: str) -> list[Package]:
     """Ubuntu's archive for that kernel, and a name for "the newest kernel" of another flavor."""
     packages = package_graph.load("ubuntu24.04").packages("archive", kernels=[UBUNTU])
     newest = Package("linux-lowlatency-hwe-24.04", "6.8.0-71.71")
-    return [newest, *(each for each in packages if not each.name.startswith(without or ("-",)))]
+    return [
+        newest,
+        *(package for package in packages if not package.name.startswith(without or ("-",))),
+    ]
 
 
 def test_an_ubuntu_kernel_comes_with_its_extra_modules(cluster: str, namespaces: None) -> None:

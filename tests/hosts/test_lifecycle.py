@@ -23,8 +23,8 @@ from tests.hosts.machine import Declared, Running, differences, free_port
 def traces(cluster: str) -> list[str]:
     """What the machine still shows of a cluster's hosts: processes, mounts, folders."""
     folder = hosts_dir(cluster)
-    found = [str(folder)] if folder.exists() else []
-    found += [
+    left = [str(folder)] if folder.exists() else []
+    left += [
         line
         for line in Path("/proc/self/mountinfo").read_text().splitlines()
         if str(folder) in line
@@ -38,8 +38,8 @@ def traces(cluster: str) -> list[str]:
         except OSError:
             continue
         if os.fsencode(folder) in texts:
-            found.append(f"process {entry.name}: {command!r}")
-    return found
+            left.append(f"process {entry.name}: {command!r}")
+    return left
 
 
 def test_second_up_leaves_running_hosts_alone(cluster: str, namespaces: None) -> None:

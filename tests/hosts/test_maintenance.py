@@ -101,5 +101,5 @@ def test_a_host_in_maintenance_is_not_connected_to_and_is_as_before_when_it_is_b
 
 def says(host: Running) -> str:
     """What the host's file of ours declares."""
-    found = host.run(f"grep -rhs '^{SYSCTL}' /etc/sysctl.d").output
-    return found.partition("=")[2].strip()
+    lines = host.run(f"grep -rhs '^{SYSCTL}' /etc/sysctl.d").output
+    return lines.partition("=")[2].strip()

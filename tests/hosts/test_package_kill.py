@@ -35,7 +35,7 @@ PACKAGES = (
     ),
     Package("after-slow", "1.0-1", {"/usr/bin/after-slow": "#!/bin/sh\n"}, depends=("slow",)),
 )
-NAMES = {each.name for each in PACKAGES}
+NAMES = {package.name for package in PACKAGES}
 MANAGERS = "apt-get|dnf|dpkg|rpm"
 KILL = f"pkill -9 -f -- '-s -- appl[y]'; pkill -9 '{MANAGERS}'; pkill -9 -f 'slo[w]|rpm-tm[p]'"
 """On a host, whose processes are in a namespace of their own; the brackets spare its own shell."""
@@ -110,9 +110,9 @@ def test_a_kill_inside_a_transaction_is_healed_by_up_again(
         run.kill()
         run.wait()
     assert run.returncode != 0, output
-    found = re.search("signal KILL|exit status 137", output)
-    record_property("host_fault_said", found[0] if found else "nothing of it")
-    assert found, output
+    match = re.search("signal KILL|exit status 137", output)
+    record_property("host_fault_said", match[0] if match else "nothing of it")
+    assert match, output
     assert not complete(host, system)
 
     stack.timed("up", "--yes", "--skip-preview")

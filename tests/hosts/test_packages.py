@@ -59,11 +59,11 @@ def site(system: str, cluster: str, namespaces: None) -> Iterator[tuple[Running,
 
 def judge(host: Running, system: str) -> None:
     """The host is as declared, by its files and the package manager's records."""
-    found = software.installed(host, system)
-    assert {"gcc", "make", "dkms", "pciutils"} <= found.keys()
+    packages = software.installed(host, system)
+    assert {"gcc", "make", "dkms", "pciutils"} <= packages.keys()
     release = {"debian": "1", "rocky": "1.el9"}[system]
-    assert {found[name] for name in ("nvidia-open", "nvidia-driver")} == {f"{VERSION}-{release}"}
-    assert {found[name] for name in ("kubelet", "kubeadm", "kubectl")} == {"1.34.4-1.1"}
+    assert {packages[name] for name in ("nvidia-open", "nvidia-driver")} == {f"{VERSION}-{release}"}
+    assert {packages[name] for name in ("kubelet", "kubeadm", "kubectl")} == {"1.34.4-1.1"}
     assert software.held(host, system) == {"nvidia-open", "kubelet", "kubeadm", "kubectl"}
     assert VERSION in host.read("/proc/driver/nvidia/version")
     assert host.exists("/dev/nvidia-uvm")
@@ -208,9 +208,9 @@ def test_drift_of_software_is_seen_without_a_change_and_repaired(
     }
     host.run(f"{loosen[system]}; systemctl stop nvidia-persistenced")
     before = host.tree(times=True)
-    found = software.drift(host)
+    drifted = software.drift(host)
     stopped = "nvidia-persistenced is not active"
-    assert {"package kubectl", "package make", "hold kubectl", stopped} <= set(found)
+    assert {"package kubectl", "package make", "hold kubectl", stopped} <= set(drifted)
     # rpm's own reading touches its database's shared memory.
     assert differences(before, host.tree(times=True)).keys() <= {"var/lib/rpm/rpmdb.sqlite-shm"}
     repaired = host.apply(script)

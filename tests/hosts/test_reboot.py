@@ -181,7 +181,7 @@ def test_hosts_that_ask_are_drained_rebooted_and_given_back_one_by_one(site: Sit
         done = site.reboot()
     after = site.boots()
     assert {name for name in NAMES if before[name] != after[name]} == {"gpu-1", "gpu-2", "cp-1"}
-    reasons = {each["host"]: each["reasons"] for each in done["rebooted"]}
+    reasons = {host["host"]: host["reasons"] for host in done["rebooted"]}
     assert reasons == {name: ["nouveau is loaded"] for name in ("gpu-1", "gpu-2", "cp-1")}
     assert max(map(len, seen)) == 1
     assert frozenset.union(*seen) == {"gpu-1", "gpu-2", "cp-1"}

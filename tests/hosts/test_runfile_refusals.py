@@ -25,14 +25,14 @@ INSTALL = "sh /root/driver.run --silent"
 @pytest.fixture
 def host(cluster: str, namespaces: None) -> Iterator[Running]:
     """A host that has what builds modules, and the installer at /root/driver.run."""
-    found = software.start(cluster, "debian")
+    machine = software.start(cluster, "debian")
     with software.tools("debian") as tools:
         assert (
-            found.apply(software.script({"packages": {**section(tools), "build": True}})).status
+            machine.apply(software.script({"packages": {**section(tools), "build": True}})).status
             == 0
         )
-        (found.root / "root/driver.run").write_bytes(catalogue.driver_runfile(VERSION))
-        yield found
+        (machine.root / "root/driver.run").write_bytes(catalogue.driver_runfile(VERSION))
+        yield machine
 
 
 def section(tools: dict[str, Any]) -> dict[str, Any]:

@@ -61,14 +61,14 @@ class Watch:
 
 def carriers(folder: Path, secret: bytes) -> dict[Path, int]:
     """Files below a folder that hold the secret, with their modes."""
-    found = {}
+    modes = {}
     for path in folder.rglob("*"):
         try:
             if path.is_file() and not path.is_symlink() and secret in path.read_bytes():
-                found[path] = stat.S_IMODE(path.stat().st_mode)
+                modes[path] = stat.S_IMODE(path.stat().st_mode)
         except OSError:
             continue
-    return found
+    return modes
 
 
 def test_the_key_is_nowhere_in_clear(cluster: str, namespaces: None, tmp_path: Path) -> None:
@@ -96,8 +96,8 @@ def test_the_key_is_nowhere_in_clear(cluster: str, namespaces: None, tmp_path: P
         assert secret.decode() not in text
     folders = [tmp_path, cluster_dir(cluster), toolchain.cache_dir() / "pulumi", host.root / "var"]
     folders += [host.root / "etc", host.root / "run", host.root / "tmp", host.root / "root"]
-    found = {file: mode for folder in folders for file, mode in carriers(folder, secret).items()}
-    assert found == {path: 0o600}
+    modes = {file: mode for folder in folders for file, mode in carriers(folder, secret).items()}
+    assert modes == {path: 0o600}
 
 
 def test_what_is_kept_on_a_host_is_for_root_only(host: Running) -> None:

@@ -43,7 +43,9 @@ EMPTIED = (
 @pytest.fixture(scope="module")
 def sections() -> Iterator[dict[str, Any]]:
     """A declaration with every step."""
-    kernels = [each for each in catalogue.kernel_apt(PINNED) if each.name != "linux-image-amd64"]
+    kernels = [
+        package for package in catalogue.kernel_apt(PINNED) if package.name != "linux-image-amd64"
+    ]
     with ExitStack() as stack:
 
         def serve(*packages: Any) -> dict[str, Any]:

@@ -47,7 +47,7 @@ def resources(stack: HostStack, kind: str) -> list[dict[str, Any]]:
     """The state's resources of a type."""
     exported = json.loads(stack.run("stack", "export").stdout)
     every = exported["deployment"]["resources"]
-    return [each for each in every if each["type"] == f"command:remote:{kind}"]
+    return [resource for resource in every if resource["type"] == f"command:remote:{kind}"]
 
 
 def test_the_state_holds_each_hosts_declaration_only(
@@ -56,10 +56,12 @@ def test_the_state_holds_each_hosts_declaration_only(
     made, hosts = stack
     before = [host.tree() for host in hosts]
     up(made)
-    found = resources(made, "Command") + resources(made, "CopyToRemote")
-    assert len(found) == 3 * len(hosts)
-    size = len(json.dumps(found, indent=4)) / len(hosts)
-    both = [each[side].get("stdin", "") for each in found for side in ("inputs", "outputs")]
+    declared = resources(made, "Command") + resources(made, "CopyToRemote")
+    assert len(declared) == 3 * len(hosts)
+    size = len(json.dumps(declared, indent=4)) / len(hosts)
+    both = [
+        resource[side].get("stdin", "") for resource in declared for side in ("inputs", "outputs")
+    ]
     texts = sum(map(len, both)) / len(hosts)
     print(f"{size:.0f} bytes a host, {texts:.0f} of them declared")
     assert size < HOST_LIMIT
@@ -77,14 +79,18 @@ def test_a_changed_step_is_one_line_of_a_hosts_declaration(
 ) -> None:
     made, hosts = stack
     up(made)
-    before = {each["urn"]: each["inputs"]["stdin"] for each in resources(made, "Command")}
+    before = {
+        resource["urn"]: resource["inputs"]["stdin"] for resource in resources(made, "Command")
+    }
     swap = made.folder / "components/hosts/steps/swap.sh"
     swap.write_text(swap.read_text() + "# changed\n")
     preview = made.run("preview", "--diff").stdout
     lines = [line.strip() for line in preview.splitlines() if "load swap" in line]
     assert [line[0] for line in lines] == ["-", "+"] * len(hosts), preview
     up(made)
-    after = {each["urn"]: each["inputs"]["stdin"] for each in resources(made, "Command")}
+    after = {
+        resource["urn"]: resource["inputs"]["stdin"] for resource in resources(made, "Command")
+    }
     changed = {urn.split("::")[-1] for urn in before if before[urn] != after[urn]}
     assert changed == {"hosts-gpu-1", "hosts-gpu-2"}
 

@@ -38,8 +38,8 @@ def packages() -> list[Package]:
     ctk = f'#!/bin/sh\nexec {KEPT} "$@"\n'
     held = {"/usr/bin/nvidia-ctk": ctk, "/usr/bin/nvidia-container-runtime": shim}
     return [
-        dataclasses.replace(each, files=held) if each.name.endswith("-base") else each
-        for each in package_graph.load("container_toolkit").packages("toolkit")
+        dataclasses.replace(package, files=held) if package.name.endswith("-base") else package
+        for package in package_graph.load("container_toolkit").packages("toolkit")
     ]
 
 
@@ -111,8 +111,8 @@ def test_an_older_toolkit_comes_whole_where_a_newer_one_is_published(
         script = wanted(system, url, key, version="1.18.0")
         assert host.apply(script).status == 0
         assert host.apply(script).output == "changed=0\n"
-    found = software.installed(host, system)
-    assert [found[name] for name in TOOLKIT_PACKAGES] == ["1.18.0-1"] * len(TOOLKIT_PACKAGES)
+    packages = software.installed(host, system)
+    assert [packages[name] for name in TOOLKIT_PACKAGES] == ["1.18.0-1"] * len(TOOLKIT_PACKAGES)
 
 
 @pytest.mark.full

@@ -19,8 +19,8 @@ from tests.hosts.machine import Running, differences
 
 def resources(stack: HostStack) -> list[dict[str, object]]:
     content = json.loads(stack.checkpoint())
-    found: list[dict[str, object]] = content["checkpoint"]["latest"].get("resources", [])
-    return found
+    listed: list[dict[str, object]] = content["checkpoint"]["latest"].get("resources", [])
+    return listed
 
 
 def destroy(stack: HostStack, *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -92,7 +92,10 @@ def test_a_host_that_is_forgotten_takes_nothing_of_others_along() -> None:
     gone = of_host(state, "gpu-1")
     assert [name_of(urn) for urn in gone] == ["hosts-gpu-1"]
     kept = without(state, gone)
-    assert [name_of(str(each["urn"])) for each in kept] == ["hosts-gpu-11", "runtime-gpu-11"]
+    assert [name_of(str(resource["urn"])) for resource in kept] == [
+        "hosts-gpu-11",
+        "runtime-gpu-11",
+    ]
     assert kept[1]["dependencies"] == [other["urn"]]
     assert kept[1]["propertyDependencies"] == {"stdin": [], "create": []}
     assert of_host(state, "gpu-2") == []

@@ -59,10 +59,10 @@ def ask(state: Path, nodes: int) -> Any:
 def test_each_profile_shows_eight_gpus_by_uuid(profile: str, tmp_path: Path) -> None:
     gpus = Mock("a-node", profile)
     gpus.write(tmp_path / "state")
-    found = ask(tmp_path / "state", 8)
-    assert found["init"] == 0
-    assert found["driver"] == DRIVERS[profile]
-    assert tuple(found["uuids"]) == gpus.uuids
+    uuids = ask(tmp_path / "state", 8)
+    assert uuids["init"] == 0
+    assert uuids["driver"] == DRIVERS[profile]
+    assert tuple(uuids["uuids"]) == gpus.uuids
 
 
 def test_a_program_sees_the_gpus_whose_nodes_it_has(tmp_path: Path) -> None:

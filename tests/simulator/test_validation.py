@@ -24,10 +24,10 @@ from tests.simulator.validating import SPACES, Stack, given, serve
 
 def test_each_gpu_runs_a_kernel_and_is_named_by_its_uuid(stack: Stack) -> None:
     assert stack.finding() == "gpu-1, gpu-2, gpu-3: not validated"
-    for name, found in stack.run().items():
-        assert (found["computed"], found["simulated"], found["deferred"]) == (0, 8, 0)
-        assert set(found["devices"]) == {gpu_uuid(name, index) for index in range(8)}
-        assert found["since"]
+    for name, output in stack.run().items():
+        assert (output["computed"], output["simulated"], output["deferred"]) == (0, 8, 0)
+        assert set(output["devices"]) == {gpu_uuid(name, index) for index in range(8)}
+        assert output["since"]
     assert stack.pods() == []
     assert stack.finding() is None
 
@@ -73,14 +73,14 @@ def test_a_plugin_that_gives_one_gpu_twice_is_named(stack: Stack) -> None:
 def test_gpus_in_use_are_deferred_and_the_next_run_takes_up_the_rest(stack: Stack) -> None:
     stack.cluster.wait_gpus("gpu-3", "8", "8")
     held = stack.cluster.hold("train", "gpu-3", 3)
-    found = stack.run()["gpu-3"]
-    assert (found["simulated"], found["deferred"]) == (5, 3)
+    output = stack.run()["gpu-3"]
+    assert (output["simulated"], output["deferred"]) == (5, 3)
     assert stack.finding() is None  # as long as the same pod holds them
     assert stack.run()["gpu-3"]["deferred"] == 3
     stack.cluster.request("DELETE", "/api/v1/namespaces/default/pods/train")
     until(stack.finding, lambda finding: finding == "gpu-3: GPUs that others held may be free")
-    found = stack.run()["gpu-3"]
-    assert (found["simulated"], found["deferred"]) == (8, 0)
+    output = stack.run()["gpu-3"]
+    assert (output["simulated"], output["deferred"]) == (8, 0)
     assert held["status"]["phase"] == "Running"
 
 
@@ -109,11 +109,11 @@ def test_a_pod_that_wants_the_gpu_preempts_the_validation_at_once(stack: Stack) 
                 await asyncio.sleep(0.1)
         await asyncio.to_thread(stack.cluster.hold, "train", "gpu-1", 8)
         result = await running
-        return {each["name"]: each for each in result["nodes"]}
+        return {node["name"]: node for node in result["nodes"]}
 
-    found = asyncio.run(both())
-    assert (found["gpu-1"]["simulated"], found["gpu-1"]["deferred"]) == (0, 8)
-    assert found["gpu-2"]["simulated"] == 8
+    outcome = asyncio.run(both())
+    assert (outcome["gpu-1"]["simulated"], outcome["gpu-1"]["deferred"]) == (0, 8)
+    assert outcome["gpu-2"]["simulated"] == 8
 
 
 def test_one_unhealthy_gpu_says_how_many_are_offered_and_why(stack: Stack) -> None:
@@ -177,9 +177,9 @@ def test_cards_of_gpu_manager_are_validated_one_by_one(stack: Stack) -> None:
     stack.cluster.remove_plugin()
     serve(stack.cluster, "manager", {"name": "gpu-manager-ds"})
     stack.document = stack.of(given("gpu-manager"))
-    for name, found in stack.run().items():
-        assert found["offered"] == {"tencent.com/vcuda-core": 800}
-        assert set(found["devices"]) == {gpu_uuid(name, index) for index in range(8)}
+    for name, output in stack.run().items():
+        assert output["offered"] == {"tencent.com/vcuda-core": 800}
+        assert set(output["devices"]) == {gpu_uuid(name, index) for index in range(8)}
 
 
 def test_devices_of_the_dra_driver_are_claimed_one_by_one(stack: Stack) -> None:
@@ -198,8 +198,8 @@ def test_devices_of_the_dra_driver_are_claimed_one_by_one(stack: Stack) -> None:
         stack.cluster.request("POST", path, claim)
         serve(stack.cluster, "dra", {"nvidia-dra-driver-gpu-component": "kubelet-plugin"})
         stack.document = stack.of(cluster)
-        for name, found in stack.run().items():
-            assert set(found["devices"]) == {gpu_uuid(name, index) for index in range(8)}
+        for name, output in stack.run().items():
+            assert set(output["devices"]) == {gpu_uuid(name, index) for index in range(8)}
     finally:
         stack.cluster.request("DELETE", f"{resources}/deviceclasses/gpu.nvidia.com")
 
@@ -226,9 +226,9 @@ def test_shared_gpus_are_validated_until_each_was_seen(stack: Stack) -> None:
         )
         stack.cluster.wait_gpus("gpu-2", "32", "32")
         stack.cluster.hold("notebook", "gpu-2", 5)
-        for name, found in stack.run().items():
-            assert found["offered"] == {"nvidia.com/gpu": 32}
-            assert set(found["devices"]) == {gpu_uuid(name, index) for index in range(8)}
+        for name, output in stack.run().items():
+            assert output["offered"] == {"nvidia.com/gpu": 32}
+            assert set(output["devices"]) == {gpu_uuid(name, index) for index in range(8)}
     finally:
         stack.cluster.request("DELETE", f"{maps}/configs")
 
@@ -248,9 +248,9 @@ def test_each_mig_device_runs_a_kernel(stack: Stack) -> None:
         )
         pool = {"mig": {"1g.5gb": 7}}
         stack.document = stack.of(given("gpu-operator", pool, gpuOperator={"migStrategy": "mixed"}))
-        for found in stack.run().values():
-            assert (found["simulated"], found["deferred"]) == (8, 0)
-            assert [len(instances) for instances in found["devices"].values()] == [7] * 8
+        for output in stack.run().values():
+            assert (output["simulated"], output["deferred"]) == (8, 0)
+            assert [len(instances) for instances in output["devices"].values()] == [7] * 8
     finally:
         for name in ("gpu-1", "gpu-2", "gpu-3"):
             none: Json = {"metadata": {"annotations": {marks.MIG: None}}}

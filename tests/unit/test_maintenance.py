@@ -38,7 +38,7 @@ def node(name: str) -> dict[str, Any]:
 def test_only_a_host_or_a_node_can_be_in_maintenance() -> None:
     with pytest.raises(ConfigError) as caught:
         cluster(hosts=HOSTS, maintenance=["gpu-[4-6]", "rack-1", "gpu-2", "gpu-x"])
-    assert [str(each) for each in caught.value.faults] == [
+    assert [str(fault) for fault in caught.value.faults] == [
         'maintenance[0]: found "gpu-5" and 1 more; wanted: names of hosts, or of nodes that a pool '
         "names; cure: correct the name, or take it out",
         'maintenance[3]: found "gpu-x"; wanted: names of hosts, or of nodes that a pool names; '
@@ -82,7 +82,7 @@ def test_whoever_looks_or_acts_leaves_it_out() -> None:
 def test_a_selector_counts_a_node_in_maintenance_whether_it_is_there_or_not() -> None:
     pool = {"pool": "l4", "selector": {"kind": "l4"}, "count": 3, "maintenance": ["c"]}
     there = [node(name) for name in "abc"]
-    assert [each["metadata"]["name"] for each in pool_members(there, pool)] == ["a", "b"]
+    assert [node["metadata"]["name"] for node in pool_members(there, pool)] == ["a", "b"]
     assert len(pool_members(there[:2], pool)) == 2
     for wrong in (there[:1], [*there, node("d")], [node("a"), node("c")]):
         with pytest.raises(ClusterError, match="wanted: the 3 that `count` declares"):
@@ -128,5 +128,5 @@ def test_of_a_host_nothing_is_declared_that_the_state_does_not_hold(
         GpuCluster("gpu-cluster", GpuClusterArgs(cluster=made, stack="test", private_key=key))
 
     recorder = declare(program, preview=preview, recorder=Recording())
-    remote = [each.name for each in recorder.resources if each.token.startswith("command:remote:")]
+    remote = [item.name for item in recorder.resources if item.token.startswith("command:remote:")]
     assert remote == ["gpu-cluster-hosts-rack-1"]

@@ -74,8 +74,8 @@ def test_a_program_s_version_is_read_out_of_its_words(
 
 
 def test_kernel_and_architecture_are_the_machine_s(machine: Machine) -> None:
-    found = parse(machine.lines())
-    assert (found.arch, found.kernel) == (platform.machine(), platform.release())
+    facts = parse(machine.lines())
+    assert (facts.arch, facts.kernel) == (platform.machine(), platform.release())
 
 
 def test_swap_is_told_by_name(machine: Machine) -> None:
@@ -104,12 +104,12 @@ def test_each_written_file_is_judged_by_its_last_line_and_its_own_name(machine: 
         machine.file(path, text)
         lines.append(f"{hashlib.sha256(text.encode()).hexdigest()}  {path}")
     machine.file("var/lib/gpu-cluster/prepare/written", "\n".join(lines) + "\n")
-    found = parse(machine.lines())
-    assert found.digests == {
+    facts = parse(machine.lines())
+    assert facts.digests == {
         **{path: hashlib.sha256(text.encode()).hexdigest() for path, text in texts.items()},
         "/etc/gone": "missing",
     }
-    assert found.drift == {"prepare": ("/etc/gone",)}
+    assert facts.drift == {"prepare": ("/etc/gone",)}
     machine.file("/etc/a.b", "changed\n")
     assert parse(machine.lines()).drift == {"prepare": ("/etc/a.b", "/etc/gone")}
 

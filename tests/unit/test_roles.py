@@ -22,11 +22,11 @@ Json = dict[str, Any]
 
 
 def cluster(role: str, gpus: int = 8, **sections: Any) -> Cluster:
-    found = document(**sections)
-    (pool, *_), (host, *_) = found["pools"], found["hosts"]
-    found["pools"] = [{**pool, "nodes": [host["name"]], "gpusPerNode": gpus}]
-    found["hosts"] = [{**host, "role": role}]
-    return load(found)
+    declared = document(**sections)
+    (pool, *_), (host, *_) = declared["pools"], declared["hosts"]
+    declared["pools"] = [{**pool, "nodes": [host["name"]], "gpusPerNode": gpus}]
+    declared["hosts"] = [{**host, "role": role}]
+    return load(declared)
 
 
 def assigned(script: str, name: str) -> str:

@@ -69,14 +69,14 @@ def node(name: str = "gpu-1", allocatable: int = 8, **parts: Any) -> Json:
 
 
 def test_one_container_counts_one_device_by_its_uuid() -> None:
-    found = judge.judge(status(), f"{listing(UUIDS[0])}\nTest PASSED\nDone")
-    assert (found.uuid, found.problem, found.simulated) == (UUIDS[0], "", False)
+    result = judge.judge(status(), f"{listing(UUIDS[0])}\nTest PASSED\nDone")
+    assert (result.uuid, result.problem, result.simulated) == (UUIDS[0], "", False)
 
 
 def test_an_instance_counts_by_its_own_uuid() -> None:
     log = f"{listing(UUIDS[0])}\n  MIG 1g.10gb     Device  0: (UUID: MIG-0000-1111)\nTest PASSED"
-    found = judge.judge(status(), log)
-    assert (found.gpu, found.uuid, found.problem) == (UUIDS[0], "MIG-0000-1111", "")
+    result = judge.judge(status(), log)
+    assert (result.gpu, result.uuid, result.problem) == (UUIDS[0], "MIG-0000-1111", "")
 
 
 @pytest.mark.parametrize(
@@ -101,8 +101,8 @@ def test_a_simulated_log_is_never_a_computed_gpu() -> None:
     assert judge.judge(status(), log).simulated
     kept = record.Record(devices={UUIDS[0]: []}, simulated=True, since="now")
     annotated = node(annotations={record.RECORD: record.encode(kept)})
-    found = of_node(document(), annotated)
-    assert (found["computed"], found["simulated"], found["deferred"]) == (0, 1, 7)
+    result = of_node(document(), annotated)
+    assert (result["computed"], result["simulated"], result["deferred"]) == (0, 1, 7)
 
 
 def test_one_device_given_twice_is_the_plugins_fault_and_named() -> None:
@@ -124,8 +124,12 @@ def test_an_injected_sidecar_neither_counts_nor_keeps_the_pod_from_ending() -> N
 
 
 def test_a_refused_admission_is_told_with_the_kubelets_message() -> None:
-    found = {"phase": "Failed", "reason": "UnexpectedAdmissionError", "message": "Allocate failed"}
-    text = judge.refusal({"spec": {"containers": []}, "status": found})
+    status_given = {
+        "phase": "Failed",
+        "reason": "UnexpectedAdmissionError",
+        "message": "Allocate failed",
+    }
+    text = judge.refusal({"spec": {"containers": []}, "status": status_given})
     assert text == "its validation pod ended as UnexpectedAdmissionError: Allocate failed"
 
 
@@ -175,14 +179,14 @@ def test_a_daemon_set_counts_by_what_it_runs_where_it_runs() -> None:
         meta = {"name": "plugin", "namespace": wanted["spaces"][0]}
         return {"metadata": meta, "spec": {"template": {"spec": spec}}}
 
-    def found(each: Json) -> dict[str, str]:
-        return record.facts(node(), wanted, [each])
+    def facts_with(daemon_set: Json) -> dict[str, str]:
+        return record.facts(node(), wanted, [daemon_set])
 
-    kept = record.Record(facts=found(daemon_set("a")))
-    assert record.changes(kept, found(daemon_set("a", tolerations=[{"key": "x"}]))) == ""
-    assert "DaemonSet plugin was" in record.changes(kept, found(daemon_set("b")))
+    kept = record.Record(facts=facts_with(daemon_set("a")))
+    assert record.changes(kept, facts_with(daemon_set("a", tolerations=[{"key": "x"}]))) == ""
+    assert "DaemonSet plugin was" in record.changes(kept, facts_with(daemon_set("b")))
     elsewhere = daemon_set("b", nodeSelector={"pool": "other"})
-    assert record.changes(kept, found(elsewhere)) == ""
+    assert record.changes(kept, facts_with(elsewhere)) == ""
 
 
 @pytest.mark.parametrize(
@@ -215,9 +219,9 @@ def holder(name: str, amount: int, phase: str = "Running", **meta: Any) -> Json:
 def test_free_is_what_no_living_pod_of_others_holds() -> None:
     ours = holder("validate-gpu-1", 8, labels={"gpu-cluster/validation": "a100"})
     pods = [holder("train", 3), holder("done", 4, "Succeeded"), holder("plain", 0), ours]
-    found = use.holders_of(pods, [GPU])
-    assert use.free(node(), document(), found) == {GPU: 5}
-    assert use.named(found) == (
+    holders = use.holders_of(pods, [GPU])
+    assert use.free(node(), document(), holders) == {GPU: 5}
+    assert use.named(holders) == (
         "ai/done (Succeeded, holds none any more), ai/train (Running, holds 3)"
     )
     ending = holder("train", 3, deletionTimestamp="now")
@@ -236,8 +240,8 @@ def test_claims_of_others_hold_devices() -> None:
         "metadata": {"namespace": "ai", "name": "c", "uid": "u"},
         "status": {"allocation": {"devices": {"results": [result, {**result, "pool": "gpu-2"}]}}},
     }
-    (found,) = use.holders_of_claims([claim], "gpu-1", "gpu-validation")
-    assert found.amounts == {"gpu.nvidia.com": 1}
+    (holder,) = use.holders_of_claims([claim], "gpu-1", "gpu-validation")
+    assert holder.amounts == {"gpu.nvidia.com": 1}
     assert use.holders_of_claims([claim], "gpu-1", "ai") == []
 
 
@@ -245,29 +249,31 @@ def test_each_device_has_a_container_that_asks_for_one() -> None:
     given = document()
     made = pod(given["pod"], given, "gpu-1", {GPU: 8})
     containers = made["spec"]["containers"]
-    assert [each["name"] for each in containers] == [f"gpu-{index}" for index in range(8)]
-    assert all(each["resources"]["limits"][GPU] == "1" for each in containers)
+    assert [container["name"] for container in containers] == [f"gpu-{index}" for index in range(8)]
+    assert all(container["resources"]["limits"][GPU] == "1" for container in containers)
     assert "initContainers" not in made["spec"]
     cards = document(platform="gpu-manager")
     made = pod(cards["pod"], cards, "gpu-1", {"tencent.com/vcuda-core": 8})
-    limits = [each["resources"]["limits"] for each in made["spec"]["containers"]]
-    assert [each["tencent.com/vcuda-core"] for each in limits] == ["100"] * 8
+    limits = [container["resources"]["limits"] for container in made["spec"]["containers"]]
+    assert [limit["tencent.com/vcuda-core"] for limit in limits] == ["100"] * 8
     claims = document(platform="dra")
     made = pod(claims["pod"], claims, "gpu-1", {"gpu.nvidia.com": 8})
     assert len(made["spec"]["resourceClaims"]) == 8
-    names = [each["resources"]["claims"][0]["name"] for each in made["spec"]["containers"]]
-    assert names == [each["name"] for each in made["spec"]["resourceClaims"]]
+    names = [
+        container["resources"]["claims"][0]["name"] for container in made["spec"]["containers"]
+    ]
+    assert names == [resource_claim["name"] for resource_claim in made["spec"]["resourceClaims"]]
 
 
 def test_our_own_pods_keep_every_rule_advice_included() -> None:
     for platform in ("device-plugin", "gpu-operator", "gpu-manager", "dra"):
         given = cluster(platform=platform)
         made = documented(given)
-        ask = {name: each["devices"] for name, each in made["devices"].items()}
+        ask = {name: share["devices"] for name, share in made["devices"].items()}
         item = pod(made["pod"], made, "gpu-1", ask)
         item["metadata"]["namespace"] = made["namespace"]
-        found = judge_declared("kubernetes:core/v1:Pod", item, context_of(given))
-        assert [each.message for each in found] == []
+        violations = judge_declared("kubernetes:core/v1:Pod", item, context_of(given))
+        assert [violation.message for violation in violations] == []
 
 
 def test_a_pods_name_fits_whatever_the_nodes_is() -> None:

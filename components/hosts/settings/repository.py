@@ -102,8 +102,8 @@ class Repository(Model):
     @property
     def row(self) -> tuple[str, ...]:
         """Its words for the hosts' script (`components/hosts/steps/packages.sh`)."""
-        urls = [each.url for each in self.keys] or [self.key_url or ""]
-        sums = [each.sha256 for each in self.keys] or [self.key_sha256 or ""]
+        urls = [key.url for key in self.keys] or [self.key_url or ""]
+        sums = [key.sha256 for key in self.keys] or [self.key_sha256 or ""]
         key = (self.key or "", " ".join(urls), " ".join(sums))
         return (self.url, self.suite, self.components, *key, self.signed.value)
 

@@ -81,7 +81,7 @@ class UnhealthyDevices(Model):
 
     @model_validator(mode="after")
     def _each_once(self) -> UnhealthyDevices:
-        twice = any(len(set(each)) != len(each) for each in (self.index, self.uuid))
+        twice = any(len(set(listed)) != len(listed) for listed in (self.index, self.uuid))
         if twice or not self.count:
             raise refuse(
                 "a GPU twice" if twice else "neither uuid nor index nor missing",
