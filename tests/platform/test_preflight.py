@@ -2,19 +2,29 @@
 
 from __future__ import annotations
 
+import asyncio
 import copy
 from typing import Any
 
+import pytest
+
 from components.hosts.facts import HostFacts
+from components.hosts.preflight import judge as judge_host
 from components.nodes.managers import daemon_set
+from components.platforms.inspect import surroundings
 from components.platforms.judge import judge
 from components.platforms.registry import platform_of
 from components.settings.loader import load
-from config.problem import Severity
+from config.problem import ConfigError, Severity
 from tests.platform import ways
 
 Json = dict[str, Any]
 
+HOST = {
+    "name": "gpu-1",
+    "address": "192.0.2.1",
+    "hostKey": "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIGPVVJnWq0RGVDc6v0ocP1kZbAnZ3WQ2GuMHyM9Ea5kT",
+}
 LABELS = {"nvidia.com/gpu": "true"}
 SEEN: Json = {
     "version": "v1.34.4",
@@ -53,6 +63,52 @@ def item(image: str, name: str = "plugin", namespace: str = "other", **spec: Any
 
 def test_a_plain_cluster_passes_for_every_way() -> None:
     assert {way: faults_of(way) for way in ways.WAYS} == {way: [] for way in ways.WAYS}
+
+
+class Namespaces:
+    """A client of a cluster that has these namespaces, with the labels of each."""
+
+    def __init__(self, labels: dict[str, Json]) -> None:
+        self.labels = labels
+
+    async def request(self, *_: Any, base: str, **__: Any) -> Json:
+        return {"gitVersion": "v1.34.4"} if base == "/version" else {"groups": []}
+
+    async def list(self, kind: str, **_: Any) -> list[Json]:
+        found = self.labels.items() if kind == "namespaces" else ()
+        return [{"metadata": {"name": name, "labels": labels}} for name, labels in found]
+
+
+def test_a_namespace_that_somebody_else_made_is_never_taken_over() -> None:
+    """The provider would adopt it, and remove it on destroy with all that it holds."""
+    made = {"app.kubernetes.io/managed-by": "gpu-cluster"}
+    client = Namespaces({"monitoring": {}, "gpu-validation": made, "other": {}})
+    own = ["monitoring", "gpu-validation"]
+    seen = asyncio.run(surroundings(client, [], [], own))  # type: ignore[arg-type]
+    assert (seen["taken"], seen["namespaces"]) == (["monitoring"], ["gpu-validation"])
+    (found,) = faults_of("device-plugin", taken=seen["taken"])
+    assert found.startswith("namespace monitoring: found one that this program did not make")
+
+
+@pytest.mark.parametrize("way", ["gpu-manager", "dra"])
+def test_a_host_needs_no_toolkit_where_the_platform_takes_none(way: str) -> None:
+    cluster = load({**ways.declared("x", way), "hosts": [HOST]})
+    version = 1 if way == "gpu-manager" else 2
+    facts = HostFacts(
+        os="debian", os_version="12", arch="x86_64", kernel="6.1.0", nvidia_devices=8,
+        driver="580.65.06", containerd="2.0.0", cgroup=version, disk_free_mib=50_000,
+    )  # fmt: skip
+    assert judge_host(cluster.hosts[0], facts, cluster) == []
+
+
+def test_a_node_whose_operands_are_off_is_in_no_pool_with_gpus() -> None:
+    """Nothing offers its GPUs, so they could never be counted."""
+    off = {"labels": {"nvidia.com/gpu.deploy.operands": "false"}}
+    with pytest.raises(ConfigError) as raised:
+        load(ways.declared("x", "gpu-operator-driver", scheduling={"nodes": {"gpu-1": off}}))
+    (found,) = raised.value.faults
+    assert found.place.startswith("scheduling.nodes")
+    assert found.found == "false, on a node of a pool with GPUs"
 
 
 def test_kubernetes_below_the_floor_is_refused() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from components.nodes.settings.scheduling import Scheduling
 from components.platforms.device_plugin import rules as device_plugin_rules
 from components.platforms.gpu_operator.settings import (
     MIG_LABEL,
@@ -33,6 +34,7 @@ def problems(parts: Parts) -> Iterator[Fault]:
     yield from device_plugin_rules.operator_files(parts, operator)
     yield from _unhealthy(parts)
     yield from _labels(parts)
+    yield from _nodes(parts)
     yield from _sections(parts, operator)
     yield from _values(operator)
 
@@ -75,6 +77,24 @@ def _labels(parts: Parts) -> Iterator[Fault]:
                 f"one of {', '.join(BUILT_IN_LAYOUTS)}; others by the pool's mig, which is counted",
                 'write "mig: {1g.5gb: 7}" with the profiles of this layout',
             )
+
+
+def _nodes(parts: Parts) -> Iterator[Fault]:
+    """Labels that single nodes have of their own."""
+    scheduling = parts.sections.get("scheduling")
+    if not isinstance(scheduling, Scheduling):
+        return
+    gpus = {name: pool.gpus_per_node for pool in parts.pools.values() for name in pool.node_names()}
+    for name, own in scheduling.nodes.items():
+        at = ("scheduling", "nodes", name, "labels")
+        if own.labels.get(OPERANDS_LABEL) == "false" and gpus.get(name, 0):
+            yield fault(
+                (*at, OPERANDS_LABEL),
+                "false, on a node of a pool with GPUs",
+                "a node of a pool without GPUs: nothing offers its own once the operands are off",
+                'move it to a pool with "gpusPerNode: 0", or remove the label',
+            )
+        yield from _transient(own.labels, at)
 
 
 def _transient(labels: Mapping[str, str], at: Location) -> Iterator[Fault]:
