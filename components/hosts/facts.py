@@ -26,6 +26,7 @@ class HostFacts:
         runtime_mode: how the NVIDIA runtime brings devices into containers, as its configuration
             says; empty where it says nothing.
         gpus, rdma, memory, rows: lines of `components.hosts.hardware`, as the probe wrote them.
+        unreached: registries (``host:port``) that it was asked for and that don't answer it.
         peermem: a module that gives GPU memory to RDMA devices is loaded.
         open_modules: the loaded driver's modules are the open ones.
         governor: of the first processor's frequency; "-" where it has none.
@@ -74,6 +75,7 @@ class HostFacts:
     rdma: tuple[str, ...] = ()
     memory: tuple[str, ...] = ()
     rows: tuple[str, ...] = ()
+    unreached: tuple[str, ...] = ()
     peermem: bool = False
     open_modules: bool = False
     governor: str = "-"

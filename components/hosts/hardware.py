@@ -107,12 +107,13 @@ def advice(hosts: Mapping[str, HostFacts]) -> list[Fault]:
             for text in (*_links(facts), *_memory(facts), *_peers(facts), *_processors(facts)):
                 hosts_by_advice.setdefault(text, []).append(name)
     return [
-        Fault(_place(names), has, wanted, cure, Severity.WARNING)
+        Fault(place(names), has, wanted, cure, Severity.WARNING)
         for (has, wanted, cure), names in hosts_by_advice.items()
     ]
 
 
-def _place(names: list[str]) -> str:
+def place(names: list[str]) -> str:
+    """Hosts as a finding names them."""
     more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
     return f"host{'s' if names[1:] else ''} {', '.join(names[:NAMED])}{more}"
 

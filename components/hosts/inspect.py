@@ -7,6 +7,7 @@ import contextlib
 import dataclasses
 import os
 import re
+import shlex
 import time
 from collections.abc import AsyncIterator, Iterable, Sequence
 from pathlib import Path
@@ -28,8 +29,9 @@ ANSWER = 256 * 1024
 PROBE_KEY_FILE = "GPU_CLUSTER_PROBE_KEY_FILE"
 """Variable with the file of a key that hosts tie to the probe (`make probe-key`), used before the
 stack's: previews have no other."""
-HARDWARE = ("gpu", "rdma", "memory", "rows")
-"""Keys of the lines about single devices, which `components.hosts.hardware` reads."""
+HARDWARE = ("gpu", "rdma", "memory", "rows", "unreached")
+"""Keys of the lines about single devices, which `components.hosts.hardware` reads, and of
+registries."""
 DEVICES = 64
 """How many of each kind are taken."""
 LONGEST = 1024
@@ -104,9 +106,10 @@ def _read(private_key: str) -> asyncssh.SSHKey | str:
 
 
 async def _observe(
-    hosts: Sequence[Host], key: asyncssh.SSHKey, limit: float
+    hosts: Sequence[Host], key: asyncssh.SSHKey, limit: float, registries: Sequence[str] = ()
 ) -> dict[str, HostFacts]:
     gate = asyncio.Semaphore(AT_ONCE)
+    asked = f"GC_REGISTRIES={shlex.quote(' '.join(registries))}\n"
     async with contextlib.AsyncExitStack() as stack:
         bastions = {_name(host.bastion): host.bastion for host in hosts if host.bastion is not None}
 
@@ -125,14 +128,15 @@ async def _observe(
             if isinstance(tunnel, HostFacts):
                 return tunnel
             async with gate:
-                return await _probe(host, key, tunnel, limit)
+                return await _probe(host, key, tunnel, limit, asked)
 
         found = await asyncio.gather(*(look(host) for host in hosts))
     return {host.name: facts for host, facts in zip(hosts, found, strict=True)}
 
 
 async def answer(request: dict[str, Any]) -> dict[str, Any]:
-    """`observe` for a request: ``hosts`` as declared, ``privateKey``.
+    """`observe` for a request: ``hosts`` as declared, ``privateKey``, ``registries``: ``host:port``
+    that hosts are asked whether they reach.
 
     Returns:
         ``facts`` by host, and ``problems``: what must stop the run before any host is asked.
@@ -153,7 +157,7 @@ async def answer(request: dict[str, Any]) -> dict[str, Any]:
             "`pulumi config set --secret gpu-cluster:sshPrivateKey < stack_key`"
         )
         return {"facts": {}, "problems": [problem]}
-    found = await _observe(hosts, key, PROBE_LIMIT)
+    found = await _observe(hosts, key, PROBE_LIMIT, request.get("registries", ()))
     facts = {name: dataclasses.asdict(each) for name, each in found.items()}
     return {"facts": facts, "problems": []}
 
@@ -211,13 +215,14 @@ async def _probe(
     key: asyncssh.SSHKey,
     tunnel: asyncssh.SSHClientConnection | None,
     limit: float,
+    asked: str,
 ) -> HostFacts:
     command = f"timeout -k 1 {limit:.0f} sh -s"
     if host.user != "root":
         command = f"sudo -n {command}"
     try:
         async with asyncio.timeout(limit), _connect(host, key, tunnel) as connection:
-            status, output, errors = await _answer(connection, command)
+            status, output, errors = await _answer(connection, command, asked)
         if "end=ok" in output.splitlines():
             # The host's clock was read at the end of the probe; the answer took less than a second.
             return parse(output.splitlines(), time.time())
@@ -228,9 +233,11 @@ async def _probe(
 
 
 async def _answer(
-    connection: asyncssh.SSHClientConnection, command: str
+    connection: asyncssh.SSHClientConnection, command: str, asked: str
 ) -> tuple[int | None, str, str]:
     """What the probe printed, and its status; a host that doesn't stop is left.
+
+    A key that is tied to the probe runs the host's own copy, and is ``asked`` nothing.
 
     Raises:
         ValueError: more than `ANSWER` bytes.
@@ -246,7 +253,7 @@ async def _answer(
 
     process = await connection.create_process(command, encoding=None)
     with contextlib.suppress(BrokenPipeError, ConnectionError):
-        process.stdin.write(probe().encode())
+        process.stdin.write(f"{asked}{probe()}".encode())
         process.stdin.write_eof()
     output, errors = await asyncio.gather(read(process.stdout), read(process.stderr))
     await process.wait_closed()
@@ -314,6 +321,7 @@ def parse(lines: Iterable[str], now: float | None = None) -> HostFacts:
         reboot=tuple(repeated["reboot"]),
         reboot_required=single.get("reboot_required") == "yes",
         simulated=single.get("simulated") == "yes",
+        unreached=_devices(repeated["unreached"]),
         peermem=single.get("peermem") == "yes",
         open_modules=single.get("open_modules") == "yes",
         governor=single.get("governor") or "-",

@@ -144,6 +144,21 @@ told() {
     done
 }
 
+# unreached=HOST:PORT of each registry in GC_REGISTRIES that doesn't answer from here, all at once.
+# Without a program that can ask, nothing is said of it; simulated hosts have no network.
+registries() {
+    [ ! -e "$root/run/gpu-cluster-simulated" ] || return 0
+    for place in ${GC_REGISTRIES-}; do
+        if command -v curl >/dev/null 2>&1; then
+            curl -s -o /dev/null --connect-timeout 2 -m 3 "https://$place/v2/" || say unreached "$place" &
+        elif command -v bash >/dev/null 2>&1; then
+            # shellcheck disable=SC2016 # for the other shell
+            timeout 2 bash -c ': <"/dev/tcp/$0/$1"' "${place%:*}" "${place##*:}" 2>/dev/null ||
+                say unreached "$place" &
+        fi
+    done
+}
+
 # dpkg and apt lock with fcntl, which /proc/locks shows by inode: the sixth word ends in it, the
 # second is -> where somebody waits.
 package_lock() {
@@ -260,6 +275,7 @@ disk() {
 }
 
 memory
+registries
 os_release
 # shellcheck disable=SC2046 # two words
 set -- $(uname -m -r)

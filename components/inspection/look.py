@@ -32,6 +32,7 @@ from components.nodes.pools import scheduling_document, validated_pools
 from components.platforms.documents import presence_document
 from components.platforms.judge import judge as judge_platform
 from components.platforms.namespaces import own_namespaces
+from components.platforms.needed import registries
 from components.platforms.registry import platform_of
 from components.settings.cluster import Cluster
 from components.validation.document import validation_document
@@ -136,6 +137,7 @@ def request(cluster: Cluster, stack: str, private_key: str) -> Json:
         "hosts": {
             "hosts": [host.model_dump(mode="json") for host in cluster.working_hosts],
             "privateKey": private_key,
+            "registries": registries(cluster),
         },
     }
 
@@ -204,6 +206,7 @@ def judged(declared: Cluster, seen: Json, reasons: str) -> Inspection:
     ]
     findings += judge_all(declared, facts)
     findings += hardware.advice(facts)
+    findings += _unreached(declared, facts)
     findings += _chart(declared, cluster.get("chart", ""))
     findings += map(_cordoned, cluster.get("unschedulable", []))
     if "surroundings" in cluster:
@@ -249,6 +252,21 @@ def _chart(cluster: Cluster, problem: str) -> Iterator[Fault]:
             f"the chart, from {chart_place(cluster)}, before a host is changed",
             "open the way (HTTPS_PROXY is obeyed), or declare charts.directory or charts.oci",
         )
+
+
+def _unreached(cluster: Cluster, facts: Mapping[str, HostFacts]) -> Iterator[Fault]:
+    """An engine may have a mirror or a proxy of its own, so this stops nothing."""
+    workers = {host.name for host in cluster.hosts if host.role.has_gpus}
+    for registry in registries(cluster):
+        hosts = [name for name in facts if name in workers and registry in facts[name].unreached]
+        if hosts:
+            yield Fault(
+                hardware.place(hosts),
+                f"no answer from {registry}",
+                "the registry of images that GPU pods need",
+                "open the way, declare registry.mirror, or go on where the engine has a mirror",
+                Severity.WARNING,
+            )
 
 
 def _cordoned(node: str) -> Fault:

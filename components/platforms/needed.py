@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from components.charts.images import PAUSE, digest
+from components.charts.images import PAUSE, UnknownImages, digest
 from components.charts.source import is_own, location
 from components.platforms.registry import platform_of
 from components.settings.cluster import Cluster
@@ -42,6 +42,26 @@ def images(cluster: Cluster) -> tuple[Image, ...]:
     platform = platform_of(cluster)
     upstream = (*platform.images(cluster), *_beside(cluster), cluster.validation.image)
     return tuple(_image(cluster, image) for image in dict.fromkeys(upstream))
+
+
+def registries(cluster: Cluster) -> tuple[str, ...]:
+    """``host:port`` of each registry; none where the chart's images are not known.
+
+    Names without a host are Docker Hub's (distribution/reference, normalize.go), which answers at
+    another name than its own.
+    """
+    try:
+        names = [image.name for image in images(cluster)]
+    except UnknownImages:
+        return ()
+    hosts = dict.fromkeys(map(_registry, names))
+    return tuple(host if ":" in host else f"{host}:443" for host in hosts)
+
+
+def _registry(name: str) -> str:
+    first, slash, _ = name.partition("/")
+    named = slash and ("." in first or ":" in first or first == "localhost")
+    return first if named and first != "docker.io" else "registry-1.docker.io"
 
 
 def charts(cluster: Cluster) -> tuple[Chart, ...]:

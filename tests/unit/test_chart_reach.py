@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -12,9 +13,13 @@ from typing import Any
 import pytest
 
 from components.charts import reach
+from components.hosts.facts import HostFacts
+from components.hosts.inspect import parse
 from components.inspection.look import chart_place, judged, request
+from components.platforms.needed import registries
 from components.settings.loader import load
 from tests.unit.fixtures.documents import document
+from tests.unit.fixtures.probed import Machine
 
 LIMIT = 20
 
@@ -78,3 +83,46 @@ def test_a_chart_that_cannot_be_fetched_stops_the_run_before_any_host() -> None:
     assert problem.startswith("chart nvidia-device-plugin ")
     assert judged(declared, seen(chart=""), "").problems == ()
     assert request(declared, "x", "")["cluster"]["chart"] == chart_place(declared)
+
+
+def test_registries_of_images_are_named_once_as_engines_ask_them() -> None:
+    mirrored = load(document(registry={"mirror": "registry.example.com:5000/gpu"}))
+    assert registries(mirrored) == ("registry.example.com:5000",)
+    places = registries(load(document(platform="gpu-manager")))
+    assert "registry-1.docker.io:443" in places
+    assert len(set(places)) == len(places)
+
+
+@pytest.mark.parametrize(
+    ("programs", "unreached"),
+    [
+        ({"curl": 'case "$*" in *good*) ;; *) exit 7 ;; esac'}, ("bad.example:443",)),
+        ({"curl": "exit 7"}, ("bad.example:443", "good.example:5000")),
+        ({"curl": "exit 0"}, ()),
+    ],
+)
+def test_a_host_tells_which_registries_do_not_answer(
+    tmp_path: Path, programs: dict[str, str], unreached: tuple[str, ...]
+) -> None:
+    machine = Machine(tmp_path, "dash")
+    for name, body in programs.items():
+        machine.script(name, body)
+    machine.environment["GC_REGISTRIES"] = "good.example:5000 bad.example:443"
+    assert parse(machine.lines()).unreached == unreached
+    machine.file("run/gpu-cluster-simulated", "")
+    assert parse(machine.lines()).unreached == ()
+
+
+def test_a_registry_that_workers_do_not_reach_is_a_warning() -> None:
+    declared = load(document())
+    (registry, *_) = registries(declared)
+    found = seen()
+    away = HostFacts(simulated=True, unreached=(registry, "other.example:443"))
+    found["hosts"]["facts"] = {
+        name: dataclasses.asdict(away) for name in ("gpu-1", "gpu-2", "unknown")
+    }
+    told = judged(declared, found, "")
+    warnings = [each for each in told.warnings if "no answer from" in each]
+    assert [each.partition(";")[0] for each in warnings] == [
+        f"hosts gpu-1, gpu-2: found no answer from {registry}"
+    ]
