@@ -23,6 +23,15 @@ def _guard() -> None:
     guard.start()
 
 
+@pytest.fixture
+def no_hooks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The mocked monitor can't call back; what hooks do is tested with the real engine."""
+    import pulumi  # most tests need no SDK
+
+    none = pulumi.ResourceHookBinding()
+    monkeypatch.setattr("components.hooks._binding", lambda *_, **__: none)
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_setup() -> Iterator[None]:
     """A host of a system whose root this machine can't make is a reason to skip."""

@@ -141,7 +141,7 @@ async def answer(request: dict[str, Any]) -> dict[str, Any]:
     Returns:
         ``facts`` by host, and ``problems``: what must stop the run before any host is asked.
     """
-    hosts = [_declared(host) for host in request["hosts"]]
+    hosts = [declared(host) for host in request["hosts"]]
     if not hosts:
         return {"facts": {}, "problems": []}
     try:
@@ -162,7 +162,8 @@ async def answer(request: dict[str, Any]) -> dict[str, Any]:
     return {"facts": facts, "problems": []}
 
 
-def _declared(host: dict[str, Any]) -> SimpleNamespace:
+def declared(host: dict[str, Any]) -> SimpleNamespace:
+    """A host as a document has it, with the attributes of a `Host`."""
     bastion = host["bastion"] and SimpleNamespace(**host["bastion"])
     return SimpleNamespace(**{**host, "bastion": bastion})
 

@@ -20,7 +20,7 @@ from types import SimpleNamespace
 import asyncssh
 
 from components.api import Client, ClusterError, Json, connect
-from components.hosts.inspect import Host, observe, reached
+from components.hosts.inspect import Host, declared, observe, reached
 from components.nodes import drain
 from components.program import main
 from config.problem import Fault
@@ -191,12 +191,6 @@ async def apply(document: Json) -> Json:
     if faults:
         raise ClusterError(*faults)
     return {"rebooted": results}
-
-
-def declared(host: Json) -> SimpleNamespace:
-    """A host of the document, as `facts` reads it."""
-    bastion = host["bastion"] and SimpleNamespace(**host["bastion"])
-    return SimpleNamespace(**{**host, "bastion": bastion})
 
 
 if __name__ == "__main__":

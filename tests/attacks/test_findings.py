@@ -24,6 +24,8 @@ from tests.attacks.samples import cluster
 from tests.plugins.rig import LIMIT, Failed, Plugin
 from tests.unit.mocks import Recorded, declare
 
+pytestmark = pytest.mark.usefixtures("no_hooks")
+
 MARK = "owned"
 #: Each ends a comment, a word or a quote in its own way, and then makes the file `MARK`.
 HOSTILE = (
@@ -61,13 +63,6 @@ def commands(finding: str | None) -> list[Recorded]:
 
     recorder = declare(program, preview=False)
     return recorder.of("command:local:Command") + recorder.of("command:remote:Command")
-
-
-@pytest.fixture(autouse=True)
-def no_hooks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The mocked monitor can't call back."""
-    none = pulumi.ResourceHookBinding()
-    monkeypatch.setattr("components.hooks._binding", lambda *_, **__: none)
 
 
 @pytest.fixture

@@ -23,14 +23,9 @@ from components.validation.document import declared, validation_document
 from tests.unit.fixtures.clusters import HOST_KEY, cluster
 from tests.unit.mocks import Recorded, Recorder, declare
 
+pytestmark = pytest.mark.usefixtures("no_hooks")
+
 CANARY = "canary-5f1d-private-key"
-
-
-@pytest.fixture(autouse=True)
-def no_hooks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The mocked monitor can't call back; what the hooks do is tested with the real engine."""
-    none = pulumi.ResourceHookBinding()
-    monkeypatch.setattr("components.hooks._binding", lambda *_, **__: none)
 
 
 @pytest.fixture(params=[False, True], ids=["up", "preview"])

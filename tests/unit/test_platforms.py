@@ -18,6 +18,8 @@ from components.settings.loader import load
 from config.problem import ConfigError
 from tests.unit.mocks import declare
 
+pytestmark = pytest.mark.usefixtures("no_hooks")
+
 ROOT = Path(__file__).resolve().parents[2]
 
 
@@ -31,13 +33,6 @@ def cluster(platform: str, **sections: Any) -> Cluster:
             **sections,
         }
     )
-
-
-@pytest.fixture(autouse=True)
-def no_hooks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The mocked monitor can't call back."""
-    none = pulumi.ResourceHookBinding()
-    monkeypatch.setattr("components.hooks._binding", lambda *_, **__: none)
 
 
 def names(*roots: tuple[str, str]) -> list[tuple[str, str]]:

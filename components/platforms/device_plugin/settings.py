@@ -27,7 +27,28 @@ class Presence(StrEnum):
     EXISTING_NFD = "existing-nfd"
 
 
-class DevicePlugin(Model):
+class PluginFiles(Model):
+    """Configuration files of a device plugin: every node's, and those that labels name."""
+
+    config: DevicePluginConfig = Field(
+        default=DevicePluginConfig(),
+        description="a mapping: the plugin's configuration file, version v1",
+    )
+    configs: Annotated[dict[ConfigName, DevicePluginConfig], Freeze] = Field(
+        default=FrozenDict(), description="a mapping of names to configuration files"
+    )
+
+    def config_named(self, name: str | None) -> DevicePluginConfig:
+        """The configuration of a node with this label value, the default one without."""
+        return self.configs.get(name or "", self.config)
+
+    def files(self) -> dict[str, dict[str, Any]]:
+        """Every configuration by its key in the ConfigMap."""
+        named = {name: file.document() for name, file in self.configs.items()}
+        return {DEFAULT_CONFIG: self.config.document(), **named}
+
+
+class DevicePlugin(PluginFiles):
     """The Helm release.
 
     `config` is every node's configuration but for those whose pool carries the label
@@ -41,13 +62,6 @@ class DevicePlugin(Model):
     ] = Field(default="0.20.0", description="a chart version such as 0.20.0", examples=["0.20.0"])
     namespace: OwnNamespace = Field(
         default="nvidia-device-plugin", description="a namespace", examples=["nvidia-device-plugin"]
-    )
-    config: DevicePluginConfig = Field(
-        default=DevicePluginConfig(),
-        description="a mapping: the plugin's configuration file, version v1",
-    )
-    configs: Annotated[dict[ConfigName, DevicePluginConfig], Freeze] = Field(
-        default=FrozenDict(), description="a mapping of names to configuration files"
     )
     gfd: StrictBool = Field(
         default=False, description="true or false: GPU feature discovery", examples=["false"]
@@ -63,12 +77,3 @@ class DevicePlugin(Model):
     extra_values: ExtraValues = Field(
         default=FrozenDict(), description="a mapping of the chart's own values"
     )
-
-    def config_named(self, name: str | None) -> DevicePluginConfig:
-        """The configuration of a node with this label value, the default one without."""
-        return self.configs.get(name or "", self.config)
-
-    def files(self) -> dict[str, dict[str, Any]]:
-        """Every configuration by its key in the ConfigMap."""
-        named = {name: file.document() for name, file in self.configs.items()}
-        return {DEFAULT_CONFIG: self.config.document(), **named}

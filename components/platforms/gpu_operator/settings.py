@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import re
 from enum import StrEnum
-from typing import Annotated, Any, Self
+from typing import Annotated, Self
 
 from pydantic import AfterValidator, Field, StrictBool, StrictInt, StrictStr, model_validator
 
 from components.charts.extra_values import ExtraValues
 from components.charts.version import chart_version
-from components.platforms.device_plugin.configuration import DevicePluginConfig
 from components.platforms.device_plugin.flags import MigStrategy
-from components.platforms.device_plugin.settings import DEFAULT_CONFIG
-from config.model import Freeze, FrozenDict, Model
-from config.names import ConfigName, DnsSubdomain, OwnNamespace
+from components.platforms.device_plugin.settings import PluginFiles
+from config.model import FrozenDict, Model
+from config.names import DnsSubdomain, OwnNamespace
 from config.problem import refuse, show
 from config.versions import pattern
 
@@ -171,25 +170,8 @@ class Vgpu(Model):
     )
 
 
-class OperatorPlugin(Model):
+class OperatorPlugin(PluginFiles):
     """Configurations of the operator's device plugin; none: the plugin's own defaults."""
-
-    config: DevicePluginConfig = Field(
-        default=DevicePluginConfig(),
-        description="a mapping: the plugin's configuration file, version v1",
-    )
-    configs: Annotated[dict[ConfigName, DevicePluginConfig], Freeze] = Field(
-        default=FrozenDict(), description="a mapping of names to configuration files"
-    )
-
-    def config_named(self, name: str | None) -> DevicePluginConfig:
-        """The configuration of a node with this label value, the default one without."""
-        return self.configs.get(name or "", self.config)
-
-    def files(self) -> dict[str, dict[str, Any]]:
-        """Every configuration by its key in the ConfigMap."""
-        named = {name: file.document() for name, file in self.configs.items()}
-        return {DEFAULT_CONFIG: self.config.document(), **named}
 
 
 class GpuOperator(Model):

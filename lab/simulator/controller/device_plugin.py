@@ -15,6 +15,7 @@ from lab.simulator.controller.follow import Sources, follow
 from lab.simulator.controller.offered import chosen
 from lab.simulator.controller.preparation import Preparation
 from lab.simulator.controller.queue import Queue
+from lab.simulator.controller.seen import is_changed
 from lab.simulator.controller.validations import Validations
 
 log = logging.getLogger(__name__)
@@ -78,13 +79,7 @@ class DevicePlugins:
     def node_changed(self, item: Json) -> None:
         """A node is or became so."""
         node = judge.read_node(item)
-        if node is None:
-            return
-        known = self._nodes.get(node.name)
-        if known and known.version >= node.version:
-            return  # the answer to a change can come after the watch has told of a newer one
-        self._nodes[node.name] = node
-        if node != known:
+        if node is not None and is_changed(self._nodes, node):
             self._queue.add(node.name)
 
     def node_gone(self, item: Json) -> None:

@@ -17,6 +17,7 @@ from lab.simulator.controller import offers
 from lab.simulator.controller.follow import Sources, follow
 from lab.simulator.controller.manager_flags import refusal
 from lab.simulator.controller.queue import Queue
+from lab.simulator.controller.seen import is_changed
 
 log = logging.getLogger(__name__)
 
@@ -125,13 +126,7 @@ class Platforms:
     def node_changed(self, item: Json) -> None:
         """A node is or became so."""
         node = offers.read_node(item)
-        if node is None:
-            return
-        known = self._nodes.get(node.name)
-        if known and known.version >= node.version:
-            return
-        self._nodes[node.name] = node
-        if node != known:
+        if node is not None and is_changed(self._nodes, node):
             self._queue.add(node.name)
 
     def node_gone(self, item: Json) -> None:
