@@ -59,6 +59,14 @@ env: $(VENV) ## print the environment for plain pulumi: eval "$$(make env)"
 probe-key: $(VENV) ## an SSH key for previews that can only run the probe: made, and checked on STACK's hosts
 	@$(RUN) commands.probe_key
 
+.PHONY: preview-state
+preview-state: $(VENV) ## a copy of the state, without its secrets, that previews may open
+	@$(RUN) commands.preview_state
+
+.PHONY: preview-secrets
+preview-secrets: $(VENV) ## placeholders for secrets in this checkout's stack file: what a preview has
+	@$(RUN) commands.preview_secrets
+
 .PHONY: audit
 audit: $(VENV) ## known weaknesses of what is used, of the workflows; secrets in the history
 	@$(MAKE) --silent venv-audit/.complete || echo "audit: pip-audit and zizmor can't be had" >&2

@@ -10,6 +10,7 @@ import pytest
 
 from config import yaml_file
 
+pytestmark = pytest.mark.static
 ROOT = Path(__file__).resolve().parents[2]
 FILES = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
 
@@ -62,6 +63,32 @@ def test_a_preview_against_a_real_stack_is_off_until_somebody_turns_it_on() -> N
     assert "secrets.PROBE_KEY" in str(job)
 
 
+def names(job: dict[str, Any], kind: str) -> set[str]:
+    return set(re.findall(rf"{kind}\.(\w+)", str(job)))
+
+
+def test_a_preview_holds_nothing_that_opens_what_deployments_encrypt() -> None:
+    preview, deploy = PREVIEW["jobs"]["preview"], DEPLOY["jobs"]["deploy"]
+    assert names(preview, "secrets") == {"PREVIEW_PASSPHRASE", "PROBE_KEY", "KUBECONFIG"}
+    # KUBECONFIG is of an environment, and each job has one of its own.
+    assert names(preview, "secrets") & names(deploy, "secrets") == {
+        "PREVIEW_PASSPHRASE",
+        "KUBECONFIG",
+    }
+    assert preview["environment"] != deploy["environment"]
+    assert "PULUMI_BACKEND_URL" in names(deploy, "vars") - names(preview, "vars")
+    steps = [step.get("run") or step.get("uses") for step in preview["steps"]]
+    (engine,) = (index for index, step in enumerate(steps) if "pulumi/actions" in str(step))
+    assert "make preview-secrets" in steps[:engine]
+
+
+def test_only_deployments_write_the_state_of_previews() -> None:
+    writers = [file.stem for file in FILES if "make preview-state" in file.read_text()]
+    assert writers == ["deploy"]
+    runs = [step.get("run") for step in DEPLOY["jobs"]["deploy"]["steps"]]
+    assert runs.index("make preview-state") > runs.index("make up")
+
+
 def test_every_pull_request_is_previewed_without_a_secret() -> None:
     job = PREVIEW["jobs"]["embedded"]
     assert "if" not in job
@@ -76,6 +103,27 @@ def test_no_condition_rests_on_who_pushed_last(file: Path) -> None:
     text = file.read_text()
     assert "github.actor" not in text
     assert "github.triggering_actor" not in text
+
+
+def test_a_release_is_made_of_a_checked_tag_and_its_provenance_is_signed() -> None:
+    made = workflow("release")
+    assert made["on"] == {"push": {"tags": ["v*"]}}
+    job = made["jobs"]["release"]
+    assert job["needs"] == "check"
+    assert made["jobs"]["check"]["uses"] == "./.github/workflows/check.yml"
+    assert job["environment"] == "release"
+    steps = [step.get("run") or step["uses"].partition("@")[0] for step in job["steps"]]
+    order = ["make release", "actions/attest-build-provenance", "make publish"]
+    assert [step for step in steps if step in order] == order
+    (attested,) = (step for step in job["steps"] if "attest" in step.get("uses", ""))
+    assert attested["with"] == {"subject-path": "dist/*"}
+
+
+def test_an_audit_that_could_not_look_fails_in_ci() -> None:
+    (job,) = workflow("audit")["jobs"].values()
+    (step,) = (step for step in job["steps"] if step.get("run") == "make audit")
+    assert step["env"] == {"AUDIT": "strict"}
+    assert "schedule" in workflow("audit")["on"]
 
 
 OWNERS = ROOT / ".github" / "CODEOWNERS"

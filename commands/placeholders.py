@@ -1,0 +1,97 @@
+"""What stands in the place of a stack's secrets where previews see its state."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from config.problem import Fault, FaultError
+
+Json = dict[str, Any]
+
+#: How the engine marks a secret in a state (pulumi v3.250.0 sdk/go/common/resource/sig).
+MARK, SECRET = "4dabf18193072939515e22adb298388d", "1b47061264138c4ac30d75fd1eb44270"
+SHORTEST = 8
+"""Characters of a line of a secret that tell it from chance."""
+OTHER = "placeholder"
+#: By the stack's secret, something of its form: what is checked before it is used.
+PLACEHOLDERS = {
+    "gpu-cluster:sshPrivateKey": "placeholder: previews log in with GPU_CLUSTER_PROBE_KEY_FILE",
+    "gpu-cluster:kubeadmToken": "000000.0000000000000000",
+    "gpu-cluster:registryCredentials": '{"auths": {}}',
+}
+
+
+def placeholder(name: str) -> str:
+    """The placeholder of the stack's secret of that name."""
+    return PLACEHOLDERS.get(name, OTHER)
+
+
+def blinded(state: Json, secrets: Mapping[str, str]) -> Json:
+    """A state, exported with its secrets in clear, in which a placeholder stands for each of them.
+
+    A text that holds one among other things, such as a script, keeps the rest: a preview finds
+    it unchanged.
+
+    Args:
+        state: what ``pulumi stack export --show-secrets`` prints.
+        secrets: the stack's secrets by their configuration key.
+
+    Raises:
+        FaultError: something of a secret is left; nothing of it is repeated.
+    """
+    pairs = [
+        (form, other)
+        for name, text in sorted(secrets.items(), key=lambda item: -len(item[1]))
+        for form, other in zip(_forms(text), _forms(placeholder(name)), strict=True)
+        if text
+    ]
+    result: Json = _walk(state, pairs)
+    _check(json.dumps(result), secrets)
+    return result
+
+
+def _forms(text: str) -> tuple[str, ...]:
+    """A text as it stands alone, in JSON, in JSON within JSON, in a Secret's data."""
+    once = json.dumps(text)[1:-1]
+    return text, once, json.dumps(once)[1:-1], base64.b64encode(text.encode()).decode()
+
+
+def _walk(value: Any, pairs: list[tuple[str, str]]) -> Any:
+    if isinstance(value, dict):
+        if value.get(MARK) == SECRET and "plaintext" in value:
+            content = _replace(json.loads(value["plaintext"]), pairs)
+            return {MARK: SECRET, "plaintext": json.dumps(content)}
+        return {key: _walk(item, pairs) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_walk(item, pairs) for item in value]
+    return value
+
+
+def _replace(value: Any, pairs: list[tuple[str, str]]) -> Any:
+    if isinstance(value, str):
+        for secret, other in pairs:
+            value = value.replace(secret, other)
+        return value
+    if isinstance(value, dict):
+        return {key: _replace(item, pairs) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_replace(item, pairs) for item in value]
+    return value
+
+
+def _check(text: str, secrets: Mapping[str, str]) -> None:
+    for name, secret in secrets.items():
+        lines = {line.strip() for form in _forms(secret) for line in form.splitlines()}
+        known = placeholder(name)
+        if any(len(line) >= SHORTEST and line in text and line not in known for line in lines):
+            raise FaultError(
+                Fault(
+                    "state for previews",
+                    f"a part of {name} (not repeated here)",
+                    "none",
+                    "report it: this program doesn't know the form in which the state holds it",
+                )
+            )
