@@ -78,8 +78,8 @@ def ordinary_pods(draw: st.DrawFn, namespace: str) -> Json:
         if "restartPolicy" not in changes or which in init:
             which |= changes
     if not spec["volumes"]:
-        for each in (*containers, *init):
-            each["volumeMounts"] = []
+        for given in (*containers, *init):
+            given["volumeMounts"] = []
     metadata: Json = {"name": "a", "namespace": namespace}
     if draw(st.integers(0, 5)) == 0:
         metadata |= draw(annotated())

@@ -87,10 +87,10 @@ def test_who_makes_the_pods_of_daemon_sets_can_be_named() -> None:
 def test_the_mode_says_what_a_violation_does(mode: str, mandatory: str, advisory: str) -> None:
     declared = cluster(guardrails={"mode": mode})
     assert declared.guardrails
-    found = enforcement(GuardrailsArgs(cluster=declared, guardrails=declared.guardrails))
-    assert found.actions[Severity.MANDATORY][0] == mandatory
-    assert found.actions[Severity.ADVISORY][0] == advisory
-    assert found.failure_policy == "Fail"
+    declared_mode = enforcement(GuardrailsArgs(cluster=declared, guardrails=declared.guardrails))
+    assert declared_mode.actions[Severity.MANDATORY][0] == mandatory
+    assert declared_mode.actions[Severity.ADVISORY][0] == advisory
+    assert declared_mode.failure_policy == "Fail"
 
 
 def test_the_namespaces_of_kubernetes_and_the_platform_are_left_alone() -> None:

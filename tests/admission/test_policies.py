@@ -153,8 +153,8 @@ def large(broken: bool) -> Json:
     many = {GPU: 0, "tencent.com/vcuda-core": 100, "rdma/hca": 1, "nvidia.com/mig-1g.10gb": 1}
     apps = [container(many, env=env) | {"name": f"app-{index}"} for index in range(100)]
     init = [container(many, env=env) | {"name": f"init-{index}"} for index in range(100)]
-    for each in init[::2]:
-        each["restartPolicy"] = "Always"
+    for init_container in init[::2]:
+        init_container["restartPolicy"] = "Always"
     if broken:
         apps[-1]["env"] = [{"name": "NVIDIA_VISIBLE_DEVICES", "value": "all"}]
         apps[-1]["resources"] = {"limits": {"tencent.com/vcuda-core": 150}}

@@ -95,7 +95,7 @@ class Changer:
             return value
         key = self.chance.choice(keys)
         if (key in OPTIONAL or field in FREE) and self.chance.random() < 0.1:
-            return {name: each for name, each in value.items() if name != key}
+            return {name: part for name, part in value.items() if name != key}
         return {**value, key: self._change(value[key], target, key)}
 
     def text(self, text: str) -> str:
@@ -130,8 +130,8 @@ def strings(value: Any) -> Iterator[str]:
     if isinstance(value, str):
         yield value
     elif isinstance(value, dict | list):
-        for each in value if isinstance(value, list) else (*value, *value.values()):
-            yield from strings(each)
+        for part in value if isinstance(value, list) else (*value, *value.values()):
+            yield from strings(part)
 
 
 @dataclass(frozen=True)
@@ -163,7 +163,7 @@ def run(
     done: Counter[str] = Counter()
     faults: list[Fault] = []
     while (left := inputs - done.total()) > 0 and len(faults) < 5:
-        name = min(names, key=lambda each: done[each])
+        name = min(names, key=lambda choice: done[choice])
         for _ in range(min(BLOCK, left)):
             value = changer.value(changer.chance.choice(values[name]), TARGETS[name])
             done[name] += 1
@@ -204,9 +204,9 @@ def many(inputs: int, seed: int) -> tuple[Counter[str], list[Fault]]:
 
 def report(done: Mapping[str, int], faults: list[Fault], seconds: float) -> str:
     """The last lines of `make fuzz`."""
-    each = ", ".join(f"{name} {count}" for name, count in done.items())
+    counts = ", ".join(f"{name} {count}" for name, count in done.items())
     total = sum(done.values())
-    return f"{each}\nfuzz: {total} inputs, {len(faults)} faults, {seconds:.0f} s"
+    return f"{counts}\nfuzz: {total} inputs, {len(faults)} faults, {seconds:.0f} s"
 
 
 def main() -> None:

@@ -67,10 +67,10 @@ def answer(lines: list[str]) -> None:
         },
         "hosts": {"problems": [], "facts": {"gpu-1": vars(facts)}},
     }  # fmt: skip
-    found = judged(_cluster(), json.loads(json.dumps(seen)), "")
-    assert isinstance(found.hosts["gpu-1"], HostFacts)
-    assert samples.is_safe("\n".join((*found.problems, *found.warnings)))
-    drift = found.drift
+    result = judged(_cluster(), json.loads(json.dumps(seen)), "")
+    assert isinstance(result.hosts["gpu-1"], HostFacts)
+    assert samples.is_safe("\n".join((*result.problems, *result.warnings)))
+    drift = result.drift
     for text in (*drift.prepare.values(), *drift.runtime.values(), *drift.reboot.values()):
         assert text.isprintable()
 
@@ -157,9 +157,9 @@ def pods(given: Json) -> None:
         for status in pod["status"].get("containerStatuses", []):
             assert judging.judge(status, log).problem.isprintable()
     node = {"metadata": {"name": "gpu-1", "annotations": {record.RECORD: annotation}}}
-    found = record.decode(node)
-    assert found is None or record.decode({"metadata": {"annotations": {
-        record.RECORD: record.encode(found)}}}) == found  # fmt: skip
+    kept = record.decode(node)
+    assert kept is None or record.decode({"metadata": {"annotations": {
+        record.RECORD: record.encode(kept)}}}) == kept  # fmt: skip
 
 
 def amount(value: Any) -> None:

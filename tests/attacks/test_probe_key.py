@@ -69,17 +69,17 @@ def test_an_inspection_by_a_probe_key_finds_the_same(
     path.write_text(key)
     monkeypatch.setenv(inspect.PROBE_KEY_FILE, str(path))
     request = {"hosts": [vars(declared(host))], "privateKey": "what a preview hasn't got"}
-    found = asyncio.run(inspect.answer(request))
-    assert found["problems"] == []
-    assert found["facts"]["gpu-1"]["error"] == ""
-    assert found["facts"]["gpu-1"]["kernel"] == os.uname().release
+    result = asyncio.run(inspect.answer(request))
+    assert result["problems"] == []
+    assert result["facts"]["gpu-1"]["error"] == ""
+    assert result["facts"]["gpu-1"]["kernel"] == os.uname().release
 
 
 def test_a_key_that_may_do_more_is_named(host: Host) -> None:
     (problem,) = probe_key.check((declared(host),), host.private_key).values()
     assert problem.startswith("found no probe")
-    found = asyncio.run(_allowed(host))
-    assert {"run commands", "run scripts", "read files"} <= set(found)
+    result = asyncio.run(_allowed(host))
+    assert {"run commands", "run scripts", "read files"} <= set(result)
 
 
 async def _allowed(host: Host) -> list[str]:

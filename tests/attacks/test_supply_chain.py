@@ -134,8 +134,8 @@ def test_only_the_exit_code_for_findings_is_a_finding(
     go.write_text(f"#!/bin/sh\necho 'no packages' >&2\necho 'exit status {status}' >&2\nexit 1\n")
     go.chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
-    found = audit._go(ROOT / "toolchain" / "go" / "actionlint")
-    assert (found.judged, found.clean) == (judged, False)
+    result = audit._go(ROOT / "toolchain" / "go" / "actionlint")
+    assert (result.judged, result.clean) == (judged, False)
 
 
 def test_the_audit_looks_at_every_program_that_is_built() -> None:

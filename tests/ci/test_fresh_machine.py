@@ -74,9 +74,9 @@ def test_files_that_tests_leave_are_found(tmp_path: Path) -> None:
     for name in (*kept, *left):
         (tmp_path / name).mkdir(parents=True)
     (cache / "embedded" / ".e2e-123-1.lock").touch()
-    found = leftovers.files(temporary, cache)
+    listed = leftovers.files(temporary, cache)
     names = (*left, "cache/embedded/.e2e-123-1.lock")
-    assert found == sorted(str(tmp_path / name) for name in names)
+    assert listed == sorted(str(tmp_path / name) for name in names)
 
 
 def test_failed_tests_are_named_once() -> None:

@@ -65,11 +65,11 @@ def killed(host: Running) -> None:
 def complete(host: Running, system: str) -> bool:
     """Every package is there, its own script ran to its end, and the records are in order."""
     audit = {"debian": "dpkg --audit; ls /var/lib/dpkg/updates", "rocky": "rpm -Va 2>/dev/null"}
-    found = software.installed(host, system).keys()
+    installed = software.installed(host, system).keys()
     names = "|".join(sorted(NAMES))
     told = host.run(audit[system]).output
     return (
-        found >= NAMES
+        installed >= NAMES
         and host.exists("/var/lib/slow-is-set-up")
         and not re.search(names, told)
         and (system == "rocky" or told == "")

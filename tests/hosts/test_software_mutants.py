@@ -78,9 +78,9 @@ def prove(host: Running, script: str, removed: bool = True) -> None:
     """What every script must hold, read from the host past the script's own words."""
     before, packages = software.lasting(host), software.installed(host, "debian")
     assert host.apply(script, "bash").status == 0
-    found = software.installed(host, "debian")
-    assert {"gcc", "make", "dkms", "pciutils", "cuda-toolkit-12-8"} <= found.keys()
-    assert (found["nvidia-driver"], found["kubelet"]) == (f"{VERSION}-1", "1.34.4-1.1")
+    installed = software.installed(host, "debian")
+    assert {"gcc", "make", "dkms", "pciutils", "cuda-toolkit-12-8"} <= installed.keys()
+    assert (installed["nvidia-driver"], installed["kubelet"]) == (f"{VERSION}-1", "1.34.4-1.1")
     assert {"kubelet", "nvidia-open", f"linux-image-{PINNED}"} <= software.held(host, "debian")
     assert VERSION in host.read("/proc/driver/nvidia/version")
     assert VERSION in host.read(f"/lib/modules/{PINNED}/updates/dkms/nvidia.ko")

@@ -86,8 +86,8 @@ def test_a_namespace_that_somebody_else_made_is_never_taken_over() -> None:
     own = ["monitoring", "gpu-validation"]
     seen = asyncio.run(surroundings(client, [], [], own))  # type: ignore[arg-type]
     assert (seen["taken"], seen["namespaces"]) == (["monitoring"], ["gpu-validation"])
-    (found,) = faults_of("device-plugin", taken=seen["taken"])
-    assert found.startswith("namespace monitoring: found one that this program did not make")
+    (text,) = faults_of("device-plugin", taken=seen["taken"])
+    assert text.startswith("namespace monitoring: found one that this program did not make")
 
 
 @pytest.mark.parametrize("way", ["gpu-manager", "dra"])
@@ -106,9 +106,9 @@ def test_a_node_whose_operands_are_off_is_in_no_pool_with_gpus() -> None:
     off = {"labels": {"nvidia.com/gpu.deploy.operands": "false"}}
     with pytest.raises(ConfigError) as raised:
         load(ways.declared("x", "gpu-operator-driver", scheduling={"nodes": {"gpu-1": off}}))
-    (found,) = raised.value.faults
-    assert found.place.startswith("scheduling.nodes")
-    assert found.found == "false, on a node of a pool with GPUs"
+    (fault,) = raised.value.faults
+    assert fault.place.startswith("scheduling.nodes")
+    assert fault.found == "false, on a node of a pool with GPUs"
 
 
 def test_kubernetes_below_the_floor_is_refused() -> None:

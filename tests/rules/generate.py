@@ -51,9 +51,9 @@ def pod_specs(draw: st.DrawFn) -> dict[str, Any]:
         return {"name": name, "image": "cuda", "resources": draw(resources())}
 
     init = [container(f"init-{index}") for index in range(draw(st.integers(0, 2)))]
-    for each in init:
+    for init_container in init:
         if draw(st.booleans()):
-            each["restartPolicy"] = "Always"
+            init_container["restartPolicy"] = "Always"
     spec: dict[str, Any] = {
         "containers": [container(f"app-{index}") for index in range(draw(st.integers(1, 2)))],
         "initContainers": init,

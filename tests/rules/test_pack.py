@@ -162,13 +162,13 @@ def test_no_message_holds_a_long_value_or_an_environment_value() -> None:
 def stack(*resources: tuple[str, dict[str, Any]]) -> dict[str, list[str]]:
     """What the stack policies say, by policy."""
     options: Any = PolicyResourceOptions(False, [], None, [], None, [])  # type: ignore[arg-type]
-    found = [
+    manifests = [
         PolicyResource(
             token, unknown_checking_proxy(props), token, "a", options, None, None, [], {}
         )
         for token, props in resources
     ]
-    args = StackValidationArgs(found, {}, {})
+    args = StackValidationArgs(manifests, {}, {})
     said: dict[str, list[str]] = {}
     for policy in pack.policies():
         if isinstance(policy, StackValidationPolicy):

@@ -51,9 +51,9 @@ REFUSED = "GPU056"
 """The project's own command plugin refuses this rule's example itself (no host key), which ends the
 program before all that it declares is judged. The official plugin takes it."""
 GROUPS: dict[str, list[Rule]] = {}
-for each in RULES.values():
-    if not each.across and each.id != REFUSED:
-        GROUPS.setdefault(settings_of(each), []).append(each)
+for one in RULES.values():
+    if not one.across and one.id != REFUSED:
+        GROUPS.setdefault(settings_of(one), []).append(one)
 ALONE = [rule for rule in RULES.values() if rule.across]
 LARGEST = max(GROUPS, key=lambda group: len(GROUPS[group]))
 

@@ -89,6 +89,6 @@ def stack(cluster: Running, monkeypatch: pytest.MonkeyPatch) -> Iterator[Stack]:
     cluster.request("DELETE", f"{SPACES}/{NAMESPACE}/pods")
     cluster.request("DELETE", f"{SPACES}/{NAMESPACE}")
     until(
-        lambda: [each["metadata"]["name"] for each in cluster.items(SPACES)],
+        lambda: [item["metadata"]["name"] for item in cluster.items(SPACES)],
         lambda names: NAMESPACE not in names,
     )

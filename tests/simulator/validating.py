@@ -37,7 +37,7 @@ class Stack:
     def run(self, **changes: Any) -> dict[str, Json]:
         """What the program says of each node."""
         result = asyncio.run(validate.validate({**self.document, **changes}))
-        return {each["name"]: each for each in result["nodes"]}
+        return {node["name"]: node for node in result["nodes"]}
 
     def finding(self) -> str | None:
         """What the look finds."""
@@ -51,17 +51,17 @@ class Stack:
         return asyncio.run(find()).get("a100")
 
     def record(self, node: str) -> Json:
-        found: Json = json.loads(self.cluster.node(node)["metadata"]["annotations"][RECORD])
-        return found
+        kept: Json = json.loads(self.cluster.node(node)["metadata"]["annotations"][RECORD])
+        return kept
 
     def closed(self) -> list[str]:
         """Nodes that take no pods before their validation."""
         nodes = self.cluster.items("/api/v1/nodes")
-        return sorted(each["metadata"]["name"] for each in nodes if is_closed(each))
+        return sorted(node["metadata"]["name"] for node in nodes if is_closed(node))
 
     def pods(self) -> list[str]:
         items = self.cluster.items(f"{SPACES}/{NAMESPACE}/pods")
-        return sorted(each["metadata"]["name"] for each in items)
+        return sorted(item["metadata"]["name"] for item in items)
 
 
 def given(platform: str, pool: Json | None = None, **sections: Any) -> Cluster:

@@ -116,13 +116,13 @@ def test_a_host_tells_which_registries_do_not_answer(
 def test_a_registry_that_workers_do_not_reach_is_a_warning() -> None:
     declared = load(document())
     (registry, *_) = registries(declared)
-    found = seen()
+    result = seen()
     away = HostFacts(simulated=True, unreached=(registry, "other.example:443"))
-    found["hosts"]["facts"] = {
+    result["hosts"]["facts"] = {
         name: dataclasses.asdict(away) for name in ("gpu-1", "gpu-2", "unknown")
     }
-    told = judged(declared, found, "")
-    warnings = [each for each in told.warnings if "no answer from" in each]
-    assert [each.partition(";")[0] for each in warnings] == [
+    told = judged(declared, result, "")
+    warnings = [warning for warning in told.warnings if "no answer from" in warning]
+    assert [warning.partition(";")[0] for warning in warnings] == [
         f"hosts gpu-1, gpu-2: found no answer from {registry}"
     ]

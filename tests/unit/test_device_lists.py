@@ -29,7 +29,7 @@ def loaded(**sections: Any) -> Cluster:
 def strategies(cluster: Cluster) -> set[DeviceListStrategy]:
     plugin = cluster.device_plugin
     files = (plugin.config, *plugin.configs.values())
-    return {each for file in files for each in file.flags.plugin.device_list_strategy}
+    return {strategy for file in files for strategy in file.flags.plugin.device_list_strategy}
 
 
 def flags(*strategy: str) -> Json:
@@ -89,7 +89,7 @@ def test_the_operator_answers_the_variable_only_where_declared(
     wanted = [{"name": "DEVICE_LIST_STRATEGY", "value": "volume-mounts"}]
     assert environment == (wanted if mounts else [])
     if values["toolkit"]["enabled"]:
-        toolkit = {each["name"]: each["value"] for each in values["toolkit"]["env"]}
+        toolkit = {variable["name"]: variable["value"] for variable in values["toolkit"]["env"]}
         opened = cluster.runtime.devices_by_environment
         name = "ACCEPT_NVIDIA_VISIBLE_DEVICES_ENVVAR_WHEN_UNPRIVILEGED"
         assert toolkit[name] == str(opened).lower()

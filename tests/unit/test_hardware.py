@@ -116,8 +116,8 @@ ADVICE: dict[str, tuple[HostFacts, str]] = {
 
 @pytest.mark.parametrize("case", ADVICE)
 def test_each_finding_is_one_piece_of_advice_with_what_it_breaks(case: str) -> None:
-    found, text = ADVICE[case]
-    (fault,) = hardware.advice({"a": found})
+    result, text = ADVICE[case]
+    (fault,) = hardware.advice({"a": result})
     assert text in fault.found
     assert fault.wanted
     assert fault.cure
@@ -164,6 +164,6 @@ def test_the_table_shows_them_and_advice_never_stops_a_run() -> None:
         },
         "hosts": {"problems": [], "facts": {"other": dataclasses.asdict(host)}},
     }  # fmt: skip
-    found = judged(load(document()), seen, "")
-    assert found.problems == ()
-    assert any("RDMA devices" in each for each in found.warnings)
+    result = judged(load(document()), seen, "")
+    assert result.problems == ()
+    assert any("RDMA devices" in warning for warning in result.warnings)

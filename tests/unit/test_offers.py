@@ -155,7 +155,9 @@ def test_indexes_count_what_the_driver_shows() -> None:
     changes = {"gpu-3": {"uuid": [UUID], "index": [6]}}
     (made,) = daemon_sets(cluster(pools=pool(unhealthyDevices=changes), hosts=[HOST]), {})
     (container,) = made["spec"]["template"]["spec"]["containers"]
-    visible = {each["name"]: each["value"] for each in container["env"]}["NVIDIA_VISIBLE_DEVICES"]
+    visible = {variable["name"]: variable["value"] for variable in container["env"]}[
+        "NVIDIA_VISIBLE_DEVICES"
+    ]
     assert visible == "0,1,2,3,4,5"
 
 
