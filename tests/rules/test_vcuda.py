@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from policies.rules import UNKNOWN
+from policies.rules import RULES, UNKNOWN, Severity
 from tests.rules.cases import (
     CONTEXT,
     CORE,
@@ -89,6 +89,31 @@ def test_a_part_says_which_memory_it_has(limits: Any, found: str) -> None:
         if violation.rule.id == "GPU006"
     ]
     assert violation.found == found
+
+
+@pytest.mark.parametrize(
+    ("name", "amount", "cure"),
+    [
+        (CORE, "0.3", "Ask for hundredths of a card: 30 are 0.3 of one."),
+        (CORE, "10m", "Ask for hundredths of a card: 1 are 0.01 of one."),
+        (CORE, "990m", "Ask for hundredths of a card: 99 are 0.99 of one."),
+        (CORE, "5m", "Ask for hundredths of a card: 1 to 100, or a multiple of 100."),
+        (CORE, "1500m", "Ask for hundredths of a card: 1 to 100, or a multiple of 100."),
+        (CORE, "-500m", "Ask for hundredths of a card: 1 to 100, or a multiple of 100."),
+        (MEMORY, "0.3", "Ask for whole blocks of 256 MiB."),
+        (GPU, "0.3", "Ask for whole devices; parts of a GPU need MIG, time-slicing or vcuda."),
+    ],
+)
+def test_a_fraction_is_cured_in_the_units_of_its_resource(
+    name: str, amount: str, cure: str
+) -> None:
+    found = judge(pod(container({name: amount})), CONTEXT)
+    assert [each.cure for each in found if each.rule.id == "GPU001"] == [cure]
+
+
+def test_a_pod_for_another_platform_stops_a_preview() -> None:
+    """It would stay Pending for ever, so advice is too little."""
+    assert RULES["GPU015"].severity is Severity.MANDATORY
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,7 @@ def _cure(resource: Resource) -> str:
     if resource.name != VCUDA_CORE or resource.quantity is None:
         return "Ask for whole devices; parts of a GPU need MIG, time-slicing or vcuda."
     cores = resource.quantity.units * 100
-    if 1 <= cores <= 100 and cores.denominator == 1:
+    if 0 < cores < 100 and cores.denominator == 1:
         share = float(resource.quantity.units)
         return f"Ask for hundredths of a card: {cores} are {share:g} of one."
     return "Ask for hundredths of a card: 1 to 100, or a multiple of 100."
