@@ -7,7 +7,6 @@ from typing import Any
 import pulumi
 
 from components.cluster import GpuCluster
-from components.nodes.pools import exclusions
 from components.settings.cluster import Cluster
 
 
@@ -17,9 +16,14 @@ def totals(nodes: list[dict[str, Any]]) -> dict[str, int]:
     return {kind: sum(int(node[kind]) for node in nodes) for kind in kinds}
 
 
-def left_out(cluster: Cluster) -> dict[str, list[int]]:
-    """Indexes of the GPUs that get no pods, by node; they are not among the declared."""
-    return {node: list(indexes) for node, (_, indexes) in exclusions(cluster).items()}
+def left_out(cluster: Cluster) -> dict[str, list[int | str]]:
+    """Indexes and UUIDs of the GPUs that get no pods, by node; they are not among the declared."""
+    return {
+        node: [*sorted(devices.index), *sorted(devices.uuid)]
+        for pool in cluster.pools
+        for node, devices in pool.unhealthy_devices.items()
+        if devices.index or devices.uuid
+    }
 
 
 def next_commands(cluster: Cluster) -> list[str]:

@@ -274,6 +274,8 @@ def test_guests_with_vgpus_get_driver_licence_and_the_runtime_of_their_distribut
         assert policy["toolkit"]["enabled"]
         assert variables(policy["toolkit"]) == {
             "RUNTIME_CONFIG_SOURCE": "file",
+            "ACCEPT_NVIDIA_VISIBLE_DEVICES_ENVVAR_WHEN_UNPRIVILEGED": "false",
+            "ACCEPT_NVIDIA_VISIBLE_DEVICES_AS_VOLUME_MOUNTS": "true",
             "CONTAINERD_SOCKET": "/run/k3s/containerd/containerd.sock",
             "CONTAINERD_CONFIG": (
                 f"/var/lib/rancher/{distribution}/agent/etc/containerd/config.toml"

@@ -10,6 +10,7 @@ from components.hosts.facts import HostFacts
 from components.hosts.preflight import judge
 from components.hosts.prepare_script import prepare_script
 from components.nodes.pools import labels, validated_pools
+from components.outputs import left_out
 from components.platforms.base import Offer
 from components.platforms.device_plugin.excluded_gpus import daemon_sets
 from components.platforms.registry import platform_of
@@ -147,6 +148,7 @@ def test_a_gpu_by_uuid_is_left_out_by_its_hosts_driver_also_off_the_bus(devices:
         name: part.gpus_per_node for part in validated_pools(declared) for name in part.nodes or ()
     }
     assert counted == {"gpu-1": 8, "gpu-2": 8, "gpu-4": 8, "gpu-3": 7}
+    assert left_out(declared) == {"gpu-3": [UUID]}
     # What the driver doesn't show needs no plugin of its own.
     assert daemon_sets(declared, {}) == []
 
