@@ -130,9 +130,10 @@ def _driver(host: Host, facts: HostFacts, cluster: Cluster) -> list[Fault]:
     sources = DriverSource
     if driver.source in (sources.OPERATOR, sources.DAEMONSET):
         if facts.driver and not facts.driver_container:
-            cure = "remove it, or declare driver.source: preinstalled (a host's driver wins)"
+            cure = "declare driver.removeEarlier: true, or driver.source: preinstalled"
             has = f"driver {facts.driver} on the host, its module already loaded"
-            faults.append(Fault(f"host {host.name}", has, "none", cure, Severity.WARNING))
+            if not driver.remove_earlier:
+                faults.append(Fault(f"host {host.name}", has, "none", cure, Severity.WARNING))
     elif driver.source is not sources.PREINSTALLED:
         pass  # the preparation brings it
     elif facts.driver is None:

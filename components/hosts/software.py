@@ -96,8 +96,9 @@ def steps(cluster: Cluster, host: Host, join_token: str | None = None) -> Steps:
         sees that it is there (``__main__.join_token``).
     """
     gpu = host.role.has_gpus
-    driver = cluster.driver if gpu and cluster.driver.by_preparation else None
-    build = cluster.packages.build or driver is not None
+    acts = cluster.driver.by_preparation or cluster.driver.remove_earlier
+    driver = cluster.driver if gpu and acts else None
+    build = cluster.packages.build or (driver is not None and driver.by_preparation)
     tools = _build_tools(cluster.packages.build, driver) if build else ()
     words = tools + cluster.packages.install
     runtime = host.runtime or cluster.runtime
@@ -121,7 +122,7 @@ def steps(cluster: Cluster, host: Host, join_token: str | None = None) -> Steps:
         **common(cluster),
         **(_packages(words, build) if "packages" in names else {}),
         **(_kernel(cluster.kernel) if "kernel" in names else {}),
-        **(_driver(driver) if driver else {}),
+        **(_driver(driver, cluster.cuda) if driver else {}),
         **(_cuda(cluster.cuda) if "cuda" in names else {}),
         **(_engine(runtime, engine) if engine else {}),
         **(_kubernetes(cluster, host, join_token) if "kubernetes" in names else {}),
@@ -187,7 +188,10 @@ def _kernel(kernel: Kernel) -> dict[str, str]:
     }
 
 
-def _driver(driver: Driver) -> dict[str, str]:
+def _driver(driver: Driver, cuda: Cuda) -> dict[str, str]:
+    if driver.in_container:
+        keep = str(cuda.source is not CudaSource.NONE).lower()
+        return {"GC_DRIVER_SOURCE": driver.source.value, "GC_DRIVER_KEEP_CUDA": keep}
     runfile = driver.runfile
     return {
         "GC_DRIVER_SOURCE": driver.source.value,

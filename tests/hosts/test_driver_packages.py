@@ -17,6 +17,7 @@ from tests.hosts.machine import Running
 SHOWN = "/proc/driver/nvidia/version"
 V100, H100 = "0x1db1", "0x2330"
 LIST = "/etc/apt/sources.list.d/cuda-ubuntu2404-x86_64.list"
+MARK = "/run/gpu-cluster/reboot-required"
 VPD = "/sys/class/infiniband/mlx5_0/device/vpd"
 
 
@@ -218,3 +219,36 @@ def test_dkms_that_no_repository_has_is_named_with_epel(cluster: str, namespaces
     assert refused.status == 1
     assert "EPEL has it" in refused.errors
     assert "nvidia-driver" not in software.installed(host, "rocky")
+
+
+@pytest.mark.parametrize("system", ["ubuntu", "rocky"])
+def test_a_driver_in_a_container_finds_none_of_the_hosts_own(
+    cluster: str, namespaces: None, system: str
+) -> None:
+    """Packages of driver and CUDA go, the boot that unloads the module is asked for once."""
+    host = software.start(cluster, system)
+    version = "580.65.06"
+    with (
+        software.tools(system) as tools,
+        software.drivers(system, version) as drivers,
+        software.serving(system, catalogue.cuda("12.8")) as cuda,
+    ):
+        theirs = declared(tools, drivers, version=version)
+        theirs["cuda"] = {"source": "package", "version": "12.8", "repository": cuda}
+        assert host.apply(software.script(theirs)).status == 0
+        host.run("rm -rf /var/lib/gpu-cluster /run/gpu-cluster")  # as if others had installed them
+        driver: dict[str, Any] = {"source": "daemonset", "version": version}
+        left = software.script({"driver": driver})
+        assert host.apply(left).status == 0
+        assert "nvidia-open" in software.installed(host, system)
+        script = software.script({"driver": {**driver, "removeEarlier": True}})
+        done = host.apply(script)
+        assert (done.status, done.errors) == (0, "")
+        assert "which was removed, is still loaded" in host.read(MARK)
+        names = software.installed(host, system)
+        assert not [each for each in names if each.startswith(("nvidia-open", "cuda-toolkit"))]
+        host.run(f"rm {MARK}")
+        assert host.apply(script).output == "changed=0\n"
+        # What a container loaded since asks for nothing.
+        assert not host.exists(MARK)
+        assert host.undo(script).status == 0

@@ -261,6 +261,17 @@ def test_a_driver_that_a_container_loaded_is_no_driver_of_the_host(
     assert any("its module already loaded" in each.found for each in found) == told
 
 
+def test_a_hosts_own_driver_may_be_removed_where_a_container_brings_one() -> None:
+    declared = cluster(
+        platform="gpu-operator", driver={"source": "operator", "removeEarlier": True}
+    )
+    (host,) = [host for host in declared.hosts if host.name == "gpu-1"]
+    seen = declared.of(host)
+    assert "GC_DRIVER_SOURCE=operator\n" in prepare_script(seen, host)
+    found = judge(host, HostFacts(os="ubuntu", os_version="24.04", driver="595.91.07"), seen)
+    assert not any("its module already loaded" in each.found for each in found)
+
+
 def test_a_cuda_toolkit_fits_the_driver_that_nvidia_ships_with_it() -> None:
     assert runs("11.0", "450.51.06")
     assert not runs("11.0", "440.64")

@@ -60,7 +60,8 @@ class Driver(Model):
 
     With the sources `package` and `runfile` only: `repository`, `runfile`, `hold`, `persistence`,
     `fabricManager` and `removeEarlier`, which lets NVIDIA packages and runfile drivers of another
-    version go, which otherwise are refused.
+    version go, which otherwise are refused. With `operator` and `daemonset` it removes the host's
+    own driver and CUDA packages, whose modules would stand in the container's way.
 
     With `source: operator` only: `precompiled`, modules built and signed for one kernel, whose
     `version` is a branch such as 595; `resource`, an NVIDIADriver object in place of the policy's
@@ -139,7 +140,12 @@ class Driver(Model):
     @model_validator(mode="after")
     def _nothing_is_ignored(self) -> Self:
         fields = type(self).model_fields
-        given = [name for name in ON_HOSTS_ONLY if getattr(self, name) != fields[name].default]
+        given = [
+            name
+            for name in ON_HOSTS_ONLY
+            if getattr(self, name) != fields[name].default
+            and not (name == "remove_earlier" and self.in_container)
+        ]
         if given and not self.by_preparation:
             names = ", ".join(to_camel(name) for name in given)
             raise refuse(
@@ -172,6 +178,11 @@ class Driver(Model):
     def by_preparation(self) -> bool:
         """Whether the preparation of a host installs the driver."""
         return self.source in (DriverSource.PACKAGE, DriverSource.RUNFILE)
+
+    @property
+    def in_container(self) -> bool:
+        """Whether the driver comes to the hosts in a container."""
+        return self.source in (DriverSource.OPERATOR, DriverSource.DAEMONSET)
 
     @property
     def managed_by_daemonset(self) -> bool:

@@ -14,6 +14,7 @@ ours() {
 
 check_driver() {
     require_manager
+    case $GC_DRIVER_SOURCE in package | runfile) ;; *) return 0 ;; esac
     check_module_kind
     if [ "$GC_DRIVER_SOURCE" = package ] && have nvidia-uninstall && ! ours program &&
         [ "$GC_DRIVER_REMOVE_EARLIER" != true ]; then
@@ -30,13 +31,18 @@ check_driver() {
 
 apply_driver() {
     each_repository step_repository
-    if [ "$GC_DRIVER_SOURCE" = package ]; then
-        driver_packages
-    else
-        driver_runfile
-        # Without nouveau, after the boot that was asked for.
-        [ -x "$root$program" ] || return 0
-    fi
+    case $GC_DRIVER_SOURCE in
+        package) driver_packages ;;
+        runfile)
+            driver_runfile
+            # Without nouveau, after the boot that was asked for.
+            [ -x "$root$program" ] || return 0
+            ;;
+        *)
+            driver_away
+            return 0
+            ;;
+    esac
     driver_rebuild
     driver_load
     driver_services

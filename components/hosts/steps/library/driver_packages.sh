@@ -141,6 +141,27 @@ stream_of() {
     fi
 }
 
+# CUDA as NVIDIA's repository calls it; cuda-keyring is the repository's key.
+cuda_packages() {
+    awk '$1 ~ /^cuda($|-)/ && $1 != "cuda-keyring" { print $1 }' "$scratch/installed"
+}
+
+# A driver in a container brings its own module, which can't be loaded beside that of the host.
+driver_away() {
+    earlier_packages >"$scratch/earlier"
+    [ "$GC_DRIVER_KEEP_CUDA" = true ] || cuda_packages >>"$scratch/earlier"
+    old=$(sort -u "$scratch/earlier" | paste -s -d ' ' -)
+    uninstaller=$(command -v nvidia-uninstall)
+    # The mark comes first: a run that is killed after the removal asks for the boot later.
+    [ -z "$old$uninstaller" ] || : >"$state/driver-away"
+    [ -z "$uninstaller" ] || runfile_uninstall "$uninstaller"
+    # shellcheck disable=SC2086 # a list of words
+    [ -z "$old" ] || remove_packages $old
+    [ -f "$state/driver-away" ] || return 0
+    [ -z "$(driver_loaded)" ] || request_reboot "driver $(driver_loaded), which was removed, is still loaded"
+    rm -f -- "$state/driver-away"
+}
+
 # Earlier packages, all of them, before a runfile.
 remove_earlier_packages() {
     earlier_packages >"$scratch/earlier"
