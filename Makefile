@@ -28,8 +28,8 @@ up: $(VENV) ## bring the stack up: toolchain, embedded cluster, hosts, GPUs coun
 	@$(RUN) commands.up
 
 .PHONY: validate
-validate: $(VENV) ## run a kernel on each GPU of nodes anew: make validate NODES=gpu-[1-2]; all without
-	@NODES='$(NODES)' $(RUN) commands.validate
+validate: $(VENV) ## run a kernel on each GPU of nodes anew: make validate NODES=gpu-[1-2]; all without; TESTS=name runs tests
+	@NODES='$(NODES)' TESTS='$(TESTS)' $(RUN) commands.validate
 
 .PHONY: preview
 preview: $(VENV) ## show what `make up` would change, judged by the policy pack
@@ -112,8 +112,8 @@ test-platform: $(VENV) ## the full proof of the platforms: make test-platform KU
 	@GPU_CLUSTER_KUBERNETES=$(KUBERNETES) venv/bin/python -m pytest -m '' --numprocesses 3 --dist worksteal tests/platform
 
 .PHONY: test-validation
-test-validation: $(VENV) ## the proof of the validation: each GPU by its UUID, nobody disturbed
-	@venv/bin/python -m pytest -m '' tests/unit/test_validation.py tests/simulator/test_allocation.py tests/simulator/test_validation.py
+test-validation: $(VENV) ## the proof of the validation in nine ways: each GPU by its UUID, nobody disturbed
+	@venv/bin/python -m pytest -m '' --numprocesses 2 --dist loadfile tests/unit/test_validation.py tests/unit/test_validation_results.py tests/unit/test_figures.py tests/unit/test_maintenance.py tests/hosts/test_maintenance.py tests/hosts/test_xid.py tests/simulator/test_allocation.py tests/simulator/test_validation.py tests/simulator/test_own_tests.py tests/simulator/test_maintenance.py tests/validation
 
 .PHONY: test-rules
 test-rules: $(VENV) ## the full proof of the rules

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import sys
 import time
+from typing import Any
 
 from pulumi import automation
 from rich.console import Console
@@ -17,7 +18,11 @@ from commands.stack import Stack
 from commands.waiting import for_step
 from commands.watched import Answer, answering, watched
 from components.inspection.cluster import nodes_by_name
+from components.validation.trial import Outcome
 from lab.simulator import control_plane
+
+SLOWEST = 5
+"""Nodes that the line of a test names."""
 
 
 def summary_of(gpus: dict[str, int], resting: int = 0) -> str:
@@ -29,6 +34,22 @@ def summary_of(gpus: dict[str, int], resting: int = 0) -> str:
     if gpus["deferred"]:
         text += f", {gpus['deferred']} deferred"
     return f"{text}, {resting} node{'s' * (resting > 1)} in maintenance" if resting else text
+
+
+def measured(tests: list[dict[str, Any]]) -> list[str]:
+    """What tests measured, a line for each: the slowest nodes first, and what did not run."""
+    by_test: dict[str, list[Outcome]] = {}
+    for each in tests:
+        outcome = Outcome(**each)
+        by_test.setdefault(outcome.test, []).append(outcome)
+    lines = []
+    for test, found in by_test.items():
+        ran = [each for each in found if not each.skipped]
+        words = "simulated" if any(each.simulated for each in ran) else "ran"
+        more = f" and {len(found) - SLOWEST} more" if len(found) > SLOWEST else ""
+        shown = ", ".join(map(str, found[:SLOWEST]))
+        lines.append(f"test {test}: {words} on {len(ran)} of {len(found)} nodes: {shown}{more}")
+    return lines
 
 
 def changed(summary: automation.UpdateSummary) -> int:
@@ -58,6 +79,8 @@ def run(stack: Stack, answer: Answer) -> None:
     Console(width=None if sys.stdout.isatty() else WIDTH).print(
         table(stack, outputs["nodes"], live)
     )
+    for line in measured(outputs["tests"]):
+        print(line)
     for line in outputs["next"]:
         print(f"next: {line}")
     print(

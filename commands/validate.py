@@ -1,4 +1,8 @@
-"""`make validate NODES=gpu-[1-2]`: brings the stack up and validates nodes anew, or all of them."""
+"""`make validate NODES=gpu-[1-2]`: brings the stack up and validates nodes anew, or all of them.
+
+`make validate TESTS=all-reduce` runs tests of one's own on these nodes or on all, and validates
+only the nodes that are named.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +15,7 @@ from commands.watched import answering
 from components.nodes.pools import gpu_pools
 from components.nodes.settings.node_range import expand
 from components.settings.cluster import Cluster
-from components.validation.asked import ALL, ASKED
+from components.validation.asked import ALL, ASKED, TESTS
 
 
 def chosen(text: str, cluster: Cluster) -> str:
@@ -40,11 +44,30 @@ def chosen(text: str, cluster: Cluster) -> str:
     return ",".join(names)
 
 
+def chosen_tests(text: str, cluster: Cluster) -> str:
+    """The tests that a list of names means.
+
+    Raises:
+        ValueError: a name that no test has.
+    """
+    names = [name for each in text.split(",") if (name := each.strip())]
+    tests = cluster.validation.tests
+    if strange := [name for name in names if name not in tests]:
+        known = f"of {', '.join(tests)}" if tests else "tests below `validation.tests`"
+        raise ValueError(
+            f"TESTS: found {', '.join(strange[:5])}; wanted: {known}; cure: correct the names, or "
+            "declare the test in the stack file"
+        )
+    return ",".join(names)
+
+
 def main() -> None:
     """Runs the command; exit code 1 when a GPU did not run its kernel."""
     stack = Stack.current()
     try:
-        os.environ[ASKED] = chosen(os.environ.get("NODES", ""), stack.cluster)
+        nodes, tests = os.environ.get("NODES", ""), os.environ.get("TESTS", "")
+        os.environ[TESTS] = chosen_tests(tests, stack.cluster)
+        os.environ[ASKED] = chosen(nodes, stack.cluster) if nodes.strip() or not tests else ""
     except ValueError as error:
         sys.exit(str(error))
     with answering("validate") as answer, stack.unsalted():

@@ -52,6 +52,7 @@ class GpuCluster(pulumi.ComponentResource):
     TYPE = "gpucluster:index:GpuCluster"
 
     nodes: pulumi.Output[list[dict[str, Any]]]
+    tests: pulumi.Output[list[dict[str, Any]]]
     charts: pulumi.Output[dict[str, str]]
 
     def __init__(
@@ -109,6 +110,7 @@ class GpuCluster(pulumi.ComponentResource):
                 runtime_class=runtime_class,
                 registry_credentials=credentials,
                 drift=drift.validation,
+                private_key=args.private_key,
             ),
             after(serving, checked),
         )
@@ -124,6 +126,6 @@ class GpuCluster(pulumi.ComponentResource):
                 ),
                 after(serving),
             )
-        self.nodes = validation.nodes
+        self.nodes, self.tests = validation.nodes, validation.tests
         self.charts = serving.version.apply(lambda version: {platform.chart: version})
         self.register_outputs({"nodes": self.nodes, "charts": self.charts})

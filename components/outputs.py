@@ -41,6 +41,7 @@ def export(cluster: Cluster, built: GpuCluster) -> None:
     pulumi.export("nodes", built.nodes)
     pulumi.export("gpus", built.nodes.apply(totals))
     pulumi.export("unhealthyDevices", left_out(cluster))
+    pulumi.export("tests", built.tests)
     pulumi.export("maintenance", sorted(cluster.nodes_in_maintenance))
     pulumi.export("charts", built.charts)
     pulumi.export("next", next_commands(cluster))

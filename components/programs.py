@@ -20,6 +20,7 @@ PROGRAMS = {
     "rollout": "components.driver_daemonset.rollout",
     "runtime_class": "components.platforms.runtime_class",
     "scheduling": "components.nodes.schedule",
+    "tests": "components.validation.measure",
     "validation": "components.validation.validate",
 }
 """Modules by program name."""

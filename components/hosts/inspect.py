@@ -218,12 +218,10 @@ async def _probe(
     limit: float,
     asked: str,
 ) -> HostFacts:
-    command = f"timeout -k 1 {limit:.0f} sh -s"
-    if host.user != "root":
-        command = f"sudo -n {command}"
     try:
         async with asyncio.timeout(limit), _connect(host, key, tunnel) as connection:
-            status, output, errors = await _answer(connection, command, asked)
+            text = f"{asked}{probe()}"
+            status, output, errors = await _answer(connection, _shell(host, limit), text)
         if "end=ok" in output.splitlines():
             # The host's clock was read at the end of the probe; the answer took less than a second.
             return parse(output.splitlines(), time.time())
@@ -233,12 +231,30 @@ async def _probe(
     return HostFacts(error=printable(f"the probe ended with status {status}: {last[0]}", LONGEST))
 
 
-async def _answer(
-    connection: asyncssh.SSHClientConnection, command: str, asked: str
-) -> tuple[int | None, str, str]:
-    """What the probe printed, and its status; a host that doesn't stop is left.
+async def printed(host: Host, private_key: str, script: str, limit: float) -> str:
+    """What a script of ours prints on a host.
 
-    A key that is tied to the probe runs the host's own copy, and is ``asked`` nothing.
+    Raises:
+        OSError, asyncssh.Error, TimeoutError: no connection, another host key, no log-in, no end.
+        ValueError: more than `ANSWER` bytes.
+    """
+    async with asyncio.timeout(limit), reached(host, private_key) as connection:
+        _, output, _ = await _answer(connection, _shell(host, limit), script)
+    return output
+
+
+def _shell(host: Endpoint, limit: float) -> str:
+    """The command that runs a script from standard input, ended when it outlasts the limit."""
+    command = f"timeout -k 1 {limit:.0f} sh -s"
+    return command if host.user == "root" else f"sudo -n {command}"
+
+
+async def _answer(
+    connection: asyncssh.SSHClientConnection, command: str, script: str
+) -> tuple[int | None, str, str]:
+    """What a script printed, and its status; a host that doesn't stop is left.
+
+    A key that is tied to the probe runs the host's own copy, whatever it is given.
 
     Raises:
         ValueError: more than `ANSWER` bytes.
@@ -254,7 +270,7 @@ async def _answer(
 
     process = await connection.create_process(command, encoding=None)
     with contextlib.suppress(BrokenPipeError, ConnectionError):
-        process.stdin.write(f"{asked}{probe()}".encode())
+        process.stdin.write(script.encode())
         process.stdin.write_eof()
     output, errors = await asyncio.gather(read(process.stdout), read(process.stderr))
     await process.wait_closed()

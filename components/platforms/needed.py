@@ -83,10 +83,11 @@ def _image(cluster: Cluster, upstream: str) -> Image:
 
 
 def _beside(cluster: Cluster) -> Iterator[str]:
-    """Images of what stands beside the platform: the driver's installers, the exporter."""
+    """Images of what stands beside the platform: the driver's installers, tests, the exporter."""
     if cluster.driver.managed_by_daemonset:
         installer = cluster.driver_installer
         yield from (installer.image_of(pool.name) for pool in cluster.pools if pool.gpus_per_node)
         yield PAUSE
+    yield from (test.image for test in cluster.validation.tests.values())
     if cluster.monitoring and platform_of(cluster).exporter is None:
         yield cluster.monitoring.exporter_image

@@ -17,7 +17,7 @@ from components.nodes.settings.scheduling import NodeFeatures, Scheduling
 from components.platforms.dra.settings import Dra
 from components.platforms.registry import named
 from components.platforms.settings import NAMES
-from components.settings import maintenance, namespaces
+from components.settings import maintenance, namespaces, own_tests
 from components.settings.parts import Parts
 from config.address import canonical
 from config.problem import Fault, Location, fault, show
@@ -45,6 +45,7 @@ def problems(parts: Parts) -> Iterator[Fault]:
     yield from _sections(parts)
     yield from namespaces.problems(parts)
     yield from maintenance.problems(parts)
+    yield from own_tests.problems(parts)
     if parts.platform is not None:
         yield from named(parts.platform).problems(parts)
 

@@ -1,15 +1,36 @@
-"""Nodes that the user wants validated anew, by the environment: no stack file changes for it."""
+"""What the validation is asked by the environment: no stack file changes for it."""
 
 from __future__ import annotations
 
 import os
+from datetime import UTC, datetime
 
 ASKED = "GPU_CLUSTER_VALIDATE"
 """Environment variable: names of nodes, separated by commas, or ``all``."""
 ALL = "all"
+HOSTS_KEY = "GPU_CLUSTER_HOSTS_KEY"
+"""Environment variable of the program: the private key that logs in to the hosts."""
+TESTS = "GPU_CLUSTER_TESTS"
+"""Environment variable: names of tests to run, separated by commas."""
 
 
 def is_asked(name: str) -> bool:
     """Whether a node is to be validated though its last validation holds."""
     asked = [each.strip() for each in os.environ.get(ASKED, "").split(",")]
     return name in asked or ALL in asked
+
+
+def tests() -> list[str]:
+    """Names of the tests that are to run; without a word none does."""
+    return [name for each in os.environ.get(TESTS, "").split(",") if (name := each.strip())]
+
+
+def is_tested(name: str) -> bool:
+    """Whether tests are to run on a node: all are meant where none is named."""
+    return not os.environ.get(ASKED) or is_asked(name)
+
+
+def finding() -> str | None:
+    """Why tests run now, in one line that no other run has; None where none is asked for."""
+    now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    return f"tests asked for: {', '.join(tests())} ({now})" if tests() else None

@@ -22,7 +22,8 @@ from components.operation import command_line, document, parsed, repair
 from components.platforms.pull_secret import pull_secret
 from components.platforms.registry import platform_of
 from components.settings.cluster import Cluster
-from components.validation.document import validation_document
+from components.validation import asked
+from components.validation.document import claim_of, measure_document, validation_document
 from components.validation.pod import template
 
 PRIORITY = -1000
@@ -40,6 +41,8 @@ class ValidationArgs:
         runtime_class: RuntimeClass of pods that use GPUs; None where nvidia is the default.
         registry_credentials: a Docker configuration in JSON, a secret; None: none is given.
         drift: which nodes must be validated and why, by pool.
+        private_key: an OpenSSH private key, a secret, that logs in to the hosts; read for the lines
+            that the driver wrote into their kernel's log.
     """
 
     cluster: Cluster
@@ -47,6 +50,7 @@ class ValidationArgs:
     runtime_class: str | None
     registry_credentials: pulumi.Input[str] | None = None
     drift: Mapping[str, str] = field(default_factory=dict)
+    private_key: pulumi.Input[str] | None = None
 
 
 def priority_class(cluster: Cluster) -> dict[str, Any]:
@@ -89,6 +93,8 @@ class Validation(pulumi.ComponentResource):
 
     nodes: pulumi.Output[list[dict[str, Any]]]
     """One entry per node, as `components.validation.outcome.of_node` gives it, with ``pool``."""
+    tests: pulumi.Output[list[dict[str, Any]]]
+    """What tests of one's own measured, the slowest first (`components.validation.trial`)."""
 
     def __init__(
         self, name: str, args: ValidationArgs, opts: pulumi.ResourceOptions | None = None
@@ -97,6 +103,7 @@ class Validation(pulumi.ComponentResource):
         cluster = args.cluster
         needed = self._needed(name, args)
         results: list[pulumi.Output[list[dict[str, Any]]]] = []
+        commands: list[pulumi.Resource] = []
         pool_of = {node: pool.name for pool in gpu_pools(cluster) for node in pool.node_names()}
         for pool in validated_pools(cluster):
             line = command_line("validation", "validate")
@@ -105,20 +112,27 @@ class Validation(pulumi.ComponentResource):
                 "pod": pods(cluster, pool, args.runtime_class),
             }
             environment, ignored = repair(args.drift.get(pool.name))
+            key = (
+                {asked.HOSTS_KEY: args.private_key}
+                if args.private_key and "hosts" in content
+                else {}
+            )
             ran = command.local.Command(
                 f"{name}-{pool.name}",
                 create=line,
                 update=line,
                 delete=command_line("validation", "forget"),
-                environment=environment,
+                environment={**environment, **key},
                 # What it waits for is shown as it waits; its result is in the outputs.
                 logging=command.local.Logging.STDERR,
                 stdin=document(content),
                 add_previous_output_in_env=False,
                 opts=pulumi.ResourceOptions(parent=self, depends_on=needed, ignore_changes=ignored),
             )
+            commands.append(ran)
             results.append(
-                parsed(ran.stdout).apply(
+                # The key among its inputs makes all of its outputs secret; it prints nothing of it.
+                parsed(pulumi.Output.unsecret(ran.stdout)).apply(
                     lambda result: [
                         # A node with GPUs left out is validated in a part of its pool.
                         {**node, "pool": pool_of.get(node["name"], result["pool"])}
@@ -129,7 +143,38 @@ class Validation(pulumi.ComponentResource):
         self.nodes = pulumi.Output.all(*results).apply(
             lambda pools: [node for nodes in pools for node in nodes]
         )
-        self.register_outputs({"nodes": self.nodes})
+        self.tests = self._tests(name, args, [*needed, *commands])
+        self.register_outputs({"nodes": self.nodes, "tests": self.tests})
+
+    def _tests(
+        self, name: str, args: ValidationArgs, needed: list[pulumi.Resource]
+    ) -> pulumi.Output[list[dict[str, Any]]]:
+        """One Command for all tests of one's own, after the kernels; none where there is none."""
+        cluster = args.cluster
+        if not cluster.validation.tests:
+            return pulumi.Output.from_input([])
+        child = pulumi.ResourceOptions(parent=self, depends_on=needed)
+        claims = [
+            Manifest(f"{name}-test-{gpus}-claim", claim, child)
+            for gpus in sorted({test.gpus for test in cluster.validation.tests.values()})
+            if (claim := claim_of(cluster, gpus))
+        ]
+        line = command_line("tests", "measure")
+        environment, ignored = repair(asked.finding())
+        ran = command.local.Command(
+            f"{name}.tests",  # no pool's name has a dot
+            create=line,
+            update=line,
+            environment=environment,
+            logging=command.local.Logging.STDERR,
+            stdin=document(measure_document(cluster, args.stack, args.runtime_class)),
+            # What was measured before stays until it is measured anew.
+            add_previous_output_in_env=True,
+            opts=pulumi.ResourceOptions(
+                parent=self, depends_on=[*needed, *claims], ignore_changes=ignored
+            ),
+        )
+        return parsed(ran.stdout).apply(lambda result: list(result.get("tests", [])))
 
     def _needed(self, name: str, args: ValidationArgs) -> list[pulumi.Resource]:
         """What the pods need: their namespace, priority, pull secret, claim template."""

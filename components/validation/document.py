@@ -6,10 +6,17 @@ import hashlib
 import json
 from typing import Any
 
-from components.nodes.pools import manager, members_document
+from components.nodes.pools import (
+    manager,
+    members_document,
+    node_taints,
+    tolerations,
+    validated_pools,
+)
 from components.nodes.settings.pool import Pool
 from components.platforms.registry import platform_of
 from components.settings.cluster import Cluster
+from components.validation.pod import pod_spec
 
 Json = dict[str, Any]
 
@@ -52,6 +59,82 @@ def validation_document(cluster: Cluster, pool: Pool, stack: str) -> Json:
         "settings": settings,
         "own": {node: own for node, own in hosts.items() if node in names and own != settings},
         "spaces": _spaces(cluster),
+        **_reached(cluster, pool),
+    }
+
+
+def _reached(cluster: Cluster, pool: Pool) -> Json:
+    """How the hosts of a pool's nodes are reached for their kernel's log; nothing without any."""
+    names = set(pool.node_names())
+    keys = {"name", "address", "port", "user", "host_key", "bastion"}
+    hosts = {
+        host.node: host.model_dump(mode="json", include=keys)
+        for host in cluster.working_hosts
+        if pool.nodes is None or host.node in names
+    }
+    return {"hosts": hosts} if hosts else {}
+
+
+def measure_document(cluster: Cluster, stack: str, runtime_class: str | None) -> Json:
+    """Input of ``components.validation.measure``."""
+    validation = cluster.validation
+    return {
+        "context": cluster.kubernetes.context,
+        "namespace": validation.namespace,
+        "busy": str(validation.busy),
+        "tests": [_test(cluster, name, runtime_class) for name in validation.tests],
+        "pools": [
+            {
+                **{key: found[key] for key in _MEMBERS if key in found},
+                "tolerations": tolerations((pool,), node_taints(cluster)),
+                "whole": is_whole(found),
+            }
+            for pool in validated_pools(cluster)
+            for found in [validation_document(cluster, pool, stack)]
+        ],
+    }
+
+
+_MEMBERS = (
+    "pool", "nodes", "selector", "count", "maintenance", "gpus", "resources", "devices",
+    "namespace",
+)  # fmt: skip
+
+
+def is_whole(document: Json) -> bool:
+    """Whether each device that a pool offers is a whole GPU, of one container alone."""
+    return len(document["devices"]) == 1 and all(
+        each["devices"] == document["gpus"]
+        and document["resources"][name] == each["devices"] * each["unit"]
+        for name, each in document["devices"].items()
+    )
+
+
+def claim_of(cluster: Cluster, gpus: int) -> Json | None:
+    """What a test with so many GPUs claims; None where it asks for a resource."""
+    space = cluster.validation.namespace
+    return platform_of(cluster).claim(f"test-{gpus}", space, gpus)
+
+
+def _test(cluster: Cluster, name: str, runtime_class: str | None) -> Json:
+    test = cluster.validation.tests[name]
+    claim = claim_of(cluster, test.gpus)
+    return {
+        "name": name,
+        "image": cluster.registry.rewritten(test.image),
+        "command": list(test.command),
+        "gpus": test.gpus,
+        "pattern": test.pattern,
+        "minimum": test.minimum,
+        "memory": f"{test.memory_gi}Gi",
+        "timeoutSeconds": test.timeout_seconds,
+        "annotations": dict(cluster.validation.pod_annotations),
+        "claimTemplate": claim["metadata"]["name"] if claim else None,
+        "spec": pod_spec(
+            runtime_class=None if claim else runtime_class,
+            pull_secret=cluster.registry.pull_secret or None,
+            priority_class=cluster.validation.namespace,
+        ),
     }
 
 

@@ -6,6 +6,9 @@ from components.api import Json
 from components.nodes.inspect import gpus as amount
 from components.validation import record
 
+NAMED = 100
+"""Nodes of a pool whose GPUs the result names by UUID; of a larger one their records do alone."""
+
 
 def instances(document: Json) -> int:
     """MIG devices of each GPU; 0 where GPUs are whole."""
@@ -31,9 +34,13 @@ def of_node(document: Json, node: Json) -> Json:
 
 
 def output(document: Json, members: list[Json]) -> Json:
-    """The program's result: one entry per node, in the pool's order."""
+    """The program's result: one entry per node, in the pool's order.
+
+    It becomes part of the state and of the outputs: 800 nodes' UUIDs would take 300 kB there.
+    """
+    unnamed: Json = {"devices": {}} if len(members) > NAMED else {}
     return {
         "pool": document["pool"],
         "resources": document["resources"],
-        "nodes": [of_node(document, each) for each in members],
+        "nodes": [{**of_node(document, each), **unnamed} for each in members],
     }

@@ -68,16 +68,33 @@ def template(
         "annotations": annotations,
         "claimTemplate": claim_template,
         "spec": {
-            "automountServiceAccountToken": False,
-            "enableServiceLinks": False,
-            "restartPolicy": "Never",
-            # A pod that wants the GPU waits for no grace period of ours.
-            "terminationGracePeriodSeconds": 0,
-            "priorityClassName": priority_class,
+            **pod_spec(
+                runtime_class=runtime_class,
+                pull_secret=pull_secret,
+                priority_class=priority_class,
+            ),
             "tolerations": tolerations,
-            **({"imagePullSecrets": [{"name": pull_secret}]} if pull_secret else {}),
-            **({"runtimeClassName": runtime_class} if runtime_class else {}),
         },
+    }
+
+
+def pod_spec(*, runtime_class: str | None, pull_secret: str | None, priority_class: str) -> Json:
+    """What all pods of the validation have in common: they run once, and disturb nobody.
+
+    Args:
+        runtime_class: RuntimeClass; None: the default one.
+        pull_secret: name of the image pull secret.
+        priority_class: name of the PriorityClass.
+    """
+    return {
+        "automountServiceAccountToken": False,
+        "enableServiceLinks": False,
+        "restartPolicy": "Never",
+        # A pod that wants the GPU waits for no grace period of ours.
+        "terminationGracePeriodSeconds": 0,
+        "priorityClassName": priority_class,
+        **({"imagePullSecrets": [{"name": pull_secret}]} if pull_secret else {}),
+        **({"runtimeClassName": runtime_class} if runtime_class else {}),
     }
 
 
@@ -114,7 +131,7 @@ def pod(common: Json, document: Json, node: str, ask: dict[str, int]) -> Json:
     spec = {
         **common["spec"],
         "activeDeadlineSeconds": document["timeoutSeconds"] + 120,
-        "affinity": {"nodeAffinity": _only(node)},
+        "affinity": {"nodeAffinity": only(node)},
         "containers": containers,
     }
     if claim:
@@ -139,7 +156,7 @@ def _device(name: str, claim: str | None) -> Json:
     return {"claims": [{"name": name}]} if claim else {}
 
 
-def _only(node: str) -> Json:
+def only(node: str) -> Json:
     """Affinity for one node by its name, as DaemonSet pods have it: labels may be anything."""
     field = {"key": "metadata.name", "operator": "In", "values": [node]}
     terms = [{"matchFields": [field]}]

@@ -7,7 +7,8 @@ per device; each names its GPU's UUID and runs a kernel on it.
 Input: ``context``, ``pool``, ``nodes`` or ``selector`` with ``count``, ``gpus`` (per node),
 ``resources`` (what each node offers, by name), ``devices`` (by resource, how many devices are
 behind it and what one of them takes), ``namespace``, ``timeoutSeconds``, ``busy``, ``settings``,
-``own``, ``spaces``, ``manager`` and ``pod`` (`components.validation.pod.template`).
+``own``, ``spaces``, ``manager``, ``hosts`` (by node, where declared) and ``pod``
+(`components.validation.pod.template`).
 """
 
 from __future__ import annotations
@@ -15,13 +16,13 @@ from __future__ import annotations
 import asyncio
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from components.api import Client, ClusterError, Json, connect, gather
 from components.nodes import startup
 from components.nodes.inspect import pool_members, with_devices
 from components.program import main
-from components.validation import record
+from components.validation import record, xid
 from components.validation.asked import is_asked
 from components.validation.cluster import annotate
 from components.validation.node import NodeCheck
@@ -89,18 +90,21 @@ class _Run:
         deadline = time.monotonic() + self.document["timeoutSeconds"]
         pause = max(INTERVAL, len(self.checks) / NODES_A_SECOND)
         while not await self.look() and time.monotonic() < deadline:
-            self.tell()
+            await self.tell()
             await asyncio.sleep(pause)
         await gather(lambda each: each.give_up(), [c for c in self.checks if not c.done])
 
-    def tell(self) -> None:
-        """Says now and then what is waited for."""
+    async def tell(self) -> None:
+        """Says now and then what is waited for, and what the nodes' hosts report."""
         waiting = [each for each in self.checks if not each.done and each.waits]
         if not waiting or time.monotonic() - self.told < TOLD:
             return
         self.told = time.monotonic()
-        for each in waiting[:EXPLAINED]:
-            print(f"node {each.name}: waits: {each.waits}", file=sys.stderr)
+        shown = waiting[:EXPLAINED]
+        reports = await xid.lines(self.document, [each.name for each in shown])
+        for each in shown:
+            report = f"; {reports[each.name]}" if each.name in reports else ""
+            print(f"node {each.name}: waits: {each.waits}{report}", file=sys.stderr)
         if (more := len(waiting) - EXPLAINED) > 0:
             print(f"{more} more nodes wait", file=sys.stderr)
 
@@ -109,12 +113,15 @@ async def _daemon_sets(client: Client) -> list[Json]:
     return await client.list("daemonsets", base="/apis/apps")
 
 
-def _failure(checks: list[NodeCheck], document: Json, total: int) -> Iterator[Fault]:
+def _failure(
+    checks: list[NodeCheck], document: Json, total: int, reports: Mapping[str, str]
+) -> Iterator[Fault]:
     failed = [check for check in checks if check.problem]
     wanted = f"all {document['gpus']} GPUs run a kernel"
     for check in failed[:EXPLAINED]:
-        closed = f"; {CLOSED}" if startup.is_closed(check.node) else ""
-        yield Fault(f"node {check.name}", f"{check.problem}{closed}", wanted, "mend it")
+        closed = CLOSED if startup.is_closed(check.node) else ""
+        parts = (check.problem, reports.get(check.name, ""), closed)
+        yield Fault(f"node {check.name}", "; ".join(filter(None, parts)), wanted, "mend it")
     found = f"{len(failed)} of {total} nodes whose GPUs did not all run a kernel"
     if len(failed) > EXPLAINED:
         rest = ", ".join(check.name for check in failed[EXPLAINED : 4 * EXPLAINED])
@@ -147,7 +154,9 @@ async def validate(document: Json) -> Json:
             members = await run.nodes()
             await _forget_others(client, document, {n["metadata"]["name"] for n in members})
         if any(each.problem for each in run.checks):
-            raise ClusterError(*_failure(run.checks, document, len(members)))
+            names = [check.name for check in run.checks if check.problem][:EXPLAINED]
+            reports = await xid.lines(document, names)
+            raise ClusterError(*_failure(run.checks, document, len(members), reports))
         return output(document, members)
 
 

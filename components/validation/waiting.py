@@ -15,8 +15,12 @@ def is_unscheduled(pod: Json) -> bool:
     return not pod["spec"].get("nodeName")
 
 
-def reason(pod: Json) -> str:
+def reason(pod: Json, prefix: str = CONTAINER) -> str:
     """What keeps a pod from running: the scheduler's message, or its containers' own.
+
+    Args:
+        pod: the pod.
+        prefix: how the names of our containers begin.
 
     Image pulls that fail, volumes, sandboxes and injected containers all show in the statuses
     (kubernetes v1.34 pkg/kubelet/images/types.go, pkg/kubelet/kuberuntime).
@@ -36,14 +40,14 @@ def reason(pod: Json) -> str:
             found.append(printable(text, SHOWN))
     if found:
         return "; ".join(dict.fromkeys(found))  # containers of one image say the same
-    if added := injected(pod):
+    if added := injected(pod, prefix):
         return f"runs beside containers that it did not ask for: {', '.join(added)}"
     return "its containers have not ended yet"
 
 
-def injected(pod: Json) -> list[str]:
+def injected(pod: Json, prefix: str = CONTAINER) -> list[str]:
     """Containers that somebody put into our pod, such as a service mesh's sidecar."""
     spec = pod["spec"]
     both = [*(spec.get("initContainers") or []), *spec["containers"]]
     names = [each["name"] for each in both]
-    return [printable(name, 63) for name in names if not name.startswith(f"{CONTAINER}-")]
+    return [printable(name, 63) for name in names if not name.startswith(prefix)]

@@ -20,6 +20,7 @@ VALIDATION_SILENT = "validation-silent"
 KERNEL_FAILS = "kernel-fails"
 ONE_DEVICE_TWICE = "one-device-twice"
 SLOW = "slow"
+FIGURE = "figure"
 DRIVER_ALREADY_LOADED = "driver-already-loaded"
 
 NAMES = (
@@ -32,9 +33,15 @@ NAMES = (
     f"{KERNEL_FAILS}=I",
     ONE_DEVICE_TWICE,
     f"{SLOW}=S",
+    f"{FIGURE}=F",
 )
 #: Faults with a number: their field, and the smallest.
-_NUMBERED = {UNHEALTHY_GPUS: ("unhealthy", 1), KERNEL_FAILS: ("kernel_fails", 0), SLOW: ("slow", 1)}
+_NUMBERED = {
+    UNHEALTHY_GPUS: ("unhealthy", 1),
+    KERNEL_FAILS: ("kernel_fails", 0),
+    SLOW: ("slow", 1),
+    FIGURE: ("figure", 0),
+}
 
 #: What the device plugin prints where libnvidia-ml is not found, as without a driver
 #: (NVIDIA/k8s-device-plugin v0.20.0, internal/plugin/factory.go, getResourceManagers; the last line
@@ -75,8 +82,8 @@ class Faults:
 
     ``unhealthy``: GPUs withdrawn by the health check, 0 for none; ``kernel_fails``: index of the
     GPU on which no kernel runs, -1 for none; ``one_device_twice``: the plugin gives two containers
-    one device; ``slow``: seconds that a kernel takes; ``unknown``: why the annotation cannot be
-    read, empty where it can.
+    one device; ``slow``: seconds that a kernel takes; ``figure``: what tests measure; ``unknown``:
+    why the annotation cannot be read, empty where it can.
     """
 
     driver_missing: bool = False
@@ -88,6 +95,7 @@ class Faults:
     kernel_fails: int = -1
     one_device_twice: bool = False
     slow: int = 0
+    figure: int = 400
     unknown: str = ""
 
     @property

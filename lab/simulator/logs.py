@@ -39,6 +39,15 @@ RUNS: dict[str, tuple[str, ...]] = {
 """What a kernel prints, by what becomes of it."""
 
 
+def of_test(figure: int) -> tuple[str, ...]:
+    """What the programs of documented tests print (nccl-tests, src/common.cu; nvbandwidth v0.8)."""
+    return (
+        "# Out of bounds values : 0 OK",
+        f"# Avg bus bandwidth    : {figure}",
+        f"SUM host_to_device_memcpy_ce {figure}.00",
+    )
+
+
 def cri_text(lines: tuple[str, ...], at: datetime) -> str:
     """A log file as a container runtime writes it (kubernetes, CRI logging design)."""
     stamp = at.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%f000Z")

@@ -50,5 +50,8 @@ GPU = "nvidia.com/gpu"
 #: Label of validation pods; its value is the pool's name.
 VALIDATION = "gpu-cluster/validation"
 
+#: Annotation of the pods of a stack's own tests; its value is the test's name.
+TEST = "gpu-cluster/test"
+
 #: First line of each simulated log.
 SIMULATED = "[simulated: no GPU ran this]"

@@ -16,6 +16,8 @@ from lab.simulator import marks
 from tests.simulator.running import Json, Running, declared
 from tests.simulator.validating import Stack, given
 
+pytestmark = pytest.mark.full
+
 NODE = "/api/v1/nodes/gpu-3"
 
 

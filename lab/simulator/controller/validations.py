@@ -59,7 +59,10 @@ class Validations:
             return
         self._since.pop(pod.uid)
         ran = {name: judge.kernel_log(node, problem, own) for name, own in given.items()}
-        await self._give_logs(pod, {name: self._file(given[name], ran[name]) for name in given})
+        is_test = marks.TEST in (pod.object["metadata"].get("annotations") or {})
+        figure = node.faults.figure if is_test else None
+        files = {name: self._file(given[name], ran[name], figure) for name in given}
+        await self._give_logs(pod, files)
         await self._set_status(pod, ended(pod.object, ran))
 
     async def _devices(self, node: judge.Node, pod: judge.Pod, offered: list[Device]) -> Given:
@@ -108,10 +111,12 @@ class Validations:
             claims[status["name"]] = await self._api.request("GET", path)
         return claims
 
-    def _file(self, given: tuple[Device, ...], ran: str) -> Path:
+    def _file(self, given: tuple[Device, ...], ran: str, figure: int | None) -> Path:
         name = "-".join(device.id.replace("::", "-") for device in given[:2])
-        path = self._log_folder / f"{name}-{len(given)}-{ran}.log"
-        logs.write_file(path, (*devices.listing(given), *logs.RUNS[ran]))
+        measured = logs.of_test(figure) if figure is not None else ()
+        end = f"-{figure}" if figure is not None else ""
+        path = self._log_folder / f"{name}-{len(given)}-{ran}{end}.log"
+        logs.write_file(path, (*devices.listing(given), *logs.RUNS[ran], *measured))
         return path
 
     async def _give_logs(self, pod: judge.Pod, files: dict[str, Path]) -> None:

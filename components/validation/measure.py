@@ -1,0 +1,240 @@
+"""Runs tests of one's own on nodes with GPUs, and keeps what they measured: ``measure``.
+
+Only tests that the environment names run (`components.validation.asked`); what earlier runs
+measured is in ``PULUMI_COMMAND_STDOUT`` and stays until it is measured anew.
+
+Input: ``context``, ``namespace``, ``busy``, ``tests`` (``name``, ``image``, ``command``, ``gpus``,
+``pattern``, ``minimum``, ``memory``, ``timeoutSeconds``, ``annotations``, ``spec``,
+``claimTemplate``) and ``pools`` (as for the program ``validation``, with ``tolerations`` and
+``whole``: whether a device is a whole GPU of one container).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+
+from components.api import Client, ClusterError, Json, Refused, connect, gather
+from components.nodes.inspect import pool_members, with_devices
+from components.program import main
+from components.validation import asked, trial, use, waiting
+from components.validation.cluster import GONE
+from components.validation.figures import LOG_BYTES, LOG_LINES
+from components.validation.trial import Outcome
+from config.printable import printable
+from config.problem import Fault
+
+INTERVAL = 0.5
+TOLD = 10.0
+"""Seconds between two lines that say what is waited for."""
+NAMED = 20
+"""Nodes that one message names; the others are counted."""
+KEPT = 2000
+"""Outcomes that are kept, the slowest of each test first."""
+
+
+@dataclass
+class Trial:
+    """One test on one node."""
+
+    client: Client
+    document: Json
+    test: Json
+    pool: Json
+    node: Json
+    waits: str = ""
+    started: float = field(default_factory=time.monotonic)
+
+    @property
+    def name(self) -> str:
+        """The node's name."""
+        return str(self.node["metadata"]["name"])
+
+    async def run(self) -> Outcome:
+        """Runs the test once its GPUs are free; its pod is gone afterwards."""
+        if why := await self._without():
+            return self._skipped(why)
+        while held := await self._held():
+            self.waits = held
+            if self.document["busy"] != "wait" or self._late():
+                failed = self.document["busy"] != "defer"
+                return self._failed(held) if failed else self._skipped(held)
+            await asyncio.sleep(INTERVAL)
+        await self._remove()
+        await self._is_gone()
+        try:
+            body = trial.pod(self.test, self.pool, self.name)
+            await self.client.request("POST", self._pods, body=body)
+        except Refused as error:
+            return self._failed(f"its pod was refused: {printable(str(error))}")
+        try:
+            return await self._ended()
+        finally:
+            await self._remove()
+
+    async def _without(self) -> str:
+        if not self.pool["whole"]:
+            return "its GPUs are shared or divided"
+        (device,) = self.pool["devices"].values()
+        if device["devices"] < self.test["gpus"]:
+            return f"it has {device['devices']} GPUs; the test needs {self.test['gpus']}"
+        return ""
+
+    async def _held(self) -> str:
+        """Who keeps the test's GPUs from being free; empty where they are."""
+        holders = await use.holders(self.client, self.name, self.pool)
+        free = sum(use.free(self.node, self.pool, holders).values())
+        if free >= self.test["gpus"]:
+            return ""
+        held = use.named([each for each in holders if each.amounts]) or "nobody holds them"
+        return f"{free} GPUs free; wanted: {self.test['gpus']}; {held}"
+
+    async def _ended(self) -> Outcome:
+        while not self._late():
+            pod = await self.client.find(f"{self._pods}/{self._pod}")
+            if pod is None or pod["metadata"].get("deletionTimestamp"):
+                return self._skipped("its pod was removed: something more important came")
+            if pod["status"].get("phase") in ("Succeeded", "Failed"):
+                return await self._judge(pod)
+            self.waits = waiting.reason(pod, trial.CONTAINER)
+            await asyncio.sleep(INTERVAL)
+        return self._failed(f"no end after {self.test['timeoutSeconds']} s: {self.waits}")
+
+    async def _judge(self, pod: Json) -> Outcome:
+        ended = [
+            each["state"]["terminated"]
+            for each in pod["status"].get("containerStatuses") or []
+            if each["name"] == trial.CONTAINER and each.get("state", {}).get("terminated")
+        ]
+        if not ended:
+            why = printable(str(pod["status"].get("message") or "no message"), waiting.SHOWN)
+            return self._failed(f"its container did not run: {why}")
+        params = {
+            "container": trial.CONTAINER,
+            "tailLines": str(LOG_LINES),
+            "limitBytes": str(LOG_BYTES),
+        }
+        try:
+            log = await self.client.request(
+                "GET", f"{self._pods}/{self._pod}/log", params=params, parse=False
+            )
+        except Refused as error:
+            return self._failed(f"its log can't be read: {printable(str(error))}")
+        code = ended[0].get("exitCode")
+        return trial.judge(self.test, self.pool["pool"], self.name, code, log, _now())
+
+    def _late(self) -> bool:
+        return time.monotonic() - self.started > float(self.test["timeoutSeconds"])
+
+    def _failed(self, problem: str) -> Outcome:
+        least = self.test["minimum"]
+        return Outcome(
+            self.test["name"], self.name, self.pool["pool"], None, least, problem, at=_now()
+        )
+
+    def _skipped(self, why: str) -> Outcome:
+        return Outcome(self.test["name"], self.name, self.pool["pool"], skipped=why, at=_now())
+
+    @property
+    def _pods(self) -> str:
+        return f"namespaces/{self.document['namespace']}/pods"
+
+    @property
+    def _pod(self) -> str:
+        return trial.name_of(self.test["name"], self.name)
+
+    async def _remove(self) -> None:
+        try:
+            await self.client.request("DELETE", f"{self._pods}/{self._pod}")
+        except Refused as error:
+            if error.code != GONE:
+                raise
+
+    async def _is_gone(self) -> None:
+        while await self.client.find(f"{self._pods}/{self._pod}") and not self._late():
+            await asyncio.sleep(INTERVAL)
+
+
+def _now() -> str:
+    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+async def _told(trials: list[Trial], running: asyncio.Future[list[Outcome]]) -> list[Outcome]:
+    """The outcomes; says now and then what is waited for."""
+    while not (await asyncio.wait([running], timeout=TOLD))[0]:
+        waiting_for = [each for each in trials if each.waits]
+        for each in waiting_for[:NAMED]:
+            print(f"test {each.test['name']} on {each.name}: {each.waits}", file=sys.stderr)
+    return running.result()
+
+
+async def _one(client: Client, document: Json, test: Json) -> list[Outcome]:
+    """One test on all nodes that it is asked for, at once: each has its own GPUs."""
+    nodes = await with_devices(client, await client.list("nodes"), document["pools"])
+    trials = [
+        Trial(client, document, test, pool, node)
+        for pool in document["pools"]
+        for node in pool_members(nodes, pool)
+        if asked.is_tested(node["metadata"]["name"])
+    ]
+    return await _told(trials, asyncio.ensure_future(gather(lambda each: each.run(), trials)))
+
+
+def _earlier(document: Json) -> list[Outcome]:
+    """What earlier runs measured of tests and nodes that are still declared."""
+    try:
+        kept = json.loads(os.environ.get("PULUMI_COMMAND_STDOUT") or "{}")["tests"]
+        found = [trial.read(each) for each in kept]
+    except (ValueError, KeyError, TypeError):
+        return []
+    names = {test["name"] for test in document["tests"]}
+    pools = {pool["pool"] for pool in document["pools"]}
+    resting = {name for pool in document["pools"] for name in pool.get("maintenance", [])}
+    return [
+        each
+        for each in found
+        if each and each.test in names and each.pool in pools and each.node not in resting
+    ]
+
+
+def _failure(failed: list[Outcome], ran: int) -> Iterator[Fault]:
+    for outcome in failed[:NAMED]:
+        least = "" if outcome.minimum is None else f", with {outcome.minimum:g} at least"
+        place, wanted = f"test {outcome.test} on node {outcome.node}", f"exit code 0{least}"
+        yield Fault(place, outcome.problem, wanted, "see what its program says, on that node")
+    more = f", {len(failed) - NAMED} more than above" if len(failed) > NAMED else ""
+    found = f"{len(failed)} of {ran} failed, the slowest first{more}"
+    yield Fault("tests", found, "none", "mend these nodes, or lower the test's `minimum`")
+
+
+async def measure(document: Json) -> Json:
+    """Runs the tests that were asked for; gives back what is known of all tests, slowest first.
+
+    Raises:
+        ClusterError: a test failed, or a name that no test has.
+    """
+    wanted = asked.tests()
+    tests = {test["name"]: test for test in document["tests"]}
+    if strange := [name for name in wanted if name not in tests]:
+        known, cure = f"of {', '.join(tests)}", "correct the name, or add it to `validation.tests`"
+        raise ClusterError(Fault(asked.TESTS, ", ".join(strange), known, cure))
+    ran: list[Outcome] = []
+    if wanted:
+        async with connect(document["context"]) as client:
+            for name in dict.fromkeys(wanted):
+                ran += await _one(client, document, tests[name])
+    if failed := [each for each in trial.slowest_first(ran) if each.problem]:
+        raise ClusterError(*_failure(failed, len(ran)))
+    anew = {(each.test, each.node) for each in ran}
+    earlier = [each for each in _earlier(document) if (each.test, each.node) not in anew]
+    return {"tests": trial.plain(trial.slowest_first([*ran, *earlier])[:KEPT])}
+
+
+if __name__ == "__main__":
+    main({"measure": measure})

@@ -1,0 +1,48 @@
+"""XID lines of hosts: what NVIDIA's driver says in the kernel's log of a GPU that failed.
+
+Read over SSH where hosts are declared, a few lines each, while a validation waits and when it
+fails. What can't be read stops nothing.
+"""
+
+from __future__ import annotations
+
+import os
+
+import asyncssh
+
+from components.api import Json, gather
+from components.hosts.inspect import declared, printed
+from components.validation.asked import HOSTS_KEY
+from config.printable import printable
+
+#: "NVRM: Xid (PCI:0000:3b:00): 79, …" (NVIDIA, "XID Errors"; open-gpu-kernel-modules,
+#: src/nvidia/arch/nvalloc/unix/src/os.c).
+SCRIPT = "dmesg 2>/dev/null | grep -a 'NVRM: Xid' | tail -n 3\n"
+LINES = 3
+SHOWN = 160
+"""Characters of one line."""
+LIMIT = 10.0
+"""Seconds for one host."""
+
+
+async def lines(document: Json, nodes: list[str]) -> dict[str, str]:
+    """What the hosts of nodes report, by node; those without a host, or without a line, have none.
+
+    Args:
+        document: ``hosts`` by node.
+        nodes: their names.
+    """
+    hosts, key = document.get("hosts", {}), os.environ.get(HOSTS_KEY, "")
+    asked = [name for name in nodes if name in hosts] if key else []
+    found = await gather(lambda name: _of_host(hosts[name], key), asked)
+    return {name: text for name, text in zip(asked, found, strict=True) if text}
+
+
+async def _of_host(host: Json, key: str) -> str:
+    try:
+        text = await printed(declared(host), key, SCRIPT, LIMIT)
+    except (OSError, asyncssh.Error, TimeoutError, ValueError) as error:
+        why = printable(str(error) or type(error).__name__, SHOWN)
+        return f"host {host['name']}: its kernel's log can't be read: {why}"
+    found = [printable(line.strip(), SHOWN) for line in text.splitlines() if line.strip()]
+    return f"host {host['name']}: {' / '.join(found[-LINES:])}" if found else ""

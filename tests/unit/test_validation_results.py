@@ -1,0 +1,97 @@
+"""What a validation gives back, and what its error says."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from types import SimpleNamespace
+from typing import Any
+
+import pulumi
+import pytest
+from pulumi.runtime import rpc
+
+from components.cluster import GpuCluster, GpuClusterArgs
+from components.validation import record, validate, xid
+from components.validation.asked import HOSTS_KEY
+from components.validation.document import validation_document
+from components.validation.outcome import NAMED, output
+from tests.unit.fixtures.clusters import cluster
+from tests.unit.mocks import declare
+
+
+def members(count: int) -> list[dict[str, Any]]:
+    note = record.encode(record.Record(devices={f"GPU-{n}": [] for n in range(8)}, since="now"))
+    return [
+        {"metadata": {"name": f"gpu-{n}", "annotations": {record.RECORD: note}}, "status": {}}
+        for n in range(count)
+    ]
+
+
+def test_uuids_of_a_large_pool_are_left_to_its_nodes() -> None:
+    made = cluster()
+    document = validation_document(made, made.pools[0], "test")
+    few, many = (output(document, members(count))["nodes"] for count in (NAMED, 800))
+    assert all(len(node["devices"]) == 8 for node in few)
+    assert all(node["devices"] == {} and node["computed"] == 8 for node in many)
+    assert len(json.dumps(many)) < 200 * 800
+
+
+def test_an_error_says_what_the_driver_wrote_into_the_hosts_log() -> None:
+    failed: Any = [
+        SimpleNamespace(name=name, problem="exit code 1", node={"spec": {}})
+        for name in ("gpu-1", "gpu-2")
+    ]
+    reports = {"gpu-1": "host gpu-1: NVRM: Xid (PCI:0000:3b:00): 79"}
+    faults = list(validate._failure(failed, {"pool": "a100", "gpus": 8}, 2, reports))
+    assert [(fault.place, fault.found) for fault in faults[:2]] == [
+        ("node gpu-1", "exit code 1; host gpu-1: NVRM: Xid (PCI:0000:3b:00): 79"),
+        ("node gpu-2", "exit code 1"),
+    ]
+
+
+def test_what_a_node_waits_for_is_shown_as_it_waits(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async def lines(document: dict[str, Any], nodes: list[str]) -> dict[str, str]:
+        assert len(nodes) == validate.EXPLAINED
+        return {"gpu-0": "host gpu-0: NVRM: Xid (PCI:0000:3b:00): 79"}
+
+    monkeypatch.setattr(xid, "lines", lines)
+    monkeypatch.setattr(validate, "TOLD", 0.0)
+    checks: Any = [
+        SimpleNamespace(name=f"gpu-{n}", waits="not scheduled: no room", done=False)
+        for n in range(validate.EXPLAINED + 2)
+    ]
+    run = validate._Run(SimpleNamespace(), {})  # type: ignore[arg-type]
+    run.checks = checks
+    asyncio.run(run.tell())
+    said = capsys.readouterr().err.splitlines()
+    assert said[0] == (
+        "node gpu-0: waits: not scheduled: no room; host gpu-0: NVRM: Xid (PCI:0000:3b:00): 79"
+    )
+    assert said[1] == "node gpu-1: waits: not scheduled: no room"
+    assert said[-1] == "2 more nodes wait"
+
+
+@pytest.mark.parametrize("hosts", [True, False], ids=["hosts", "no hosts"])
+def test_the_key_to_the_hosts_is_a_secret_and_given_only_where_there_are_any(
+    hosts: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    none = pulumi.ResourceHookBinding()
+    monkeypatch.setattr("components.hooks._binding", lambda *_, **__: none)
+
+    def program() -> None:
+        made = cluster() if hosts else cluster(hosts=[])
+        key = pulumi.Output.secret("the key")
+        GpuCluster("gpu-cluster", GpuClusterArgs(cluster=made, stack="test", private_key=key))
+
+    recorder = declare(program, preview=False)
+    (command,) = [
+        each
+        for each in recorder.of("command:local:Command")
+        if each.inputs["create"].endswith("validation validate")
+    ]
+    given = command.inputs.get("environment", {})
+    assert (HOSTS_KEY in json.dumps(given)) is hosts
+    assert (rpc._special_sig_key in json.dumps(given)) is hosts

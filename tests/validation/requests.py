@@ -1,0 +1,30 @@
+"""What the program asked an API server for, by its log."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from lab.simulator.control_plane import ControlPlane
+
+AGENT = "kr8s/"
+"""How the program's client calls itself."""
+
+
+@contextmanager
+def about_pods(stack: str) -> Iterator[list[tuple[str, str]]]:
+    """Verb and path of the program's requests about pods, filled when the block ends."""
+    log = ControlPlane(stack).audit_log
+    begin, found = log.stat().st_size, []
+    yield found
+    with log.open("rb") as file:
+        file.seek(begin)
+        events: list[dict[str, Any]] = [json.loads(line) for line in file]
+    found += [
+        (event["verb"], event["requestURI"])
+        for event in events
+        if event.get("userAgent", "").startswith(AGENT)
+        and (event.get("objectRef") or {}).get("resource") == "pods"
+    ]

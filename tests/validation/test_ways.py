@@ -1,0 +1,163 @@
+"""Each way to offer GPUs, by the real engine and then by the program: eight outcomes each.
+
+One node fails, one is busy, one is left alone, in one run; the next run makes all good.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from components.api import ClusterError
+from components.nodes.pools import validated_pools
+from components.platforms.registry import platform_of
+from components.settings.loader import load
+from components.validation import validate
+from components.validation.asked import ASKED
+from components.validation.component import pods
+from components.validation.document import validation_document
+from components.validation.record import RECORD
+from lab.simulator import marks
+from lab.simulator.controller.devices import gpu_uuid
+from tests.e2e.project import Project, figures
+from tests.validation import ways
+from tests.validation.conftest import TOUCHED
+from tests.validation.requests import about_pods
+from tests.validation.ways import Way
+
+pytestmark = pytest.mark.full
+
+Json = dict[str, Any]
+Outcome = Callable[[str, str, bool], None]
+FAILS, BUSY, IDLE = "gpu-1", "gpu-2", "gpu-3"
+MERGE = "application/merge-patch+json"
+TEMPLATES = "namespaces/default/resourceclaimtemplates"
+
+
+def run(project: Project) -> tuple[dict[str, Json], str]:
+    """The program on each pool: what it says of nodes, and its error."""
+    cluster = load(project.read())
+    nodes: dict[str, Json] = {}
+    errors = []
+    runtime_class = platform_of(cluster).runtime_class(cluster)
+    for pool in validated_pools(cluster):
+        document = validation_document(cluster, pool, project.stack)
+        document["pod"] = pods(cluster, pool, runtime_class)
+
+        async def one(_: Any, document: Json = document) -> Json:
+            return await validate.validate(document)
+
+        try:
+            result = project.ask(one)
+        except ClusterError as error:
+            errors.append(str(error))
+        else:
+            nodes |= {node["name"]: node for node in result["nodes"]}
+    return nodes, "\n".join(errors)
+
+
+def note(project: Project, node: str) -> str:
+    """A node's record as it stands there."""
+    annotations = project.request("GET", f"nodes/{node}")["metadata"]["annotations"]
+    return str(annotations.get(RECORD, "{}"))
+
+
+def held(project: Project, way: Way) -> Json:
+    """Makes the pod that holds GPUs, and waits until it runs."""
+    if not way.holds:
+        project.request("POST", TEMPLATES, base="/apis/resource.k8s.io", body=ways.claim(way))
+    project.request("POST", "namespaces/default/pods", body=ways.holder(way, BUSY))
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline:
+        pod: Json = project.request("GET", "namespaces/default/pods/train")
+        if pod["status"]["phase"] == "Running":
+            return pod
+        time.sleep(0.2)
+    raise AssertionError(pod["status"])
+
+
+def freed(project: Project, way: Way) -> None:
+    """Takes the pod away, and what it claimed."""
+    project.request("DELETE", "namespaces/default/pods/train")
+    if not way.holds:
+        project.request("DELETE", f"{TEMPLATES}/train", base="/apis/resource.k8s.io")
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline:
+        names = [
+            item["metadata"]["name"]
+            for item in project.request("GET", "namespaces/default/pods")["items"]
+        ]
+        claims = project.request(
+            "GET", "namespaces/default/resourceclaims", base="/apis/resource.k8s.io"
+        )["items"]
+        if "train" not in names and not claims:
+            return
+        time.sleep(0.2)
+    raise AssertionError(f"{names} {claims}")
+
+
+def divide(project: Project, way: Way) -> None:
+    """Divides the nodes' GPUs as the way wants them."""
+    profiles = ",".join(f"{name}={count}" for name, count in ways.MIG.items())
+    value = profiles if way.divided else None
+    for node in (FAILS, BUSY, IDLE):
+        body = {"metadata": {"annotations": {marks.MIG: value}}}
+        project.request("PATCH", f"nodes/{node}", body=body, content_type=MERGE)
+
+
+@pytest.mark.parametrize("name", ways.WAYS)
+def test_a_way_to_offer_gpus_is_validated_gpu_by_gpu(
+    project: Project,
+    outcome: Outcome,
+    name: str,
+    record_property: Callable[[str, object], None],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    way = ways.WAYS[name]
+    divide(project, way)
+    project.write(ways.declared(project.stack, way))
+    total = sum(pool.gpus for pool in load(project.read()).pools)
+    first = figures(project.up())
+    devices = {node: json.loads(note(project, node))["devices"] for node in (FAILS, BUSY, IDLE)}
+    left_out = {
+        (node, i) for node, d in way.pool.get("unhealthyDevices", {}).items() for i in d["index"]
+    }
+    wanted = {
+        node: {gpu_uuid(node, i) for i in range(ways.GPUS) if (node, i) not in left_out}
+        for node in devices
+    }
+    outcome(name, "each GPU by its UUID", {n: set(d) for n, d in devices.items()} == wanted)
+    outcome(name, "as many as declared", first[:2] == (total, total))
+
+    with about_pods(project.stack) as asked:
+        again = figures(project.up())
+    outcome(name, "a second run changes nothing", again == (total, total, 0))
+    outcome(name, "and reads no pod", asked == [])
+
+    pod = held(project, way)
+    project.fault(FAILS, "kernel-fails=0")
+    monkeypatch.setenv(ASKED, f"{FAILS},{BUSY}")
+    before = note(project, IDLE)
+    _, error = run(project)
+    broken = f"node {FAILS}: " in error and "exit code 1" in error and f"node {BUSY}" not in error
+    uuid = gpu_uuid(FAILS, 0)
+    outcome(name, "a kernel that fails is named", broken and (way.divided or uuid in error))
+    missing = json.loads(note(project, BUSY)).get("missing")
+    outcome(name, "what others hold is deferred", missing == way.held)
+    now = project.request("GET", "namespaces/default/pods/train")
+    same = now["metadata"]["uid"] == pod["metadata"]["uid"] and now["status"]["phase"] == "Running"
+    record_property(
+        TOUCHED, 0 if same and not now["metadata"].get("deletionTimestamp") else way.held
+    )
+    outcome(name, "a node that was not asked for is left alone", note(project, IDLE) == before)
+
+    freed(project, way)
+    project.fault(FAILS)
+    monkeypatch.delenv(ASKED)
+    nodes, error = run(project)
+    good = {name: node["simulated"] == node["declared"] for name, node in nodes.items()}
+    outcome(name, "the next run takes up the rest", not error and all(good.values()))

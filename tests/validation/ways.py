@@ -1,0 +1,99 @@
+"""The nine ways in which nodes offer GPUs, and pods of somebody else that hold some of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+Json = dict[str, Any]
+NODES, GPUS = 3, 8
+MIG = {"1g.5gb": 7}
+GPU = "nvidia.com/gpu"
+
+
+@dataclass(frozen=True)
+class Way:
+    """One way.
+
+    Attributes:
+        sections: its part of the configuration.
+        pool: its part of the pool.
+        holds: what a pod asks for that holds GPUs; empty: it claims them.
+        held: devices that it holds.
+        divided: whether the nodes' GPUs are divided into MIG devices.
+    """
+
+    sections: Json
+    holds: dict[str, str]
+    held: int = 2
+    pool: Json = field(default_factory=dict)
+    divided: bool = False
+
+
+def _shared(kind: str, replicas: int) -> Json:
+    resources = {"resources": [{"name": GPU, "replicas": replicas}]}
+    return {"platform": "device-plugin", "devicePlugin": {"config": {"sharing": {kind: resources}}}}
+
+
+WAYS = {
+    "exclusive": Way({"platform": "device-plugin"}, {GPU: "2"}),
+    # A replica that is held leaves others of its GPU: all of them are, so nothing is free.
+    "time-slicing": Way(_shared("timeSlicing", 4), {GPU: "32"}, held=8),
+    "MPS": Way(_shared("mps", 2), {GPU: "16"}, held=8),
+    "excluded devices": Way(
+        {"platform": "device-plugin"},
+        {GPU: "2"},
+        pool={"unhealthyDevices": {"gpu-2": {"index": [3]}}},
+    ),
+    "operator": Way({"platform": "gpu-operator"}, {GPU: "2"}),
+    "MIG single": Way(
+        {"platform": "gpu-operator", "gpuOperator": {"migStrategy": "single"}},
+        {GPU: "2"},
+        pool={"mig": MIG},
+        divided=True,
+    ),
+    "MIG mixed": Way(
+        {"platform": "gpu-operator", "gpuOperator": {"migStrategy": "mixed"}},
+        {"nvidia.com/mig-1g.5gb": "2"},
+        pool={"mig": MIG},
+        divided=True,
+    ),
+    "gpu-manager": Way({"platform": "gpu-manager"}, {"tencent.com/vcuda-core": "200"}),
+    "DRA": Way({"platform": "dra"}, {}),
+}
+
+
+def declared(stack: str, way: Way) -> Json:
+    """The configuration of a way."""
+    return {
+        "version": "v1",
+        "kubernetes": {"context": f"gpu-cluster-{stack}"},
+        "pools": [{"name": "a100", "nodes": ["gpu-[1-3]"], "gpusPerNode": GPUS, **way.pool}],
+        "validation": {"timeoutSeconds": 120},
+        **way.sections,
+    }
+
+
+def holder(way: Way, node: str) -> Json:
+    """A pod of somebody else on a node."""
+    container: Json = {"name": "train", "image": "x", "resources": {"limits": way.holds}}
+    spec: Json = {
+        "nodeSelector": {"kubernetes.io/hostname": node},
+        "tolerations": [{"operator": "Exists"}],
+        "containers": [container],
+    }
+    if not way.holds:
+        container["resources"] = {"claims": [{"name": "gpus"}]}
+        spec["resourceClaims"] = [{"name": "gpus", "resourceClaimTemplateName": "train"}]
+    return {"metadata": {"name": "train"}, "spec": spec}
+
+
+def claim(way: Way) -> Json:
+    """What the pod claims, where GPUs are claimed."""
+    exactly = {"deviceClassName": "gpu.nvidia.com", "count": way.held}
+    return {
+        "apiVersion": "resource.k8s.io/v1",
+        "kind": "ResourceClaimTemplate",
+        "metadata": {"name": "train"},
+        "spec": {"spec": {"devices": {"requests": [{"name": "gpus", "exactly": exactly}]}}},
+    }
