@@ -221,6 +221,7 @@ def test_dkms_that_no_repository_has_is_named_with_epel(cluster: str, namespaces
     assert "nvidia-driver" not in software.installed(host, "rocky")
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("system", ["ubuntu", "rocky"])
 def test_a_driver_in_a_container_finds_none_of_the_hosts_own(
     cluster: str, namespaces: None, system: str

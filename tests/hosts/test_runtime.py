@@ -281,8 +281,18 @@ mode = "auto"
 }
 
 
-@pytest.mark.parametrize("name", [*TOOLKITS, "missing"])
-@pytest.mark.parametrize("by_environment", [False, True])
+@pytest.mark.parametrize(
+    ("name", "by_environment"),
+    [
+        ("as installed", False),
+        *(
+            pytest.param(name, by_environment, marks=pytest.mark.full)
+            for name in [*TOOLKITS, "missing"]
+            for by_environment in (False, True)
+            if (name, by_environment) != ("as installed", False)
+        ),
+    ],
+)
 def test_only_declared_hosts_answer_the_environment_of_unprivileged_containers(
     host: Running, name: str, by_environment: bool
 ) -> None:
