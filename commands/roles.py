@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import yaml
@@ -27,6 +27,10 @@ DRY_RUN = "dryRun=All"
 #: "Privilege escalation prevention and bootstrapping"). Charts bring roles of their own.
 ESCALATES = {"clusterroles": "escalate", "clusterrolebindings": "bind"}
 ESCALATES |= {"roles": "escalate", "rolebindings": "bind"}
+#: What an applied object that wasn't there is answered with. The API server asks its authorizer for
+#: `create` then, in addition to the patch that a log shows (k8s.io/apiserver v0.34.4
+#: pkg/endpoints/handlers/patch.go, createValidation).
+CREATED = 201
 _WRITES = ("create", "update", "patch")
 
 
@@ -50,7 +54,10 @@ def requests(lines: Iterable[str]) -> set[Request]:
         asked = event.get("objectRef")
         if asked and "resource" in asked:
             parts = filter(None, (asked["resource"], asked.get("subresource")))
-            asked_for.add(Request(asked.get("apiGroup", ""), "/".join(parts), event["verb"]))
+            kind = Request(asked.get("apiGroup", ""), "/".join(parts), event["verb"])
+            asked_for.add(kind)
+            if event["verb"] == "patch" and event.get("responseStatus", {}).get("code") == CREATED:
+                asked_for.add(replace(kind, verb="create"))
         elif not asked:
             asked_for.add(Request(verb=event["verb"], path=event["requestURI"].partition("?")[0]))
     return asked_for

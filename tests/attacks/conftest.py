@@ -8,8 +8,14 @@ import pytest
 
 import tests.plugins.rig  # noqa: F401 -- puts the plugins' folder on the path, as their processes do
 
+STATIC = "static"
+"""Marks checks of what workflows and other files say, which no run of ours can show."""
+
 _results: dict[str, str] = {}
-_inputs: Counter[str] = Counter()
+_static: set[str] = set()
+_counts: Counter[str] = Counter()
+COUNTED = ("inputs", "canaries", "searches", "role rules", "role rules used")
+"""Properties that tests record, summed for the last line."""
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
@@ -18,19 +24,30 @@ def pytest_runtest_logreport(report: pytest.TestReport) -> None:
         return
     if report.when == "call" or report.outcome != "passed":
         _results[report.nodeid] = report.outcome
+        if STATIC in report.keywords:
+            _static.add(report.nodeid)
     if report.when == "teardown":
-        _inputs["inputs"] += int(dict(report.user_properties).get("inputs", 0))
+        properties = dict(report.user_properties)
+        _counts.update({name: int(properties.get(name, 0)) for name in COUNTED})
+
+
+def last_line() -> str:
+    """The end of `make test-attacks`: figures of the tests that ran, and of no others."""
+    skipped = sum(outcome == "skipped" for outcome in _results.values())
+    static = sum(_results[name] == "passed" for name in _static)
+    tried = len(_results) - skipped - len(_static)
+    passed = sum(outcome == "passed" for outcome in _results.values()) - static
+    parts = [f"{passed} of {tried} refused", f"{static} of {len(_static)} static"]
+    searched = f"{_counts['canaries']} canaries seen in {_counts['searches']} searches"
+    parts.append(searched if _counts["searches"] else "no search for canaries")
+    parts.append(f"{_counts['role rules used']} of {_counts['role rules']} role rules used")
+    parts.append(f"{_counts['inputs']} inputs")
+    return f"attacks: {', '.join(parts)}" + (f", {skipped} skipped" if skipped else "")
 
 
 @pytest.hookimpl(trylast=True)
 def pytest_unconfigure(config: pytest.Config) -> None:
-    """The last line of `make test-attacks`; a slice of the tests says nothing of the whole."""
+    """Writes the last line; a slice of the tests says nothing of the whole."""
     reporter = config.pluginmanager.get_plugin("terminalreporter")
-    if reporter is None or not _results or hasattr(config, "workerinput"):
-        return
-    outcomes = Counter(_results.values())
-    files = {nodeid.partition("::")[0] for nodeid in _results}
-    reporter.write_line(
-        f"attacks: {outcomes['passed']} of {len(_results)} refused, {outcomes['skipped']} skipped, "
-        f"in {len(files)} files; {_inputs['inputs']} generated inputs"
-    )
+    if reporter is not None and _results and not hasattr(config, "workerinput"):
+        reporter.write_line(last_line())

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 import tempfile
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from commands.roles import Request, requests, role, text
@@ -29,25 +29,79 @@ HEAD = {
 }
 
 
+HOSTS = "hosts"
+#: What else a stack may declare that an API server is asked for.
+BESIDE = {"device-plugin-driver-daemonset": {"guardrails": {"mode": "warn"}}}
+WORK = {
+    "apiVersion": "apps/v1",
+    "kind": "Deployment",
+    "metadata": {"name": "work", "namespace": "default"},
+    "spec": {
+        "selector": {"matchLabels": {"app": "work"}},
+        "template": {
+            "metadata": {"labels": {"app": "work"}},
+            "spec": {
+                "tolerations": [{"operator": "Exists"}],
+                "nodeSelector": {"kubernetes.io/hostname": "gpu-1"},
+                "containers": [
+                    {
+                        "name": "work",
+                        "image": "work:1",
+                        "resources": {"limits": {"nvidia.com/gpu": 1}},
+                    }
+                ],
+            },
+        },
+    },
+}
+
+
+@dataclass
+class Recording:
+    """The requests of previews and of deployments, from one API server's audit log."""
+
+    project: Project
+    result: dict[str, set[Request]]
+
+    def run(self, way: str, command: str) -> None:
+        """Runs a command and adds what it asked for."""
+        log = ControlPlane(self.project.stack).audit_log
+        begin = log.stat().st_size
+        done = self.project.command(command)
+        print(f"{way}: {done.stdout.strip().splitlines()[-1]}", flush=True)
+        if done.returncode:
+            raise SystemExit(done.stdout)
+        with log.open("rb") as file:
+            file.seek(begin)
+            self.result[PHASES[command]] |= requests(file.read().decode().splitlines())
+
+    def reboot(self) -> None:
+        """Hosts that ask for a boot, where work must be evicted first."""
+        project = self.project
+        project.write(project.declared() | {"reboot": {"when": "required"}})
+        self.run(HOSTS, "up")
+        project.request("POST", "namespaces/default/deployments", base="/apis/apps", body=WORK)
+        mark = project.host_root("gpu-1") / "run/gpu-cluster/reboot-required"
+        mark.parent.mkdir(exist_ok=True)
+        mark.write_text("a new kernel\n")
+        self.run(HOSTS, "up")
+        project.request("DELETE", "namespaces/default/deployments/work", base="/apis/apps")
+        self.run(HOSTS, "destroy")
+
+
 def record() -> dict[str, set[Request]]:
     """The requests of previews and of deployments."""
     result: dict[str, set[Request]] = {"preview": set(), "deploy": set()}
     with tempfile.TemporaryDirectory(prefix="gpu-cluster-roles-") as folder:
         project = Project.make(Path(folder), f"roles-{os.getpid()}")
+        recording = Recording(project, result)
         with started(project):
-            log = ControlPlane(project.stack).audit_log
             for way in WAYS:
-                project.write(ways.declared(project.stack, way))
-                for command in ("preview", "up", "preview", "destroy"):
-                    begin = log.stat().st_size
-                    done = project.command(command)
-                    print(f"{way}: {done.stdout.strip().splitlines()[-1]}", flush=True)
-                    with log.open("rb") as file:
-                        file.seek(begin)
-                        lines = file.read().decode().splitlines()
-                    if done.returncode:
-                        raise SystemExit(done.stdout)
-                    result[PHASES[command]] |= requests(lines)
+                project.write(ways.declared(project.stack, way, **BESIDE.get(way, {})))
+                for command in ("preview", "up", "preview"):
+                    recording.run(way, command)
+                recording.run(way, "destroy")
+            recording.reboot()
     result["deploy"] |= result["preview"]  # a deployment inspects, too
     return result
 

@@ -1,0 +1,105 @@
+"""Attack: deploy credentials that can more than deploying asks for.
+
+A stack goes up and down by the real engine as a user with the committed role and nothing else. An
+administrator has made that role and its binding; the API server's audit log says what was refused.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from commands.roles import allows, requests
+from lab.simulator.control_plane import AUDIT, ControlPlane
+from tests.e2e.project import Project, started
+from tests.guard import own_name
+
+ROLES = Path(__file__).resolve().parents[2] / "policies" / "roles"
+RBAC = "rbac.authorization.k8s.io"
+USER = "system:serviceaccount:default:default"
+
+
+@dataclass
+class Deployment:
+    """A stack's project, and a kubeconfig of the user that deploys."""
+
+    project: Project
+    kubeconfig: Path
+
+    def pulumi(self, *arguments: str) -> str:
+        done = self.project.pulumi(*arguments, KUBECONFIG=str(self.kubeconfig))
+        assert done.returncode == 0, done.stdout
+        return done.stdout
+
+    def events(self) -> list[dict[str, Any]]:
+        """What that user asked the API server for."""
+        lines = ControlPlane(self.project.stack).audit_log.read_text().splitlines()
+        events = map(json.loads, lines)
+        return [event for event in events if event["user"]["username"] == USER]
+
+
+def role() -> dict[str, Any]:
+    return dict(yaml.safe_load((ROLES / "deploy.yaml").read_text()))
+
+
+def grant(project: Project) -> dict[str, Any]:
+    """Gives a service account the role; what its kubeconfig says of it."""
+    declared = role()
+    name = declared["metadata"]["name"]
+    binding = {
+        "apiVersion": f"{RBAC}/v1",
+        "kind": "ClusterRoleBinding",
+        "metadata": {"name": name},
+        "roleRef": {"apiGroup": RBAC, "kind": "ClusterRole", "name": name},
+        "subjects": [{"kind": "ServiceAccount", "name": "default", "namespace": "default"}],
+    }
+    for resource, body in (("clusterroles", declared), ("clusterrolebindings", binding)):
+        project.request("POST", resource, base=f"/apis/{RBAC}", body=body)
+    token = project.request(
+        "POST",
+        "namespaces/default/serviceaccounts/default/token",
+        body={"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}},
+    )
+    return {"token": token["status"]["token"]}
+
+
+@pytest.fixture
+def deployment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Deployment]:
+    project = Project.make(tmp_path, own_name("role"))
+    project.environment[AUDIT] = "1"
+    with started(project):
+        document = yaml.safe_load(Path(project.shell_environment()["KUBECONFIG"]).read_text())
+        user = grant(project)
+        for each in document["users"]:
+            each["user"] = user
+        path = tmp_path / "kubeconfig"
+        path.write_text(yaml.safe_dump(document))
+        yield Deployment(project, path)
+
+
+@pytest.mark.full
+def test_a_stack_goes_up_and_down_with_the_deploy_role_alone(deployment: Deployment) -> None:
+    deployment.pulumi("stack", "init", deployment.project.stack)
+    up = deployment.pulumi("up", "--yes", "--skip-preview", "--policy-pack", "policies")
+    assert "could not inspect everything" not in up
+    gpus = json.loads(deployment.pulumi("stack", "output", "--json"))["gpus"]
+    assert gpus == {"declared": 32, "computed": 0, "simulated": 32, "deferred": 0}
+    deployment.pulumi("preview", "--expect-no-changes")
+    deployment.pulumi("destroy", "--yes", "--skip-preview")
+
+    events = deployment.events()
+    refused = {
+        f"{event['verb']} {event['requestURI']}"
+        for event in events
+        if event["responseStatus"]["code"] == 403
+    }
+    assert refused == set()
+    asked = requests(map(json.dumps, events))
+    assert len(asked) > 30
+    assert {request for request in asked if not allows(role(), request)} == set()
