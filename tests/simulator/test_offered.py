@@ -9,7 +9,7 @@ import pytest
 from lab.simulator import faults
 from lab.simulator.controller import judge, operands
 from lab.simulator.controller.devices import count, devices
-from lab.simulator.controller.offered import Plugin, chosen, owned, read_plugin
+from lab.simulator.controller.offered import Configurations, Plugin, chosen, owned, read_plugin
 
 SLICED = {"sharing": {"timeSlicing": {"resources": [{"name": "gpu", "replicas": 4}]}}}
 MIG = {"1g.5gb": 2, "2g.10gb+me": 1}
@@ -55,6 +55,19 @@ def test_an_unknown_name_leaves_the_default() -> None:
     assert chosen(plugin, "sliced", data) == {"sharing": {}}
     assert chosen(plugin, "slicde", data) == {"version": "v1"}
     assert chosen(plugin, "", {}) == {}
+
+
+def test_a_changed_file_reaches_a_plugin_by_a_new_pod_or_a_new_label() -> None:
+    plugin, before = Plugin(file="config"), {"config": "version: v1", "sliced": "sharing: {}"}
+    after = {**before, "config": "version: v1\nflags: {}"}
+    configurations = Configurations()
+    assert configurations.of("a", plugin, "", {}) == {}  # its ConfigMap comes later
+    assert configurations.of("a", plugin, "", before) == {"version": "v1"}
+    assert configurations.of("a", plugin, "", after) == {"version": "v1"}
+    assert configurations.of("b", plugin, "", after) == {"version": "v1", "flags": {}}
+    assert configurations.of("a", plugin, "sliced", after) == {"sharing": {}}
+    configurations.forget("a")
+    assert configurations.of("a", plugin, "", after) == {"version": "v1", "flags": {}}
 
 
 def test_a_plugin_sees_the_gpus_that_its_environment_names() -> None:

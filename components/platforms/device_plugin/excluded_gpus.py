@@ -119,7 +119,10 @@ def _daemon_set(
         },
         "spec": {
             "selector": {"matchLabels": identity},
-            "template": {"metadata": {"labels": identity}, "spec": pod},
+            "template": {
+                "metadata": {"labels": identity, "annotations": chart.pod_annotations(plugin)},
+                "spec": pod,
+            },
         },
     }
 

@@ -5,6 +5,8 @@ Value paths: NVIDIA/k8s-device-plugin v0.20.0, deployments/helm/nvidia-device-pl
 
 from __future__ import annotations
 
+import hashlib
+import json
 from typing import Any
 
 from components.charts.extra_values import merged, plain
@@ -21,6 +23,9 @@ from components.platforms.registry import platform_of
 from components.settings.cluster import Cluster
 
 CONFIG_MAP = "nvidia-plugin-configs"
+#: Of the plugin's pods. The chart sets it for a ConfigMap of its own alone (0.19.3 and 0.20.0,
+#: templates/_helpers.tpl, podAnnotations).
+CHECKSUM = "checksum/config"
 IMAGE = "nvcr.io/nvidia/k8s-device-plugin"
 
 #: The chart's own terms: any of them makes a node one for the plugin (values.yaml, `affinity`).
@@ -49,6 +54,7 @@ def values(cluster: Cluster, plugin: DevicePlugin) -> dict[str, Any]:
         # Helm takes the first of the condition's two paths that is set (nfd, then gfd).
         "nfd": _discovery(cluster, plugin),
         "tolerations": plugin_tolerations(cluster),
+        "podAnnotations": pod_annotations(plugin),
     }
     if name := platform_of(cluster).runtime_class(cluster):
         result["runtimeClassName"] = name
@@ -67,6 +73,16 @@ def values(cluster: Cluster, plugin: DevicePlugin) -> dict[str, Any]:
     if left_out := sorted(exclusions(cluster)):
         result["affinity"] = _elsewhere(left_out)
     return merged(_registry(cluster, result), plugin.extra_values)
+
+
+def pod_annotations(plugin: DevicePlugin) -> dict[str, str]:
+    """By which another configuration brings new pods.
+
+    A running plugin doesn't read its file again, and config-manager starts it anew for another
+    label of its node only (k8s-device-plugin v0.19.3, cmd/config-manager/main.go).
+    """
+    text = json.dumps(plugin.files(), sort_keys=True)
+    return {CHECKSUM: hashlib.sha256(text.encode()).hexdigest()}
 
 
 def _discovery(cluster: Cluster, plugin: DevicePlugin) -> dict[str, Any]:

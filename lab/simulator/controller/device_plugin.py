@@ -12,7 +12,7 @@ from lab.simulator.api import MERGE, Api, Json
 from lab.simulator.controller import judge
 from lab.simulator.controller.devices import Resources
 from lab.simulator.controller.follow import Sources, follow
-from lab.simulator.controller.offered import chosen
+from lab.simulator.controller.offered import Configurations
 from lab.simulator.controller.preparation import Preparation
 from lab.simulator.controller.queue import Queue
 from lab.simulator.controller.seen import is_changed
@@ -43,6 +43,7 @@ class DevicePlugins:
         self._pods: dict[str, dict[str, judge.Pod]] = defaultdict(dict)
         self._prepared: dict[str, bool] = {}
         self._files: dict[tuple[str, str], dict[str, str]] = {}
+        self._configurations = Configurations()
         self._queue = Queue(self._work)
         self._validations = Validations(api, log_folder, self._queue.add)
         self.sources = Sources(len(SELECTORS) + 2)
@@ -107,6 +108,7 @@ class DevicePlugins:
 
     def _pod_gone(self, item: Json) -> None:
         node = item["spec"].get("nodeName", "")
+        self._configurations.forget(item["metadata"]["uid"])
         if self._pods[node].pop(item["metadata"]["uid"], None):
             self._queue.add(node)
 
@@ -143,16 +145,20 @@ class DevicePlugins:
                 wanted = judge.plugin_outcome(pod, problem)
                 if (pod.outcome, pod.message) != wanted:
                     await self._decide(pod, *wanted)
-        serving = [pod.plugin for pod in pods if pod.is_plugin and pod.ready and not problem]
-        plugin = serving[0] if serving else None
-        data = self._files.get(plugin.config_map, {}) if plugin and plugin.config_map else {}
-        file = chosen(plugin, node.config, data) if plugin else {}
+        serving = [pod for pod in pods if pod.is_plugin and pod.ready and not problem]
+        plugin = serving[0].plugin if serving else None
+        file = self._configuration(node, serving[0]) if serving else {}
         await self._set_message(node, judge.node_message(node, problem))
         await self._set_resources(node, *judge.resources(node, plugin, file))
         devices = judge.healthy(node, plugin, file) if plugin else []
         for pod in pods:
             if pod.is_validation and pod.phase == "Running":
                 await self._validations.work(node, pod, devices, problem)
+
+    def _configuration(self, node: judge.Node, pod: judge.Pod) -> Json:
+        plugin = pod.plugin
+        data = self._files.get(plugin.config_map, {}) if plugin.config_map else {}
+        return self._configurations.of(pod.uid, plugin, node.config, data)
 
     async def _decide(self, pod: judge.Pod, outcome: str, message: str) -> None:
         notes = {marks.OUTCOME: outcome, marks.MESSAGE: message or None}

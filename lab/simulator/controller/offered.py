@@ -69,6 +69,36 @@ def chosen(plugin: Plugin, label: str, data: Mapping[str, str]) -> Json:
     return document if isinstance(document, dict) else {}
 
 
+class Configurations:
+    """What each plugin has read: a changed ConfigMap alone changes nothing.
+
+    The plugin reads its file when it starts; config-manager starts it anew for another label of the
+    node, not for other contents (k8s-device-plugin v0.19.3, cmd/config-manager/main.go,
+    continuouslySyncConfigChanges and updateSymlink).
+    """
+
+    def __init__(self) -> None:
+        self._read: dict[str, tuple[str, Json]] = {}
+
+    def of(self, uid: str, plugin: Plugin, label: str, data: Mapping[str, str]) -> Json:
+        """The configuration that a plugin works by.
+
+        Args:
+            uid: of its pod.
+            plugin: how the pod is set up.
+            label: the node's, which names a configuration.
+            data: the ConfigMap as it is now; empty: it isn't known yet.
+        """
+        known = self._read.get(uid)
+        if data and (known is None or known[0] != label):
+            known = self._read[uid] = label, chosen(plugin, label, data)
+        return known[1] if known else {}
+
+    def forget(self, uid: str) -> None:
+        """The pod is gone."""
+        self._read.pop(uid, None)
+
+
 def owned(resources: Mapping[str, Any] | None) -> Resources:
     """Those of a node's resources that a device plugin of NVIDIA's offers."""
     return {

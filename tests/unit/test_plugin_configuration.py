@@ -1,0 +1,61 @@
+"""A changed configuration of the device plugin reaches plugins that run: by new pods."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from components.platforms.device_plugin.excluded_gpus import daemon_sets
+from components.platforms.device_plugin.values import CHECKSUM, values
+from components.settings.cluster import Cluster
+from components.settings.loader import load
+
+SHARING = {"timeSlicing": {"resources": [{"name": "nvidia.com/gpu", "replicas": 2}]}}
+
+
+def cluster(**plugin: Any) -> Cluster:
+    pool = {
+        "name": "a100",
+        "nodes": ["gpu-1", "gpu-2"],
+        "gpusPerNode": 8,
+        "unhealthyDevices": {"gpu-1": {"index": [3]}},
+    }
+    return load(
+        {
+            "version": "v1",
+            "kubernetes": {"context": "c"},
+            "platform": "device-plugin",
+            "pools": [pool],
+            "devicePlugin": plugin,
+        }
+    )
+
+
+def checksums(declared: Cluster) -> set[str]:
+    """Of the chart's pods, and of those on nodes with a GPU left out."""
+    chart = values(declared, declared.device_plugin)
+    own = [each["spec"]["template"]["metadata"] for each in daemon_sets(declared, chart)]
+    assert own
+    return {chart["podAnnotations"][CHECKSUM], *(each["annotations"][CHECKSUM] for each in own)}
+
+
+def test_all_plugins_have_the_checksum_of_their_configurations() -> None:
+    assert len(checksums(cluster())) == 1
+
+
+def test_another_configuration_is_another_checksum() -> None:
+    plain = cluster()
+    for changed in (
+        cluster(config={"sharing": SHARING}),
+        cluster(configs={"shared": {"sharing": SHARING}}),
+    ):
+        assert not checksums(plain) & checksums(changed)
+
+
+def test_another_setting_leaves_the_pods() -> None:
+    assert checksums(cluster()) == checksums(cluster(namespace="gpus"))
+
+
+def test_annotations_of_the_user_stay_beside_it() -> None:
+    declared = cluster(extraValues={"podAnnotations": {"example.com/owner": "platform"}})
+    chart = values(declared, declared.device_plugin)
+    assert set(chart["podAnnotations"]) == {CHECKSUM, "example.com/owner"}
