@@ -7,9 +7,8 @@ import sys
 import time
 from dataclasses import dataclass, field
 
-from lab.real import facts, judge, objects
+from lab.real import facts, judge, objects, stack, stack_cases
 from lab.real.build import BuildError, build
-from lab.real.cases import PHASES
 from lab.real.lab import GPUS, REAL, Lab, running
 from lab.real.node import RealError
 from lab.simulator import marks
@@ -33,6 +32,7 @@ def prove(lab: Lab) -> int:
     report = Report()
     for verdict in judge.verdicts(lab):
         report.judged(verdict)
+    prove_stack(lab, report)
     judge.use(lab, "default")
     for name in REAL:
         lab.wait_offered(name, marks.GPU, (GPUS, GPUS))
@@ -51,10 +51,29 @@ def prove(lab: Lab) -> int:
     return report.end()
 
 
+def prove_stack(lab: Lab, report: Report) -> None:
+    """Our own program on the same nodes: each step is a command, then its cases."""
+    judge.use(lab, "")
+    with stack.project(lab) as project:
+        for step in stack_cases.STEPS:
+            step.change(project.document)
+            project.write()
+            output = project.command(step.command)
+            report.say(f"stack: {step.name}: {output.strip().splitlines()[-1]}")
+            for verdict in judge.judge(lab, step.cases):
+                report.judged(verdict)
+            if step is stack_cases.STEPS[0]:
+                again = project.command("up")
+                wanted = ", 0 resources changed"
+                problem = "" if wanted in again else f"second up: found {again[-300:]}; {wanted}"
+                report.say("stack: a second run changes nothing", problem)
+
+
 @dataclass
 class Report:
     """What a run has shown so far."""
 
+    judged_cases: int = 0
     agreed: int = 0
     differ: int = 0
     held: int = 0
@@ -65,6 +84,7 @@ class Report:
     def judged(self, verdict: judge.Verdict) -> None:
         """Count a case."""
         differs = not verdict.agrees and not verdict.problem
+        self.judged_cases += 1
         self.agreed += verdict.agrees
         self.differ += differs
         word = "agrees" if verdict.agrees else "differs as listed" if differs else "WRONG"
@@ -83,7 +103,7 @@ class Report:
             self.problems.append(f"found {self.allocated} GPUs allocated by UUID; wanted: {wanted}")
         for line in self.problems:
             print(line, file=sys.stderr)
-        cases = sum(len(phase.cases) for phase in PHASES) - self.differ
+        cases = self.judged_cases - self.differ
         print(
             f"real: {len(REAL)} nodes, {self.allocated} of {wanted} GPUs allocated by UUID, "
             f"{self.agreed} of {cases} cases agree with the simulator, "

@@ -33,7 +33,8 @@ def plugin_pod(lab: Lab, node: str) -> tuple[str, bool]:
     return status.get("phase", ""), ready
 
 
-def _pod_name(node: str, what: str) -> str:
+def pod_name(node: str, what: str) -> str:
+    """Name of a case's pod."""
     return f"{what}-{node}"
 
 
@@ -41,7 +42,8 @@ def make(what: str, *gpus_each: int, **fields: Any) -> Act:
     """Create a pod whose containers ask for so many GPUs."""
 
     def act(lab: Lab, node: str) -> None:
-        pod = objects.gpu_pod(_pod_name(node, what), node, gpus_each, "hold")
+        name = fields.get("resource", marks.GPU)
+        pod = objects.gpu_pod(pod_name(node, what), node, gpus_each, "hold", name)
         if fields.get("bound"):  # past the scheduler, as static pods and old clients do
             pod["spec"]["nodeName"] = node
         lab.create(pod)
@@ -54,7 +56,7 @@ def unmake(*whats: str) -> Act:
 
     def act(lab: Lab, node: str) -> None:
         for what in whats:
-            lab.delete(_pod_name(node, what))
+            lab.delete(pod_name(node, what))
 
     return act
 
@@ -63,7 +65,7 @@ def running(what: str) -> Look:
     """Phase of a pod and how many of its containers are ready."""
 
     def look(lab: Lab, node: str) -> tuple[str, int]:
-        status = lab.pod(_pod_name(node, what))["status"]
+        status = lab.pod(pod_name(node, what))["status"]
         ready = [each for each in status.get("containerStatuses") or [] if each["ready"]]
         return status.get("phase", ""), len(ready)
 
@@ -74,7 +76,7 @@ def refused(what: str) -> Look:
     """Phase and reason of a pod that a kubelet doesn't admit."""
 
     def look(lab: Lab, node: str) -> tuple[str, str]:
-        status = lab.pod(_pod_name(node, what))["status"]
+        status = lab.pod(pod_name(node, what))["status"]
         return status.get("phase", ""), status.get("reason", "")
 
     return look
@@ -84,7 +86,7 @@ def waits(what: str) -> Look:
     """Why a pod isn't scheduled."""
 
     def look(lab: Lab, node: str) -> tuple[str, str, bool]:
-        status = lab.pod(_pod_name(node, what))["status"]
+        status = lab.pod(pod_name(node, what))["status"]
         conditions: list[Json] = status.get("conditions") or [{}]
         first = conditions[0]
         short = f"Insufficient {marks.GPU}" in first.get("message", "")
@@ -129,7 +131,7 @@ def settle(act: Act) -> Act:
     def acted(lab: Lab, node: str) -> None:
         act(lab, node)
         make("later", 1)(lab, node)
-        lab.wait_phase(_pod_name(node, "later"), "Running")
+        lab.wait_phase(pod_name(node, "later"), "Running")
         unmake("later")(lab, node)
 
     return acted

@@ -6,6 +6,7 @@ version of a library than its project released it with. Some bind C: a compiler 
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
@@ -29,6 +30,7 @@ TOOLKIT = "1.20.0"
 NVML = "0.13.3-1"
 
 _NVIDIA = "github.com/NVIDIA"
+_PLUGIN_MODULE = f"{_NVIDIA}/k8s-device-plugin"
 _CONTAINERD = "github.com/containerd/containerd/v2"
 _TOOLKIT_VERSION = f"{_NVIDIA}/nvidia-container-toolkit/internal/info.version"
 _FUNCTION = re.compile(r"nvmlReturn_t\s+DECLDIR\s+(\w+)\s*\(")
@@ -76,10 +78,15 @@ PARTS = (
         "plugin",
         PLUGIN,
         tuple(
-            f"{_NVIDIA}/k8s-device-plugin/cmd/{name}"
-            for name in ("nvidia-device-plugin", "gpu-feature-discovery")
+            f"{_PLUGIN_MODULE}/cmd/{name}"
+            for name in (
+                "nvidia-device-plugin",
+                "gpu-feature-discovery",
+                "config-manager",
+                "mps-control-daemon",
+            )
         ),
-        {f"{_NVIDIA}/k8s-device-plugin/internal/info.version": f"v{PLUGIN}"},
+        {f"{_PLUGIN_MODULE}/internal/info.version": f"v{PLUGIN}"},
         native=True,
     ),
     Part(
@@ -123,6 +130,13 @@ def build() -> dict[str, Path]:
     for part in (*PARTS, MOCK):
         found |= _built(part)
     return found
+
+
+def charts() -> Path:
+    """NVIDIA's own chart of the device plugin, with NFD's in it: below its module."""
+    source = ROOT / "plugin"
+    line = _run(source, golang.find_go(print), "mod", "download", "-json", _PLUGIN_MODULE)
+    return Path(json.loads(line)["Dir"]) / "deployments" / "helm"
 
 
 def build_mock() -> dict[str, Path]:

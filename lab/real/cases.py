@@ -6,12 +6,8 @@ simulated one must do the same, or the case is in `DIFFERENCES` with the reason.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
-
+from lab.real import sharing_cases
 from lab.real.behaviours import (
-    Act,
-    Look,
     both,
     ended_by,
     gpus,
@@ -31,32 +27,9 @@ from lab.real.behaviours import (
     waits,
     withdraw,
 )
+from lab.real.case import Case, Phase
 from lab.real.lab import GPUS
 from lab.simulator import marks
-
-
-@dataclass(frozen=True)
-class Case:
-    """One behaviour.
-
-    ``act``: what is done to the node; ``look``: what is seen; ``wanted``: what the real part shows
-    in the end; ``source``: the upstream file that says so.
-    """
-
-    name: str
-    look: Look
-    wanted: Any
-    source: str
-    act: Act = lambda lab, node: None
-
-
-@dataclass(frozen=True)
-class Phase:
-    """Cases under one configuration of the plugin; ``key``: its name, empty: no plugin."""
-
-    key: str
-    cases: tuple[Case, ...]
-
 
 _MANAGER = "kubernetes v1.34.4, pkg/kubelet/cm/devicemanager/manager.go"
 _HEALTH = "k8s-device-plugin v0.19.3, internal/rm/health.go"
@@ -167,6 +140,7 @@ PHASES = (
             Case("the old resource stays, with none to have", gpus, (2 * GPUS, 0), _MANAGER),
         ),
     ),
+    *sharing_cases.PHASES,
     Phase(
         "default",
         (Case("the first configuration comes back", gpus, (GPUS, GPUS), _MANAGER),),
@@ -187,5 +161,8 @@ DIFFERENCES = {
     ),
     "a pod bound past the scheduler is refused": (
         "the simulator admits every pod of a node but its validation pods; none is bound by name"
+    ),
+    "a container that asks for two of them is refused": (
+        "the simulator admits every pod of a node but its validation pods, which ask for one"
     ),
 }

@@ -1,4 +1,7 @@
-"""The one image of the proof, made offline: C library, probe, NVIDIA's programs."""
+"""The image of the proof, made offline: C library, shell, probe, NVIDIA's programs.
+
+It has several names: those by which charts and our settings ask for theirs.
+"""
 
 from __future__ import annotations
 
@@ -6,22 +9,57 @@ import hashlib
 import io
 import json
 import re
+import shutil
 import subprocess
 import tarfile
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
+from components.platforms.device_plugin.values import IMAGE as PLUGIN_IMAGE
+from config.image import VECTORADD
+from lab.real.build import PLUGIN
+
 IMAGE = "real.gpu-cluster.invalid/parts:1"
-PROGRAMS = ("probe", "nvidia-device-plugin", "gpu-feature-discovery")
+#: All names under which charts and our settings ask for it.
+NAMES = (IMAGE, f"{PLUGIN_IMAGE}:v{PLUGIN}", VECTORADD)
+PROGRAMS = (
+    "probe",
+    "nvidia-device-plugin",
+    "gpu-feature-discovery",
+    "config-manager",
+    "mps-control-daemon",
+)
+#: Programs that the probe is under another name: it says itself that no kernel runs.
+PROBES = ("cuda-samples/sample",)
 _LIBRARY = re.compile(r"(/\S+) \(0x")
-_FOLDERS = ("etc", "tmp", "var", "run", "dev", "proc", "sys", "usr/bin", "usr/sbin", "lib64")
+_FOLDERS = (
+    *("etc", "tmp", "var", "run", "dev", "proc", "sys", "usr", "usr/bin", "usr/sbin", "lib64"),
+    *("cuda-samples",),
+)
+_MANIFEST = "application/vnd.oci.image.manifest.v1+json"
 
 
 def write(target: Path, programs: Mapping[str, Path]) -> None:
-    """Write the archive; its first program is the probe, which waits as a pod's sandbox."""
-    layer = _layer({f"usr/bin/{name}": programs[name] for name in PROGRAMS} | _libraries(programs))
-    blobs = [layer]
-    config = _json(
+    """Write the archive; the first program is the probe, which waits as a pod's sandbox."""
+    chosen = {name: programs[name] for name in PROGRAMS} | {"sh": _shell()}
+    files = {f"usr/bin/{name}": path for name, path in chosen.items()}
+    files |= {name: programs["probe"] for name in PROBES}
+    layer = _layer(files | _libraries(chosen.values()))
+    config = _config(layer)
+    manifest = _manifest(config, layer)
+    blobs = [layer, config, manifest]
+    entry = _described(_MANIFEST, manifest)
+    entries = [{**entry, "annotations": {"io.containerd.image.name": name}} for name in NAMES]
+    index = {"schemaVersion": 2, "manifests": entries}
+    contents = {f"blobs/sha256/{_digest(blob)[7:]}": blob for blob in blobs}
+    contents |= {"index.json": _json(index), "oci-layout": _json({"imageLayoutVersion": "1.0.0"})}
+    with tarfile.open(target, "w") as archive:
+        for name, content in contents.items():
+            archive.addfile(_entry(name, len(content), 0o644), io.BytesIO(content))
+
+
+def _config(layer: bytes) -> bytes:
+    return _json(
         {
             "architecture": "amd64",
             "os": "linux",
@@ -32,35 +70,31 @@ def write(target: Path, programs: Mapping[str, Path]) -> None:
             "rootfs": {"type": "layers", "diff_ids": [_digest(layer)]},
         }
     )
-    manifest = _json(
+
+
+def _manifest(config: bytes, layer: bytes) -> bytes:
+    return _json(
         {
             "schemaVersion": 2,
-            "mediaType": "application/vnd.oci.image.manifest.v1+json",
+            "mediaType": _MANIFEST,
             "config": _described("application/vnd.oci.image.config.v1+json", config),
             "layers": [_described("application/vnd.oci.image.layer.v1.tar", layer)],
         }
     )
-    blobs += [config, manifest]
-    entry = _described("application/vnd.oci.image.manifest.v1+json", manifest)
-    index = {
-        "schemaVersion": 2,
-        "manifests": [{**entry, "annotations": {"io.containerd.image.name": IMAGE}}],
-    }
-    files = {f"blobs/sha256/{_digest(blob)[7:]}": blob for blob in blobs}
-    files |= {"index.json": _json(index), "oci-layout": _json({"imageLayoutVersion": "1.0.0"})}
-    with tarfile.open(target, "w") as archive:
-        for name, content in files.items():
-            archive.addfile(_entry(name, len(content), 0o644), io.BytesIO(content))
 
 
-def _libraries(programs: Mapping[str, Path]) -> dict[str, Path]:
+def _shell() -> Path:
+    return Path(shutil.which("dash") or "/bin/sh").resolve()
+
+
+def _libraries(programs: Iterable[Path]) -> dict[str, Path]:
     """The C library that the programs were linked with, where their loader looks for it."""
     found: dict[str, Path] = {}
-    for name in PROGRAMS:
+    for program in programs:
         done = subprocess.run(
-            ["ldd", str(programs[name])], capture_output=True, text=True, timeout=30, check=True
+            ["ldd", str(program)], capture_output=True, text=True, timeout=30, check=False
         )
-        for path in _LIBRARY.findall(done.stdout):
+        for path in _LIBRARY.findall(done.stdout):  # a static program has none
             found[str(Path(path).relative_to("/"))] = Path(path).resolve()
     return found
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
 from lab.real import objects
-from lab.real.cases import DIFFERENCES, PHASES, Case
+from lab.real.case import Case, Phase
+from lab.real.cases import DIFFERENCES, PHASES
 from lab.real.lab import REAL, SIMULATED, Lab
 from lab.real.node import RealError
 from lab.simulator.api import ApiError
@@ -51,15 +52,20 @@ class Verdict:
         return ""
 
 
-def verdicts(lab: Lab) -> Iterator[Verdict]:
+def verdicts(lab: Lab, phases: Iterable[Phase] = PHASES) -> Iterator[Verdict]:
     """Judge each case, in order: later ones build on what earlier ones did."""
-    for phase in PHASES:
+    for phase in phases:
         use(lab, phase.key)
-        for case in phase.cases:
-            with ThreadPoolExecutor(len(NODES)) as pool:
-                seen = list(pool.map(lambda node, case=case: _watch(lab, node, case), NODES))
-            yield Verdict(case, *seen)
+        yield from judge(lab, phase.cases)
         clear(lab)
+
+
+def judge(lab: Lab, cases: Iterable[Case]) -> Iterator[Verdict]:
+    """Judge cases on what runs already."""
+    for case in cases:
+        with ThreadPoolExecutor(len(NODES)) as pool:
+            seen = list(pool.map(lambda node, case=case: _watch(lab, node, case), NODES))
+        yield Verdict(case, *seen)
 
 
 def use(lab: Lab, key: str) -> None:
@@ -74,6 +80,9 @@ def use(lab: Lab, key: str) -> None:
 
 def clear(lab: Lab) -> None:
     """Delete the pods of cases."""
+    jobs = "/apis/batch/v1/namespaces/default/jobs"
+    for job in lab.request("GET", jobs)["items"]:
+        lab.request("DELETE", f"{jobs}/{job['metadata']['name']}", propagationPolicy="Background")
     for pod in lab.request("GET", "/api/v1/namespaces/default/pods")["items"]:
         if not pod["metadata"].get("ownerReferences"):
             lab.delete(pod["metadata"]["name"])

@@ -19,6 +19,7 @@ from lab.real.node import Node, RealError
 from lab.simulator import api, hosts
 from lab.simulator.control_plane import ControlPlane
 from lab.simulator.hosts import rootfs
+from lab.simulator.ports import free_ports
 from toolchain import cache_dir
 
 Json = dict[str, Any]
@@ -29,6 +30,9 @@ REAL = ("real-1", "real-2")
 SIMULATED = ("sim-1", "sim-2")
 GPUS = 8
 LIMIT = 90.0
+#: Of a kubelet that waits for its cloud's controller (k8s.io/cloud-provider v0.34.4, api/
+#: well_known_taints.go).
+UNINITIALIZED = "node.cloudprovider.kubernetes.io/uninitialized"
 
 
 def declared() -> tuple[Cluster, Cluster]:
@@ -99,6 +103,16 @@ class Lab:
     def wait_ready(self, name: str) -> None:
         """Wait until a node is Ready and takes pods."""
         self.until(f"node {name}", lambda: self._ready(name), bool)
+
+    def adopt(self, name: str) -> None:
+        """Say where the API server reaches a node's kubelet, as a cloud's controller does."""
+        path = f"/api/v1/nodes/{name}"
+        self.until(f"node {name}: registration", lambda: self.exists(path), bool)
+        address = {"type": "InternalIP", "address": "127.0.0.1"}
+        self.request("PATCH", f"{path}/status", {"status": {"addresses": [address]}})
+        taints = self.node(name)["spec"].get("taints") or []
+        kept = [each for each in taints if each["key"] != UNINITIALIZED]
+        self.request("PATCH", path, {"spec": {"taints": kept}})
 
     def _ready(self, name: str) -> bool:
         try:
@@ -197,10 +211,12 @@ def running() -> Iterator[Lab]:
             labels = {"metadata": {"labels": objects.GPU_NODES}}
             lab.request("PATCH", f"/api/v1/nodes/{name}", labels)
         for name in REAL:
-            node = Node(name, work / name, lower, parts, Mock(name))
+            (port,) = free_ports(1)
+            node = Node(name, work / name, lower, parts, Mock(name), port)
             lab.nodes[name] = node
             node.start(real, lab.plane.access(), archive)
         for name in REAL:
+            lab.adopt(name)
             lab.wait_ready(name)
         yield lab
     finally:

@@ -3,41 +3,28 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import shutil
 import signal
 import subprocess
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from components.hosts.runtime_script import runtime
 from components.settings.cluster import Cluster
-from lab.real import cgroups, credentials
-from lab.real.build import LIBRARY
+from lab.real import cgroups, files
 from lab.real.mock import Mock
 from lab.real.objects import GPU_NODES
-from lab.real.relay import Relay
-from lab.real.settings import CONTAINERD, kubelet_settings
+from lab.real.relay import End, Relay
 from lab.simulator.api import Access
-from toolchain.cache import link
+from lab.simulator.kubelets import SERVICE, SERVICE_PORT
 
 HERE = Path(__file__).parent
 #: Seconds for a daemon of the node to start on a busy machine.
 LIMIT = 120.0
-#: Programs of ours in the node, by place.
-SCRIPTS = {
-    "usr/bin/systemctl": "systemctl.sh",
-    "opt/cni/bin/loopback": "cni.sh",
-    "opt/cni/bin/real": "cni.sh",
-}
-#: What a host's packages put into /usr/bin; Debian's own containerd is hidden.
-ON_PATH = ("containerd", "ctr", "nvidia-ctk", "nvidia-container-runtime", "nvidia-cdi-hook")
 
 
 class RealError(RuntimeError):
@@ -49,7 +36,8 @@ class Node:
     """One node.
 
     ``name``: of node and host; ``work``: its folder; ``lower``: the Debian root below it;
-    ``parts``: executables by name; ``mock``: its GPUs.
+    ``parts``: executables by name; ``mock``: its GPUs; ``port``: its kubelet's, also on this
+    machine's loopback, where the API server asks for logs.
     """
 
     name: str
@@ -57,8 +45,9 @@ class Node:
     lower: Path
     parts: Mapping[str, Path]
     mock: Mock
+    port: int = 10250
     _process: subprocess.Popen[bytes] | None = None
-    _relay: Relay | None = None
+    _relays: list[Relay] = field(default_factory=list)
     _pid: int = 0
 
     @property
@@ -77,9 +66,9 @@ class Node:
         Raises:
             RealError: with the last lines of the part that failed.
         """
-        self._write_files(access, archive)
+        files.write(self, access, archive)
         self.spawn()
-        self._relay = Relay(self._pid, int(access.server.rpartition(":")[2]))
+        self._connect(int(access.server.rpartition(":")[2]))
         self.run("systemctl start containerd")
         self.run("ctr -n k8s.io images import /opt/real/image.tar")
         self._prepare(cluster)
@@ -88,7 +77,7 @@ class Node:
     def spawn(self) -> int:
         """Start the namespaces alone; the node's first process, as this machine counts it."""
         cgroups.make(self.name)
-        arguments = [self.name, str(self.work), str(self.lower), str(self.mock.gpus)]
+        arguments = [self.name, str(self.work), str(self.lower), str(self.mock.gpus), SERVICE]
         namespaces = ["--mount", "--pid", "--net", "--uts", "--ipc", "--fork", "--kill-child"]
         script = str(HERE / "node.sh")
         lives = ["setpriv", "--pdeathsig", "KILL"]  # not longer than this process, however it ends
@@ -129,6 +118,7 @@ class Node:
             "setsid sh -c 'echo $$ >/run/kubelet.pid; exec kubelet "
             "--config=/etc/kubernetes/kubelet.yaml --kubeconfig=/etc/kubernetes/kubelet.conf "
             f"--hostname-override={self.name} --node-ip=198.18.0.1 "
+            "--cloud-provider=external "
             f"--node-labels={labels} "
             "--root-dir=/var/lib/kubelet --cert-dir=/var/lib/kubelet/pki' "
             "</dev/null >>/var/log/kubelet.log 2>&1 &"
@@ -143,8 +133,8 @@ class Node:
 
     def stop(self) -> None:
         """End all processes; mounts and networks go with the namespaces."""
-        if self._relay:
-            self._relay.close()
+        for relay in self._relays:
+            relay.close()
         if self._process:
             with contextlib.suppress(ProcessLookupError):
                 if self._pid:
@@ -170,6 +160,15 @@ class Node:
             return "\n".join(text.splitlines()[-lines:])
         return ""
 
+    def _connect(self, api: int) -> None:
+        """Relays to the API server, by its port and by its service, and to the kubelet."""
+        server, kubelet = End(0, api), End(self._pid, self.port)
+        self._relays = [
+            Relay(End(self._pid, api), server),
+            Relay(End(self._pid, SERVICE_PORT, SERVICE), server),
+            Relay(End(0, self.port), kubelet),
+        ]
+
     def _first_process(self) -> int:
         if self._process is None:
             return 0
@@ -194,50 +193,3 @@ class Node:
         (self.work / "upper/root/runtime.sh").write_text(script)
         self.run("nvidia-ctk --quiet config >/etc/nvidia-container-runtime/config.toml")
         self.run("sh /root/runtime.sh apply")
-
-    def _write_files(self, access: Access, archive: Path) -> None:
-        shutil.rmtree(self.work, ignore_errors=True)
-        upper = self.work / "upper"
-        binaries = self.work / "bin"
-        for name, path in self.parts.items():
-            link(path, binaries / name)
-        link(archive, binaries / "image.tar")
-        for name in ON_PATH:
-            _symlink(upper / "usr/bin" / name, f"/opt/real/{name}")
-        folder = upper / self.mock.state_path.parent.relative_to("/")
-        folder.mkdir(parents=True)
-        shutil.copy2(self.parts[LIBRARY], folder / f"libnvidia-ml.so.{self.mock.driver}")
-        _symlink(folder / LIBRARY, f"libnvidia-ml.so.{self.mock.driver}")
-        self.mock.write(self.state)
-        server = access.server
-        pki = access.ca.parent
-        texts = {
-            "etc/kubernetes/ca.crt": access.ca.read_text(),
-            "etc/kubernetes/kubelet.conf": credentials.kubeconfig(self.name, server, pki),
-            "etc/kubernetes/kubelet.yaml": yaml.safe_dump(kubelet_settings(self.name)),
-            "etc/containerd/config.toml": CONTAINERD,
-            "etc/cni/net.d/10-real.conf": json.dumps(
-                {"cniVersion": "1.0.0", "name": "real", "type": "real"}
-            ),
-            "etc/nvidia-container-runtime/.keep": "",
-            "etc/hosts": "127.0.0.1 localhost\n",
-            "etc/resolv.conf": "",
-            "etc/machine-id": "0" * 31 + self.name[-1] + "\n",
-            "var/log/.keep": "",
-            "root/.keep": "",
-        }
-        for name, text in texts.items():
-            path = upper / name
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(text)
-        for name, source in SCRIPTS.items():
-            path = upper / name
-            path.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy2(HERE / source, path)
-            path.chmod(0o755)
-
-
-def _symlink(path: Path, target: str) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.unlink(missing_ok=True)
-    path.symlink_to(target)

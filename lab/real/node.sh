@@ -1,6 +1,6 @@
 #!/bin/sh
 # Makes the root of a real node inside of new namespaces and becomes its first process.
-# Called by lab/real/node.py: node.sh NAME WORK LOWER GPUS. All of it goes with the namespaces.
+# Called by lab/real/node.py: node.sh NAME WORK LOWER GPUS SERVICE. All of it goes with the namespaces.
 set -eu
 
 name=$1 work=$2 lower=$3 gpus=$4
@@ -53,6 +53,8 @@ mknod -m 666 nvidia-uvm-tools c 511 1
 
 hostname "$name"
 ip link set lo up
+ip addr add "$5/32" dev lo     # the cluster's service address of the API server
+ip addr add 198.18.1.1/32 dev lo # where pods send what isn't for them
 # The kubelet wants an address that isn't loopback; nothing is reachable by it.
 ip link add node0 type veth peer name node1
 ip addr add 198.18.0.1/24 dev node0

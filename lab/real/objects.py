@@ -20,18 +20,20 @@ GPU_NODES = {"feature.node.kubernetes.io/pci-10de.present": "true"}
 CONFIGURATIONS = "nvidia-plugin-configs"
 
 
-def configuration(sharing: Json | None = None) -> str:
+def configuration(sharing: Json | None = None, strategy: str = "none", **plugin: Any) -> str:
     """A file of the plugin's (api/config/v1), devices by mounts as on hosts that we prepare."""
-    flags = {"plugin": {"deviceListStrategy": ["volume-mounts"]}}
+    own = {"deviceListStrategy": ["volume-mounts"], **plugin}
+    flags = {"migStrategy": strategy, "plugin": own}
     return yaml.safe_dump(
         {"version": "v1", "flags": flags, **({"sharing": sharing} if sharing else {})}
     )
 
 
-def time_slicing(replicas: int, rename: bool = False) -> Json:
-    """Each GPU offered ``replicas`` times."""
+def time_slicing(replicas: int, rename: bool = False, alone: bool = False) -> Json:
+    """Each GPU offered ``replicas`` times; ``alone``: a container gets one of them only."""
     resource = {"name": marks.GPU, "replicas": replicas}
-    return {"timeSlicing": {"renameByDefault": rename, "resources": [resource]}}
+    flags = {"renameByDefault": rename, "failRequestsGreaterThanOne": alone}
+    return {"timeSlicing": {**flags, "resources": [resource]}}
 
 
 def configurations() -> Json:
@@ -40,6 +42,13 @@ def configurations() -> Json:
         "default": configuration(),
         "shared": configuration(time_slicing(2)),
         "renamed": configuration(time_slicing(2, rename=True)),
+        "four": configuration(time_slicing(4)),
+        "alone": configuration(time_slicing(2, alone=True)),
+        "single": configuration(strategy="single"),
+        "mixed": configuration(strategy="mixed"),
+        "index": configuration(deviceIDStrategy="index"),
+        "variable": configuration(deviceListStrategy=["envvar"]),
+        "specs": configuration(passDeviceSpecs=True),
     }
     return {"metadata": {"name": CONFIGURATIONS}, "data": files}
 
@@ -56,7 +65,7 @@ def plugin_pods(key: str) -> Json:
             {"name": "NVIDIA_VISIBLE_DEVICES", "value": "all"},
             {"name": "NVIDIA_DRIVER_CAPABILITIES", "value": "compute,utility"},
         ],
-        "securityContext": {"privileged": True},
+        "securityContext": {"capabilities": {"add": ["SYS_ADMIN"]}},
         "terminationMessagePolicy": "FallbackToLogsOnError",
         "volumeMounts": [
             {"name": "device-plugins", "mountPath": "/var/lib/kubelet/device-plugins"},
@@ -86,7 +95,21 @@ def gpu_pod(
     name: str, node: str, gpus: tuple[int, ...], mode: str = "look", resource: str = marks.GPU
 ) -> Json:
     """A pod with a container for each of ``gpus``, which asks for so many; 0 asks for none."""
-    containers = [
+    return {
+        "metadata": {"name": name},
+        "spec": {
+            "restartPolicy": "Never",
+            "nodeSelector": {"kubernetes.io/hostname": node},
+            "automountServiceAccountToken": False,
+            "terminationGracePeriodSeconds": 1,
+            "containers": containers(gpus, mode, resource),
+        },
+    }
+
+
+def containers(gpus: tuple[int, ...], mode: str, resource: str = marks.GPU) -> list[Json]:
+    """Containers of probes, one for each of ``gpus``."""
+    return [
         {
             "name": f"gpu-{index}",
             "image": IMAGE,
@@ -96,13 +119,3 @@ def gpu_pod(
         }
         for index, count in enumerate(gpus)
     ]
-    return {
-        "metadata": {"name": name},
-        "spec": {
-            "restartPolicy": "Never",
-            "nodeSelector": {"kubernetes.io/hostname": node},
-            "automountServiceAccountToken": False,
-            "terminationGracePeriodSeconds": 1,
-            "containers": containers,
-        },
-    }

@@ -1,7 +1,8 @@
-"""Lets the programs of a node reach the API server, which listens on the machine's loopback.
+"""Hands connections on between the network of a node and the machine's loopback.
 
-A node has a network of its own without a way out. The relay listens on the node's loopback, at the
-API server's own port, and hands each connection on: one thread each way, ended with the relay.
+A node has a network of its own without a way out. Its programs reach the API server by a relay, and
+the API server reaches the node's kubelet by one in the other direction: one thread each way, ended
+with the relay.
 """
 
 from __future__ import annotations
@@ -11,37 +12,35 @@ import ctypes
 import os
 import socket
 import threading
+from collections.abc import Callable
+from typing import NamedTuple
 
 _CLONE_NEWNET = 0x40000000
 _BYTES = 65536
 
 
-class Relay:
-    """From 127.0.0.1:``port`` in the network of process ``pid`` to the same address here."""
+class End(NamedTuple):
+    """One end: ``port`` of ``address`` in the network of process ``pid``; 0: this machine's."""
 
-    def __init__(self, pid: int, port: int) -> None:
-        self._port = port
+    pid: int
+    port: int
+    address: str = "127.0.0.1"
+
+
+class Relay:
+    """Listens at one end and connects to the other."""
+
+    def __init__(self, near: End, far: End) -> None:
+        self._far = far
         self._ended = False
         self._sockets: set[socket.socket] = set()
-        self._listener = self._listen(pid)
+        self._listener = self._listen(near)
         threading.Thread(target=self._accept, daemon=True).start()
 
-    def _listen(self, pid: int) -> socket.socket:
+    def _listen(self, near: End) -> socket.socket:
         made: list[socket.socket] = []
-        failed: list[OSError] = []
-
-        def enter() -> None:  # a thread of its own: it can't come back
-            try:
-                _enter(pid)
-                made.append(socket.create_server(("127.0.0.1", self._port), backlog=64))
-            except OSError as error:
-                failed.append(error)
-
-        thread = threading.Thread(target=enter)
-        thread.start()
-        thread.join()
-        if failed:
-            raise failed[0]
+        place = (near.address, near.port)
+        _within(near.pid, lambda: made.append(socket.create_server(place, backlog=64)))
         return made[0]
 
     def close(self) -> None:
@@ -53,11 +52,17 @@ class Relay:
             each.close()
 
     def _accept(self) -> None:
+        if self._far.pid:  # what is accepted stays in its network, what is made belongs here
+            _enter(self._far.pid)
         while not self._ended:
             try:
                 near, _ = self._listener.accept()
-                far = socket.create_connection(("127.0.0.1", self._port), timeout=10)
             except OSError:
+                continue
+            try:
+                far = socket.create_connection((self._far.address, self._far.port), timeout=10)
+            except OSError:
+                near.close()
                 continue
             far.settimeout(None)
             self._sockets |= {near, far}
@@ -73,6 +78,25 @@ class Relay:
                 each.shutdown(socket.SHUT_RDWR)
             each.close()
             self._sockets.discard(each)
+
+
+def _within(pid: int, act: Callable[[], None]) -> None:
+    """Act in the network of a process, in a thread of its own: that can't come back."""
+    failed: list[OSError] = []
+
+    def run() -> None:
+        try:
+            if pid:
+                _enter(pid)
+            act()
+        except OSError as error:
+            failed.append(error)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    thread.join()
+    if failed:
+        raise failed[0]
 
 
 def _enter(pid: int) -> None:

@@ -20,12 +20,13 @@ restrict_oom_score_adj = true
 """
 
 
-def kubelet_settings(name: str) -> dict[str, Any]:
+def kubelet_settings(name: str, port: int) -> dict[str, Any]:
     """The kubelet's configuration: as kubeadm writes it, but for what namespaces can't give."""
     return {
         "apiVersion": "kubelet.config.k8s.io/v1beta1",
         "kind": "KubeletConfiguration",
         "address": "127.0.0.1",
+        "port": port,
         "authentication": {
             "anonymous": {"enabled": False},
             "webhook": {"enabled": True},

@@ -19,7 +19,7 @@ from typing import Any
 
 import yaml
 
-from lab.simulator import etcd, kubeconfig, logs, marks, processes, stages
+from lab.simulator import etcd, kubeconfig, kubelets, logs, marks, processes, stages
 from lab.simulator.api import Access
 from lab.simulator.kubectl import write_kubectl
 from lab.simulator.ports import free_ports
@@ -63,6 +63,7 @@ PORTS = (
 #: have run out. In their place nodes report each 10 minutes (`stages`), and an hour is the limit.
 OPTIONS = {
     "bindAddress": "127.0.0.1",
+    "kubeApiserverCertSANs": [kubelets.SERVICE],
     "kubeControllerManagerNodeMonitorGracePeriodMilliseconds": 720_000,  # kwokctl: times 5
 }
 PATCHES = [
@@ -235,7 +236,8 @@ class ControlPlane:
 
     def _create(self, tools: dict[str, Tool]) -> None:
         settings = with_ports({**OPTIONS, **self._audit()})
-        secured = etcd.patches(settings["options"], self.cluster / "pki")
+        pki = self.cluster / "pki"
+        secured = [*etcd.patches(settings["options"], pki), *kubelets.patches(pki)]
         settings["componentsPatches"] = [*PATCHES, *secured]
         documents = [settings, *stages.stages(), *logs.cluster_logs(self.logs)]
         config = self.directory / "kwok.yaml"

@@ -67,7 +67,7 @@ nodeInfo:
   kubeletVersion: {{ $version }}
   kubeProxyVersion: {{ $version }}
   containerRuntimeVersion: {{ $version }}
-  bootID: ""
+  bootID: {{ .metadata.uid | Quote }}
   machineID: ""
   systemUUID: ""
 phase: Running
@@ -79,7 +79,7 @@ phase: Running
 message: ""
 startTime: {{ or .status.startTime $now | Quote }}
 conditions:
-{{ range $type := list "Initialized" "Ready" "ContainersReady" }}
+{{ range $type := list "PodReadyToStartContainers" "Initialized" "Ready" "ContainersReady" }}
 - type: {{ $type | Quote }}
   status: "True"
   lastTransitionTime: {{ $now | Quote }}

@@ -16,7 +16,7 @@ import pytest
 from lab.real import build, cgroups
 from lab.real.mock import Mock
 from lab.real.node import Node
-from lab.real.relay import Relay
+from lab.real.relay import End, Relay
 from lab.simulator.hosts import rootfs
 from toolchain.cache import link
 
@@ -93,7 +93,7 @@ def test_a_node_reaches_the_relayed_port_alone(work: Path, lower: Path) -> None:
     pid = node.spawn()
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
-        relay = Relay(pid, port)
+        relay = Relay(End(pid, port), End(0, port))
         try:
             with subprocess.Popen(
                 [

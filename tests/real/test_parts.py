@@ -10,7 +10,9 @@ from typing import Any
 
 import pytest
 
-from lab.real import build, cases, image, judge, mock, objects
+from components.platforms.registry import platform_of
+from components.settings.loader import load
+from lab.real import build, case, cases, image, judge, mock, objects, stack, stack_cases
 from lab.real.settings import kubelet_settings
 
 HEADER = """
@@ -18,8 +20,8 @@ nvmlReturn_t DECLDIR nvmlInit_v2(void);
 DEPRECATED(13.0) nvmlReturn_t DECLDIR nvmlOld(nvmlDevice_t device);
 const DECLDIR char* nvmlErrorString(nvmlReturn_t result);
 """
-CASE = cases.Case("a case", lambda lab, node: None, 8, "a file")
-LISTED = cases.Case(next(iter(cases.DIFFERENCES)), lambda lab, node: None, 8, "a file")
+CASE = case.Case("a case", lambda lab, node: None, 8, "a file")
+LISTED = case.Case(next(iter(cases.DIFFERENCES)), lambda lab, node: None, 8, "a file")
 
 
 def test_every_function_of_the_header_has_a_stub() -> None:
@@ -35,7 +37,7 @@ def test_each_part_is_built_from_a_module_of_its_own() -> None:
 
 
 @pytest.mark.parametrize(
-    ("case", "real", "simulated", "problem"),
+    ("each", "real", "simulated", "problem"),
     [
         (CASE, 8, 8, ""),
         (CASE, 7, 8, "mend the case"),
@@ -46,16 +48,17 @@ def test_each_part_is_built_from_a_module_of_its_own() -> None:
     ],
 )
 def test_a_case_is_wrong_unless_both_agree_or_the_difference_is_listed(
-    case: cases.Case, real: int, simulated: int, problem: str
+    each: case.Case, real: int, simulated: int, problem: str
 ) -> None:
-    found = judge.Verdict(case, real, simulated)
+    found = judge.Verdict(each, real, simulated)
     assert bool(problem) == bool(found.problem)
     assert problem in found.problem
     assert found.agrees == (real == simulated == 8)
 
 
 def test_each_listed_difference_is_a_case_and_has_a_reason() -> None:
-    names = [case.name for phase in cases.PHASES for case in phase.cases]
+    groups = (*cases.PHASES, *stack_cases.STEPS)
+    names = [each.name for group in groups for each in group.cases]
     assert len(set(names)) == len(names)
     assert set(cases.DIFFERENCES) <= set(names)
     assert all(cases.DIFFERENCES.values())
@@ -94,8 +97,9 @@ def test_an_image_holds_programs_and_the_c_library(tmp_path: Path) -> None:
     with tarfile.open(tmp_path / "image.tar") as archive:
         index: Any = json.load(archive.extractfile("index.json"))  # type: ignore[arg-type]
         blobs = {entry.name.rpartition("/")[2] for entry in archive if "sha256/" in entry.name}
-        (entry,) = index["manifests"]
-        assert entry["annotations"]["io.containerd.image.name"] == image.IMAGE
+        named = {each["annotations"]["io.containerd.image.name"] for each in index["manifests"]}
+        assert named == set(image.NAMES)
+        entry = index["manifests"][0]
         manifest: Any = json.load(
             archive.extractfile(f"blobs/sha256/{entry['digest'][7:]}")  # type: ignore[arg-type]
         )
@@ -108,7 +112,20 @@ def test_an_image_holds_programs_and_the_c_library(tmp_path: Path) -> None:
 
 
 def test_a_kubelet_answers_its_node_alone() -> None:
-    settings = kubelet_settings("real-1")
+    settings = kubelet_settings("real-1", 10250)
     assert settings["address"] == "127.0.0.1"
     assert settings["authentication"]["anonymous"] == {"enabled": False}
     assert settings["authorization"] == {"mode": "Webhook"}
+
+
+def test_the_image_has_the_names_that_our_stack_asks_for() -> None:
+    cluster = load(stack.declared("a-context"))
+    wanted = {*platform_of(cluster).images(cluster), cluster.validation.image}
+    assert wanted <= set(image.NAMES)
+
+
+def test_each_step_leaves_a_stack_file_that_loads() -> None:
+    document = stack.declared("a-context")
+    for step in stack_cases.STEPS:
+        step.change(document)
+        assert load(document).device_plugin.version == build.PLUGIN

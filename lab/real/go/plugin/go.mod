@@ -8,9 +8,13 @@ require (
 	github.com/NVIDIA/go-nvml v0.13.0-1.0.20260212130905-92cf8c963449 // indirect
 	github.com/NVIDIA/nvidia-container-toolkit v1.19.1 // indirect
 	github.com/fsnotify/fsnotify v1.9.0 // indirect
+	github.com/google/go-cmp v0.7.0 // indirect
 	github.com/google/renameio v1.0.1 // indirect
 	github.com/google/uuid v1.6.0 // indirect
+	github.com/moby/sys/mountinfo v0.7.2 // indirect
 	github.com/opencontainers/selinux v1.14.1 // indirect
+	github.com/pmezard/go-difflib v1.0.1-0.20181226105442-5d4384ee4fb2 // indirect
+	github.com/prometheus/procfs v0.20.1 // indirect
 	github.com/sirupsen/logrus v1.9.4 // indirect
 	github.com/urfave/cli/v2 v2.27.7 // indirect
 	golang.org/x/mod v0.36.0 // indirect
@@ -20,6 +24,7 @@ require (
 	k8s.io/client-go v0.35.5 // indirect
 	k8s.io/klog/v2 v2.130.1 // indirect
 	k8s.io/kubelet v0.35.5 // indirect
+	k8s.io/mount-utils v0.35.5 // indirect
 	sigs.k8s.io/node-feature-discovery v0.18.3 // indirect
 	sigs.k8s.io/node-feature-discovery/api/nfd v0.18.3 // indirect
 	sigs.k8s.io/yaml v1.6.0 // indirect

@@ -4,6 +4,11 @@
 //	probe pause  waits, as the sandbox of a pod
 //	probe look   prints which GPUs it sees, as JSON, and ends
 //	probe hold   prints the same and waits
+//
+// By other names it stands where programs of NVIDIA's would, and says that nothing was computed:
+//
+//	nvidia-smi -L   one line per GPU that it sees, as the real one prints it
+//	sample          the line that a kernel's success would print; no kernel ran
 package main
 
 import (
@@ -26,7 +31,22 @@ type sight struct {
 	Problem string   `json:"problem"`
 }
 
+// What the program's logs begin with: it keeps a validation from counting as computed.
+const simulated = "[simulated: a mock of NVML, no kernel ran]"
+
 func main() {
+	switch filepath.Base(os.Args[0]) {
+	case "nvidia-smi":
+		list()
+		return
+	case "sample":
+		if seen := see(); len(seen.UUIDs) == 0 {
+			fmt.Println("no CUDA-capable device is detected (mock NVML)")
+			os.Exit(1)
+		}
+		fmt.Println("Test PASSED")
+		return
+	}
 	if len(os.Args) != 2 {
 		fmt.Fprintln(os.Stderr, "usage: probe init|pause|look|hold")
 		os.Exit(2)
@@ -45,6 +65,18 @@ func main() {
 	ended := make(chan os.Signal, 1)
 	signal.Notify(ended, syscall.SIGTERM, syscall.SIGINT)
 	<-ended
+}
+
+func list() {
+	seen := see()
+	fmt.Println(simulated)
+	if seen.Problem != "" {
+		fmt.Println("Failed to initialize NVML: " + seen.Problem)
+		os.Exit(9)
+	}
+	for index, uuid := range seen.UUIDs {
+		fmt.Printf("GPU %d: %s (UUID: %s)\n", index, seen.Names[index], uuid)
+	}
 }
 
 func reap() {

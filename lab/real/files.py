@@ -1,0 +1,96 @@
+"""The files of a node before its first process: programs, driver's library, configuration."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import yaml
+
+from lab.real import credentials
+from lab.real.build import LIBRARY
+from lab.real.settings import CONTAINERD, kubelet_settings
+from toolchain.cache import link
+
+if TYPE_CHECKING:
+    from lab.real.node import Node
+    from lab.simulator.api import Access
+
+HERE = Path(__file__).parent
+#: Programs of ours in the node, by place.
+SCRIPTS = {
+    "usr/bin/systemctl": "systemctl.sh",
+    "opt/cni/bin/loopback": "cni.sh",
+    "opt/cni/bin/real": "cni.sh",
+}
+#: What a host's packages put into /usr/bin; Debian's own containerd is hidden.
+ON_PATH = ("containerd", "ctr", "nvidia-ctk", "nvidia-container-runtime", "nvidia-cdi-hook")
+
+
+def write(node: Node, access: Access, archive: Path) -> None:
+    """Write them into the upper folder of the node's file system.
+
+    Args:
+        node: which node.
+        access: how its kubelet reaches the API server.
+        archive: the images.
+    """
+    shutil.rmtree(node.work, ignore_errors=True)
+    upper = node.work / "upper"
+    binaries = node.work / "bin"
+    for name, path in node.parts.items():
+        link(path, binaries / name)
+    link(archive, binaries / "image.tar")
+    for name in ON_PATH:
+        _symlink(upper / "usr/bin" / name, f"/opt/real/{name}")
+    _driver(node, upper)
+    for name, text in _texts(node, access).items():
+        path = upper / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    for name, source in SCRIPTS.items():
+        _program(upper / name, HERE / source)
+
+
+def _driver(node: Node, upper: Path) -> None:
+    """The library and nvidia-smi, as a driver's packages leave them."""
+    folder = upper / node.mock.state_path.parent.relative_to("/")
+    folder.mkdir(parents=True)
+    shutil.copy2(node.parts[LIBRARY], folder / f"libnvidia-ml.so.{node.mock.driver}")
+    _symlink(folder / LIBRARY, f"libnvidia-ml.so.{node.mock.driver}")
+    _program(upper / "usr/bin/nvidia-smi", node.parts["probe"])
+    node.mock.write(node.state)
+
+
+def _texts(node: Node, access: Access) -> dict[str, str]:
+    kubelet = kubelet_settings(node.name, node.port)
+    network = {"cniVersion": "1.0.0", "name": "real", "type": "real"}
+    return {
+        "etc/kubernetes/ca.crt": access.ca.read_text(),
+        "etc/kubernetes/kubelet.conf": credentials.kubeconfig(
+            node.name, access.server, access.ca.parent
+        ),
+        "etc/kubernetes/kubelet.yaml": yaml.safe_dump(kubelet),
+        "etc/containerd/config.toml": CONTAINERD,
+        "etc/cni/net.d/10-real.conf": json.dumps(network),
+        "etc/nvidia-container-runtime/.keep": "",
+        "etc/hosts": "127.0.0.1 localhost\n",
+        "etc/resolv.conf": "",
+        "etc/machine-id": "0" * 31 + node.name[-1] + "\n",
+        "var/log/.keep": "",
+        "root/.keep": "",
+    }
+
+
+def _program(path: Path, source: Path) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    shutil.copy2(source, path)
+    path.chmod(0o755)
+
+
+def _symlink(path: Path, target: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.unlink(missing_ok=True)
+    path.symlink_to(target)

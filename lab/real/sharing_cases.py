@@ -1,0 +1,77 @@
+"""Cases of the plugin's configurations: sharing, strategies, GPUs left out, what it can't read."""
+
+from __future__ import annotations
+
+from lab.real.behaviours import (
+    both,
+    gpus,
+    make,
+    refused,
+    running,
+    unmake,
+)
+from lab.real.case import Case, Phase
+from lab.real.lab import GPUS
+from lab.real.pod_looks import short_of
+
+_SHARING = "k8s-device-plugin v0.19.3, internal/rm/device_map.go"
+_SERVER = "k8s-device-plugin v0.19.3, internal/plugin/server.go"
+_HEALTH = "k8s-device-plugin v0.19.3, internal/rm/health.go"
+_FLAGS = "k8s-device-plugin v0.19.3, api/config/v1/flags.go"
+_CONFIG = "k8s-device-plugin v0.19.3, api/config/v1/config.go"
+_FIT = "kubernetes v1.34.4, pkg/scheduler/framework/plugins/noderesources/fit.go"
+_WAITS = ("Pending", True)
+
+
+def _counts(key: str, name: str, count: int, source: str = _FLAGS) -> Phase:
+    return Phase(key, (Case(name, gpus, (count, count), source),))
+
+
+PHASES = (
+    Phase(
+        "four",
+        (
+            Case("four replicas of a GPU count four times", gpus, (32, 32), _SHARING),
+            Case(
+                "two containers get all replicas",
+                running("crowd"),
+                ("Running", 2),
+                _SHARING,
+                make("crowd", 20, 12),
+            ),
+            Case("one more waits", short_of("last"), _WAITS, _FIT, make("last", 1)),
+            Case(
+                "a container may ask for several replicas",
+                running("several"),
+                ("Running", 1),
+                _SERVER,
+                both(unmake("crowd", "last"), make("several", 5)),
+            ),
+        ),
+    ),
+    Phase(
+        "alone",
+        (
+            Case("replicas that are given one by one count as others", gpus, (16, 16), _SHARING),
+            Case(
+                "a container gets one of them",
+                running("single"),
+                ("Running", 1),
+                _SERVER,
+                make("single", 1),
+            ),
+            Case(
+                "a container that asks for two of them is refused",
+                refused("double"),
+                ("Failed", "UnexpectedAdmissionError"),
+                _SERVER,
+                make("double", 2),
+            ),
+        ),
+    ),
+    _counts("single", "strategy single on GPUs without MIG offers GPUs", GPUS),
+    _counts("mixed", "strategy mixed on GPUs without MIG offers GPUs", GPUS),
+    _counts("index", "GPUs named by index are offered as by UUID", GPUS),
+    _counts("variable", "GPUs listed by a variable are offered as by mounts", GPUS),
+    _counts("specs", "GPUs with device specifications are offered as without", GPUS),
+)
