@@ -171,8 +171,9 @@ def library_says(host: Running, lines: str) -> str:
 
 def test_programs_of_usr_local_are_found_where_sudo_leaves_them_out(plain_host: Running) -> None:
     folders = library_says(plain_host, 'echo "$PATH"').strip().split(":")
-    assert {"/usr/local/bin", "/usr/local/sbin", "/usr/sbin"} <= set(folders)
-    assert "\nPATH=$PATH:/usr/local/sbin:/usr/local/bin:" in probe()
+    ours = {f"{plain_host.root}/usr/{folder}" for folder in ("local/bin", "local/sbin", "sbin")}
+    assert ours <= set(folders)
+    assert "\nPATH=$PATH:$root/usr/local/sbin:$root/usr/local/bin:" in probe()
 
 
 def test_packages_that_need_each_other_go_in_one_transaction(plain_host: Running) -> None:
