@@ -2,7 +2,7 @@
 
 An API server's audit log says who asked for what. Requests of this program and its plugins become
 a ClusterRole each for previews and deployments: nothing that no request needed is in them, but for
-`bind` and `escalate`, which a log doesn't show (`ESCALATES`).
+`bind` and `escalate`, which a log doesn't show (`BEYOND`).
 """
 
 from __future__ import annotations
@@ -23,10 +23,11 @@ RBAC = "rbac.authorization.k8s.io"
 #: A preview's: without the right to them Pulumi's plugin compares on its own, as
 #: tests/e2e/test_stack.py shows. Deployments ask for the same in earnest.
 DRY_RUN = "dryRun=All"
-#: Who writes roles and bindings must hold all that they give, or these (Kubernetes documentation,
-#: "Privilege escalation prevention and bootstrapping"). Charts bring roles of their own.
-ESCALATES = {"clusterroles": "escalate", "clusterrolebindings": "bind"}
-ESCALATES |= {"roles": "escalate", "rolebindings": "bind"}
+#: Who writes roles and bindings must hold all that they give, or these, both on roles: `escalate`
+#: to write one, `bind` to bind one (Kubernetes documentation, "Privilege escalation prevention and
+#: bootstrapping"). Charts bring roles of their own.
+ROLES = ("clusterroles", "roles")
+BEYOND = frozenset({"bind", "escalate"})
 #: What an applied object that wasn't there is answered with. The API server asks its authorizer for
 #: `create` then, in addition to the patch that a log shows (k8s.io/apiserver v0.34.4
 #: pkg/endpoints/handlers/patch.go, createValidation).
@@ -79,8 +80,8 @@ def rules(asked: Iterable[Request]) -> list[Json]:
         else:
             verbs[request.group, request.resource].add(request.verb)
     for (group, resource), resource_verbs in verbs.items():
-        if group == RBAC and resource in ESCALATES and resource_verbs & set(_WRITES):
-            resource_verbs.add(ESCALATES[resource])
+        if group == RBAC and resource in ROLES and resource_verbs & set(_WRITES):
+            resource_verbs |= BEYOND
     together: dict[tuple[str, tuple[str, ...]], list[str]] = defaultdict(list)
     for (group, resource), resource_verbs in sorted(verbs.items()):
         together[group, tuple(sorted(resource_verbs))].append(resource)
