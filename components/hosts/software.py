@@ -201,6 +201,7 @@ def _driver(driver: Driver, cuda: Cuda) -> dict[str, str]:
         "GC_DRIVER_REMOVE_EARLIER": str(driver.remove_earlier).lower(),
         "GC_DRIVER_PERSISTENCE": str(driver.persistence).lower(),
         "GC_DRIVER_FABRIC_MANAGER": driver.fabric_manager.value,
+        "GC_DRIVER_IMEX_NODES": "".join(f"{node}\n" for node in driver.imex_nodes),
         "GC_DRIVER_SHA256": runfile.sha256 if runfile else "",
         "GC_DRIVER_DKMS": str(bool(runfile and runfile.dkms)).lower(),
         "GC_PERSISTENCED_UNIT": PERSISTENCED_UNIT,

@@ -90,6 +90,26 @@ def test_fourth_generation_switches_get_their_subnet_manager(
     assert host.run("systemctl is-active nvidia-fabricmanager").output == "active\n"
 
 
+@pytest.mark.full
+@pytest.mark.parametrize(("system", "version"), [("ubuntu", "570.195.03"), ("rocky", "580.65.06")])
+def test_hosts_of_an_nvlink_domain_run_imex_with_its_list(
+    cluster: str, namespaces: None, system: str, version: str
+) -> None:
+    host = software.start(cluster, system)
+    nodes = ["192.0.2.1", "192.0.2.2"]
+    with software.tools(system) as tools, software.drivers(system, version) as drivers:
+        for listed in (nodes, nodes[:1]):
+            wanted = declared(tools, drivers, version=version, imexNodes=listed)
+            done = host.apply(software.script(wanted))
+            assert (done.status, done.errors) == (0, "")
+            assert host.run("systemctl is-active nvidia-imex").output == "active\n"
+            assert host.read("/run/simulated-imex").split() == listed
+            assert host.apply(software.script(wanted)).output == "changed=0\n"
+        assert host.apply(software.script(declared(tools, drivers, version=version))).status == 0
+    assert host.run("systemctl is-active nvidia-imex").output == "inactive\n"
+    assert not host.exists("/etc/nvidia-imex/nodes_config.cfg")
+
+
 @pytest.mark.parametrize("system", ["ubuntu", "rocky"])
 def test_an_earlier_driver_stays_where_the_new_one_can_not_be_had(
     cluster: str, namespaces: None, system: str

@@ -308,3 +308,26 @@ def test_a_host_whose_containers_lose_their_gpus_at_a_reload_is_named() -> None:
         facts = HostFacts(os="debian", toolkit="1.20.0", runtime_mode=mode)
         found = [str(each) for each in judge(declared.hosts[0], facts, declared)]
         assert any("lose their GPUs when systemd reloads" in each for each in found) is warned
+
+
+@pytest.mark.parametrize(
+    ("platform", "source", "refused"),
+    [
+        ("device-plugin", "package", ()),
+        ("dra", "package", ("driver.imexNodes",)),
+        ("device-plugin", "preinstalled", ("driver",)),
+    ],
+)
+def test_imex_of_hosts_is_refused_where_others_run_it_or_hosts_are_left_alone(
+    platform: str, source: str, refused: tuple[str, ...]
+) -> None:
+    nodes = ["192.0.2.1", "192.0.2.2"]
+    section = {"source": source, "imexNodes": nodes}
+    if refused:
+        with pytest.raises(ConfigError) as raised:
+            cluster(platform=platform, driver=section)
+        assert tuple(each.place for each in raised.value.faults) == refused
+        return
+    declared = cluster(platform=platform, driver=section)
+    settings = steps(declared, declared.hosts[0]).settings
+    assert settings["GC_DRIVER_IMEX_NODES"].split() == nodes

@@ -10,12 +10,15 @@ from pydantic.alias_generators import to_camel
 
 from components.hosts.settings.repository import Repositories
 from components.hosts.settings.runfile import Runfile
+from config.address import Address
 from config.image import Repository
 from config.model import Model
 from config.problem import refuse, show
 from config.versions import pattern
 
-ON_HOSTS_ONLY = ("repository", "hold", "persistence", "fabric_manager", "remove_earlier")
+ON_HOSTS_ONLY = (
+    *("repository", "hold", "persistence", "fabric_manager", "imex_nodes", "remove_earlier"),
+)
 """Fields that mean nothing where the hosts are left alone."""
 _VERSION = r"\d{3}\.\d{1,3}(\.\d{1,2})?|\d{3}"
 
@@ -59,9 +62,11 @@ class Driver(Model):
     """`version` is what hosts must have or get; None takes any (not for a runfile).
 
     With the sources `package` and `runfile` only: `repository`, `runfile`, `hold`, `persistence`,
-    `fabricManager` and `removeEarlier`, which lets NVIDIA packages and runfile drivers of another
-    version go, which otherwise are refused. With `operator` and `daemonset` it removes the host's
-    own driver and CUDA packages, whose modules would stand in the container's way.
+    `fabricManager`, `imexNodes` and `removeEarlier`, which lets NVIDIA packages and runfile drivers
+    of another version go, which otherwise are refused. With `operator` and `daemonset` it removes
+    the host's own driver and CUDA packages, whose modules would stand in the container's way.
+    `imexNodes` is for hosts that share an NVLink domain (GB200 NVL72): each pool or host names all
+    of its domain, itself too.
 
     With `source: operator` only: `precompiled`, modules built and signed for one kernel, whose
     `version` is a branch such as 595; `resource`, an NVIDIADriver object in place of the policy's
@@ -109,6 +114,11 @@ class Driver(Model):
     )
     fabric_manager: FabricManager = Field(
         default=FabricManager.AUTO, description="auto, on or off", examples=["auto"]
+    )
+    imex_nodes: tuple[Address, ...] = Field(
+        default=(),
+        description="a list of addresses: the hosts whose GPUs share an NVLink domain",
+        examples=["[192.0.2.11, 192.0.2.12]"],
     )
     remove_earlier: StrictBool = Field(
         default=False, description="true or false: other NVIDIA drivers on the host are removed"

@@ -142,6 +142,7 @@ driver_services() {
         persistence_mode
     fi
     fabric_on $when
+    imex_on $when
     # At each boot, because nothing else makes the device before the first CUDA program of root.
     step_file "/etc/systemd/system/$uvm_unit.service" "$GC_UVM_UNIT"
     unit_on "$uvm_unit" $when

@@ -15,7 +15,8 @@ from components.platforms import findings
 from components.platforms.base import Delivery, Json, Offer, Part, Platform, Program
 from components.platforms.dra import values
 from components.settings.cluster import Cluster
-from config.problem import Fault
+from components.settings.parts import Parts
+from config.problem import Fault, fault
 
 
 class DraDriver(Platform):
@@ -40,6 +41,19 @@ class DraDriver(Platform):
     def offers(self, cluster: Cluster, pool: Pool) -> tuple[Offer, ...]:
         """No extended resource: the driver's name stands for devices of its ResourceSlices."""
         return (Offer(DRA_DRIVER, pool.gpus_per_node, pool.gpus_per_node),)
+
+    def problems(self, parts: Parts) -> Iterator[Fault]:
+        """Its compute domains run IMEX themselves, and want that of the host off.
+
+        Source: NVIDIA GPU Operator documentation, "NVIDIA DRA Driver", prerequisites.
+        """
+        if parts.driver is not None and parts.driver.imex_nodes:
+            yield fault(
+                ("driver", "imexNodes"),
+                "imexNodes with platform dra",
+                "no IMEX on hosts: a ComputeDomain starts its own",
+                "take imexNodes out",
+            )
 
     def images(self, cluster: Cluster) -> Iterator[str]:
         yield f"{values.IMAGE}:v{cluster.dra.version}"

@@ -2,6 +2,7 @@
 # driver's); NVIDIA/gpu-driver-container 06a208c, ubuntu24.04/nvidia-driver (_assert_nvlink5_system,
 # _ensure_nvlink5_prerequisites), ubuntu24.04/precompiled/local-repo.sh (names by branch).
 
+imex_nodes=/etc/nvidia-imex/nodes_config.cfg
 umad_file=/etc/modules-load.d/gpu-cluster-fabric.conf
 
 # NVSwitches up to the third generation are bridges of NVIDIA's on the PCI bus.
@@ -32,11 +33,35 @@ fabric_wanted() {
     fourth_generation || [ "$(nvswitches)" -gt 0 ]
 }
 
-fabric_on() {
-    fabric_wanted || return 0
+# $version and $branch of the driver.
+driver_release() {
     branch=$(driver_branch)
     version=${GC_DRIVER_VERSION:-$(driver_installed)}
     [ -n "$branch" ] || branch=${version%%.*}
+}
+
+# IMEX gives GPUs of one NVLink domain each other's memory over hosts (GB200 NVL72). All hosts have the
+# same list, their own address in it. Sources: NVIDIA IMEX Service guide; NVIDIA/k8s-device-plugin,
+# internal/lm/imex.go, which reads the list for its labels; gpu-driver-container (names by branch).
+imex_on() {
+    [ -n "${GC_DRIVER_IMEX_NODES-}" ] || return 0
+    driver_release
+    words=$(offered "$version" nvidia-imex "nvidia-imex-$branch") ||
+        fail "IMEX $version: found neither nvidia-imex nor nvidia-imex-$branch in the repositories; wanted the driver's own version; declare driver.repository or a mirror that has it"
+    install_packages "$words"
+    printf '%s' "$GC_DRIVER_IMEX_NODES" | cmp -s - "$root$imex_nodes" || imex_changed=yes
+    step_file "$imex_nodes" "$GC_DRIVER_IMEX_NODES"
+    # It reads the list when it starts.
+    if [ "${imex_changed-}" = yes ] && [ "${1-}" != later ] && systemctl is-active --quiet nvidia-imex; then
+        bounded 120 systemctl restart nvidia-imex || fail "unit nvidia-imex does not start again: $(log_end)"
+        did "unit nvidia-imex restarted with another list"
+    fi
+    unit_on nvidia-imex "$@"
+}
+
+fabric_on() {
+    fabric_wanted || return 0
+    driver_release
     words=$(offered "$version" nvidia-fabricmanager "nvidia-fabricmanager-$branch" nvidia-fabric-manager) ||
         fail "fabric manager $version: found neither nvidia-fabricmanager nor nvidia-fabricmanager-$branch nor nvidia-fabric-manager in the repositories; wanted the driver's own version; declare driver.repository or a mirror that has it"
     if fourth_generation; then
