@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from components.hosts.prepare_script import prepare_script
 from components.hosts.settings.packages import BUILD
+from components.hosts.settings.system import Firewall
 from components.settings.cluster import Cluster
 from components.settings.loader import load
 from config.model import FrozenDict
@@ -84,6 +85,7 @@ def script_of(values: dict[str, str]) -> str:
     system = VALID.system.model_copy(
         update={
             "sysctl": FrozenDict({"kernel.hostile": values["sysctl"]}),
+            "firewall": Firewall.RULES,
             "firewall_ports": (values["port"],),
         }
     )
@@ -97,7 +99,7 @@ def script_of(values: dict[str, str]) -> str:
         "system": system,
     }
     (host,) = VALID.hosts
-    return prepare_script(VALID.model_copy(update=changed), host, values["token"])
+    return prepare_script(VALID.model_copy(update=changed), host, values["token"], inline=True)
 
 
 def arrived(shell: str, script: str) -> dict[str, list[str]]:
@@ -126,7 +128,7 @@ def test_a_thousand_values_arrive_as_they_are(shell: str, texts: list[str]) -> N
     found = arrived(shell, script_of(values))
     assert found["GC_PACKAGES"] == [" ".join(dict.fromkeys((*BUILD, values["package"])))]
     assert found["GC_KERNEL_RELEASE"] == [values["release"]]
-    assert found["GC_PORTS"][0].split(" ", 4)[4] == values["port"]
+    assert found["GC_PORTS"][0].endswith(values["port"])
     assert found["GC_DRIVER_VERSION"] == [values["version"]]
     assert found["GC_DRIVER_SHA256"] == [values["sum"]]
     assert found["GC_JOIN_ENDPOINT"] == [values["endpoint"]]
