@@ -51,7 +51,8 @@ def test_the_watch_sees_a_secret_in_each_place(tmp_path: Path) -> None:
     with Watch(canaries, (folder,)) as watch:
         command = ["sh", "-c", "echo $1 >$2; sleep 1; rm $2", "sh", secret, str(folder / "left")]
         subprocess.run(command, env={**os.environ, "TOKEN": secret}, check=True, timeout=30)
-    assert watch.hits == {
+    # `rm` runs for so short a time that it may be missed.
+    assert watch.hits - {"token: environment of rm, TOKEN"} == {
         "token: arguments of sh",
         "token: environment of sh, TOKEN",
         "token: environment of sleep, TOKEN",
