@@ -8,11 +8,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from config.problem import Fault, FaultError
+from toolchain.plugins.command_provider.values import SECRET, SIGNATURE, is_secret
 
 Json = dict[str, Any]
 
-#: How the engine marks a secret in a state (pulumi v3.250.0 sdk/go/common/resource/sig).
-MARK, SECRET = "4dabf18193072939515e22adb298388d", "1b47061264138c4ac30d75fd1eb44270"
 SHORTEST = 8
 """Characters of a line of a secret that tell it from chance."""
 OTHER = "placeholder"
@@ -61,9 +60,9 @@ def _forms(text: str) -> tuple[str, ...]:
 
 def _walk(value: Any, pairs: list[tuple[str, str]]) -> Any:
     if isinstance(value, dict):
-        if value.get(MARK) == SECRET and "plaintext" in value:
+        if is_secret(value) and "plaintext" in value:
             content = _replace(json.loads(value["plaintext"]), pairs)
-            return {MARK: SECRET, "plaintext": json.dumps(content)}
+            return {SIGNATURE: SECRET, "plaintext": json.dumps(content)}
         return {key: _walk(item, pairs) for key, item in value.items()}
     if isinstance(value, list):
         return [_walk(item, pairs) for item in value]

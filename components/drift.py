@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,3 +28,8 @@ class Drift:
     validation: Mapping[str, str] = field(default_factory=dict)
     platform: str | None = None
     groups: frozenset[str] = frozenset()
+
+
+def dated(finding: str) -> str:
+    """A finding with the time at which it was made: two runs never have the same text."""
+    return f"{finding} ({datetime.now(UTC):%Y-%m-%dT%H:%M:%S.%fZ})"

@@ -14,14 +14,13 @@ import sys
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any
 
 import pulumi
 
 from components.charts.source import location
-from components.drift import Drift
+from components.drift import Drift, dated
 from components.driver_daemonset.container import judge_all
 from components.hosts import hardware
 from components.hosts.facts import HostFacts, drift, reboot
@@ -299,6 +298,5 @@ def _changed(facts: Mapping[str, HostFacts], phase: str) -> dict[str, str]:
 
 
 def noted(findings: Mapping[str, str]) -> dict[str, str]:
-    """Findings with the time at which they were made: two runs never find the same text."""
-    now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
-    return {name: f"{finding} ({now})" for name, finding in findings.items()}
+    """Findings, each dated."""
+    return {name: dated(finding) for name, finding in findings.items()}

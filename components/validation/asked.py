@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from datetime import UTC, datetime
+
+from components.drift import dated
 
 ASKED = "GPU_CLUSTER_VALIDATE"
 """Environment variable: names of nodes, separated by commas, or ``all``."""
@@ -32,5 +33,4 @@ def is_tested(name: str) -> bool:
 
 def finding() -> str | None:
     """Why tests run now, in one line that no other run has; None where none is asked for."""
-    now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
-    return f"tests asked for: {', '.join(tests())} ({now})" if tests() else None
+    return dated(f"tests asked for: {', '.join(tests())}") if tests() else None

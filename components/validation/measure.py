@@ -18,7 +18,6 @@ import sys
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 
 from components.api import Client, ClusterError, Json, Refused, connect, gather
 from components.nodes.inspect import pool_members, with_devices
@@ -26,6 +25,7 @@ from components.program import main
 from components.validation import asked, trial, use, waiting
 from components.validation.cluster import GONE
 from components.validation.figures import LOG_BYTES, LOG_LINES
+from components.validation.record import now
 from components.validation.trial import Outcome
 from config.printable import printable
 from config.problem import Fault
@@ -127,7 +127,7 @@ class Trial:
         except Refused as error:
             return self._failed(f"its log can't be read: {printable(str(error))}")
         code = ended[0].get("exitCode")
-        return trial.judge(self.test, self.pool["pool"], self.name, code, log, _now())
+        return trial.judge(self.test, self.pool["pool"], self.name, code, log, now())
 
     def _late(self) -> bool:
         return time.monotonic() - self.started > float(self.test["timeoutSeconds"])
@@ -135,11 +135,11 @@ class Trial:
     def _failed(self, problem: str) -> Outcome:
         least = self.test["minimum"]
         return Outcome(
-            self.test["name"], self.name, self.pool["pool"], None, least, problem, at=_now()
+            self.test["name"], self.name, self.pool["pool"], None, least, problem, at=now()
         )
 
     def _skipped(self, why: str) -> Outcome:
-        return Outcome(self.test["name"], self.name, self.pool["pool"], skipped=why, at=_now())
+        return Outcome(self.test["name"], self.name, self.pool["pool"], skipped=why, at=now())
 
     @property
     def _pods(self) -> str:
@@ -159,10 +159,6 @@ class Trial:
     async def _is_gone(self) -> None:
         while await self.client.find(f"{self._pods}/{self._pod}") and not self._late():
             await asyncio.sleep(INTERVAL)
-
-
-def _now() -> str:
-    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 async def _told(trials: list[Trial], running: asyncio.Future[list[Outcome]]) -> list[Outcome]:

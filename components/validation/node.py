@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 
 from components.api import Client, Json, Refused
 from components.nodes import startup
@@ -185,7 +184,7 @@ class NodeCheck:
         if self.missing <= 0:
             # Before the record: a run that is killed here is taken up by the next one.
             await startup.open_node(self.client, self.node)
-        now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ") if self.devices else ""
+        now = record.now() if self.devices else ""
         await annotate(
             self.client,
             self.name,

@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
 
 from components.api import Json
 from config.printable import printable
@@ -143,3 +144,8 @@ def changes(record: Record, now: dict[str, str]) -> str:
         for fact, value in sorted(now.items())
         if fact in record.facts and record.facts[fact] != value
     )
+
+
+def now() -> str:
+    """The time of a result, to the second."""
+    return f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}"

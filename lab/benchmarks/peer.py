@@ -10,12 +10,9 @@ from typing import Any
 
 from commands.environment import local_backend
 from lab.benchmarks.project import Project
+from toolchain.plugins.command_provider.values import ARCHIVE, SIGNATURE
 
 BARE = Path(__file__).parent / "bare"
-SIGNATURE = "4dabf18193072939515e22adb298388d"
-"""Key of what an exported state holds in another form: a secret, or an `ARCHIVE`
-(pulumi/pulumi v3.250.0, sdk/go/common/resource/sig)."""
-ARCHIVE = "0def7320c3a5731c473e5ecbe6d01bc7"
 
 NOT_GIVEN = frozenset({"__defaults", "__internal"})
 """What providers note among a resource's inputs; no program gives it."""

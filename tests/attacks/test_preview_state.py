@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from commands.environment import local_backend
-from commands.placeholders import MARK, PLACEHOLDERS, SECRET, blinded, placeholder
+from commands.placeholders import PLACEHOLDERS, blinded, placeholder
 from commands.preview_secrets import without_secrets
 from commands.preview_state import preview_environment
 from components.secrets import TOKEN
@@ -22,6 +22,7 @@ from lab.simulator import hosts as simulated
 from tests.attacks.canaries import Canaries, in_files, key_parts
 from tests.e2e.project import LIMIT, Project, figures, started
 from tests.guard import own_name
+from toolchain.plugins.command_provider.values import SECRET, SIGNATURE
 
 KEY = "-----BEGIN OPENSSH PRIVATE KEY-----\nb3BlbnNzaC1rZXktdjEA\nsecond4line\n-----END\n"
 HELD = {
@@ -33,7 +34,7 @@ HELD = {
 
 def wrapped(value: Any) -> dict[str, str]:
     """A secret, as the engine exports one in clear."""
-    return {MARK: SECRET, "plaintext": json.dumps(value)}
+    return {SIGNATURE: SECRET, "plaintext": json.dumps(value)}
 
 
 FORMS: dict[str, Any] = {

@@ -10,6 +10,7 @@ import pytest
 
 from lab.benchmarks import growth, measure, overhead, peer
 from lab.benchmarks.measure import BenchmarkError, Sample
+from toolchain.plugins.command_provider.values import ARCHIVE, SECRET, SIGNATURE
 
 STACK = "urn:pulumi:dev::gpu-cluster::pulumi:pulumi:Stack::gpu-cluster-dev"
 PROVIDER = "urn:pulumi:dev::gpu-cluster::pulumi:providers:kubernetes::kubernetes"
@@ -60,7 +61,7 @@ STATE = [
         "inputs": {
             "addPreviousOutputInEnv": False,
             "connection": {
-                peer.SIGNATURE: "1b47061264138c4ac30d75fd1eb44270",
+                SIGNATURE: SECRET,
                 "plaintext": json.dumps({"host": "127.0.0.1", "privateKey": KEY}),
             },
         },
@@ -70,9 +71,7 @@ STATE = [
         "type": "command:remote:CopyToRemote",
         "custom": True,
         "parent": COMPONENT,
-        "inputs": {
-            "source": {peer.SIGNATURE: peer.ARCHIVE, "hash": "1", "path": "components/hosts/steps"}
-        },
+        "inputs": {"source": {SIGNATURE: ARCHIVE, "hash": "1", "path": "components/hosts/steps"}},
     },
 ]
 
