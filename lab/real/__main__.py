@@ -7,12 +7,22 @@ import sys
 import time
 from dataclasses import dataclass, field
 
-from lab.real import facts, judge, objects, stack, stack_cases
+from lab.real import (
+    dra,
+    facts,
+    judge,
+    objects,
+    stack,
+    stack_cases,
+    toolkit_facts,
+    validating,
+)
 from lab.real.build import BuildError, build
 from lab.real.lab import GPUS, REAL, Lab, running
 from lab.real.node import RealError
 from lab.simulator import marks
 from lab.simulator.control_plane import SimulatorError
+from lab.simulator.hosts.model import HostError
 
 
 def main() -> int:
@@ -21,7 +31,7 @@ def main() -> int:
         build()
         with running() as lab:
             return prove(lab)
-    except (BuildError, RealError, SimulatorError) as error:
+    except (BuildError, HostError, RealError, SimulatorError) as error:
         print(error, file=sys.stderr)
         return 1
 
@@ -29,6 +39,8 @@ def main() -> int:
 def prove(lab: Lab) -> int:
     """Cases, facts and the count of GPUs; the last line sums up."""
     lab.request("POST", "/api/v1/namespaces/default/configmaps", objects.configurations())
+    validating.prepare(lab)
+    dra.prepare(lab)
     report = Report()
     for verdict in judge.verdicts(lab):
         report.judged(verdict)
@@ -38,7 +50,7 @@ def prove(lab: Lab) -> int:
         lab.wait_offered(name, marks.GPU, (GPUS, GPUS))
     report.allocated = facts.allocate(lab)
     key = "default"
-    for fact in facts.FACTS:
+    for fact in (*facts.FACTS, *toolkit_facts.FACTS):
         if fact.key != key:
             judge.use(lab, key := fact.key)
         try:

@@ -39,11 +39,18 @@ def pod_name(node: str, what: str) -> str:
 
 
 def make(what: str, *gpus_each: int, **fields: Any) -> Act:
-    """Create a pod whose containers ask for so many GPUs."""
+    """Create a pod whose containers ask for so many GPUs.
+
+    ``resource``: of all of them, or ``resources``: of each; ``bound``: past the scheduler.
+    """
 
     def act(lab: Lab, node: str) -> None:
         name = fields.get("resource", marks.GPU)
         pod = objects.gpu_pod(pod_name(node, what), node, gpus_each, "hold", name)
+        names = fields.get("resources", ())
+        for container, own in zip(pod["spec"]["containers"], names, strict=False):
+            limits = container["resources"]["limits"]
+            container["resources"]["limits"] = {own: limits[name]}
         if fields.get("bound"):  # past the scheduler, as static pods and old clients do
             pod["spec"]["nodeName"] = node
         lab.create(pod)

@@ -27,10 +27,12 @@ KUBELET = "1.34.4"
 CONTAINERD = "2.3.1"
 PLUGIN = "0.19.3"
 TOOLKIT = "1.20.0"
+DRA = "0.4.1"
 NVML = "0.13.3-1"
 
 _NVIDIA = "github.com/NVIDIA"
 _PLUGIN_MODULE = f"{_NVIDIA}/k8s-device-plugin"
+_DRA_MODULE = "sigs.k8s.io/dra-driver-nvidia-gpu"
 _CONTAINERD = "github.com/containerd/containerd/v2"
 _TOOLKIT_VERSION = f"{_NVIDIA}/nvidia-container-toolkit/internal/info.version"
 _FUNCTION = re.compile(r"nvmlReturn_t\s+DECLDIR\s+(\w+)\s*\(")
@@ -97,6 +99,13 @@ PARTS = (
             for name in ("nvidia-container-runtime", "nvidia-cdi-hook", "nvidia-ctk")
         ),
         {_TOOLKIT_VERSION: TOOLKIT},
+        native=True,
+    ),
+    Part(
+        "dra",
+        DRA,
+        (f"{_DRA_MODULE}/cmd/gpu-kubelet-plugin",),
+        {f"{_DRA_MODULE}/internal/info.version": f"v{DRA}"},
         native=True,
     ),
 )

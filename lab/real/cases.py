@@ -6,7 +6,7 @@ simulated one must do the same, or the case is in `DIFFERENCES` with the reason.
 
 from __future__ import annotations
 
-from lab.real import sharing_cases
+from lab.real import dra_cases, mig_cases, sharing_cases, validation_cases
 from lab.real.behaviours import (
     both,
     ended_by,
@@ -141,6 +141,9 @@ PHASES = (
         ),
     ),
     *sharing_cases.PHASES,
+    *validation_cases.PHASES,
+    *mig_cases.PHASES,
+    *dra_cases.PHASES,
     Phase(
         "default",
         (Case("the first configuration comes back", gpus, (GPUS, GPUS), _MANAGER),),

@@ -28,13 +28,15 @@ PROGRAMS = (
     "gpu-feature-discovery",
     "config-manager",
     "mps-control-daemon",
+    "gpu-kubelet-plugin",
 )
 #: Programs that the probe is under another name: it says itself that no kernel runs.
-PROBES = ("cuda-samples/sample",)
+ALL_REDUCE = "opt/nccl_tests/build/all_reduce_perf"
+PROBES = ("cuda-samples/sample", ALL_REDUCE)
 _LIBRARY = re.compile(r"(/\S+) \(0x")
 _FOLDERS = (
     *("etc", "tmp", "var", "run", "dev", "proc", "sys", "usr", "usr/bin", "usr/sbin", "lib64"),
-    *("cuda-samples",),
+    *("cuda-samples", "opt", "opt/nccl_tests", "opt/nccl_tests/build"),
 )
 _MANIFEST = "application/vnd.oci.image.manifest.v1+json"
 

@@ -6,9 +6,10 @@ import time
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
-from lab.real import objects
+from lab.real import dra, objects
 from lab.real.case import Case, Phase
 from lab.real.cases import DIFFERENCES, PHASES
 from lab.real.lab import REAL, SIMULATED, Lab
@@ -69,13 +70,16 @@ def judge(lab: Lab, cases: Iterable[Case]) -> Iterator[Verdict]:
 
 
 def use(lab: Lab, key: str) -> None:
-    """Have the plugin run with one configuration; without a key, no plugin."""
-    path = f"/apis/apps/v1/namespaces/default/daemonsets/{objects.PLUGIN}"
-    if lab.exists(path):
-        lab.request("DELETE", path, propagationPolicy="Foreground")
-        lab.until("the plugin's DaemonSet: deletion", lambda: lab.exists(path), lambda it: not it)
+    """Have the plugin run with one configuration, or the DRA driver; without a key, none."""
+    sets = "/apis/apps/v1/namespaces/default/daemonsets"
+    for name in (objects.PLUGIN, dra.NAME):
+        path = f"{sets}/{name}"
+        if lab.exists(path):
+            lab.request("DELETE", path, propagationPolicy="Foreground")
+            lab.until(f"DaemonSet {name}: deletion", partial(lab.exists, path), lambda it: not it)
     if key:
-        lab.request("POST", path.rpartition("/")[0], objects.plugin_pods(key))
+        made = dra.daemon_set() if key == dra.KEY else objects.plugin_pods(key)
+        lab.request("POST", sets, made)
 
 
 def clear(lab: Lab) -> None:

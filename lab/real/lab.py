@@ -7,7 +7,7 @@ import contextlib
 import json
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from components.settings.cluster import Cluster
@@ -19,6 +19,7 @@ from lab.real.node import Node, RealError
 from lab.simulator import api, hosts
 from lab.simulator.control_plane import ControlPlane
 from lab.simulator.hosts import rootfs
+from lab.simulator.hosts.locks import locked
 from lab.simulator.ports import free_ports
 from toolchain import cache_dir
 
@@ -30,6 +31,8 @@ REAL = ("real-1", "real-2")
 SIMULATED = ("sim-1", "sim-2")
 GPUS = 8
 LIMIT = 90.0
+#: Seconds to wait for a run that is about to end.
+LOCK_LIMIT = 10.0
 #: Of a kubelet that waits for its cloud's controller (k8s.io/cloud-provider v0.34.4, api/
 #: well_known_taints.go).
 UNINITIALIZED = "node.cloudprovider.kubernetes.io/uninitialized"
@@ -62,10 +65,14 @@ def declared() -> tuple[Cluster, Cluster]:
 
 @dataclass
 class Lab:
-    """The running cluster. ``nodes``: the real ones by name."""
+    """The running cluster.
+
+    ``nodes``: the real ones by name; ``said``: what a program of ours said last of a node.
+    """
 
     plane: ControlPlane
     nodes: dict[str, Node]
+    said: dict[str, Json] = field(default_factory=dict)
 
     def request(self, method: str, path: str, body: Json | None = None, **params: str) -> Any:
         """One request to the API server."""
@@ -193,7 +200,16 @@ class Lab:
 
 @contextlib.contextmanager
 def running() -> Iterator[Lab]:
-    """Start everything; at the end, however it comes, nothing of it is left."""
+    """Start everything; at the end, however it comes, nothing of it is left.
+
+    Raises:
+        HostError: another run has the nodes, whose names and networks are the machine's.
+    """
+    with locked(cache_dir() / "real" / "run.lock", LOCK_LIMIT):
+        yield from _running()
+
+
+def _running() -> Iterator[Lab]:
     parts = build.build()
     lower = rootfs.debian_root(lambda line: print(line, flush=True))
     work = cache_dir() / "real" / "nodes"

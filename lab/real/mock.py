@@ -24,12 +24,17 @@ FOLDER = Path("/usr/lib/x86_64-linux-gnu")
 
 @dataclass
 class Mock:
-    """Eight GPUs of a DGX server. ``faults``: those set so far, oldest first."""
+    """Eight GPUs of a DGX server.
+
+    ``faults``: those set so far, oldest first; ``mig``: profiles of each GPU's MIG devices, where
+    it is divided: the same on all.
+    """
 
     node: str
     profile: str = "dgxa100"
     gpus: int = 8
     faults: list[dict[str, Any]] = field(default_factory=list)
+    mig: tuple[str, ...] = ()
     _serial: int = 0
 
     @property
@@ -53,16 +58,45 @@ class Mock:
         """UUIDs of the GPUs by index, the same in each process (``lab/real/go/mock/state.go``)."""
         return tuple(_uuid(self.node, index) for index in range(self.gpus))
 
+    @property
+    def mig_uuids(self) -> tuple[tuple[str, ...], ...]:
+        """UUIDs of each GPU's MIG devices (``lab/real/go/mock/mig.go``)."""
+        return tuple(
+            tuple(_hashed("MIG", f"{gpu}/mig/{index}") for index in range(len(self.mig)))
+            for gpu in self.uuids
+        )
+
+    @property
+    def capabilities(self) -> dict[str, int]:
+        """Number of the device node that lets a program use an instance, by the instance's name in
+        the driver's list (MIG User Guide, "Device Nodes and Capabilities")."""
+        numbers = {}
+        for gpu in range(self.gpus):
+            for index in range(len(self.mig)):
+                first = 3 + 2 * (8 * gpu + index)
+                numbers[f"gpu{gpu}/gi{index + 1}/access"] = first
+                numbers[f"gpu{gpu}/gi{index + 1}/ci0/access"] = first + 1
+        return numbers
+
     def write(self, path: Path) -> None:
         """Write the state in place: containers have the file itself mounted."""
         path.parent.mkdir(parents=True, exist_ok=True)
-        body = {"node": self.node, "profile": self.profile, "faults": self.faults}
+        body: dict[str, Any] = {"node": self.node, "profile": self.profile, "faults": self.faults}
+        if self.mig:
+            body["mig"] = [list(self.mig)] * self.gpus
         path.write_text(json.dumps(body))
 
-    def fault(self, gpu: int, kind: str, xid: int = 0) -> None:
-        """Add a fault: ``xid`` (an event), ``lost`` or ``ecc``."""
+    def fault(self, gpu: int, kind: str, value: int = 0) -> None:
+        """Add a fault of a GPU.
+
+        Args:
+            gpu: its index; -1: all of the node, for ``silent``, ``slow`` and ``figure``.
+            kind: ``xid`` (an event), ``ecc`` (an event), ``lost``, ``kernel`` (none runs on it),
+                ``silent`` (none says its result), ``slow`` or ``figure``.
+            value: the XID, seconds that a kernel takes, or what a test measures.
+        """
         self._serial += 1
-        self.faults.append({"serial": self._serial, "gpu": gpu, "kind": kind, "xid": xid})
+        self.faults.append({"serial": self._serial, "gpu": gpu, "kind": kind, "value": value})
 
     def heal(self) -> None:
         """Take all faults away."""
@@ -70,5 +104,9 @@ class Mock:
 
 
 def _uuid(node: str, index: int) -> str:
-    text = hashlib.sha256(f"{node}/{index}".encode()).hexdigest()
-    return "-".join(("GPU-6d6f636b", text[8:12], text[12:16], text[16:20], text[20:32]))
+    return _hashed("GPU", f"{node}/{index}")
+
+
+def _hashed(kind: str, name: str) -> str:
+    text = hashlib.sha256(name.encode()).hexdigest()
+    return "-".join((f"{kind}-6d6f636b", text[8:12], text[12:16], text[16:20], text[20:32]))

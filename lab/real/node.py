@@ -124,6 +124,22 @@ class Node:
             "</dev/null >>/var/log/kubelet.log 2>&1 &"
         )
 
+    def divide(self, *profiles: str) -> None:
+        """Divide each GPU into MIG devices of these profiles; without any, take them away.
+
+        The driver's list of capabilities and their device nodes follow.
+        """
+        self.mock.mig = profiles
+        self.mock.write(self.state)
+        numbers = self.mock.capabilities
+        lines = "".join(f"{name} {number}\n" for name, number in numbers.items())
+        made = "".join(f"mknod -m 444 nvidia-cap{it} c 508 {it}; " for it in numbers.values())
+        self.run(
+            "rm -rf /dev/nvidia-caps /proc/driver/*; "
+            "mkdir -p /dev/nvidia-caps /proc/driver/nvidia-caps; cd /dev/nvidia-caps; "
+            f"{made}printf '{lines}' >/proc/driver/nvidia-caps/mig-minors"
+        )
+
     def stop_kubelet(self) -> None:
         """End the kubelet; its pods go on."""
         self.run(

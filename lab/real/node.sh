@@ -14,6 +14,7 @@ mount --bind "$work/bin" "$root/opt/real"
 mount --bind "$work/containerd" "$root/var/lib/containerd"
 mount --bind "$work/kubelet" "$root/var/lib/kubelet"
 mount -t proc proc "$root/proc"
+mount -t tmpfs -o mode=755 tmpfs "$root/proc/driver" # where a driver lists its MIG capabilities
 mount --rbind /sys "$root/sys"
 mount -t tmpfs -o mode=755 tmpfs "$root/run"
 mount -t tmpfs -o mode=1777 tmpfs "$root/tmp"

@@ -18,6 +18,8 @@ LABELS = {"app.kubernetes.io/name": PLUGIN}
 #: One of the terms by which the chart chooses nodes.
 GPU_NODES = {"feature.node.kubernetes.io/pci-10de.present": "true"}
 CONFIGURATIONS = "nvidia-plugin-configs"
+#: Configurations under which the plugin sees some GPUs only.
+VISIBLE = {"half": "0,1,2,3"}
 
 
 def configuration(sharing: Json | None = None, strategy: str = "none", **plugin: Any) -> str:
@@ -29,9 +31,11 @@ def configuration(sharing: Json | None = None, strategy: str = "none", **plugin:
     )
 
 
-def time_slicing(replicas: int, rename: bool = False, alone: bool = False) -> Json:
+def time_slicing(
+    replicas: int, rename: bool = False, alone: bool = False, name: str = marks.GPU
+) -> Json:
     """Each GPU offered ``replicas`` times; ``alone``: a container gets one of them only."""
-    resource = {"name": marks.GPU, "replicas": replicas}
+    resource = {"name": name, "replicas": replicas}
     flags = {"renameByDefault": rename, "failRequestsGreaterThanOne": alone}
     return {"timeSlicing": {**flags, "resources": [resource]}}
 
@@ -41,11 +45,13 @@ def configurations() -> Json:
     files = {
         "default": configuration(),
         "shared": configuration(time_slicing(2)),
+        "half": configuration(time_slicing(2)),
         "renamed": configuration(time_slicing(2, rename=True)),
         "four": configuration(time_slicing(4)),
         "alone": configuration(time_slicing(2, alone=True)),
         "single": configuration(strategy="single"),
         "mixed": configuration(strategy="mixed"),
+        "parts": configuration(time_slicing(2, name="nvidia.com/mig-3g.20gb"), "mixed"),
         "index": configuration(deviceIDStrategy="index"),
         "variable": configuration(deviceListStrategy=["envvar"]),
         "specs": configuration(passDeviceSpecs=True),
@@ -59,10 +65,10 @@ def plugin_pods(key: str) -> Json:
         "name": "nvidia-device-plugin-ctr",
         "image": IMAGE,
         "imagePullPolicy": "Never",
-        "command": ["/usr/bin/nvidia-device-plugin"],
+        "command": ["/usr/bin/probe", "driver", "/usr/bin/nvidia-device-plugin"],
         "env": [
             {"name": "CONFIG_FILE", "value": f"/config/{key}"},
-            {"name": "NVIDIA_VISIBLE_DEVICES", "value": "all"},
+            {"name": "NVIDIA_VISIBLE_DEVICES", "value": VISIBLE.get(key, "all")},
             {"name": "NVIDIA_DRIVER_CAPABILITIES", "value": "compute,utility"},
         ],
         "securityContext": {"capabilities": {"add": ["SYS_ADMIN"]}},
@@ -70,6 +76,7 @@ def plugin_pods(key: str) -> Json:
         "volumeMounts": [
             {"name": "device-plugins", "mountPath": "/var/lib/kubelet/device-plugins"},
             {"name": "config", "mountPath": "/config"},
+            {"name": "driver", "mountPath": "/node/driver"},
         ],
     }
     spec = {
@@ -80,6 +87,7 @@ def plugin_pods(key: str) -> Json:
         "volumes": [
             {"name": "device-plugins", "hostPath": {"path": "/var/lib/kubelet/device-plugins"}},
             {"name": "config", "configMap": {"name": CONFIGURATIONS}},
+            {"name": "driver", "hostPath": {"path": "/proc/driver"}},
         ],
     }
     template = {"metadata": {"labels": LABELS}, "spec": spec}

@@ -18,7 +18,6 @@ _SHARING = "k8s-device-plugin v0.19.3, internal/rm/device_map.go"
 _SERVER = "k8s-device-plugin v0.19.3, internal/plugin/server.go"
 _HEALTH = "k8s-device-plugin v0.19.3, internal/rm/health.go"
 _FLAGS = "k8s-device-plugin v0.19.3, api/config/v1/flags.go"
-_CONFIG = "k8s-device-plugin v0.19.3, api/config/v1/config.go"
 _FIT = "kubernetes v1.34.4, pkg/scheduler/framework/plugins/noderesources/fit.go"
 _WAITS = ("Pending", True)
 

@@ -20,7 +20,6 @@ import aiohttp
 Json = dict[str, Any]
 
 MERGE = "application/merge-patch+json"
-STRATEGIC = "application/strategic-merge-patch+json"
 
 #: Requests in flight; the API server's own limit for changes is 200.
 CONCURRENCY = 32

@@ -18,7 +18,6 @@ UNHEALTHY_GPUS = "unhealthy-gpus"
 VALIDATION_FAILS = "validation-fails"
 VALIDATION_SILENT = "validation-silent"
 KERNEL_FAILS = "kernel-fails"
-ONE_DEVICE_TWICE = "one-device-twice"
 SLOW = "slow"
 FIGURE = "figure"
 DRIVER_ALREADY_LOADED = "driver-already-loaded"
@@ -31,7 +30,6 @@ NAMES = (
     VALIDATION_FAILS,
     VALIDATION_SILENT,
     f"{KERNEL_FAILS}=I",
-    ONE_DEVICE_TWICE,
     f"{SLOW}=S",
     f"{FIGURE}=F",
 )
@@ -51,6 +49,16 @@ DRIVER_MISSING_MESSAGE = (
     "If this is a GPU node, did you set the docker default runtime to `nvidia`? "
     "error starting plugins: error getting plugins: unable to create plugins: "
     "failed to construct resource managers: nvml init failed: ERROR_LIBRARY_NOT_FOUND"
+)
+
+#: What the device plugin ends with under the MIG strategy "single" on GPUs that are divided unlike
+#: (k8s-device-plugin v0.19.3, internal/rm/device_map.go, as seen on a real node).
+MIG_UNLIKE_MESSAGE = (
+    "error starting plugins: error getting plugins: unable to create plugins: failed to construct "
+    "resource managers: error building device map: error building device map from "
+    "config.resources: invalid MIG configuration: error visiting devices: error visiting device: "
+    "error visiting device: error visiting MIG device: error visiting MIG device: more than one "
+    "MIG device type present on node"
 )
 
 #: What the kubelet reports where containerd has no such runtime (containerd v1.7.29,
@@ -81,9 +89,8 @@ class Faults:
     """The faults of one node.
 
     ``unhealthy``: GPUs withdrawn by the health check, 0 for none; ``kernel_fails``: index of the
-    GPU on which no kernel runs, -1 for none; ``one_device_twice``: the plugin gives two containers
-    one device; ``slow``: seconds that a kernel takes; ``figure``: what tests measure; ``unknown``:
-    why the annotation cannot be read, empty where it can.
+    GPU on which no kernel runs, -1 for none; ``slow``: seconds that a kernel takes; ``figure``:
+    what tests measure; ``unknown``: why the annotation cannot be read, empty where it can.
     """
 
     driver_missing: bool = False
@@ -93,7 +100,6 @@ class Faults:
     validation_fails: bool = False
     validation_silent: bool = False
     kernel_fails: int = -1
-    one_device_twice: bool = False
     slow: int = 0
     figure: int = 400
     unknown: str = ""

@@ -12,7 +12,7 @@ import pytest
 
 from components.platforms.registry import platform_of
 from components.settings.loader import load
-from lab.real import build, case, cases, image, judge, mock, objects, stack, stack_cases
+from lab.real import build, case, cases, dra, image, judge, mock, objects, stack, stack_cases
 from lab.real.settings import kubelet_settings
 
 HEADER = """
@@ -72,7 +72,7 @@ def test_the_page_lists_every_difference() -> None:
 
 def test_configurations_of_all_phases_exist() -> None:
     keys = {phase.key for phase in cases.PHASES if phase.key}
-    assert keys <= objects.configurations()["data"].keys()
+    assert keys - {dra.KEY} <= objects.configurations()["data"].keys()
 
 
 def test_uuids_of_two_nodes_differ_and_say_that_they_are_a_mock() -> None:
@@ -88,7 +88,7 @@ def test_a_fault_is_told_once_and_healed(tmp_path: Path) -> None:
     gpus.fault(1, "lost")
     gpus.write(tmp_path / "state")
     read = json.loads((tmp_path / "state").read_text())
-    assert read["faults"] == [{"serial": 2, "gpu": 1, "kind": "lost", "xid": 0}]
+    assert read["faults"] == [{"serial": 2, "gpu": 1, "kind": "lost", "value": 0}]
 
 
 def test_an_image_holds_programs_and_the_c_library(tmp_path: Path) -> None:

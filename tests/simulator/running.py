@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import json
 import time
 from collections.abc import Callable
 from typing import Any, TypeVar
@@ -17,6 +19,9 @@ T = TypeVar("T")
 CLUSTER = "tests"
 LIMIT = 30.0
 NAMESPACE = "gpu-validation"
+DAEMON_SETS = "/apis/apps/v1/namespaces/default/daemonsets"
+PLUGIN = {"app.kubernetes.io/name": "nvidia-device-plugin"}
+CONTAINER = "nvidia-device-plugin-ctr"
 
 
 def declared(*pools: Json, hosts: tuple[Json, ...] = (), platform: str = "device-plugin") -> Any:
@@ -41,6 +46,16 @@ def until(
         assert time.monotonic() < deadline, f"after {limit} s: {findings}"
         time.sleep(every)
     return findings
+
+
+def _plugin(container: Json, **spec: Any) -> Json:
+    discovered = {"feature.node.kubernetes.io/pci-10de.present": "true"}
+    pod = {"nodeSelector": discovered, "containers": [container], **spec}
+    template = {"metadata": {"labels": PLUGIN}, "spec": pod}
+    return {
+        "metadata": {"name": "plugin"},
+        "spec": {"selector": {"matchLabels": PLUGIN}, "template": template},
+    }
 
 
 class Running:
@@ -97,22 +112,24 @@ class Running:
     def deploy_plugin(self) -> None:
         """A DaemonSet with labels, container and affinity of the chart, and what it goes by."""
         self.discover()
-        labels = {"app.kubernetes.io/name": "nvidia-device-plugin"}
-        template = {
-            "metadata": {"labels": labels},
-            "spec": {
-                "nodeSelector": {"feature.node.kubernetes.io/pci-10de.present": "true"},
-                "containers": [{"name": "nvidia-device-plugin-ctr", "image": "plugin"}],
-            },
+        self.request("POST", DAEMON_SETS, _plugin({"name": CONTAINER, "image": "plugin"}))
+
+    def share_plugin(self, visible: str, replicas: int) -> None:
+        """Another plugin in its place: it sees some GPUs, and offers each so many times."""
+        self.remove_plugin()
+        until(lambda: self.pods(**PLUGIN), lambda pods: not pods)
+        resources = [{"name": marks.GPU, "replicas": replicas}]
+        file = json.dumps({"sharing": {"timeSlicing": {"resources": resources}}})
+        body = {"metadata": {"name": "plugin"}, "data": {"shared": file}}
+        self.request("POST", "/api/v1/namespaces/default/configmaps", body)
+        environment = {"CONFIG_FILE": "/config/shared", "NVIDIA_VISIBLE_DEVICES": visible}
+        container = {
+            "name": CONTAINER,
+            "image": "plugin",
+            "env": [{"name": name, "value": value} for name, value in environment.items()],
         }
-        self.request(
-            "POST",
-            "/apis/apps/v1/namespaces/default/daemonsets",
-            {
-                "metadata": {"name": "plugin"},
-                "spec": {"selector": {"matchLabels": labels}, "template": template},
-            },
-        )
+        volumes = [{"name": "config", "configMap": {"name": "plugin"}}]
+        self.request("POST", DAEMON_SETS, _plugin(container, volumes=volumes))
 
     def discover(self) -> None:
         """Node Feature Discovery's worker, with labels of the chart, until `clear`."""
@@ -188,6 +205,8 @@ class Running:
             "/api/v1/namespaces/default/pods",
         ):
             self.request("DELETE", path, propagationPolicy="Background")
+        with contextlib.suppress(api.ApiError):
+            self.request("DELETE", "/api/v1/namespaces/default/configmaps/plugin")
         for node in self.items("/api/v1/nodes"):
             if marks.FAULT in node["metadata"]["annotations"]:
                 set_fault(self.embedded.name, node["metadata"]["name"])

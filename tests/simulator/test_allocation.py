@@ -71,12 +71,6 @@ def test_a_card_of_gpu_manager_is_a_hundred_units() -> None:
     assert allocation.wants(pod("30"), [devices.CORE]) == [Want("a", devices.CORE, 1)]
 
 
-def test_a_plugin_at_fault_gives_one_device_twice() -> None:
-    given = allocation.one_twice(allocation.allocate(devices.whole("n", range(4)), [], asked(4)))
-    assert len(uuids(given)) == 4
-    assert len(set(uuids(given))) == 3
-
-
 def test_a_claim_s_device_is_the_one_that_the_scheduler_chose() -> None:
     result = {"driver": "gpu.nvidia.com", "pool": "n", "device": "gpu-3"}
     claim = {"status": {"allocation": {"devices": {"results": [result]}}}}

@@ -88,6 +88,7 @@ def test_operands_come_with_the_policy_and_go_with_it(operator: Running) -> None
     assert names(operator) == {
         "nvidia-container-toolkit-daemonset",
         "nvidia-device-plugin-daemonset",
+        "nvidia-device-plugin-mps-control-daemon",
         "gpu-feature-discovery",
         "nvidia-mig-manager",
         "nvidia-operator-validator",
@@ -134,6 +135,35 @@ def test_a_started_again_controller_leaves_operands_alone(operator: Running) -> 
     assert {item["metadata"]["uid"] for item in operator.items(DAEMON_SETS)} == uids
     operator.request("DELETE", f"{operands.POLICIES}/{operands.POLICY}")
     until(lambda: names(operator), lambda value: not value)
+
+
+def test_operands_are_made_in_the_order_of_the_real_operator() -> None:
+    # NVIDIA/gpu-operator v26.7.0, controllers/state_manager.go, addState
+    enabled = {"enabled": True}
+    spec = {"dcgm": enabled, "nodeStatusExporter": enabled}
+    assert [operand.name for operand in operands.enabled({"spec": spec})] == [
+        "nvidia-driver-daemonset",
+        "nvidia-container-toolkit-daemonset",
+        "nvidia-operator-validator",
+        "nvidia-device-plugin-daemonset",
+        "nvidia-device-plugin-mps-control-daemon",
+        "nvidia-dcgm",
+        "nvidia-dcgm-exporter",
+        "gpu-feature-discovery",
+        "nvidia-mig-manager",
+        "nvidia-node-status-exporter",
+    ]
+
+
+def test_the_daemon_of_mps_comes_with_the_plugin_and_waits_for_nodes_that_share_by_it() -> None:
+    # NVIDIA/gpu-operator v26.7.0, assets/state-mps-control-daemon/0400_daemonset.yaml
+    policy = {"metadata": {"name": operands.POLICY, "uid": "1"}}
+    (operand,) = (each for each in operands.enabled(policy) if "mps" in each.name)
+    pod = operands.daemon_set(operand, policy, "default")["spec"]["template"]["spec"]
+    wanted = {"nvidia.com/gpu.deploy.device-plugin": "true", "nvidia.com/mps.capable": "true"}
+    assert pod["nodeSelector"] == wanted
+    without = {**policy, "spec": {"devicePlugin": {"enabled": False}}}
+    assert operand not in operands.enabled(without)
 
 
 class Leaving(Api):

@@ -65,9 +65,14 @@ def test_a_gpu_that_computes_nothing_is_named_and_the_others_count(stack: Stack)
 
 
 def test_a_plugin_that_gives_one_gpu_twice_is_named(stack: Stack) -> None:
-    set_fault(CLUSTER, "gpu-1", "one-device-twice")
-    with pytest.raises(ClusterError, match=r"gave it to 2 containers \(gpu-0, gpu-1\)"):
+    stack.cluster.share_plugin("0,1,2,3", 2)  # as many as declared, of half of the GPUs
+    for node in ("gpu-1", "gpu-2", "gpu-3"):
+        stack.cluster.wait_gpus(node, "8", "8")
+    with pytest.raises(ClusterError) as caught:
         stack.run()
+    for index in range(4):
+        said = f"{gpu_uuid('gpu-1', index)}: the device plugin gave it to 2 containers"
+        assert said in str(caught.value)
 
 
 def test_gpus_in_use_are_deferred_and_the_next_run_takes_up_the_rest(stack: Stack) -> None:

@@ -81,12 +81,6 @@ def allocate(devices: Iterable[Device], taken: Iterable[str], asked: Iterable[Wa
     return {name: tuple(devices) for name, devices in given.items()}
 
 
-def one_twice(given: Given) -> Given:
-    """The same with a plugin at fault: the second container gets the first one's devices."""
-    names = list(given)
-    return {**given, names[1]: given[names[0]]} if len(names) > 1 else given
-
-
 def of_claims(node: str, pod: Json, claims: Mapping[str, Json], gpus: Iterable[Device]) -> Given:
     """Devices of a pod that has them by ResourceClaims.
 

@@ -142,10 +142,14 @@ class DevicePlugins:
         problem = judge.plugin_message(node, self._is_prepared(node, pods))
         for pod in pods:
             if not (pod.is_validation or pod.is_toolkit or waits):
-                wanted = judge.plugin_outcome(pod, problem)
+                wanted = judge.plugin_outcome(pod, problem or self._refusal(node, pod))
                 if (pod.outcome, pod.message) != wanted:
                     await self._decide(pod, *wanted)
-        serving = [pod for pod in pods if pod.is_plugin and pod.ready and not problem]
+        serving = [
+            pod
+            for pod in pods
+            if pod.is_plugin and pod.ready and not (problem or self._refusal(node, pod))
+        ]
         plugin = serving[0].plugin if serving else None
         file = self._configuration(node, serving[0]) if serving else {}
         await self._set_message(node, judge.node_message(node, problem))
@@ -154,6 +158,11 @@ class DevicePlugins:
         for pod in pods:
             if pod.is_validation and pod.phase == "Running":
                 await self._validations.work(node, pod, devices, problem)
+
+    def _refusal(self, node: judge.Node, pod: judge.Pod) -> str | None:
+        """Why a plugin ends at its start, by its configuration."""
+        file = self._configuration(node, pod) if pod.is_plugin else {}
+        return judge.mig_message(node, pod.plugin, file)
 
     def _configuration(self, node: judge.Node, pod: judge.Pod) -> Json:
         plugin = pod.plugin

@@ -64,6 +64,11 @@ def whole(node: str, indexes: Iterable[int], resource: str = marks.GPU) -> list[
     return gpus
 
 
+def strategy_of(file: Json, strategy: str) -> str:
+    """The MIG strategy: the environment's stands above the file's."""
+    return str(strategy or (file.get("flags") or {}).get("migStrategy") or "none")
+
+
 def devices(
     node: str, indexes: Iterable[int], file: Json, strategy: str, mig: Mapping[str, int]
 ) -> list[Device]:
@@ -76,7 +81,7 @@ def devices(
         strategy: the MIG strategy of its environment, which stands above the file's; or empty.
         mig: MIG instances of each GPU, by profile.
     """
-    strategy = strategy or (file.get("flags") or {}).get("migStrategy") or "none"
+    strategy = strategy_of(file, strategy)
     offered = whole(node, indexes)
     if mig and strategy in ("single", "mixed"):
         offered = [instance for gpu in offered for instance in _instances(gpu, strategy, mig)]

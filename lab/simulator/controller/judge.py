@@ -6,7 +6,14 @@ from dataclasses import dataclass, field
 
 from lab.simulator import faults, logs, marks, stages
 from lab.simulator.api import Json
-from lab.simulator.controller.devices import Device, Resources, count, devices, gpu_uuid
+from lab.simulator.controller.devices import (
+    Device,
+    Resources,
+    count,
+    devices,
+    gpu_uuid,
+    strategy_of,
+)
 from lab.simulator.controller.offered import CONFIG_LABEL, Plugin, owned, read_plugin
 
 
@@ -109,6 +116,12 @@ def plugin_message(node: Node, prepared: bool) -> str | None:
     return None if prepared else faults.RUNTIME_NOT_CONFIGURED_MESSAGE
 
 
+def mig_message(node: Node, plugin: Plugin, file: Json) -> str | None:
+    """Why a plugin refuses how the node's GPUs are divided; ``None`` where it takes them."""
+    unlike = strategy_of(file, plugin.strategy) == "single" and len(node.mig) > 1
+    return faults.MIG_UNLIKE_MESSAGE if unlike else None
+
+
 def resources(node: Node, plugin: Plugin | None, file: Json) -> tuple[Resources, Resources]:
     """Capacity and allocatable that the node should have; ``plugin``: the one that serves it.
 
@@ -156,12 +169,9 @@ def plugin_outcome(pod: Pod, problem: str | None) -> tuple[str, str]:
     return stages.RUNNING, ""
 
 
-def kernel_log(node: Node, problem: str | None, devices: tuple[Device, ...]) -> str:
-    """What a container's kernel does on its devices: a kind of `logs.RUNS`.
-
-    It runs on the first device that the container sees, as CUDA's default.
-    """
-    broken = node.faults.kernel_fails
-    if problem or node.faults.validation_fails or not devices or devices[0].index == broken:
+def kernel_log(node: Node, problem: str | None, used: tuple[Device, ...]) -> str:
+    """What a container's program does on the devices that it uses: a kind of `logs.RUNS`."""
+    is_broken = any(device.index == node.faults.kernel_fails for device in used)
+    if problem or node.faults.validation_fails or not used or is_broken:
         return logs.FAILED
     return logs.SILENT if node.faults.validation_silent else logs.PASSED

@@ -1,7 +1,7 @@
 """What the GPU Operator makes from its ``ClusterPolicy``. Pure functions.
 
 Names, labels and container names: NVIDIA/gpu-operator v26.7.0, assets/*/*daemonset.yaml; node
-labels: controllers/state_manager.go, gpuStateLabels["container"].
+labels and order: controllers/state_manager.go, gpuStateLabels["container"], addState.
 """
 
 from __future__ import annotations
@@ -43,15 +43,26 @@ NODE_LABELS = {PRESENT: "true"} | {
 
 @dataclass(frozen=True)
 class Operand:
-    """One DaemonSet. ``key``: its section of the policy; ``default``: enabled where it says not."""
+    """One DaemonSet.
+
+    ``key``: its section of the policy; ``default``: enabled where it says not; ``also``: a further
+    label that a node must have.
+    """
 
     name: str
     container: str
     key: str
     deploy: str
     default: bool = True
+    also: str = ""
+
+    @property
+    def node_selector(self) -> dict[str, str]:
+        """Labels of the nodes that it runs on."""
+        return {key: "true" for key in (DEPLOY + self.deploy, self.also) if key}
 
 
+#: In the order in which they are made.
 OPERANDS = (
     Operand("nvidia-driver-daemonset", "nvidia-driver-ctr", "driver", "driver"),
     Operand(
@@ -61,11 +72,24 @@ OPERANDS = (
         "container-toolkit",
     ),
     Operand(
+        "nvidia-operator-validator",
+        "nvidia-operator-validator",
+        "validator",
+        "operator-validator",
+    ),
+    Operand(
         "nvidia-device-plugin-daemonset", "nvidia-device-plugin", "devicePlugin", "device-plugin"
     ),
-    Operand("gpu-feature-discovery", "gpu-feature-discovery", "gfd", "gpu-feature-discovery"),
+    Operand(
+        "nvidia-device-plugin-mps-control-daemon",
+        "mps-control-daemon-ctr",
+        "devicePlugin",
+        "device-plugin",
+        also="nvidia.com/mps.capable",
+    ),
     Operand("nvidia-dcgm", "nvidia-dcgm-ctr", "dcgm", "dcgm", default=False),
     Operand("nvidia-dcgm-exporter", "nvidia-dcgm-exporter", "dcgmExporter", "dcgm-exporter"),
+    Operand("gpu-feature-discovery", "gpu-feature-discovery", "gfd", "gpu-feature-discovery"),
     Operand("nvidia-mig-manager", "nvidia-mig-manager", "migManager", "mig-manager"),
     Operand(
         "nvidia-node-status-exporter",
@@ -73,12 +97,6 @@ OPERANDS = (
         "nodeStatusExporter",
         "node-status-exporter",
         default=False,
-    ),
-    Operand(
-        "nvidia-operator-validator",
-        "nvidia-operator-validator",
-        "validator",
-        "operator-validator",
     ),
 )
 
@@ -140,7 +158,7 @@ def daemon_set(operand: Operand, policy: Json, namespace: str) -> Json:
                     "annotations": dict(common.get("annotations") or {}),
                 },
                 "spec": {
-                    "nodeSelector": {DEPLOY + operand.deploy: "true"},
+                    "nodeSelector": operand.node_selector,
                     "tolerations": common.get("tolerations")
                     or [{"key": marks.GPU, "operator": "Exists", "effect": "NoSchedule"}],
                     "priorityClassName": common.get("priorityClassName") or "system-node-critical",

@@ -58,8 +58,10 @@ class Validations:
             asyncio.get_running_loop().call_later(left, self._again, node.name)
             return
         self._since.pop(pod.uid)
-        ran = {name: judge.kernel_log(node, problem, own) for name, own in given.items()}
         is_test = marks.TEST in (pod.object["metadata"].get("annotations") or {})
+        # A kernel runs on the first device that it sees, as CUDA's default; a test uses all.
+        used = {name: own if is_test else own[:1] for name, own in given.items()}
+        ran = {name: judge.kernel_log(node, problem, own) for name, own in used.items()}
         figure = node.faults.figure if is_test else None
         files = {name: self._file(given[name], ran[name], figure) for name in given}
         await self._give_logs(pod, files)
@@ -93,9 +95,7 @@ class Validations:
         for item in [item for item in rest if marks.VALIDATION not in _labels(item)]:
             given[item["metadata"]["uid"]] = self._admit(offered, given, item, resources)
         if pod.uid not in given:
-            mine = self._admit(offered, given, pod.object, resources)
-            twice = node.faults.one_device_twice
-            given[pod.uid] = allocation.one_twice(mine) if twice else mine
+            given[pod.uid] = self._admit(offered, given, pod.object, resources)
         return given[pod.uid]
 
     def _admit(
@@ -113,7 +113,8 @@ class Validations:
 
     def _file(self, given: tuple[Device, ...], ran: str, figure: int | None) -> Path:
         name = "-".join(device.id.replace("::", "-") for device in given[:2])
-        measured = logs.of_test(figure) if figure is not None else ()
+        # A test that fails has measured nothing.
+        measured = logs.of_test(figure) if figure is not None and ran != logs.FAILED else ()
         end = f"-{figure}" if figure is not None else ""
         path = self._log_folder / f"{name}-{len(given)}-{ran}{end}.log"
         logs.write_file(path, (*devices.listing(given), *logs.RUNS[ran], *measured))

@@ -61,6 +61,9 @@ func nvmlDeviceGetHandleByUUID(text *C.char, target *unsafe.Pointer) code {
 			return give(target, device)
 		}
 	}
+	if migByUUID(C.GoString(text), target) {
+		return code(nvml.SUCCESS)
+	}
 	return code(nvml.ERROR_NOT_FOUND)
 }
 
@@ -76,6 +79,11 @@ func nvmlDeviceGetHandleByPciBusId_v2(text *C.char, target *unsafe.Pointer) code
 
 //export nvmlDeviceGetIndex
 func nvmlDeviceGetIndex(handle unsafe.Pointer, index *C.uint) code {
+	if isMig(handle) {
+		part, failed := found(handle, firstMig)
+		*index = C.uint(part.index)
+		return failed
+	}
 	device, failed := of(handle)
 	if failed != 0 {
 		return failed
@@ -100,6 +108,13 @@ func nvmlDeviceGetMinorNumber(handle unsafe.Pointer, minor *C.uint) code {
 
 //export nvmlDeviceGetUUID
 func nvmlDeviceGetUUID(handle unsafe.Pointer, text *C.char, length C.uint) code {
+	if isMig(handle) {
+		part, failed := found(handle, firstMig)
+		if failed != 0 {
+			return failed
+		}
+		return put(text, length, part.uuid())
+	}
 	device, failed := of(handle)
 	if failed != 0 {
 		return failed
@@ -145,6 +160,14 @@ func nvmlDeviceGetCudaComputeCapability(handle unsafe.Pointer, major, minor *C.i
 
 //export nvmlDeviceGetMemoryInfo
 func nvmlDeviceGetMemoryInfo(handle unsafe.Pointer, memory unsafe.Pointer) code {
+	if isMig(handle) {
+		part, failed := found(handle, firstMig)
+		if failed == 0 {
+			total := part.info().MemorySizeMB << 20
+			*(*nvml.Memory)(memory) = nvml.Memory{Total: total, Free: total}
+		}
+		return failed
+	}
 	device, failed := of(handle)
 	if failed == 0 {
 		total := device.MemoryInfo.Total
@@ -160,29 +183,6 @@ func nvmlDeviceGetPciInfo_v3(handle unsafe.Pointer, info unsafe.Pointer) code {
 		*(*nvml.PciInfo)(info) = pciInfo(device)
 	}
 	return failed
-}
-
-//export nvmlDeviceGetMigMode
-func nvmlDeviceGetMigMode(handle unsafe.Pointer, current, pending *C.uint) code {
-	device, failed := of(handle)
-	if failed == 0 {
-		now, next, _ := device.GetMigMode()
-		*current, *pending = C.uint(now), C.uint(next)
-	}
-	return failed
-}
-
-//export nvmlDeviceGetMaxMigDeviceCount
-func nvmlDeviceGetMaxMigDeviceCount(handle unsafe.Pointer, count *C.uint) code {
-	*count = 0 // MIG is never on here
-	_, failed := of(handle)
-	return failed
-}
-
-//export nvmlDeviceIsMigDeviceHandle
-func nvmlDeviceIsMigDeviceHandle(handle unsafe.Pointer, is *C.uint) code {
-	*is = 0
-	return code(nvml.SUCCESS)
 }
 
 //export nvmlDeviceGetTopologyCommonAncestor

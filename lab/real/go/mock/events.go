@@ -52,7 +52,7 @@ func newest(gpu int) uint64 {
 func nvmlEventSetCreate(target *unsafe.Pointer) code {
 	lock.Lock()
 	defer lock.Unlock()
-	for index := firstSet; index < C.MOCK_HANDLES; index++ {
+	for index := firstSet; index < firstMig; index++ {
 		if sets[index] == nil {
 			sets[index] = &eventSet{wanted: map[int]uint64{}, seen: map[int]uint64{}}
 			*target = C.mock_handle(C.int(index))
@@ -103,7 +103,7 @@ func (set *eventSet) next() (eventData, bool) {
 		kind, data := uint64(0), uint64(0)
 		switch each.Kind {
 		case "xid":
-			kind, data = nvml.EventTypeXidCriticalError, each.XID
+			kind, data = nvml.EventTypeXidCriticalError, each.Value
 		case "ecc":
 			kind = nvml.EventTypeDoubleBitEccError
 		}

@@ -31,19 +31,22 @@ var profiles = map[string]func() *server.Server{
 	"dgxb200": dgxb200.New,
 }
 
-// A fault of one GPU. Kind is xid (an event), lost (the device answers nothing) or ecc (an event
-// that the device plugin passes over, and a count). Serial grows, so that an event comes once.
+// A fault of one GPU. Kind is xid (an event with this value), lost (the device answers nothing) or ecc
+// (an event that the device plugin passes over, and a count); others are the probe's. Serial grows, so
+// that an event comes once.
 type fault struct {
 	Serial uint64 `json:"serial"`
 	GPU    int    `json:"gpu"`
 	Kind   string `json:"kind"`
-	XID    uint64 `json:"xid"`
+	Value  uint64 `json:"value"`
 }
 
 type state struct {
 	Node    string  `json:"node"`
 	Profile string  `json:"profile"`
 	Faults  []fault `json:"faults"`
+	// MIG devices of each GPU by their profiles; null: MIG is off there.
+	Mig [][]string `json:"mig"`
 }
 
 var (

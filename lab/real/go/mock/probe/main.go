@@ -4,11 +4,17 @@
 //	probe pause  waits, as the sandbox of a pod
 //	probe look   prints which GPUs it sees, as JSON, and ends
 //	probe hold   prints the same and waits
+//	probe driver PROGRAM   runs a program with /node/driver as its /proc/driver: containers have a /proc
+//	             of their own, without what the kernel's module would show in each
 //
 // By other names it stands where programs of NVIDIA's would, and says that nothing was computed:
 //
-//	nvidia-smi -L   one line per GPU that it sees, as the real one prints it
-//	sample          the line that a kernel's success would print; no kernel ran
+//	nvidia-smi -L     one line per GPU that it sees, as the real one prints it
+//	sample            the line that a kernel's success would print; no kernel ran
+//	all_reduce_perf   the figure that the node's state holds; nothing was measured
+//
+// The node's state holds faults that only a program would meet: "kernel" (none runs on this GPU),
+// "silent" (its result isn't printed), "slow" (seconds that it takes), "figure" (what a test measures).
 package main
 
 import (
@@ -18,6 +24,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"syscall"
+	"time"
 
 	"github.com/NVIDIA/go-nvml/pkg/nvml"
 )
@@ -26,9 +33,18 @@ type sight struct {
 	Listed  string   `json:"listed"` // what NVIDIA_VISIBLE_DEVICES says
 	Nodes   []string `json:"nodes"`
 	UUIDs   []string `json:"uuids"`
+	Migs    []string `json:"migs"`
 	Names   []string `json:"names"`
 	Version string   `json:"version"`
 	Problem string   `json:"problem"`
+	minors  []int
+	lines   []string
+}
+
+type fault struct {
+	GPU   int    `json:"gpu"`
+	Kind  string `json:"kind"`
+	Value int    `json:"value"`
 }
 
 // What the program's logs begin with: it keeps a validation from counting as computed.
@@ -40,12 +56,26 @@ func main() {
 		list()
 		return
 	case "sample":
-		if seen := see(); len(seen.UUIDs) == 0 {
-			fmt.Println("no CUDA-capable device is detected (mock NVML)")
-			os.Exit(1)
+		compute(1)
+		if value("silent", -1) < 0 {
+			fmt.Println("Test PASSED")
 		}
-		fmt.Println("Test PASSED")
+		fmt.Println("Done")
 		return
+	case "all_reduce_perf":
+		list()
+		compute(len(see().UUIDs))
+		// As lab/simulator/logs.py: nccl-tests, src/common.cu.
+		fmt.Printf("# Out of bounds values : 0 OK\n# Avg bus bandwidth    : %d\n", value("figure", 400))
+		return
+	}
+	if len(os.Args) == 3 && os.Args[1] == "driver" {
+		err := syscall.Mount("/node/driver", "/proc/driver", "", syscall.MS_BIND, "")
+		if err == nil {
+			err = syscall.Exec(os.Args[2], os.Args[2:], os.Environ())
+		}
+		fmt.Fprintln(os.Stderr, "probe driver:", err)
+		os.Exit(1)
 	}
 	if len(os.Args) != 2 {
 		fmt.Fprintln(os.Stderr, "usage: probe init|pause|look|hold")
@@ -67,6 +97,47 @@ func main() {
 	<-ended
 }
 
+// compute does what a program on the first of its GPUs, as many as it uses, would meet: CUDA's default
+// is the first.
+func compute(used int) {
+	seen := see()
+	if len(seen.minors) == 0 {
+		fmt.Println("no CUDA-capable device is detected (mock NVML)")
+		os.Exit(1)
+	}
+	time.Sleep(time.Duration(value("slow", 0)) * time.Second)
+	for _, each := range faults() {
+		for _, minor := range seen.minors[:used] {
+			if each.Kind == "kernel" && each.GPU == minor {
+				// As lab/simulator/logs.py: cuda-samples, vectorAdd.cu, and the error's text.
+				fmt.Println("Failed to allocate device vector A (error code system not yet initialized)!")
+				os.Exit(1)
+			}
+		}
+	}
+}
+
+// faults of the node: its state lies among the driver's libraries (state.go of the mock).
+func faults() []fault {
+	var read struct{ Faults []fault }
+	found, _ := filepath.Glob("/usr/lib/*-linux-gnu/libnvidia-mock.so.*")
+	for _, path := range found {
+		if text, err := os.ReadFile(path); err == nil {
+			_ = json.Unmarshal(text, &read)
+		}
+	}
+	return read.Faults
+}
+
+func value(kind string, otherwise int) int {
+	for _, each := range faults() {
+		if each.Kind == kind {
+			return each.Value
+		}
+	}
+	return otherwise
+}
+
 func list() {
 	seen := see()
 	fmt.Println(simulated)
@@ -74,8 +145,8 @@ func list() {
 		fmt.Println("Failed to initialize NVML: " + seen.Problem)
 		os.Exit(9)
 	}
-	for index, uuid := range seen.UUIDs {
-		fmt.Printf("GPU %d: %s (UUID: %s)\n", index, seen.Names[index], uuid)
+	for _, line := range seen.lines {
+		fmt.Println(line)
 	}
 }
 
@@ -92,7 +163,8 @@ func reap() {
 }
 
 func see() sight {
-	seen := sight{Listed: os.Getenv("NVIDIA_VISIBLE_DEVICES"), Nodes: []string{}, UUIDs: []string{}, Names: []string{}}
+	none := []string{}
+	seen := sight{Listed: os.Getenv("NVIDIA_VISIBLE_DEVICES"), Nodes: none, UUIDs: none, Migs: none, Names: none}
 	found, _ := filepath.Glob("/dev/nvidia[0-9]*")
 	seen.Nodes = append(seen.Nodes, found...)
 	if ret := nvml.Init(); ret != nvml.SUCCESS {
@@ -109,7 +181,27 @@ func see() sight {
 		}
 		uuid, _ := device.GetUUID()
 		name, _ := device.GetName()
+		minor, _ := device.GetMinorNumber()
 		seen.UUIDs, seen.Names = append(seen.UUIDs, uuid), append(seen.Names, name)
+		seen.minors = append(seen.minors, minor)
+		seen.lines = append(seen.lines, fmt.Sprintf("GPU %d: %s (UUID: %s)", index, name, uuid))
+		seen.addMigs(device)
 	}
 	return seen
+}
+
+// addMigs adds the MIG devices of a GPU, as nvidia-smi lists them.
+func (seen *sight) addMigs(device nvml.Device) {
+	most, _ := device.GetMaxMigDeviceCount()
+	for index := range most {
+		part, ret := device.GetMigDeviceHandleByIndex(index)
+		if ret != nvml.SUCCESS {
+			continue
+		}
+		uuid, _ := part.GetUUID()
+		has, _ := part.GetAttributes()
+		profile := fmt.Sprintf("%dg.%dgb", has.GpuInstanceSliceCount, (has.MemorySizeMB+1023)/1024)
+		seen.Migs = append(seen.Migs, uuid)
+		seen.lines = append(seen.lines, fmt.Sprintf("  MIG %s     Device %2d: (UUID: %s)", profile, index, uuid))
+	}
 }

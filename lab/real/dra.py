@@ -1,0 +1,176 @@
+"""NVIDIA's DRA driver on both kinds of nodes, and pods that claim GPUs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from components.nodes.resources import DRA_DRIVER
+from components.platforms.registry import platform_of
+from lab.real.behaviours import Act, pod_name
+from lab.real.image import IMAGE
+from lab.real.lab import REAL, Json, Lab
+from lab.real.mock import Mock
+from lab.real.objects import GPU_NODES, gpu_pod
+from lab.real.validating import declared, plain
+from lab.real.validation_looks import NAMESPACE
+
+#: Of a phase in which the DRA driver serves the nodes in the plugin's place.
+KEY = "dra"
+NAME = "nvidia-dra-driver-gpu-kubelet-plugin"
+#: As the chart of 25.12.0 labels it, by which our program and the simulator know it; the chart of
+#: 0.4.1 has another key.
+LABELS = {"nvidia-dra-driver-gpu-component": "kubelet-plugin"}
+_RESOURCES = "/apis/resource.k8s.io/v1"
+_REGISTRY, _PLUGINS = "/var/lib/kubelet/plugins_registry", "/var/lib/kubelet/plugins"
+_RULES = (
+    (["resource.k8s.io"], ["resourceclaims"], ["get", "list", "watch"]),
+    (
+        ["resource.k8s.io"],
+        ["resourceslices"],
+        ["get", "list", "watch", "create", "update", "delete"],
+    ),
+    ([""], ["nodes"], ["get", "list", "watch", "update"]),
+    ([""], ["pods"], ["get", "list", "watch"]),
+)
+
+
+def daemon_set() -> Json:
+    """The driver's plugin with container, folders and rights of its chart (dra-driver-nvidia-gpu
+    v0.4.1, deployments/helm/dra-driver-nvidia-gpu/templates/kubeletplugin.yaml)."""
+    folders = {"registry": _REGISTRY, "plugins": _PLUGINS, "cdi": "/var/run/cdi"}
+    environment = {
+        "NVIDIA_VISIBLE_DEVICES": "void",
+        "CDI_ROOT": "/var/run/cdi",
+        "IMAGE_NAME": IMAGE,
+        "NVIDIA_CDI_HOOK_PATH": "/usr/bin/nvidia-cdi-hook",
+        # A driver has no state to be found; the mock's lies beside its library.
+        "MOCK_NVML_STATE": f"/driver-root{Mock('').state_path}",
+    }
+    node_name = {"fieldRef": {"fieldPath": "spec.nodeName"}}
+    container = {
+        "name": "gpus",
+        "image": IMAGE,
+        "imagePullPolicy": "Never",
+        "command": ["/usr/bin/gpu-kubelet-plugin", "-v", "4"],
+        "env": [
+            {"name": "NODE_NAME", "valueFrom": node_name},
+            *({"name": name, "value": value} for name, value in environment.items()),
+        ],
+        "securityContext": {"privileged": True},
+        "terminationMessagePolicy": "FallbackToLogsOnError",
+        "volumeMounts": [
+            {"name": "driver", "mountPath": "/driver-root", "mountPropagation": "HostToContainer"},
+            {"name": "registry", "mountPath": _REGISTRY},
+            {"name": "plugins", "mountPath": _PLUGINS, "mountPropagation": "Bidirectional"},
+            {"name": "cdi", "mountPath": "/var/run/cdi"},
+        ],
+    }
+    spec = {
+        "serviceAccountName": NAME,
+        "nodeSelector": GPU_NODES,
+        "terminationGracePeriodSeconds": 1,
+        "containers": [container],
+        "volumes": [
+            {"name": "driver", "hostPath": {"path": "/"}},
+            *(
+                {"name": name, "hostPath": {"path": path, "type": "DirectoryOrCreate"}}
+                for name, path in folders.items()
+            ),
+        ],
+    }
+    template = {"metadata": {"labels": LABELS}, "spec": spec}
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "DaemonSet",
+        "metadata": {"name": NAME},
+        "spec": {"selector": {"matchLabels": LABELS}, "template": template},
+    }
+
+
+def prepare(lab: Lab) -> None:
+    """Make what the chart brings beside it, and the templates by which pods claim."""
+    access = "/apis/rbac.authorization.k8s.io/v1"
+    rules = [{"apiGroups": g, "resources": r, "verbs": v} for g, r, v in _RULES]
+    subject = {"kind": "ServiceAccount", "name": NAME, "namespace": "default"}
+    role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": NAME}
+    named: dict[str, Any] = {"metadata": {"name": NAME}}
+    accounts = "/api/v1/namespaces/default/serviceaccounts"
+    lab.request("POST", accounts, named)
+    lab.request("POST", f"{access}/clusterroles", {**named, "rules": rules})
+    bound = {**named, "roleRef": role, "subjects": [subject]}
+    lab.request("POST", f"{access}/clusterrolebindings", bound)
+    choice = (
+        "device.driver == 'gpu.nvidia.com' && device.attributes['gpu.nvidia.com'].type == 'gpu'"
+    )
+    device_class = {
+        "metadata": {"name": DRA_DRIVER},
+        "spec": {"selectors": [{"cel": {"expression": choice}}]},
+    }
+    lab.request("POST", f"{_RESOURCES}/deviceclasses", device_class)
+    cluster = declared(lab, REAL[0], {}, platform="dra")
+    platform = platform_of(cluster)
+    for name, space, count in (
+        (NAMESPACE, NAMESPACE, 1),
+        ("one", "default", 1),
+        ("three", "default", 3),
+    ):
+        template = platform.claim(name, space, count)
+        path = f"{_RESOURCES}/namespaces/{space}/resourceclaimtemplates"
+        lab.request("POST", path, template)
+
+
+def claims(what: str, template: str, count: int = 1) -> Act:
+    """Create a pod of so many containers, each with a claim made from a template."""
+
+    def act(lab: Lab, node: str) -> None:
+        pod = gpu_pod(pod_name(node, what), node, (0,) * count, "hold")
+        names = [container["name"] for container in pod["spec"]["containers"]]
+        pod["spec"]["resourceClaims"] = [
+            {"name": name, "resourceClaimTemplateName": template} for name in names
+        ]
+        for container in pod["spec"]["containers"]:
+            container["resources"] = {"claims": [{"name": container["name"]}]}
+        lab.create(pod)
+
+    return act
+
+
+def devices(lab: Lab, node: str) -> list[Json]:
+    """The GPUs that a node publishes."""
+    found = lab.request("GET", f"{_RESOURCES}/resourceslices")["items"]
+    own = [each["spec"] for each in found if each["spec"].get("nodeName") == node]
+    return [
+        {**device, "pool": plain(lab, node, spec["pool"]["name"]), "driver": spec["driver"]}
+        for spec in own
+        for device in spec.get("devices") or []
+    ]
+
+
+def published(lab: Lab, node: str) -> list[tuple[str, str, str]]:
+    """Driver, pool and name of each."""
+    return sorted((each["driver"], each["pool"], each["name"]) for each in devices(lab, node))
+
+
+def uuids(lab: Lab, node: str) -> dict[str, str]:
+    """UUID of each, by its name."""
+    return {
+        each["name"]: plain(lab, node, each["attributes"]["uuid"]["string"])
+        for each in devices(lab, node)
+    }
+
+
+def kinds(lab: Lab, node: str) -> set[tuple[str, str]]:
+    """Types and architectures."""
+    own = [each["attributes"] for each in devices(lab, node)]
+    return {(each["type"]["string"], each["architecture"]["string"]) for each in own}
+
+
+def waits(what: str) -> Any:
+    """Why a pod that claims isn't scheduled."""
+
+    def look(lab: Lab, node: str) -> tuple[str, bool]:
+        status = lab.pod(pod_name(node, what))["status"]
+        message = (status.get("conditions") or [{}])[0].get("message", "")
+        return status.get("phase", ""), "cannot allocate all claims" in message
+
+    return look

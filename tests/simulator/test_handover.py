@@ -1,0 +1,42 @@
+"""A node goes from the release's device plugin to one of ours without both at once."""
+
+from __future__ import annotations
+
+import asyncio
+
+from components.platforms import clear
+from tests.simulator.running import Json
+from tests.simulator.validating import Stack
+
+
+def document(stack: Stack, *nodes: str) -> Json:
+    terms = [
+        {"matchFields": [{"key": "metadata.name", "operator": "In", "values": [node]}]}
+        for node in nodes
+    ]
+    required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}
+    pod = {"affinity": {"nodeAffinity": required}}
+    return {
+        "context": stack.document["context"],
+        "namespace": "default",
+        "selector": "app.kubernetes.io/name=nvidia-device-plugin",
+        "declared": [],
+        "release": "plugin",
+        "inputs": {"kind": "DaemonSet", "spec": {"template": {"spec": pod}}},
+    }
+
+
+def test_a_plugin_of_ours_waits_until_the_release_s_has_left_its_nodes(stack: Stack) -> None:
+    stack.cluster.wait_gpus("gpu-1", "8", "8")
+
+    async def hand_over() -> None:
+        # Nodes that it doesn't serve are none of its business.
+        await asyncio.wait_for(clear.servers(document(stack, "control-plane-1")), 30)
+        waiting = asyncio.create_task(clear.servers(document(stack, "gpu-1")))
+        await asyncio.wait([waiting], timeout=2)
+        assert not waiting.done()
+        await asyncio.to_thread(stack.cluster.remove_plugin)
+        assert await asyncio.wait_for(waiting, 60) == {"removed": []}
+
+    asyncio.run(hand_over())
+    assert stack.cluster.pods(**{"app.kubernetes.io/name": "nvidia-device-plugin"}) == []
