@@ -67,6 +67,21 @@ def checks(images: tuple[Image, ...]) -> list[str]:
     return problems
 
 
+def chart_checks(releases: tuple[Chart, ...]) -> list[str]:
+    """A comment for each chart: how its archive is compared with what its makers publish."""
+    result = []
+    for chart in releases:
+        how = "its makers publish no digest; note the archive's own when you copy it"
+        if chart.digest and chart.source.startswith("https://"):
+            archive = f"{chart.name}-{chart.version}.tgz"
+            how = (
+                f"helm pull {chart.name} --repo {chart.source} --version {chart.version} && "
+                f"echo '{chart.digest.removeprefix('sha256:')}  {archive}' | sha256sum --check"
+            )
+        result.append(f"# check chart {chart.name} {chart.version}: {how}")
+    return result
+
+
 def main() -> int:
     """Print the lists for the stack that `STACK` names."""
     try:
@@ -79,13 +94,13 @@ def main() -> int:
         console = Console()
         for table in tables(images, releases):
             console.print(table)
-        for line in checks(images):
+        for line in [*checks(images), *chart_checks(releases)]:
             console.print(line, highlight=False, soft_wrap=True)
     else:
         print("\n".join(lines(images)))
         for chart in releases:
             print(f"# chart {chart.name} {chart.version} {chart.source}")
-        print("\n".join(checks(images)))
+        print("\n".join([*checks(images), *chart_checks(releases)]))
     return 0
 
 

@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
 from typing import Any
 
-import yaml
-
+from components.charts.digests import facts
 from components.charts.value_table import series_of
 from components.settings.cluster import Cluster
 
@@ -40,28 +38,17 @@ class UnknownImages(Exception):
 
 
 @cache
-def _facts() -> dict[str, Any]:
-    facts: dict[str, Any] = yaml.safe_load(Path(__file__).with_name("images.yaml").read_text())
-    return facts
-
-
-@cache
 def sections() -> tuple[Section, ...]:
     """The sections of the operator's values that name an image."""
     return tuple(
         Section(**{"path": path, "secrets": True, **fact})
-        for path, fact in _facts()["operator"].items()
+        for path, fact in facts()["operator"].items()
     )
-
-
-def digest(reference: str) -> str:
-    """The digest that is known of an image; empty where none is."""
-    return str(_facts()["digests"].get(reference, ""))
 
 
 def nfd_image(version: str) -> str:
     """Node Feature Discovery's image in a version of the device plugin's or operator's chart."""
-    return f"{NFD}:{_facts()['nfd'][series_of(version)]}"
+    return f"{NFD}:{facts()['nfd'][series_of(version)]}"
 
 
 def operator_images(cluster: Cluster) -> Iterator[str]:
@@ -70,14 +57,8 @@ def operator_images(cluster: Cluster) -> Iterator[str]:
     Raises:
         UnknownImages: the operator's version is none of those whose images are known.
     """
-    operator, extra = cluster.gpu_operator, cluster.gpu_operator.extra_values
-    on = _switches(cluster)
-    for section in sections():
-        given: Mapping[str, Any] = extra
-        for step in section.path.split("."):
-            given = given.get(step) or {}
-        if not given.get("enabled", on.get(section.path, False)):
-            continue
+    operator = cluster.gpu_operator
+    for section, given in sections_in_use(cluster):
         if operator.version not in section.versions and "version" not in given:
             raise UnknownImages(
                 f"gpuOperator.version: found {operator.version}; wanted: a version whose images "
@@ -94,6 +75,17 @@ def operator_images(cluster: Cluster) -> Iterator[str]:
             yield f"{repository}/{image}:{version}"
     if operator.nfd:
         yield nfd_image(operator.version)
+
+
+def sections_in_use(cluster: Cluster) -> Iterator[tuple[Section, Mapping[str, Any]]]:
+    """Sections whose images run, each with what `extraValues` gives of it."""
+    on = _switches(cluster)
+    for section in sections():
+        given: Mapping[str, Any] = cluster.gpu_operator.extra_values
+        for step in section.path.split("."):
+            given = given.get(step) or {}
+        if given.get("enabled", on.get(section.path, False)):
+            yield section, given
 
 
 def _driver(cluster: Cluster, version: str) -> str:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from pydantic import Field
+from pydantic import Field, StrictBool
 
+from components.charts.digests import pinned
 from config.image import Repository, path_of
 from config.model import Model
 from config.names import DnsSubdomain
@@ -16,6 +17,9 @@ class Registry(Model):
     `pullSecret`: the name of the Secret with its credentials, in each namespace of ours. It is
     made there from the stack's secret `gpu-cluster:registryCredentials` (a Docker configuration in
     JSON) where that is set, and taken for there otherwise.
+
+    `digests`: images of their makers' own registries are deployed by the digest that is known of
+    them (`make images`), beside the tag. Not with `mirror`: a copy of one platform has another.
     """
 
     mirror: Repository | None = Field(
@@ -26,6 +30,20 @@ class Registry(Model):
     pull_secret: DnsSubdomain | None = Field(
         default=None, description="the name of a Secret", examples=["registry-credentials"]
     )
+    digests: StrictBool = Field(
+        default=True,
+        description="true or false: images by digest where their makers publish one",
+        examples=["false"],
+    )
+
+    @property
+    def pins(self) -> bool:
+        """Whether images are deployed by digest."""
+        return self.digests and self.mirror is None
+
+    def deployed(self, image: str) -> str:
+        """An image as pods name it: by its digest where that is known and holds."""
+        return pinned(image) if self.pins else self.rewritten(image)
 
     def rewritten(self, image: str) -> str:
         """An image, or the repository of one, where it is to be taken from."""

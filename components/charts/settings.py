@@ -6,8 +6,9 @@ from typing import Annotated, Self
 
 from pydantic import AfterValidator, Field, StrictStr, model_validator
 
-from config.model import Model
+from config.model import Freeze, FrozenDict, Model
 from config.problem import refuse, show
+from config.versions import pattern
 
 
 def _oci(text: str) -> str:
@@ -20,10 +21,17 @@ def _oci(text: str) -> str:
     return text
 
 
-class Charts(Model):
-    """`directory` holds the charts, each a folder or archive; `oci` is a registry that holds them.
+Digest = Annotated[
+    StrictStr, AfterValidator(pattern(r"sha256:[0-9a-f]{64}", "sha256: and 64 hex", "sha256:…"))
+]
 
-    Without either they come from their own repositories.
+
+class Charts(Model):
+    """`directory` holds the charts, each a folder; `oci` is a registry that holds them.
+
+    Without either they come from their own repositories. `digests` says what a chart must be, by
+    its name: of its archive in a directory (``<chart>-<version>.tgz``) or a repository, of its
+    manifest in a registry.
     """
 
     directory: StrictStr | None = Field(
@@ -36,6 +44,10 @@ class Charts(Model):
         default=None,
         description="an OCI registry and path, oci://host/path",
         examples=["oci://registry.example.com/charts"],
+    )
+    digests: Annotated[dict[str, Digest], Freeze] = Field(
+        default=FrozenDict(),
+        description="a mapping of charts to sha256:… of what they must be",
     )
 
     @model_validator(mode="after")

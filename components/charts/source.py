@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from typing import Any
 
+from components.charts.digests import chart_digest
 from components.charts.settings import Charts
 
 
@@ -13,14 +14,19 @@ def is_own(repository: str) -> bool:
     return repository.startswith("./")
 
 
-def location(charts: Charts, chart: str, repository: str) -> str:
-    """Where a chart comes from: a folder, an OCI reference or the address of a repository.
+def location(charts: Charts, chart: str, repository: str, version: str) -> str:
+    """Where a chart comes from: a folder, an archive, an OCI reference or a repository's address.
+
+    Helm refuses what has another digest than its OCI reference says (helm v3.18.6,
+    pkg/registry/client.go, ValidateReference). It compares none of an archive nor of a
+    repository's: `components.charts.reach` does.
 
     Args:
         charts: of the stack file; `GPU_CHARTS` in the environment goes before its ``directory``
             and ``oci``, so that one stack can be tried on other charts without an edit.
         chart: name of the chart.
         repository: where its makers publish it, or its folder here.
+        version: of the chart.
     """
     if is_own(repository):
         return repository
@@ -28,13 +34,26 @@ def location(charts: Charts, chart: str, repository: str) -> str:
     if directory:
         # Without the dot Helm and the rules would take `folder/chart` for a repository's chart.
         start = "" if directory.startswith(("/", "./", "../", "~")) else "./"
-        return f"{start}{directory.rstrip('/')}/{chart}"
-    return f"{charts.oci}/{chart}" if charts.oci else repository
+        archive = f"-{version}.tgz" if chart in charts.digests else ""
+        return f"{start}{directory.rstrip('/')}/{chart}{archive}"
+    if charts.oci:
+        digest = f"@{charts.digests[chart]}" if chart in charts.digests else ""
+        return f"{charts.oci}/{chart}{digest}"
+    return repository
+
+
+def wanted_digest(charts: Charts, chart: str, repository: str, version: str) -> str:
+    """The digest that a chart's archive must have; empty where none is known.
+
+    What is declared holds everywhere, what the makers publish for their own repository.
+    """
+    made = location(charts, chart, repository, version) == repository
+    return charts.digests.get(chart, "") or (chart_digest(chart, version) if made else "")
 
 
 def chart_arguments(charts: Charts, chart: str, repository: str, version: str) -> dict[str, Any]:
     """Arguments of a ``Release`` that say which chart it installs, at which version."""
-    place = location(charts, chart, repository)
+    place = location(charts, chart, repository, version)
     if place == repository and not is_own(repository):
         return {"chart": chart, "version": version, "repository_opts": {"repo": place}}
     return {"chart": place, **({"version": version} if place.startswith("oci://") else {})}

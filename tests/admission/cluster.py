@@ -80,6 +80,7 @@ TWINS = {rule for rule in RULES if isinstance(RULE_TWINS[rule], Twin)}
 WARN = Enforcement({Severity.MANDATORY: ["Warn"], Severity.ADVISORY: ["Warn"]})
 _RULE = re.compile(r"[:;] (GPU\d{3}) ")
 _PLURALS = {
+    "DeviceClass": "deviceclasses",
     "RuntimeClass": "runtimeclasses",
     "ValidatingAdmissionPolicy": "validatingadmissionpolicies",
     "ValidatingAdmissionPolicyBinding": "validatingadmissionpolicybindings",

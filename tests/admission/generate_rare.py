@@ -161,6 +161,18 @@ def _claims(draw: st.DrawFn) -> Json:
 
 
 @st.composite
+def _by_class(draw: st.DrawFn) -> Json:
+    """GPU070: devices by the resource that their class is; the API server wants no limit then."""
+    name = draw(st.sampled_from(["gpu.nvidia.com", "mig-devices", "nic.example.com"]))
+    asked = {f"deviceclass.resource.kubernetes.io/{name}": draw(st.integers(0, 64))}
+    part = draw(st.sampled_from(["limits", "requests"]))
+    container = {**_container({"cpu": 1}), "resources": {part: asked}}
+    spec = {"containers": [container], "tolerations": [{"operator": "Exists"}]}
+    metadata = _metadata(draw(_NAMESPACES))
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
+
+
+@st.composite
 def _node_processes(draw: st.DrawFn) -> Json:
     """GPU067: pods that see their node's processes."""
     spec = {
@@ -193,7 +205,7 @@ def _persistent_volumes(draw: st.DrawFn) -> Json:
 _KINDS = (
     *(_updates, _updates, _parts, _parts, _limits, _environments, _environments, _namespaces),
     *(_services, _services, _shares, _jobs, _claims, _claims),
-    *(_persistent_volumes, _persistent_volumes, _node_processes),
+    *(_persistent_volumes, _persistent_volumes, _node_processes, _by_class, _by_class),
 )
 
 

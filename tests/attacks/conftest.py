@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 
+import httpx
 import pytest
 
 import tests.plugins.rig  # noqa: F401 -- puts the plugins' folder on the path, as their processes do
+from lab.benchmarks.api_server import running
 
 STATIC = "static"
 """Marks checks of what workflows and other files say, which no run of ours can show."""
@@ -14,13 +17,21 @@ STATIC = "static"
 _results: dict[str, str] = {}
 _static: set[str] = set()
 _counts: Counter[str] = Counter()
+ATTACKS = "tests/attacks/"
 COUNTED = ("inputs", "canaries", "searches", "role rules", "role rules used")
 """Properties that tests record, summed for the last line."""
 
 
+@pytest.fixture(scope="session")
+def api() -> Iterator[httpx.Client]:
+    """A real API server and controller manager, no nodes."""
+    with running("attacks", controllers=True) as server:
+        yield server.client
+
+
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
     """Counts results, also those of other processes."""
-    if not report.nodeid.startswith("tests/attacks/"):
+    if not report.nodeid.startswith(ATTACKS):
         return
     if report.when == "call" or report.outcome != "passed":
         _results[report.nodeid] = report.outcome

@@ -1,14 +1,18 @@
 """`make roles`: records what the program asks an API server for, and writes the roles anew.
 
 Each platform is previewed, brought up, previewed again and destroyed on an embedded cluster whose
-API server logs its requests. What is written is committed, and judged by `test_roles.py`.
+API server logs its requests; one of them with all that a stack may have in addition. What is
+written is committed, and judged by `test_roles.py`. `python -m tests.attacks.record_requests WAY`
+records one way and adds it to what is recorded.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import sys
 import tempfile
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -16,11 +20,15 @@ from commands.roles import Request, requests, role, text
 from lab.simulator.control_plane import AUDIT, ControlPlane
 from tests.e2e.project import Project, started
 from tests.platform import ways
+from tests.platform.definitions import defined, definition
 
 ROOT = Path(__file__).resolve().parents[2]
 FILE = Path(__file__).with_name("requests.json")
 PHASES = {"preview": "preview", "up": "deploy", "destroy": "deploy"}
-WAYS = ("device-plugin-driver-daemonset", "gpu-operator-driver", "gpu-manager", "dra")
+WAYS = (
+    *("device-plugin-driver-daemonset", "device-plugin", "gpu-operator-driver", "gpu-manager"),
+    "dra",
+)
 HEAD = {
     "preview": "What a preview needs: it can only read. Secrets are among it, for Helm keeps its\n"
     "records there; name their namespaces by RoleBindings where that is too much.",
@@ -31,7 +39,21 @@ HEAD = {
 
 HOSTS = "hosts"
 #: What else a stack may declare that an API server is asked for.
-BESIDE = {"device-plugin-driver-daemonset": {"guardrails": {"mode": "warn"}}}
+BESIDE = {
+    "device-plugin-driver-daemonset": {"guardrails": {"mode": "warn"}},
+    "device-plugin": {
+        "monitoring": {"operatorObjects": "always"},
+        "scheduling": {
+            "priorityClasses": [{"name": "gpu-training", "value": 1000}],
+            "limits": [{"namespace": "default", "maxCards": 2}],
+        },
+    },
+}
+#: Kinds of the Prometheus Operator that monitoring declares.
+KINDS = tuple(
+    definition("monitoring.coreos.com", "v1", kind, "Namespaced")
+    for kind in ("ServiceMonitor", "PrometheusRule")
+)
 WORK = {
     "apiVersion": "apps/v1",
     "kind": "Deployment",
@@ -76,7 +98,7 @@ class Recording:
             self.result[PHASES[command]] |= requests(file.read().decode().splitlines())
 
     def reboot(self) -> None:
-        """Hosts that ask for a boot, where work must be evicted first."""
+        """Hosts that ask for a boot and are rolled, where work must be evicted first."""
         project = self.project
         project.write(project.declared() | {"reboot": {"when": "required"}})
         self.run(HOSTS, "up")
@@ -85,23 +107,34 @@ class Recording:
         mark.parent.mkdir(exist_ok=True)
         mark.write_text("a new kernel\n")
         self.run(HOSTS, "up")
+        budget = {
+            "metadata": {"name": "work"},
+            "spec": {"maxUnavailable": 0, "selector": {"matchLabels": {"app": "other"}}},
+        }
+        url = "namespaces/default/poddisruptionbudgets"
+        project.request("POST", url, base="/apis/policy", body=budget)
+        project.edit(lambda cluster: cluster.update(runtime={"devicesByEnvironment": True}))
+        self.run(HOSTS, "preview")
+        self.run(HOSTS, "up")
+        project.request("DELETE", f"{url}/work", base="/apis/policy")
         project.request("DELETE", "namespaces/default/deployments/work", base="/apis/apps")
         self.run(HOSTS, "destroy")
 
 
-def record() -> dict[str, set[Request]]:
-    """The requests of previews and of deployments."""
+def record(chosen: Iterable[str]) -> dict[str, set[Request]]:
+    """The requests of previews and of deployments, for some of the ways and `HOSTS`."""
     result: dict[str, set[Request]] = {"preview": set(), "deploy": set()}
     with tempfile.TemporaryDirectory(prefix="gpu-cluster-roles-") as folder:
         project = Project.make(Path(folder), f"roles-{os.getpid()}")
         recording = Recording(project, result)
-        with started(project):
-            for way in WAYS:
+        with started(project), defined(project, *KINDS):
+            for way in (way for way in WAYS if way in chosen):
                 project.write(ways.declared(project.stack, way, **BESIDE.get(way, {})))
                 for command in ("preview", "up", "preview"):
                     recording.run(way, command)
                 recording.run(way, "destroy")
-            recording.reboot()
+            if HOSTS in chosen:
+                recording.reboot()
     result["deploy"] |= result["preview"]  # a deployment inspects, too
     return result
 
@@ -117,10 +150,22 @@ def write(found: dict[str, set[Request]]) -> None:
         print(f"{file.relative_to(ROOT)}: {len(asked)} kinds of requests")
 
 
+def recorded() -> dict[str, set[Request]]:
+    """What was written before."""
+    kept = json.loads(FILE.read_text())
+    return {name: {Request(**request) for request in asked} for name, asked in kept.items()}
+
+
 def main() -> None:
-    """Records and writes."""
+    """Records and writes; with names of ways those alone, in addition to what is recorded."""
     os.environ[AUDIT] = "1"
-    write(record())
+    chosen = sys.argv[1:]
+    if unknown := set(chosen) - {*WAYS, HOSTS}:
+        raise SystemExit(f"found {', '.join(unknown)}; wanted: {', '.join((*WAYS, HOSTS))}")
+    found = record(chosen or (*WAYS, HOSTS))
+    if chosen:
+        found = {name: asked | recorded()[name] for name, asked in found.items()}
+    write(found)
 
 
 if __name__ == "__main__":

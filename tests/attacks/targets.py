@@ -20,10 +20,10 @@ from command_provider.output import Redactor, visible
 from components.api import ClusterError
 from components.grammar import IllFormed
 from components.hosts.facts import HostFacts
-from components.hosts.inspect import LONGEST, parse
+from components.hosts.probe import LONGEST, parse
 from components.inspection.cluster import scheduling_drift
 from components.inspection.look import judged
-from components.nodes.drain import to_evict
+from components.nodes.drain import losses, to_evict
 from components.nodes.inspect import count_devices, gpus, pool_members
 from components.platforms.helm_record import decode_release, expected
 from components.settings.cluster import Cluster
@@ -148,8 +148,9 @@ def nodes(listed: list[Json]) -> None:
 def pods(given: Json) -> None:
     """Pods, a log, a node's record of its validation: judged."""
     listed, log, annotation = given["pods"], given["log"], given["record"]
-    going, lost = to_evict(listed)
-    assert len(lost) <= len(going) <= len(listed)
+    going = to_evict(listed)
+    assert len(going) <= len(listed)
+    assert losses(going, ()).isprintable()
     for pod in listed:
         assert judging.refusal(pod).isprintable()
         assert waiting.reason(pod).isprintable()

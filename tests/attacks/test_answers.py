@@ -13,8 +13,10 @@ import pulumi
 import pytest
 
 from components.hosts.command import HostsArgs
-from components.hosts.inspect import ANSWER, LONGEST, observe, parse
+from components.hosts.inspect import observe
 from components.hosts.preparation import HostPreparation
+from components.hosts.probe import LONGEST, parse
+from components.hosts.reach import ANSWER
 from components.nodes.inspect import gpus
 from components.platforms.findings import numbers
 from tests.attacks.samples import cluster
@@ -56,7 +58,13 @@ async def hosts(*answers: tuple[bytes, bool]) -> AsyncIterator[list[Any]]:
         server, key = await _serve(answer, endless)
         servers.append(server)
         host = {"name": f"gpu-{number}", "address": "127.0.0.1", "port": server.get_port()}
-        fields = host | {"user": "root", "host_key": key, "bastion": None}
+        fields = host | {
+            "user": "root",
+            "host_key": key,
+            "bastion": None,
+            "node": "n",
+            "role": "gpu-worker",
+        }
         declared.append(type("Host", (), fields))
     try:
         yield declared

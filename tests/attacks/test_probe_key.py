@@ -14,7 +14,7 @@ import asyncssh
 import pytest
 
 from commands import probe_key
-from components.hosts import inspect
+from components.hosts import inspect, reach
 from components.hosts.probe import probe
 from tests.plugins.conftest import host
 from tests.plugins.rig import Host
@@ -25,6 +25,8 @@ __all__ = ["host"]  # a real sshd
 def declared(host: Host) -> Any:
     return SimpleNamespace(
         name="gpu-1",
+        node="gpu-1",
+        role="gpu-worker",
         address="127.0.0.1",
         port=host.port,
         user=getpass.getuser(),
@@ -51,7 +53,7 @@ def test_a_probe_key_runs_the_probe_and_nothing_else(host: Host, key: str, tmp_p
     mark = tmp_path / "owned"
 
     async def attack() -> list[str]:
-        async with inspect.reached(declared(host), key) as connection:
+        async with reach.reached(declared(host), key) as connection:
             outputs = []
             for command in (f"touch {mark}", "sh", f"$(touch {mark})", "internal-sftp"):
                 done = await connection.run(command, input=f"touch {mark}\n", check=False)
@@ -83,7 +85,7 @@ def test_a_key_that_may_do_more_is_named(host: Host) -> None:
 
 
 async def _allowed(host: Host) -> list[str]:
-    async with inspect.reached(declared(host), host.private_key) as connection:
+    async with reach.reached(declared(host), host.private_key) as connection:
         return await probe_key.allowed(connection)
 
 

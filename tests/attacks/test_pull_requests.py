@@ -119,6 +119,17 @@ def test_a_release_is_made_of_a_checked_tag_and_its_provenance_is_signed() -> No
     assert attested["with"] == {"subject-path": "dist/*"}
 
 
+@pytest.mark.parametrize("job", ["codeql", "scorecard"])
+def test_code_and_repository_are_analysed_and_nothing_of_them_is_run(job: str) -> None:
+    made = workflow("analysis")["jobs"][job]
+    assert made["permissions"] == {"contents": "read", "security-events": "write"}
+    assert [step for step in made["steps"] if "run" in step] == []
+    assert "secrets." not in str(made)
+    used = [step["uses"].partition("@")[0] for step in made["steps"]]
+    analysers = {"codeql": "github/codeql-action/analyze", "scorecard": "ossf/scorecard-action"}
+    assert analysers[job] in used
+
+
 def test_an_audit_that_could_not_look_fails_in_ci() -> None:
     (job,) = workflow("audit")["jobs"].values()
     (step,) = (step for step in job["steps"] if step.get("run") == "make audit")

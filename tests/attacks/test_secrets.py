@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from command_provider import operations
 from command_provider.output import Redactor
 
 from commands import stack
@@ -109,3 +110,22 @@ def test_a_stack_file_keeps_the_salt_that_its_own_secrets_need(
     with own.unsalted():
         own.file.write_text(salt + text)  # as the engine does
     assert own.file.read_text() == (salt if held else "") + text
+
+
+class Silent:
+    """A log of nobody's."""
+
+    def status(self, line: str) -> None: ...
+    def warning(self, text: str) -> None: ...
+
+
+def test_an_error_names_where_a_connection_goes_and_none_of_its_keys() -> None:
+    end = {"host": "127.0.0.1", "port": 2222.0, "user": "root", "privateKey": CANARY}
+    connection = {
+        "4dabf18193072939515e22adb298388d": "1b47061264138c4ac30d75fd1eb44270",
+        "value": {**end, "proxy": {"host": "192.0.2.1", "user": "jump", "password": f"{CANARY}p"}},
+    }
+    job = operations.Job("", {"connection": connection}, {}, Silent())
+    text = f"http://127.0.0.1:2222 of /root by jump@192.0.2.1: {CANARY} {CANARY}p"
+    shown = "http://127.0.0.1:2222 of /root by jump@192.0.2.1: [secret] [secret]"
+    assert [redact(text) for redact in job.redactors()] == [shown, shown]

@@ -14,7 +14,7 @@ import asyncssh
 import pytest
 from command_provider import connection as plugin_connection
 
-from components.hosts import inspect
+from components.hosts import inspect, reach
 from tests.plugins.rig import Failed, Plugin
 
 WEAK: dict[str, dict[str, Any]] = {
@@ -154,4 +154,4 @@ def test_nothing_rests_on_sha1(log_in: Any, weak: dict[str, Any]) -> None:
 
 
 def test_inspection_and_commands_agree_on_the_same() -> None:
-    assert inspect.MODERN == plugin_connection.MODERN
+    assert reach.MODERN == plugin_connection.MODERN

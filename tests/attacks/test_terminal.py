@@ -14,7 +14,7 @@ import pytest
 from command_provider.output import visible
 
 from components.api import Client, Refused
-from components.hosts.inspect import parse
+from components.hosts.probe import parse
 from components.hosts.table import table
 from components.inspection.look import judged
 from config.printable import printable, printable_lines

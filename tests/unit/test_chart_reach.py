@@ -14,7 +14,7 @@ import pytest
 
 from components.charts import reach
 from components.hosts.facts import HostFacts
-from components.hosts.inspect import parse
+from components.hosts.probe import parse
 from components.inspection.look import chart_place, judged, request
 from components.platforms.needed import registries
 from components.settings.loader import load
@@ -82,7 +82,7 @@ def test_a_chart_that_cannot_be_fetched_stops_the_run_before_any_host() -> None:
     (problem,) = judged(declared, seen(chart="no answer"), "").problems
     assert problem.startswith("chart nvidia-device-plugin ")
     assert judged(declared, seen(chart=""), "").problems == ()
-    assert request(declared, "x", "")["cluster"]["chart"] == chart_place(declared)
+    assert request(declared, "x", "")["cluster"]["chart"]["place"] == chart_place(declared)
 
 
 def test_registries_of_images_are_named_once_as_engines_ask_them() -> None:

@@ -1,4 +1,4 @@
-"""What a tenant can't do on a real API server: lift rules, edit pods later, forge an owner."""
+"""Attack: a tenant who lifts rules himself, edits pods later, or forges an owner."""
 
 from __future__ import annotations
 

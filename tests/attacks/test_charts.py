@@ -1,0 +1,143 @@
+"""Attack: a chart that its repository, or who may write a folder of charts, has changed."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+
+from components.charts import reach
+from components.charts.settings import Charts
+from components.charts.source import location, wanted_digest
+
+CHART, VERSION = "nvidia-device-plugin", "0.19.3"
+ARCHIVE = b"an archive of a chart"
+LIMIT = 20
+
+
+def sha256(content: bytes) -> str:
+    return f"sha256:{hashlib.sha256(content).hexdigest()}"
+
+
+DIGEST = sha256(ARCHIVE)
+
+
+class Repository:
+    """A chart repository on loopback, whose files a test writes."""
+
+    def __init__(self) -> None:
+        files: dict[str, bytes] = {}
+        self.files = files
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                content = files.get(self.path)
+                self.send_response(404 if content is None else 200)
+                self.end_headers()
+                self.wfile.write(content or b"")
+
+            def log_message(self, *_: object) -> None:
+                pass
+
+        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.address = f"http://127.0.0.1:{self.server.server_port}"
+        self.publish(ARCHIVE)
+
+    def publish(self, archive: bytes, url: str = "charts/a.tgz") -> None:
+        """An index that always names the digest of the first archive."""
+        entry = f"{{version: {VERSION}, digest: {DIGEST[7:]}, urls: ['{url}']}}"
+        self.files["/index.yaml"] = f"entries:\n  {CHART}: [{entry}]\n".encode()
+        self.files["/charts/a.tgz"] = archive
+
+    def refusal(self, digest: str = DIGEST) -> str:
+        return asyncio.run(reach.unreachable(self.address, CHART, VERSION, digest))
+
+
+@pytest.fixture
+def repository(monkeypatch: pytest.MonkeyPatch) -> Iterator[Repository]:
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    made = Repository()
+    thread = threading.Thread(target=made.server.serve_forever, daemon=True)
+    thread.start()
+    yield made
+    made.server.shutdown()
+    thread.join(LIMIT)
+    made.server.server_close()
+
+
+def test_an_archive_that_its_repository_changed_is_refused(repository: Repository) -> None:
+    assert repository.refusal() == ""
+    repository.publish(b"another")
+    assert repository.refusal() == f"an archive with {sha256(b'another')} instead of {DIGEST}"
+
+
+@pytest.mark.parametrize(
+    "url", ["file:///etc/passwd", "http://127.0.0.1:1/a.tgz", "charts/none.tgz", "ftp://a/b"]
+)
+def test_an_archive_that_is_elsewhere_or_nowhere_is_refused(
+    repository: Repository, url: str
+) -> None:
+    repository.publish(ARCHIVE, url)
+    assert repository.refusal().startswith(("no archive at ", "no chart from "))
+
+
+@pytest.mark.parametrize(
+    "index",
+    [
+        b"",
+        b"[",
+        b"entries: 7",
+        b"entries: {nvidia-device-plugin: [{}]}",
+        b"entries: {nvidia-device-plugin: [{version: 0.19.3, urls: []}]}",
+        b"entries: {nvidia-device-plugin: [{version: 0.20.0, urls: [a]}]}",
+        b"!!python/object/apply:os.system [true]",
+        b"\xff\x1b[2J",
+        b"- " * 100_000,
+    ],
+)
+def test_an_index_that_is_none_is_refused_in_words(repository: Repository, index: bytes) -> None:
+    repository.files["/index.yaml"] = index
+    said = repository.refusal()
+    assert said.startswith("no chart from ")
+    assert "\x1b" not in said
+
+
+def test_an_endless_archive_ends_at_its_bound(
+    repository: Repository, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reach, "MOST", 1000)
+    repository.publish(b"x" * 2000)
+    assert "more than 1000 bytes" in repository.refusal()
+
+
+def test_an_archive_in_a_folder_is_compared_with_what_is_declared(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("GPU_CHARTS", raising=False)
+    charts = Charts(directory=str(tmp_path), digests={CHART: DIGEST})
+    given = (charts, CHART, "https://example.com/charts", VERSION)
+    place, digest = location(*given), wanted_digest(*given)
+    assert (place, digest) == (f"{tmp_path}/{CHART}-{VERSION}.tgz", DIGEST)
+    for content, refused in ((None, True), (b"another", True), (ARCHIVE, False)):
+        if content is not None:
+            Path(place).write_bytes(content)
+        assert bool(asyncio.run(reach.unreachable(place, CHART, VERSION, digest))) is refused
+
+
+def test_a_registry_is_asked_for_what_is_declared(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("GPU_CHARTS", raising=False)
+    charts = Charts(oci="oci://example.com/charts", digests={CHART: DIGEST})
+    place = location(charts, CHART, "https://example.com/charts", VERSION)
+    assert place == f"oci://example.com/charts/{CHART}@{DIGEST}"
+
+
+def test_what_makers_publish_holds_for_their_own_repository_alone() -> None:
+    own = "https://nvidia.github.io/k8s-device-plugin"
+    assert wanted_digest(Charts(), CHART, own, VERSION).startswith("sha256:8f0106")
+    charts = Charts(oci="oci://example.com/charts")
+    assert wanted_digest(charts, CHART, own, VERSION) == ""
