@@ -43,20 +43,26 @@ def _names(container: Container, counts: Callable[[str], bool]) -> bool:
     )
 
 
-def _limits(condition: str) -> str:
-    """CEL: whether a pod names claims, or a limit `n` above 0 for which a condition holds."""
+def _asked(condition: str) -> str:
+    """CEL: whether a pod names claims, or a resource `n` above 0 for which a condition holds.
+
+    The resource that a DeviceClass is may be requested without a limit; extended ones may not.
+    """
+    either = " || ".join(
+        f"{listed}.exists(n, {condition} && {cel.positive(f'{listed}[n]')})"
+        for listed in (cel.LIMITS, cel.REQUESTS)
+    )
     return (
         "(size(variables.spec.?resourceClaims.orValue([])) > 0 || "
-        f"variables.containers.exists(c, {cel.LIMITS}.exists(n, {condition} && "
-        f"{cel.positive(f'{cel.LIMITS}[n]')})))"
+        f"variables.containers.exists(c, {either}))"
     )
 
 
 # A name that only resembles that of a GPU resource counts as one, as far as CEL can tell.
-MAY_ASK: Final = _limits(
+MAY_ASK: Final = _asked(
     f"({cel.is_gpu('n')} || n.lowerAscii().matches({cel.text(SOUNDS_LIKE_GPU)}))"
 )
-MAY_ASK_POOLS: Final = _limits(
+MAY_ASK_POOLS: Final = _asked(
     f"({cel.is_gpu('n')} && (n in {cel.parameter('resourceNames')} || "
     f"!(n in {cel.texts(OTHER_VENDORS)})))"
 )

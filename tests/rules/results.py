@@ -1,15 +1,15 @@
 """What a run of the full proof found, as JSON, and the line that sums it up.
 
-Each part of the proof writes one file into `tests/results`: `api-server.json`, `admission.json`,
-`mutation.json`. `python -m tests.rules.results` prints the line from them and names what has not
-run.
+Each part of the proof writes one file into `tests/results`: `api-server.json`, `admission.json`
+(from `admission-1.json` and so on), `mutation.json`. `python -m tests.rules.results` prints the
+line from them and names what has not run.
 """
 
 from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +31,19 @@ def load(part: str) -> dict[str, Any] | None:
     """What a part of the proof found, `None` where it has not run."""
     file = FOLDER / f"{part}.json"
     return json.loads(file.read_text()) if file.is_file() else None
+
+
+def together(parts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """What several runs of one part came to: numbers summed, lists joined."""
+
+    def total(values: Sequence[Any]) -> Any:
+        if isinstance(values[0], Mapping):
+            return {key: total([value[key] for value in values]) for key in values[0]}
+        return sum(values[1:], values[0])
+
+    whole: dict[str, Any] = total(list(parts))
+    same = ("at_admission", "by_the_api_server")  # of the rules, not of the cases
+    return whole | {name: parts[0][name] for name in same if name in parts[0]}
 
 
 def line() -> str:

@@ -146,6 +146,52 @@ def test_claims_stay_under_the_cap(manifest: Any, wanted: list[str]) -> None:
     assert paths("GPU065", manifest, known(resource_names=names)) == []
 
 
+BY_CLASS = "deviceclass.resource.kubernetes.io/"
+GPUS_BY_CLASS = {f"{BY_CLASS}gpu.nvidia.com": 64}
+
+
+@pytest.mark.parametrize(
+    ("manifest", "wanted"),
+    [
+        (pod(container(GPUS_BY_CLASS)), ["spec.containers[0].resources"]),
+        (pod(container(requests=GPUS_BY_CLASS)), ["spec.containers[0].resources"]),
+        (pod(container({f"{BY_CLASS}mig-1g.nvidia.com": 1})), ["spec.containers[0].resources"]),
+        (pod(container(), initContainers=[container(GPUS_BY_CLASS)]),
+         ["spec.initContainers[0].resources"]),
+        (pod(container({f"{BY_CLASS}nic.example.com": 64})), []),
+        (pod(container(), ephemeralContainers=[container(GPUS_BY_CLASS)]), []),
+        (pod(container(UNKNOWN)), []),
+        (resource("Service"), []),
+    ],
+)  # fmt: skip
+def test_gpus_are_not_asked_for_by_their_class(manifest: Any, wanted: list[str]) -> None:
+    assert paths("GPU070", manifest, known(max_gpus_per_pod=4)) == wanted
+    assert paths("GPU070", manifest, known()) == [], "there is no cap to go past"
+
+
+@pytest.mark.parametrize(
+    ("name", "given", "wanted"),
+    [
+        ("gpu.nvidia.com", "example.com/accelerator", True),
+        ("fast", "example.com/gpu-fast", True),
+        ("gpu.nvidia.com", GPU, False),
+        ("gpu.nvidia.com", "acme.com/gpu", False),
+        ("nic.example.com", "example.com/nic", False),
+        ("gpu.nvidia.com", None, False),
+        ("gpu.nvidia.com", UNKNOWN, False),
+    ],
+)
+def test_a_class_gives_gpus_under_a_name_that_the_caps_count(
+    name: str, given: Any, wanted: bool
+) -> None:
+    context = known(max_gpus_per_pod=4, resource_names=frozenset({"acme.com/gpu"}))
+    spec = {"selectors": []} | ({} if given is None else {"extendedResourceName": given})
+    made = resource("DeviceClass", "resource.k8s.io/v1", name=name, spec=spec)
+    assert paths("GPU071", made, context) == ["spec.extendedResourceName"] * wanted
+    assert paths("GPU071", {**made, "apiVersion": "example.com/v1"}, context) == []
+    assert paths("GPU071", made, known()) == [], "there is no cap to go past"
+
+
 @pytest.mark.parametrize(
     ("manifest", "per_container", "per_pod", "wanted"),
     [r[1:] for r in CAPS],

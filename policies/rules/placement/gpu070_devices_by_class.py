@@ -1,0 +1,93 @@
+"""GPU070: Nobody asks for GPUs by the name of their class."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Final
+
+from policies.rules import cel
+from policies.rules.context import Context, Severity
+from policies.rules.example import Example
+from policies.rules.pod_spec import Role
+from policies.rules.resource_names import SOUNDS_LIKE_GPU
+from policies.rules.rule import Finding, Need, Rule, Subject
+from policies.rules.signs import On, Sign
+from policies.rules.twin import pods
+
+PREFIX: Final = "deviceclass.resource.kubernetes.io/"
+"""Of the resource that each DeviceClass is: k8s.io/api v0.34.4 resource/v1 types.go."""
+
+
+def _by_class(subject: Subject, _: Context) -> Iterator[Finding]:
+    if subject.pod is None:
+        return
+    for container in subject.pod.containers:
+        if container.role is Role.EPHEMERAL:
+            continue  # the API server lets it ask for nothing
+        for name in sorted(filter(_of_gpus, container.resource_names)):
+            yield Finding(
+                path=f"{container.path}.resources",
+                found=name[:80],
+                wanted="a ResourceClaim, or a resource that the caps count",
+                cure="Ask by a claim: GPU065 holds it to the cap, and this name goes past it.",
+                container=container.name,
+            )
+
+
+def _of_gpus(name: str) -> bool:
+    return name.startswith(PREFIX) and re.search(SOUNDS_LIKE_GPU, name) is not None
+
+
+RULE = Rule(
+    id="GPU070",
+    title="Nobody asks for GPUs by the name of their class",
+    severity=Severity.MANDATORY,
+    check=_by_class,
+    why="From 1.34 on a container may name a DeviceClass as a resource, "
+    f"{PREFIX}<class>, and gets its devices by DRA. To the API server that is a resource "
+    "of its own, with any amount, even requested without a limit: the caps of GPU028 and GPU065 "
+    "don't count it. A class is one of GPUs where its name says so.",
+    source="kubernetes v1.34.4 pkg/scheduler/framework/plugins/dynamicresources/extended/util.go; "
+    "pkg/apis/core/helper/helpers.go IsNativeResource",
+    needs=frozenset({Need.CAPS}),
+)
+
+_NAMED = cel.named(f"n.startsWith({cel.text(PREFIX)}) && n.matches({cel.text(SOUNDS_LIKE_GPU)})")
+
+TWIN = pods(
+    '("maxGpusPerContainer" in params.data || "maxGpusPerPod" in params.data) ? '
+    f"variables.containers.filter(c, {_NAMED})"
+    '.map(c, "found GPUs by their class in container " + c.name) : []',
+    signs=(Sign(cel.named(f"n.startsWith({cel.text(PREFIX)})"), On.CONTAINER),),
+)
+
+EXAMPLE = Example(
+    settings={"maxGpusPerPod": 8},
+    passing="""\
+apiVersion: v1
+kind: Pod
+metadata: {name: train}
+spec:
+  resourceClaims: [{name: gpu, resourceClaimTemplateName: a100-gpu}]
+  containers:
+    - name: cuda
+      image: registry.example.com/cuda:13.0
+      resources:
+        requests: {cpu: 4, memory: 32Gi}
+        limits: {memory: 32Gi}
+        claims: [{name: gpu}]
+""",
+    failing="""\
+apiVersion: v1
+kind: Pod
+metadata: {name: train}
+spec:
+  containers:
+    - name: cuda
+      image: registry.example.com/cuda:13.0
+      resources:
+        requests: {cpu: 4, memory: 32Gi}
+        limits: {memory: 32Gi, deviceclass.resource.kubernetes.io/gpu.nvidia.com: 64}
+""",
+)

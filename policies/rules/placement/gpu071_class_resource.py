@@ -1,0 +1,62 @@
+"""GPU071: A class gives GPUs under a name that the caps count."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from policies.rules.claims import GROUP
+from policies.rules.context import Context, Severity
+from policies.rules.example import Example
+from policies.rules.resource_names import is_device, sounds_like_gpu
+from policies.rules.rule import Finding, Need, Rule, Subject
+from policies.rules.twin import NoTwin
+from policies.rules.unknown import at, text
+
+
+def _counted(subject: Subject, context: Context) -> Iterator[Finding]:
+    if subject.kind != "DeviceClass" or subject.group_version.partition("/")[0] != GROUP:
+        return
+    name = text(at(subject.manifest, "spec", "extendedResourceName"))
+    of_gpus = sounds_like_gpu(name) or sounds_like_gpu(
+        text(at(subject.manifest, "metadata", "name"))
+    )
+    if name and of_gpus and not is_device(name, context):
+        yield Finding(
+            path="spec.extendedResourceName",
+            found=name[:80],
+            wanted="a resource that the caps count, such as nvidia.com/gpu",
+            cure="Add it to resourceNames, or give the class a name that is known.",
+        )
+
+
+RULE = Rule(
+    id="GPU071",
+    title="A class gives GPUs under a name that the caps count",
+    severity=Severity.MANDATORY,
+    check=_counted,
+    why="A DeviceClass with extendedResourceName serves pods that ask for that resource as for any "
+    "other. Under a name that no setting knows, containers take GPUs past GPU028 and every rule "
+    "about GPU pods. A class is one of GPUs where its name or its resource says so.",
+    source="k8s.io/api v0.34.4 resource/v1/types.go DeviceClassSpec.extendedResourceName",
+    needs=frozenset({Need.CAPS}),
+)
+
+TWIN = NoTwin("Administrators make classes; the policies at admission hold tenants.")
+
+EXAMPLE = Example(
+    settings={"maxGpusPerPod": 8},
+    passing="""\
+apiVersion: resource.k8s.io/v1
+kind: DeviceClass
+metadata: {name: gpu.nvidia.com}
+spec:
+  extendedResourceName: nvidia.com/gpu
+""",
+    failing="""\
+apiVersion: resource.k8s.io/v1
+kind: DeviceClass
+metadata: {name: gpu.nvidia.com}
+spec:
+  extendedResourceName: example.com/accelerator
+""",
+)
