@@ -115,16 +115,21 @@ test-platform: $(VENV) ## the full proof of the platforms: make test-platform KU
 test-validation: $(VENV) ## the proof of the validation in nine ways: each GPU by its UUID, nobody disturbed
 	@venv/bin/python -m pytest -m '' --numprocesses 2 --dist loadfile tests/unit/test_validation.py tests/unit/test_validation_results.py tests/unit/test_figures.py tests/unit/test_maintenance.py tests/hosts/test_maintenance.py tests/hosts/test_xid.py tests/simulator/test_allocation.py tests/simulator/test_validation.py tests/simulator/test_own_tests.py tests/simulator/test_maintenance.py tests/validation
 
+.PHONY: test-rollout
+test-rollout: $(VENV) ## the proof of changes in waves: rolls, kills at each step, budgets, B8
+	@$(RUN) lab.benchmarks B8
+	@venv/bin/python -m pytest -m '' --numprocesses 2 --dist loadfile tests/rollout
+
 .PHONY: test-rules
 test-rules: $(VENV) ## the full proof of the rules
 	@rm -rf tests/results
-	@venv/bin/python -m pytest -m '' tests/check tests/rules tests/admission
+	@venv/bin/python -m pytest -m '' --numprocesses 2 --dist loadfile --no-loadscope-reorder tests/admission/test_differential.py tests/rules tests/check tests/admission
 	@$(RUN) tests.rules.mutate
 	@$(RUN) tests.rules.results
 
 .PHONY: test-attacks
 test-attacks: $(VENV) ## each attack that was found, as a test; the last line counts them
-	@venv/bin/python -m pytest -m '' tests/attacks
+	@venv/bin/python -m pytest -m '' --numprocesses 2 --dist loadfile --no-loadscope-reorder tests/attacks/test_canaries.py tests/attacks
 
 .PHONY: roles
 roles: $(VENV) ## write policies/roles/ anew, from what an API server was asked for

@@ -20,9 +20,8 @@ import asyncssh
 import toolchain
 from commands.environment import make_private
 from commands.stack import Stack
-from components.hosts.inspect import reached
 from components.hosts.probe import probe
-from components.hosts.settings.host import Host
+from components.hosts.reach import Host, declared, reached
 from config.printable import printable
 
 PLACE = "/usr/local/lib/gpu-cluster/probe.sh"
@@ -151,7 +150,8 @@ def main() -> None:
     print(f"private key: {path} (the secret PROBE_KEY of the environment preview-{stack.name})")
     for user in users:
         print(instructions(public, user, script))
-    problems = check(stack.cluster.working_hosts, key.export_private_key().decode())
+    hosts = tuple(declared(host.model_dump(mode="json")) for host in stack.cluster.working_hosts)
+    problems = check(hosts, key.export_private_key().decode())
     for name, problem in problems.items():
         if problem:
             print(f"host {name}: {printable(problem)}", file=sys.stderr)

@@ -39,16 +39,16 @@ def summary_of(gpus: dict[str, int], resting: int = 0) -> str:
 def measured(tests: list[dict[str, Any]]) -> list[str]:
     """What tests measured, a line for each: the slowest nodes first, and what did not run."""
     by_test: dict[str, list[Outcome]] = {}
-    for each in tests:
-        outcome = Outcome(**each)
+    for document in tests:
+        outcome = Outcome(**document)
         by_test.setdefault(outcome.test, []).append(outcome)
     lines = []
-    for test, found in by_test.items():
-        ran = [each for each in found if not each.skipped]
-        words = "simulated" if any(each.simulated for each in ran) else "ran"
-        more = f" and {len(found) - SLOWEST} more" if len(found) > SLOWEST else ""
-        shown = ", ".join(map(str, found[:SLOWEST]))
-        lines.append(f"test {test}: {words} on {len(ran)} of {len(found)} nodes: {shown}{more}")
+    for test, outcomes in by_test.items():
+        ran = [outcome for outcome in outcomes if not outcome.skipped]
+        words = "simulated" if any(outcome.simulated for outcome in ran) else "ran"
+        more = f" and {len(outcomes) - SLOWEST} more" if len(outcomes) > SLOWEST else ""
+        shown = ", ".join(map(str, outcomes[:SLOWEST]))
+        lines.append(f"test {test}: {words} on {len(ran)} of {len(outcomes)} nodes: {shown}{more}")
     return lines
 
 

@@ -50,7 +50,7 @@ def chosen_tests(text: str, cluster: Cluster) -> str:
     Raises:
         ValueError: a name that no test has.
     """
-    names = [name for each in text.split(",") if (name := each.strip())]
+    names = [name for part in text.split(",") if (name := part.strip())]
     tests = cluster.validation.tests
     if strange := [name for name in names if name not in tests]:
         known = f"of {', '.join(tests)}" if tests else "tests below `validation.tests`"

@@ -20,6 +20,7 @@ from components.nodes.component import NodeScheduling, NodeSchedulingArgs
 from components.platforms.component import GpuPlatform, PlatformArgs
 from components.platforms.presence import presence
 from components.platforms.registry import platform_of
+from components.rollout.component import Rollout, RolloutArgs
 from components.settings.cluster import Cluster
 from components.settings.loader import check
 from components.validation.component import Validation, ValidationArgs
@@ -72,7 +73,24 @@ class GpuCluster(pulumi.ComponentResource):
         def after(*resources: pulumi.Resource) -> pulumi.ResourceOptions:
             return pulumi.ResourceOptions(parent=self, depends_on=list(resources))
 
-        hosts = HostsArgs(cluster=cluster, private_key=args.private_key, join_token=args.join_token)
+        def rolled(copies: Mapping[str, pulumi.Resource]) -> pulumi.Output[str]:
+            made = RolloutArgs(
+                cluster=cluster,
+                stack=args.stack,
+                private_key=args.private_key,
+                plan=drift.rollout,
+                runtime_class=runtime_class,
+                join_token=args.join_token,
+            )
+            return Rollout(f"{name}-rollout", made, after(*copies.values())).done
+
+        hosts = HostsArgs(
+            cluster=cluster,
+            private_key=args.private_key,
+            join_token=args.join_token,
+            left=frozenset(drift.rollout.left),
+            between=rolled,
+        )
         prepared = HostPreparation(f"{name}-hosts", replace(hosts, drift=drift.prepare), after())
         rebooted = HostReboot(
             f"{name}-reboot",

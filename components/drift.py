@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
+from components.rollout.plan import Plan
+
 
 @dataclass(frozen=True, kw_only=True)
 class Drift:
@@ -17,6 +19,7 @@ class Drift:
         runtime: by host, what changed of its container runtime.
         scheduling: by pool, what its nodes lack.
         validation: by pool, why its last validation no longer holds.
+        rollout: what must go in waves.
         platform: what is missing of the platform; None: nothing.
         groups: API groups that the cluster was seen to serve.
     """
@@ -26,6 +29,7 @@ class Drift:
     runtime: Mapping[str, str] = field(default_factory=dict)
     scheduling: Mapping[str, str] = field(default_factory=dict)
     validation: Mapping[str, str] = field(default_factory=dict)
+    rollout: Plan = field(default_factory=Plan)
     platform: str | None = None
     groups: frozenset[str] = frozenset()
 

@@ -60,15 +60,18 @@ def clearing(
 
 
 def ending_servers(
-    context: str, namespace: str, selector: str, declared: list[str], name: str
+    context: str, namespace: str, selector: str, declared: list[str], release: str, name: str
 ) -> pulumi.ResourceHookBinding:
-    """A hook before a create or update that ends our device plugins that are no longer declared.
+    """A hook before a create or update that keeps two device plugins off one node.
+
+    It ends ours that are no longer declared, and before one of ours waits for the release's.
 
     Args:
         context: context of the kubeconfig.
         namespace: where their DaemonSets are.
         selector: label selector of their pods.
         declared: names of those that stay.
+        release: name of the release's DaemonSet.
         name: of the component whose resources bear the hook; hooks need names of their own.
     """
     content = {
@@ -76,10 +79,11 @@ def ending_servers(
         "namespace": namespace,
         "selector": selector,
         "declared": declared,
+        "release": release,
     }
 
-    async def before(_: pulumi.ResourceHookArgs) -> None:
-        await _clear("servers", content)
+    async def before(args: pulumi.ResourceHookArgs) -> None:
+        await _clear("servers", {**content, "inputs": dict(args.new_inputs or {})})
 
     return _binding(f"give-way-{name}", before, updates=True)
 

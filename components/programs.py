@@ -22,6 +22,7 @@ PROGRAMS = {
     "scheduling": "components.nodes.schedule",
     "tests": "components.validation.measure",
     "validation": "components.validation.validate",
+    "waves": "components.rollout.roll",
 }
 """Modules by program name."""
 

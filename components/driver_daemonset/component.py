@@ -88,7 +88,7 @@ def daemon_set(cluster: Cluster, pool: Pool) -> dict[str, Any]:
                     "initContainers": [
                         {
                             "name": "nvidia-driver-installer",
-                            "image": cluster.registry.rewritten(settings.image_of(pool.name)),
+                            "image": cluster.registry.deployed(settings.image_of(pool.name)),
                             "env": [
                                 {"name": key, "value": value} for key, value in environment.items()
                             ],
@@ -102,7 +102,7 @@ def daemon_set(cluster: Cluster, pool: Pool) -> dict[str, Any]:
                             "terminationMessagePolicy": "FallbackToLogsOnError",
                         }
                     ],
-                    "containers": [{"name": "pause", "image": cluster.registry.rewritten(PAUSE)}],
+                    "containers": [{"name": "pause", "image": cluster.registry.deployed(PAUSE)}],
                     "volumes": [
                         {"name": key, "hostPath": {"path": outside}}
                         for key, (outside, _) in mounts.items()

@@ -32,6 +32,9 @@ class HostsArgs:
         after: by host, the command that comes before. Host by host, so that a host that does not
             answer keeps no other one from being undone: the engine deletes nothing on which
             something still depends.
+        left: hosts on which somebody else is at work: nothing of theirs changes in this run.
+        between: what runs after the copies of the steps and before the first command; its output
+            is waited for as ``gate`` is.
         gate: waited for before the first command, without becoming a dependency of the state.
     """
 
@@ -40,6 +43,8 @@ class HostsArgs:
     drift: Mapping[str, str] = field(default_factory=dict)
     join_token: str | None = field(default=None, repr=False)
     after: Mapping[str, pulumi.Resource] = field(default_factory=dict)
+    left: frozenset[str] = frozenset()
+    between: Callable[[Mapping[str, pulumi.Resource]], pulumi.Output[str]] | None = None
     gate: pulumi.Output[str] | None = None
 
 
@@ -68,6 +73,8 @@ def host_commands(
         line = command_line(host, ssh, "apply", longer)
         finding = args.drift.get(host.name)
         update, ignored = repair_line(line, finding)
+        if host.name in args.left:
+            ignored = maintenance.INPUTS[maintenance.COMMAND]
         commands[host.name] = command.remote.Command(
             f"{name}-{host.name}",
             connection=connection(host, ssh, args.private_key),

@@ -38,6 +38,8 @@ class HostFacts:
         reboot_required: the distribution asks for a boot (/run/reboot-required).
         digests: sha256 (or ``missing``) of every file that our scripts placed, by path.
         applied: phases (``prepare``, ``runtime``) whose state is on the host.
+        disrupts: by phase, what it was applied with that disrupts pods
+            (`components.hosts.disruption`).
         drift: by phase, what differs from what was placed: file paths, ``swap``, ``containerd``.
         now: the host's clock, UTC.
         simulated: the host says that it is a simulated one.
@@ -82,6 +84,7 @@ class HostFacts:
     numa: str = "-"
     now: str = ""
     applied: tuple[str, ...] = ()
+    disrupts: Mapping[str, str] = dataclasses.field(default_factory=dict)
     digests: Mapping[str, str] = dataclasses.field(default_factory=dict)
     drift: Mapping[str, tuple[str, ...]] = dataclasses.field(default_factory=dict)
 

@@ -37,7 +37,8 @@ class HostPreparation(pulumi.ComponentResource):
             return pulumi.Output.secret(text) if cluster.joins(host) else text
 
         copies = copy_steps(self, f"{name}-steps", args.cluster.hosts, args)
-        ready = replace(args, after=copies)
+        gate = args.between(copies) if args.between else args.gate
+        ready = replace(args, after=copies, gate=gate)
         self.commands = host_commands(self, name, args.cluster.hosts, ready, script, installing)
         self.hosts = pulumi.Output.from_input([host.name for host in args.cluster.hosts])
         self.register_outputs({"hosts": self.hosts})

@@ -9,6 +9,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+from components.hosts import disruption
 from components.hosts.script import assemble, library, step
 from components.hosts.settings.host import Host, Role
 from components.hosts.settings.runtime import Engine
@@ -42,7 +43,8 @@ UNITS: Mapping[Engine, tuple[str, ...]] = {
 NOUVEAU = ("nouveau", "nova_core")
 """Modules that hold the GPUs of a host and must not load on their own."""
 LIBRARY = library(
-    *("base", "expectations", "kept_steps", "preflight", *PACKAGE_LIBRARY, "runfile", "prepare"),
+    *("base", "disruption", "expectations", "kept_steps", "preflight", *PACKAGE_LIBRARY),
+    *("runfile", "prepare"),
 )
 
 _MODULE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
@@ -199,6 +201,7 @@ def prepare(
     }
     for found in (*chosen.values(), steps.settings):
         settings.update(found)
+    settings[disruption.SETTING] = disruption.lines(settings, disruption.PREPARE)
     rows = {
         "each_sysctl": list(host.system.all_sysctl.items()),
         "each_repository": steps.repositories,
@@ -230,6 +233,13 @@ def prepare_script(
         steps=steps(cluster, host, join_token),
         inline=inline,
     )
+
+
+def disrupting(cluster: Cluster, host: Host) -> str:
+    """What of ``host`` disrupts pods where it changes; ``cluster``: as the host sees it."""
+    machine = Machine(cluster.system, (), (), excluded=_excluded_gpus(cluster, host))
+    settings = {**steps(cluster, host).settings, **(_excluded(machine) or {})}
+    return disruption.lines(settings, disruption.PREPARE)
 
 
 def _excluded_gpus(cluster: Cluster, host: Host) -> tuple[str, ...]:

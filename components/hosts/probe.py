@@ -1,4 +1,4 @@
-"""The probe's text: what a host is, and whether what its phases expect still holds.
+"""The probe: what a host is, and whether what its phases expect still holds; and what it found.
 
 Reads only. What it looks for lies beside the step that expects it: the end of that step's file,
 after `MARK`, is part of the probe too.
@@ -7,12 +7,24 @@ after `MARK`, is part of the probe too.
 from __future__ import annotations
 
 import functools
+import re
+from collections.abc import Iterable
 from pathlib import Path
 
+from components.hosts.facts import HostFacts
 from components.hosts.script import FOLDER
+from config.printable import printable
 
 MARK = "# --- found later: the probe has this part too ---\n"
 """Before the functions ``found_<kind>``, ``list_<kind>`` and what they call."""
+HARDWARE = ("gpu", "rdma", "memory", "rows", "unreached")
+"""Keys of the lines about single devices, which `components.hosts.hardware` reads, and of
+registries."""
+DEVICES = 64
+"""How many of each kind are taken."""
+LONGEST = 1024
+"""Characters of one value of it."""
+_DIGITS = re.compile(r"[0-9]{1,15}")
 
 
 @functools.cache
@@ -22,3 +34,82 @@ def probe() -> str:
     head, gap, rest = text.partition("\n\n")
     parts = [file.read_text().partition(MARK)[2] for file in sorted(FOLDER.rglob("*.sh"))]
     return "".join([head, gap, *filter(None, parts), "\n", rest])
+
+
+def parse(lines: Iterable[str], now: float | None = None) -> HostFacts:
+    """The probe's lines as facts, read when this machine's clock showed ``now``.
+
+    Unknown keys are passed over.
+    """
+    single: dict[str, str] = {}
+    kinds = ("applied", "digest", "disrupts", "drift", "loaded", "reboot", *HARDWARE)
+    repeated: dict[str, list[str]] = {name: [] for name in kinds}
+    for line in lines:
+        key, separator, value = line.partition("=")
+        if separator:
+            value = printable(value, LONGEST)
+            repeated.get(key, []).append(value)
+            single[key] = value
+    drift: dict[str, tuple[str, ...]] = {}
+    for phase, path in sorted(_split(value, 2) for value in repeated["drift"]):
+        drift[phase] = (*drift.get(phase, ()), path)
+    disrupts: dict[str, str] = {}
+    for phase, line in (_split(value, 2) for value in repeated["disrupts"]):
+        disrupts[phase] = f"{disrupts[phase]}\n{line}" if phase in disrupts else line
+    digests = [_split(value, 3) for value in repeated["digest"]]
+    return HostFacts(
+        os=single.get("os", ""),
+        os_version=single.get("os_version", ""),
+        arch=single.get("arch", ""),
+        kernel=single.get("kernel", ""),
+        nvidia_devices=_number(single.get("nvidia_devices")),
+        loaded=tuple(repeated["loaded"]),
+        driver=single.get("driver") or None,
+        containerd=single.get("containerd") or None,
+        toolkit=single.get("toolkit") or None,
+        docker=single.get("docker") or None,
+        crio=single.get("crio") or None,
+        headers=single.get("headers") == "yes",
+        secure_boot={"yes": True, "no": False}.get(single.get("secure_boot", "")),
+        driver_container=single.get("driver_container") == "yes",
+        nvswitches=_number(single.get("nvswitches")),
+        skew=_number(single["clock"]) - now if now and "clock" in single else None,
+        nvidia_runtime=single.get("nvidia_runtime") == "yes",
+        runtime_mode=single.get("runtime_mode", ""),
+        swap=tuple(single.get("swap", "").split()),
+        cgroup=_number(single.get("cgroup")),
+        disk_free_mib=_number(single.get("disk_free_mib")),
+        package_lock=single.get("package_lock", ""),
+        boot_id=single.get("boot_id", ""),
+        reboot=tuple(repeated["reboot"]),
+        reboot_required=single.get("reboot_required") == "yes",
+        simulated=single.get("simulated") == "yes",
+        unreached=_devices(repeated["unreached"]),
+        peermem=single.get("peermem") == "yes",
+        open_modules=single.get("open_modules") == "yes",
+        governor=single.get("governor") or "-",
+        numa=single.get("numa") or "-",
+        gpus=_devices(repeated["gpu"]),
+        rdma=_devices(repeated["rdma"]),
+        memory=_devices(repeated["memory"]),
+        rows=_devices(repeated["rows"]),
+        now=single.get("now", ""),
+        applied=tuple(repeated["applied"]),
+        digests={path: digest for _, digest, path in sorted(digests)},
+        disrupts=disrupts,
+        drift=drift,
+    )
+
+
+def _split(text: str, parts: int) -> tuple[str, ...]:
+    words = text.split(" ", parts - 1)
+    return tuple(words + [""] * (parts - len(words)))
+
+
+def _devices(lines: list[str]) -> tuple[str, ...]:
+    """In one order: some are told by programs that run beside the probe."""
+    return tuple(sorted(lines)[:DEVICES])
+
+
+def _number(text: str | None) -> int:
+    return int(text) if text and _DIGITS.fullmatch(text) else 0

@@ -384,6 +384,11 @@ for phase in "$root"/var/lib/gpu-cluster/*/; do
     [ -r "$phase/written" ] || continue
     phase=${phase%/}
     say applied "${phase##*/}"
+    if [ -r "$phase/disrupts" ]; then
+        while IFS= read -r line; do
+            say disrupts "${phase##*/} $line"
+        done <"$phase/disrupts"
+    fi
     expected "$phase/expected" "${phase##*/}"
     # The steps' files, where the log-in lands.
     [ "${phase##*/}" != prepare ] || [ -r .gpu-cluster-steps/library/base.sh ] ||

@@ -49,9 +49,10 @@ def reboot_document(cluster: Cluster, private_key: str) -> dict[str, Any]:
             host.model_dump(mode="json", exclude={"driver", "runtime", "system"})
             for host in cluster.working_hosts
         ],
-        "maxUnavailable": reboot.max_unavailable,
+        "maxUnavailable": cluster.rollout.max_unavailable,
         "timeoutSeconds": reboot.timeout_seconds,
-        "drainTimeoutSeconds": reboot.drain_timeout_seconds,
+        "drainTimeoutSeconds": cluster.rollout.drain_timeout_seconds,
+        "consent": sorted(cluster.rollout.evict),
         "prepared": hashlib.sha256(scripts.encode()).hexdigest(),
         "privateKey": private_key,
     }

@@ -6,21 +6,22 @@ twice and none counts as rebooted that was not. After the first host that does n
 other one is touched.
 
 Input: ``context``, ``hosts`` (``config.Host``), ``maxUnavailable``, ``timeoutSeconds``,
-``drainTimeoutSeconds``, ``privateKey``.
+``drainTimeoutSeconds``, ``consent`` (`rollout.evict`), ``privateKey``.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import shlex
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
-from types import SimpleNamespace
 
 import asyncssh
 
 from components.api import Client, ClusterError, Json, connect
-from components.hosts.inspect import Host, declared, observe, reached
+from components.hosts.inspect import observe
+from components.hosts.reach import Host, declared, printed, reached
 from components.nodes import drain
 from components.program import main
 from config.problem import Fault
@@ -34,10 +35,11 @@ BOOT_ID = "cat /proc/sys/kernel/random/boot_id"
 
 @dataclass(frozen=True)
 class Limits:
-    """Seconds: until a host answers again, until a node's pods are gone."""
+    """Seconds until a host answers again and until a node's pods are gone; what these may lose."""
 
     boot: float
     drain: float
+    consent: tuple[str, ...] = ()
 
 
 class Turns:
@@ -71,17 +73,19 @@ class Turns:
 
 
 def reboot_command(user: str, boot_id: str) -> str:
-    """Reboots the system if it still is the one that was looked at."""
-    guarded = f'[ "$({BOOT_ID})" = {boot_id} ] && exec systemctl reboot'
-    return f"sh -c '{guarded}'" if user == "root" else f"sudo -n sh -c '{guarded}'"
+    """Reboots the system if it still is the one that was looked at.
+
+    The boot id was read from a host, so it is an argument of the script and no part of it.
+    """
+    guarded = f'[ "$({BOOT_ID})" = "$1" ] && exec systemctl reboot'
+    line = shlex.join(["sh", "-c", guarded, "reboot", boot_id])
+    return line if user == "root" else f"sudo -n {line}"
 
 
 async def boot_id_of(host: Host, key: str) -> str:
     """The boot id that a host shows now; empty where it can't be asked."""
-    with contextlib.suppress(OSError, asyncssh.Error, TimeoutError):
-        async with asyncio.timeout(DIAL), reached(host, key) as connection:
-            done = await connection.run(BOOT_ID, check=False)
-            return str(done.stdout or "").strip()
+    with contextlib.suppress(OSError, asyncssh.Error, TimeoutError, ValueError):
+        return (await printed(host, key, f"{BOOT_ID}\n", DIAL)).strip()
     return ""
 
 
@@ -143,17 +147,16 @@ async def give_back(client: Client, node: Json | None, limit: float) -> None:
 
 async def one(client: Client, host: Host, key: str, before: str, limits: Limits) -> Json:
     """Drains, reboots and gives back one host."""
-    node_name = host.node  # type: ignore[attr-defined]
-    node = await drain.node_of(client, node_name)
+    node = await drain.node_of(client, host.node)
     if node is not None:
         await drain.cordon(client, node, before)
         try:
-            await drain.drain(client, node_name, limits.drain)
+            await drain.drain(client, host.node, limits.drain, limits.consent)
         except ClusterError:
-            if (node := await drain.node_of(client, node_name)) is not None:
+            if (node := await drain.node_of(client, host.node)) is not None:
                 await drain.uncordon(client, node)
             raise
-        node = await drain.node_of(client, node_name)
+        node = await drain.node_of(client, host.node)
     after = await restart(host, key, before, limits.boot)
     await give_back(client, node, limits.boot)
     return {"before": before, "after": after}
@@ -166,14 +169,15 @@ async def apply(document: Json) -> Json:
         ClusterError: what failed, by host; the hosts after it were left alone.
     """
     key = document["privateKey"]
-    hosts = [declared(each) for each in document["hosts"]]
-    limits = Limits(document["timeoutSeconds"], document["drainTimeoutSeconds"])
+    hosts = [declared(host) for host in document["hosts"]]
+    waits = document["timeoutSeconds"], document["drainTimeoutSeconds"]
+    limits = Limits(*waits, tuple(document["consent"]))
     turns = Turns(document["maxUnavailable"])
     facts = await observe(hosts, key)
     asking = [host for host in hosts if facts[host.name].reboot]
     async with connect(document["context"]) as client:
 
-        async def run(host: SimpleNamespace) -> Json:
+        async def run(host: Host) -> Json:
             seen = facts[host.name]
             async with turns.turn(host.name, host.role):
                 done = await one(client, host, key, seen.boot_id, limits)
@@ -183,10 +187,10 @@ async def apply(document: Json) -> Json:
             if host not in asking and not facts[host.name].error:
                 await give_back(client, await drain.node_of(client, host.node), limits.boot)
         results = await asyncio.gather(*map(run, asking), return_exceptions=True)
-    failures = [each for each in results if isinstance(each, BaseException)]
-    for each in failures:
-        if not isinstance(each, ClusterError):
-            raise each
+    failures = [result for result in results if isinstance(result, BaseException)]
+    for failure in failures:
+        if not isinstance(failure, ClusterError):
+            raise failure
     faults = [fault for failure in failures for fault in getattr(failure, "faults", ())]
     if faults:
         raise ClusterError(*faults)

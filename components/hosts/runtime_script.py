@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+from components.hosts import disruption
 from components.hosts.prepare_script import LOCK_LIMIT, PACKAGE_LIMIT
 from components.hosts.script import Bundle, assemble, library, step
 from components.hosts.settings.host import Host
@@ -11,7 +12,9 @@ from components.hosts.settings.runtime import Engine, Runtime, ToolkitSource
 from components.hosts.software import COMMON, PACKAGE_LIBRARY, run_seconds
 from components.settings.cluster import Cluster
 
-LIBRARY = library("base", "expectations", "kept_steps", "preflight", *PACKAGE_LIBRARY, "runtime")
+LIBRARY = library(
+    *("base", "disruption", "expectations", "kept_steps", "preflight", *PACKAGE_LIBRARY, "runtime"),
+)
 ENGINES = {
     Engine.CONTAINERD: (
         *("library/engine_plain", "library/containerd_version"),
@@ -23,6 +26,8 @@ ENGINES = {
     Engine.RKE2: ("library/engine_plain", "k3s"),
 }
 """The files of each engine."""
+RUNTIME_PATH = "/usr/bin/nvidia-container-runtime"
+"""Where the toolkit's packages have it."""
 TOOLKIT_PACKAGES = (
     "nvidia-container-toolkit",
     "nvidia-container-toolkit-base",
@@ -35,7 +40,7 @@ TOOLKIT_PACKAGES = (
 def runtime(
     settings: Runtime | None = None,
     *,
-    runtime_path: str = "/usr/bin/nvidia-container-runtime",
+    runtime_path: str = RUNTIME_PATH,
     lock_limit: int = LOCK_LIMIT,
     package_limit: int = PACKAGE_LIMIT,
     inline: bool = False,
@@ -44,25 +49,24 @@ def runtime(
 
     Args:
         settings: the declaration; its defaults where None.
-        runtime_path: the NVIDIA runtime's path on hosts (the toolkit packages' own).
+        runtime_path: the NVIDIA runtime's path on hosts.
         lock_limit: seconds to wait for another script.
         package_limit: seconds to wait for a package manager that is at work.
         inline: as in `assemble`.
     """
     settings = settings or Runtime()
     toolkit = settings.toolkit
+    disrupts = _disrupting(settings, runtime_path)
     values = {
+        disruption.SETTING: disruption.lines(disrupts, disruption.RUNTIME),
         "GC_PHASE": "runtime",
         "GC_LOCK_LIMIT": str(lock_limit),
-        "GC_DEFAULT_RUNTIME": settings.default_runtime.value,
         "GC_CHECK_IMAGE": settings.check_image or "",
-        "GC_DEVICES_BY_ENVIRONMENT": str(settings.devices_by_environment).lower(),
         "GC_TOOLKIT_SOURCE": toolkit.source.value,
-        "GC_TOOLKIT_PACKAGES": " ".join(_packages(toolkit.version)),
         **COMMON,
         "GC_PACKAGE_LOCK_LIMIT": str(package_limit),
         "GC_REMOVE_PACKAGES": str(toolkit.remove_packages).lower(),
-        **_of_engine(settings, runtime_path),
+        **disrupts,
     }
     rows: list[tuple[str, ...]] = []
     if toolkit.source is ToolkitSource.PACKAGE:
@@ -79,6 +83,23 @@ def runtime_script(cluster: Cluster, host: Host) -> str:
     return runtime(host.runtime or cluster.runtime, package_limit=limit)
 
 
+def disrupting(cluster: Cluster, host: Host) -> str:
+    """What of ``host`` disrupts pods where it changes; ``cluster``: as the host sees it."""
+    settings = host.runtime or cluster.runtime
+    return disruption.lines(_disrupting(settings, RUNTIME_PATH), disruption.RUNTIME)
+
+
+def _disrupting(settings: Runtime, runtime_path: str) -> dict[str, str]:
+    toolkit = settings.toolkit
+    return {
+        "GC_ENGINE": settings.engine.value,
+        "GC_DEFAULT_RUNTIME": settings.default_runtime.value,
+        "GC_DEVICES_BY_ENVIRONMENT": str(settings.devices_by_environment).lower(),
+        "GC_TOOLKIT_PACKAGES": " ".join(_packages(toolkit.version)),
+        **_of_engine(settings, runtime_path),
+    }
+
+
 def toolkit_seconds(cluster: Cluster, host: Host) -> int:
     """Seconds that the installation of the toolkit may take."""
     settings = host.runtime or cluster.runtime
@@ -88,7 +109,7 @@ def toolkit_seconds(cluster: Cluster, host: Host) -> int:
 def _of_engine(settings: Runtime, runtime_path: str) -> dict[str, str]:
     engine, docker = settings.engine, settings.docker
     if engine in (Engine.K3S, Engine.RKE2):
-        return {"GC_ENGINE": engine.value}
+        return {}
     values = {
         "GC_SYSTEMD_CGROUP": str(settings.systemd_cgroup).lower(),
         "GC_RUNTIME_PATH": runtime_path,

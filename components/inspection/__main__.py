@@ -1,4 +1,4 @@
-"""One look, at the ``cluster`` or at ``hosts`` as the argument says: JSON in, JSON out.
+"""One look, at ``cluster``, ``hosts`` or ``rollout`` as the argument says: JSON in, JSON out.
 
 A process of its own for each, so that both look beside the program that declares resources, each
 with the one library that it needs. The imports are done while the program still reads its
@@ -13,7 +13,11 @@ import importlib
 import json
 import sys
 
-MODULES = {"cluster": "components.inspection.cluster", "hosts": "components.hosts.inspect"}
+MODULES = {
+    "cluster": "components.inspection.cluster",
+    "hosts": "components.hosts.inspect",
+    "rollout": "components.rollout.inspect",
+}
 
 if __name__ == "__main__":
     gc.disable()  # it ends with its answer, and collecting is a tenth of the imports' time

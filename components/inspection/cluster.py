@@ -104,13 +104,13 @@ async def nodes_by_name(context: str) -> dict[str, Json]:
 
 
 async def answer(request: Json) -> Json:
-    """`observe` for a request: its arguments by name, and ``chart``, where the chart comes from.
+    """`observe` for a request: its arguments by name, and ``chart``, those of `unreachable`.
 
     Returns:
         What `observe` does, and ``chart``: why it can't be fetched, empty where it can.
     """
     chart = request.pop("chart")
-    found, problem = await asyncio.gather(observe(**request), unreachable(chart))
+    found, problem = await asyncio.gather(observe(**request), unreachable(**chart))
     return {**found, "chart": problem}
 
 

@@ -13,13 +13,13 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any
 
 import pulumi
 
-from components.charts.source import location
+from components.charts.source import location, wanted_digest
 from components.drift import Drift, dated
 from components.driver_daemonset.container import judge_all
 from components.hosts import hardware
@@ -27,6 +27,7 @@ from components.hosts.facts import HostFacts, drift, reboot
 from components.hosts.kernels import unequal
 from components.hosts.preflight import judge
 from components.hosts.table import table
+from components.inspection.rollout import planned, show
 from components.nodes.pools import scheduling_document, validated_pools
 from components.platforms.documents import presence_document
 from components.platforms.judge import judge as judge_platform
@@ -99,6 +100,8 @@ def inspect(
         )
     seen, reasons = look(Extent(asked), request(cluster, stack, private_key))
     inspection = judged(cluster, seen, reasons)
+    if asked != Extent.OFF:
+        inspection = with_rollout(cluster, inspection, seen["cluster"]["cordoned"], Extent(asked))
     resting = {
         host.name: HostFacts(error=RESTING)
         for host in cluster.hosts
@@ -131,7 +134,7 @@ def request(cluster: Cluster, stack: str, private_key: str) -> Json:
             "presence": presence_document(cluster),
             "endpoints": sorted(platform_of(cluster).endpoints(cluster).values()),
             "own": [space.name for space in own_namespaces(cluster)],
-            "chart": chart_place(cluster),
+            "chart": chart_document(cluster),
         },
         "hosts": {
             "hosts": [host.model_dump(mode="json") for host in cluster.working_hosts],
@@ -141,18 +144,45 @@ def request(cluster: Cluster, stack: str, private_key: str) -> Json:
     }
 
 
+def with_rollout(
+    cluster: Cluster, inspection: Inspection, cordoned: list[str], extent: Extent
+) -> Inspection:
+    """The inspection with what must go in waves, which it shows."""
+
+    def ask(asked: Json) -> tuple[Json, str]:
+        if extent is not Extent.ALL:
+            return {}, "the pods of nodes that change were not inspected"
+        seen, reason = run(("rollout",), {"rollout": asked})
+        return seen.get("rollout", {}), reason
+
+    made, reason = planned(cluster, inspection.hosts, cordoned, ask)
+    show(made)
+    return replace(
+        inspection,
+        unreachable="; ".join(filter(None, (inspection.unreachable, reason))),
+        drift=replace(inspection.drift, rollout=made),
+    )
+
+
 def look(extent: Extent, asked: Json) -> tuple[Json, str]:
     """What the processes found, by part, and why one found nothing."""
     parts = {Extent.ALL: ("cluster", "hosts"), Extent.OFF: ()}.get(extent, (extent.value,))
-    processes = {part: _start(part) for part in parts}
-    for part, process in processes.items():
-        _ask(process, asked[part])
-    seen: Json = {
+    seen, reasons = run(parts, asked)
+    nothing: Json = {
         "cluster": {
             "problems": [], "cordoned": [], "scheduling": {}, "validation": {}, "presence": {}
         },
         "hosts": {"problems": [], "facts": {}},
     }  # fmt: skip
+    return {**nothing, **seen}, reasons
+
+
+def run(parts: tuple[str, ...], asked: Json) -> tuple[Json, str]:
+    """What a process for each part found, and why one found nothing."""
+    processes = {part: _start(part) for part in parts}
+    for part, process in processes.items():
+        _ask(process, asked[part])
+    seen: Json = {}
     deadline, reasons = time.monotonic() + LIMIT, []
     for part, process in processes.items():
         try:
@@ -239,7 +269,20 @@ def judged(declared: Cluster, seen: Json, reasons: str) -> Inspection:
 def chart_place(cluster: Cluster) -> str:
     """Where the platform's chart is fetched from."""
     platform = platform_of(cluster)
-    return location(cluster.charts, platform.chart, platform.repository)
+    version = platform.version(cluster)
+    return location(cluster.charts, platform.chart, platform.repository, version)
+
+
+def chart_document(cluster: Cluster) -> dict[str, str]:
+    """Input of `components.charts.reach`: the chart's place, and what it must be there."""
+    platform = platform_of(cluster)
+    version = platform.version(cluster)
+    return {
+        "place": chart_place(cluster),
+        "chart": platform.chart,
+        "version": version,
+        "digest": wanted_digest(cluster.charts, platform.chart, platform.repository, version),
+    }
 
 
 def _chart(cluster: Cluster, problem: str) -> Iterator[Fault]:
@@ -249,7 +292,8 @@ def _chart(cluster: Cluster, problem: str) -> Iterator[Fault]:
             f"chart {platform.chart} {platform.version(cluster)}",
             problem,
             f"the chart, from {chart_place(cluster)}, before a host is changed",
-            "open the way (HTTPS_PROXY is obeyed), or declare charts.directory or charts.oci",
+            "open the way (HTTPS_PROXY is obeyed), or declare charts.directory or charts.oci; "
+            "`make images` says how to compare an archive",
         )
 
 

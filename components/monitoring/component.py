@@ -84,7 +84,7 @@ def exporter(cluster: Cluster, settings: Settings, runtime: str | None) -> Json:
         "containers": [
             {
                 "name": EXPORTER,
-                "image": cluster.registry.rewritten(settings.exporter_image),
+                "image": cluster.registry.deployed(settings.exporter_image),
                 "args": ["-f", "/etc/gpu-cluster/counters.csv"],
                 "env": [
                     {"name": "DCGM_EXPORTER_LISTEN", "value": f":{PORT}"},

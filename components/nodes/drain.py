@@ -6,15 +6,18 @@ A node that somebody else cordoned stays cordoned: ours carries the annotation `
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection
 
 from components.api import Client, ClusterError, Json, Refused
 from components.nodes.inspect import CORDONED
+from config.printable import printable
 from config.problem import Fault
 
 MERGE = "application/merge-patch+json"
-PAUSE = 2.0
-"""Seconds between two looks at what is awaited."""
+NAMED = 5
+"""Pods that a message names; the others are counted."""
+FIRST, PAUSE = 0.25, 2.0
+"""Seconds between two looks at what is awaited: at first, and at most as it lasts longer."""
 
 
 async def node_of(client: Client, name: str) -> Json | None:
@@ -47,65 +50,89 @@ async def _patch(client: Client, node: Json, body: Json) -> None:
     await client.request("PATCH", f"nodes/{name}", body=body, content_type=MERGE)
 
 
-def to_evict(pods: list[Json]) -> tuple[list[Json], list[str]]:
-    """Which pods of a node must go, and which would be lost, as `kubectl drain` tells them apart.
+def to_evict(pods: list[Json]) -> list[Json]:
+    """Which pods of a node must go before it goes down, as `kubectl drain` tells them apart.
 
-    A DaemonSet's pods and mirror pods stay, finished ones don't count, and a pod that no
-    controller makes again is lost (kubectl 1.34, pkg/drain/filters.go).
+    A DaemonSet's pods and mirror pods stay, and finished ones don't count (kubectl 1.34,
+    pkg/drain/filters.go).
     """
-    going, lost = [], []
-    for pod in pods:
-        meta = pod["metadata"]
-        owners = [owner for owner in meta.get("ownerReferences", []) if owner.get("controller")]
-        if (
-            pod.get("status", {}).get("phase") in ("Succeeded", "Failed")
-            or "kubernetes.io/config.mirror" in meta.get("annotations", {})
-            or any(owner["kind"] == "DaemonSet" for owner in owners)
-        ):
-            continue
-        if not owners:
-            lost.append(f"{meta['namespace']}/{meta['name']}")
-        going.append(pod)
-    return going, lost
+    return [
+        pod
+        for pod in pods
+        if pod.get("status", {}).get("phase") not in ("Succeeded", "Failed")
+        and "kubernetes.io/config.mirror" not in pod["metadata"].get("annotations", {})
+        and (owner_of(pod) or {}).get("kind") != "DaemonSet"
+    ]
 
 
-async def drain(client: Client, name: str, limit: float) -> None:
+def owner_of(pod: Json) -> Json | None:
+    """What makes a pod again when it is gone; None where nothing does."""
+    owners: list[Json] = pod["metadata"].get("ownerReferences", [])
+    return next((owner for owner in owners if owner.get("controller")), None)
+
+
+def losses(pods: list[Json], consent: Collection[str]) -> str:
+    """Pods that would lose something to which nobody has consented; empty where none would.
+
+    Args:
+        pods: that must go.
+        consent: what `rollout.evict` declares.
+    """
+    unmanaged = [pod for pod in pods if owner_of(pod) is None]
+    local = [pod for pod in pods if any("emptyDir" in v for v in pod["spec"].get("volumes") or [])]
+    told = (
+        ("unmanaged", "pods that no controller makes again", unmanaged),
+        ("empty-dir", "pods that lose their emptyDir volumes", local),
+    )
+    return "; ".join(
+        f"{what}: {named(found)}" for kind, what, found in told if found and kind not in consent
+    )
+
+
+def named(pods: list[Json]) -> str:
+    """The first of some pods by name; the others are counted."""
+    names = sorted(f"{pod['metadata']['namespace']}/{pod['metadata']['name']}" for pod in pods)
+    more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
+    return printable(", ".join(names[:NAMED])) + more
+
+
+async def drain(client: Client, name: str, limit: float, consent: Collection[str]) -> None:
     """Evicts a node's pods and waits until they are gone.
 
     Raises:
-        ClusterError: a pod that no controller makes again, or pods that are still there after
-            ``limit`` seconds (a PodDisruptionBudget, a finalizer); they are named.
+        ClusterError: pods that would lose something without ``consent``, or that are still there
+            after ``limit`` seconds (a PodDisruptionBudget, a finalizer); they are named.
     """
 
-    async def remaining() -> tuple[list[Json], list[str]]:
+    async def remaining() -> list[Json]:
         return to_evict(await client.list("pods", fieldSelector=f"spec.nodeName={name}"))
 
-    going, lost = await remaining()
-    if lost:
+    going = await remaining()
+    if lost := losses(going, consent):
         raise ClusterError(
             Fault(
                 f"node {name}",
-                f"pods that no controller makes again: {', '.join(sorted(lost))}",
-                "none before a reboot",
-                "delete them, or reboot the host by hand",
+                lost,
+                "none, or your consent",
+                "delete them, or declare rollout.evict: [unmanaged, empty-dir]",
             )
         )
 
     async def step() -> bool:
         nonlocal going
-        await asyncio.gather(*(_evict(client, pod) for pod in going))
-        going, _ = await remaining()
+        # One that came since may lose something, too; it is not evicted, and named at the end.
+        await asyncio.gather(*(_evict(client, p) for p in going if not losses([p], consent)))
+        going = await remaining()
         return not going
 
     if not await until(step, limit):
-        names = sorted(f"{pod['metadata']['namespace']}/{pod['metadata']['name']}" for pod in going)
         raise ClusterError(
             Fault(
                 f"node {name}",
-                f"{len(names)} pods still there after {limit:.0f} s: {', '.join(names[:5])}",
+                f"{len(going)} pods still there after {limit:.0f} s: {named(going)}",
                 "a drained node",
                 "look at their PodDisruptionBudgets and finalizers, or raise "
-                "reboot.drainTimeoutSeconds",
+                "rollout.drainTimeoutSeconds",
             )
         )
 
@@ -132,11 +159,12 @@ async def _evict(client: Client, pod: Json) -> None:
 async def until(step: Callable[[], Awaitable[bool]], limit: float) -> bool:
     """Whether ``step`` became true within ``limit`` seconds."""
     loop = asyncio.get_running_loop()
-    end = loop.time() + limit
+    end, pause = loop.time() + limit, min(FIRST, PAUSE)
     while not await step():
-        if loop.time() + PAUSE > end:
+        if loop.time() + pause > end:
             return False
-        await asyncio.sleep(PAUSE)
+        await asyncio.sleep(pause)
+        pause = min(2 * pause, PAUSE)
     return True
 
 

@@ -95,13 +95,18 @@ def priority_class(declared: PriorityClass) -> dict[str, Any]:
 
 
 def limit_range(cluster: Cluster, limit: NamespaceLimit) -> dict[str, Any]:
-    """A LimitRange: the most that one container may ask for, in the platform's own resource."""
+    """A LimitRange: the most that one container may ask for, in the platform's own resource.
+
+    Without a default the API server takes the most for one, and gives it to every container that
+    asks for none (kubernetes v1.34.4, pkg/apis/core/v1/defaults.go, SetDefaults_LimitRangeItem).
+    """
     most = platform_of(cluster).limit(limit.max_cards)
+    none = dict.fromkeys(most, "0")
     return {
         "apiVersion": "v1",
         "kind": "LimitRange",
         "metadata": {"name": "gpu-cluster", "namespace": limit.namespace, "labels": LABELS},
-        "spec": {"limits": [{"type": "Container", "max": most}]},
+        "spec": {"limits": [{"type": "Container", "max": most, "default": none}]},
     }
 
 

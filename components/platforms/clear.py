@@ -125,6 +125,20 @@ def _owners(pod: Json) -> set[str]:
     return {owner["uid"] for owner in pod["metadata"].get("ownerReferences", [])}
 
 
+def _owner_names(pod: Json) -> set[str]:
+    return {owner["name"] for owner in pod["metadata"].get("ownerReferences", [])}
+
+
+def _served(inputs: Json) -> set[str]:
+    """Nodes of a DaemonSet of ours, which names each (`device_plugin.excluded_gpus`)."""
+    if inputs.get("kind") != "DaemonSet":
+        return set()
+    required = "requiredDuringSchedulingIgnoredDuringExecution"
+    affinity = inputs["spec"]["template"]["spec"]["affinity"]["nodeAffinity"][required]
+    terms = affinity["nodeSelectorTerms"]
+    return {name for term in terms for field in term["matchFields"] for name in field["values"]}
+
+
 async def _own_servers_gone(client: Client, others: dict[str, str]) -> None:
     """Removes this program's DaemonSets that serve beside another platform's release.
 
@@ -142,13 +156,15 @@ async def _own_servers_gone(client: Client, others: dict[str, str]) -> None:
 
 
 async def servers(document: Json) -> Json:
-    """Ends this program's device plugins that are no longer declared.
+    """Ends this program's device plugins that are no longer declared, and waits for the release's.
 
-    Two on one node would give the same GPU out twice. The engine deletes them, too, but only after
-    all that it makes.
+    Two on one node would give the same GPU out twice. The engine deletes ours, too, but only after
+    all that it makes. The release's go from nodes that they leave out; when one of them ends after
+    ours has registered, the kubelet disconnects ours, and the node offers none until that restarts
+    (kubernetes v1.34.4, pkg/kubelet/cm/devicemanager/plugin/v1beta1/handler.go, runClient).
 
     Raises:
-        ClusterError: pods of them that stay.
+        ClusterError: pods that stay.
     """
     path, selector = f"namespaces/{document['namespace']}", document["selector"]
     async with connect(document["context"]) as client:
@@ -172,6 +188,18 @@ async def servers(document: Json) -> Json:
 
         if owners:
             await _pods_gone(left, "device plugin", "that are no longer declared")
+        if nodes := _served(document["inputs"]):
+
+            async def leaving() -> list[str]:
+                pods = await client.list(f"{path}/pods", labelSelector=selector)
+                return [
+                    _named(pod)
+                    for pod in pods
+                    if pod["spec"].get("nodeName") in nodes
+                    and document["release"] in _owner_names(pod)
+                ]
+
+            await _pods_gone(leaving, "device plugin", "of the release, on nodes that it leaves")
     names = [daemon_set["name"] for daemon_set in ended]
     return {"removed": [f"DaemonSet {document['namespace']}/{name}" for name in names]}
 

@@ -73,14 +73,16 @@ class GpuPlatform(pulumi.ComponentResource):
         hook = None
         if platform.own_servers:
             space = platform.namespace(args.cluster)
-            hook = ending_servers(self._context, space, platform.servers, servers, name)
+            hook = ending_servers(
+                self._context, space, platform.servers, servers, platform.daemon_set, name
+            )
         needed = self._before(platform, parts)
         release = self._release(platform, needed, hook)
         for part in parts:
             if part.after:
-                # A server comes beside the release's, for nodes that the release leaves out.
+                # A server comes on nodes that the release has left.
                 server = hook if part.manifest["kind"] == "DaemonSet" else None
-                self._part(part, needed if server else [*needed, release], server)
+                self._part(part, [*needed, release], server)
         self.revision = release.status.apply(_revision)
         self.version = pulumi.Output.from_input(platform.version(args.cluster))
         self.register_outputs({"version": self.version})

@@ -13,13 +13,14 @@ import json
 import re
 import zlib
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 import yaml
 
 from components import grammar
 from components.api import Client, Json
 from components.grammar import IllFormed
+from config.nesting import LOADER, bound_depth
 from config.printable import printable
 from config.problem import Fault
 from config.yaml_file import NODE_LIMIT
@@ -27,13 +28,9 @@ from config.yaml_file import NODE_LIMIT
 #: Bytes of an unpacked record. The Secret has 1 MiB at most (k8s.io/api v0.34 core/v1,
 #: MaxSecretSize); gpu-operator's with all of its definitions unpacks to some 4 MiB.
 UNPACKED: Final = 32 * 1024 * 1024
-#: Levels of a manifest; Kubernetes' own definitions have some 40.
-DEPTH: Final = 200
 #: What Helm writes (helm.sh/helm/v3 pkg/storage/driver/secrets.go, pkg/storage/storage.go makeKey).
 TYPE: Final = "helm.sh/release.v1"
 _KEY = re.compile(r"sh\.helm\.release\.v1\.(?P<name>.+)\.v(?P<revision>[0-9]{1,9})", re.ASCII)
-#: libyaml's reads a chart's objects in a tenth of the time, where PyYAML came with it.
-_LOADER: Final[Any] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 @dataclass(frozen=True)
@@ -105,7 +102,7 @@ def expected(manifest: str) -> list[Expected]:
             wouldn't take.
     """
     try:
-        _bound_depth(manifest)
+        bound_depth(manifest)
         return _objects(manifest)
     except (yaml.YAMLError, ValueError, TypeError, RecursionError) as error:
         found = printable(str(error), grammar.SHOWN)
@@ -116,7 +113,7 @@ def expected(manifest: str) -> list[Expected]:
 
 
 def _objects(manifest: str) -> list[Expected]:
-    loader, objects, room = _LOADER(manifest), [], NODE_LIMIT
+    loader, objects, room = LOADER(manifest), [], NODE_LIMIT
     try:
         while loader.check_node():
             node = loader.get_node()
@@ -127,16 +124,6 @@ def _objects(manifest: str) -> list[Expected]:
     finally:
         loader.dispose()
     return objects
-
-
-def _bound_depth(manifest: str) -> None:
-    """Refuses what libyaml's loader would follow until its stack ends, and the process with it."""
-    depth = 0
-    for event in yaml.parse(manifest, Loader=_LOADER):
-        depth += isinstance(event, yaml.CollectionStartEvent)
-        depth -= isinstance(event, yaml.CollectionEndEvent)
-        if depth > DEPTH:
-            raise ValueError(f"values nested more than {DEPTH} levels deep")
 
 
 def _counted(node: yaml.Node, room: int) -> int:

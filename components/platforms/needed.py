@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from components.charts.images import PAUSE, UnknownImages, digest
-from components.charts.source import is_own, location
+from components.charts.digests import digest
+from components.charts.images import PAUSE, UnknownImages
+from components.charts.source import is_own, location, wanted_digest
 from components.platforms.registry import platform_of
 from components.settings.cluster import Cluster
 
@@ -26,11 +27,15 @@ class Image:
 
 @dataclass(frozen=True)
 class Chart:
-    """One chart: its name, version, and where it is taken from."""
+    """One chart: its name, version, and where it is taken from.
+
+    `digest`: SHA-256 of the archive, as its makers publish it; empty where it is not known.
+    """
 
     name: str
     version: str
     source: str
+    digest: str = ""
 
 
 def images(cluster: Cluster) -> tuple[Image, ...]:
@@ -69,8 +74,9 @@ def charts(cluster: Cluster) -> tuple[Chart, ...]:
     platform = platform_of(cluster)
     if is_own(platform.repository):
         return ()
-    source = location(cluster.charts, platform.chart, platform.repository)
-    return (Chart(platform.chart, platform.version(cluster), source),)
+    version = platform.version(cluster)
+    given = (cluster.charts, platform.chart, platform.repository, version)
+    return (Chart(platform.chart, version, location(*given), wanted_digest(*given)),)
 
 
 def _image(cluster: Cluster, upstream: str) -> Image:

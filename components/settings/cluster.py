@@ -29,6 +29,7 @@ from components.platforms.dra.settings import Dra
 from components.platforms.gpu_manager.settings import GpuManager
 from components.platforms.gpu_operator.settings import GpuOperator
 from components.platforms.settings import NAMES, PlatformName
+from components.rollout.settings import Rollout
 from components.settings.inventory import SECTIONS
 from components.settings.kubernetes import Kubernetes
 from components.validation.settings import Validation
@@ -69,6 +70,9 @@ class Cluster(Model):
         default=System(), description="a mapping: swap, modules, sysctl, firewall, SELinux, limits"
     )
     reboot: Reboot = Field(default=Reboot(), description="a mapping with when")
+    rollout: Rollout = Field(
+        default=Rollout(), description="a mapping with maxUnavailable: how nodes are taken out"
+    )
     platform: PlatformName = Field(
         description=f"one of {', '.join(NAMES)}", examples=["device-plugin"]
     )

@@ -9,21 +9,19 @@ from components.drift import dated
 ASKED = "GPU_CLUSTER_VALIDATE"
 """Environment variable: names of nodes, separated by commas, or ``all``."""
 ALL = "all"
-HOSTS_KEY = "GPU_CLUSTER_HOSTS_KEY"
-"""Environment variable of the program: the private key that logs in to the hosts."""
 TESTS = "GPU_CLUSTER_TESTS"
 """Environment variable: names of tests to run, separated by commas."""
 
 
 def is_asked(name: str) -> bool:
     """Whether a node is to be validated though its last validation holds."""
-    asked = [each.strip() for each in os.environ.get(ASKED, "").split(",")]
+    asked = [name.strip() for name in os.environ.get(ASKED, "").split(",")]
     return name in asked or ALL in asked
 
 
 def tests() -> list[str]:
     """Names of the tests that are to run; without a word none does."""
-    return [name for each in os.environ.get(TESTS, "").split(",") if (name := each.strip())]
+    return [name for part in os.environ.get(TESTS, "").split(",") if (name := part.strip())]
 
 
 def is_tested(name: str) -> bool:

@@ -75,7 +75,7 @@ def pods(cluster: Cluster, pool: Pool, runtime_class: str | None) -> dict[str, A
     """What a pool's validation pods have in common."""
     claim = _claim(cluster)
     return template(
-        image=cluster.registry.rewritten(cluster.validation.image),
+        image=cluster.registry.deployed(cluster.validation.image),
         command=cluster.validation.command,
         tolerations=tolerations((pool,), node_taints(cluster)),
         runtime_class=None if claim else runtime_class,
@@ -84,6 +84,17 @@ def pods(cluster: Cluster, pool: Pool, runtime_class: str | None) -> dict[str, A
         priority_class=cluster.validation.namespace,
         claim_template=claim["metadata"]["name"] if claim else None,
     )
+
+
+def _with_key(content: dict[str, Any], key: pulumi.Input[str] | None) -> pulumi.Input[str]:
+    """A Command's input with the hosts' key where there are hosts.
+
+    Never by the environment: every child inherits that, and the same user's processes read it.
+    """
+    if key is None or "hosts" not in content:
+        return document(content)
+    secret = pulumi.Output.secret(key)
+    return secret.apply(lambda text: document({**content, "privateKey": text}))
 
 
 class Validation(pulumi.ComponentResource):
@@ -112,20 +123,15 @@ class Validation(pulumi.ComponentResource):
                 "pod": pods(cluster, pool, args.runtime_class),
             }
             environment, ignored = repair(args.drift.get(pool.name))
-            key = (
-                {asked.HOSTS_KEY: args.private_key}
-                if args.private_key and "hosts" in content
-                else {}
-            )
             ran = command.local.Command(
                 f"{name}-{pool.name}",
                 create=line,
                 update=line,
                 delete=command_line("validation", "forget"),
-                environment={**environment, **key},
+                environment=environment,
                 # What it waits for is shown as it waits; its result is in the outputs.
                 logging=command.local.Logging.STDERR,
-                stdin=document(content),
+                stdin=_with_key(content, args.private_key),
                 add_previous_output_in_env=False,
                 opts=pulumi.ResourceOptions(parent=self, depends_on=needed, ignore_changes=ignored),
             )

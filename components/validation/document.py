@@ -46,13 +46,15 @@ def validation_document(cluster: Cluster, pool: Pool, stack: str) -> Json:
     settings = declared(cluster, pool)
     hosts = {host.node: declared(cluster.of(host), pool) for host in cluster.hosts}
     names = set(pool.node_names()) if pool.nodes is not None else set(hosts)
-    found = platform_of(cluster).offers(cluster, pool)
+    offers = platform_of(cluster).offers(cluster, pool)
     return {
         **members_document(cluster, pool),
         "manager": manager(stack, pool),
         "gpus": pool.gpus_per_node,
-        "resources": {each.resource: each.count for each in found},
-        "devices": {each.resource: {"devices": each.devices, "unit": each.unit} for each in found},
+        "resources": {offer.resource: offer.count for offer in offers},
+        "devices": {
+            offer.resource: {"devices": offer.devices, "unit": offer.unit} for offer in offers
+        },
         "namespace": cluster.validation.namespace,
         "timeoutSeconds": cluster.validation.timeout_seconds,
         "busy": str(cluster.validation.busy),
@@ -66,7 +68,7 @@ def validation_document(cluster: Cluster, pool: Pool, stack: str) -> Json:
 def _reached(cluster: Cluster, pool: Pool) -> Json:
     """How the hosts of a pool's nodes are reached for their kernel's log; nothing without any."""
     names = set(pool.node_names())
-    keys = {"name", "address", "port", "user", "host_key", "bastion"}
+    keys = {"name", "node", "role", "address", "port", "user", "host_key", "bastion"}
     hosts = {
         host.node: host.model_dump(mode="json", include=keys)
         for host in cluster.working_hosts
@@ -85,12 +87,12 @@ def measure_document(cluster: Cluster, stack: str, runtime_class: str | None) ->
         "tests": [_test(cluster, name, runtime_class) for name in validation.tests],
         "pools": [
             {
-                **{key: found[key] for key in _MEMBERS if key in found},
+                **{key: document[key] for key in _MEMBERS if key in document},
                 "tolerations": tolerations((pool,), node_taints(cluster)),
-                "whole": is_whole(found),
+                "whole": is_whole(document),
             }
             for pool in validated_pools(cluster)
-            for found in [validation_document(cluster, pool, stack)]
+            for document in [validation_document(cluster, pool, stack)]
         ],
     }
 
@@ -104,9 +106,9 @@ _MEMBERS = (
 def is_whole(document: Json) -> bool:
     """Whether each device that a pool offers is a whole GPU, of one container alone."""
     return len(document["devices"]) == 1 and all(
-        each["devices"] == document["gpus"]
-        and document["resources"][name] == each["devices"] * each["unit"]
-        for name, each in document["devices"].items()
+        offer["devices"] == document["gpus"]
+        and document["resources"][name] == offer["devices"] * offer["unit"]
+        for name, offer in document["devices"].items()
     )
 
 
@@ -121,7 +123,7 @@ def _test(cluster: Cluster, name: str, runtime_class: str | None) -> Json:
     claim = claim_of(cluster, test.gpus)
     return {
         "name": name,
-        "image": cluster.registry.rewritten(test.image),
+        "image": cluster.registry.deployed(test.image),
         "command": list(test.command),
         "gpus": test.gpus,
         "pattern": test.pattern,
@@ -140,7 +142,7 @@ def _test(cluster: Cluster, name: str, runtime_class: str | None) -> Json:
 
 def _spaces(cluster: Cluster) -> list[str]:
     """Namespaces whose DaemonSets bring GPUs to containers."""
-    found = {platform_of(cluster).namespace(cluster)}
+    namespaces = {platform_of(cluster).namespace(cluster)}
     if cluster.driver.managed_by_daemonset:
-        found.add(cluster.driver_installer.namespace)
-    return sorted(found)
+        namespaces.add(cluster.driver_installer.namespace)
+    return sorted(namespaces)

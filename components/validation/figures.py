@@ -29,14 +29,14 @@ def figure(pattern: str, log: str) -> float | None:
     373.187
     """
     words = pattern.split()
-    found = [each for line in log.splitlines() for each in _in_line(words, line.split())]
-    return min(found, default=None)
+    figures = [figure for line in log.splitlines() for figure in _in_line(words, line.split())]
+    return min(figures, default=None)
 
 
 def _in_line(pattern: list[str], words: list[str]) -> list[float]:
     starts = range(len(words) - len(pattern) + 1)
     read = (_at(pattern, words[start : start + len(pattern)]) for start in starts)
-    return [each for each in read if each is not None]
+    return [figure for figure in read if figure is not None]
 
 
 def _at(pattern: list[str], words: list[str]) -> float | None:

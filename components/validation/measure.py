@@ -92,7 +92,7 @@ class Trial:
         free = sum(use.free(self.node, self.pool, holders).values())
         if free >= self.test["gpus"]:
             return ""
-        held = use.named([each for each in holders if each.amounts]) or "nobody holds them"
+        held = use.named([holder for holder in holders if holder.amounts]) or "nobody holds them"
         return f"{free} GPUs free; wanted: {self.test['gpus']}; {held}"
 
     async def _ended(self) -> Outcome:
@@ -108,9 +108,9 @@ class Trial:
 
     async def _judge(self, pod: Json) -> Outcome:
         ended = [
-            each["state"]["terminated"]
-            for each in pod["status"].get("containerStatuses") or []
-            if each["name"] == trial.CONTAINER and each.get("state", {}).get("terminated")
+            status["state"]["terminated"]
+            for status in pod["status"].get("containerStatuses") or []
+            if status["name"] == trial.CONTAINER and status.get("state", {}).get("terminated")
         ]
         if not ended:
             why = printable(str(pod["status"].get("message") or "no message"), waiting.SHOWN)
@@ -164,9 +164,9 @@ class Trial:
 async def _told(trials: list[Trial], running: asyncio.Future[list[Outcome]]) -> list[Outcome]:
     """The outcomes; says now and then what is waited for."""
     while not (await asyncio.wait([running], timeout=TOLD))[0]:
-        waiting_for = [each for each in trials if each.waits]
-        for each in waiting_for[:NAMED]:
-            print(f"test {each.test['name']} on {each.name}: {each.waits}", file=sys.stderr)
+        open_trials = [one for one in trials if one.waits]
+        for one in open_trials[:NAMED]:
+            print(f"test {one.test['name']} on {one.name}: {one.waits}", file=sys.stderr)
     return running.result()
 
 
@@ -179,23 +179,26 @@ async def _one(client: Client, document: Json, test: Json) -> list[Outcome]:
         for node in pool_members(nodes, pool)
         if asked.is_tested(node["metadata"]["name"])
     ]
-    return await _told(trials, asyncio.ensure_future(gather(lambda each: each.run(), trials)))
+    return await _told(trials, asyncio.ensure_future(gather(lambda one: one.run(), trials)))
 
 
 def _earlier(document: Json) -> list[Outcome]:
     """What earlier runs measured of tests and nodes that are still declared."""
     try:
         kept = json.loads(os.environ.get("PULUMI_COMMAND_STDOUT") or "{}")["tests"]
-        found = [trial.read(each) for each in kept]
+        outcomes = [trial.read(outcome) for outcome in kept]
     except (ValueError, KeyError, TypeError):
         return []
     names = {test["name"] for test in document["tests"]}
     pools = {pool["pool"] for pool in document["pools"]}
     resting = {name for pool in document["pools"] for name in pool.get("maintenance", [])}
     return [
-        each
-        for each in found
-        if each and each.test in names and each.pool in pools and each.node not in resting
+        outcome
+        for outcome in outcomes
+        if outcome
+        and outcome.test in names
+        and outcome.pool in pools
+        and outcome.node not in resting
     ]
 
 
@@ -225,10 +228,12 @@ async def measure(document: Json) -> Json:
         async with connect(document["context"]) as client:
             for name in dict.fromkeys(wanted):
                 ran += await _one(client, document, tests[name])
-    if failed := [each for each in trial.slowest_first(ran) if each.problem]:
+    if failed := [outcome for outcome in trial.slowest_first(ran) if outcome.problem]:
         raise ClusterError(*_failure(failed, len(ran)))
-    anew = {(each.test, each.node) for each in ran}
-    earlier = [each for each in _earlier(document) if (each.test, each.node) not in anew]
+    anew = {(outcome.test, outcome.node) for outcome in ran}
+    earlier = [
+        outcome for outcome in _earlier(document) if (outcome.test, outcome.node) not in anew
+    ]
     return {"tests": trial.plain(trial.slowest_first([*ran, *earlier])[:KEPT])}
 
 

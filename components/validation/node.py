@@ -23,7 +23,10 @@ ROUNDS = 3
 
 @dataclass
 class NodeCheck:
-    """One node on its way: ``problem`` says why it failed, ``waits`` what it waits for."""
+    """One node on its way: ``problem`` says why it failed, ``waits`` what it waits for.
+
+    ``uid`` is that of the pod that was made for it: no other one's logs prove anything.
+    """
 
     client: Client
     document: Json
@@ -33,6 +36,7 @@ class NodeCheck:
     problem: str = ""
     waits: str = ""
     asked: dict[str, int] = field(default_factory=dict)
+    uid: str = ""
     rounds: int = 0
     devices: dict[str, list[str]] = field(default_factory=dict)
     simulated: bool = False
@@ -90,6 +94,8 @@ class NodeCheck:
                 await self._ask()
         elif existing is None:
             self.asked = {}  # preempted or removed: who has the GPUs now is looked at again
+        elif existing["metadata"]["uid"] != self.uid:
+            self.asked = {}  # somebody else's under its name: it goes, and ours comes again
         elif has_ended(existing):
             await self._judge(existing)
         else:
@@ -118,11 +124,11 @@ class NodeCheck:
             return
         body = pod(self.document["pod"], self.document, self.name, ask)
         try:
-            await self.client.request("POST", self._pods, body=body)
+            made = await self.client.request("POST", self._pods, body=body)
         except Refused as error:
             self._fail(f"its validation pod was refused: {printable(error.message)}")
             return
-        self.asked = ask
+        self.asked, self.uid = ask, made["metadata"]["uid"]
         self.rounds += 1
 
     async def _give_way(self) -> None:

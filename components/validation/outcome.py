@@ -12,7 +12,7 @@ NAMED = 100
 
 def instances(document: Json) -> int:
     """MIG devices of each GPU; 0 where GPUs are whole."""
-    devices: int = sum(each["devices"] for each in document["devices"].values())
+    devices: int = sum(resource["devices"] for resource in document["devices"].values())
     gpus: int = document["gpus"]
     return 0 if devices == gpus else devices // gpus
 
@@ -42,5 +42,5 @@ def output(document: Json, members: list[Json]) -> Json:
     return {
         "pool": document["pool"],
         "resources": document["resources"],
-        "nodes": [{**of_node(document, each), **unnamed} for each in members],
+        "nodes": [{**of_node(document, node), **unnamed} for node in members],
     }

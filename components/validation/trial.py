@@ -53,12 +53,12 @@ class Outcome:
 def slowest_first(outcomes: list[Outcome]) -> list[Outcome]:
     """By test; failed ones without a figure first, those that did not run last."""
 
-    def order(each: Outcome) -> tuple[str, bool, float, str]:
+    def order(outcome: Outcome) -> tuple[str, bool, float, str]:
         return (
-            each.test,
-            bool(each.skipped),
-            -1.0 if each.figure is None else each.figure,
-            each.node,
+            outcome.test,
+            bool(outcome.skipped),
+            -1.0 if outcome.figure is None else outcome.figure,
+            outcome.node,
         )
 
     return sorted(outcomes, key=order)
@@ -74,7 +74,7 @@ def read(kept: Any) -> Outcome | None:
 
 def plain(outcomes: list[Outcome]) -> list[Json]:
     """Outcomes as JSON."""
-    return [asdict(each) for each in outcomes]
+    return [asdict(outcome) for outcome in outcomes]
 
 
 def name_of(test: str, node: str) -> str:
@@ -156,17 +156,17 @@ def judge(test: Json, pool: str, node: str, code: int | None, log: str, at: str)
     """
     lines = log.splitlines()
     # What a program that failed has printed measures nothing.
-    found = figure(test["pattern"], log) if test["pattern"] and code == 0 else None
+    measured = figure(test["pattern"], log) if test["pattern"] and code == 0 else None
     least, last = test["minimum"], next((line for line in reversed(lines) if line.strip()), "")
     problem = ""
     if code != 0:
         problem = f"exit code {code}; its last line: {printable(last, SHOWN) or 'no output'}"
-    elif test["pattern"] and found is None:
+    elif test["pattern"] and measured is None:
         problem = (
             f"no line of its log reads {test['pattern']!r}; its last line: "
             f"{printable(last, SHOWN) or 'no output'}"
         )
-    elif found is not None and least is not None and found < least:
-        problem = f"{found:g}, below {least:g}"
+    elif measured is not None and least is not None and measured < least:
+        problem = f"{measured:g}, below {least:g}"
     simulated = any(line.startswith(SIMULATED) for line in lines)
-    return Outcome(test["name"], node, pool, found, least, problem, "", simulated, at)
+    return Outcome(test["name"], node, pool, measured, least, problem, "", simulated, at)

@@ -7,8 +7,8 @@ per device; each names its GPU's UUID and runs a kernel on it.
 Input: ``context``, ``pool``, ``nodes`` or ``selector`` with ``count``, ``gpus`` (per node),
 ``resources`` (what each node offers, by name), ``devices`` (by resource, how many devices are
 behind it and what one of them takes), ``namespace``, ``timeoutSeconds``, ``busy``, ``settings``,
-``own``, ``spaces``, ``manager``, ``hosts`` (by node, where declared) and ``pod``
-(`components.validation.pod.template`).
+``own``, ``spaces``, ``manager``, ``pod`` (`components.validation.pod.template`), and where hosts
+are declared ``hosts`` (by node) and ``privateKey``, which logs in to them.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from components.validation.cluster import annotate
 from components.validation.node import NodeCheck
 from components.validation.offered import shortfall
 from components.validation.outcome import output
-from components.validation.pod import NODE, POOL
+from components.validation.pod import POOL, pod_name
 from config.problem import Fault
 
 INTERVAL = 0.5
@@ -67,23 +67,23 @@ class _Run:
         return pool_members(nodes, self.document)
 
     async def pods(self) -> dict[str, Json]:
-        """The pool's validation pods by node."""
+        """The pool's validation pods by name: an annotation of its own names any node."""
         url = f"namespaces/{self.document['namespace']}/pods"
         pods = await self.client.list(url, labelSelector=f"{POOL}={self.document['pool']}")
-        return {(each["metadata"].get("annotations") or {}).get(NODE, ""): each for each in pods}
+        return {pod["metadata"]["name"]: pod for pod in pods}
 
     async def look(self) -> bool:
         """One step of each open node; true when none is open."""
-        open_checks = [each for each in self.checks if not each.done]
+        open_checks = [check for check in self.checks if not check.done]
         if not open_checks:
             return True
-        if any(each.needs_node for each in open_checks):
-            nodes = {each["metadata"]["name"]: each for each in await self.nodes()}
-            for each in open_checks:
-                each.node = nodes[each.name]
+        if any(check.needs_node for check in open_checks):
+            nodes = {node["metadata"]["name"]: node for node in await self.nodes()}
+            for check in open_checks:
+                check.node = nodes[check.name]
         pods = await self.pods()
-        await gather(lambda each: each.step(pods.get(each.name)), open_checks)
-        return all(each.done for each in self.checks)
+        await gather(lambda check: check.step(pods.get(pod_name(check.name))), open_checks)
+        return all(check.done for check in self.checks)
 
     async def wait(self) -> None:
         """Steps until each node is done or time is up."""
@@ -92,19 +92,19 @@ class _Run:
         while not await self.look() and time.monotonic() < deadline:
             await self.tell()
             await asyncio.sleep(pause)
-        await gather(lambda each: each.give_up(), [c for c in self.checks if not c.done])
+        await gather(lambda check: check.give_up(), [c for c in self.checks if not c.done])
 
     async def tell(self) -> None:
         """Says now and then what is waited for, and what the nodes' hosts report."""
-        waiting = [each for each in self.checks if not each.done and each.waits]
+        waiting = [check for check in self.checks if not check.done and check.waits]
         if not waiting or time.monotonic() - self.told < TOLD:
             return
         self.told = time.monotonic()
         shown = waiting[:EXPLAINED]
-        reports = await xid.lines(self.document, [each.name for each in shown])
-        for each in shown:
-            report = f"; {reports[each.name]}" if each.name in reports else ""
-            print(f"node {each.name}: waits: {each.waits}{report}", file=sys.stderr)
+        reports = await xid.lines(self.document, [check.name for check in shown])
+        for check in shown:
+            report = f"; {reports[check.name]}" if check.name in reports else ""
+            print(f"node {check.name}: waits: {check.waits}{report}", file=sys.stderr)
         if (more := len(waiting) - EXPLAINED) > 0:
             print(f"{more} more nodes wait", file=sys.stderr)
 
@@ -141,23 +141,44 @@ async def validate(document: Json) -> Json:
         run = _Run(client, document)
         members = await run.nodes()
         sets = await _daemon_sets(client)
-        facts = {each["metadata"]["name"]: record.facts(each, document, sets) for each in members}
+        facts = {node["metadata"]["name"]: record.facts(node, document, sets) for node in members}
         run.checks = [
-            NodeCheck(client, document, each, facts[each["metadata"]["name"]])
-            for each in members
-            if due(each, document, facts[each["metadata"]["name"]])
+            NodeCheck(client, document, node, facts[node["metadata"]["name"]])
+            for node in members
+            if due(node, document, facts[node["metadata"]["name"]])
         ]
         if run.checks:
             await run.wait()
-            failed = [each.name for each in run.checks if each.problem]
+            failed = [check.name for check in run.checks if check.problem]
             await gather(lambda name: annotate(client, name, None), failed)
             members = await run.nodes()
             await _forget_others(client, document, {n["metadata"]["name"] for n in members})
-        if any(each.problem for each in run.checks):
+        if any(check.problem for check in run.checks):
             names = [check.name for check in run.checks if check.problem][:EXPLAINED]
             reports = await xid.lines(document, names)
             raise ClusterError(*_failure(run.checks, document, len(members), reports))
         return output(document, members)
+
+
+async def validate_nodes(client: Client, document: Json, names: set[str]) -> None:
+    """Validates some nodes of a pool, whatever their records say.
+
+    Raises:
+        ClusterError: nodes whose GPUs did not all run a kernel.
+    """
+    run = _Run(client, document)
+    sets = await _daemon_sets(client)
+    run.checks = [
+        NodeCheck(client, document, node, record.facts(node, document, sets))
+        for node in await run.nodes()
+        if node["metadata"]["name"] in names
+    ]
+    await run.wait()
+    failed = [check.name for check in run.checks if check.problem]
+    await gather(lambda name: annotate(client, name, None), failed)
+    if failed:
+        reports = await xid.lines(document, failed[:EXPLAINED])
+        raise ClusterError(*_failure(run.checks, document, len(run.checks), reports))
 
 
 async def _forget_others(client: Client, document: Json, members: set[str]) -> None:

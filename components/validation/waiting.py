@@ -27,19 +27,21 @@ def reason(pod: Json, prefix: str = CONTAINER) -> str:
     """
     status = pod.get("status", {})
     if is_unscheduled(pod):
-        for each in status.get("conditions") or []:
-            if each["type"] == "PodScheduled" and each["status"] == "False":
-                return f"not scheduled: {printable(each.get('message') or 'no message', SHOWN)}"
+        for condition in status.get("conditions") or []:
+            if condition["type"] == "PodScheduled" and condition["status"] == "False":
+                return (
+                    f"not scheduled: {printable(condition.get('message') or 'no message', SHOWN)}"
+                )
         return "not looked at by the scheduler yet"
-    found = []
+    reasons = []
     both = ("initContainerStatuses", "containerStatuses")
-    for each in [one for kind in both for one in status.get(kind) or []]:
-        waiting = each.get("state", {}).get("waiting")
+    for container in [one for kind in both for one in status.get(kind) or []]:
+        waiting = container.get("state", {}).get("waiting")
         if waiting and waiting.get("reason") not in (None, "PodInitializing", "ContainerCreating"):
             text = f"{waiting['reason']}: {waiting.get('message') or 'no message'}"
-            found.append(printable(text, SHOWN))
-    if found:
-        return "; ".join(dict.fromkeys(found))  # containers of one image say the same
+            reasons.append(printable(text, SHOWN))
+    if reasons:
+        return "; ".join(dict.fromkeys(reasons))  # containers of one image say the same
     if added := injected(pod, prefix):
         return f"runs beside containers that it did not ask for: {', '.join(added)}"
     return "its containers have not ended yet"
@@ -49,5 +51,5 @@ def injected(pod: Json, prefix: str = CONTAINER) -> list[str]:
     """Containers that somebody put into our pod, such as a service mesh's sidecar."""
     spec = pod["spec"]
     both = [*(spec.get("initContainers") or []), *spec["containers"]]
-    names = [each["name"] for each in both]
+    names = [container["name"] for container in both]
     return [printable(name, 63) for name in names if not name.startswith(prefix)]

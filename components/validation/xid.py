@@ -6,13 +6,10 @@ fails. What can't be read stops nothing.
 
 from __future__ import annotations
 
-import os
-
 import asyncssh
 
 from components.api import Json, gather
-from components.hosts.inspect import declared, printed
-from components.validation.asked import HOSTS_KEY
+from components.hosts.reach import declared, printed
 from config.printable import printable
 
 #: "NVRM: Xid (PCI:0000:3b:00): 79, …" (NVIDIA, "XID Errors"; open-gpu-kernel-modules,
@@ -29,10 +26,10 @@ async def lines(document: Json, nodes: list[str]) -> dict[str, str]:
     """What the hosts of nodes report, by node; those without a host, or without a line, have none.
 
     Args:
-        document: ``hosts`` by node.
+        document: ``hosts`` by node, ``privateKey`` that logs in to them.
         nodes: their names.
     """
-    hosts, key = document.get("hosts", {}), os.environ.get(HOSTS_KEY, "")
+    hosts, key = document.get("hosts", {}), document.get("privateKey", "")
     asked = [name for name in nodes if name in hosts] if key else []
     found = await gather(lambda name: _of_host(hosts[name], key), asked)
     return {name: text for name, text in zip(asked, found, strict=True) if text}

@@ -1,4 +1,4 @@
-"""``python -m lab.benchmarks [B1|B2|B4|B5|B6]``: exit code 1 when a goal is missed."""
+"""``python -m lab.benchmarks [B1|B2|B4|B5|B6|B8]``: exit code 1 when a goal is missed."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import signal
 import sys
 from types import FrameType
 
-from lab.benchmarks import b1_cold, b2_second, growth, overhead, rules
+from lab.benchmarks import b1_cold, b2_second, b8_rollout, growth, overhead, rules
 from lab.benchmarks.measure import BenchmarkError
 
 ALL = {
@@ -17,6 +17,7 @@ ALL = {
     "B4": overhead.run,
     "B5": growth.run,
     "B6": rules.run,
+    "B8": b8_rollout.run,
 }
 
 

@@ -14,6 +14,9 @@ from toolchain.plugins.command_provider.values import ARCHIVE, SIGNATURE
 
 BARE = Path(__file__).parent / "bare"
 
+MARK = "a secret"
+"""The only key of an object that marks a secret: its value is the secret itself."""
+
 NOT_GIVEN = frozenset({"__defaults", "__internal"})
 """What providers note among a resource's inputs; no program gives it."""
 
@@ -26,9 +29,8 @@ def snake_case(name: str) -> str:
 def arguments(resource: dict[str, Any]) -> dict[str, Any]:
     """The arguments with which a program registers a resource of an exported state.
 
-    The SSH private key is left out: the bare program reads it from the file. A release's inputs in
-    a state are all that the provider knows; those that are empty were not given, and a chart in a
-    folder has no version. Nor is a provider's version given.
+    A release's inputs in a state are all that the provider knows; those that are empty were not
+    given, and a chart in a folder has no version. Nor is a provider's version given.
     """
     given = {key: value for key, value in resource["inputs"].items() if key not in NOT_GIVEN}
     if resource["type"] == "kubernetes:helm.sh/v3:Release":
@@ -43,10 +45,7 @@ def _plain(value: Any) -> Any:
         if value.get(SIGNATURE) == ARCHIVE:
             return value["path"]
         if SIGNATURE in value:
-            value = json.loads(value["plaintext"])
-            if isinstance(value, dict):
-                value.pop("privateKey", None)
-            return value
+            return {MARK: json.loads(value["plaintext"])}
         return {key: _plain(item) for key, item in value.items() if key not in NOT_GIVEN}
     return value
 
@@ -56,7 +55,8 @@ def _name(urn: str) -> str:
 
 
 def program(resources: list[dict[str, Any]]) -> dict[str, Any]:
-    """What `bare/__main__.py` reads: each resource, parents first, and the stack's outputs."""
+    """What `bare/__main__.py` reads: each resource, parents first, the stack's outputs, and
+    how a secret is marked."""
     declared: list[dict[str, Any]] = []
     outputs: dict[str, Any] = {}
     for resource in resources:
@@ -78,7 +78,7 @@ def program(resources: list[dict[str, Any]]) -> dict[str, Any]:
                 "outputs": resource.get("outputs", {}),
             }
         )
-    return {"resources": declared, "outputs": outputs}
+    return {"secret": MARK, "resources": declared, "outputs": outputs}
 
 
 def make(ours: Project) -> tuple[Path, dict[str, str]]:
@@ -90,7 +90,9 @@ def make(ours: Project) -> tuple[Path, dict[str, str]]:
     resources = json.loads(exported)["deployment"]["resources"]
     folder = ours.folder.with_name("bare")
     shutil.copytree(BARE, folder)
-    (folder / "resources.json").write_text(json.dumps(program(resources)))
+    declared = folder / "resources.json"
+    declared.touch(mode=0o600)  # it holds secrets, of a stack that lives as long as its folder
+    declared.write_text(json.dumps(program(resources)))
     shutil.copy2(ours.folder / "Pulumi.yaml", folder)
     settings = (ours.folder / f"Pulumi.{ours.stack}.yaml").read_text().splitlines(keepends=True)
     salt = [line for line in settings if line.startswith("encryptionsalt:")]

@@ -69,6 +69,7 @@ class Proof:
     def __init__(self) -> None:
         self.cases: dict[str, bool] = {}
         self.faults: dict[str, tuple[str, str, bool]] = {}
+        self.refusals: dict[str, dict[str, bool]] = {"real part": {}, "substitute": {}}
         self.left = 0
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
@@ -78,6 +79,8 @@ class Proof:
         said = dict(report.user_properties)
         if "containerd_case" in report.keywords:
             self.cases[report.nodeid] = report.outcome == "passed"
+        if "refusal_by" in said:
+            self.refusals[str(said["refusal_by"])][report.nodeid] = report.outcome == "passed"
         if "host_fault" in report.keywords:
             name = str(said.get("host_fault", report.nodeid))
             text = str(said.get("host_fault_said", "nothing"))
@@ -94,13 +97,24 @@ class Proof:
     def pytest_unconfigure(self, config: pytest.Config) -> None:
         """The last line of the run, after pytest's own."""
         reporter = config.pluginmanager.get_plugin("terminalreporter")
-        if reporter is None or not (self.cases or self.faults):
+        real, substitutes = self.refusals.values()
+        if reporter is None or not (self.cases or self.faults or real or substitutes):
             return
         healed = sum(healed for _, _, healed in self.faults.values())
         reporter.write_line(
             f"hosts: {sum(self.cases.values())} of {len(self.cases)} containerd cases, "
+            f"{sum(real.values())} of {len(real)} refusals by real parts, "
+            f"{sum(substitutes.values())} of {len(substitutes)} by substitutes with a source, "
             f"{healed} of {len(self.faults)} faults healed, {self.left} files left"
         )
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """What a test's result counts for travels with it, from another process too."""
+    for item in items:
+        marker = item.get_closest_marker("refusal")
+        if marker:
+            item.user_properties.append(("refusal_by", marker.kwargs["by"]))
 
 
 def pytest_configure(config: pytest.Config) -> None:

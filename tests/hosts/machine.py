@@ -107,8 +107,9 @@ class Running:
         os.utime(folder, ns=(times.st_atime_ns, times.st_mtime_ns))
 
     def apply(self, script: str, shell: str = "sh") -> Result:
-        """Run a script as the product does."""
-        return self.run(f"timeout -k 10 {self.limit} {shell} -s -- apply", script)
+        """Run a script as the product does, in a rollout."""
+        text = f"GC_ROLLOUT=1\n{script}"
+        return self.run(f"timeout -k 10 {self.limit} {shell} -s -- apply", text)
 
     def undo(self, script: str, shell: str = "sh") -> Result:
         """Take a script's changes back as the product does."""

@@ -35,8 +35,8 @@ DROPIN = "/etc/containerd/conf.d/99-nvidia.toml"
 def project(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
     """Four nodes, two of them hosts, which may be rebooted."""
     made = Project.make(tmp_path_factory.mktemp("reboot"), own_name("reboot"))
-    limits = {"timeoutSeconds": 60, "drainTimeoutSeconds": 60}
-    made.edit(lambda cluster: cluster.update(reboot={"when": "required", **limits}))
+    limits = {"reboot": {"when": "required", "timeoutSeconds": 60}}
+    made.edit(lambda cluster: cluster.update(limits, rollout={"drainTimeoutSeconds": 60}))
     with started(made):
         yield made
 

@@ -134,7 +134,7 @@ NEEDS = {"version 3": 3, "version 4": 4}
 """The configuration version of those that not every containerd reads."""
 OURS = re.compile(
     r".*/containerd/(default_runtime_name|runtimes/(nvidia/.*|runc/options/SystemdCgroup))"
-    r"|imports|version|disabled_plugins|plugins/io.containerd.cri.v1.runtime/enable_cdi"
+    r"|imports|version|disabled_plugins|plugins/io.containerd.(grpc.v1.cri|cri.v1.runtime)/enable_cdi"
 )
 """Settings that are the change itself."""
 CASES = [

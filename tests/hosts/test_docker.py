@@ -154,6 +154,7 @@ def test_data_move_and_move_back(docker: Running, place: str) -> None:
     assert json.loads(docker.read(CONFIG)) == EARLIER
 
 
+@pytest.mark.refusal(by="real part")
 def test_a_daemon_that_refuses_gets_file_and_data_back(docker: Running) -> None:
     docker.write("/var/lib/docker/precious", "layers\n")
     docker.write(
@@ -171,6 +172,7 @@ def test_a_daemon_that_refuses_gets_file_and_data_back(docker: Running) -> None:
     assert docker.run("systemctl is-active docker").output == "active\n"
 
 
+@pytest.mark.refusal(by="real part")
 def test_a_storage_driver_that_the_disk_can_not_carry_is_told(docker: Running) -> None:
     docker.run("systemctl stop docker; umount /var/lib/docker; systemctl start docker")
     assert says(docker)["Driver"] == "vfs"

@@ -190,4 +190,5 @@ def test_every_function_of_docker_has_a_check() -> None:
         for file in ENGINES[Engine.DOCKER]
         for name in re.findall(r"^(\w+)\(\) \{", step(file).text, re.M)
     }
-    assert functions - {"smi_in_container"} == CHECKS.keys()
+    probed = {"found_member", "found_forward"}  # by the inspection: test_docker.py
+    assert functions - {"smi_in_container"} - probed == CHECKS.keys()

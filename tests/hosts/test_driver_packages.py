@@ -110,6 +110,7 @@ def test_hosts_of_an_nvlink_domain_run_imex_with_its_list(
     assert not host.exists("/etc/nvidia-imex/nodes_config.cfg")
 
 
+@pytest.mark.refusal(by="real part")
 @pytest.mark.parametrize("system", ["ubuntu", "rocky"])
 def test_an_earlier_driver_stays_where_the_new_one_can_not_be_had(
     cluster: str, namespaces: None, system: str
@@ -194,6 +195,7 @@ def test_a_repository_may_have_more_than_one_key(
     assert software.installed(host, system)["kubelet"] == "1.34.4-1.1"
 
 
+@pytest.mark.refusal(by="real part")
 def test_an_entry_of_somebody_else_that_the_declared_key_did_not_sign_is_refused(
     cluster: str, namespaces: None
 ) -> None:

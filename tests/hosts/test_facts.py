@@ -13,9 +13,10 @@ import pytest
 
 from components.hosts.compatibility import kernel_refused
 from components.hosts.facts import HostFacts, drift
-from components.hosts.inspect import answer, observe, parse
+from components.hosts.inspect import answer, observe
 from components.hosts.preflight import judge
 from components.hosts.prepare_script import prepare
+from components.hosts.probe import parse
 from components.hosts.runtime_script import runtime
 from components.hosts.settings.host import Host, Role
 from components.hosts.settings.system import System
@@ -142,7 +143,8 @@ def _key(passphrase: str | None = None) -> str:
 )
 def test_a_bad_private_key_is_one_problem_with_its_cure(key: str, why: str) -> None:
     endpoint = {"address": "127.0.0.1", "port": 1, "user": "root", "bastion": None}
-    hosts = [{"name": name, "host_key": "", **endpoint} for name in ("gpu-1", "gpu-2")]
+    endpoint |= {"role": "gpu-worker", "host_key": ""}
+    hosts = [{"name": name, "node": name, **endpoint} for name in ("gpu-1", "gpu-2")]
     observed = asyncio.run(answer({"hosts": hosts, "privateKey": key}))
     (problem,) = observed["problems"]
     assert observed["facts"] == {}

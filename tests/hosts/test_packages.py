@@ -136,6 +136,7 @@ def test_a_held_package_outlives_an_upgrade_of_the_system(
     assert software.installed(host, system)["kubelet"] == "1.34.4-1.1"
 
 
+@pytest.mark.refusal(by="real part")
 @pytest.mark.parametrize("signature", ["none", "other", "broken"])
 def test_a_repository_that_is_not_rightly_signed_is_refused(
     cluster: str, namespaces: None, system: str, signature: Signature

@@ -53,7 +53,7 @@ def script_of(values: dict[str, str]) -> str:
         ("toolkit", toolkit), ("docker", docker), ("check_image", values["image"])
     ):  # fmt: skip
         object.__setattr__(whole, name, value)
-    return runtime(whole)
+    return runtime(whole, inline=True)
 
 
 def shown(shell: str, script: str, show: list[str]) -> list[str]:

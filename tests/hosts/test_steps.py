@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 import subprocess
 from collections.abc import Mapping
 from pathlib import Path
@@ -13,7 +14,7 @@ from components.hosts import prepare_script, script
 from components.hosts.prepare_script import Machine, prepare
 from components.hosts.probe import probe
 from components.hosts.runtime_script import runtime
-from components.hosts.script import UPLOADED
+from components.hosts.script import FOLDER, UPLOADED
 from components.hosts.settings.runtime import Engine, Runtime
 from components.hosts.settings.system import LimitItem, System
 from tests.hosts.machine import Running, differences
@@ -207,3 +208,10 @@ def test_a_declared_kernel_passes_the_check_that_it_cures(plain_host: Running) -
     )
     assert "found kernel 3.10.0; wanted 99.0 or later" in said.partition("second:")[0]
     assert "kernel" not in said.partition("second:")[2]
+
+
+def test_no_step_takes_a_name_of_the_declaration() -> None:
+    """What was loaded is known by it to the end: a step with a variable of that name loses it."""
+    for file in FOLDER.rglob("*.sh"):
+        assigned = re.findall(r"\b(loaded|fresh)=(?!\$\{fresh-\})", file.read_text())
+        assert assigned == [], file.name

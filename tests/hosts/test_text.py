@@ -130,3 +130,12 @@ def test_preflight_and_script_judge_by_the_same_values() -> None:
     assert preflight.SYSTEMS == prepare_script.SYSTEMS
     assert ".".join(map(str, preflight.KERNEL)) == prepare_script.KERNEL
     assert preflight.DISK_MIB == prepare_script.DISK_MIB
+
+
+@pytest.mark.parametrize("engine", [None, *Engine], ids=lambda engine: engine or "prepare")
+def test_no_function_takes_the_name_of_another(engine: Engine | None) -> None:
+    # Files of one script share one space of names: the later one would answer for both. Lists of a
+    # declaration (`each_…`) do so on purpose.
+    text = prepare(inline=True) if engine is None else runtime(Runtime(engine=engine), inline=True)
+    names = re.findall(r"^((?!each_)\w+)\(\)", text, flags=re.MULTILINE)
+    assert {name for name in names if names.count(name) > 1} == set()

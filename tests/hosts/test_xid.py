@@ -7,7 +7,6 @@ import asyncio
 import pytest
 
 from components.validation import xid
-from components.validation.asked import HOSTS_KEY
 from lab.simulator.hosts import processes
 from lab.simulator.hosts.model import hosts_dir
 from tests.hosts.machine import Running
@@ -15,19 +14,22 @@ from tests.hosts.machine import Running
 XID = "[  12.3] NVRM: Xid (PCI:0000:3b:00): 79, GPU has fallen off the bus."
 
 
-def read(host: Running) -> dict[str, str]:
+def read(host: Running, key: str = "") -> dict[str, str]:
     declared = host.declared
     document = {
+        "privateKey": key,
         "hosts": {
             "gpu-1": {
                 "name": declared.name,
+                "node": declared.name,
+                "role": "gpu-worker",
                 "address": declared.address,
                 "port": declared.port,
                 "user": declared.user,
                 "host_key": declared.host_key,
                 "bastion": None,
             }
-        }
+        },
     }
     return asyncio.run(xid.lines(document, ["gpu-1", "gpu-9"]))
 
@@ -38,7 +40,6 @@ def test_the_last_lines_of_a_host_are_shown_bounded_and_escaped(
 ) -> None:
     host = plain_host
     assert read(host) == {}  # nobody gave a key
-    monkeypatch.setenv(HOSTS_KEY, host.key)
     log = "\n".join(
         ["[1.0] other", *[f"{XID} {n}" for n in range(5000)], f"{XID}\x1b[2J{'x' * 500}"]
     )
@@ -46,10 +47,10 @@ def test_the_last_lines_of_a_host_are_shown_bounded_and_escaped(
     host.write("/usr/local/bin/dmesg", f"#!/bin/sh\ncat '{host.root}/kernel.log'\n")
     (host.root / "usr/local/bin/dmesg").chmod(0o755)
     monkeypatch.setattr(xid, "SCRIPT", f"PATH={host.root}/usr/local/bin:$PATH; {xid.SCRIPT}")
-    (text,) = read(host).values()
+    (text,) = read(host, host.key).values()
     assert text.startswith(f"host gpu-1: {XID} 4998 / {XID} 4999 / {XID}")
     assert "\x1b" not in text
     assert len(text) < 700
     processes.end(hosts_dir(host.cluster) / host.declared.name)
-    (text,) = read(host).values()
+    (text,) = read(host, host.key).values()
     assert text.startswith("host gpu-1: its kernel's log can't be read: ")

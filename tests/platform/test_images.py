@@ -13,6 +13,7 @@ from components.charts.images import UnknownImages
 from components.charts.registry import Registry
 from components.charts.value_table import table
 from components.platforms.needed import charts, images
+from components.platforms.registry import platform_of
 from components.settings.cluster import Cluster
 from components.settings.loader import load
 from tests.platform.chart_folders import ROOT
@@ -52,6 +53,52 @@ def test_each_image_stands_once_and_a_known_digest_is_whole() -> None:
     known = [image.digest for image in listed if image.digest]
     assert len(known) >= 5
     assert all(len(digest) == len("sha256:") + 64 for digest in known)
+
+
+KNOWN = [
+    ("device-plugin", {}, ("image", "tag"), "v0.20.0@sha256:"),
+    ("gpu-operator", {}, ("toolkit", "version"), "v1.20.0@sha256:"),
+    ("gpu-operator", {}, ("driver", "manager", "version"), "v0.12.0@sha256:"),
+]
+VERSIONS = {"devicePlugin": {"version": "0.20.0"}, "gpuOperator": {"version": "v26.7.0"}}
+
+
+def value_of(declared: Cluster, path: tuple[str, ...]) -> Any:
+    found: Any = platform_of(declared).values(declared)
+    for step in path:
+        found = found.get(step, {})
+    return found
+
+
+@pytest.mark.parametrize(("platform", "sections", "path", "start"), KNOWN)
+def test_an_image_is_deployed_by_the_digest_that_its_makers_publish(
+    platform: str, sections: dict[str, Any], path: tuple[str, ...], start: str
+) -> None:
+    own = {"driver": {"source": "operator"}} if platform == "gpu-operator" else {}
+    mine = {"device-plugin": "devicePlugin", "gpu-operator": "gpuOperator"}[platform]
+    chosen = {**own, mine: VERSIONS[mine], **sections}
+    value = str(value_of(cluster(platform, **chosen), path))
+    assert value.startswith(start)
+    assert len(value) == len(start) + 64
+    # A mirror's copy of one platform has another digest; what is loaded on nodes has a tag alone.
+    for registry in ({"mirror": "r.example.com"}, {"digests": False}):
+        by_tag = value_of(cluster(platform, registry=registry, **chosen), path)
+        assert "@" not in str(by_tag)
+    # Another image of the site's own has none of the digests that are known here.
+    given: dict[str, Any] = {"repository": "own.example.com/x"}
+    for step in reversed(path[:-1]):
+        given = {step: given}
+    extra = {**chosen, mine: {**VERSIONS[mine], "extraValues": given}}
+    assert "@" not in str(value_of(cluster(platform, **extra), path))
+
+
+def test_an_image_beside_a_chart_is_deployed_by_its_digest() -> None:
+    image = "nvcr.io/nvidia/k8s/dcgm-exporter:4.5.3-4.8.2-distroless"
+    given = f"{image}@sha256:{'1' * 64}"
+    assert Registry().deployed(image).startswith(f"{image}@sha256:")
+    assert Registry().deployed(given) == given
+    assert Registry(digests=False).deployed(image) == image
+    assert Registry(mirror="r.example.com").deployed(image) == "r.example.com/" + image[8:]
 
 
 def test_a_version_without_a_list_is_refused_by_name() -> None:

@@ -14,6 +14,7 @@ from components.platforms.gpu_operator import labels as operator_labels
 from components.settings.cluster import Cluster
 from components.settings.loader import load
 from lab.simulator.controller import features as simulated
+from policies.rules import Context, evaluate
 from tests.e2e.project import Project, figures
 from tests.platform import ways
 from tests.platform.definitions import defined, definition
@@ -129,6 +130,14 @@ def test_classes_and_limits_are_accepted_by_the_api_server(project: Project) -> 
             "POST", "namespaces/default/limitranges", body=made["limit-default"], **dry
         )
         assert limit["spec"]["limits"][0]["max"] == most
+
+
+@pytest.mark.parametrize("way", [way for way in ways.WAYS if way != "dra"])  # claims have none
+def test_a_limit_of_ours_hands_out_no_gpus(way: str) -> None:
+    section = {"limits": [{"namespace": "default", "maxCards": 2}]}
+    declared = load(ways.declared("test", way, scheduling=section))
+    made = scheduling_objects(declared, "test")["limit-default"]
+    assert evaluate(made, Context()) == []
 
 
 def test_a_rule_finds_what_a_selector_finds_and_refuses_what_is_no_feature() -> None:

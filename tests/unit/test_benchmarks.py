@@ -122,10 +122,11 @@ def test_the_peer_registers_every_resource_but_what_the_engine_makes() -> None:
     assert host["arguments"]["add_previous_output_in_env"] is False
 
 
-def test_the_peers_program_holds_no_private_key() -> None:
-    made = json.dumps(peer.program(STATE))
-    assert '"host": "127.0.0.1"' in made
-    assert KEY not in made
+def test_what_is_secret_in_the_state_is_a_secret_of_the_peer() -> None:
+    *_, steps = peer.program(STATE)["resources"]
+    host = next(made for made in peer.program(STATE)["resources"] if made["name"] == "host")
+    assert host["arguments"]["connection"] == {peer.MARK: {"host": "127.0.0.1", "privateKey": KEY}}
+    assert KEY not in json.dumps(steps)
 
 
 def test_what_a_release_was_not_given_is_left_out() -> None:

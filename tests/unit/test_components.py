@@ -120,11 +120,12 @@ def test_another_user_than_root_uses_sudo_without_a_prompt(preview: bool) -> Non
 
 def validations(recorder: Recorder) -> list[dict[str, Any]]:
     """Inputs of the validation's Commands."""
-    return [
-        json.loads(resource.inputs["stdin"])
+    given = [
+        resource.inputs["stdin"]
         for resource in recorder.of("command:local:Command")
         if resource.inputs["create"] == "sh components/run.sh validation validate"
     ]
+    return [json.loads(item["value"] if isinstance(item, dict) else item) for item in given]
 
 
 def test_validation_tolerates_only_the_pools_taints_and_disturbs_nobody(preview: bool) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from components.hosts import hardware
 from components.hosts.facts import HostFacts
-from components.hosts.inspect import DEVICES, parse
+from components.hosts.probe import DEVICES, parse
 from components.hosts.table import HEAD
 from components.inspection.look import judged
 from components.settings.loader import load

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from components.hosts.inspect import parse
+from components.hosts.probe import parse
 from tests.unit.fixtures.probed import Machine
 
 

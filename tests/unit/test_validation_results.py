@@ -12,8 +12,9 @@ import pytest
 from pulumi.runtime import rpc
 
 from components.cluster import GpuCluster, GpuClusterArgs
+from components.hosts.reach import declared
+from components.hosts.reboot import reboot_document
 from components.validation import record, validate, xid
-from components.validation.asked import HOSTS_KEY
 from components.validation.document import validation_document
 from components.validation.outcome import NAMED, output
 from tests.unit.fixtures.clusters import cluster
@@ -48,6 +49,14 @@ def test_an_error_says_what_the_driver_wrote_into_the_hosts_log() -> None:
         ("node gpu-1", "exit code 1; host gpu-1: NVRM: Xid (PCI:0000:3b:00): 79"),
         ("node gpu-2", "exit code 1"),
     ]
+
+
+def test_hosts_in_the_documents_of_programs_can_be_reached() -> None:
+    made = cluster()
+    by_node = validation_document(made, made.pools[0], "test")["hosts"]
+    assert {node: declared(host).node for node, host in by_node.items()} == {n: n for n in by_node}
+    rebooted = [declared(host) for host in reboot_document(made, "key")["hosts"]]
+    assert [host for host in rebooted if host.node in by_node] == [*map(declared, by_node.values())]
 
 
 def test_what_a_node_waits_for_is_shown_as_it_waits(
@@ -87,11 +96,15 @@ def test_the_key_to_the_hosts_is_a_secret_and_given_only_where_there_are_any(
         GpuCluster("gpu-cluster", GpuClusterArgs(cluster=made, stack="test", private_key=key))
 
     recorder = declare(program, preview=False)
-    (command,) = [
-        each
-        for each in recorder.of("command:local:Command")
-        if each.inputs["create"].endswith("validation validate")
+    commands = recorder.of("command:local:Command")
+    (given,) = [
+        each.inputs["stdin"] for each in commands if "validation validate" in each.inputs["create"]
     ]
-    given = command.inputs.get("environment", {})
-    assert (HOSTS_KEY in json.dumps(given)) is hosts
-    assert (rpc._special_sig_key in json.dumps(given)) is hosts
+    assert ("the key" in json.dumps(given)) is hosts
+    assert isinstance(given, dict) is hosts
+    if hosts:
+        assert given[rpc._special_sig_key] == rpc._special_secret_sig
+    # Children would inherit it, and processes of the same user could read it.
+    environments = json.dumps([each.inputs.get("environment", {}) for each in commands])
+    assert "the key" not in environments
+    assert rpc._special_sig_key not in environments

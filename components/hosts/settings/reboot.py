@@ -1,4 +1,4 @@
-"""Whether and how hosts are rebooted."""
+"""Whether and how hosts are rebooted; how many at once is `rollout`'s."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class RebootWhen(StrEnum):
 
 
 class Reboot(Model):
-    """Reboots go in waves: at most `maxUnavailable` hosts down, of the control plane never two.
+    """Reboots go in waves: at most `rollout.maxUnavailable` hosts down, of the control plane one.
 
     A host that is a cluster node is drained before and uncordoned after, if it was not cordoned
     already.
@@ -26,20 +26,10 @@ class Reboot(Model):
     when: RebootWhen = Field(
         default=RebootWhen.NEVER, description="never or required", examples=["never"]
     )
-    max_unavailable: StrictInt = Field(
-        default=1, ge=1, le=1000, description="a whole number from 1 to 1000, hosts", examples=[1]
-    )
     timeout_seconds: StrictInt = Field(
         default=900,
         ge=5,
         le=7200,
         description="a whole number from 5 to 7200, seconds until a host answers again",
         examples=[900],
-    )
-    drain_timeout_seconds: StrictInt = Field(
-        default=300,
-        ge=1,
-        le=7200,
-        description="a whole number from 1 to 7200, seconds until a node's pods are gone",
-        examples=[300],
     )

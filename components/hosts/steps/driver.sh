@@ -29,6 +29,17 @@ check_driver() {
     fi
 }
 
+fetch_driver() {
+    each_repository step_repository
+    case $GC_DRIVER_SOURCE in
+        package) fetch_driver_packages ;;
+        runfile)
+            [ "$(cat "$state/runfile-driver" 2>/dev/null)" = "$GC_DRIVER_SHA256" ] ||
+                have_runfile driver "$GC_DRIVER_SHA256" each_driver_location
+            ;;
+    esac
+}
+
 apply_driver() {
     each_repository step_repository
     case $GC_DRIVER_SOURCE in
@@ -79,15 +90,15 @@ driver_loaded() {
 }
 
 driver_load() {
-    loaded=$(driver_loaded)
+    running=$(driver_loaded)
     wanted=$(driver_installed)
     if [ -z "$wanted" ]; then
         request_reboot "no NVIDIA module for kernel $(uname -r)"
         return 0
     fi
-    if [ -n "$loaded" ] && [ "$loaded" != "$wanted" ]; then
-        request_reboot "driver $loaded is loaded, $wanted is installed"
-    elif [ -z "$loaded" ]; then
+    if [ -n "$running" ] && [ "$running" != "$wanted" ]; then
+        request_reboot "driver $running is loaded, $wanted is installed"
+    elif [ -z "$running" ]; then
         for module in nouveau nova_core; do
             [ -d "$root/sys/module/$module" ] || continue
             request_reboot "$module is loaded and holds the GPUs"

@@ -25,6 +25,16 @@ check_engine() {
         "take cri off disabled_plugins in /etc/containerd/config.toml, or remove that containerd"
 }
 
+fetch_engine() {
+    engine_was_there || {
+        each_repository step_repository
+        # shellcheck disable=SC2086 # a list of words
+        fetch_packages $GC_ENGINE_PACKAGES
+    }
+    [ -z "$GC_ADAPTER_SHA256" ] || [ "$(cat "$state/adapter" 2>/dev/null)" = "$GC_ADAPTER_SHA256" ] ||
+        have_runfile cri-dockerd "$GC_ADAPTER_SHA256" each_adapter_location
+}
+
 apply_engine() {
     if engine_was_there; then
         note "$GC_ENGINE was on this host before and stays as it is"

@@ -14,6 +14,13 @@ check_kernel() {
         problem "no update-grub, grub2-mkconfig or grub-mkconfig" "one of them" "install GRUB's tools"
 }
 
+fetch_kernel() {
+    each_repository step_repository
+    kernel_packages
+    # shellcheck disable=SC2086 # a list of words
+    fetch_packages $kernel_words
+}
+
 apply_kernel() {
     each_repository step_repository
     kernel_packages

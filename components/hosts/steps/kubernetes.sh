@@ -7,6 +7,12 @@ check_kubernetes() {
     have swapoff || problem "no command swapoff on PATH" "swapoff" "install the package util-linux"
 }
 
+fetch_kubernetes() {
+    each_repository step_repository
+    # shellcheck disable=SC2086 # a list of words
+    fetch_packages $GC_KUBERNETES_PACKAGES
+}
+
 apply_kubernetes() {
     each_repository step_repository
     # shellcheck disable=SC2086 # a list of words

@@ -84,7 +84,7 @@ def _daemon_set(
         "containers": [
             {
                 "name": "nvidia-device-plugin-ctr",
-                "image": f"{chart.image(cluster)}:v{plugin.version}",
+                "image": chart.image(cluster, plugin),
                 "command": ["nvidia-device-plugin"],
                 "env": [{"name": key, "value": value} for key, value in environment.items()],
                 # As the chart has it where the configuration is a ConfigMap (0.20.0,

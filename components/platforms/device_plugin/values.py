@@ -36,9 +36,9 @@ PRESENT = {
 }
 
 
-def image(cluster: Cluster) -> str:
-    """The plugin's image without its tag, where it is taken from."""
-    return cluster.registry.rewritten(IMAGE)
+def image(cluster: Cluster, plugin: DevicePlugin) -> str:
+    """The plugin's image as pods name it."""
+    return cluster.registry.deployed(f"{IMAGE}:v{plugin.version}")
 
 
 def values(cluster: Cluster, plugin: DevicePlugin) -> dict[str, Any]:
@@ -72,7 +72,7 @@ def values(cluster: Cluster, plugin: DevicePlugin) -> dict[str, Any]:
         result["resources"] = wanted
     if left_out := sorted(exclusions(cluster)):
         result["affinity"] = _elsewhere(left_out)
-    return merged(_registry(cluster, result), plugin.extra_values)
+    return merged(_registry(cluster, plugin, result), plugin.extra_values)
 
 
 def pod_annotations(plugin: DevicePlugin) -> dict[str, str]:
@@ -129,10 +129,13 @@ def _elsewhere(nodes: list[str]) -> dict[str, Any]:
     }
 
 
-def _registry(cluster: Cluster, values: dict[str, Any]) -> dict[str, Any]:
+def _registry(cluster: Cluster, plugin: DevicePlugin, values: dict[str, Any]) -> dict[str, Any]:
     registry, nfd = cluster.registry, dict(values["nfd"])
+    tag = image(cluster, plugin).removeprefix(f"{IMAGE}:")
+    if registry.pins and "@" in tag and "image" not in plugin.extra_values:
+        values["image"] = {"tag": tag}
     if registry.mirror:
-        values["image"] = {"repository": image(cluster)}
+        values["image"] = {"repository": registry.rewritten(IMAGE)}
         nfd["image"] = {
             "repository": registry.rewritten("registry.k8s.io/nfd/node-feature-discovery")
         }

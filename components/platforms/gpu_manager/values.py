@@ -21,7 +21,6 @@ ADMISSION_RELEASE = (1, 0, 0)
 #: ConfigMap with what the cluster's scheduler must be started with.
 SCHEDULER = "gpu-quota-admission-scheduler"
 PORT = 3456
-METRICS_PORT = 5678
 METRICS_PATH = "/metric"
 #: What `/metric` serves (gpu-manager 8cd842e, pkg/services/display/display.go).
 METRICS = (
@@ -65,8 +64,8 @@ def values(cluster: Cluster) -> dict[str, Any]:
     """Helm values for a configuration."""
     secret = cluster.registry.pull_secret
     return {
-        "image": cluster.registry.rewritten(cluster.gpu_manager.image),
-        "admissionImage": cluster.registry.rewritten(cluster.gpu_manager.admission_image),
+        "image": cluster.registry.deployed(cluster.gpu_manager.image),
+        "admissionImage": cluster.registry.deployed(cluster.gpu_manager.admission_image),
         "imagePullSecrets": [{"name": secret}] if secret else [],
         "extraFlags": extra_flags(cluster),
         "admissionFlags": admission_flags(cluster),

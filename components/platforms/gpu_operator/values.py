@@ -9,8 +9,9 @@ from typing import Any
 
 import yaml
 
+from components.charts.digests import pinned
 from components.charts.extra_values import merged
-from components.charts.images import NFD, NFD_DEFINITIONS, sections
+from components.charts.images import NFD, NFD_DEFINITIONS, sections, sections_in_use
 from components.charts.value_table import series_of
 from components.nodes.pools import discovery_tolerations, gpu_pools, node_taints, tolerations
 from components.platforms.device_plugin.settings import DEFAULT_CONFIG
@@ -212,12 +213,32 @@ def _registry(cluster: Cluster, values: dict[str, Any]) -> dict[str, Any]:
         if registry.pull_secret and section.secrets:
             given["imagePullSecrets"] = [registry.pull_secret]
         values = merged(values, _nested(section.path, given)) if given else values
+    if registry.pins:
+        values = merged(values, _digests(cluster))
     nfd: dict[str, Any] = {}
     if registry.mirror:
         nfd["image"] = {"repository": registry.rewritten(NFD)}
     if registry.pull_secret:
         nfd["imagePullSecrets"] = [{"name": registry.pull_secret}]
     return merged(values, {"node-feature-discovery": nfd}) if nfd else values
+
+
+def _digests(cluster: Cluster) -> dict[str, Any]:
+    """Versions with the digests that are known, where `extraValues` chooses no other image.
+
+    The operator puts a version behind the colon as it is (gpu-operator v26.7.0,
+    internal/image/image.go), the chart too (templates/_helpers.tpl).
+    """
+    result: dict[str, Any] = {}
+    for section, given in sections_in_use(cluster):
+        version = section.versions.get(cluster.gpu_operator.version)
+        if version is None or {"repository", "image", "version"} & set(given):
+            continue
+        repository = f"{section.repository}/{section.image}"
+        tag = pinned(f"{repository}:{version}").removeprefix(f"{repository}:")
+        if "@" in tag:
+            result = merged(result, _nested(section.path, {"version": tag}))
+    return result
 
 
 def _nested(path: str, value: dict[str, Any]) -> dict[str, Any]:

@@ -1,11 +1,10 @@
 """A plain Pulumi program with the same resources: no configuration, no look, no rules.
 
-`resources.json` beside it lists what our stack's state holds, parents first; the SSH key is a
-secret here too.
+`resources.json` beside it lists what our stack's state holds, parents first; what is a secret
+there is one here too.
 """
 
 import json
-import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -28,8 +27,17 @@ CLASSES: dict[str, Callable[[], Callable[..., pulumi.Resource]]] = {
     "command:local:Command": lambda: command.local.Command,
 }
 
+
+def given(value: Any) -> Any:
+    """An argument, with each of its secrets as an output that the engine keeps secret."""
+    if isinstance(value, dict):
+        if value.keys() == {declared["secret"]}:
+            return pulumi.Output.secret(value[declared["secret"]])
+        return {key: given(item) for key, item in value.items()}
+    return value
+
+
 declared = json.loads(Path("resources.json").read_text())
-key = pulumi.Output.secret(Path(os.environ["GPU_CLUSTER_SSH_PRIVATE_KEY_FILE"]).read_text())
 made: dict[str, Any] = {}
 for resource in declared["resources"]:
     options = pulumi.ResourceOptions(
@@ -42,11 +50,9 @@ for resource in declared["resources"]:
         component.register_outputs(resource["outputs"])
         made[resource["name"]] = component
         continue
-    arguments = dict(resource["arguments"])
+    arguments = given(resource["arguments"])
     if "source" in arguments:
         arguments["source"] = pulumi.FileArchive(arguments["source"])
-    if "connection" in arguments:
-        arguments["connection"] = {**arguments["connection"], "privateKey": key}
     kind = CLASSES[resource["type"]]()
     made[resource["name"]] = kind(resource["name"], **arguments, opts=options)
 for name, value in declared["outputs"].items():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -36,10 +36,27 @@ class Job:
 
     def redactors(self) -> tuple[Redactor, Redactor]:
         """For lines shown while a command runs; and for its error text, without environment."""
-        secret = [*values.secret_strings(self.properties), *values.secret_strings(self.previous)]
+        secret = [*_hidden(self.properties), *_hidden(self.previous)]
         return Redactor(secret), Redactor(
             [*secret, *values.strings(self.properties.get("environment"))]
         )
+
+
+def _hidden(properties: Mapping[str, Any]) -> Iterator[str]:
+    """What no text may show: secrets, but of a connection, which is one whole, not where it goes.
+
+    An address and a user's name are in each host's messages, which would be of no use without.
+    """
+    for name, value in properties.items():
+        if name != "connection":
+            yield from values.secret_strings(value)
+            continue
+        ends = [values.reveal(value) or {}]
+        while ends:
+            end = ends.pop()
+            ends += [end["proxy"]] if isinstance(end.get("proxy"), dict) else []
+            rest = {key: end[key] for key in end.keys() - {"host", "user", "proxy"}}
+            yield from values.strings(rest)
 
 
 def command_of(token: str, properties: Mapping[str, Any], step: str) -> str | None:

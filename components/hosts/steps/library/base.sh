@@ -7,6 +7,7 @@
 #   directories   directories that we made
 #   written       sha256 and path of every text that we put in place
 #   expected      what the probe must find besides files
+#   disrupts      what it was applied with that disrupts pods (disruption.sh)
 #   steps         the files of functions that this phase was applied with, as <name>-<sha256>
 # Draft files beside their target end in .gpu-cluster-new; the next run under the lock replaces
 # or removes those that a killed run left.
@@ -217,9 +218,15 @@ main() {
     case ${1-} in
         apply)
             lock
+            require_rollout
             apply
             keep_expectations
+            keep_disruption
             keep_steps
+            ;;
+        fetch)
+            lock
+            fetch
             ;;
         undo)
             lock
@@ -229,7 +236,7 @@ main() {
             fi
             drop_steps
             ;;
-        *) fail "found the argument '${1-}'; wanted apply or undo" ;;
+        *) fail "found the argument '${1-}'; wanted apply, fetch or undo" ;;
     esac
     printf 'changed=%s\n' "$changed"
 }

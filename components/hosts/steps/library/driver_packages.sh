@@ -60,15 +60,41 @@ check_module_kind() {
     fi
 }
 
-driver_packages() {
+# `words`, and `away`, which goes for them.
+driver_words() {
     kind=$(module_kind)
     meta=nvidia-open
     [ "$kind" = open ] || meta=cuda-drivers
-    pin_driver
-    enable_stream nvidia-driver "$(stream_of "$kind")"
     words="$meta${GC_DRIVER_VERSION:+=$GC_DRIVER_VERSION}"
     away='' erasing=''
+    list_installed "$scratch/installed"
     [ "$GC_DRIVER_REMOVE_EARLIER" != true ] || replace_earlier
+}
+
+# With a pin that only this transaction sees: one in /etc would let an upgrade of the system bring
+# the new driver before the node is drained.
+fetch_driver_packages() {
+    driver_words
+    if [ "$manager" = dnf ] && bounded "$GC_PACKAGE_RUN_LIMIT" dnf -q module list nvidia-driver &&
+        [ "$(enabled_stream nvidia-driver)" != "$(stream_of "$kind")" ]; then
+        note "the driver is of another module stream: it is fetched when this host is drained"
+        return 0
+    fi
+    if [ "$manager" = apt ] && [ -n "$GC_DRIVER_VERSION" ]; then
+        pins=$scratch/preferences
+        rm -rf -- "$pins"
+        cp -R -- "$root/etc/apt/preferences.d" "$pins" 2>/dev/null || mkdir "$pins" || fail "can't make $pins"
+        driver_pin >"$pins/gpu-cluster-driver" || fail "can't write in $pins"
+    fi
+    # shellcheck disable=SC2086 # a list of words
+    fetch_packages $words
+    away='' erasing='' pins=
+}
+
+driver_packages() {
+    pin_driver
+    enable_stream nvidia-driver "$(stream_of "$(module_kind)")"
+    driver_words
     # shellcheck disable=SC2086 # a list of words
     fetch_packages $words
     if have nvidia-uninstall && [ "$GC_DRIVER_REMOVE_EARLIER" = true ]; then
@@ -122,11 +148,15 @@ companions() {
 # The toolkit's packages have no such version, so the pin passes them over.
 pin_driver() {
     [ "$manager" = apt ] && [ -n "$GC_DRIVER_VERSION" ] || return 0
-    step_file /etc/apt/preferences.d/gpu-cluster-driver "# gpu-cluster
+    step_file /etc/apt/preferences.d/gpu-cluster-driver "$(driver_pin)
+"
+}
+
+driver_pin() {
+    echo "# gpu-cluster
 Package: nvidia-* libnvidia-* libnvsdm* cuda-drivers* xserver-xorg-video-nvidia*
 Pin: version $GC_DRIVER_VERSION-*
-Pin-Priority: 1001
-"
+Pin-Priority: 1001"
 }
 
 # The stream of NVIDIA's dnf repository: of the branch, or the one that follows the newest driver.

@@ -4,11 +4,35 @@
 #   check_<step>   says by `problem` what stands in its way; nothing is changed yet (optional)
 #   apply_<step>   brings the host to what is declared, says by `expect` what must be found later
 #   undo_<step>    undoes what its effects (effects.sh) don't (optional)
+#   fetch_<step>   downloads and verifies what apply will need, and installs nothing (optional)
 #   found_<kind>   whether an expectation holds, for the probe (optional; reads only)
 # GC_ALL_STEPS has them in their order, GC_STEPS those that this host declares. A step that is no
 # longer declared is undone, the last one first, before anything else is done.
 
 apply() {
+    check
+    open_state
+    for each in $(reversed "$GC_ALL_STEPS"); do
+        declared "$each" || undo_step "$each"
+    done
+    for step in $GC_STEPS; do
+        rm -f -- "$scratch/wanted"
+        "apply_$step"
+        settle
+    done
+    after_steps
+}
+
+# Before a rollout, on all hosts: what can't be had stops it while nothing is changed yet.
+fetch() {
+    check
+    open_state
+    for step in $GC_STEPS; do
+        ! defined "fetch_$step" || "fetch_$step"
+    done
+}
+
+check() {
     require_root
     require_commands awk cat chmod cmp cp cut df grep mkdir modprobe mv paste rm rmdir sed sha256sum \
         sort stat swapoff sysctl tail timeout uname
@@ -20,16 +44,6 @@ apply() {
         ! defined "check_$step" || "check_$step"
     done
     refuse_problems
-    open_state
-    for each in $(reversed "$GC_ALL_STEPS"); do
-        declared "$each" || undo_step "$each"
-    done
-    for step in $GC_STEPS; do
-        rm -f -- "$scratch/wanted"
-        "apply_$step"
-        settle
-    done
-    after_steps
 }
 
 undo() {

@@ -4,8 +4,8 @@
 # each_repository COMMAND: the declared rows; a declaration that has some says so itself.
 each_repository() { :; }
 
-# fetch URL SHA256 FILE: FILE appears only with that sum. Each system has one of these three.
-fetch() {
+# download URL SHA256 FILE: FILE appears only with that sum. Each system has one of these three.
+download() {
     if have curl; then
         set -- "$@" curl -fsSL --retry 3 --connect-timeout 15 -o "$3.part" -- "$1"
     elif have wget; then
@@ -63,7 +63,7 @@ fetch_keys() {
     for address in $2; do
         sum=${sums%% *} sums=${sums#* }
         cached=$state/keys/$sum
-        [ -f "$cached" ] || fetch "$address" "$sum" "$cached" || fail "the key of repository $1 can't be had"
+        [ -f "$cached" ] || download "$address" "$sum" "$cached" || fail "the key of repository $1 can't be had"
         key="$key$(cat "$cached")
 "
     done

@@ -31,7 +31,7 @@ first_location() {
             }
             mv -- "$runfile.part" "$runfile" || fail "can't write $runfile"
             ;;
-        *) fetch "$3" "$2" "$runfile" || : ;;
+        *) download "$3" "$2" "$runfile" || : ;;
     esac
 }
 

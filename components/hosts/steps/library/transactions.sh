@@ -17,6 +17,9 @@ install_exact() {
     transaction install "$@" || fail "packages can't be installed ($*): $(log_end)"
 }
 
+# `pins`: a folder of apt's preferences in place of the host's.
+pins=
+
 # transaction install|download NAME=VERSION...: `away` goes in the same one; dnf finds that itself.
 transaction() {
     await_package_manager
@@ -28,7 +31,7 @@ transaction() {
             set -- "$@" "$word-"
         done
         DEBIAN_FRONTEND=noninteractive NEEDRESTART_SUSPEND=1 bounded "$GC_PACKAGE_RUN_LIMIT" apt-get -q -y $only \
-            -o "DPkg::Lock::Timeout=$GC_PACKAGE_LOCK_LIMIT" -o Dpkg::Options::=--force-confdef \
+            ${pins:+-o "Dir::Etc::PreferencesParts=$pins"} -o "DPkg::Lock::Timeout=$GC_PACKAGE_LOCK_LIMIT" -o Dpkg::Options::=--force-confdef \
             -o Dpkg::Options::=--force-confold -o Acquire::Retries=2 -o Acquire::http::Timeout=30 \
             --allow-downgrades --allow-change-held-packages install -- "$@"
     else

@@ -1,0 +1,167 @@
+"""A host by SSH: one connection, its key checked, and what a script prints there."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from typing import Any
+
+import asyncssh
+
+ANSWER = 256 * 1024
+"""Bytes of one host's answer; that of a host with 500 files of ours has some 60 KiB."""
+MODERN: dict[str, Any] = {
+    "kex_algs": "-*sha1,gss-*",
+    "mac_algs": "-hmac-sha1*",
+    "signature_algs": "-ssh-rsa",
+}
+"""What a connection may agree on: AsyncSSH's defaults without SHA-1, as OpenSSH's own since 8.8."""
+_RSA = ["rsa-sha2-512", "rsa-sha2-256"]
+
+
+@dataclass(frozen=True)
+class Endpoint:
+    """Where one logs in: a bastion, or a host.
+
+    Attributes:
+        address, port, user: as `ssh` has them.
+        host_key: the public key that it must show, as in ssh_host_ed25519_key.pub.
+    """
+
+    address: str
+    port: int
+    user: str
+    host_key: str
+
+
+@dataclass(frozen=True)
+class Host(Endpoint):
+    """A declared host, as far as a process without pydantic's models needs it.
+
+    Attributes:
+        name, node, role: as declared.
+        bastion: the jump host; None where it is reached directly.
+    """
+
+    name: str
+    node: str
+    role: str
+    bastion: Endpoint | None
+
+
+def declared(document: dict[str, Any]) -> Host:
+    """A host as a document has it: what ``model_dump`` made of ``components.hosts.settings``."""
+    bastion = document["bastion"]
+    return Host(
+        **_endpoint(document),
+        name=document["name"],
+        node=document["node"],
+        role=document["role"],
+        bastion=Endpoint(**_endpoint(bastion)) if bastion else None,
+    )
+
+
+def _endpoint(document: dict[str, Any]) -> dict[str, Any]:
+    return {name: document[name] for name in ("address", "port", "user", "host_key")}
+
+
+def read_key(private_key: str) -> asyncssh.SSHKey | str:
+    """The key, or why it can't be used, without a word of it.
+
+    Once for a look: a key of RSA with 4,096 bits takes 0.2 s.
+    """
+    try:
+        return asyncssh.import_private_key(private_key)
+    except (asyncssh.KeyImportError, ValueError) as error:
+        return str(error)
+
+
+@contextlib.asynccontextmanager
+async def reached(host: Host, private_key: str) -> AsyncIterator[asyncssh.SSHClientConnection]:
+    """A connection to one host, through its bastion where it has one.
+
+    Raises:
+        OSError, asyncssh.Error: no connection, another host key, no log-in.
+    """
+    key = asyncssh.import_private_key(private_key)
+    async with contextlib.AsyncExitStack() as stack:
+        tunnel = None
+        if host.bastion is not None:
+            tunnel = await stack.enter_async_context(connect(host.bastion, key, None))
+        yield await stack.enter_async_context(connect(host, key, tunnel))
+
+
+@contextlib.asynccontextmanager
+async def connect(
+    to: Endpoint, key: asyncssh.SSHKey, tunnel: asyncssh.SSHClientConnection | None
+) -> AsyncIterator[asyncssh.SSHClientConnection]:
+    """A connection to a host or bastion that shows the declared key.
+
+    Raises:
+        OSError, asyncssh.Error: no connection, another host key, no log-in.
+    """
+    trusted = asyncssh.import_public_key(to.host_key)
+    connection = await asyncssh.connect(
+        to.address,
+        to.port,
+        username=to.user,
+        client_keys=[key],
+        known_hosts=([trusted], [], []),
+        config=None,
+        agent_path=None,
+        tunnel=tunnel or (),
+        **MODERN,
+        **({"server_host_key_algs": _RSA} if trusted.get_algorithm() == "ssh-rsa" else {}),
+    )
+    try:
+        yield connection
+    finally:
+        connection.abort()
+
+
+async def printed(host: Host, private_key: str, script: str, limit: float) -> str:
+    """What a script of ours prints on a host.
+
+    Raises:
+        OSError, asyncssh.Error, TimeoutError: no connection, another host key, no log-in, no end.
+        ValueError: more than `ANSWER` bytes.
+    """
+    async with asyncio.timeout(limit), reached(host, private_key) as connection:
+        _, output, _ = await run(connection, shell(host, limit), script)
+    return output
+
+
+def shell(host: Endpoint, limit: float) -> str:
+    """The command that runs a script from standard input, ended when it outlasts the limit."""
+    command = f"timeout -k 1 {limit:.0f} sh -s"
+    return command if host.user == "root" else f"sudo -n {command}"
+
+
+async def run(
+    connection: asyncssh.SSHClientConnection, command: str, script: str
+) -> tuple[int | None, str, str]:
+    """What a script printed, and its status; a host that doesn't stop is left.
+
+    A key that is tied to the probe runs the host's own copy, whatever it is given.
+
+    Raises:
+        ValueError: more than `ANSWER` bytes.
+    """
+
+    async def read(stream: asyncssh.SSHReader[bytes]) -> str:
+        taken = b""
+        while part := await stream.read(65536):
+            taken += part
+            if len(taken) > ANSWER:
+                raise ValueError(f"the host answered more than {ANSWER} bytes")
+        return taken.decode(errors="replace")
+
+    process = await connection.create_process(command, encoding=None)
+    with contextlib.suppress(BrokenPipeError, ConnectionError):
+        process.stdin.write(script.encode())
+        process.stdin.write_eof()
+    output, errors = await asyncio.gather(read(process.stdout), read(process.stderr))
+    await process.wait_closed()
+    return process.exit_status, output, errors

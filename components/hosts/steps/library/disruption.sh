@@ -1,0 +1,22 @@
+# What disrupts a node's pods changes in a rollout only, which has drained the node before it.
+#
+# GC_DISRUPTS has what is declared, as lines `<step> <words>`; the file `disrupts` what this phase was
+# last applied with, or `unfinished`. The rollout alone sets GC_ROLLOUT.
+
+require_rollout() {
+    [ -f "$state/disrupts" ] || return 0
+    [ "$(cat "$state/disrupts")" != "$GC_DISRUPTS" ] || return 0
+    [ -n "${GC_ROLLOUT-}" ] ||
+        fail "found a change of $(echo "$GC_DISRUPTS" | cut -d ' ' -f 1 | paste -s -d ' ' -) outside of a rollout; wanted a drained node; run \`pulumi up\` with the inspection of hosts and cluster on (GPU_CLUSTER_LOOK=all)"
+    write_disruption unfinished
+}
+
+keep_disruption() {
+    [ -f "$state/disrupts" ] && [ "$(cat "$state/disrupts")" = "$GC_DISRUPTS" ] ||
+        write_disruption "$GC_DISRUPTS"
+}
+
+write_disruption() {
+    printf '%s\n' "$1" >"$state/draft" && mv -- "$state/draft" "$state/disrupts" ||
+        fail "can't write $state/disrupts"
+}

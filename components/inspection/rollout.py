@@ -1,0 +1,55 @@
+"""The rollout that a run would do: from what hosts say of themselves, and their nodes' pods."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import pulumi
+
+from components.hosts.facts import HostFacts
+from components.hosts.settings.reboot import RebootWhen
+from components.rollout.pending import changes
+from components.rollout.plan import Plan, blockers, plan, view_of, words
+from components.settings.cluster import Cluster
+from config.printable import printable_lines
+
+Json = dict[str, Any]
+
+
+def planned(
+    cluster: Cluster,
+    facts: Mapping[str, HostFacts],
+    cordoned: list[str],
+    ask: Callable[[Json], tuple[Json, str]],
+) -> tuple[Plan, str]:
+    """The plan, and why it couldn't see the nodes; asks nothing where nothing changes.
+
+    Args:
+        cluster: the configuration.
+        facts: what the hosts said.
+        cordoned: nodes that an earlier run of this program cordoned.
+        ask: inspects nodes, as `components.rollout.inspect.answer` does.
+    """
+    found = changes(cluster, facts, frozenset(cordoned))
+    if not found:
+        return Plan(), ""
+    answer, reason = ask(
+        {
+            "context": cluster.kubernetes.context,
+            "nodes": [change.host.node for change in found],
+            "consent": sorted(cluster.rollout.evict),
+        }
+    )
+    views = {name: view_of(view) for name, view in answer.get("nodes", {}).items()}
+    may_boot = cluster.reboot.when is RebootWhen.REQUIRED
+    made = plan(found, views, cluster.rollout.max_unavailable, may_boot, answer.get("server", ""))
+    return made, printable_lines(answer.get("unreachable", "") or reason)
+
+
+def show(made: Plan) -> None:
+    """Shows the plan in the preview and in the run."""
+    if lines := list(words(made)):
+        pulumi.log.info("rollout\n" + "\n".join(lines))
+    for blocker in blockers(made):
+        pulumi.log.warn(blocker)

@@ -1,0 +1,166 @@
+"""What disrupts pods, rolled over the stack's hosts in waves, before the hosts' own commands.
+
+One command for the whole stack, from the engineer's machine, as for reboots: who may be out of use
+depends on the others. Its program runs the same scripts as the hosts' commands, which find all of
+it done after it. Owns nothing for long: a node's cordon and taint go with its turn.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import pulumi
+import pulumi_command as command
+
+from components.drift import dated
+from components.hosts.connection import command_line as host_line
+from components.hosts.container_runtime import gpu_hosts
+from components.hosts.prepare_script import prepare_script
+from components.hosts.runtime_script import runtime_script, toolkit_seconds
+from components.hosts.settings.host import Host
+from components.hosts.settings.reboot import RebootWhen
+from components.hosts.software import installing
+from components.nodes.pools import validated_pools
+from components.operation import FINDING, command_line
+from components.platforms.namespaces import own_namespaces
+from components.platforms.registry import platform_of
+from components.rollout.plan import Plan, words
+from components.settings.cluster import Cluster
+from components.validation.component import pods
+from components.validation.document import validation_document
+
+Json = dict[str, Any]
+
+REACH = {"name", "node", "role", "address", "port", "user", "host_key", "bastion"}
+UNSCHEDULABLE = {
+    "key": "node.kubernetes.io/unschedulable", "operator": "Exists", "effect": "NoSchedule",
+}  # fmt: skip
+"""Toleration of a cordon, as DaemonSets' pods have it (Kubernetes documentation, "DaemonSet")."""
+NOTHING = ":"
+"""Create line of a stack on which nothing is rolled yet."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RolloutArgs:
+    """What `Rollout` needs.
+
+    Attributes:
+        cluster: the configuration.
+        stack: name of the stack.
+        private_key: an OpenSSH private key, a secret.
+        plan: what the inspection found that must be rolled.
+        runtime_class: RuntimeClass of pods that use GPUs.
+        join_token: kubeadm's bootstrap token, a secret: scripts hold it.
+    """
+
+    cluster: Cluster
+    stack: str
+    private_key: pulumi.Input[str]
+    plan: Plan
+    runtime_class: str | None
+    join_token: str | None = field(default=None, repr=False)
+
+
+def rollout_document(args: RolloutArgs, private_key: str) -> Json:
+    """The input of `components.rollout.roll`: the hosts that change, and no others."""
+    cluster, platform = args.cluster, platform_of(args.cluster)
+    pool_of = {node: pool for pool in validated_pools(cluster) for node in pool.node_names()}
+    with_runtime = {host.name for host in gpu_hosts(cluster)}
+    hosts = [change.host for change in args.plan.changes]
+    plan = args.plan
+    refused = {c.host.name: c.refusal(plan.may_boot, plan.server) for c in plan.changes}
+    used = {pool_of[host.node].name: pool_of[host.node] for host in hosts if host.node in pool_of}
+    spaces = {space.name for space in own_namespaces(cluster)} - {cluster.validation.namespace}
+    return {
+        "context": cluster.kubernetes.context,
+        "hosts": [
+            {
+                **host.model_dump(mode="json", include=REACH),
+                "gpus": host.role.has_gpus,
+                "refused": refused[host.name],
+                "pool": pool_of[host.node].name if host.node in pool_of else "",
+                "prepare": _part(
+                    cluster,
+                    host,
+                    prepare_script(cluster.of(host), host, args.join_token),
+                    installing(cluster.of(host), host),
+                ),
+                "runtime": _part(
+                    cluster,
+                    host,
+                    runtime_script(cluster.of(host), host),
+                    toolkit_seconds(cluster.of(host), host),
+                )
+                if host.name in with_runtime
+                else None,
+            }
+            for host in hosts
+        ],
+        "maxUnavailable": cluster.rollout.max_unavailable,
+        "timeoutSeconds": cluster.reboot.timeout_seconds,
+        "drainTimeoutSeconds": cluster.rollout.drain_timeout_seconds,
+        "consent": sorted(cluster.rollout.evict),
+        "reboot": cluster.reboot.when is RebootWhen.REQUIRED,
+        "operands": {
+            "spaces": sorted(spaces),
+            "space": platform.namespace(cluster),
+            "labels": dict(part.split("=", 1) for part in platform.servers.split(",")),
+        },
+        "pools": {
+            name: {
+                **validation_document(cluster, pool, args.stack),
+                "pod": _tolerant(pods(cluster, pool, args.runtime_class)),
+                "privateKey": private_key,
+            }
+            for name, pool in used.items()
+        },
+        "privateKey": private_key,
+    }
+
+
+def _part(cluster: Cluster, host: Host, script: str, longer: int) -> Json:
+    actions = ("apply", "fetch")
+    lines = {action: host_line(host, cluster.ssh, action, longer) for action in actions}
+    return {"script": script, **lines}
+
+
+def _tolerant(pod: Json) -> Json:
+    """A pod's template for nodes that are still cordoned."""
+    spec = pod["spec"]
+    return {**pod, "spec": {**spec, "tolerations": [*spec["tolerations"], UNSCHEDULABLE]}}
+
+
+class Rollout(pulumi.ComponentResource):
+    """One command. ``done``: what it printed."""
+
+    TYPE = "gpucluster:index:Rollout"
+
+    done: pulumi.Output[str]
+
+    def __init__(
+        self, name: str, args: RolloutArgs, opts: pulumi.ResourceOptions | None = None
+    ) -> None:
+        super().__init__(self.TYPE, name, None, opts)
+        self.done = pulumi.Output.from_input("")
+        if args.cluster.hosts:
+            line = command_line("waves", "roll")
+            rolled = bool(args.plan.changes)
+            key = pulumi.Output.secret(args.private_key)
+            self.done = command.local.Command(
+                name,
+                create=line if rolled else NOTHING,
+                update=line,
+                environment={FINDING: dated("; ".join(words(args.plan)))} if rolled else {},
+                stdin=pulumi.Output.json_dumps(
+                    key.apply(lambda text: rollout_document(args, text) if rolled else {})
+                ),
+                logging=command.local.Logging.STDERR,
+                add_previous_output_in_env=False,
+                opts=pulumi.ResourceOptions(
+                    parent=self,
+                    # Between two rollouts nothing of it changes.
+                    ignore_changes=["create", *(() if rolled else ("environment", "stdin"))],
+                ),
+            ).stdout
+        self.register_outputs({})

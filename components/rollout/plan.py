@@ -1,0 +1,202 @@
+"""Which nodes a rollout changes, in which order, and what is in its way. Pure.
+
+Imports no settings, as the drift that holds a plan is read by programs, too.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from config.printable import printable
+
+if TYPE_CHECKING:
+    from components.hosts.settings.host import Host
+
+_KUBELET = re.compile(r"kubernetes kubelet=(?P<old>\d+\.\d+\.\d+) → kubelet=(?P<new>\d+\.\d+\.\d+)")
+"""A change of kubelet's version. Kubernetes documentation, "Version Skew Policy": kubelet is never
+newer than the API server; "Upgrading kubeadm clusters": no minor version is skipped."""
+_VERSION = re.compile(r"v(\d{1,3})\.(\d{1,3})\.")
+OWNERS = 5
+"""Owners of evicted pods that a line names; the others are counted."""
+
+
+@dataclass(frozen=True)
+class Change:
+    """A host whose declaration disrupts pods and isn't applied yet.
+
+    Attributes:
+        host: the host.
+        what: what changes, as `disruption.changes` words it.
+        first: nothing was ever applied on the host.
+    """
+
+    host: Host
+    what: tuple[str, ...]
+    first: bool = False
+
+    def refusal(self, may_boot: bool, server: str) -> str:
+        """What stops it before anything is touched; empty where nothing does.
+
+        Args:
+            may_boot: whether hosts may be rebooted.
+            server: version of the cluster's API server; empty where it wasn't seen.
+        """
+        if not may_boot and any(word.startswith("kernel ") for word in self.what):
+            return "found another kernel; wanted leave to boot it; declare reboot.when: required"
+        for match in filter(None, map(_KUBELET.fullmatch, self.what)):
+            old, new = (tuple(map(int, match[kind].split("."))) for kind in ("old", "new"))
+            if new < old or new[1] - old[1] > 1:
+                return (
+                    f"found kubelet {match['old']} → {match['new']}; wanted one minor version "
+                    "forward at a time; declare the next one first"
+                )
+            serving = _VERSION.match(server)
+            if serving and (int(serving[1]), int(serving[2])) < new[:2]:
+                return (
+                    f"found an API server {printable(server)} and kubelet {match['new']}; wanted "
+                    "a control plane that is not older; run kubeadm upgrade on it first"
+                )
+        return ""
+
+
+@dataclass(frozen=True)
+class View:
+    """A node that changes, as `components.rollout.inspect` found it.
+
+    Attributes:
+        left: why it is somebody else's at the moment.
+        begun: an earlier run cordoned it, and ended.
+        evicts: how many pods must go, by owner.
+        lost: pods that would lose something without consent.
+        budgets: PodDisruptionBudgets that allow no disruption now.
+    """
+
+    left: str = ""
+    begun: bool = False
+    evicts: Mapping[str, int] = field(default_factory=dict)
+    lost: str = ""
+    budgets: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a rollout does.
+
+    Attributes:
+        changes: the hosts that it changes, in their order.
+        left: hosts that it leaves alone, and why.
+        views: what was seen of nodes, by name; one that isn't in the cluster has none.
+        at_once: how many nodes may be out of use together.
+        may_boot: whether hosts may be rebooted.
+        server: version of the API server.
+    """
+
+    changes: tuple[Change, ...] = ()
+    left: Mapping[str, str] = field(default_factory=dict)
+    views: Mapping[str, View] = field(default_factory=dict)
+    at_once: int = 1
+    may_boot: bool = True
+    server: str = ""
+
+    @property
+    def nodes(self) -> tuple[Change, ...]:
+        """Those that are nodes of the cluster."""
+        return tuple(change for change in self.changes if change.host.node in self.views)
+
+
+def plan(
+    found: Iterable[Change],
+    views: Mapping[str, View],
+    at_once: int = 1,
+    may_boot: bool = True,
+    server: str = "",
+) -> Plan:
+    """The rollout of changes: control plane first, then what an earlier run began, then the rest.
+
+    A host on which nothing was ever applied is rolled only where pods run on its node: a new one
+    is prepared with all others.
+    """
+    rolled, left = [], {}
+    for change in found:
+        view = views.get(change.host.node)
+        if change.first and not (view and (view.evicts or view.begun)):
+            continue
+        if view and view.left:
+            left[change.host.name] = view.left
+        else:
+            rolled.append(change)
+
+    def order(change: Change) -> tuple[bool, bool]:
+        view = views.get(change.host.node, View())
+        return not change.host.role.is_control_plane, not view.begun
+
+    return Plan(tuple(sorted(rolled, key=order)), left, views, at_once, may_boot, server)
+
+
+def waves(made: Plan) -> list[list[str]]:
+    """Nodes by wave: those of the control plane one by one, one worker as canary, then the rest."""
+    alone = [change.host.node for change in made.nodes if change.host.role.is_control_plane]
+    rest = [change.host.node for change in made.nodes if not change.host.role.is_control_plane]
+    return [*([name] for name in alone), *filter(None, (rest[:1], rest[1:]))]
+
+
+def words(made: Plan) -> Iterable[str]:
+    """The plan as a person reads it in the preview."""
+    nodes = made.nodes
+    for host, why in made.left.items():
+        yield f"host {host} left alone: {why}"
+    others = [change.host.name for change in made.changes if change not in nodes]
+    if others:
+        yield f"changed at once, not in the cluster: {', '.join(others)}"
+    if not nodes:
+        return
+    pods = sum(sum(made.views[change.host.node].evicts.values()) for change in nodes)
+    yield (
+        f"{_count(len(nodes), 'node')} changed in waves, {_count(pods, 'pod')} evicted; "
+        f"all of it is fetched before the first node is touched"
+    )
+    for number, wave in enumerate(waves(made), 1):
+        kind = "" if len(wave) == 1 else f" (at most {made.at_once} at once)"
+        yield f"wave {number}{kind}: {', '.join(wave)}"
+    for change in nodes:
+        view = made.views[change.host.node]
+        yield f"node {change.host.node}: {printable('; '.join(change.what))}"
+        if view.evicts:
+            yield f"node {change.host.node}: evicts {_owners(view.evicts)}"
+        if view.budgets:
+            yield (
+                f"node {change.host.node}: waits while PodDisruptionBudgets allow no disruption: "
+                f"{printable(', '.join(view.budgets))}"
+            )
+
+
+def blockers(made: Plan) -> Iterable[str]:
+    """What stops the rollout before it begins."""
+    for change in made.changes:
+        view = made.views.get(change.host.node)
+        if view and view.lost:
+            yield (
+                f"rollout: node {change.host.node}: found {printable(view.lost)}; wanted none, or "
+                "your consent; delete them, or declare rollout.evict: [unmanaged, empty-dir]"
+            )
+        if refusal := change.refusal(made.may_boot, made.server):
+            yield f"rollout: host {change.host.name}: {refusal}"
+
+
+def _owners(evicts: Mapping[str, int]) -> str:
+    shown = sorted(evicts.items(), key=lambda item: (-item[1], item[0]))
+    rest = sum(number for _, number in shown[OWNERS:])
+    text = ", ".join(f"{number} of {printable(name)}" for name, number in shown[:OWNERS])
+    return f"{text} and {rest} more" if rest else text
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
+def view_of(document: Mapping[str, Any]) -> View:
+    """A view as the inspection's answer has it."""
+    return View(**{**document, "budgets": tuple(document["budgets"])})

@@ -1,0 +1,188 @@
+"""B8: how long a rollout of N nodes takes, against the least that its batches allow.
+
+Real API server, real cordons, evictions and taints on simulated nodes, by the program's own run; a
+host's scripts are a pause of `SCRIPT` seconds. One host in twenty fails its first attempt.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import os
+import shutil
+import statistics
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from components.api import Client, ClusterError, connect, gather
+from components.hosts.reach import Host
+from components.rollout.roll import Rollout
+from components.rollout.target import Target
+from components.rollout.waves import in_waves
+from components.settings.loader import load
+from config.problem import Fault
+from lab import simulator
+from lab.benchmarks.measure import write
+from lab.benchmarks.project import ROOT
+from lab.simulator.hosts.model import cluster_dir
+
+GOAL = 1.15
+SIZES = {20: 2, 100: 5}
+"""Nodes, and how many of them may be out of use at once."""
+SCRIPT = 4.0
+"""Seconds of a host's scripts."""
+FAILS = 20
+"""One host of so many fails once."""
+ALONE = 5
+"""Nodes that are rolled alone before; their median counts."""
+Json = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Point:
+    """A rollout of one size.
+
+    Attributes:
+        seconds: the whole.
+        one: seconds of one node alone.
+        at_once: the declared batch; ``most``: nodes that were out of use together.
+        again: hosts that needed a second attempt.
+        ratio: ``seconds`` to the batches' least time.
+    """
+
+    seconds: float
+    one: float
+    at_once: int
+    most: int
+    again: int
+    ratio: float
+
+
+class Paused(Rollout):
+    """The program's own run, but that scripts take `SCRIPT` seconds, on no host."""
+
+    def __init__(self, client: Client, document: Json, failing: set[str]) -> None:
+        super().__init__(client, document)
+        self.failing = failing
+        self.again_on: list[str] = []
+
+    def tell(self, target: Target, what: str) -> None:
+        """Nothing: a hundred nodes say too much."""
+
+    async def script(self, target: Target, phase: str, action: str) -> None:
+        await asyncio.sleep(SCRIPT)
+        if target.host.name in self.failing:
+            self.failing.remove(target.host.name)
+            self.again_on.append(target.host.name)
+            raise ClusterError(Fault(target.host.name, "a failure", "none", "a second attempt"))
+
+    async def boot(self, target: Target) -> bool:
+        return False
+
+
+def target(name: str) -> Target:
+    """A host that nobody logs in to."""
+    host = Host("127.0.0.1", 22, "root", "", name, name, "gpu-worker", None)
+    return Target(host, {"gpus": True, "pool": "", "runtime": None})
+
+
+DOCUMENT: Json = {
+    "privateKey": "",
+    "timeoutSeconds": 60,
+    "drainTimeoutSeconds": 60,
+    "consent": ["unmanaged"],
+    "operands": {"spaces": [], "space": "kube-system", "labels": {"app": "none"}},
+    "pools": {},
+}
+
+
+@contextmanager
+def cluster(nodes: int) -> Iterator[str]:
+    """An embedded cluster of so many nodes; its context."""
+    name = f"b8-{os.getpid()}"
+    document = {
+        "version": "v1",
+        "kubernetes": {"context": f"gpu-cluster-{name}"},
+        "platform": "device-plugin",
+        "pools": [{"name": "a100", "nodes": [f"gpu-[1-{nodes}]"], "gpusPerNode": 8}],
+    }
+    try:
+        os.environ["KUBECONFIG"] = str(simulator.up(name, load(document)).kubeconfig)
+        yield f"gpu-cluster-{name}"
+    finally:
+        simulator.down(name)
+        shutil.rmtree(cluster_dir(name), ignore_errors=True)
+
+
+async def pods(client: Client, names: list[str]) -> None:
+    """A pod on each node, which must be evicted."""
+
+    async def make(name: str) -> None:
+        body = {
+            "metadata": {"name": f"work-{name}"},
+            "spec": {"nodeName": name, "containers": [{"name": "c", "image": "sample"}]},
+        }
+        await client.request("POST", "namespaces/default/pods", body=body)
+
+    await gather(make, names)
+
+
+async def watch(client: Client, seen: list[int]) -> None:
+    """How many nodes are out of use, all the time."""
+    while True:
+        nodes = await client.list("nodes")
+        seen.append(sum(bool(node["spec"].get("unschedulable")) for node in nodes))
+        await asyncio.sleep(0.25)
+
+
+async def point(context: str, nodes: int, at_once: int) -> Point:
+    """Rolls some nodes alone, then all of them."""
+    names = [f"gpu-{number}" for number in range(1, nodes + 1)]
+    failing = set(names[FAILS // 2 :: FAILS])
+    again, seen = len(failing), [0]
+    async with connect(context) as client:
+        alone = []
+        for name in names[:ALONE]:
+            await pods(client, [name])
+            started = time.monotonic()
+            await Paused(client, {**DOCUMENT, "hosts": [name]}, set()).roll(target(name))
+            alone.append(time.monotonic() - started)
+        one = statistics.median(alone)
+        await pods(client, names)
+        rollout = Paused(client, {**DOCUMENT, "hosts": names}, failing)
+        looking = asyncio.create_task(watch(client, seen))
+        started = time.monotonic()
+        targets = [target(name) for name in names]
+        await in_waves([], targets, at_once, rollout.roll, lambda item: item.host.name)
+        seconds = time.monotonic() - started
+        looking.cancel()
+    if len(rollout.rolled) != nodes or len(rollout.again_on) != again:
+        raise RuntimeError(f"{len(rollout.rolled)} of {nodes} nodes, {rollout.again_on} again")
+    ratio = seconds / (math.ceil(nodes / at_once) * one)
+    return Point(seconds, one, at_once, max(seen), again, ratio)
+
+
+def run() -> bool:
+    """Measures and prints; whether all goals are met."""
+    points = {}
+    for nodes, at_once in SIZES.items():
+        with cluster(nodes) as context:
+            points[nodes] = made = asyncio.run(point(context, nodes, at_once))
+        print(
+            f"{nodes} nodes, {at_once} at once: {made.seconds:.0f} s, one alone {made.one:.1f} s, "
+            f"{made.again} with a second attempt, at most {made.most} out of use, "
+            f"ratio {made.ratio:.2f}",
+            flush=True,
+        )
+    path: Path = write("B8", {"goal": GOAL, "points": points})
+    print(f"written: {path.relative_to(ROOT)}")
+    worst = max(made.ratio for made in points.values())
+    within = all(made.most <= made.at_once for made in points.values())
+    if not within:
+        print("missed: more nodes out of use than declared")
+    print(f"B8: {worst:.2f} of the batches' least time (goal ≤ {GOAL})")
+    return worst <= GOAL and within

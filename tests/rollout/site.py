@@ -1,0 +1,285 @@
+"""Hosts over real SSH, the cluster whose nodes they are, and rollouts by the real program.
+
+A boot is simulated: the host's namespaces end and are made again. Nodes are played by kwok; the API
+server, its evictions and its PodDisruptionBudgets are real.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import shutil
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from components.api import ClusterError, connect
+from components.hosts.facts import HostFacts
+from components.hosts.inspect import observe
+from components.hosts.prepare_script import prepare_script
+from components.hosts.reach import declared as reachable
+from components.hosts.runtime_script import runtime_script
+from components.nodes import drain
+from components.nodes.inspect import CORDONED
+from components.rollout import inspect, roll
+from components.rollout.component import RolloutArgs, rollout_document
+from components.rollout.operands import TAINT
+from components.rollout.pending import changes
+from components.rollout.plan import Plan, plan, view_of
+from components.settings.cluster import Cluster
+from components.settings.loader import load
+from lab import simulator
+from lab.simulator import hosts as simulated
+from lab.simulator.hosts.model import cluster_dir
+from tests.hosts.machine import Running, free_port
+
+ROOT = Path(__file__).resolve().parents[2]
+Json = dict[str, Any]
+REBOOT = "run/gpu-cluster/reboot-required"
+
+
+class Site:
+    """Hosts with all of one declaration applied; `roll` brings them to another."""
+
+    def __init__(self, name: str, roles: dict[str, str]) -> None:
+        self.begun = self.ended = self.unconsented = 0
+        self.name = name
+        path, public = simulated.client_key(name)
+        self.key = path.read_text()
+        workers = [host for host, role in roles.items() if role == "gpu-worker"]
+        self.document: Json = {
+            "version": "v1",
+            "kubernetes": {"context": f"gpu-cluster-{name}"},
+            "platform": "device-plugin",
+            "pools": [{"name": "a100", "nodes": workers, "gpusPerNode": 8}],
+            "hosts": [
+                {
+                    "name": host,
+                    "role": role,
+                    "address": "127.0.0.1",
+                    "port": free_port(),
+                    "hostKey": simulated.host_public_key(host),
+                }
+                for host, role in roles.items()
+            ],
+            "reboot": {"when": "required", "timeoutSeconds": 30},
+            "rollout": {"drainTimeoutSeconds": 30},
+        }
+        self.declared = load(self.document)
+        simulated.up(name, self.declared.hosts, public, simulated.HostSettings(mode="namespaces"))
+        self.kubeconfig = simulator.up(name, self.declared).kubeconfig
+        os.environ["KUBECONFIG"] = str(self.kubeconfig)
+        self.hosts = {
+            host.name: Running(name, host, self.key)  # type: ignore[arg-type]
+            for host in self.declared.hosts
+        }
+        self.apply(self.declared)
+
+    def close(self) -> None:
+        simulated.down(self.name)
+        simulator.down(self.name)
+        shutil.rmtree(cluster_dir(self.name), ignore_errors=True)
+
+    def apply(self, cluster: Cluster) -> None:
+        """What the hosts' own commands do."""
+        for host in cluster.hosts:
+            machine = self.hosts[host.name]
+            scripts = [prepare_script(cluster.of(host), host)]
+            if host.role.has_gpus:
+                scripts.append(runtime_script(cluster.of(host), host))
+            for script in scripts:
+                result = machine.run("sh -s -- apply", script)
+                assert result.status == 0, result
+
+    def facts(self) -> dict[str, HostFacts]:
+        hosts = [reachable(h.model_dump(mode="json")) for h in self.declared.hosts]
+        return asyncio.run(observe(hosts, self.key))
+
+    def plan(self, **changed: Any) -> tuple[Cluster, Plan]:
+        """What the inspection would plan for the declaration with these sections."""
+        cluster = load({**self.document, **changed})
+        cordoned = frozenset(name for name in self.hosts if CORDONED in self.annotations(name))
+        found = changes(cluster, self.facts(), cordoned)
+        asked = {
+            "context": cluster.kubernetes.context,
+            "nodes": [change.host.node for change in found],
+            "consent": sorted(cluster.rollout.evict),
+        }
+        answer = asyncio.run(inspect.answer(asked))
+        views = {name: view_of(view) for name, view in answer["nodes"].items()}
+        return cluster, plan(found, views, cluster.rollout.max_unavailable)
+
+    def input(self, **changed: Any) -> Json:
+        """The program's input."""
+        cluster, made = self.plan(**changed)
+        args = RolloutArgs(
+            cluster=cluster, stack="t", private_key=self.key, plan=made, runtime_class=None
+        )
+        return rollout_document(args, self.key)
+
+    def roll(self, **changed: Any) -> list[str]:
+        """A rollout that ends well; its hosts in their order."""
+        document = self.input(**changed)
+        self.begun += len(document["hosts"])
+        with self.guarded(document["consent"]):
+            done = asyncio.run(roll.roll(document))
+        self.ended += len(done["rolled"])
+        return list(done["rolled"])
+
+    def fail(self, **changed: Any) -> str:
+        """What a rollout says that doesn't end well."""
+        document = self.input(**changed)
+        with self.guarded(document["consent"]), pytest.raises(ClusterError) as raised:
+            asyncio.run(roll.roll(document))
+        return str(raised.value)
+
+    @contextlib.contextmanager
+    def guarded(self, consent: list[str]) -> Iterator[None]:
+        """Counts the pods that went although they lost something without consent."""
+        before = self.losing()
+        try:
+            yield
+        finally:
+            after = self.losing()
+            gone = (kinds for uid, kinds in before.items() if uid not in after)
+            self.unconsented += sum(not kinds <= set(consent) for kinds in gone)
+
+    def losing(self) -> dict[str, set[str]]:
+        """What each pod would lose that would lose something, by its UID."""
+        pods = {}
+        for pod in self.request("GET", "pods")["items"]:
+            kinds = set()
+            if any("emptyDir" in volume for volume in pod["spec"].get("volumes") or []):
+                kinds.add("empty-dir")
+            if not pod["metadata"].get("ownerReferences"):
+                kinds.add("unmanaged")
+            if kinds:
+                pods[pod["metadata"]["uid"]] = kinds
+        return pods
+
+    def killed(self, document: Json, line: str) -> None:
+        """The program as the engine runs it, killed as soon as it says a line."""
+        with self.guarded(document["consent"]):
+            self._killed(document, line)
+
+    def _killed(self, document: Json, line: str) -> None:
+        process = subprocess.Popen(
+            ["sh", "components/run.sh", "waves", "roll"],
+            cwd=ROOT,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        )
+        assert process.stdin is not None
+        assert process.stderr is not None
+        with process:
+            process.stdin.write(json.dumps(document))
+            process.stdin.close()
+            said = []
+            for text in process.stderr:
+                said.append(text)
+                if line in text:
+                    break
+            else:
+                raise AssertionError(f"never said {line!r}: {said}")
+            os.killpg(process.pid, signal.SIGKILL)
+
+    def request(self, method: str, url: str, **options: Any) -> Any:
+        async def run() -> Any:
+            async with connect(self.document["kubernetes"]["context"]) as client:
+                return await client.request(method, url, **options)
+
+        return asyncio.run(run())
+
+    def node(self, name: str) -> Json:
+        node: Json = self.request("GET", f"nodes/{name}")
+        return node
+
+    def annotations(self, name: str) -> Json:
+        annotations: Json = self.node(name)["metadata"].get("annotations", {})
+        return annotations
+
+    def is_free(self, name: str) -> bool:
+        """Whether nothing of a rollout is left on a node."""
+        node = self.node(name)
+        taints = [taint["key"] for taint in node["spec"].get("taints") or []]
+        marks = CORDONED in node["metadata"].get("annotations", {}), TAINT["key"] in taints
+        return not any(marks) and "unschedulable" not in node["spec"]
+
+    def patch(self, name: str, body: Json) -> None:
+        self.request("PATCH", f"nodes/{name}", body=body, content_type=drain.MERGE)
+
+    def applied(self, name: str, text: str) -> bool:
+        """Whether a host says that this is applied."""
+        return text in self.facts()[name].disrupts["runtime"]
+
+    def workload(self, namespace: str, node: str, **spec: Any) -> None:
+        """A Deployment with one pod on one node, Running."""
+        labels = {"app": namespace}
+        with contextlib.suppress(Exception):
+            self.request("POST", "namespaces", body={"metadata": {"name": namespace}})
+        template = {
+            "metadata": {"labels": labels},
+            "spec": {
+                "nodeSelector": {"kubernetes.io/hostname": node},
+                "containers": [{"name": "c", "image": "sample"}],
+                **spec,
+            },
+        }
+        body = {
+            "metadata": {"name": "w"},
+            "spec": {"selector": {"matchLabels": labels}, "template": template},
+        }
+        url = f"namespaces/{namespace}/deployments"
+        self.request("POST", url, base="/apis/apps", body=body)
+        self.running(namespace)
+
+    def pods(self, namespace: str) -> list[str]:
+        items = self.request("GET", f"namespaces/{namespace}/pods")["items"]
+        return [p["metadata"]["name"] for p in items if p["status"].get("phase") == "Running"]
+
+    def running(self, namespace: str) -> None:
+        deadline = time.monotonic() + 60
+        while not self.pods(namespace):
+            assert time.monotonic() < deadline, f"no pod of {namespace} runs"
+            time.sleep(0.2)
+
+    def clear(self, *namespaces: str) -> None:
+        """Removes workloads with their pods."""
+        for namespace in namespaces:
+            url = f"namespaces/{namespace}/deployments/w"
+            self.request("DELETE", url, base="/apis/apps")
+            deadline = time.monotonic() + 60
+            while self.request("GET", f"namespaces/{namespace}/pods")["items"]:
+                assert time.monotonic() < deadline
+                time.sleep(0.2)
+
+    @contextlib.contextmanager
+    def watched(self) -> Iterator[list[frozenset[str]]]:
+        """Which nodes were cordoned together, inspected all the time by a thread of its own."""
+        seen: list[frozenset[str]] = []
+        done = threading.Event()
+
+        def look() -> None:
+            while not done.wait(0.1):
+                nodes = self.request("GET", "nodes")["items"]
+                names = (n["metadata"]["name"] for n in nodes if n["spec"].get("unschedulable"))
+                seen.append(frozenset(names))
+
+        thread = threading.Thread(target=look)
+        thread.start()
+        try:
+            yield seen
+        finally:
+            done.set()
+            thread.join()

@@ -1,0 +1,197 @@
+"""Which hosts are rolled, in which order, and what the preview says of it. Pure."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from components.hosts import disruption
+from components.hosts.facts import HostFacts
+from components.hosts.prepare_script import disrupting as of_preparation
+from components.hosts.prepare_script import prepare_script
+from components.hosts.runtime_script import disrupting as of_runtime
+from components.hosts.runtime_script import runtime_script
+from components.rollout.pending import changes
+from components.rollout.plan import Change, Plan, View, blockers, plan, waves, words
+from components.settings.cluster import Cluster
+from tests.unit.fixtures.clusters import HOST_KEY, cluster
+
+DRIVER = {
+    "source": "package",
+    "version": "580.95.05",
+    "repository": {"apt": {"url": "https://example.com/a", "path": "./", "key": "a"}},
+}
+
+
+def made(**more: Any) -> Cluster:
+    hosts = [
+        {"name": f"gpu-{n}", "address": f"192.0.2.{n}", "hostKey": HOST_KEY} for n in (1, 2, 3, 4)
+    ]
+    return cluster(hosts=more.pop("hosts", hosts), **more)
+
+
+def applied(declared: Cluster, **more: HostFacts) -> dict[str, HostFacts]:
+    """Facts of hosts on which all of a declaration is applied."""
+    facts = {
+        host.name: HostFacts(
+            disrupts={
+                "prepare": of_preparation(declared.of(host), host),
+                "runtime": of_runtime(declared.of(host), host),
+            }
+        )
+        for host in declared.hosts
+    }
+    return {**facts, **more}
+
+
+def view(**more: Any) -> View:
+    return View(**more)
+
+
+def test_a_script_and_the_plan_have_the_same_lines() -> None:
+    declared = made(kubernetesPackages={"version": "1.34.4"}, kernel={"release": "6.1.0-44-amd64"})
+    host = declared.hosts[0]
+    for script, lines in (
+        (prepare_script(declared, host), of_preparation(declared, host)),
+        (runtime_script(declared, host), of_runtime(declared, host)),
+    ):
+        assert f"{disruption.SETTING}={lines!r}".replace("\\n", "\n") in script
+    assert disruption.steps(of_preparation(declared, host)) == {
+        "kernel": "6.1.0-44-amd64 kernel",
+        "kubernetes": "kubelet=1.34.4",
+    }
+
+
+def test_no_host_is_rolled_that_no_line_changes() -> None:
+    before = made(kubernetesPackages={"version": "1.34.4"})
+    facts = applied(before)
+    assert changes(before, facts) == ()
+    # What disrupts nothing: limits, kernel parameters, a repository's place.
+    after = made(
+        kubernetesPackages={"version": "1.34.4"}, system={"sysctl": {"vm.swappiness": "1"}}
+    )
+    assert changes(after, facts) == ()
+
+
+def test_a_changed_version_is_worded_before_and_after() -> None:
+    facts = applied(made(kubernetesPackages={"version": "1.33.5"}))
+    found = changes(made(kubernetesPackages={"version": "1.34.4"}), facts)
+    assert [change.host.name for change in found] == ["gpu-1", "gpu-2", "gpu-3", "gpu-4"]
+    assert found[0].what == ("kubernetes kubelet=1.33.5 → kubelet=1.34.4",)
+    gone = changes(made(), facts)
+    assert gone[0].what == ("kubernetes kubelet=1.33.5 → none",)
+
+
+def test_only_the_host_is_rolled_whose_line_changes() -> None:
+    before = made()
+    hosts = [dict(host) for host in before.model_dump(mode="json", include={"hosts"})["hosts"]]
+    named = [{"name": h["name"], "address": h["address"], "hostKey": h["host_key"]} for h in hosts]
+    named[2]["runtime"] = {"defaultRuntime": "runc"}
+    found = changes(made(hosts=named), applied(before))
+    assert [change.host.name for change in found] == ["gpu-3"]
+
+
+def test_another_engine_is_not_rolled() -> None:
+    found = changes(made(runtime={"engine": "cri-o"}), applied(made()))
+    assert found == ()
+
+
+def test_an_interrupted_change_is_rolled_whatever_is_declared_now() -> None:
+    facts = applied(made(), **{"gpu-2": HostFacts(disrupts={"prepare": "unfinished"})})
+    (change,) = (c for c in changes(made(), facts) if c.host.name == "gpu-2")
+    assert "unfinished change to nothing" in change.what
+
+
+def test_a_host_that_does_not_answer_is_rolled_only_if_its_node_was_left_cordoned() -> None:
+    facts = applied(made(), **{"gpu-2": HostFacts(error="no answer within 10 s")})
+    assert changes(made(kubernetesPackages={"version": "1.34.4"}), facts)[1].host.name == "gpu-3"
+    (change,) = changes(made(), facts, frozenset({"gpu-2"}))
+    assert (change.host.name, change.first) == ("gpu-2", False)
+
+
+def rolled(views: dict[str, View], *, first: bool = False, **more: Any) -> Plan:
+    found = [Change(host, ("driver a → b",), first) for host in made(**more).hosts]
+    return plan(found, views, 2)
+
+
+def test_a_new_host_is_rolled_only_where_pods_run() -> None:
+    views = {"gpu-1": view(evicts={"team/Job train": 1}), "gpu-2": view(), "gpu-3": view()}
+    assert [change.host.name for change in rolled(views, first=True).changes] == ["gpu-1"]
+
+
+def test_what_others_work_on_is_left_alone_and_named() -> None:
+    why = "cordoned, not by this program"
+    result = rolled({"gpu-1": view(left=why), "gpu-2": view(), "gpu-3": view()})
+    assert result.left == {"gpu-1": why}
+    assert f"host gpu-1 left alone: {why}" in list(words(result))
+    assert waves(result) == [["gpu-2"], ["gpu-3"]]
+
+
+def test_control_plane_one_by_one_then_what_was_begun_then_a_canary() -> None:
+    hosts = [
+        {"name": "gpu-1", "address": "192.0.2.1", "hostKey": HOST_KEY},
+        {"name": "gpu-2", "address": "192.0.2.2", "hostKey": HOST_KEY},
+        {"name": "gpu-3", "address": "192.0.2.3", "hostKey": HOST_KEY},
+        *(
+            {"name": f"cp-{n}", "role": "control-plane", "address": f"192.0.2.1{n}",
+             "hostKey": HOST_KEY}
+            for n in (1, 2)
+        ),
+    ]  # fmt: skip
+    names = ("gpu-1", "gpu-2", "gpu-3", "cp-1", "cp-2")
+    views = {name: view(begun=name == "gpu-2") for name in names}
+    assert waves(rolled(views, hosts=hosts)) == [["cp-1"], ["cp-2"], ["gpu-2"], ["gpu-1", "gpu-3"]]
+
+
+def test_the_preview_names_waves_pods_owners_and_budgets() -> None:
+    views = {f"gpu-{n}": view() for n in (1, 2, 3, 4)}
+    views["gpu-2"] = view(
+        evicts={"a/Deployment web": 3, "b/Job train": 1}, budgets=("a/web",), lost="pods: a/x"
+    )
+    result = rolled(views)
+    assert list(words(result)) == [
+        "4 nodes changed in waves, 4 pods evicted; all of it is fetched before the first node is "
+        "touched",
+        "wave 1: gpu-1",
+        "wave 2 (at most 2 at once): gpu-2, gpu-3, gpu-4",
+        "node gpu-1: driver a → b",
+        "node gpu-2: driver a → b",
+        "node gpu-2: evicts 3 of a/Deployment web, 1 of b/Job train",
+        "node gpu-2: waits while PodDisruptionBudgets allow no disruption: a/web",
+        "node gpu-3: driver a → b",
+        "node gpu-4: driver a → b",
+    ]
+    assert list(blockers(result)) == [
+        "rollout: node gpu-2: found pods: a/x; wanted none, or your consent; delete them, or "
+        "declare rollout.evict: [unmanaged, empty-dir]"
+    ]
+
+
+def test_a_kernel_without_leave_to_boot_is_refused_before_anything_is_touched() -> None:
+    (host, *_) = made().hosts
+    change = Change(host, ("kernel 6.1.0-1 kernel → 6.1.0-2 kernel",))
+    assert list(blockers(plan([change], {}, may_boot=True))) == []
+    (text,) = blockers(plan([change], {}, may_boot=False))
+    assert "declare reboot.when: required" in text
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "server", "told"),
+    [
+        ("1.33.5", "1.34.4", "v1.34.4", ""),
+        ("1.34.1", "1.34.4", "v1.34.1", ""),
+        ("1.32.9", "1.34.4", "v1.34.4", "one minor version forward at a time"),
+        ("1.34.4", "1.33.5", "v1.34.4", "one minor version forward at a time"),
+        ("1.33.5", "1.34.4", "v1.33.5", "a control plane that is not older"),
+        ("1.33.5", "1.34.4", "", ""),
+    ],
+)
+def test_kubelet_goes_one_minor_version_at_a_time_and_after_the_api_server(
+    old: str, new: str, server: str, told: str
+) -> None:
+    (host, *_) = made().hosts
+    change = Change(host, (f"kubernetes kubelet={old} → kubelet={new}",))
+    refusal = change.refusal(True, server)
+    assert told in refusal
+    assert bool(refusal) == bool(told)
