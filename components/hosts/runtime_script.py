@@ -58,7 +58,7 @@ def runtime(
     toolkit = settings.toolkit
     disrupts = _disrupting(settings, runtime_path)
     values = {
-        disruption.SETTING: disruption.lines(disrupts, disruption.RUNTIME),
+        disruption.SETTING: _lines(settings, disrupts),
         "GC_PHASE": "runtime",
         "GC_LOCK_LIMIT": str(lock_limit),
         "GC_CHECK_IMAGE": settings.check_image or "",
@@ -86,13 +86,17 @@ def runtime_script(cluster: Cluster, host: Host) -> str:
 def disrupting(cluster: Cluster, host: Host) -> str:
     """What of ``host`` disrupts pods where it changes; ``cluster``: as the host sees it."""
     settings = host.runtime or cluster.runtime
-    return disruption.lines(_disrupting(settings, RUNTIME_PATH), disruption.RUNTIME)
+    return _lines(settings, _disrupting(settings, RUNTIME_PATH))
+
+
+def _lines(settings: Runtime, disrupts: dict[str, str]) -> str:
+    engine = {"GC_ENGINE": settings.engine.value}
+    return disruption.lines({**engine, **disrupts}, disruption.RUNTIME)
 
 
 def _disrupting(settings: Runtime, runtime_path: str) -> dict[str, str]:
     toolkit = settings.toolkit
     return {
-        "GC_ENGINE": settings.engine.value,
         "GC_DEFAULT_RUNTIME": settings.default_runtime.value,
         "GC_DEVICES_BY_ENVIRONMENT": str(settings.devices_by_environment).lower(),
         "GC_TOOLKIT_PACKAGES": " ".join(_packages(toolkit.version)),
@@ -109,7 +113,7 @@ def toolkit_seconds(cluster: Cluster, host: Host) -> int:
 def _of_engine(settings: Runtime, runtime_path: str) -> dict[str, str]:
     engine, docker = settings.engine, settings.docker
     if engine in (Engine.K3S, Engine.RKE2):
-        return {}
+        return {"GC_ENGINE": engine.value}
     values = {
         "GC_SYSTEMD_CGROUP": str(settings.systemd_cgroup).lower(),
         "GC_RUNTIME_PATH": runtime_path,
