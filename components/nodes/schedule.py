@@ -22,12 +22,13 @@ from dataclasses import replace
 from components.api import APPLY, Client, ClusterError, Json, Refused, connect, gather
 from components.nodes import startup
 from components.nodes.inspect import managed_by, pool_members, wanted_of
-from components.nodes.taints import RECORD, recorded_taints, write_taints
+from components.nodes.taints import RECORD, claimed, recorded_taints, write_taints
 from components.program import main
 from config.problem import Fault
 
 
-async def _apply_metadata(client: Client, node: Json, metadata: Json, manager: str) -> None:
+async def _apply_metadata(client: Client, node: Json, metadata: Json, manager: str) -> Json:
+    """Gives back the node as it is then."""
     name = node["metadata"]["name"]
     body = {
         "apiVersion": "v1",
@@ -36,13 +37,14 @@ async def _apply_metadata(client: Client, node: Json, metadata: Json, manager: s
         "metadata": {"name": name, "uid": node["metadata"]["uid"], **metadata},
     }
     try:
-        await client.request(
+        applied: Json = await client.request(
             "PATCH",
             f"nodes/{name}",
             body=body,
             content_type=APPLY,
             params={"fieldManager": manager, "force": "false"},
         )
+        return applied
     except Refused as error:
         if error.code != 409:
             raise
@@ -55,6 +57,7 @@ async def _settle(client: Client, node: Json, document: Json) -> bool:
     labels, taints = wanted_of(document, node["metadata"]["name"])
     manager: str = document["manager"]
     try:
+        node = await _claim(client, node, taints, manager)
         written = await write_taints(client, node, recorded_taints(node), taints, manager)
     except ClusterError as error:
         place = f"node {node['metadata']['name']}"
@@ -63,9 +66,7 @@ async def _settle(client: Client, node: Json, document: Json) -> bool:
         ) from error
     metadata: Json = {"labels": labels}
     if written["ours"]:
-        metadata["annotations"] = {
-            RECORD: json.dumps(written["ours"], separators=(",", ":"), sort_keys=True)
-        }
+        metadata["annotations"] = _record(written["ours"])
     present = node["metadata"]
     settled = (
         managed_by(node, manager)
@@ -78,6 +79,21 @@ async def _settle(client: Client, node: Json, document: Json) -> bool:
     if not settled:
         await _apply_metadata(client, node, metadata, manager)
     return bool(written["changed"]) or not settled
+
+
+async def _claim(client: Client, node: Json, taints: list[Json], manager: str) -> Json:
+    """Records taints that will be ours, beside the labels that are; gives back the node."""
+    recorded = recorded_taints(node)
+    new = [taint for taint in claimed(node, recorded, taints) if taint not in recorded]
+    if not new:
+        return node
+    held = {key: node["metadata"]["labels"][key] for key in _held(node, manager)}
+    metadata = {"labels": held, "annotations": _record([*recorded, *new])}
+    return await _apply_metadata(client, node, metadata, manager)
+
+
+def _record(taints: list[Json]) -> Json:
+    return {RECORD: json.dumps(taints, separators=(",", ":"), sort_keys=True)}
 
 
 def _held(node: Json, manager: str) -> set[str]:

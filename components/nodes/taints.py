@@ -49,6 +49,17 @@ def recorded_taints(node: Json) -> list[Json]:
     return list(json.loads(text)) if text else []
 
 
+def claimed(node: Json, recorded: list[Json], wanted: list[Json]) -> list[Json]:
+    """Those of ``wanted`` that are ours once they are written: another's equal one stays theirs.
+
+    Raises:
+        ClusterError: as `taints_wanted`.
+    """
+    current = [_plain(taint) for taint in node["spec"].get("taints") or []]
+    taints_wanted(current, recorded, wanted)
+    return [taint for taint in wanted if taint not in current or taint in recorded]
+
+
 async def write_taints(
     client: Client, node: Json, recorded: list[Json], wanted: list[Json], manager: str
 ) -> Json:
@@ -66,9 +77,9 @@ async def write_taints(
         current = node["spec"].get("taints") or []
         plain = [_plain(taint) for taint in current]
         after = taints_wanted(plain, recorded, wanted)
-        ours = [taint for taint in wanted if taint not in plain or taint in recorded]
+        own = claimed(node, recorded, wanted)
         if after == plain:
-            return {"ours": ours, "changed": False}
+            return {"ours": own, "changed": False}
         whole = {(t["key"], t["effect"]): t for t in current}
         value = [whole.get((t["key"], t["effect"]), t) for t in after]
         version = node["metadata"]["resourceVersion"]
@@ -85,7 +96,7 @@ async def write_taints(
                 content_type=JSON_PATCH,
                 params={"fieldManager": manager},
             )
-            return {"ours": ours, "changed": True}
+            return {"ours": own, "changed": True}
         except Refused as error:
             if error.code not in (409, 422):
                 raise

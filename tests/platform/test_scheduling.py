@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import time
+from contextlib import suppress
 from typing import Any
 
 import pytest
 
+from components.api import Client
 from components.nodes import schedule as scheduling
 from components.nodes.pools import scheduling_document
 from components.nodes.scheduling_classes import features, node_feature_rule, scheduling_objects
@@ -102,6 +104,35 @@ def test_a_single_node_has_its_own_labels_and_taints_before_its_pool_s(project: 
         "example.com/reserved",
     }
     assert {taint["key"] for taint in findings["gpu-1"][1]} == {"nvidia.com/gpu"}
+    run(project, declared, "release")
+    assert look(project) == before
+
+
+@pytest.mark.parametrize("answered", range(6))
+def test_what_a_killed_run_left_is_known_as_ours(
+    project: Project, monkeypatch: pytest.MonkeyPatch, answered: int
+) -> None:
+    """Cut off after any request: the next run goes on, and the last one takes all of it back."""
+    before = look(project)
+    declared = cluster(project.stack, [pool("a100", "gpu-1")])
+    request, made = Client.request, 0
+
+    class Killed(Exception):
+        pass
+
+    async def cut(self: Client, *args: Any, **more: Any) -> Any:
+        nonlocal made
+        made += 1
+        if made > answered:
+            raise Killed
+        return await request(self, *args, **more)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Client, "request", cut)
+        with suppress(Killed, ExceptionGroup):
+            run(project, declared, "apply")
+    run(project, declared, "apply")
+    assert [output["changed"] for output in run(project, declared, "apply")] == [0]
     run(project, declared, "release")
     assert look(project) == before
 
