@@ -18,6 +18,7 @@ import pytest
 
 from lab.benchmarks.host_stack import HostStack
 from lab.simulator import hosts as simulated
+from lab.simulator.hosts.model import hosts_dir
 from tests.e2e.project import Project, started
 from tests.guard import own_name
 from tests.hosts.machine import Declared, Running, differences
@@ -54,37 +55,36 @@ def boot_id(host: Running) -> str:
     return host.read("/proc/sys/kernel/random/boot_id").strip()
 
 
-class Watch:
-    """Whether hosts run and their nodes are cordoned, looked at all the time by a thread."""
+class Boot:
+    """A host's next boot, held until its node was looked at; nothing is said of a host that stays up."""
 
-    def __init__(self, project: Project) -> None:
+    def __init__(self, project: Project, name: str) -> None:
         self._project = project
-        self._done = threading.Event()
-        self._thread = threading.Thread(target=self._look)
-        self.down: dict[str, list[bool]] = {"gpu-1": [], "gpu-2": []}
-        """For each sight of a host that was down: whether its node was cordoned then."""
-
-    def _cordoned(self) -> set[str]:
-        items = self._project.request("GET", "nodes")["items"]
-        return {item["metadata"]["name"] for item in items if item["spec"].get(CORDONED)}
+        self._name = name
+        self._power = hosts_dir(project.stack) / name / "power"
+        self._ended = threading.Event()
+        self.cordoned: list[bool] = []
+        """Whether the node was cordoned while the host was down, for the boot that was held."""
 
     def _look(self) -> None:
-        before = self._cordoned()
-        while not self._done.wait(0.05):
-            down = [h.name for h in simulated.status(self._project.stack) if not h.running]
-            after = self._cordoned()
-            for name in down:
-                self.down[name].append(name in before | after)
-            before = after
+        while not (self._power / "off").exists():
+            if self._ended.wait(0.05):
+                return
+        node = self._project.request("GET", f"nodes/{self._name}")
+        self.cordoned.append(bool(node["spec"].get(CORDONED)))
+        (self._power / "hold").unlink()
 
     @contextmanager
-    def looking(self) -> Iterator[None]:
-        self._thread.start()
+    def held(self) -> Iterator[None]:
+        (self._power / "hold").touch()
+        thread = threading.Thread(target=self._look)
+        thread.start()
         try:
             yield
         finally:
-            self._done.set()
-            self._thread.join()
+            self._ended.set()
+            thread.join()
+            (self._power / "hold").unlink(missing_ok=True)
 
 
 def workload(project: Project, node: str) -> str:
@@ -135,15 +135,13 @@ def test_up_drains_reboots_and_gives_back_the_host_that_needs_it(
     hosts["gpu-1"].run("modprobe nouveau")
     pod = workload(project, "gpu-1")
     before = {name: boot_id(host) for name, host in hosts.items()}
-    watch = Watch(project)
-    with watch.looking():
+    boot = Boot(project, "gpu-1")
+    with boot.held():
         _, figures = up(project)
     assert figures[:2] == (32, 32)
     assert boot_id(hosts["gpu-1"]) != before["gpu-1"]
     assert boot_id(hosts["gpu-2"]) == before["gpu-2"]
-    assert watch.down["gpu-1"]
-    assert all(watch.down["gpu-1"]), "cordoned as long as it was down"
-    assert watch.down["gpu-2"] == []
+    assert boot.cordoned == [True], "while it was down"
     assert running(project) != pod, "evicted, and made again after the boot"
     for name in hosts:
         node = project.request("GET", f"nodes/{name}")

@@ -15,12 +15,15 @@ BOOT = Path(__file__).with_name("boot.sh")
 UNSHARE = ["unshare", "--mount", "--pid", "--uts", "--ipc", "--fork", "--kill-child=KILL"]
 BOOTS = """while :; do
     rm -f power/reboot
+    while [ -e power/hold ]; do : >power/off; sleep 0.05; done
+    rm -f power/off
     "$@"
     status=$?
     [ -e power/reboot ] || exit "$status"
 done"""
 """A host's power supply: boots again when its last boot ended by a reboot that the host asked for
-(the fake systemctl writes the file); a host that dies stays down."""
+(the fake systemctl writes the file); a host that dies stays down. While ``power/hold`` is there the
+host does not boot, and ``power/off`` tells that it waits."""
 
 _PROBE = 'mount -t tmpfs t "$0" && mkdir "$0/l" "$0/u" "$0/m" && mount -t overlay \
 -o lowerdir="$0/l",upperdir="$1/upper",workdir="$1/work" overlay "$0/m" && : >"$0/m/written"'
