@@ -92,6 +92,8 @@ def _driver(cluster: Cluster, version: str) -> str:
     """The driver's image: the operator adds each node's OS to the tag, precompiled its kernel."""
     driver = cluster.driver
     repository = driver.image_repository or "nvcr.io/nvidia"
+    if driver.digest:
+        return f"{repository}/{driver.image or 'driver'}@{driver.digest}"
     tag = driver.version or version
     rest = "<kernel>-<os>" if driver.precompiled else "<os>"
     return (

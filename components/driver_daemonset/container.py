@@ -32,8 +32,10 @@ def judge_all(cluster: Cluster, facts: Mapping[str, HostFacts]) -> list[Fault]:
 
 
 def _one_system(cluster: Cluster, reached: Mapping[str, HostFacts]) -> list[Fault]:
-    """By its policy the operator takes the image of the first node's system for all nodes."""
-    if cluster.driver.resource:
+    """By its policy the operator takes the image of the first node's system for all nodes; a digest
+    is that of one system's image.
+    """
+    if cluster.driver.resource and cluster.driver.digest is None:
         return []
     first: tuple[str, str] | None = None
     faults = []
@@ -46,7 +48,8 @@ def _one_system(cluster: Cluster, reached: Mapping[str, HostFacts]) -> list[Faul
                     f"{image_tag(facts)}, and {first[1]} on {first[0]}",
                     "one system on all GPU nodes: by its policy the operator takes the driver image"
                     " of the first one for all",
-                    'write "resource: true" under driver: an NVIDIADriver serves each system',
+                    'write "resource: true" under driver, without digest: an NVIDIADriver serves'
+                    " each system",
                 )
             )
     return faults

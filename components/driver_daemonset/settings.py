@@ -43,16 +43,18 @@ BASE_URLS: FrozenDict[Flavor, str] = FrozenDict(
         Flavor.GTX: "https://us.download.nvidia.com/XFree86/Linux-x86_64/",
     }
 )
-#: Installers by operating system (kubespray defaults nvidia_driver_install_*_container).
-IMAGES: FrozenDict[OperatingSystem, str] = FrozenDict(
-    {
-        OperatingSystem.UBUNTU: "gcr.io/google-containers/ubuntu-nvidia-driver-installer@sha256:"
-        "7df76a0f0a17294e86f691c81de6bbb7c04a1b4b3d4ea4e7e2cccdc42e1f6d63",
-        OperatingSystem.CENTOS: "atzedevries/nvidia-centos-driver-installer:2",
-    }
-)
 #: kubespray's nvidia_url_end.
 FILE = "{version}/NVIDIA-Linux-x86_64-{version}.run"
+
+
+def _by_digest(text: str) -> str:
+    if "@sha256:" not in text:
+        raise refuse(
+            show(text),
+            "an image by digest: it runs privileged, and a tag may be moved",
+            "write it as registry.example.com/driver-installer@sha256:…",
+        )
+    return text
 
 
 def _base(text: str) -> str:
@@ -96,7 +98,8 @@ class DriverInstaller(Model):
     """One DaemonSet `nvidia-driver-installer-<pool>` per pool with GPUs.
 
     The address is `baseUrls[flavor]` + `file`, with the version put in. `version` of the section
-    `driver` is every pool's unless `pools` says otherwise. `pluginMemory`: request and limit of
+    `driver` is every pool's unless `pools` says otherwise. `images` has no default: an installer
+    compiles with the tools of one release of one system. `pluginMemory`: request and limit of
     the device plugin that goes with it; `devicePlugin.resources` with memory of its own goes first.
     """
 
@@ -107,8 +110,11 @@ class DriverInstaller(Model):
     os: OperatingSystem = Field(
         default=OperatingSystem.UBUNTU, description="ubuntu or centos", examples=["ubuntu"]
     )
-    images: Annotated[dict[OperatingSystem, Image], Freeze] = Field(
-        default=IMAGES, description="a mapping of ubuntu and centos to images"
+    images: Annotated[
+        dict[OperatingSystem, Annotated[Image, AfterValidator(_by_digest)]], Freeze
+    ] = Field(
+        default=FrozenDict({}),
+        description="a mapping of ubuntu and centos to images by digest",
     )
     base_urls: Annotated[dict[Flavor, Annotated[StrictStr, AfterValidator(_base)]], Freeze] = Field(
         default=BASE_URLS, description="a mapping of tesla and gtx to addresses"
@@ -125,15 +131,9 @@ class DriverInstaller(Model):
     )
 
     @model_validator(mode="after")
-    def _everything_has_an_image_and_an_address(self) -> DriverInstaller:
+    def _everything_has_an_address(self) -> DriverInstaller:
         for pool in (PoolDriver(), *self.pools.values()):
-            system, flavor = pool.os or self.os, pool.flavor or self.flavor
-            if system not in self.images:
-                raise refuse(
-                    f"no image for {system}",
-                    "an image for each operating system in use",
-                    f"add images.{system}",
-                )
+            flavor = pool.flavor or self.flavor
             if flavor not in self.base_urls:
                 raise refuse(
                     f"no base address for {flavor}",
@@ -144,7 +144,11 @@ class DriverInstaller(Model):
 
     def image_of(self, pool: str) -> str:
         """The installer's image for a pool's operating system."""
-        return self.images[self.pools.get(pool, PoolDriver()).os or self.os]
+        return self.images[self.system_of(pool)]
+
+    def system_of(self, pool: str) -> OperatingSystem:
+        """What the pool's nodes run."""
+        return self.pools.get(pool, PoolDriver()).os or self.os
 
     def version_of(self, pool: str, version: str | None) -> str | None:
         """The pool's driver version, `version` where it has none of its own."""

@@ -57,7 +57,9 @@ WantedBy=multi-user.target
 
 NAMES = ("packages", "kernel", "driver", "cuda", "engine", "kubernetes")
 """All steps, in order."""
-PACKAGE_LIBRARY = ("effects", "repositories", "package_manager", "transactions", "holds")
+PACKAGE_LIBRARY = (
+    *("effects", "apt_entries", "repositories", "package_manager", "transactions", "holds"),
+)
 """Files of the library for every phase that installs packages."""
 COMMON: Mapping[str, str] = {
     "GC_REMOVE_PACKAGES": "false",

@@ -16,6 +16,7 @@ _CONTAINER_DRIVER = {
     "resource": "resource",
     "image_repository": "imageRepository",
     "image": "image",
+    "digest": "digest",
 }
 
 
@@ -110,6 +111,7 @@ def _installer(parts: Parts) -> Iterator[Fault]:
     if not isinstance(installer, DriverInstaller):
         return
     if driver is not None and driver.managed_by_daemonset:
+        yield from _installer_images(parts, installer)
         for pool in parts.pools.values():
             if pool.gpus_per_node and installer.version_of(pool.name, driver.version) is None:
                 yield fault(
@@ -120,6 +122,19 @@ def _installer(parts: Parts) -> Iterator[Fault]:
                 )
     if "plugin_memory" in installer.model_fields_set:
         yield from _plugin_memory(parts)
+
+
+def _installer_images(parts: Parts, installer: DriverInstaller) -> Iterator[Fault]:
+    """Those that kubespray names are of 2018 and for systems of that time; one has no digest."""
+    pools = [pool.name for pool in parts.pools.values() if pool.gpus_per_node]
+    for system in sorted({installer.system_of(name) for name in pools} - set(installer.images)):
+        yield fault(
+            ("driverInstaller", "images"),
+            f"no image for {system}",
+            "an installer for the system that the nodes run, by digest: it runs privileged",
+            f"add images.{system}, or let NVIDIA's driver container come by the GPU Operator "
+            "(platform gpu-operator, driver.source operator)",
+        )
 
 
 def _plugin_memory(parts: Parts) -> Iterator[Fault]:

@@ -56,7 +56,7 @@ def boot_id(host: Running) -> str:
 
 
 class Boot:
-    """A host's next boot, held until its node was looked at; nothing is said of a host that stays up."""
+    """The next boot of a host, held until its node was looked at."""
 
     def __init__(self, project: Project, name: str) -> None:
         self._project = project

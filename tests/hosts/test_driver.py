@@ -13,6 +13,7 @@ from lab.simulator.hosts import catalogue
 from lab.simulator.hosts.packages import served
 from tests.hosts import software
 from tests.hosts.machine import Running, differences
+from tests.unit.fixtures.clusters import INSTALLERS
 
 VERSION = "580.65.06"
 NEWER = "595.91.07"
@@ -197,7 +198,10 @@ def test_the_fabric_manager_runs_where_there_are_switches(
 def test_a_host_whose_driver_others_bring_is_left_alone(host: Running, source: str) -> None:
     platform = "gpu-operator" if source == "operator" else "device-plugin"
     driver = {"source": source, "version": VERSION}
-    script = software.script({"driver": driver, "platform": platform})
+    sections: dict[str, Any] = {"driver": driver, "platform": platform}
+    if source == "daemonset":
+        sections["driverInstaller"] = {"images": INSTALLERS}
+    script = software.script(sections)
     assert host.apply(script).status == 0
     assert not host.exists(SHOWN)
     assert host.apply(script).output == "changed=0\n"

@@ -13,6 +13,7 @@ from lab.simulator.hosts import catalogue
 from lab.simulator.hosts.packages import build, served
 from tests.hosts import software
 from tests.hosts.machine import Running
+from tests.unit.fixtures.clusters import INSTALLERS
 
 SHOWN = "/proc/driver/nvidia/version"
 V100, H100 = "0x1db1", "0x2330"
@@ -165,6 +166,46 @@ def test_an_entry_that_is_there_for_the_same_repository_is_used(
         assert host.apply(script).output == "changed=0\n"
 
 
+@pytest.mark.parametrize("form", ["list", "signed list", "sources"])
+def test_an_entry_that_lacks_a_component_is_completed_with_its_own_keyring(
+    cluster: str, namespaces: None, form: str
+) -> None:
+    """Debian's installer writes main alone; the driver is in contrib and non-free."""
+    host = software.start(cluster, "ubuntu")
+    with software.tools("ubuntu") as tools, software.drivers("ubuntu", "580.65.06") as drivers:
+        archive = drivers["apt"]
+        indented = "".join(f" {line or '.'}\n" for line in archive["key"].splitlines())
+        path, text = {
+            "list": (LIST, f"deb {archive['url']} simulated main\n"),
+            "signed list": (
+                LIST,
+                f"deb [signed-by=/etc/apt/a.asc] {archive['url']} simulated main\n",
+            ),
+            "sources": (
+                "/etc/apt/sources.list.d/a.sources",
+                f"Types: deb\nURIs: {archive['url']}/\nSuites: simulated\nComponents: main\n"
+                f"Signed-By:\n{indented}",
+            ),
+        }[form]
+        host.write("/etc/apt/a.asc", archive["key"] + "\n")
+        if form == "list":
+            host.write("/etc/apt/trusted.gpg.d/a.asc", archive["key"] + "\n")
+        host.write(path, text)
+        repository = {"apt": {**archive, "suite": "simulated", "components": "main extra"}}
+        script = software.script(declared(tools, repository, version="580.65.06"))
+        done = host.apply(script)
+        assert (done.status, done.errors) == (0, "")
+        assert host.read(path) == text
+        ours = host.read("/etc/apt/sources.list.d/gpu-cluster-driver.sources")
+        assert "Components: extra\n" in ours
+        assert "580.65.06" in host.read(SHOWN)
+        assert host.run("apt-get update -q").status == 0
+        assert host.apply(script).output == "changed=0\n"
+        assert host.undo(script).status == 0
+        assert host.read(path) == text
+        assert not host.exists("/etc/apt/sources.list.d/gpu-cluster-driver.sources")
+
+
 @pytest.mark.parametrize("order", [("ours", "other"), ("other", "ours")])
 @pytest.mark.parametrize("system", ["debian", "rocky"])
 def test_a_repository_may_have_more_than_one_key(
@@ -261,10 +302,12 @@ def test_a_driver_in_a_container_finds_none_of_the_hosts_own(
         assert host.apply(software.script(theirs)).status == 0
         host.run("rm -rf /var/lib/gpu-cluster /run/gpu-cluster")  # as if others had installed them
         driver: dict[str, Any] = {"source": "daemonset", "version": version}
-        left = software.script({"driver": driver})
+        installer = {"images": INSTALLERS}
+        left = software.script({"driver": driver, "driverInstaller": installer})
         assert host.apply(left).status == 0
         assert "nvidia-open" in software.installed(host, system)
-        script = software.script({"driver": {**driver, "removeEarlier": True}})
+        removing = {"driver": {**driver, "removeEarlier": True}, "driverInstaller": installer}
+        script = software.script(removing)
         done = host.apply(script)
         assert (done.status, done.errors) == (0, "")
         assert "which was removed, is still loaded" in host.read(MARK)

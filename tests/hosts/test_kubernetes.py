@@ -62,6 +62,22 @@ def test_a_host_joins_once_and_leaves(cluster: str, namespaces: None) -> None:
         assert "the node object stays in the cluster" in undone.output
 
 
+def test_a_kubelet_is_expected_to_run_from_its_join_on(cluster: str, namespaces: None) -> None:
+    host = software.start(cluster, "debian")
+    with software.serving("debian", catalogue.kubernetes("1.34.4")) as repository:
+        sections = declared(repository)
+        join = sections["kubernetesPackages"].pop("join")
+        assert host.apply(software.script(sections)).status == 0
+        state = "systemctl is-enabled kubelet; systemctl is-active kubelet"
+        assert host.run(state).output == "enabled\ninactive\n"
+        assert software.drift(host) == ()
+        sections["kubernetesPackages"]["join"] = join
+        assert host.apply(software.script(sections, TOKEN)).status == 0
+        assert host.run(state).output == "enabled\nactive\n"
+        host.run("systemctl stop kubelet")
+        assert software.drift(host) == ("kubelet is not active",)
+
+
 @pytest.mark.full
 def test_a_refused_join_fails_without_the_token_in_its_words(
     cluster: str, namespaces: None

@@ -136,6 +136,28 @@ def test_a_held_package_outlives_an_upgrade_of_the_system(
     assert software.installed(host, system)["kubelet"] == "1.34.4-1.1"
 
 
+def test_a_declared_version_comes_in_spite_of_somebody_elses_lock(
+    cluster: str, namespaces: None, system: str
+) -> None:
+    """As Kubernetes' guides and kubespray set them, by apt-mark and by dnf's plugin versionlock."""
+    host = software.start(cluster, system)
+    lock, shown = {
+        "debian": ("apt-mark hold kubelet", "apt-mark showhold"),
+        "rocky": ("dnf -q versionlock add kubelet", "cat /etc/dnf/plugins/versionlock.list"),
+    }[system]
+    with software.serving(system, catalogue.kubernetes("1.34.4", "1.34.9")) as repository:
+        section = {"version": "1.34.4", "hold": False, "repository": repository}
+        assert host.apply(software.script({"kubernetesPackages": section})).status == 0
+        assert host.run(lock).status == 0
+        locked = host.run(shown).output
+        assert "kubelet" in locked
+        section["version"] = "1.34.9"
+        done = host.apply(software.script({"kubernetesPackages": section}))
+        assert (done.status, done.errors) == (0, "")
+    assert software.installed(host, system)["kubelet"].startswith("1.34.9-")
+    assert host.run(shown).output == locked
+
+
 @pytest.mark.refusal(by="real part")
 @pytest.mark.parametrize("signature", ["none", "other", "broken"])
 def test_a_repository_that_is_not_rightly_signed_is_refused(

@@ -7,6 +7,7 @@ from typing import Any
 from components.platforms.registry import platform_of
 from components.settings.cluster import Cluster
 from components.settings.loader import load
+from tests.unit.fixtures.clusters import INSTALLERS
 
 Json = dict[str, Any]
 MIRROR = "registry.example.com/gpu"
@@ -63,6 +64,7 @@ CLUSTERS: dict[str, Cluster] = {
     "plugin-left-out": plugin(pools=pool(unhealthyDevices={"gpu-3": {"index": [3]}})),
     "plugin-driver": plugin(
         driver={"source": "daemonset", "version": "595.91.07"},
+        driverInstaller={"images": INSTALLERS},
         pools=pool(unhealthyDevices={"gpu-3": {"index": [3]}}),
         devicePlugin={"resources": {"limits": {"cpu": "50m"}}},
     ),

@@ -21,6 +21,7 @@ from tests.platform import chart_folders
 from tests.platform.chart_folders import FOLDERS, REAL, STAND_INS
 from tests.platform.clusters import CLUSTERS, MIRROR, OWN_DRIVER, chart_of, operator, plugin
 from tests.platform.helm import Helm, Refused
+from tests.unit.fixtures.clusters import INSTALLERS
 
 Json = dict[str, Any]
 needs_real = pytest.mark.skipif(REAL is None, reason="GPU_CHARTS names no folder of charts")
@@ -324,9 +325,16 @@ def test_the_plugin_beside_a_driver_installer_gets_the_memory_that_is_declared(
         plugin_of = {c["name"]: c for c in item["spec"]["template"]["spec"]["containers"]}
         assert plugin_of["nvidia-device-plugin-ctr"]["resources"] == expected
     assert len(sets) == 2
+    images = {"images": INSTALLERS}
     for section, memory in (
-        ({"driverInstaller": {"pluginMemory": "60Mi"}}, {"memory": "60Mi"}),
-        ({"devicePlugin": {"resources": {"limits": {"memory": "1Gi"}}}}, {"memory": "1Gi"}),
+        ({"driverInstaller": {"pluginMemory": "60Mi", **images}}, {"memory": "60Mi"}),
+        (
+            {
+                "driverInstaller": images,
+                "devicePlugin": {"resources": {"limits": {"memory": "1Gi"}}},
+            },
+            {"memory": "1Gi"},
+        ),
     ):
         source = {"source": "daemonset", "version": "595.91.07"}
         assert chart_of(plugin(driver=source, **section))[3]["resources"]["limits"] == memory

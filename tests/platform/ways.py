@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from tests.e2e.project import Project
+from tests.unit.fixtures.clusters import INSTALLERS
 
 Json = dict[str, Any]
 
@@ -18,6 +19,7 @@ WAYS: dict[str, Json] = {
     "device-plugin-driver-daemonset": {
         "platform": "device-plugin",
         "driver": {"source": "daemonset", "version": VERSION},
+        "driverInstaller": {"images": INSTALLERS},
     },
     "gpu-operator-driver": {
         "platform": "gpu-operator",

@@ -4,10 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from components.driver_daemonset.container import image_tag, judge_all
 from components.hosts.facts import HostFacts
+from components.platforms.needed import images as needed
+from components.platforms.registry import platform_of
 from components.settings.cluster import Cluster
 from components.settings.loader import load
+from config.problem import ConfigError
+from tests.unit.fixtures.clusters import INSTALLERS
 
 KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIKvDyV1cmEiXz9dP0UXFkyBKtNBYLVgEdSOvVr4fsW1F"
 UBUNTU = HostFacts(os="ubuntu", os_version="24.04")
@@ -55,3 +61,50 @@ def test_two_releases_of_one_system_differ_as_the_image_tags_do() -> None:
 def test_a_host_that_was_not_reached_is_not_judged() -> None:
     lost = HostFacts(os="rocky", os_version="9.4", error="no answer")
     assert faults_of({"gpu-1": lost, "gpu-2": UBUNTU}, source="operator") == []
+
+
+DIGEST = f"sha256:{'2' * 64}"
+
+
+def test_a_declared_digest_is_the_drivers_image_as_it_is() -> None:
+    declared = cluster(source="operator", digest=DIGEST)
+    assert platform_of(declared).values(declared)["driver"]["version"] == DIGEST
+    images = [image.upstream for image in needed(declared)]
+    assert f"nvcr.io/nvidia/driver@{DIGEST}" in images
+
+
+def test_a_digest_is_of_one_systems_image() -> None:
+    mixed = {"gpu-1": UBUNTU, "gpu-2": ROCKY}
+    (message,) = faults_of(mixed, source="operator", resource=True, digest=DIGEST)
+    assert "without digest" in message
+    with pytest.raises(ConfigError, match="precompiled with digest"):
+        cluster(source="operator", precompiled=True, version="595", digest=DIGEST)
+    with pytest.raises(ConfigError, match=r"driver\.digest"):
+        cluster(source="preinstalled", digest=DIGEST)
+
+
+@pytest.mark.parametrize(
+    ("images", "found"),
+    [
+        ({}, "driverInstaller.images: found no image for ubuntu"),
+        ({"ubuntu": "registry.example.com/driver-installer:2"}, "a tag may be moved"),
+        (INSTALLERS, ""),
+    ],
+)
+def test_an_installer_that_runs_privileged_is_declared_by_digest(
+    images: dict[str, str], found: str
+) -> None:
+    sections = {
+        "version": "v1",
+        "kubernetes": {"context": "c"},
+        "platform": "device-plugin",
+        "pools": [{"name": "a100", "nodes": ["gpu-[1-2]"], "gpusPerNode": 8}],
+        "driver": {"source": "daemonset", "version": "595.91.07"},
+        "driverInstaller": {"images": images},
+    }
+    if not found:
+        assert load(sections).driver_installer.image_of("a100") == INSTALLERS["ubuntu"]
+        return
+    with pytest.raises(ConfigError) as refused:
+        load(sections)
+    assert found in str(refused.value)

@@ -16,6 +16,7 @@ from components.platforms.settings import NAMES
 from components.settings.cluster import Cluster
 from components.settings.loader import load
 from config.problem import ConfigError
+from tests.unit.fixtures.clusters import INSTALLERS
 from tests.unit.mocks import declare
 
 pytestmark = pytest.mark.usefixtures("no_hooks")
@@ -102,7 +103,7 @@ def test_parts_of_different_platforms_share_no_address_but_the_release(one: str)
         (
             {
                 "driver": {"source": "daemonset", "version": "595.91.07"},
-                "driverInstaller": {"namespace": "kube-system"},
+                "driverInstaller": {"namespace": "kube-system", "images": INSTALLERS},
             },
             "driverInstaller.namespace",
         ),

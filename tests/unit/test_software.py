@@ -18,6 +18,7 @@ from components.hosts.software import NAMES, RUN_LIMIT, RUNS, installing, steps
 from components.settings.cluster import Cluster
 from components.settings.loader import load
 from config.problem import ConfigError, Severity
+from tests.unit.fixtures.clusters import INSTALLERS
 
 SUM = "0" * 64
 KEY = "-----BEGIN PGP PUBLIC KEY BLOCK-----\n\nmQ==\n-----END PGP PUBLIC KEY BLOCK-----"
@@ -150,7 +151,10 @@ def test_what_a_platform_does_not_need_of_a_host_is_not_asked_for() -> None:
 
 def test_a_leftover_driver_is_told_where_another_one_comes() -> None:
     facts = HostFacts(os="debian", arch="x86_64", kernel="6.1.0", driver="580.65.06")
-    declared = cluster(driver={"source": "daemonset", "version": "595.91.07"})
+    declared = cluster(
+        driver={"source": "daemonset", "version": "595.91.07"},
+        driverInstaller={"images": INSTALLERS},
+    )
     found = judge(declared.hosts[0], facts, declared)
     assert [each.severity for each in found if "driver 580.65.06 on the host" in each.found] == [
         Severity.WARNING

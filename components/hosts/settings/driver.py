@@ -20,6 +20,7 @@ ON_HOSTS_ONLY = (
     *("repository", "hold", "persistence", "fabric_manager", "imex_nodes", "remove_earlier"),
 )
 """Fields that mean nothing where the hosts are left alone."""
+DIGEST = f"sha256:{'0' * 64}"
 _VERSION = r"\d{3}\.\d{1,3}(\.\d{1,2})?|\d{3}"
 
 
@@ -71,7 +72,8 @@ class Driver(Model):
     With `source: operator` only: `precompiled`, modules built and signed for one kernel, whose
     `version` is a branch such as 595; `resource`, an NVIDIADriver object in place of the policy's
     driver section; `imageRepository` and `image`, for drivers that a site builds itself, as vGPU
-    guests need.
+    guests need; `digest`, the image for the one system of all nodes: without it the operator takes
+    a tag, which upstream may move.
     """
 
     source: DriverSource = Field(
@@ -101,6 +103,12 @@ class Driver(Model):
     image: StrictStr | None = Field(
         default=None, min_length=1, description="an image's name", examples=["driver"]
     )
+    digest: (
+        Annotated[
+            StrictStr, AfterValidator(pattern(r"sha256:[0-9a-f]{64}", "a digest sha256:…", DIGEST))
+        ]
+        | None
+    ) = Field(default=None, description="a digest such as sha256:…", examples=[DIGEST])
 
     repository: Repositories = Field(
         default=Repositories(), description="a mapping with apt and dnf: where packages come from"
@@ -138,6 +146,12 @@ class Driver(Model):
                 f"precompiled with version {show(self.version)}",
                 "a branch, as the precompiled images are tagged",
                 f'write "{self.version.split(".")[0]}"',
+            )
+        if self.precompiled and self.digest is not None:
+            raise refuse(
+                "precompiled with digest",
+                "one of them: precompiled takes an image for each kernel",
+                "remove digest",
             )
         if self.precompiled and self.kernel_module_type is KernelModule.PROPRIETARY:
             raise refuse(

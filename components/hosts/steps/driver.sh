@@ -61,14 +61,15 @@ apply_driver() {
 
 # The installed driver for the kernel that runs, empty where there is none.
 driver_installed() {
-    timeout 10 modinfo -F version nvidia 2>/dev/null | head -n 1
+    timeout 10 modinfo -F version "$(module_name)" 2>/dev/null | head -n 1
 }
 
 # A module that is there for another kernel only is built for the one that runs, and for the pinned one.
 driver_rebuild() {
+    built=$(module_name)
     for release in "$(uname -r)" ${GC_KERNEL_RELEASE-}; do
-        timeout 10 modinfo -k "$release" nvidia >/dev/null 2>&1 && continue
-        if have dkms && [ -n "$(timeout 60 dkms status nvidia 2>/dev/null)" ]; then
+        timeout 10 modinfo -k "$release" "$built" >/dev/null 2>&1 && continue
+        if have dkms && [ -n "$(timeout 60 dkms status "$built" 2>/dev/null)" ]; then
             [ -e "$root/lib/modules/$release/build" ] || {
                 note "kernel $release has no build files: the driver is not built for it"
                 continue

@@ -126,7 +126,10 @@ def _driver(cluster: Cluster, operator: GpuOperator) -> dict[str, Any]:
         "nvidiaDriverCRD": {"enabled": driver.resource},
     }
     image = {
-        "version": driver.version,
+        # A digest in its place is taken as it is, without the node's system behind it
+        # (gpu-operator v26.7.0, internal/image/image.go; controllers/object_controls.go,
+        # resolveDriverTag; api/nvidia/v1alpha1/nvidiadriver_types.go, GetImagePath).
+        "version": driver.digest or driver.version,
         "repository": driver.image_repository,
         "image": driver.image,
     }

@@ -108,7 +108,9 @@ for menu in /boot/grub/grub.cfg /boot/grub2/grub.cfg; do
         $1 == "linux" && (found || id == "'"'0'"'") { sub(/.*vmlinuz-/, "", $2); print $2; exit }' "$menu" \
         >/run/simulated-kernel/release
 done
-if [ -z "$(cat /proc/driver/nvidia/version 2>/dev/null)" ] && modinfo nvidia >/dev/null 2>&1; then
+# As udev would: by the module's aliases, under whichever name it was built.
+if [ -z "$(cat /proc/driver/nvidia/version 2>/dev/null)" ] &&
+    { modinfo nvidia || modinfo nvidia-current; } >/dev/null 2>&1; then
     modprobe nvidia || echo "the driver was not loaded" >&2
 fi
 # What an init system does at boot: modules, sysctl, enabled units (containerd alone here).

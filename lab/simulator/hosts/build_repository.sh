@@ -1,5 +1,6 @@
 #!/bin/sh
-# Builds one repository: build.sh apt|dnf good|none|other|broken KEY. It runs in the builder's root
+# Builds one repository: build.sh apt|dnf good|none|other|broken KEY. An apt repository is flat, and
+# has a suite `simulated` whose component `main` is empty and whose component `extra` is all. It runs in the builder's root
 # with the repositories' folder at /mnt/repositories, and packs what draft/packages/ holds into
 # draft/repository. Keys are made at first use, for these repositories alone.
 set -eu
@@ -42,9 +43,19 @@ if [ "$form" = apt ]; then
     apt-ftparchive -o APT::FTPArchive::Release::Suite=simulated \
         -o APT::FTPArchive::Release::Origin=gpu-cluster release . >../Release
     mv ../Release Release
+    suite=dists/simulated
+    mkdir -p "$suite/main/binary-amd64" "$suite/extra/binary-amd64"
+    : >"$suite/main/binary-amd64/Packages"
+    cp Packages "$suite/extra/binary-amd64/Packages"
+    (cd "$suite" && apt-ftparchive -o APT::FTPArchive::Release::Suite=simulated \
+        -o APT::FTPArchive::Release::Codename=simulated -o APT::FTPArchive::Release::Architectures=amd64 \
+        -o "APT::FTPArchive::Release::Components=main extra" release . >../Release)
+    mv dists/Release "$suite/Release"
     if [ "$signature" != none ]; then
-        sign --clearsign -o InRelease Release
-        sign --armor --detach-sign -o Release.gpg Release
+        for folder in . "$suite"; do
+            sign --clearsign -o "$folder/InRelease" "$folder/Release"
+            sign --armor --detach-sign -o "$folder/Release.gpg" "$folder/Release"
+        done
     fi
     if [ "$signature" = broken ]; then
         sed -i 's/^Suite: simulated/Suite: changed/' InRelease Release

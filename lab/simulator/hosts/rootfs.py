@@ -28,7 +28,10 @@ PACKAGES: tuple[str, ...] = (
     "procps",
     "sudo",
 )
-BUILDER_PACKAGES = (*PACKAGES, "apt-utils", "createrepo-c", "curl", "dnf", "gnupg", "rpm")
+BUILDER_PACKAGES = (
+    *PACKAGES,
+    *("apt-utils", "createrepo-c", "curl", "dnf", "dnf-plugins-core", "gnupg", "rpm"),
+)
 """What builds repositories, and what an RPM host's file system has below its own layer."""
 DOCKER_PACKAGES = (*PACKAGES, "docker.io", "iptables")
 FIXTURES = Path(__file__).parent / "fixtures"

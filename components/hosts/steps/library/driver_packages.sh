@@ -6,8 +6,8 @@
 # NVSDM, the container toolkit, pinning) is not among them.
 earlier_packages() {
     list_installed "$scratch/installed"
-    awk '$1 ~ /^nvidia-(open|driver|dkms|kernel|kmod|headless|utils|compute-utils|persistenced|modprobe|settings|firmware|smi|alternative|xconfig|libXNVCtrl)/ ||
-        $1 ~ /^(libnvidia-(cfg|common|compute|decode|encode|extra|fbc|gl|gpucomp|ml|egl)|kmod-nvidia|cuda-drivers|firmware-nvidia|xserver-xorg-video-nvidia)/ { print $1 }' \
+    awk '$1 ~ /^nvidia-(tesla-|legacy-)?([0-9]+-)?(open|driver|dkms|kernel|kmod|headless|utils|compute-utils|persistenced|modprobe|settings|firmware|smi|alternative|xconfig|libXNVCtrl)/ ||
+        $1 ~ /^(libnvidia-(tesla-)?([0-9]+-)?(cfg|common|compute|cuda|decode|encode|extra|fbc|gl|gpucomp|ml|egl|ptxjit)|libcuda1|kmod-nvidia|cuda-drivers|firmware-nvidia|xserver-xorg-video-nvidia)/ { print $1 }' \
         "$scratch/installed" | grep -v -e '^nvidia-driver-pinning' -e '^cuda-drivers-fabricmanager'
 }
 
@@ -66,6 +66,7 @@ driver_words() {
     meta=nvidia-open
     [ "$kind" = open ] || meta=cuda-drivers
     words="$meta${GC_DRIVER_VERSION:+=$GC_DRIVER_VERSION}"
+    debian_words
     away='' erasing=''
     list_installed "$scratch/installed"
     [ "$GC_DRIVER_REMOVE_EARLIER" != true ] || replace_earlier
@@ -108,7 +109,8 @@ driver_packages() {
     done
     away='' erasing=''
     have nvidia-modprobe || install_packages "nvidia-modprobe${GC_DRIVER_VERSION:+=$GC_DRIVER_VERSION}"
-    [ "$GC_DRIVER_HOLD" = false ] || hold_packages "$meta"
+    # shellcheck disable=SC2086 # a list of words
+    [ "$GC_DRIVER_HOLD" = false ] || hold_packages $meta
 }
 
 # What an earlier driver leaves: `away` goes in the transaction that brings the new one; what goes

@@ -3,12 +3,17 @@
 # Sources: apt-get(8), dnf(8).
 
 manager=
+# For dnf: what others locked comes in the declared version all the same, as it does with apt
+# (--allow-change-held-packages). Its plugin's locks outlast --disableexcludes
+# (rpm-software-management/dnf-plugins-core 3677200, plugins/versionlock.py, sack).
+unlocked=
 
 find_manager() {
     if have apt-get && have dpkg-query; then
         manager=apt
     elif have dnf && have rpm; then
         manager=dnf
+        [ ! -s "$root/etc/dnf/plugins/versionlock.list" ] || unlocked=--disableplugin=versionlock
     fi
 }
 
@@ -59,7 +64,7 @@ list_available() {
     if [ "$manager" = apt ]; then
         apt-cache madison -- "$@" 2>/dev/null | awk -F ' *[|] *' '{ sub(/^ +/, "", $1); print $1, $2 }'
     else
-        timeout -k 10 "$GC_PACKAGE_RUN_LIMIT" dnf -q --disableexcludes=main repoquery --latest-limit=100 \
+        timeout -k 10 "$GC_PACKAGE_RUN_LIMIT" dnf -q ${unlocked:+"$unlocked"} --disableexcludes=main repoquery --latest-limit=100 \
             --qf '%{name} %{epoch}:%{version}-%{release}' "$@" 2>/dev/null 9>&- | sort -V -r
     fi >"$scratch/available"
     awk '{ sub(/^[0-9]+:/, "", $2); print $1, $2 }' "$scratch/available" >"$scratch/plain"
@@ -92,7 +97,7 @@ install_interrupted_again() {
     [ -s "$scratch/new" ] || return 0
     await_package_manager
     # shellcheck disable=SC2046 # a list of words
-    bounded "$GC_PACKAGE_RUN_LIMIT" dnf -y --disableexcludes=main reinstall $(cat "$scratch/new") ||
+    bounded "$GC_PACKAGE_RUN_LIMIT" dnf -y ${unlocked:+"$unlocked"} --disableexcludes=main reinstall $(cat "$scratch/new") ||
         note "dnf can't install again what was interrupted: $(log_end)"
     did "dnf: installed again what was interrupted"
 }

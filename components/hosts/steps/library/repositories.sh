@@ -76,22 +76,26 @@ same_text() {
 apt_repository() {
     key_file=/etc/apt/keyrings/gpu-cluster-$1.asc
     source_file=/etc/apt/sources.list.d/gpu-cluster-$1.sources
-    text="# gpu-cluster
-Types: deb
-URIs: $2
-Suites: $3
-${4:+Components: $4
-}Signed-By: $key_file
-"
-    entry=$(same_entry "$2" "$3" "$source_file")
-    if [ -n "$entry" ]; then
-        use_entry "$1" "$2" "$entry"
-        return 0
+    signed_by=" $key_file"
+    source_text "$2" "$3" "$4"
+    find_entries "$2" "$3" "$source_file"
+    if [ -s "$scratch/entries" ]; then
+        use_entries "$1" "$2"
+        lacking=$(lacking_components "$4")
+        if [ -z "$lacking" ]; then
+            ! { kept "$source_file" || was_absent "$source_file"; } || forget "$source_file"
+            return 0
+        fi
+        signed_by=$(cat "$scratch/signed-by")
+        source_text "$2" "$3" "$lacking"
     fi
     pending=$state/repository-$1-pending
-    same_text "$key_file" "$key" && same_text "$source_file" "$text" || : >"$pending"
+    same_text "$source_file" "$text" || : >"$pending"
     effect lists "$2"
-    step_file "$key_file" "$key"
+    if [ ! -s "$scratch/entries" ]; then
+        same_text "$key_file" "$key" || : >"$pending"
+        step_file "$key_file" "$key"
+    fi
     step_file "$source_file" "$text"
     [ -f "$pending" ] || return 0
     await_package_manager
@@ -112,49 +116,6 @@ apt_lists() {
         -o "Dir::Etc::sourcelist=$list" -o Dir::Etc::sourceparts=- -o APT::Get::List-Cleanup=0 \
         -o APT::Update::Error-Mode=any -o Acquire::Retries=2 -o Acquire::http::Timeout=30 "$@" &&
         ! grep -Eq '^(W|E|Err).*(GPG error|NO_PUBKEY|BADSIG|not signed|signature)' "$scratch/log"
-}
-
-# same_entry URL SUITE OURS: the file of somebody else that has this repository. apt takes one
-# keyring for each, so a second entry with another one would stop it altogether.
-same_entry() {
-    for file in "$root"/etc/apt/sources.list "$root"/etc/apt/sources.list.d/*.list "$root"/etc/apt/sources.list.d/*.sources; do
-        [ -r "$file" ] && [ "$file" != "$root$3" ] || continue
-        awk -v url="$1" -v suite="$2" -v stanzas="${file##*.}" '
-            function plain(text) { sub(/\/+$/, "", text); return text }
-            function stanza() { if (uri && in_suite && on) found = 1; uri = in_suite = 0; on = 1 }
-            BEGIN { on = 1 }
-            /^[ \t]*#/ { next }
-            stanzas == "sources" && /^[ \t]*$/ { stanza(); next }
-            stanzas == "sources" && tolower($1) == "uris:" { for (n = 2; n <= NF; n++) if (plain($n) == plain(url)) uri = 1 }
-            stanzas == "sources" && tolower($1) == "suites:" { for (n = 2; n <= NF; n++) if ($n == suite) in_suite = 1 }
-            stanzas == "sources" && tolower($1) == "enabled:" { on = ($2 != "no") }
-            stanzas != "sources" && $1 == "deb" { sub(/\[[^]]*\]/, ""); if (plain($2) == plain(url) && $3 == suite) found = 1 }
-            END { stanza(); exit !found }' "$file" || continue
-        echo "$file"
-        return 0
-    done
-}
-
-# use_entry NAME URL FILE: it stays as it is, once the declared key was seen to sign what it leads to.
-use_entry() {
-    ! grep -Eiq '(trusted|allow-insecure) *[=:] *yes' "$3" ||
-        fail "repository $1 ($2): found an entry in ${3#"$root"} that is used unverified; wanted a signed one; remove trusted and allow-insecure there"
-    if kept "$source_file" || was_absent "$source_file"; then
-        forget "$source_file"
-    fi
-    effect lists "$2"
-    mark=$state/repository-$1-entry
-    wanted="$(digest "$3") $(printf '%s' "$key$text" | sha256sum)"
-    [ "$(cat "$mark" 2>/dev/null)" != "$wanted" ] || return 0
-    await_package_manager
-    mkdir -p "$scratch/lists/partial"
-    printf '%s' "$key" >"$scratch/key.asc"
-    printf '%s' "$text" | sed "s|^Signed-By: .*|Signed-By: $scratch/key.asc|" >"$scratch/check.sources"
-    { apt_lists "$scratch/check.sources" -o "Dir::State::lists=$scratch/lists" -o APT::Sandbox::User=root &&
-        apt_lists "$3"; } || fail "repository $1 ($2), which ${3#"$root"} has, is refused: $(log_end)"
-    rm -rf -- "$scratch/lists"
-    printf '%s\n' "$wanted" >"$state/draft" && mv -- "$state/draft" "$mark" || fail "can't write $mark"
-    note "repository $1: the entry in ${3#"$root"} is used"
 }
 
 undo_lists() {

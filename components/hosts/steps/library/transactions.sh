@@ -41,7 +41,7 @@ transaction() {
             shift
             set -- "$@" "${word%%=*}-${word#*=}"
         done
-        bounded "$GC_PACKAGE_RUN_LIMIT" dnf -y $only ${erasing:+"$erasing"} --disableexcludes=main --setopt=retries=2 \
+        bounded "$GC_PACKAGE_RUN_LIMIT" dnf -y $only ${erasing:+"$erasing"} ${unlocked:+"$unlocked"} --disableexcludes=main --setopt=retries=2 \
             --setopt=timeout=30 install "$@"
     fi
 }

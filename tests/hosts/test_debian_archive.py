@@ -1,0 +1,144 @@
+"""NVIDIA's driver from Debian's own archive: real apt, real dkms, real headers, a real build.
+
+Stand-ins are only what needs a GPU or a kernel of one's own: `modprobe`, and the two programs that
+open devices, which Debian's packages bring beside them (dpkg-divert(1)).
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lab.simulator.hosts import contents, rootfs
+from tests.hosts import software
+from tests.hosts.machine import Running
+
+pytestmark = pytest.mark.full
+COMPONENTS = "main contrib non-free non-free-firmware"
+KERNEL = re.compile(r"^linux-image-(6\.1\.0-\d+-cloud-amd64) ", re.M)
+LIMIT = 3000
+"""Seconds for one command: it compiles some hundred files on a busy machine."""
+MARK = "/run/gpu-cluster/reboot-required"
+SHOWN = "/proc/driver/nvidia/version"
+DEVICES = ("nvidia-modprobe", "nvidia-persistenced")
+
+
+def origin() -> tuple[str, str]:
+    """The archive that the hosts' file system came from, and the key that signs it."""
+    root = rootfs.debian_root(lambda _: None)
+    words = (root / "etc/apt/sources.list").read_text().split()
+    keys = sorted((root / "etc/apt/trusted.gpg.d").glob(f"*-{rootfs.SUITE}-automatic.asc"))
+    return words[1], "".join(key.read_text() for key in keys if "security" not in key.name)
+
+
+@pytest.fixture
+def host(cluster: str, namespaces: None) -> Running:
+    """A host whose apt reaches Debian's archive."""
+    host = software.start(cluster, "debian")
+    host = Running(host.cluster, host.declared, host.key, limit=LIMIT)
+    url, _ = origin()
+    host.write("/run/archive.list", f"deb {url} {rootfs.SUITE} {COMPONENTS}\n")
+    # As the program does it: only this list, kept apart from the host's own.
+    apart = "-o Dir::Etc::sourcelist=/run/archive.list -o Dir::State::lists=/run/lists"
+    host.run("mkdir -p /run/lists/partial")
+    reached = host.run(f"apt-get update -q {apart} -o APT::Update::Error-Mode=any 2>&1")
+    if reached.status != 0:
+        pytest.skip(f"Debian's archive can't be reached: {reached.output.strip()[-200:]}")
+    host.run("rm -r /run/lists /run/archive.list")
+    return host
+
+
+@pytest.fixture
+def kernels(host: Running) -> tuple[str, str]:
+    """Two kernels of the archive: the host runs the first."""
+    url, _ = origin()
+    host.run("mkdir -p /run/lists/partial")
+    host.write("/run/archive.list", f"deb {url} {rootfs.SUITE} main\n")
+    apart = "-o Dir::Etc::sourcelist=/run/archive.list -o Dir::State::lists=/run/lists"
+    host.run(f"apt-get update -q {apart}")
+    listed = host.run(f"apt-cache search {apart} --names-only '^linux-image-.*-cloud-amd64$'")
+    host.run("rm -r /run/lists /run/archive.list")
+    found = sorted(KERNEL.findall(listed.output))
+    assert len(found) >= 2, listed
+    return found[0], found[1]
+
+
+def boot_with(host: Running, release: str) -> Running:
+    """The host runs that kernel, which nothing installed yet; what it builds with isn't there."""
+    for device in DEVICES:
+        host.run(f"dpkg-divert --add --no-rename --divert /usr/bin/{device}.real /usr/bin/{device}")
+        for path, text in contents.texts(f"driver/usr/bin/{device}", "535").items():
+            host.write(path, text)
+            host.run(f"chmod 755 {path}")
+    # The real modinfo, before the simulated one: what is built here is a real module.
+    host.run("ln -s /usr/bin/kmod /usr/local/sbin/modinfo")
+    host.run("rm /boot/vmlinuz-*")
+    host.write(f"/boot/vmlinuz-{release}", "stands for a kernel\n")
+    host.run("grub-mkconfig -o /boot/grub/grub.cfg")
+    return restarted(host)
+
+
+def restarted(host: Running) -> Running:
+    """As by a reboot."""
+    again = software.start(host.cluster, "debian")
+    return Running(again.cluster, again.declared, again.key, limit=LIMIT)
+
+
+def sections(release: str) -> dict[str, Any]:
+    url, key = origin()
+    archive = {"url": url, "suite": rootfs.SUITE, "components": COMPONENTS, "key": key}
+    return {
+        "packages": {"repository": {"apt": archive}, "remove": True},
+        "kernel": {"release": release},
+        "driver": {"source": "package", "kernelModuleType": "proprietary"},
+    }
+
+
+def module(host: Running, release: str) -> dict[str, str]:
+    """What the real modinfo says about the module that was built for that kernel."""
+    done = host.run(f"modinfo -k {release} nvidia-current")
+    lines = [line.partition(":") for line in done.output.splitlines()]
+    return {name: text.strip() for name, _, text in lines}
+
+
+def test_debians_driver_is_built_for_each_pinned_kernel_and_taken_back(
+    host: Running, kernels: tuple[str, str], tmp_path: Path
+) -> None:
+    first, second = kernels
+    host = boot_with(host, first)
+    before = software.installed(host, "debian")
+    script = software.script(sections(first))
+    done = host.apply(script)
+    assert (done.status, done.errors) == (0, "")
+    packages = software.installed(host, "debian")
+    version = packages["nvidia-kernel-dkms"].partition("-")[0]
+    assert {"libcuda1", "nvidia-smi", "nvidia-persistenced", "dkms"} <= packages.keys()
+    assert "xserver-xorg-core" not in packages
+    assert {"nvidia-kernel-dkms", "nvidia-smi", "libcuda1"} <= software.held(host, "debian")
+    built = module(host, first)
+    assert built["version"] == version
+    assert built["vermagic"].startswith(f"{first} ")
+    assert built["filename"] == f"/lib/modules/{first}/updates/dkms/nvidia-current.ko"
+    assert version in host.read(SHOWN)
+    assert host.apply(script).output == "changed=0\n"
+
+    newer = software.script(sections(second))
+    done = host.apply(newer)
+    assert (done.status, done.errors) == (0, "")
+    assert host.read(MARK) == f"kernel {first} runs, {second} is wanted\n"
+    assert module(host, second)["vermagic"].startswith(f"{second} ")
+    host = restarted(host)
+    assert host.run("uname -r").output == f"{second}\n"
+    assert version in host.read(SHOWN)
+    assert host.apply(newer).status == 0
+    assert host.apply(newer).output == "changed=0\n"
+
+    undone = host.undo(newer)
+    assert (undone.status, undone.errors) == (0, "")
+    left = software.installed(host, "debian").keys() - before.keys()
+    assert not {name for name in left if "nvidia" in name or name in ("dkms", "libcuda1")}, left
+    assert module(host, second) == {}
+    assert software.held(host, "debian") == set()
