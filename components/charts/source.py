@@ -36,9 +36,10 @@ def location(charts: Charts, chart: str, repository: str, version: str) -> str:
         start = "" if directory.startswith(("/", "./", "../", "~")) else "./"
         archive = f"-{version}.tgz" if chart in charts.digests else ""
         return f"{start}{directory.rstrip('/')}/{chart}{archive}"
-    if charts.oci:
+    registry = charts.oci or (repository if repository.startswith("oci://") else None)
+    if registry:
         digest = f"@{charts.digests[chart]}" if chart in charts.digests else ""
-        return f"{charts.oci}/{chart}{digest}"
+        return f"{registry}/{chart}{digest}"
     return repository
 
 

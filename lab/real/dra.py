@@ -16,10 +16,9 @@ from lab.real.validation_looks import NAMESPACE
 
 #: Of a phase in which the DRA driver serves the nodes in the plugin's place.
 KEY = "dra"
-NAME = "nvidia-dra-driver-gpu-kubelet-plugin"
-#: As the chart of 25.12.0 labels it, by which our program and the simulator know it; the chart of
-#: 0.4.1 has another key.
-LABELS = {"nvidia-dra-driver-gpu-component": "kubelet-plugin"}
+NAME = "dra-driver-nvidia-gpu-kubelet-plugin"
+#: As the chart of 0.4.1 labels it, by which our program and the simulator know it.
+LABELS = {"dra-driver-nvidia-gpu-component": "kubelet-plugin"}
 _RESOURCES = "/apis/resource.k8s.io/v1"
 _REGISTRY, _PLUGINS = "/var/lib/kubelet/plugins_registry", "/var/lib/kubelet/plugins"
 _RULES = (

@@ -22,7 +22,7 @@ OPERATOR_PLUGIN_APP = "nvidia-device-plugin-daemonset"
 
 #: Pods of gpu-manager, of the DRA driver and of the driver's installer wait for it, too.
 MANAGER_KEY, MANAGER = "name", "gpu-manager-ds"
-DRA_KEY, DRA = "nvidia-dra-driver-gpu-component", "kubelet-plugin"
+DRA_KEY, DRA = "dra-driver-nvidia-gpu-component", "kubelet-plugin"
 INSTALLER = "gpu-cluster/driver-installer"
 
 RUNNING = "running"

@@ -12,8 +12,8 @@ from policies.rules.unknown import UNKNOWN, at, mapping, text
 GPU_OPERATOR: Final = "gpu-operator"
 DEVICE_PLUGIN: Final = "nvidia-device-plugin"
 GPU_CHARTS: Final = frozenset(
-    {GPU_OPERATOR, DEVICE_PLUGIN, "dcgm-exporter", "gpu-feature-discovery", "nvidia-dra-driver-gpu"}
-    | {"hami"}
+    {GPU_OPERATOR, DEVICE_PLUGIN, "dcgm-exporter", "gpu-feature-discovery", "hami"}
+    | {"dra-driver-nvidia-gpu", "nvidia-dra-driver-gpu"}
 )
 
 

@@ -19,7 +19,7 @@ from tests.platform.ways import served
 Json = dict[str, Any]
 
 HAS_REAL = REAL is not None and (REAL / chart.CHART).is_dir()
-needs_real = pytest.mark.skipif(not HAS_REAL, reason="GPU_CHARTS holds no nvidia-dra-driver-gpu")
+needs_real = pytest.mark.skipif(not HAS_REAL, reason="GPU_CHARTS holds no dra-driver-nvidia-gpu")
 
 
 @pytest.fixture(scope="module")
@@ -79,7 +79,7 @@ def test_a_private_registry_serves_the_driver(helm: Helm) -> None:
             pod = item["spec"]["template"]["spec"]
             assert pod["imagePullSecrets"] == [{"name": "s"}]
             images = {container["image"] for container in pod["containers"]}
-            assert images == {"registry.example/gpu/nvidia/k8s-dra-driver-gpu:v25.12.0"}
+            assert images == {"registry.example/gpu/dra-driver-nvidia/dra-driver-nvidia-gpu:v0.4.1"}
 
 
 def test_claims_are_accepted_by_the_api_server(project: Project) -> None:

@@ -201,7 +201,7 @@ def test_devices_of_the_dra_driver_are_claimed_one_by_one(stack: Stack) -> None:
         claim = platform_of(cluster).claim(NAMESPACE, NAMESPACE, 1)
         path = f"{resources}/namespaces/{NAMESPACE}/resourceclaimtemplates"
         stack.cluster.request("POST", path, claim)
-        serve(stack.cluster, "dra", {"nvidia-dra-driver-gpu-component": "kubelet-plugin"})
+        serve(stack.cluster, "dra", {"dra-driver-nvidia-gpu-component": "kubelet-plugin"})
         stack.document = stack.of(cluster)
         for name, output in stack.run().items():
             assert set(output["devices"]) == {gpu_uuid(name, index) for index in range(8)}

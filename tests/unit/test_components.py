@@ -179,7 +179,7 @@ def test_each_platform_installs_its_own_chart_and_no_other(preview: bool) -> Non
         ("device-plugin", "nvidia-device-plugin"),
         ("gpu-operator", "gpu-operator"),
         ("gpu-manager", "gpu-manager"),
-        ("dra", "nvidia-dra-driver-gpu"),
+        ("dra", "dra-driver-nvidia-gpu"),
     ):
         releases = build(preview, cluster(platform=platform)).of("kubernetes:helm.sh/v3:Release")
         assert [release.inputs["name"] for release in releases] == [chart]

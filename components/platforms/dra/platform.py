@@ -20,12 +20,12 @@ from config.problem import Fault, fault
 
 
 class DraDriver(Platform):
-    """The release ``nvidia-dra-driver-gpu``."""
+    """The release ``dra-driver-nvidia-gpu``."""
 
     chart = values.CHART
-    repository = "https://helm.ngc.nvidia.com/nvidia"
-    servers = "nvidia-dra-driver-gpu-component=kubelet-plugin"
-    daemon_set = "nvidia-dra-driver-gpu-kubelet-plugin"
+    repository = "oci://registry.k8s.io/dra-driver-nvidia/charts"
+    servers = "dra-driver-nvidia-gpu-component=kubelet-plugin"
+    daemon_set = "dra-driver-nvidia-gpu-kubelet-plugin"
     delivery = Delivery.CDI
     measured = None
 
@@ -84,7 +84,7 @@ class DraDriver(Platform):
         )
 
     def labels(self, cluster: Cluster, pool: Pool) -> dict[str, str]:
-        """What the chart's kubelet plugin selects (nvidia-dra-driver-gpu 25.12.0)."""
+        """What the chart's kubelet plugin selects (dra-driver-nvidia-gpu 0.4.1)."""
         return {f"{GPU}.present": "true"}
 
     def limit(self, cards: float) -> dict[str, str]:

@@ -1,6 +1,6 @@
-"""Values of the chart ``nvidia-dra-driver-gpu``, and claims against its device class.
+"""Values of the chart ``dra-driver-nvidia-gpu``, and claims against its device class.
 
-Value paths: NVIDIA/k8s-dra-driver-gpu v25.12.0, deployments/helm/nvidia-dra-driver-gpu.
+Value paths: kubernetes-sigs/dra-driver-nvidia-gpu v0.4.1, deployments/helm/dra-driver-nvidia-gpu.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from components.nodes.pools import gpu_pools, node_taints, tolerations
 from components.nodes.resources import DRA_DRIVER
 from components.settings.cluster import Cluster
 
-CHART = "nvidia-dra-driver-gpu"
-#: The chart's image (25.12.0, values.yaml).
-IMAGE = "nvcr.io/nvidia/k8s-dra-driver-gpu"
+CHART = "dra-driver-nvidia-gpu"
+#: The chart's image (0.4.1, values.yaml).
+IMAGE = "registry.k8s.io/dra-driver-nvidia/dra-driver-nvidia-gpu"
 #: What the chart and its subcharts bring under ``crds/``.
 DEFINITIONS = ["computedomaincliques.resource.nvidia.com", "computedomains.resource.nvidia.com"]
 
@@ -23,7 +23,7 @@ def values(cluster: Cluster) -> dict[str, Any]:
 
     ``gpuResourcesEnabledOverride``: the chart refuses GPUs without it, because GPUs by DRA and by
     the device plugin on the same nodes would be given out twice; here one platform excludes the
-    other. The kubelet plugin tolerates nothing by default.
+    other. The kubelet plugin tolerates NVIDIA's own taint only by default.
     """
     registry = cluster.registry
     images: dict[str, Any] = {}

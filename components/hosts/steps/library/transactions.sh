@@ -14,7 +14,22 @@ fetch_packages() {
 }
 
 install_exact() {
+    list_held
+    cp -- "$scratch/held" "$scratch/held-before"
     transaction install "$@" || fail "packages can't be installed ($*): $(log_end)"
+    hold_again
+}
+
+# apt takes the hold from a package that it installs in another version (apt-get(8),
+# --allow-change-held-packages): those of others come back.
+hold_again() {
+    [ "$manager" = apt ] && [ -s "$scratch/held-before" ] || return 0
+    list_held
+    list_installed "$scratch/installed-now"
+    lost=$(grep -Fvx -f "$scratch/held" "$scratch/held-before" |
+        awk 'FNR == NR { there[$1] = 1; next } there[$1]' "$scratch/installed-now" - | paste -s -d ' ' -)
+    # shellcheck disable=SC2086 # a list of words
+    [ -z "$lost" ] || bounded 60 apt-mark hold $lost || fail "$lost can't be held again: $(log_end)"
 }
 
 # `pins`: a folder of apt's preferences in place of the host's.
