@@ -14,7 +14,7 @@ ${3:+Components: $3
 }
 
 # find_entries URL SUITE OURS: what others have of this repository, as lines `<file>` and
-# `<file> <component>`, and what their first entry says of its keyring.
+# `<file> <component>`, and how their first entry names its keyring.
 find_entries() {
     : >"$scratch/entries" && rm -f -- "$scratch/signed-by"
     for file in "$root"/etc/apt/sources.list "$root"/etc/apt/sources.list.d/*.list "$root"/etc/apt/sources.list.d/*.sources; do
