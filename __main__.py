@@ -28,14 +28,17 @@ for warning in (*advice(cluster), *secrets.missing):
 hold(context_of(cluster))
 inspection = inspect(cluster, stack, secrets.private_key, origins(document))
 
-kubernetes = k8s.Provider(
-    "kubernetes",
-    # Empty, the plugin reads KUBECONFIG where it runs. The SDK would put that path into the
-    # state, where it holds for one machine only, and read a list of files as one name.
-    kubeconfig="",
-    context=cluster.kubernetes.context,
-    cluster_identifier=cluster.kubernetes.identifier,
-)
+providers: list[pulumi.ProviderResource] = [pulumi_command.Provider("command")]
+if cluster.first_host is None:
+    kubernetes = k8s.Provider(
+        "kubernetes",
+        # Empty, the plugin reads KUBECONFIG where it runs. The SDK would put that path into the
+        # state, where it holds for one machine only, and read a list of files as one name.
+        kubeconfig="",
+        context=cluster.kubernetes.context,
+        cluster_identifier=cluster.kubernetes.identifier,
+    )
+    providers.append(kubernetes)
 built = GpuCluster(
     "gpu-cluster",
     GpuClusterArgs(
@@ -47,6 +50,6 @@ built = GpuCluster(
         secrets=secrets.named,
     ),
     inspection.drift,
-    pulumi.ResourceOptions(providers=[kubernetes, pulumi_command.Provider("command")]),
+    pulumi.ResourceOptions(providers=providers),
 )
 export(cluster, built)

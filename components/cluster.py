@@ -13,6 +13,7 @@ from components.driver_daemonset.component import DriverInstaller
 from components.guardrails.component import Guardrails, GuardrailsArgs
 from components.hosts.command import HostsArgs
 from components.hosts.container_runtime import ContainerRuntime
+from components.hosts.new_cluster import NewCluster, NewClusterArgs
 from components.hosts.preparation import HostPreparation
 from components.hosts.reboot import HostReboot, HostRebootArgs
 from components.monitoring.component import Monitoring, MonitoringArgs
@@ -48,13 +49,17 @@ class GpuClusterArgs:
 
 
 class GpuCluster(pulumi.ComponentResource):
-    """The whole cluster. The Kubernetes provider comes from ``opts.providers``."""
+    """The whole cluster.
+
+    The Kubernetes provider comes from ``opts.providers``, or from the cluster that the stack makes.
+    """
 
     TYPE = "gpucluster:index:GpuCluster"
 
     nodes: pulumi.Output[list[dict[str, Any]]]
     tests: pulumi.Output[list[dict[str, Any]]]
     charts: pulumi.Output[dict[str, str]]
+    made: NewCluster | None
 
     def __init__(
         self,
@@ -70,8 +75,14 @@ class GpuCluster(pulumi.ComponentResource):
         platform = platform_of(cluster)
         runtime_class = platform.runtime_class(cluster)
 
+        self.made = None
+
         def after(*resources: pulumi.Resource) -> pulumi.ResourceOptions:
-            return pulumi.ResourceOptions(parent=self, depends_on=list(resources))
+            return pulumi.ResourceOptions(
+                parent=self,
+                depends_on=[*resources, *([self.made] if self.made else [])],
+                providers=[self.made.provider] if self.made else None,
+            )
 
         def rolled(copies: Mapping[str, pulumi.Resource]) -> pulumi.Output[str]:
             made = RolloutArgs(
@@ -102,6 +113,18 @@ class GpuCluster(pulumi.ComponentResource):
             replace(hosts, drift=drift.runtime, after=prepared.commands, gate=rebooted.done),
             after(),
         )
+        if (first := cluster.first_host) is not None:
+            members = replace(
+                hosts,
+                drift=drift.cluster,
+                after={**prepared.commands, **runtime.commands},
+                gate=rebooted.done,
+            )
+            self.made = NewCluster(
+                f"{name}-cluster",
+                NewClusterArgs(hosts=members, first=first, there=drift.context),
+                after(),
+            )
         scheduling = NodeScheduling(
             f"{name}-scheduling",
             NodeSchedulingArgs(cluster=cluster, stack=args.stack, drift=drift.scheduling),

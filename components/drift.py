@@ -22,6 +22,8 @@ class Drift:
         rollout: what must go in waves.
         platform: what is missing of the platform; None: nothing.
         groups: API groups that the cluster was seen to serve.
+        cluster: by host, what changed since it became a node of the stack's own cluster.
+        context: whether this machine has the cluster's context.
     """
 
     prepare: Mapping[str, str] = field(default_factory=dict)
@@ -32,6 +34,8 @@ class Drift:
     rollout: Plan = field(default_factory=Plan)
     platform: str | None = None
     groups: frozenset[str] = frozenset()
+    cluster: Mapping[str, str] = field(default_factory=dict)
+    context: bool = True
 
 
 def dated(finding: str) -> str:

@@ -45,3 +45,6 @@ def export(cluster: Cluster, built: GpuCluster) -> None:
     pulumi.export("maintenance", sorted(cluster.nodes_in_maintenance))
     pulumi.export("charts", built.charts)
     pulumi.export("next", next_commands(cluster))
+    if built.made is not None:
+        pulumi.export("kubeconfig", pulumi.Output.secret(built.made.kubeconfig))
+        pulumi.export("joinToken", pulumi.Output.secret(built.made.token))

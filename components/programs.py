@@ -14,6 +14,7 @@ import sys
 
 PROGRAMS = {
     "crds": "components.platforms.crds",
+    "kubeconfig": "components.hosts.kubeconfig",
     "operator_labels": "components.platforms.gpu_operator.labels",
     "presence": "components.platforms.restore",
     "reboot": "components.hosts.restart",

@@ -56,6 +56,7 @@ def host_commands(
     script: Callable[[Cluster, Host], pulumi.Input[str]],
     installing: Callable[[Cluster, Host], int],
     kind: Callable[[Cluster], str] | None = None,
+    more: pulumi.ResourceOptions | None = None,
 ) -> dict[str, command.remote.Command]:
     """The commands of one phase, by host.
 
@@ -64,6 +65,7 @@ def host_commands(
     Those of hosts in maintenance stay as they are (`components.hosts.maintenance`).
     Where ``kind`` changes, the old script undoes its changes before the new one is applied.
     ``installing`` says how many seconds installers may take on a host, beyond the stack's limit.
+    ``more`` is added to the options of each.
     """
     ssh = args.cluster.ssh
     commands = {}
@@ -85,12 +87,15 @@ def host_commands(
             triggers=[kind(seen)] if kind else None,
             logging=command.remote.Logging.NONE,
             add_previous_output_in_env=False,
-            opts=pulumi.ResourceOptions(
-                parent=parent,
-                depends_on=args.after.get(host.name),
-                delete_before_replace=True,
-                custom_timeouts=time_limit(host, ssh, longer),
-                **maintenance.options(args.cluster, host, maintenance.COMMAND, ignored),
+            opts=pulumi.ResourceOptions.merge(
+                pulumi.ResourceOptions(
+                    parent=parent,
+                    depends_on=args.after.get(host.name),
+                    delete_before_replace=True,
+                    custom_timeouts=time_limit(host, ssh, longer),
+                    **maintenance.options(args.cluster, host, maintenance.COMMAND, ignored),
+                ),
+                more,
             ),
         )
         if finding is not None:

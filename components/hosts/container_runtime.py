@@ -6,6 +6,8 @@ other settings: they are kept, and the result is judged by the engine's own merg
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import pulumi
 
 from components.hosts.command import HostsArgs, host_commands
@@ -38,12 +40,15 @@ class ContainerRuntime(pulumi.ComponentResource):
     TYPE = "gpucluster:index:ContainerRuntime"
 
     hosts: pulumi.Output[list[str]]
+    commands: Mapping[str, pulumi.Resource]
 
     def __init__(
         self, name: str, args: HostsArgs, opts: pulumi.ResourceOptions | None = None
     ) -> None:
         super().__init__(self.TYPE, name, None, opts)
         hosts = gpu_hosts(args.cluster)
-        host_commands(self, name, hosts, args, runtime_script, toolkit_seconds, _engine)
+        self.commands = host_commands(
+            self, name, hosts, args, runtime_script, toolkit_seconds, _engine
+        )
         self.hosts = pulumi.Output.from_input([host.name for host in hosts])
         self.register_outputs({"hosts": self.hosts})

@@ -78,6 +78,7 @@ class Bundle:
 PARTS: Mapping[str, tuple[str, ...]] = {
     "driver": ("driver_packages", "driver_debian", "driver_runfile", "module_streams", "fabric"),
     "engine": ("containerd_version",),
+    "kubernetes": ("joined",),
 }
 """Files of the library that one step alone has."""
 

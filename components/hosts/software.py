@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from components.hosts.kubeadm import join_configuration
+from components.hosts.kubeadm import SOCKETS, join_configuration
 from components.hosts.settings.cuda import Cuda, CudaSource
 from components.hosts.settings.driver import Driver
 from components.hosts.settings.engine_install import EngineInstall
@@ -247,4 +247,5 @@ def _kubernetes(cluster: Cluster, host: Host, join_token: str | None) -> dict[st
         else "",
         "GC_JOIN_ENDPOINT": join.endpoint if join else "",
         "GC_JOIN_LIMIT": str(join.timeout_seconds) if join else "",
+        "GC_CRI_SOCKET": SOCKETS.get(engine, ""),
     }

@@ -25,6 +25,7 @@ from components.driver_daemonset.container import judge_all
 from components.hosts import hardware
 from components.hosts.facts import HostFacts, drift, reboot
 from components.hosts.kernels import unequal
+from components.hosts.new_cluster import UNKNOWN, is_there
 from components.hosts.preflight import judge
 from components.hosts.table import table
 from components.inspection.rollout import planned, show
@@ -98,9 +99,14 @@ def inspect(
         raise pulumi.RunError(
             f"{EXTENT}: found {asked!r}; wanted: {', '.join(Extent)}; cure: unset {EXTENT}"
         )
-    seen, reasons = look(Extent(asked), request(cluster, stack, private_key))
+    extent, there = Extent(asked), cluster.first_host is None or is_there(cluster)
+    if not there:
+        pulumi.log.info(UNKNOWN)
+        extent = {Extent.ALL: Extent.HOSTS, Extent.CLUSTER: Extent.OFF}.get(extent, extent)
+    seen, reasons = look(extent, request(cluster, stack, private_key))
     inspection = judged(cluster, seen, reasons)
-    if asked != Extent.OFF:
+    inspection = replace(inspection, drift=replace(inspection.drift, context=there))
+    if asked != Extent.OFF and there:
         inspection = with_rollout(cluster, inspection, seen["cluster"]["cordoned"], Extent(asked))
     resting = {
         host.name: HostFacts(error=RESTING)
@@ -257,6 +263,7 @@ def judged(declared: Cluster, seen: Json, reasons: str) -> Inspection:
         drift=Drift(
             prepare=_changed(facts, "prepare"),
             runtime=_changed(facts, "runtime"),
+            cluster=_changed(facts, "cluster"),
             reboot=reboots,
             scheduling=noted(cluster["scheduling"]),
             validation=noted({**_after(declared, reboots), **cluster["validation"]}),

@@ -129,3 +129,16 @@ class Cluster(Model):
     def joins(self, host: Host) -> bool:
         """Whether the preparation of a host makes it join its cluster by kubeadm."""
         return self.kubernetes_packages.join is not None and not host.role.is_control_plane
+
+    @property
+    def first_host(self) -> Host | None:
+        """The control-plane host on which the stack makes the cluster; None where it makes none."""
+        if self.kubernetes_packages.init is None:
+            return None
+        return next((host for host in self.hosts if host.role.is_control_plane), None)
+
+    @property
+    def joining_hosts(self) -> tuple[Host, ...]:
+        """The hosts that join the cluster that the stack makes."""
+        first = self.first_host
+        return tuple(host for host in self.hosts if first is not None and host != first)

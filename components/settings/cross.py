@@ -15,7 +15,14 @@ from components.hosts.settings.host import Host, Role
 from components.platforms.dra.settings import Dra
 from components.platforms.registry import named
 from components.platforms.settings import NAMES
-from components.settings import driver, maintenance, namespaces, own_tests, scheduling
+from components.settings import (
+    driver,
+    maintenance,
+    namespaces,
+    new_cluster,
+    own_tests,
+    scheduling,
+)
 from components.settings.parts import Parts
 from config.address import canonical
 from config.problem import Fault, Location, fault, show
@@ -32,6 +39,7 @@ def problems(parts: Parts) -> Iterator[Fault]:
     yield from scheduling.problems(parts)
     yield from namespaces.problems(parts)
     yield from maintenance.problems(parts)
+    yield from new_cluster.problems(parts)
     yield from own_tests.problems(parts)
     if parts.platform is not None:
         yield from named(parts.platform).problems(parts)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from components.driver_daemonset.settings import DriverInstaller
 from components.hosts.settings.driver import Driver
 from components.hosts.settings.host import Host
+from components.hosts.settings.kubernetes_packages import KubernetesPackages
 from components.hosts.settings.runtime import Runtime
 from components.monitoring.settings import Monitoring
 from components.nodes.settings.pool import Pool
@@ -22,6 +23,7 @@ from config.model import Model
 SECTIONS: Mapping[str, type[Model]] = {
     "dra": Dra,
     "gpu_manager": GpuManager,
+    "kubernetes_packages": KubernetesPackages,
     "driver_installer": DriverInstaller,
     "monitoring": Monitoring,
     "scheduling": Scheduling,

@@ -4,22 +4,24 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from pydantic import AfterValidator, Field, StrictBool, StrictInt, StrictStr
+from pydantic import AfterValidator, Field, StrictBool, StrictInt, StrictStr, model_validator
 
+from components.hosts.settings.new_cluster import Endpoint, Init
 from components.hosts.settings.repository import Repositories
 from config.model import Model
+from config.problem import refuse
 from config.versions import pattern
 
-_ENDPOINT = r"(\[[0-9a-f:]+\]|[A-Za-z0-9.-]+):\d{1,5}"
+FIRST = 31
+"""First minor version of Kubernetes that `init` can make."""
 
 
 class Join(Model):
     """`kubeadm join`; its token is the stack secret `gpu-cluster:kubeadmToken`."""
 
-    endpoint: Annotated[
-        StrictStr,
-        AfterValidator(pattern(_ENDPOINT, "host:port of the API server", "192.0.2.1:6443")),
-    ] = Field(description="host:port of the API server", examples=["192.0.2.1:6443"])
+    endpoint: Endpoint = Field(
+        description="host:port of the API server", examples=["192.0.2.1:6443"]
+    )
     ca_cert_hashes: tuple[
         Annotated[
             StrictStr,
@@ -51,3 +53,19 @@ class KubernetesPackages(Model):
     join: Join | None = Field(
         default=None, description="a mapping with endpoint and caCertHashes: workers join"
     )
+    init: Init | None = Field(
+        default=None, description="a mapping with endpoint and network: the stack makes the cluster"
+    )
+
+    @model_validator(mode="after")
+    def _one_cluster(self) -> KubernetesPackages:
+        if self.init and self.join:
+            raise refuse(
+                "init and join", "init for a new cluster, or join for one", "remove one of them"
+            )
+        # kubeadm.k8s.io/v1beta4 came with 1.31 (kubeadm reference).
+        if self.init and (self.version is None or int(self.version.split(".")[1]) < FIRST):
+            raise refuse(
+                f"init with version {self.version}", "1.31 or later", "declare another version"
+            )
+        return self

@@ -29,29 +29,3 @@ apply_kubernetes() {
 kubelet_joined() {
     [ -f "$root/var/lib/kubelet/config.yaml" ]
 }
-
-kubernetes_join() {
-    [ -n "$GC_JOIN" ] || return 0
-    if [ -f "$root/etc/kubernetes/kubelet.conf" ]; then
-        ! recorded joined cluster || effect joined cluster
-        return 0
-    fi
-    # The scratch folder is root's alone, in memory, and goes when this script ends.
-    printf '%s' "$GC_JOIN" >"$scratch/join.yaml" || fail "can't write $scratch/join.yaml"
-    effect joined cluster
-    bounded "$GC_JOIN_LIMIT" kubeadm join --config "$scratch/join.yaml" || {
-        rm -f -- "$scratch/join.yaml"
-        fail "kubeadm join failed: $(log_end)"
-    }
-    rm -f -- "$scratch/join.yaml"
-    did "joined the cluster at $GC_JOIN_ENDPOINT"
-}
-
-# What joined is taken out again: kubelet's identity and static pods; never a node we did not join.
-undo_joined() {
-    [ -f "$root/etc/kubernetes/kubelet.conf" ] || return 0
-    have kubeadm || fail "found no kubeadm; wanted it to take this host out of its cluster; install it"
-    bounded 300 kubeadm reset --force || fail "kubeadm reset failed: $(log_end)"
-    undid "joined the cluster"
-    note "the node object stays in the cluster: kubectl delete node $(uname -n)"
-}

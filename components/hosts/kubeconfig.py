@@ -1,0 +1,117 @@
+"""The kubeconfig of a cluster that the stack made: its context on this machine, put and taken.
+
+Owns one context, with a cluster and a user of the same name, in the file that kubectl would write
+to: the first that ``KUBECONFIG`` names, else ``~/.kube/config``. Refuses a context of that name
+that it didn't write. A file that it made goes with the context.
+
+Input: ``context``, ``kubeconfig`` (YAML, kubeadm's admin.conf).
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from components.api import ClusterError, Json
+from components.program import main
+from config.problem import Fault
+
+OURS = "gpu-cluster/"
+"""Before the context's name: the names of its cluster and its user."""
+EMPTY: Json = {"apiVersion": "v1", "kind": "Config", "clusters": [], "users": [], "contexts": []}
+
+
+def path() -> Path:
+    """The file that kubectl writes to (k8s.io/client-go v0.34 tools/clientcmd/config.go)."""
+    named = [name for name in os.environ.get("KUBECONFIG", "").split(os.pathsep) if name]
+    return Path(named[0]) if named else Path.home() / ".kube" / "config"
+
+
+def is_there(context: str) -> bool:
+    """Whether any file of this machine's kubeconfig has the context."""
+    named = os.environ.get("KUBECONFIG", "").split(os.pathsep)
+    files = [Path(name) for name in named if name] or [path()]
+    return any(_named(_read(file), "contexts", context) for file in files)
+
+
+async def apply(document: Json) -> Json:
+    """Writes the context.
+
+    Raises:
+        ClusterError: somebody else's context has that name, or the file can't be read.
+    """
+    name, given = document["context"], yaml.safe_load(document["kubeconfig"])
+    file, ours = path(), OURS + document["context"]
+    found = _read(file)
+    there = _named(found, "contexts", name)
+    if there and there["context"].get("cluster") != ours:
+        raise ClusterError(
+            Fault(
+                f"{file}, context {name}",
+                "a context that this stack didn't write",
+                "none of that name",
+                "declare another kubernetes.context, or rename that one",
+            )
+        )
+    written = {**EMPTY, **found, "current-context": found.get("current-context") or name}
+    entries = {
+        "clusters": {"name": ours, "cluster": given["clusters"][0]["cluster"]},
+        "users": {"name": ours, "user": given["users"][0]["user"]},
+        "contexts": {"name": name, "context": {"cluster": ours, "user": ours}},
+    }
+    for kind, entry in entries.items():
+        others = [other for other in written[kind] or [] if other["name"] != entry["name"]]
+        written[kind] = [*others, entry]
+    _write(file, written)
+    return {"context": name}
+
+
+async def undo(document: Json) -> Json:
+    """Takes the context away, and the file where nothing else is in it."""
+    name, file = document["context"], path()
+    ours, found = OURS + name, _read(file)
+    there = _named(found, "contexts", name)
+    if not there or there["context"].get("cluster") != ours:
+        return {}
+    for kind, entry in (("clusters", ours), ("users", ours), ("contexts", name)):
+        found[kind] = [other for other in found.get(kind) or [] if other["name"] != entry]
+    if found.get("current-context") == name:
+        found["current-context"] = ""
+    if any(found[kind] for kind in ("clusters", "users", "contexts")):
+        _write(file, found)
+    else:
+        file.unlink()
+    return {}
+
+
+def _named(document: Json, kind: str, name: str) -> dict[str, Any] | None:
+    return next((entry for entry in document.get(kind) or [] if entry.get("name") == name), None)
+
+
+def _read(file: Path) -> Json:
+    try:
+        found = yaml.safe_load(file.read_text())
+    except FileNotFoundError:
+        return {}
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        raise ClusterError(
+            Fault(str(file), f"no kubeconfig ({type(error).__name__})", "one", "correct the file")
+        ) from None
+    return found if isinstance(found, dict) else {}
+
+
+def _write(file: Path, document: Json) -> None:
+    """Whole, by one rename, and for its owner alone: a key is in it."""
+    file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    draft = file.with_name(f"{file.name}.gpu-cluster-new")
+    draft.unlink(missing_ok=True)
+    with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as target:
+        yaml.safe_dump(document, target, sort_keys=False)
+    draft.replace(file)
+
+
+if __name__ == "__main__":
+    main({"apply": apply, "undo": undo})

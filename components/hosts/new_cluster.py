@@ -1,0 +1,185 @@
+"""A cluster that the stack makes itself: `kubeadm init`, the network add-on, `kubeadm join`.
+
+Owns the cluster's etcd: to destroy it is to lose it, so the engine refuses that until
+`kubernetesPackages.init.protect` is false. Owns one context of the kubeconfig on this machine.
+Refuses to own a second control-plane host, or the upgrade of the first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pulumi
+import pulumi_command as command
+import pulumi_kubernetes as k8s
+import yaml
+
+from components.charts.extra_values import plain
+from components.charts.source import chart_arguments
+from components.drift import dated
+from components.hosts.cluster_script import access_script, init_script, join_script, member_seconds
+from components.hosts.command import HostsArgs, host_commands
+from components.hosts.settings.host import Host
+from components.hosts.settings.new_cluster import Network
+from components.manifest import Manifest
+from components.operation import command_line, repair
+from components.settings.cluster import Cluster
+
+UNKNOWN = (
+    "this stack makes its cluster, which isn't there yet: the preview can't know its token and its "
+    "kubeconfig, what its API server says to each object, and how many GPUs its nodes offer"
+)
+
+
+def is_there(cluster: Cluster) -> bool:
+    """Whether this machine has the context of a cluster that the stack makes."""
+    # Only such stacks need the client of the cluster here.
+    from components.hosts.kubeconfig import is_there as has_context
+
+    return has_context(cluster.kubernetes.context)
+
+
+@dataclass(frozen=True, kw_only=True)
+class NewClusterArgs:
+    """What `NewCluster` needs.
+
+    Attributes:
+        hosts: how hosts are reached; ``after``: by host, the command that comes before.
+        first: the control-plane host.
+        there: whether this machine has the cluster's context.
+    """
+
+    hosts: HostsArgs
+    first: Host
+    there: bool = True
+
+
+class NewCluster(pulumi.ComponentResource):
+    """The control plane, the network add-on and the nodes, in that order."""
+
+    TYPE = "gpucluster:index:NewCluster"
+
+    provider: k8s.Provider
+    kubeconfig: pulumi.Output[str]
+    token: pulumi.Output[str]
+    nodes: Mapping[str, pulumi.Resource]
+
+    def __init__(
+        self, name: str, args: NewClusterArgs, opts: pulumi.ResourceOptions | None = None
+    ) -> None:
+        super().__init__(self.TYPE, name, None, opts)
+        cluster, hosts, first = args.hosts.cluster, args.hosts, args.first
+        init = cluster.kubernetes_packages.init
+        if init is None:
+            raise ValueError("kubernetesPackages.init: found none")
+        initialized = host_commands(
+            self, f"{name}-init", (first,), hosts, init_script, member_seconds,
+            more=pulumi.ResourceOptions(protect=init.protect),
+        )  # fmt: skip
+        access = host_commands(
+            self, f"{name}-access", (first,), replace(hosts, after=initialized, drift={}),
+            access_script, lambda *_: 0,
+            more=pulumi.ResourceOptions(additional_secret_outputs=["stdout"]),
+        )  # fmt: skip
+        said = access[first.name].stdout
+        self.token = said.apply(lambda text: text.split()[0])
+        self.kubeconfig = said.apply(lambda text: text.partition("\n")[2])
+        context = self._context(name, cluster, args.there)
+        self.provider = k8s.Provider(
+            f"{name}-kubernetes",
+            kubeconfig="",
+            context=context.stdout.apply(lambda _: cluster.kubernetes.context),
+            cluster_identifier=cluster.kubernetes.identifier,
+            opts=pulumi.ResourceOptions(parent=self, depends_on=[context]),
+        )
+        network = self._network(f"{name}-network", init.network, cluster, initialized[first.name])
+
+        def join(seen: Cluster, host: Host) -> pulumi.Output[str]:
+            return said.apply(lambda text: _join(seen, host, text))
+
+        joined = host_commands(
+            self, f"{name}-join", cluster.joining_hosts, hosts, join, member_seconds,
+            # A new token for a new host is nothing to those that have joined.
+            more=pulumi.ResourceOptions(depends_on=network, ignore_changes=["stdin"]),
+        )  # fmt: skip
+        self.nodes = {**initialized, **joined}
+        self.register_outputs({})
+
+    def _context(self, name: str, cluster: Cluster, there: bool) -> command.local.Command:
+        """The context on this machine, made again where the machine hasn't got it."""
+        environment, ignored = repair(None if there else dated("not applied"))
+        document = {"context": cluster.kubernetes.context, "kubeconfig": self.kubeconfig}
+        line = command_line("kubeconfig", "apply")
+        return command.local.Command(
+            f"{name}-kubeconfig",
+            create=line,
+            update=line,
+            delete=command_line("kubeconfig", "undo"),
+            environment=environment,
+            stdin=pulumi.Output.json_dumps(document),
+            add_previous_output_in_env=False,
+            opts=pulumi.ResourceOptions(parent=self, ignore_changes=ignored),
+        )
+
+    def _network(
+        self, name: str, network: Network, cluster: Cluster, control_plane: pulumi.Resource
+    ) -> list[pulumi.Resource]:
+        """The add-on; nothing waits for its end in a cluster that ends with it."""
+        options = pulumi.ResourceOptions(
+            parent=self, provider=self.provider, deleted_with=control_plane
+        )
+        if network.manifest is not None:
+            made: list[pulumi.Resource] = []
+            for manifest in manifests(network.manifest):
+                meta = manifest["metadata"]
+                words = (name, manifest["kind"].lower(), meta.get("namespace", ""), meta["name"])
+                made.append(Manifest("-".join(filter(None, words)), manifest, options))
+            return made
+        chart = network.chart
+        if chart is None:
+            return []
+        return [
+            k8s.helm.v3.Release(
+                name,
+                k8s.helm.v3.ReleaseArgs(
+                    name=chart.chart,
+                    namespace=chart.namespace,
+                    values=plain(chart.values),
+                    # Its pods begin when nodes take them; Ready nodes come of it.
+                    skip_await=True,
+                    **chart_arguments(cluster.charts, chart.chart, chart.repository, chart.version),
+                ),
+                options,
+            )
+        ]
+
+
+def manifests(path: str) -> list[dict[str, Any]]:
+    """The objects of a file of the project.
+
+    Raises:
+        RunError: the file can't be read, or something in it is no object.
+    """
+    place = f"kubernetesPackages.init.network.manifest {path}"
+    try:
+        found = list(filter(None, yaml.safe_load_all(Path(path).read_text())))
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        raise pulumi.RunError(
+            f"{place}: found no manifests ({error}); wanted: a file of YAML in the project; "
+            "cure: correct the path or the file"
+        ) from None
+    for one in found:
+        if not (isinstance(one, dict) and {"apiVersion", "kind", "metadata"} <= one.keys()):
+            raise pulumi.RunError(
+                f"{place}: found a document that is no object; wanted: apiVersion, kind and "
+                "metadata; cure: correct the file"
+            )
+    return found
+
+
+def _join(cluster: Cluster, host: Host, said: str) -> str:
+    token, authority = said.partition("\n")[0].split()
+    return join_script(cluster, host, token, (authority,))

@@ -1,0 +1,21 @@
+# What others need to come into a new cluster: on the first line a token for nodes and the hash of the
+# cluster's authority, then the administrator's kubeconfig.
+# The token is always the same one and good for a day from now, so that a new node changes nothing for
+# those that have joined. It goes by a file, never by an argument (kubernetes v1.34
+# cmd/kubeadm/app/cmd/token.go: create takes --config).
+
+main() {
+    lock
+    token=$(cat "$root/var/lib/gpu-cluster/cluster/token" 2>/dev/null) && [ -f "$root$admin" ] ||
+        fail "found no cluster that this stack has made here; wanted one; run \`pulumi up\` again"
+    sed "s/@TOKEN@/$token/" >"$scratch/token.yaml" <<EOF || fail "can't write $scratch/token.yaml"
+$GC_TOKEN
+EOF
+    bounded 60 kubeadm token delete "${token%%.*}" --kubeconfig "$root$admin"
+    bounded 60 kubeadm token create --config "$scratch/token.yaml" --kubeconfig "$root$admin" \
+        --print-join-command || fail "kubeadm token create failed: $(kubeadm_said)"
+    hash=$(grep -o 'sha256:[0-9a-f]\{64\}' "$scratch/log" | head -n 1)
+    [ -n "$hash" ] || fail "found no hash of the authority in what kubeadm token create said; wanted it"
+    printf '%s %s\n' "$token" "$hash"
+    cat -- "$root$admin"
+}

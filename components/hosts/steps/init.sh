@@ -1,0 +1,137 @@
+# The control plane of a new cluster, by kubeadm init with a declared configuration; or a host that
+# joins that cluster. Sources, kubernetes v1.34 cmd/kubeadm/app:
+# - preflight/checks.go: init refuses manifests, ports and etcd's folder that are in use, so an init
+#   that was killed is reset before the next one.
+# - cmd/phases/reset/cleanupnode.go, removeetcdmember.go: reset empties /etc/kubernetes/manifests,
+#   /etc/kubernetes/pki, /var/lib/kubelet and /var/lib/etcd, and leaves the folders, the network
+#   add-on's files, and rules of iptables.
+#
+# State: token (of new nodes), configuration (what init was given), complete, cni (files of network
+# add-ons before).
+
+admin=/etc/kubernetes/admin.conf
+
+apply() {
+    require_root
+    require_commands awk cat chmod cmp cp cut grep mkdir mv od paste rm rmdir sed sha256sum sort \
+        systemctl tail timeout uname
+    have kubeadm || problem "no command kubeadm on PATH" "kubeadm" "install the package kubeadm"
+    [ "$GC_MEMBER" != init ] || check_init
+    refuse_problems
+    open_state
+    step=$GC_MEMBER
+    case $step in
+        init) initialize ;;
+        join)
+            remember_folders
+            kubernetes_join
+            ;;
+    esac
+    settle
+    unit_on kubelet
+    wait_registered
+}
+
+# kubeadm ends before kubelet has made its Node (kubernetes v1.34 cmd/kubeadm/app/features/features.go,
+# NodeLocalCRISocket): what comes next labels it.
+wait_registered() {
+    tries=0
+    until bounded 20 kubectl --kubeconfig "$root/etc/kubernetes/kubelet.conf" get node "$GC_NODE"; do
+        tries=$((tries + 1))
+        [ "$tries" -lt 60 ] ||
+            fail "found no node $GC_NODE a minute after kubelet was started ($(log_end)); wanted it; look at journalctl -u kubelet"
+        sleep 1
+    done
+}
+
+undo() {
+    require_root
+    refuse_problems
+    take_back_step "$GC_MEMBER"
+}
+
+# What is there and not ours is never reset: reset empties all of these.
+check_init() {
+    [ ! -f "$state/token" ] || return 0
+    for found in "$root$admin" "$root/etc/kubernetes/kubelet.conf" "$root"/etc/kubernetes/manifests/* \
+        "$root"/var/lib/etcd/*; do
+        [ ! -e "$found" ] || problem "${found#"$root"}, of a cluster that this stack didn't make" \
+            "a host that is in no cluster" \
+            "declare kubernetesPackages.join for a cluster that is there, or take this host out of it"
+    done
+}
+
+initialize() {
+    if [ -f "$state/complete" ]; then
+        same_configuration || fail "found a cluster that was made with another configuration; wanted the declared one; take the change to kubernetesPackages.init back, and change the running cluster as \"Reconfiguring a kubeadm cluster\" says (Kubernetes documentation)"
+        effect initialized cluster
+        return 0
+    fi
+    [ ! -f "$state/token" ] || {
+        note "an init that did not end is taken back first"
+        reset_node
+    }
+    remember_folders
+    new_token
+    effect initialized cluster
+    sed "s/@TOKEN@/$token/" >"$scratch/init.yaml" <<EOF || fail "can't write $scratch/init.yaml"
+$GC_INIT
+EOF
+    bounded 60 kubeadm config validate --config "$scratch/init.yaml" ||
+        fail "kubeadm refuses the configuration: $(kubeadm_said)"
+    bounded "$GC_MEMBER_LIMIT" kubeadm init --config "$scratch/init.yaml" ||
+        fail "kubeadm init failed: $(kubeadm_said)"
+    without_version >"$state/draft" && mv -- "$state/draft" "$state/configuration" &&
+        : >"$state/complete" || fail "can't write $state/complete"
+    did "initialized the cluster at $GC_JOIN_ENDPOINT"
+}
+
+# The version is kubeadm upgrade's business.
+without_version() {
+    printf '%s\n' "$GC_INIT" | grep -v '^ "kubernetesVersion": '
+}
+
+same_configuration() {
+    without_version | cmp -s - "$state/configuration"
+}
+
+# Six and sixteen characters (Kubernetes reference, "Bootstrap tokens").
+new_token() {
+    token=$(od -An -v -t x1 -N 11 /dev/urandom | tr -d ' \n' | sed 's/^....../&./')
+    (umask 077 && printf '%s\n' "$token" >"$state/draft") && mv -- "$state/draft" "$state/token" ||
+        fail "can't write $state/token"
+}
+
+# Folders that kubeadm makes and doesn't remove, and what others of network add-ons were there.
+remember_folders() {
+    for folder in /etc/kubernetes /etc/kubernetes/manifests /etc/kubernetes/pki /etc/kubernetes/tmp \
+        /var/lib/kubelet /var/lib/etcd /etc/cni /etc/cni/net.d /opt/cni /opt/cni/bin; do
+        [ -d "$root$folder" ] || record directories "$folder"
+    done
+    [ -f "$state/cni" ] || {
+        cni_files >"$state/draft" && mv -- "$state/draft" "$state/cni" || fail "can't write $state/cni"
+    }
+}
+
+cni_files() {
+    for file in "$root"/etc/cni/net.d/* "$root"/opt/cni/bin/*; do
+        [ ! -f "$file" ] || printf '%s\n' "${file#"$root"}"
+    done
+}
+
+undo_initialized() {
+    have kubeadm || fail "found no kubeadm; wanted it to take the control plane down; install it"
+    reset_node
+    forget_network
+    undid "initialized the cluster"
+}
+
+# What a network add-on has put on the host, as reset leaves it to others.
+forget_network() {
+    [ -f "$state/cni" ] || return 0
+    cni_files | grep -Fvx -f "$state/cni" >"$scratch/cni"
+    while IFS= read -r file; do
+        rm -f -- "$root$file" && undid "$file"
+    done <"$scratch/cni"
+    rm -rf -- "$root/etc/kubernetes/tmp"
+}

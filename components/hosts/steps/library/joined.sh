@@ -1,0 +1,41 @@
+# A host joins a cluster by kubeadm, and is taken out of it. Source: Kubernetes docs, "kubeadm join"
+# and "kubeadm reset".
+
+kubernetes_join() {
+    [ -n "$GC_JOIN" ] || return 0
+    if [ -f "$root/etc/kubernetes/kubelet.conf" ]; then
+        ! recorded joined cluster || effect joined cluster
+        return 0
+    fi
+    # The scratch folder is root's alone, in memory, and goes when this script ends.
+    printf '%s' "$GC_JOIN" >"$scratch/join.yaml" || fail "can't write $scratch/join.yaml"
+    effect joined cluster
+    bounded "$GC_JOIN_LIMIT" kubeadm join --config "$scratch/join.yaml" || {
+        rm -f -- "$scratch/join.yaml"
+        fail "kubeadm join failed: $(kubeadm_said)"
+    }
+    rm -f -- "$scratch/join.yaml"
+    did "joined the cluster at $GC_JOIN_ENDPOINT"
+}
+
+# What joined is taken out again: kubelet's identity and static pods; never a node we did not join.
+undo_joined() {
+    [ -f "$root/etc/kubernetes/kubelet.conf" ] || return 0
+    have kubeadm || fail "found no kubeadm; wanted it to take this host out of its cluster; install it"
+    reset_node
+    undid "joined the cluster"
+    note "the node object stays in the cluster: kubectl delete node $(uname -n)"
+}
+
+# kubeadm refuses to choose where it finds two engines' sockets.
+reset_node() {
+    bounded 300 kubeadm reset --force ${GC_CRI_SOCKET:+--cri-socket "$GC_CRI_SOCKET"} ||
+        fail "kubeadm reset failed: $(kubeadm_said)"
+}
+
+# Why kubeadm ended: its last lines are advice (kubernetes v1.34 cmd/kubeadm/app/preflight/checks.go,
+# RunChecks; cmd/kubeadm/app/util/errors/errors.go).
+kubeadm_said() {
+    said=$(grep -E '^[[:space:]]*(\[ERROR |error)|^error:' "$scratch/log" | head -n 8 | paste -s -d ' ' -)
+    printf '%s' "${said:-$(log_end)}"
+}

@@ -1,0 +1,170 @@
+"""A cluster that the stack makes: the order of its parts, its rules, and the context it writes."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pulumi
+import pytest
+import yaml
+from pulumi.runtime import mocks
+
+from components.api import ClusterError
+from components.cluster import GpuCluster, GpuClusterArgs
+from components.hosts import kubeconfig
+from components.hosts.new_cluster import manifests
+from config.problem import ConfigError
+from tests.unit.fixtures.clusters import HOST_KEY, cluster
+from tests.unit.mocks import Recorder, declare
+
+TOKEN, HASH = "abcdef.0123456789abcdef", f"sha256:{'0123456789abcdef' * 4}"
+OBJECTS = """
+apiVersion: v1
+kind: ServiceAccount
+metadata: {name: cni, namespace: kube-system}
+---
+apiVersion: apps/v1
+kind: DaemonSet
+metadata: {name: cni, namespace: kube-system}
+"""
+ADMIN: dict[str, Any] = {
+    "clusters": [{"name": "kubernetes", "cluster": {"server": "https://192.0.2.9:6443"}}],
+    "users": [{"name": "kubernetes-admin", "user": {"client-key-data": "a2V5"}}],
+}
+
+
+class Answers(Recorder):
+    """As the recorder; a control plane says its token and kubeconfig."""
+
+    def new_resource(self, args: mocks.MockResourceArgs) -> tuple[str | None, dict[str, Any]]:
+        name, outputs = super().new_resource(args)
+        if "-access-" in args.name:
+            outputs["stdout"] = f"{TOKEN} {HASH}\n{yaml.safe_dump(ADMIN)}"
+        return name, outputs
+
+
+def packages(**init: Any) -> dict[str, Any]:
+    given = {"endpoint": "192.0.2.9:6443", "network": {"manifest": "cni.yaml"}, **init}
+    return {"version": "1.34.4", "init": given}
+
+
+@pytest.mark.usefixtures("no_hooks")
+def test_the_parts_come_in_their_order_and_only_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "cni.yaml"
+    path.write_text(OBJECTS)
+    declared = cluster(kubernetesPackages=packages(network={"manifest": str(path)}))
+
+    def program() -> None:
+        args = GpuClusterArgs(cluster=declared, stack="test", private_key="key")
+        GpuCluster("gpu-cluster", args)
+
+    names = [
+        resource.name for resource in declare(program, preview=False, recorder=Answers()).resources
+    ]
+    order = [
+        "gpu-cluster-hosts-cp-1",
+        "gpu-cluster-cluster-init-cp-1",
+        "gpu-cluster-cluster-access-cp-1",
+        "gpu-cluster-cluster-kubeconfig",
+        "gpu-cluster-cluster-kubernetes",
+        "gpu-cluster-cluster-network-daemonset-kube-system-cni",
+        "gpu-cluster-cluster-join-gpu-1",
+        "gpu-cluster-scheduling-a100",
+        "gpu-cluster-platform-release",
+    ]
+    places = [names.index(name) for name in order]
+    assert places == sorted(places), names
+    assert names.index("gpu-cluster-runtime-gpu-1") < names.index("gpu-cluster-cluster-join-gpu-1")
+    assert "gpu-cluster-cluster-join-cp-1" not in names
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({"hosts": []}, "found 0 control-plane hosts; wanted: exactly one"),
+        (
+            {
+                "hosts": [
+                    {"name": n, "role": "control-plane", "address": a, "hostKey": HOST_KEY}
+                    for n, a in (("cp-1", "192.0.2.1"), ("cp-2", "192.0.2.2"))
+                ]
+            },
+            "found 2 control-plane hosts (cp-1, cp-2)",
+        ),
+        ({"maintenance": ["cp-1"]}, "on which the control plane is"),
+        ({"runtime": {"engine": "k3s"}}, "an engine that kubeadm is used with"),
+        (
+            {
+                "kubernetesPackages": {
+                    **packages(),
+                    "join": {"endpoint": "192.0.2.9:6443", "caCertHashes": [HASH]},
+                }
+            },
+            "init for a new cluster, or join for one",
+        ),
+    ],
+)
+def test_what_init_can_t_do_is_refused_before_a_host_is_changed(
+    changes: dict[str, Any], says: str
+) -> None:
+    with pytest.raises(ConfigError) as refused:
+        cluster(**{"kubernetesPackages": packages(), **changes})
+    assert says in str(refused.value)
+
+
+@pytest.mark.parametrize("text", ["- no object\n", "kind: Pod\n", "a: [\n"])
+def test_a_network_of_no_objects_is_refused_by_name(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "cni.yaml"
+    path.write_text(text)
+    with pytest.raises(pulumi.RunError) as refused:
+        manifests(str(path))
+    assert str(path) in str(refused.value)
+
+
+@pytest.fixture
+def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    path = tmp_path / "folder" / "config"
+    monkeypatch.setenv("KUBECONFIG", str(path))
+    return path
+
+
+def write(context: str = "new") -> None:
+    document = {"context": context, "kubeconfig": yaml.safe_dump(ADMIN)}
+    asyncio.run(kubeconfig.apply(document))
+
+
+def test_the_context_comes_for_its_owner_alone_and_goes_with_its_file(file: Path) -> None:
+    assert not kubeconfig.is_there("new")
+    write()
+    write()
+    assert kubeconfig.is_there("new")
+    assert file.stat().st_mode & 0o777 == 0o600
+    found = yaml.safe_load(file.read_text())
+    assert [len(found[kind]) for kind in ("clusters", "users", "contexts")] == [1, 1, 1]
+    assert found["current-context"] == "new"
+    asyncio.run(kubeconfig.undo({"context": "new"}))
+    assert not file.exists()
+
+
+def test_the_contexts_of_others_stay(file: Path) -> None:
+    theirs = {
+        "clusters": [{"name": "old", "cluster": {}}],
+        "users": [{"name": "old", "user": {}}],
+        "contexts": [{"name": "old", "context": {"cluster": "old", "user": "old"}}],
+        "current-context": "old",
+    }
+    file.parent.mkdir()
+    file.write_text(yaml.safe_dump(theirs))
+    write()
+    assert yaml.safe_load(file.read_text())["current-context"] == "old"
+    asyncio.run(kubeconfig.undo({"context": "new"}))
+    left = yaml.safe_load(file.read_text())
+    assert {kind: left[kind] for kind in theirs} == theirs
+    with pytest.raises(ClusterError, match="a context that this stack didn't write"):
+        write("old")
+    asyncio.run(kubeconfig.undo({"context": "old"}))
+    assert yaml.safe_load(file.read_text())["contexts"] == theirs["contexts"]
