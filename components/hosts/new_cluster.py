@@ -174,7 +174,7 @@ def manifests(path: str) -> list[dict[str, Any]]:
     for one in found:
         if not (isinstance(one, dict) and {"apiVersion", "kind", "metadata"} <= one.keys()):
             raise pulumi.RunError(
-                f"{place}: found a document that is no object; wanted: apiVersion, kind and "
+                f"{place}: found a document that isn't an object; wanted: apiVersion, kind and "
                 "metadata; cure: correct the file"
             )
     return found

@@ -97,7 +97,7 @@ def test_an_init_that_was_killed_is_begun_again(host: Running) -> None:
     host.run(f"rm {SEEN}/hang")
     again = host.apply(script)
     assert (again.status, again.errors) == (0, "")
-    assert "! an init that did not end is taken back first" in again.output
+    assert "! an init that did not end is undone first" in again.output
     assert host.exists("/etc/kubernetes/admin.conf")
 
 

@@ -63,12 +63,12 @@ check_init() {
 
 initialize() {
     if [ -f "$state/complete" ]; then
-        same_configuration || fail "found a cluster that was made with another configuration; wanted the declared one; take the change to kubernetesPackages.init back, and change the running cluster as \"Reconfiguring a kubeadm cluster\" says (Kubernetes documentation)"
+        same_configuration || fail "found a cluster that was made with another configuration; wanted the declared one; undo the change of kubernetesPackages.init, and change the running cluster as \"Reconfiguring a kubeadm cluster\" says (Kubernetes documentation)"
         effect initialized cluster
         return 0
     fi
     [ ! -f "$state/token" ] || {
-        note "an init that did not end is taken back first"
+        note "an init that did not end is undone first"
         reset_node
     }
     remember_folders
