@@ -6,7 +6,6 @@ from collections.abc import Iterable
 from typing import Any
 
 REMOTE = "command:remote:Command"
-COPY = "command:remote:CopyToRemote"
 
 Resources = list[dict[str, Any]]
 
@@ -23,8 +22,6 @@ def left(resources: Iterable[dict[str, Any]]) -> list[str]:
         if not resource.get("custom") or resource["type"].startswith("pulumi:providers:"):
             continue
         name = name_of(resource["urn"])
-        if resource["type"] == COPY:
-            continue  # the command that used it says what is left
         if resource["type"] == REMOTE:
             # The connection is a secret as a whole, so the state shows no address.
             lines.append(
@@ -36,12 +33,11 @@ def left(resources: Iterable[dict[str, Any]]) -> list[str]:
 
 
 def of_host(resources: Iterable[dict[str, Any]], host: str) -> list[str]:
-    """URNs of what acts on a host: ``<component>-<host>``, ``<component>-steps-<host>``."""
+    """URNs of what acts on a host: ``<component>-<host>``."""
     urns = []
     for resource in resources:
         parent = name_of(resource.get("parent", ""))
-        names = {REMOTE: f"{parent}-{host}", COPY: f"{parent}-steps-{host}"}
-        if name_of(resource["urn"]) == names.get(resource["type"]):
+        if resource["type"] == REMOTE and name_of(resource["urn"]) == f"{parent}-{host}":
             urns.append(resource["urn"])
     return urns
 

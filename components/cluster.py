@@ -13,6 +13,7 @@ from components.driver_daemonset.component import DriverInstaller
 from components.guardrails.component import Guardrails, GuardrailsArgs
 from components.hosts.command import HostsArgs
 from components.hosts.container_runtime import ContainerRuntime
+from components.hosts.copies import Copies
 from components.hosts.new_cluster import NewCluster, NewClusterArgs
 from components.hosts.preparation import HostPreparation
 from components.hosts.reboot import HostReboot, HostRebootArgs
@@ -84,23 +85,24 @@ class GpuCluster(pulumi.ComponentResource):
                 providers=[self.made.provider] if self.made else None,
             )
 
-        def rolled(copies: Mapping[str, pulumi.Resource]) -> pulumi.Output[str]:
-            made = RolloutArgs(
-                cluster=cluster,
-                stack=args.stack,
-                private_key=args.private_key,
-                plan=drift.rollout,
-                runtime_class=runtime_class,
-                join_token=args.join_token,
-            )
-            return Rollout(f"{name}-rollout", made, after(*copies.values())).done
-
+        copies = Copies(f"{name}-steps", cluster, args.private_key)
+        rollout = RolloutArgs(
+            cluster=cluster,
+            stack=args.stack,
+            private_key=args.private_key,
+            copies=copies,
+            plan=drift.rollout,
+            runtime_class=runtime_class,
+            join_token=args.join_token,
+        )
+        rolled = Rollout(f"{name}-rollout", rollout, after())
         hosts = HostsArgs(
             cluster=cluster,
             private_key=args.private_key,
             join_token=args.join_token,
+            copies=copies,
             left=frozenset(drift.rollout.left),
-            between=rolled,
+            gate=rolled.done,
         )
         prepared = HostPreparation(f"{name}-hosts", replace(hosts, drift=drift.prepare), after())
         rebooted = HostReboot(

@@ -69,18 +69,8 @@ def repair_line(line: str, finding: str | None) -> tuple[str, list[str]]:
     """
     if finding is None:
         return line, ["update"]
-    return f"{line} # drift {_digest(finding)}", []
-
-
-def repair_trigger(finding: str | None) -> tuple[list[str], list[str]]:
-    """The ``triggers`` of what is done anew for a finding, and what the engine is to ignore."""
-    if finding is None:
-        return [], ["triggers"]
-    return [_digest(finding)], []
-
-
-def _digest(finding: str) -> str:
-    return hashlib.sha256(finding.encode(errors="surrogatepass")).hexdigest()[:DIGITS]
+    digest = hashlib.sha256(finding.encode(errors="surrogatepass")).hexdigest()[:DIGITS]
+    return f"{line} # drift {digest}", []
 
 
 def parsed(result: pulumi.Output[str]) -> pulumi.Output[dict[str, Any]]:

@@ -8,8 +8,7 @@ from components.hosts.kubeadm import (
     join_configuration,
     token_configuration,
 )
-from components.hosts.prepare_script import LOCK_LIMIT
-from components.hosts.script import Bundle, assemble, library
+from components.hosts.script import Bundle, Declaration, assemble, library
 from components.hosts.settings.host import Host
 from components.hosts.settings.kubernetes_packages import Join
 from components.hosts.settings.new_cluster import Init
@@ -21,11 +20,13 @@ LIBRARY = library(
 )
 MEMBER = Bundle("init", ("init",))
 ACCESS = Bundle("access", ("access",))
+JOINING = (LIBRARY, MEMBER)
+"""What a host that joins reads."""
 RESET_LIMIT = 300
 """Seconds for `kubeadm reset` (``steps/library/joined.sh``)."""
 
 
-def init_script(cluster: Cluster, host: Host, *, inline: bool = False) -> str:
+def init_script(cluster: Cluster, host: Host, *, inline: bool = False) -> Declaration:
     """The script of the one control-plane host.
 
     Args:
@@ -42,7 +43,7 @@ def init_script(cluster: Cluster, host: Host, *, inline: bool = False) -> str:
     return assemble(settings, {}, (LIBRARY, MEMBER), inline=inline)
 
 
-def join_script(cluster: Cluster, host: Host, token: str, hashes: tuple[str, ...]) -> str:
+def join_script(cluster: Cluster, host: Host, token: str, hashes: tuple[str, ...]) -> Declaration:
     """The script of a host that joins: a secret, for the token is in it.
 
     Args:
@@ -59,10 +60,10 @@ def join_script(cluster: Cluster, host: Host, token: str, hashes: tuple[str, ...
         "GC_JOIN": join_configuration(version, join, host, token, runtime.engine, more),
         "GC_JOIN_LIMIT": str(init.timeout_seconds),
     }
-    return assemble(settings, {}, (LIBRARY, MEMBER))
+    return assemble(settings, {}, JOINING)
 
 
-def access_script(cluster: Cluster, host: Host) -> str:
+def access_script(cluster: Cluster, host: Host) -> Declaration:
     """The script that prints a token and a hash, then the administrator's kubeconfig.
 
     It runs again where another host joins: the names are in it.
@@ -93,13 +94,10 @@ def _settings(cluster: Cluster, host: Host, member: str) -> dict[str, str]:
     init, engine = _init(cluster), (host.runtime or cluster.runtime).engine
     return {
         "GC_PHASE": "cluster",
-        "GC_LOCK_LIMIT": str(LOCK_LIMIT),
-        "GC_DISRUPTS": "",
-        **common(cluster),
+        **common(cluster.packages.remove, cluster.packages.lock_seconds),
         "GC_MEMBER": member,
         "GC_NODE": host.node,
         "GC_MEMBER_LIMIT": str(init.timeout_seconds),
         "GC_CRI_SOCKET": SOCKETS.get(engine, ""),
-        "GC_JOIN": "",
         "GC_JOIN_ENDPOINT": init.endpoint,
     }

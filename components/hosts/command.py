@@ -10,14 +10,12 @@ import pulumi_command as command
 
 from components.hosts import maintenance
 from components.hosts.connection import command_line, connection, time_limit
-from components.hosts.script import UPLOADED
+from components.hosts.copies import Copies
+from components.hosts.script import Declaration
 from components.hosts.settings.host import Host
-from components.operation import repair_line, repair_trigger, report_drift
+from components.operation import repair_line, report_drift
 from components.settings.cluster import Cluster
-
-STEPS = "components/hosts/steps/"
-"""From the program's folder, so that the state names no path of one machine; the slash at its end
-makes the copy one of what is in it."""
+from components.untraced import untraced
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,24 +25,23 @@ class HostsArgs:
     Attributes:
         cluster: the configuration.
         private_key: an OpenSSH private key, a secret.
+        copies: brings the files of the steps to hosts.
         drift: what the inspection of the hosts found to differ, by host.
         join_token: kubeadm's bootstrap token, a secret; needed where hosts join a cluster.
         after: by host, the command that comes before. Host by host, so that a host that does not
             answer keeps no other one from being undone: the engine deletes nothing on which
             something still depends.
         left: hosts on which somebody else is at work: nothing of theirs changes in this run.
-        between: what runs after the copies of the steps and before the first command; its output
-            is waited for as ``gate`` is.
         gate: waited for before the first command, without becoming a dependency of the state.
     """
 
     cluster: Cluster
     private_key: pulumi.Input[str]
+    copies: Copies
     drift: Mapping[str, str] = field(default_factory=dict)
     join_token: str | None = field(default=None, repr=False)
     after: Mapping[str, pulumi.Resource] = field(default_factory=dict)
     left: frozenset[str] = frozenset()
-    between: Callable[[Mapping[str, pulumi.Resource]], pulumi.Output[str]] | None = None
     gate: pulumi.Output[str] | None = None
 
 
@@ -65,71 +62,48 @@ def host_commands(
     Those of hosts in maintenance stay as they are (`components.hosts.maintenance`).
     Where ``kind`` changes, the old script undoes its changes before the new one is applied.
     ``installing`` says how many seconds installers may take on a host, beyond the stack's limit.
-    ``more`` is added to the options of each.
+    ``more`` is added to the options of each. Whose script isn't a `Declaration` itself, but an
+    output, has said to `HostsArgs.copies` what it reads.
     """
     ssh = args.cluster.ssh
     commands = {}
-    for host in maintenance.declared(args.cluster, hosts, maintenance.COMMAND, name):
+    for host in maintenance.declared(args.cluster, hosts, name):
         seen = args.cluster.of(host)
         longer = installing(seen, host)
         line = command_line(host, ssh, "apply", longer)
         finding = args.drift.get(host.name)
         update, ignored = repair_line(line, finding)
         if host.name in args.left:
-            ignored = maintenance.INPUTS[maintenance.COMMAND]
-        commands[host.name] = command.remote.Command(
-            f"{name}-{host.name}",
-            connection=connection(host, ssh, args.private_key),
-            create=line,
-            update=update,
-            delete=command_line(host, ssh, "undo", longer),
-            stdin=_gated(script(seen, host), args.gate),
-            triggers=[kind(seen)] if kind else None,
-            logging=command.remote.Logging.NONE,
-            add_previous_output_in_env=False,
-            opts=pulumi.ResourceOptions.merge(
-                pulumi.ResourceOptions(
-                    parent=parent,
-                    depends_on=args.after.get(host.name),
-                    delete_before_replace=True,
-                    custom_timeouts=time_limit(host, ssh, longer),
-                    **maintenance.options(args.cluster, host, maintenance.COMMAND, ignored),
+            ignored = maintenance.INPUTS
+        text = script(seen, host)
+        if isinstance(text, Declaration):
+            args.copies.want(host, text.bundles)
+        with untraced():
+            commands[host.name] = command.remote.Command(
+                f"{name}-{host.name}",
+                connection=connection(host, ssh, args.private_key),
+                create=line,
+                update=update,
+                delete=command_line(host, ssh, "undo", longer),
+                stdin=_gated(text, args.gate),
+                triggers=[kind(seen)] if kind else None,
+                logging=command.remote.Logging.NONE,
+                add_previous_output_in_env=False,
+                opts=pulumi.ResourceOptions.merge(
+                    pulumi.ResourceOptions(
+                        parent=parent,
+                        depends_on=args.after.get(host.name),
+                        delete_before_replace=True,
+                        custom_timeouts=time_limit(host, ssh, longer),
+                        hooks=args.copies.before(f"{name}-{host.name}", [host.name]),
+                        **maintenance.options(args.cluster, host, ignored),
+                    ),
+                    more,
                 ),
-                more,
-            ),
-        )
+            )
         if finding is not None:
             report_drift(finding, f"host {host.name}: ")
     return commands
-
-
-def copy_steps(
-    parent: pulumi.ComponentResource, name: str, hosts: tuple[Host, ...], args: HostsArgs
-) -> dict[str, pulumi.Resource]:
-    """The files of the steps on each host, by host; what a host no longer needs it clears itself.
-
-    The state holds their hash, not their text. Nothing of them runs before the host has seen the
-    SHA-256 that its declaration names. A host that was found to differ gets them again, for it may
-    have been set up anew.
-    """
-    ssh = args.cluster.ssh
-    copies: dict[str, pulumi.Resource] = {}
-    for host in maintenance.declared(args.cluster, hosts, maintenance.COPY, name):
-        trigger, ignored = repair_trigger(args.drift.get(host.name))
-        copies[host.name] = command.remote.CopyToRemote(
-            f"{name}-{host.name}",
-            connection=connection(host, ssh, args.private_key),
-            source=pulumi.FileArchive(STEPS),
-            remote_path=_gated(UPLOADED, args.gate),
-            triggers=trigger,
-            opts=pulumi.ResourceOptions(
-                parent=parent,
-                depends_on=args.after.get(host.name),
-                custom_timeouts=time_limit(host, ssh),
-                **maintenance.options(args.cluster, host, maintenance.COPY, ignored),
-            ),
-        )
-    return copies
 
 
 def _gated(text: pulumi.Input[str], gate: pulumi.Output[str] | None) -> pulumi.Input[str]:

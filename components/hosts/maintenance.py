@@ -15,28 +15,23 @@ from components.hosts.settings.host import Host
 from components.settings.cluster import Cluster
 
 COMMAND = "command:remote:Command"
-COPY = "command:remote:CopyToRemote"
-INPUTS = {
-    COMMAND: [
-        "connection", "create", "update", "delete", "stdin", "triggers", "logging",
-        "addPreviousOutputInEnv",
-    ],
-    COPY: ["connection", "source", "remotePath", "triggers"],
-}  # fmt: skip
-"""All that we give a resource; the engine ignores changes of these."""
+INPUTS = [
+    "connection", "create", "update", "delete", "stdin", "triggers", "logging",
+    "addPreviousOutputInEnv",
+]  # fmt: skip
+"""All that we give a command; the engine ignores changes of these."""
 READ = "pulumi:pulumi:readStackResourceOutputs"
 """What the engine answers about a stack's resources (pulumi v3.250,
 pkg/resource/deploy/builtins.go)."""
 
 
-def declared(cluster: Cluster, hosts: tuple[Host, ...], token: str, name: str) -> tuple[Host, ...]:
-    """The hosts of which a resource is declared.
+def declared(cluster: Cluster, hosts: tuple[Host, ...], name: str) -> tuple[Host, ...]:
+    """The hosts of which a command is declared.
 
     Args:
         cluster: the configuration.
-        hosts: those that the resource is for.
-        token: the resource's type.
-        name: the resources' name, to which the host's is added.
+        hosts: those that the command is for.
+        name: the commands' name, to which the host's is added.
     """
     if not any(map(cluster.in_maintenance, hosts)):
         return hosts
@@ -44,23 +39,22 @@ def declared(cluster: Cluster, hosts: tuple[Host, ...], token: str, name: str) -
     return tuple(
         host
         for host in hosts
-        if not cluster.in_maintenance(host) or f"{token}::{name}-{host.name}" in known
+        if not cluster.in_maintenance(host) or f"{COMMAND}::{name}-{host.name}" in known
     )
 
 
-def options(cluster: Cluster, host: Host, token: str, ignored: list[str]) -> dict[str, Any]:
-    """How the engine treats a host's resource.
+def options(cluster: Cluster, host: Host, ignored: list[str]) -> dict[str, Any]:
+    """How the engine treats a host's command.
 
     Args:
         cluster: the configuration.
         host: the host.
-        token: the resource's type.
         ignored: inputs of which changes are ignored on a working host, too.
     """
     if not cluster.in_maintenance(host):
         return {"ignore_changes": ignored}
     # Also with the whole stack, or with the host's own lines, nothing on the host is undone.
-    return {"ignore_changes": INPUTS[token], "retain_on_delete": True}
+    return {"ignore_changes": INPUTS, "retain_on_delete": True}
 
 
 def _recorded() -> set[str]:

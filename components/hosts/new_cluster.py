@@ -20,7 +20,13 @@ import yaml
 from components.charts.extra_values import plain
 from components.charts.source import chart_arguments
 from components.drift import dated
-from components.hosts.cluster_script import access_script, init_script, join_script, member_seconds
+from components.hosts.cluster_script import (
+    JOINING,
+    access_script,
+    init_script,
+    join_script,
+    member_seconds,
+)
 from components.hosts.command import HostsArgs, host_commands
 from components.hosts.settings.host import Host
 from components.hosts.settings.new_cluster import Network
@@ -98,6 +104,7 @@ class NewCluster(pulumi.ComponentResource):
         network = self._network(f"{name}-network", init.network, cluster, initialized[first.name])
 
         def join(seen: Cluster, host: Host) -> pulumi.Output[str]:
+            hosts.copies.want(host, JOINING)
             return said.apply(lambda text: _join(seen, host, text))
 
         joined = host_commands(

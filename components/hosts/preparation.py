@@ -7,11 +7,10 @@ operating system: no upgrade, no reboot; a package is removed only where that is
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 
 import pulumi
 
-from components.hosts.command import HostsArgs, copy_steps, host_commands
+from components.hosts.command import HostsArgs, host_commands
 from components.hosts.prepare_script import prepare_script
 from components.hosts.settings.host import Host
 from components.hosts.software import installing
@@ -19,7 +18,7 @@ from components.settings.cluster import Cluster
 
 
 class HostPreparation(pulumi.ComponentResource):
-    """One copy of the steps' files and one remote command per host."""
+    """One remote command per host."""
 
     TYPE = "gpucluster:index:HostPreparation"
 
@@ -33,12 +32,10 @@ class HostPreparation(pulumi.ComponentResource):
 
         def script(cluster: Cluster, host: Host) -> pulumi.Input[str]:
             text = prepare_script(cluster, host, args.join_token)
+            args.copies.want(host, text.bundles)
             # The state and the preview show neither the token nor the text around it.
-            return pulumi.Output.secret(text) if cluster.joins(host) else text
+            return pulumi.Output.secret(str(text)) if cluster.joins(host) else text
 
-        copies = copy_steps(self, f"{name}-steps", args.cluster.hosts, args)
-        gate = args.between(copies) if args.between else args.gate
-        ready = replace(args, after=copies, gate=gate)
-        self.commands = host_commands(self, name, args.cluster.hosts, ready, script, installing)
+        self.commands = host_commands(self, name, args.cluster.hosts, args, script, installing)
         self.hosts = pulumi.Output.from_input([host.name for host in args.cluster.hosts])
         self.register_outputs({"hosts": self.hosts})

@@ -1,6 +1,7 @@
 """The script of phase ``prepare``: what a host declares of the system and of software.
 
-A step costs its file in ``steps/`` and its line in `SYSTEM` here (or in `software.steps`).
+A step costs its file in ``steps/``, its line in `SYSTEM` here (or in `software.steps`), and its
+word in ``steps/library/prepare.sh``.
 """
 
 from __future__ import annotations
@@ -10,23 +11,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from components.hosts import disruption
-from components.hosts.script import assemble, library, step
+from components.hosts.script import Declaration, assemble, given, library, others, step
 from components.hosts.settings.host import Host, Role
 from components.hosts.settings.runtime import Engine
 from components.hosts.settings.system import Firewall, LimitItem, Selinux, System
 from components.hosts.software import NAMES, PACKAGE_LIBRARY, Steps, steps
 from components.settings.cluster import Cluster
-
-SYSTEMS = ("debian", "ubuntu", "rhel", "rocky", "almalinux", "centos", "fedora", "amzn", "ol")
-"""Values of ``ID`` in os-release(5) that the scripts accept."""
-KERNEL = "4.18"
-"""Oldest kernel of the systems above (RHEL 8)."""
-DISK_MIB = 1024
-"""MiB that must be free in /var/lib: room for backups, an initramfs and containerd's state."""
-LOCK_LIMIT = 300
-"""Seconds to wait for another script on the same host."""
-PACKAGE_LIMIT = 120
-"""Seconds to wait for a package manager that is at work."""
 
 CONTROL_PLANE_PORTS = ("6443/tcp", "2379-2380/tcp", "10250/tcp", "10257/tcp", "10259/tcp")
 WORKER_PORTS = ("10250/tcp", "10256/tcp", "30000-32767/tcp", "30000-32767/udp")
@@ -79,9 +69,7 @@ def _modules(host: Machine) -> Mapping[str, str] | None:
 
 
 def _sysctl(host: Machine) -> Mapping[str, str] | None:
-    values = host.system.all_sysctl
-    text = _lines([f"{key} = {value}" for key, value in values.items()])
-    return {"GC_SYSCTL_TEXT": text} if values else None
+    return {} if host.system.all_sysctl else None
 
 
 def _limits(host: Machine) -> Mapping[str, str] | None:
@@ -122,11 +110,7 @@ def _firewall(host: Machine) -> Mapping[str, str] | None:
 
 
 def _nouveau(host: Machine) -> Mapping[str, str] | None:
-    """Lines of modprobe.d(5); nouveau's own option keeps it from the display if it does load."""
-    options = ["options nouveau modeset=0"] if "nouveau" in host.blacklist else []
-    text = _lines([f"blacklist {name}" for name in host.blacklist] + options)
-    names = " ".join(host.blacklist)
-    return {"GC_BLACKLIST": names, "GC_BLACKLIST_TEXT": text} if names else None
+    return {"GC_BLACKLIST": " ".join(host.blacklist)} if host.blacklist else None
 
 
 def _excluded(host: Machine) -> Mapping[str, str] | None:
@@ -152,17 +136,17 @@ def prepare(
     system: System | None = None,
     role: Role = Role.CPU_WORKER,
     blacklist: Sequence[str] = NOUVEAU,
-    systems: Sequence[str] = SYSTEMS,
-    kernel: str = KERNEL,
-    disk_mib: int = DISK_MIB,
-    lock_limit: int = LOCK_LIMIT,
-    package_limit: int = PACKAGE_LIMIT,
+    systems: Sequence[str] = (),
+    kernel: str = "",
+    disk_mib: int | None = None,
+    lock_limit: int | None = None,
+    package_limit: int | None = None,
     engine: Engine = Engine.CONTAINERD,
     excluded: Sequence[str] = (),
     steps: Steps | None = None,
     inline: bool = False,
-) -> str:
-    """The script of phase ``prepare``.
+) -> Declaration:
+    """The script of phase ``prepare``. What isn't given is as `steps/library` has it.
 
     Args:
         system: what the operating system gets; the defaults of `System` where None.
@@ -172,7 +156,7 @@ def prepare(
         kernel: oldest one.
         disk_mib: MiB that must be free in /var/lib.
         lock_limit: seconds to wait for another script.
-        package_limit: seconds to wait for a package manager.
+        package_limit: seconds to wait for a package manager, where ``steps`` don't say it.
         engine: the host's container engine.
         excluded: UUIDs of GPUs that the driver leaves out.
         steps: what is installed; nothing where None.
@@ -191,16 +175,15 @@ def prepare(
     every = (*SYSTEM, *NAMES)
     settings = {
         "GC_PHASE": "prepare",
-        "GC_LOCK_LIMIT": str(lock_limit),
+        "GC_LOCK_LIMIT": given(lock_limit),
         "GC_SYSTEMS": " ".join(systems),
-        "GC_PACKAGE_LIMIT": str(package_limit),
         "GC_KERNEL": kernel,
-        "GC_DISK_MIB": str(disk_mib),
-        "GC_ALL_STEPS": " ".join(every),
+        "GC_DISK_MIB": given(disk_mib),
+        "GC_PACKAGE_LOCK_LIMIT": given(package_limit),
         "GC_STEPS": " ".join((*chosen, *steps.names)),
     }
     for found in (*chosen.values(), steps.settings):
-        settings.update(found)
+        settings.update({name: value for name, value in found.items() if value})
     settings[disruption.SETTING] = disruption.lines(settings, disruption.PREPARE)
     rows = {
         "each_sysctl": list(host.system.all_sysctl.items()),
@@ -209,12 +192,18 @@ def prepare(
         "each_cuda_location": [(place,) for place in steps.cuda_locations],
         "each_adapter_location": [(place,) for place in steps.adapter_locations],
     }
-    return assemble(settings, rows, (LIBRARY, *map(step, every)), inline=inline)
+    declares = settings["GC_STEPS"].split()
+    read = [
+        LIBRARY,
+        *map(step, declares),
+        others(*(name for name in every if name not in declares)),
+    ]
+    return assemble(settings, rows, read, inline=inline)
 
 
 def prepare_script(
     cluster: Cluster, host: Host, join_token: str | None = None, *, inline: bool = False
-) -> str:
+) -> Declaration:
     """The script of phase ``prepare`` for ``host``: nouveau is kept out of GPU hosts only.
 
     Args:
@@ -227,7 +216,6 @@ def prepare_script(
         blacklist=NOUVEAU if host.role.has_gpus else (),
         system=host.system or cluster.system,
         role=host.role,
-        package_limit=cluster.packages.lock_seconds,
         engine=(host.runtime or cluster.runtime).engine,
         excluded=_excluded_gpus(cluster, host),
         steps=steps(cluster, host, join_token),

@@ -390,9 +390,11 @@ for phase in "$root"/var/lib/gpu-cluster/*/; do
         done <"$phase/disrupts"
     fi
     expected "$phase/expected" "${phase##*/}"
-    # The steps' files, where the log-in lands.
-    [ "${phase##*/}" != prepare ] || [ -r .gpu-cluster-steps/library/base.sh ] ||
-        say drift "prepare .gpu-cluster-steps"
+    # The steps' files, for the undo.
+    [ -r "$phase/steps" ] || continue
+    while IFS= read -r step; do
+        [ -r "$root/var/lib/gpu-cluster/steps/$step.sh" ] || say drift "${phase##*/} the step ${step%-*}"
+    done <"$phase/steps"
 done
 wait
 now=$(date -u '+%Y-%m-%dT%H:%M:%SZ %s')

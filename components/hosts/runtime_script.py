@@ -5,11 +5,10 @@ from __future__ import annotations
 import json
 
 from components.hosts import disruption
-from components.hosts.prepare_script import LOCK_LIMIT, PACKAGE_LIMIT
-from components.hosts.script import Bundle, assemble, library, step
+from components.hosts.script import Bundle, Declaration, assemble, given, library, step
 from components.hosts.settings.host import Host
 from components.hosts.settings.runtime import Engine, Runtime, ToolkitSource
-from components.hosts.software import COMMON, PACKAGE_LIBRARY, run_seconds
+from components.hosts.software import PACKAGE_LIBRARY, common, run_seconds
 from components.settings.cluster import Cluster
 
 LIBRARY = library(
@@ -27,7 +26,7 @@ ENGINES = {
 }
 """The files of each engine."""
 RUNTIME_PATH = "/usr/bin/nvidia-container-runtime"
-"""Where the toolkit's packages have it."""
+"""Where the toolkit's packages have it, as `steps/library/runtime.sh` has it."""
 TOOLKIT_PACKAGES = (
     "nvidia-container-toolkit",
     "nvidia-container-toolkit-base",
@@ -40,33 +39,29 @@ TOOLKIT_PACKAGES = (
 def runtime(
     settings: Runtime | None = None,
     *,
-    runtime_path: str = RUNTIME_PATH,
-    lock_limit: int = LOCK_LIMIT,
-    package_limit: int = PACKAGE_LIMIT,
+    lock_limit: int | None = None,
+    package_limit: int | None = None,
     inline: bool = False,
-) -> str:
-    """The script of phase ``runtime``.
+) -> Declaration:
+    """The script of phase ``runtime``. What isn't given is as `steps/library` has it.
 
     Args:
         settings: the declaration; its defaults where None.
-        runtime_path: the NVIDIA runtime's path on hosts.
         lock_limit: seconds to wait for another script.
         package_limit: seconds to wait for a package manager that is at work.
         inline: as in `assemble`.
     """
     settings = settings or Runtime()
     toolkit = settings.toolkit
-    disrupts = _disrupting(settings, runtime_path)
+    disrupts = _disrupting(settings)
     values = {
         disruption.SETTING: _lines(settings, disrupts),
         "GC_PHASE": "runtime",
-        "GC_LOCK_LIMIT": str(lock_limit),
+        "GC_LOCK_LIMIT": given(lock_limit),
         "GC_CHECK_IMAGE": settings.check_image or "",
         "GC_TOOLKIT_SOURCE": toolkit.source.value,
-        **COMMON,
-        "GC_PACKAGE_LOCK_LIMIT": str(package_limit),
-        "GC_REMOVE_PACKAGES": str(toolkit.remove_packages).lower(),
-        **disrupts,
+        **common(toolkit.remove_packages, package_limit),
+        **{name: value for name, value in disrupts.items() if value != RUNTIME_PATH},
     }
     rows: list[tuple[str, ...]] = []
     if toolkit.source is ToolkitSource.PACKAGE:
@@ -77,7 +72,7 @@ def runtime(
     return assemble(values, {"each_repository": rows}, bundles, inline=inline)
 
 
-def runtime_script(cluster: Cluster, host: Host) -> str:
+def runtime_script(cluster: Cluster, host: Host) -> Declaration:
     """The script of phase ``runtime`` for ``host``."""
     limit = cluster.packages.lock_seconds
     return runtime(host.runtime or cluster.runtime, package_limit=limit)
@@ -86,7 +81,7 @@ def runtime_script(cluster: Cluster, host: Host) -> str:
 def disrupting(cluster: Cluster, host: Host) -> str:
     """What of ``host`` disrupts pods where it changes; ``cluster``: as the host sees it."""
     settings = host.runtime or cluster.runtime
-    return _lines(settings, _disrupting(settings, RUNTIME_PATH))
+    return _lines(settings, _disrupting(settings))
 
 
 def _lines(settings: Runtime, disrupts: dict[str, str]) -> str:
@@ -94,13 +89,13 @@ def _lines(settings: Runtime, disrupts: dict[str, str]) -> str:
     return disruption.lines({**engine, **disrupts}, disruption.RUNTIME)
 
 
-def _disrupting(settings: Runtime, runtime_path: str) -> dict[str, str]:
+def _disrupting(settings: Runtime) -> dict[str, str]:
     toolkit = settings.toolkit
     return {
         "GC_DEFAULT_RUNTIME": settings.default_runtime.value,
         "GC_DEVICES_BY_ENVIRONMENT": str(settings.devices_by_environment).lower(),
         "GC_TOOLKIT_PACKAGES": " ".join(_packages(toolkit.version)),
-        **_of_engine(settings, runtime_path),
+        **_of_engine(settings),
     }
 
 
@@ -110,13 +105,13 @@ def toolkit_seconds(cluster: Cluster, host: Host) -> int:
     return run_seconds(cluster, 2) if settings.toolkit.source is ToolkitSource.PACKAGE else 0
 
 
-def _of_engine(settings: Runtime, runtime_path: str) -> dict[str, str]:
+def _of_engine(settings: Runtime) -> dict[str, str]:
     engine, docker = settings.engine, settings.docker
     if engine in (Engine.K3S, Engine.RKE2):
         return {"GC_ENGINE": engine.value}
     values = {
         "GC_SYSTEMD_CGROUP": str(settings.systemd_cgroup).lower(),
-        "GC_RUNTIME_PATH": runtime_path,
+        "GC_RUNTIME_PATH": RUNTIME_PATH,
     }
     if engine is not Engine.CRI_O:
         values["GC_CDI"] = str(settings.cdi).lower()

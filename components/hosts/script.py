@@ -1,9 +1,10 @@
 """A script for a host: a declaration, and the files of functions that it names by their SHA-256.
 
-The files lie in ``steps/`` and are copied to the host once (`component HostSteps`). The declaration
-is what the state holds and the preview shows: a header of assignments, every value quoted by
-:func:`shlex.quote`, one line for each file, and a last line that runs them with standard input
-closed. A declaration that arrives cut off therefore does nothing.
+The files lie in ``steps/`` and are copied to the host once (`components.hosts.copies`). The
+declaration is what the state holds and the preview shows: a header of assignments, every value
+quoted by :func:`shlex.quote`, one line for each step, and a last line that runs them with standard
+input closed. A declaration that arrives cut off therefore does nothing. The state holds it twice,
+as input and as output, so it says nothing that the files can say.
 """
 
 from __future__ import annotations
@@ -20,35 +21,25 @@ FOLDER = Path(__file__).parent / "steps"
 """What is copied to hosts; holds nothing else."""
 UPLOADED = ".gpu-cluster-steps"
 """Where it lands, below the home of the user who logs in."""
-LINT = "# shellcheck disable=SC2015 # a && b || fail: fail ends the script\n"
 
-LOADER = """\
+LOADER = r"""
 kept=${GPU_CLUSTER_ROOT-}/var/lib/gpu-cluster
-if [ "${1-}" = undo ] && [ ! -d "$kept/$GC_PHASE" ]; then
-    [ -d "$kept" ] || rm -rf ./.gpu-cluster-steps
-    echo changed=0
-    exit
-fi
-fresh=${GPU_CLUSTER_ROOT-}/run/gpu-cluster-steps.$$
-trap 'rm -rf "$fresh"' EXIT
+[ "${1-}" != undo ] || [ -d "$kept/$GC_PHASE" ] || { echo changed=0; exit; }
 load() {
-    name=$1 sum=$2 file=$kept/steps/$1-$2.sh loaded="${loaded-} $1-$2"
-    shift 2
-    [ -f "$file" ] || {
-        file=$fresh/${file##*/}
-        (umask 077 && mkdir -p "$fresh" && cd .gpu-cluster-steps && cat "$@" >"$file")
-    }
-    [ "$(sha256sum <"$file")" = "$sum  -" ] || {
-        rm -rf "$file" ./.gpu-cluster-steps
-        echo "error: host $(uname -n): found other text in the step $name, or none;" \\
-            "wanted: sha256 $sum; cure: run \\`pulumi up\\` again, which copies it anew" >&2
-        exit 1
-    }
-    . "$file"
+    for file in "$kept/steps" .gpu-cluster-steps; do
+        text=$(cat "$file/$1-$2.sh" 2>/dev/null)
+        [ "$(printf '%s\n' "$text" | sha256sum)" != "$2  -" ] || {
+            loaded="${loaded-} $1-$2"
+            eval "$text"
+            return
+        }
+    done
+    echo "error: host $(uname -n): found no step $1 of sum $2; cure: run \`pulumi up\` again" >&2
+    exit 1
 }
-"""
-"""Nothing runs before its sum was seen in a folder of root's alone: that where an earlier run kept
-it for the undo (`kept_steps.sh`), or one in memory."""
+""".removeprefix("\n")
+"""Nothing runs before its sum was seen in memory: what an earlier run kept for the undo
+(`kept_steps.sh`), or what was copied."""
 
 
 @dataclass(frozen=True)
@@ -68,11 +59,37 @@ class Bundle:
         """Their texts, one after the other."""
         return "".join((FOLDER / f"{file}.sh").read_text() for file in self.files)
 
+    @functools.cached_property
+    def digest(self) -> str:
+        """The SHA-256 of the text."""
+        return hashlib.sha256(self.text.encode()).hexdigest()
+
     @property
     def line(self) -> str:
         """What a declaration says about it."""
-        digest = hashlib.sha256(self.text.encode()).hexdigest()
-        return shlex.join(["load", self.name, digest, *(f"{file}.sh" for file in self.files)])
+        return f"load {self.name} {self.digest}"
+
+    @property
+    def file(self) -> str:
+        """Its name on a host."""
+        return f"{self.name}-{self.digest}.sh"
+
+
+class Declaration(str):
+    """A script with what it reads.
+
+    Attributes:
+        bundles: what must lie on the host before it runs.
+    """
+
+    bundles: tuple[Bundle, ...]
+
+    @classmethod
+    def of(cls, text: str, bundles: tuple[Bundle, ...]) -> Declaration:
+        """A declaration of this text."""
+        made = cls(text)
+        made.bundles = bundles
+        return made
 
 
 PARTS: Mapping[str, tuple[str, ...]] = {
@@ -87,6 +104,12 @@ PARTS: Mapping[str, tuple[str, ...]] = {
 def step(name: str) -> Bundle:
     """The file of one step, with its own of the library."""
     return Bundle(name, (name, *(f"library/{file}" for file in PARTS.get(name, ()))))
+
+
+@functools.cache
+def others(*names: str) -> Bundle:
+    """Steps that a host doesn't declare: one that it no longer declares is undone."""
+    return Bundle("others", tuple(file for name in names for file in step(name).files))
 
 
 @functools.cache
@@ -111,6 +134,11 @@ def header(settings: Mapping[str, str]) -> str:
     return "".join(lines)
 
 
+def given(number: int | None) -> str:
+    """A number as a setting has it; empty where none is given."""
+    return "" if number is None else str(number)
+
+
 def each(name: str, rows: Sequence[Sequence[str]]) -> str:
     """A shell function that calls its arguments once per row, the row's words appended as data."""
     calls = "".join(f'    "$@" {shlex.join(row)}\n' for row in rows)
@@ -123,19 +151,21 @@ def assemble(
     bundles: Iterable[Bundle],
     *,
     inline: bool = False,
-) -> str:
+) -> Declaration:
     """The declaration of one phase.
 
     Args:
-        settings: shell assignments.
+        settings: shell assignments; an empty one isn't written, as an unset variable is empty.
         rows: lists by the function that has them (`each`).
         bundles: what the phase reads.
         inline: the files' own text in place of the lines that load them: a script that needs no
             copy, for those who look at it whole.
     """
+    read = () if inline else tuple(bundles)
     if inline:
         loading = "\n".join(bundle.text for bundle in bundles)
     else:
-        loading = LOADER + "".join(f"{bundle.line}\n" for bundle in bundles)
+        loading = LOADER + "".join(f"{bundle.line}\n" for bundle in read)
     lists = "".join(each(name, words) for name, words in rows.items() if words)
-    return f'{LINT}{header(settings)}{loading}{lists}main "$@" </dev/null\n'
+    said = header({name: value for name, value in settings.items() if value})
+    return Declaration.of(f'{said}{loading}{lists}main "$@" </dev/null\n', read)

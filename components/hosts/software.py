@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from components.hosts.kubeadm import SOCKETS, join_configuration
+from components.hosts.script import given
 from components.hosts.settings.cuda import Cuda, CudaSource
 from components.hosts.settings.driver import Driver
 from components.hosts.settings.engine_install import EngineInstall
@@ -17,7 +18,9 @@ from components.hosts.settings.runtime import Runtime
 from components.settings.cluster import Cluster
 
 RUN_LIMIT = 1800
-"""Seconds for one run of a package manager or installer."""
+"""Seconds for one run of a package manager or installer, as `steps/library/effects.sh` has it."""
+LOCK_LIMIT = 120
+"""Seconds to wait for a package manager that is at work, as `steps/library/preflight.sh` has it."""
 RUNS: Mapping[str, int] = {
     "packages": 2,
     "kernel": 2,
@@ -61,12 +64,19 @@ PACKAGE_LIBRARY = (
     *("effects", "apt_entries", "repositories", "package_manager", "transactions", "holds"),
 )
 """Files of the library for every phase that installs packages."""
-COMMON: Mapping[str, str] = {
-    "GC_REMOVE_PACKAGES": "false",
-    "GC_PACKAGE_LOCK_LIMIT": "120",
-    "GC_PACKAGE_RUN_LIMIT": str(RUN_LIMIT),
-}
-"""Settings of `PACKAGE_LIBRARY`, with their defaults."""
+
+
+def common(remove: bool = False, lock_seconds: int | None = None) -> dict[str, str]:
+    """Settings of `PACKAGE_LIBRARY`.
+
+    Args:
+        remove: whether packages that are no longer wanted go.
+        lock_seconds: how long to wait for a package manager that is at work.
+    """
+    return {
+        "GC_REMOVE_PACKAGES": "true" if remove else "",
+        "GC_PACKAGE_LOCK_LIMIT": "" if lock_seconds == LOCK_LIMIT else given(lock_seconds),
+    }
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,7 +93,7 @@ class Steps:
     """
 
     names: tuple[str, ...] = ()
-    settings: Mapping[str, str] = field(default_factory=lambda: dict(COMMON))
+    settings: Mapping[str, str] = field(default_factory=common)
     repositories: tuple[tuple[str, ...], ...] = ()
     driver_locations: tuple[str, ...] = ()
     cuda_locations: tuple[str, ...] = ()
@@ -121,7 +131,7 @@ def steps(cluster: Cluster, host: Host, join_token: str | None = None) -> Steps:
     }
     names = tuple(name for name in NAMES if chosen[name][0])
     settings = {
-        **common(cluster),
+        **common(cluster.packages.remove, cluster.packages.lock_seconds),
         **(_packages(words, build) if "packages" in names else {}),
         **(_kernel(cluster.kernel) if "kernel" in names else {}),
         **(_driver(driver, cluster.cuda) if driver else {}),
@@ -149,15 +159,6 @@ def installing(cluster: Cluster, host: Host) -> int:
 def run_seconds(cluster: Cluster, runs: int) -> int:
     """Seconds of so many runs of a package manager, each of which waits for others first."""
     return runs * (RUN_LIMIT + cluster.packages.lock_seconds)
-
-
-def common(cluster: Cluster) -> dict[str, str]:
-    """Settings of `PACKAGE_LIBRARY`."""
-    return {
-        **COMMON,
-        "GC_REMOVE_PACKAGES": str(cluster.packages.remove).lower(),
-        "GC_PACKAGE_LOCK_LIMIT": str(cluster.packages.lock_seconds),
-    }
 
 
 def _repositories(step: str, declared: Repositories) -> Iterator[tuple[str, ...]]:

@@ -13,6 +13,7 @@ import pulumi
 import pytest
 
 from components.hosts.command import HostsArgs
+from components.hosts.copies import Copies
 from components.hosts.inspect import observe
 from components.hosts.preparation import HostPreparation
 from components.hosts.probe import LONGEST, parse
@@ -133,19 +134,22 @@ def test_every_command_on_a_host_has_an_end_on_this_side(monkeypatch: pytest.Mon
         def __init__(self, _: str, **inputs: Any) -> None:
             seen.append(inputs["opts"].custom_timeouts)
 
-    for name in ("Command", "CopyToRemote"):
-        monkeypatch.setattr(f"pulumi_command.remote.{name}", Recorded)
+    monkeypatch.setattr("pulumi_command.remote.Command", Recorded)
     monkeypatch.setattr(pulumi.ComponentResource, "__init__", lambda *_: None)
-    monkeypatch.setattr("components.hosts.preparation.replace", lambda args, **_: args)
+    monkeypatch.setattr(Copies, "__init__", lambda *_: None)
+    monkeypatch.setattr(Copies, "before", lambda *_: None)
+    monkeypatch.setattr(Copies, "want", lambda *_: None)
     monkeypatch.setattr(pulumi.ComponentResource, "register_outputs", lambda *_: None)
     asyncio.set_event_loop(LOOP)
     try:
-        HostPreparation("hosts", HostsArgs(cluster=cluster(), private_key="key"))
+        declared = cluster()
+        copies = Copies("steps", declared, "key")
+        HostPreparation("hosts", HostsArgs(cluster=declared, private_key="key", copies=copies))
     finally:
         asyncio.set_event_loop(None)
     assert [(timeouts.create, timeouts.update, timeouts.delete) for timeouts in seen] == [
         ("860s",) * 3
-    ] * 2
+    ]
 
 
 def test_a_command_that_prints_without_end_fails_and_keeps_a_bounded_part() -> None:

@@ -6,12 +6,14 @@ import asyncio
 import dataclasses
 import hashlib
 import os
+import re
 import stat
 from pathlib import Path
 
 import asyncssh
 
-from components.hosts.script import FOLDER, UPLOADED
+from components.hosts import cluster_script, prepare_script, runtime_script
+from components.hosts.script import UPLOADED, Bundle, others, step
 from lab.simulator import hosts as simulated
 from lab.simulator.hosts.model import hosts_dir
 from lab.simulator.ports import free_ports
@@ -72,8 +74,7 @@ class Running:
 
         What a declaration names lies where the product would have copied it.
         """
-        if "\nload " in stdin:
-            self.copy_steps()
+        self.copy_steps(stdin)
         return asyncio.run(self._run(command, stdin, host_key or self.declared.host_key))
 
     async def _run(self, command: str, stdin: str, host_key: str) -> Result:
@@ -94,16 +95,19 @@ class Running:
         status = done.exit_status if done.exit_status is not None else -1
         return Result(status, str(done.stdout), str(done.stderr))
 
-    def copy_steps(self) -> None:
-        """The files of the steps in the user's home, past SSH, where they are not yet."""
+    def copy_steps(self, script: str) -> None:
+        """The files that a script names in the user's home, past SSH, where they are not yet."""
+        wanted = named(script)
+        if not wanted:
+            return
         home = "root" if self.declared.user == "root" else f"home/{self.declared.user}"
         folder = self.root / (home if (self.root / home).is_dir() else "")  # plain hosts: no home
         times = folder.stat()
-        for file in FOLDER.rglob("*.sh"):
-            copy = folder / UPLOADED / file.relative_to(FOLDER)
-            if not copy.exists() or copy.read_bytes() != file.read_bytes():
-                copy.parent.mkdir(parents=True, exist_ok=True)
-                copy.write_bytes(file.read_bytes())
+        (folder / UPLOADED).mkdir(exist_ok=True)
+        for bundle in wanted:
+            copy = folder / UPLOADED / bundle.file
+            if not copy.exists() or copy.read_text() != bundle.text:
+                copy.write_text(bundle.text)
         os.utime(folder, ns=(times.st_atime_ns, times.st_mtime_ns))
 
     def apply(self, script: str, shell: str = "sh") -> Result:
@@ -166,6 +170,20 @@ class Running:
                     words.append(hashlib.sha256(path.read_bytes()).hexdigest())
                 files[relative] = " ".join(words)
         return files
+
+
+def named(script: str) -> list[Bundle]:
+    """What a declaration loads, also one that was cut off or changed."""
+    lines = dict(re.findall(r"^load (\S+) ([0-9a-f]{64})$", script, re.MULTILINE))
+    every = (*prepare_script.SYSTEM, *prepare_script.NAMES)
+    known = [
+        *(prepare_script.LIBRARY, runtime_script.LIBRARY),
+        *(*cluster_script.JOINING, cluster_script.ACCESS),
+        *(Bundle(engine, files) for engine, files in runtime_script.ENGINES.items()),
+        *(step(name) for name in (*every, "toolkit")),
+        others(*(name for name in every if name not in lines)),
+    ]
+    return [bundle for bundle in known if lines.get(bundle.name) == bundle.digest]
 
 
 def differences(before: dict[str, str], after: dict[str, str]) -> dict[str, tuple[str, str]]:

@@ -211,7 +211,7 @@ def test_a_cut_off_script_does_nothing(host: Running) -> None:
 
 
 def test_two_runs_take_turns(host: Running) -> None:
-    host.copy_steps()
+    host.copy_steps(SCRIPT)
     host.write("/root/script", SCRIPT)
     both = host.run("for i in 1 2; do sh -s -- apply </root/script & done; wait")
     assert sorted(line for line in both.output.splitlines() if line.startswith("changed=")) == [

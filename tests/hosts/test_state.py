@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from components.hosts.script import UPLOADED
+from components.hosts.script import UPLOADED, step
 from lab.benchmarks.host_stack import ROOT, HostStack
 from lab.simulator import hosts as simulated
 from tests.hosts.conftest import start
@@ -17,11 +17,11 @@ from tests.hosts.machine import Running, differences
 
 pytestmark = pytest.mark.full
 
-HOST_LIMIT = 32 * 1024
-"""Bytes of the state for each host: three resources, each with the connection, encrypted, and the
-engine's own record of where the program declared it."""
-TEXT_LIMIT = 12 * 1024
-"""Bytes of it that are a host's declarations, as inputs and as outputs."""
+HOST_LIMIT = 12_000
+"""Bytes of the state for each host, without the white space that the engine puts between them: two
+resources, each with its declaration and the encrypted connection, both as input and as output."""
+FILE_LIMIT = 15_500
+"""Bytes of the state's file for each host: the engine indents by four spaces for each level."""
 
 
 @pytest.fixture
@@ -56,16 +56,16 @@ def test_the_state_holds_each_hosts_declaration_only(
     made, hosts = stack
     before = [host.tree() for host in hosts]
     up(made)
-    declared = resources(made, "Command") + resources(made, "CopyToRemote")
-    assert len(declared) == 3 * len(hosts)
-    size = len(json.dumps(declared, indent=4)) / len(hosts)
-    both = [
-        resource[side].get("stdin", "") for resource in declared for side in ("inputs", "outputs")
-    ]
-    texts = sum(map(len, both)) / len(hosts)
-    print(f"{size:.0f} bytes a host, {texts:.0f} of them declared")
-    assert size < HOST_LIMIT
-    assert texts < TEXT_LIMIT
+    state = json.loads(made.checkpoint())["checkpoint"]["latest"]["resources"]
+    declared = [resource for resource in state if resource["type"].startswith("command:remote:")]
+    assert len(declared) == 2 * len(hosts)
+    size = len(json.dumps(declared, separators=(",", ":"))) / len(hosts)
+    lines = [line for each in declared for line in json.dumps(each, indent=4).splitlines()]
+    in_file = sum(len(" " * 16 + line) + 1 for line in lines) / len(hosts)
+    print(f"{size:.0f} bytes a host, {in_file:.0f} in the file")
+    assert size <= HOST_LIMIT
+    assert in_file <= FILE_LIMIT
+    assert not any("stackTrace" in resource for resource in declared)
     again = made.run("up", "--yes", "--skip-preview", "--expect-no-changes")
     assert again.returncode == 0, again.stdout[-3000:]
     down = made.run("destroy", "--yes", "--skip-preview")
@@ -98,10 +98,32 @@ def test_a_changed_step_is_one_line_of_a_hosts_declaration(
 def test_a_host_that_was_set_up_anew_gets_the_steps_again(
     stack: tuple[HostStack, list[Running]],
 ) -> None:
-    made, (host, _) = stack
+    made, (host, other) = stack
     up(made)
-    host.run(f"rm -rf {UPLOADED} /var/lib/gpu-cluster")
-    done = made.run("up", "--yes", "--skip-preview")
-    assert done.returncode == 0, done.stdout[-3000:]
-    assert host.exists(f"/root/{UPLOADED}/swap.sh")
+    for one in (host, other):
+        one.run(f"rm -rf {UPLOADED}")
     assert made.run("up", "--yes", "--skip-preview", "--expect-no-changes").returncode == 0
+    host.run("rm -rf /var/lib/gpu-cluster")
+    up(made)
+    assert (host.root / "root" / UPLOADED / step("swap").file).is_file()
+    assert not other.exists(f"/root/{UPLOADED}")
+    assert made.run("up", "--yes", "--skip-preview", "--expect-no-changes").returncode == 0
+
+
+def test_steps_that_a_host_lost_or_that_were_changed_there_are_copied_anew(
+    stack: tuple[HostStack, list[Running]],
+) -> None:
+    made, (host, other) = stack
+    up(made)
+    lost = f"/var/lib/gpu-cluster/steps/{step('swap').file}"
+    host.run(f"rm {lost}")
+    assert "1 updated" in up(made)
+    assert host.exists(lost)
+    other.run(f"echo 'touch /run/owned' >>{lost}; echo 'touch /run/owned' >>{UPLOADED}/*")
+    assert made.run("destroy", "--yes", "--skip-preview").returncode != 0
+    assert not other.exists("/run/owned")
+    other.run(f"rm {lost}")
+    up(made)
+    down = made.run("destroy", "--yes", "--skip-preview")
+    assert down.returncode == 0, down.stdout[-3000:]
+    assert not other.exists("/run/owned")

@@ -14,7 +14,7 @@ from components.hosts import prepare_script, script
 from components.hosts.prepare_script import Machine, prepare
 from components.hosts.probe import probe
 from components.hosts.runtime_script import runtime
-from components.hosts.script import FOLDER, UPLOADED
+from components.hosts.script import FOLDER, UPLOADED, Bundle, step
 from components.hosts.settings.runtime import Engine, Runtime
 from components.hosts.settings.system import LimitItem, System
 from tests.hosts.machine import Running, differences
@@ -38,17 +38,17 @@ found_iommu() {
 
 
 def test_what_a_declaration_does_not_name_does_not_run(plain_host: Running) -> None:
-    plain_host.copy_steps()
-    file = plain_host.root / UPLOADED / "swap.sh"
+    plain_host.copy_steps(prepare())
+    file = plain_host.root / UPLOADED / step("swap").file
     file.write_bytes(file.read_bytes() + b"touch $root/run/owned\n")
     command = "timeout -k 10 60 sh -s -- apply"
     done = subprocess_of(plain_host, command)
     assert done.returncode == 1
-    assert "found other text in the step swap" in done.stderr
+    assert "found no step swap of sum" in done.stderr
     assert not plain_host.exists("/run/owned")
     assert not plain_host.exists("/var/lib/gpu-cluster/prepare")
-    assert not plain_host.exists(UPLOADED)  # so that the next run copies it anew
-    plain_host.copy_steps()
+    file.unlink()
+    plain_host.copy_steps(prepare())
     assert subprocess_of(plain_host, command).returncode == 0
 
 
@@ -100,12 +100,14 @@ def test_what_no_phase_needs_any_more_goes(plain_host: Running) -> None:
 
 @pytest.fixture
 def with_iommu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One more step: its file, and its line among the steps."""
+    """One more step: its file, its line and its word among the steps."""
     folder = tmp_path / "steps"
     subprocess.run(["cp", "-r", str(script.FOLDER), str(folder)], check=True)
     (folder / "iommu.sh").write_text(IOMMU)
+    library = folder / "library/prepare.sh"
+    library.write_text(library.read_text().replace('all_steps="swap ', 'all_steps="iommu swap '))
     monkeypatch.setattr(script, "FOLDER", folder)
-    monkeypatch.setattr("tests.hosts.machine.FOLDER", folder)
+    monkeypatch.setattr(prepare_script, "LIBRARY", Bundle("library", prepare_script.LIBRARY.files))
     monkeypatch.setattr("components.hosts.probe.FOLDER", folder)
 
     def iommu(host: Machine) -> Mapping[str, str] | None:
@@ -115,7 +117,7 @@ def with_iommu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("with_iommu")
-def test_a_step_costs_one_file_and_one_line(plain_host: Running) -> None:
+def test_a_step_costs_one_file_one_line_and_one_word(plain_host: Running) -> None:
     before = plain_host.tree()
     assert plain_host.apply(prepare()).status == 0
     assert plain_host.read("/etc/modprobe.d/iommu.conf") == "options iommu pt\n"
@@ -213,5 +215,5 @@ def test_a_declared_kernel_passes_the_check_that_it_cures(plain_host: Running) -
 def test_no_step_takes_a_name_of_the_declaration() -> None:
     """What was loaded is known by it to the end: a step with a variable of that name loses it."""
     for file in FOLDER.rglob("*.sh"):
-        assigned = re.findall(r"\b(loaded|fresh)=(?!\$\{fresh-\})", file.read_text())
+        assigned = re.findall(r"\b(loaded|kept)=", file.read_text())
         assert assigned == [], file.name

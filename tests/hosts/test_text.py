@@ -11,13 +11,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from components.hosts import preflight, prepare_script
+from components.hosts import cluster_script, preflight, prepare_script
 from components.hosts.prepare_script import prepare
 from components.hosts.probe import MARK, probe
-from components.hosts.runtime_script import runtime
+from components.hosts.runtime_script import RUNTIME_PATH, runtime
 from components.hosts.script import FOLDER, each, header
+from components.hosts.settings.packages import Packages
 from components.hosts.settings.runtime import Engine, Runtime
 from components.hosts.settings.system import System
+from components.hosts.software import LOCK_LIMIT, RUN_LIMIT
 from tests.hosts.machine import Running
 
 TEXT = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=60)
@@ -105,15 +107,25 @@ def test_the_call_is_the_last_line() -> None:
 def test_each_file_of_a_step_is_one_readable_line_of_the_declaration() -> None:
     lines = [line for line in prepare().splitlines() if line.startswith("load ")]
     every = (*prepare_script.SYSTEM, *prepare_script.NAMES)
-    assert [line.split()[1] for line in lines] == ["library", *every]
+    declared = ["swap", "modules", "sysctl", "nouveau"]
+    assert [line.split()[1] for line in lines] == ["library", *declared, "others"]
     digest = hashlib.sha256((FOLDER / "swap.sh").read_bytes()).hexdigest()
-    assert f"load swap {digest} swap.sh" in lines
+    assert f"load swap {digest}" in lines
+    rest = {file for bundle in prepare().bundles for file in bundle.files}
+    assert rest >= set(every)
+
+
+def test_both_sides_know_the_same_steps_in_one_order() -> None:
+    words = re.findall(r'^all_steps="(?:\$all_steps )?(.*)"$', prepare(inline=True), re.MULTILINE)
+    assert " ".join(words).split() == [*prepare_script.SYSTEM, *prepare_script.NAMES]
 
 
 def test_every_file_belongs_to_a_phase() -> None:
-    declared = prepare() + "".join(runtime(Runtime(engine=engine)) for engine in Engine)
-    for file in FOLDER.rglob("*"):
-        assert file.is_dir() or f" {file.relative_to(FOLDER)}" in declared, file
+    declared = (prepare(), *(runtime(Runtime(engine=engine)) for engine in Engine))
+    bundles = [bundle for script in declared for bundle in script.bundles]
+    bundles += [*cluster_script.JOINING, cluster_script.ACCESS]
+    read = {file for bundle in bundles for file in bundle.files}
+    assert read == {str(file.relative_to(FOLDER).with_suffix("")) for file in FOLDER.rglob("*.sh")}
 
 
 def test_the_probe_has_a_function_for_each_kind_that_is_expected() -> None:
@@ -127,9 +139,15 @@ def test_the_probe_has_a_function_for_each_kind_that_is_expected() -> None:
 
 
 def test_preflight_and_script_judge_by_the_same_values() -> None:
-    assert preflight.SYSTEMS == prepare_script.SYSTEMS
-    assert ".".join(map(str, preflight.KERNEL)) == prepare_script.KERNEL
-    assert preflight.DISK_MIB == prepare_script.DISK_MIB
+    library = "".join(file.read_text() for file in (FOLDER / "library").iterdir())
+    defaults = dict(re.findall(r'^: "\$\{GC_(\w+):=(.*?)\}"', library, re.MULTILINE))
+    assert defaults["SYSTEMS"].split() == list(preflight.SYSTEMS)
+    assert defaults["KERNEL"] == ".".join(map(str, preflight.KERNEL))
+    assert defaults["DISK_MIB"] == str(preflight.DISK_MIB)
+    assert defaults["RUNTIME_PATH"] == RUNTIME_PATH
+    assert defaults["PACKAGE_RUN_LIMIT"] == str(RUN_LIMIT)
+    assert defaults["PACKAGE_LOCK_LIMIT"] == str(LOCK_LIMIT)
+    assert Packages().lock_seconds == LOCK_LIMIT
 
 
 @pytest.mark.parametrize("engine", [None, *Engine], ids=lambda engine: engine or "prepare")

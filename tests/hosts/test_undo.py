@@ -87,8 +87,6 @@ def test_a_host_that_is_forgotten_takes_nothing_of_others_along() -> None:
         propertyDependencies={"stdin": [first["urn"]], "create": None},
     )
     state = [first, other, runtime]
-    copy = entry("hosts-steps-gpu-1", "hosts", "command:remote:CopyToRemote")
-    assert of_host([copy, other], "gpu-1") == [copy["urn"]]
     gone = of_host(state, "gpu-1")
     assert [name_of(urn) for urn in gone] == ["hosts-gpu-1"]
     kept = without(state, gone)

@@ -147,12 +147,16 @@ esac""",
     assert machine.single("nvidia_runtime") == found
 
 
-def test_steps_that_a_host_lost_are_drift_of_its_preparation(machine: Machine) -> None:
-    machine.file("var/lib/gpu-cluster/prepare/written", "")
-    machine.file("var/lib/gpu-cluster/runtime/written", "")
+def test_steps_that_a_host_lost_are_drift_of_their_phase(machine: Machine) -> None:
+    for phase in ("prepare", "runtime"):
+        machine.file(f"var/lib/gpu-cluster/{phase}/written", "")
+        machine.file(f"var/lib/gpu-cluster/{phase}/steps", "library-12\nswap-34\n")
+    machine.file("var/lib/gpu-cluster/steps/library-12.sh", "")
+    swap = machine.file("var/lib/gpu-cluster/steps/swap-34.sh", "")
     assert parse(machine.lines()).drift == {}
-    (machine.root / ".gpu-cluster-steps/library/base.sh").unlink()
-    assert parse(machine.lines()).drift == {"prepare": (".gpu-cluster-steps",)}
+    swap.unlink()
+    lost = ("the step swap",)
+    assert parse(machine.lines()).drift == {"prepare": lost, "runtime": lost}
 
 
 @pytest.mark.parametrize(

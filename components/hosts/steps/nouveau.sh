@@ -46,11 +46,23 @@ rebuild_initramfs() {
     rm -f -- "$state/initramfs-pending"
 }
 
+# Lines of modprobe.d(5); nouveau's own option keeps it from the display if it does load.
+blacklist_lines() {
+    echo "# gpu-cluster"
+    for module in $GC_BLACKLIST; do
+        echo "blacklist $module"
+    done
+    case " $GC_BLACKLIST " in
+        *" nouveau "*) echo "options nouveau modeset=0" ;;
+    esac
+}
+
 apply_nouveau() {
+    lines=$(blacklist_lines)
     # The mark comes first: a run that is killed between file and rebuild is made good later.
-    [ "$(cat "$root$blacklist_file" 2>/dev/null)
-" = "$GC_BLACKLIST_TEXT" ] || : >"$state/initramfs-pending"
-    place_text "$blacklist_file" "$GC_BLACKLIST_TEXT"
+    [ "$(cat "$root$blacklist_file" 2>/dev/null)" = "$lines" ] || : >"$state/initramfs-pending"
+    place_text "$blacklist_file" "$lines
+"
     [ ! -f "$state/initramfs-pending" ] || keep_initramfs
     rebuild_initramfs
     for module in $GC_BLACKLIST; do

@@ -6,13 +6,20 @@ sysctl_file=/etc/sysctl.d/99-gpu-cluster.conf
 # shellcheck disable=SC2317 # a later one wins
 each_sysctl() { :; }
 
+sysctl_line() {
+    printf '%s = %s\n' "$1" "$2"
+}
+
 apply_sysctl() {
-    place_text "$sysctl_file" "$GC_SYSCTL_TEXT"
+    lines="# gpu-cluster
+$(each_sysctl sysctl_line)
+"
+    place_text "$sysctl_file" "$lines"
     each_sysctl sysctl_set
     for file in "$state"/sysctl/*; do
         [ -f "$file" ] || continue
         case "
-$GC_SYSCTL_TEXT" in *"
+$lines" in *"
 ${file##*/} = "*) continue ;; esac
         sysctl_back "$file"
         rm -f -- "$file"

@@ -7,6 +7,7 @@ GPU_CLUSTER_LOOK leaves the cluster alone.
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import pulumi
@@ -14,6 +15,7 @@ import pulumi_command
 
 from components.hosts.command import HostsArgs
 from components.hosts.container_runtime import ContainerRuntime
+from components.hosts.copies import Copies
 from components.hosts.preparation import HostPreparation
 from components.inspection.look import inspect
 from components.settings.loader import load
@@ -25,11 +27,10 @@ drift = inspect(cluster, pulumi.get_stack(), key, {}).drift
 provider = pulumi_command.Provider("command")
 secret = pulumi.Output.secret(key)
 options = pulumi.ResourceOptions(providers=[provider])
-prepared = HostPreparation(
-    "hosts", HostsArgs(cluster=cluster, private_key=secret, drift=drift.prepare), options
-)
+hosts = HostsArgs(cluster=cluster, private_key=secret, copies=Copies("steps", cluster, secret))
+prepared = HostPreparation("hosts", replace(hosts, drift=drift.prepare), options)
 ContainerRuntime(
     "runtime",
-    HostsArgs(cluster=cluster, private_key=secret, drift=drift.runtime, after=prepared.commands),
+    replace(hosts, drift=drift.runtime, after=prepared.commands),
     options,
 )

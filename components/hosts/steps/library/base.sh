@@ -9,15 +9,16 @@
 #   expected      what the probe must find besides files
 #   disrupts      what it was applied with that disrupts pods (disruption.sh)
 #   steps         the files of functions that this phase was applied with, as <name>-<sha256>
+# What a declaration doesn't say has its default in the library, by `: "${GC_…:=…}"`.
 # Draft files beside their target end in .gpu-cluster-new; the next run under the lock replaces
 # or removes those that a killed run left.
 
 root=${GPU_CLUSTER_ROOT-}
+: "${GC_LOCK_LIMIT:=300}" # seconds to wait for another script on the same host
 # sudo's secure_path on RHEL lacks the folder where K3s and others put their programs (k3s#10175).
 PATH=$PATH:$root/usr/local/sbin:$root/usr/local/bin:$root/usr/sbin:$root/usr/bin:$root/sbin:$root/bin
 state=$root/var/lib/gpu-cluster/$GC_PHASE
 scratch=$root/run/gpu-cluster-$GC_PHASE
-fresh=${fresh-} # where the declaration has put these files
 changed=0
 problems=
 
@@ -76,7 +77,7 @@ lock() {
         fail "another run held /run/gpu-cluster.lock for $GC_LOCK_LIMIT s; wait for it, or end it (fuser -v /run/gpu-cluster.lock names it)"
     rm -rf -- "$scratch"
     (umask 077 && mkdir "$scratch") || fail "can't make $scratch"
-    trap 'rm -rf -- "$scratch" "$fresh"' EXIT
+    trap 'rm -rf -- "$scratch"' EXIT
     trap 'exit 129' HUP
     trap 'exit 130' INT
     trap 'exit 143' TERM

@@ -7,6 +7,7 @@
 # in the library or in the file of the one step that has such effects.
 
 step=
+: "${GC_PACKAGE_RUN_LIMIT:=1800}" # seconds for one run of a package manager or installer
 
 # bounded SECONDS COMMAND...: output to a log, no descriptor of our lock, an end in time.
 bounded() {

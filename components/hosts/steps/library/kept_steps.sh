@@ -2,11 +2,17 @@
 
 uploaded=.gpu-cluster-steps
 
-# Before the first change, for the undo of what it begins.
+# Before the first change, for the undo of what it begins. Whoever logs in may write what was copied,
+# so its sum is seen again in the folder of root's alone.
 take_steps() {
-    [ -d "$fresh" ] || return 0
-    (umask 077 && mkdir -p "${state%/*}/steps") && cp -- "$fresh"/* "${state%/*}/steps" && rm -rf -- "$fresh" ||
-        fail "can't write ${state%/*}/steps"
+    [ -n "${loaded-}" ] || return 0
+    (umask 077 && mkdir -p "${state%/*}/steps") || fail "can't make ${state%/*}/steps"
+    for file in ${loaded-}; do
+        kept_file=${state%/*}/steps/$file.sh
+        [ ! -f "$kept_file" ] || [ "$(digest "$kept_file")" != "${file##*-}" ] || continue
+        cp -- "./$uploaded/$file.sh" "$state/draft" && [ "$(digest "$state/draft")" = "${file##*-}" ] &&
+            mv -- "$state/draft" "$kept_file" || fail "can't keep the step $file"
+    done
 }
 
 keep_steps() {

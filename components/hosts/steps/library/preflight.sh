@@ -1,5 +1,14 @@
 # What a host must be before anything is changed on it. Each finding is reported, nothing is changed.
 
+# Values of ID in os-release(5) that are accepted.
+: "${GC_SYSTEMS:=debian ubuntu rhel rocky almalinux centos fedora amzn ol}"
+# The oldest kernel of these systems (RHEL 8).
+: "${GC_KERNEL:=4.18}"
+# Free in /var/lib: room for backups, an initramfs and containerd's state.
+: "${GC_DISK_MIB:=1024}"
+# Seconds to wait for a package manager that is at work.
+: "${GC_PACKAGE_LOCK_LIMIT:=120}"
+
 require_root() {
     [ -n "$root" ] || [ "$(id -u)" = 0 ] ||
         problem "user $(id -un)" "root" "log in as root, or as a user with sudo -n"
@@ -55,7 +64,7 @@ package_manager_lock() {
 # for, since unattended upgrades come and go by themselves.
 require_package_manager_idle() {
     waited=0
-    while held=$(package_manager_lock) && [ -n "$held" ] && [ "$waited" -lt "$GC_PACKAGE_LIMIT" ]; do
+    while held=$(package_manager_lock) && [ -n "$held" ] && [ "$waited" -lt "$GC_PACKAGE_LOCK_LIMIT" ]; do
         [ "$waited" -gt 0 ] || note "waiting for the package manager (${held% *})"
         sleep 1
         waited=$((waited + 1))

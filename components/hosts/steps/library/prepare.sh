@@ -6,13 +6,16 @@
 #   undo_<step>    undoes what its effects (effects.sh) don't (optional)
 #   fetch_<step>   downloads and verifies what apply will need, and installs nothing (optional)
 #   found_<kind>   whether an expectation holds, for the probe (optional; reads only)
-# GC_ALL_STEPS has them in their order, GC_STEPS those that this host declares. A step that is no
+# all_steps has them in their order, GC_STEPS those that this host declares. A step that is no
 # longer declared is undone, the last one first, before anything else is done.
+
+all_steps="swap modules sysctl limits selinux firewall nouveau excluded"
+all_steps="$all_steps packages kernel driver cuda engine kubernetes"
 
 apply() {
     check
     open_state
-    for each in $(reversed "$GC_ALL_STEPS"); do
+    for each in $(reversed "$all_steps"); do
         declared "$each" || undo_step "$each"
     done
     for step in $GC_STEPS; do
@@ -51,7 +54,7 @@ undo() {
     refuse_problems
     find_manager
     record_killed
-    for each in $(reversed "$GC_ALL_STEPS"); do
+    for each in $(reversed "$all_steps"); do
         undo_step "$each"
     done
     after_steps

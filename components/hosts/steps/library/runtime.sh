@@ -12,6 +12,7 @@
 # files that it last ran with).
 
 action=none
+: "${GC_RUNTIME_PATH:=/usr/bin/nvidia-container-runtime}" # where the toolkit's packages have it
 
 apply() {
     require_root

@@ -1,0 +1,77 @@
+"""The files of the steps, copied to a host just before a command there that reads them.
+
+A hook, not a resource: a script runs nothing that its declaration doesn't name by its sum, so what
+lies on a host needs no record, and the state holds a host's declarations only. Root keeps what was
+applied (``steps/library/kept_steps.sh``), so that a delete, before which no hook runs, needs no
+copy.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+
+import pulumi
+
+from components.hosts.script import Bundle
+from components.hosts.settings.host import Host
+from components.settings.cluster import Cluster
+
+
+class Copies:
+    """What hosts get in one run, each file once."""
+
+    def __init__(self, name: str, cluster: Cluster, private_key: pulumi.Input[str]) -> None:
+        """Registers the hook.
+
+        Args:
+            name: of the hook.
+            cluster: the configuration.
+            private_key: an OpenSSH private key, a secret.
+        """
+        self._ssh = cluster.ssh
+        self._key = private_key
+        self._hosts: dict[str, Host] = {}
+        self._wanted: dict[str, dict[str, Bundle]] = {}
+        self._sent: dict[str, set[str]] = {}
+        self._read_by: dict[str, tuple[str, ...]] = {}
+        hook = pulumi.ResourceHook(name, self._before)
+        self._binding = pulumi.ResourceHookBinding(before_create=[hook], before_update=[hook])
+
+    def before(self, resource: str, hosts: Iterable[str]) -> pulumi.ResourceHookBinding:
+        """The hook, for a resource whose commands read the files of these hosts.
+
+        Args:
+            resource: the resource's name.
+            hosts: the hosts' names.
+        """
+        self._read_by[resource] = tuple(hosts)
+        return self._binding
+
+    def want(self, host: Host, bundles: Iterable[Bundle]) -> None:
+        """Has a host get what a declaration of it names, with the rest that it gets."""
+        self._hosts[host.name] = host
+        wanted = self._wanted.setdefault(host.name, {})
+        wanted.update({bundle.file: bundle for bundle in bundles})
+
+    async def _before(self, args: pulumi.ResourceHookArgs) -> None:
+        await asyncio.gather(*map(self._copy, self._read_by[args.name]))
+
+    async def _copy(self, name: str) -> None:
+        wanted = self._wanted.get(name, {})
+        if wanted.keys() <= self._sent.get(name, set()):
+            return
+        # Only a run that changes something on hosts needs the library.
+        from components.hosts.reach import declared
+        from components.hosts.upload import Limits, upload
+
+        key = await pulumi.Output.from_input(self._key).future()
+        ssh = self._ssh
+        limits = Limits(
+            ssh.dial_error_limit, ssh.per_dial_timeout_seconds, ssh.command_timeout_seconds
+        )
+        host = declared(self._hosts[name].model_dump(mode="json"))
+        fault = await upload(host, str(key), list(wanted.values()), limits)
+        if fault is not None:
+            raise pulumi.RunError(str(fault))
+        self._sent[name] = set(wanted)

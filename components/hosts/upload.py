@@ -1,0 +1,79 @@
+"""The files that a host's declarations name, copied into the home of the user who logs in."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import asyncssh
+
+from components.hosts.reach import Host, reached, run
+from components.hosts.script import UPLOADED, Bundle
+from config.printable import printable
+from config.problem import Fault
+
+FIRST_DELAY, DELAY_FACTOR, LONGEST_DELAY = 0.1, 1.5, 5.0
+"""Seconds between two dials, as pulumi-command waits (pulumi sdk/go/common/util/retry)."""
+
+FINAL = (asyncssh.PermissionDenied, asyncssh.HostKeyNotVerifiable, ValueError)
+"""What the next dial would meet again."""
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Attributes: dials in all, seconds for one, seconds for the copying."""
+
+    dials: int
+    dial: float
+    copying: float
+
+
+async def upload(
+    host: Host, private_key: str, bundles: Sequence[Bundle], limits: Limits
+) -> Fault | None:
+    """Replaces what an earlier run copied; what went wrong, or None.
+
+    One connection and one command, whatever the number of files: a copy by SFTP takes some round
+    trips for each.
+    """
+    delay = FIRST_DELAY
+    for left in reversed(range(limits.dials)):
+        try:
+            return await _send(host, private_key, bundles, limits)
+        except (OSError, asyncssh.Error, TimeoutError, ValueError) as error:
+            if not left or isinstance(error, FINAL):
+                found = f"no connection ({printable(str(error) or type(error).__name__)})"
+                return Fault(f"host {host.name}", found, "one", "see that ssh works from here")
+        await asyncio.sleep(delay)
+        delay = min(delay * DELAY_FACTOR, LONGEST_DELAY)
+    return None
+
+
+async def _send(
+    host: Host, private_key: str, bundles: Sequence[Bundle], limits: Limits
+) -> Fault | None:
+    async with contextlib.AsyncExitStack() as stack:
+        async with asyncio.timeout(limits.dial):
+            connection = await stack.enter_async_context(reached(host, private_key))
+        async with asyncio.timeout(limits.copying):
+            text = "".join(bundle.text for bundle in bundles)
+            status, _, errors = await run(connection, command(bundles), text)
+    if status == 0:
+        return None
+    found = f"{UPLOADED} can't be written: {printable(errors.strip() or f'status {status}')}"
+    return Fault(f"host {host.name}", found, "the steps' files", "see what it names")
+
+
+def command(bundles: Sequence[Bundle]) -> str:
+    """The line that takes the bundles' texts, one after the other, from standard input.
+
+    ``head`` reads no byte beyond its own (coreutils, head.c, copy_bytes).
+    """
+    files = " && ".join(
+        f"head -c {len(bundle.text.encode())} >{shlex.quote(bundle.file)}" for bundle in bundles
+    )
+    folder = shlex.quote(UPLOADED)
+    return f"umask 077 && rm -rf {folder} && mkdir {folder} && cd {folder} && {files}"
