@@ -90,12 +90,13 @@ class GpuCluster(pulumi.ComponentResource):
             cluster=cluster,
             stack=args.stack,
             private_key=args.private_key,
-            copies=copies,
             plan=drift.rollout,
             runtime_class=runtime_class,
             join_token=args.join_token,
         )
-        rolled = Rollout(f"{name}-rollout", rollout, after())
+        changing = [change.host.name for change in drift.rollout.changes]
+        copied = copies.before(f"{name}-rollout", changing)
+        rolled = Rollout(f"{name}-rollout", rollout, copied, after())
         hosts = HostsArgs(
             cluster=cluster,
             private_key=args.private_key,

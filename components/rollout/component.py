@@ -16,7 +16,6 @@ import pulumi_command as command
 from components.drift import dated
 from components.hosts.connection import command_line as host_line
 from components.hosts.container_runtime import gpu_hosts
-from components.hosts.copies import Copies
 from components.hosts.prepare_script import prepare_script
 from components.hosts.runtime_script import runtime_script, toolkit_seconds
 from components.hosts.settings.host import Host
@@ -50,7 +49,6 @@ class RolloutArgs:
         cluster: the configuration.
         stack: name of the stack.
         private_key: an OpenSSH private key, a secret.
-        copies: brings the files of the steps to hosts.
         plan: what the inspection found that must be rolled.
         runtime_class: RuntimeClass of pods that use GPUs.
         join_token: kubeadm's bootstrap token, a secret: scripts hold it.
@@ -59,7 +57,6 @@ class RolloutArgs:
     cluster: Cluster
     stack: str
     private_key: pulumi.Input[str]
-    copies: Copies
     plan: Plan
     runtime_class: str | None
     join_token: str | None = field(default=None, repr=False)
@@ -135,14 +132,18 @@ def _tolerant(pod: Json) -> Json:
 
 
 class Rollout(pulumi.ComponentResource):
-    """One command. ``done``: what it printed."""
+    """One command. ``done``: what it printed. ``hooks`` bring the steps to the hosts before it."""
 
     TYPE = "gpucluster:index:Rollout"
 
     done: pulumi.Output[str]
 
     def __init__(
-        self, name: str, args: RolloutArgs, opts: pulumi.ResourceOptions | None = None
+        self,
+        name: str,
+        args: RolloutArgs,
+        hooks: pulumi.ResourceHookBinding | None = None,
+        opts: pulumi.ResourceOptions | None = None,
     ) -> None:
         super().__init__(self.TYPE, name, None, opts)
         self.done = pulumi.Output.from_input("")
@@ -162,9 +163,7 @@ class Rollout(pulumi.ComponentResource):
                 add_previous_output_in_env=False,
                 opts=pulumi.ResourceOptions(
                     parent=self,
-                    hooks=args.copies.before(
-                        name, [change.host.name for change in args.plan.changes]
-                    ),
+                    hooks=hooks,
                     # Between two rollouts nothing of it changes.
                     ignore_changes=["create", *(() if rolled else ("environment", "stdin"))],
                 ),

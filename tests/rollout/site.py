@@ -123,7 +123,11 @@ class Site:
         args = RolloutArgs(
             cluster=cluster, stack="t", private_key=self.key, plan=made, runtime_class=None
         )
-        return rollout_document(args, self.key)
+        document = rollout_document(args, self.key)
+        for host in document["hosts"]:
+            for phase in ("prepare", "runtime"):
+                self.hosts[host["name"]].copy_steps((host[phase] or {}).get("script", ""))
+        return document
 
     def roll(self, **changed: Any) -> list[str]:
         """A rollout that ends well; its hosts in their order."""
