@@ -88,6 +88,16 @@ def ending_servers(
     return _binding(f"give-way-{name}", before, updates=True)
 
 
+def before_changes(name: str, function: pulumi.ResourceHookFunction) -> pulumi.ResourceHookBinding:
+    """A hook before a create or update.
+
+    Args:
+        name: hooks need names of their own.
+        function: what it calls.
+    """
+    return _binding(name, function, updates=True)
+
+
 def _binding(
     name: str, function: pulumi.ResourceHookFunction, *, updates: bool = False
 ) -> pulumi.ResourceHookBinding:

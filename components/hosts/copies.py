@@ -13,6 +13,7 @@ from collections.abc import Iterable
 
 import pulumi
 
+from components.hooks import before_changes
 from components.hosts.script import Bundle
 from components.hosts.settings.host import Host
 from components.settings.cluster import Cluster
@@ -35,8 +36,7 @@ class Copies:
         self._wanted: dict[str, dict[str, Bundle]] = {}
         self._sent: dict[str, set[str]] = {}
         self._read_by: dict[str, tuple[str, ...]] = {}
-        hook = pulumi.ResourceHook(name, self._before)
-        self._binding = pulumi.ResourceHookBinding(before_create=[hook], before_update=[hook])
+        self._binding = before_changes(name, self._before)
 
     def before(self, resource: str, hosts: Iterable[str]) -> pulumi.ResourceHookBinding:
         """The hook, for a resource whose commands read the files of these hosts.
