@@ -45,6 +45,7 @@ def reboot_document(cluster: Cluster, private_key: str) -> dict[str, Any]:
     scripts = "\0".join(prepare_script(cluster.of(host), host) for host in cluster.working_hosts)
     return {
         "context": cluster.kubernetes.context,
+        "makesCluster": cluster.first_host is not None,
         "hosts": [
             host.model_dump(mode="json", exclude={"driver", "runtime", "system"})
             for host in cluster.working_hosts

@@ -5,8 +5,9 @@ before and given back after; the boot id before and after is compared, so that n
 twice and none counts as rebooted that was not. After the first host that does not come back no
 other one is touched.
 
-Input: ``context``, ``hosts`` (``config.Host``), ``maxUnavailable``, ``timeoutSeconds``,
-``drainTimeoutSeconds``, ``consent`` (`rollout.evict`), ``privateKey``.
+Input: ``context``, ``makesCluster`` (the stack does, perhaps later), ``hosts`` (``config.Host``),
+``maxUnavailable``, ``timeoutSeconds``, ``drainTimeoutSeconds``, ``consent`` (`rollout.evict`),
+``privateKey``.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ import asyncssh
 
 from components.api import Client, ClusterError, Json, connect
 from components.hosts.inspect import observe
+from components.hosts.kubeconfig import is_there
 from components.hosts.reach import Host, declared, printed, reached
 from components.nodes import drain
 from components.program import main
@@ -30,6 +32,8 @@ CONTROL_PLANE = "control-plane"
 """End of the roles of hosts that run it."""
 DIAL = 10.0
 """Seconds for one attempt to reach a host that boots."""
+KUBELET = "/etc/kubernetes/kubelet.conf"
+"""Credentials of a host that is a node."""
 BOOT_ID = "cat /proc/sys/kernel/random/boot_id"
 
 
@@ -119,9 +123,34 @@ async def restart(host: Host, key: str, before: str, limit: float) -> str:
     return now
 
 
-async def give_back(client: Client, node: Json | None, limit: float) -> None:
+async def node_of(client: Client | None, host: Host, key: str) -> Json | None:
+    """The host's Node; None where it is in no cluster yet.
+
+    Raises:
+        ClusterError: the host is a node of a cluster that can't be asked here.
+    """
+    if client is not None:
+        return await drain.node_of(client, host.node)
+    if await printed(host, key, f"[ ! -f {KUBELET} ] || echo node\n", DIAL):
+        cure = "write `pulumi stack output --show-secrets kubeconfig` to a file of KUBECONFIG"
+        found = "a node whose cluster has no context on this machine"
+        raise ClusterError(Fault(f"host {host.name}", found, "one, to drain the node", cure))
+    return None
+
+
+@contextlib.asynccontextmanager
+async def cluster_of(document: Json) -> AsyncIterator[Client | None]:
+    """A client; None where the stack makes the cluster, and this machine has no context of it."""
+    if document["makesCluster"] and not is_there(document["context"]):
+        yield None
+        return
+    async with connect(document["context"]) as client:
+        yield client
+
+
+async def give_back(client: Client | None, node: Json | None, limit: float) -> None:
     """Waits until a node that we cordoned is ready again, and uncordons it."""
-    if node is None or not drain.cordoned_by_us(node):
+    if client is None or node is None or not drain.cordoned_by_us(node):
         return
     name = node["metadata"]["name"]
     found: Json | None = None
@@ -145,10 +174,10 @@ async def give_back(client: Client, node: Json | None, limit: float) -> None:
     await drain.uncordon(client, found)
 
 
-async def one(client: Client, host: Host, key: str, before: str, limits: Limits) -> Json:
+async def one(client: Client | None, host: Host, key: str, before: str, limits: Limits) -> Json:
     """Drains, reboots and gives back one host."""
-    node = await drain.node_of(client, host.node)
-    if node is not None:
+    node = await node_of(client, host, key)
+    if client is not None and node is not None:
         await drain.cordon(client, node, before)
         try:
             await drain.drain(client, host.node, limits.drain, limits.consent)
@@ -175,7 +204,7 @@ async def apply(document: Json) -> Json:
     turns = Turns(document["maxUnavailable"])
     facts = await observe(hosts, key)
     asking = [host for host in hosts if facts[host.name].reboot]
-    async with connect(document["context"]) as client:
+    async with cluster_of(document) as client:
 
         async def run(host: Host) -> Json:
             seen = facts[host.name]
@@ -184,7 +213,7 @@ async def apply(document: Json) -> Json:
             return {"host": host.name, "reasons": list(seen.reboot), **done}
 
         for host in hosts:
-            if host not in asking and not facts[host.name].error:
+            if client is not None and host not in asking and not facts[host.name].error:
                 await give_back(client, await drain.node_of(client, host.node), limits.boot)
         results = await asyncio.gather(*map(run, asking), return_exceptions=True)
     failures = [result for result in results if isinstance(result, BaseException)]

@@ -109,6 +109,18 @@ PARTS = (
         native=True,
     ),
 )
+KUBEADM = Part(
+    "kubeadm",
+    KUBELET,
+    ("k8s.io/kubernetes/cmd/kubeadm",),
+    {
+        "k8s.io/component-base/version.gitVersion": f"v{KUBELET}",
+        # kubeadm compares minor versions (cmd/kubeadm/app/constants/constants.go, init).
+        "k8s.io/component-base/version.gitMajor": "1",
+        "k8s.io/component-base/version.gitMinor": KUBELET.split(".")[1],
+        "k8s.io/client-go/pkg/version.gitVersion": f"v{KUBELET}",
+    },
+)
 MOCK = Part("mock", NVML, (".", "./probe"), native=True)
 LIBRARY = "libnvidia-ml.so.1"
 #: The program that loads the library has Go's runtime too, and exports its symbols: each keeps its
@@ -151,6 +163,11 @@ def charts() -> Path:
 def build_mock() -> dict[str, Path]:
     """The mock library and the probe alone."""
     return _built(MOCK)
+
+
+def build_kubeadm() -> Path:
+    """kubeadm alone."""
+    return _built(KUBEADM)["kubeadm"]
 
 
 def _built(part: Part) -> dict[str, Path]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 from collections.abc import Iterator
@@ -10,6 +11,7 @@ from typing import Any
 import pytest
 
 from components.hosts.cluster_script import access_script, init_script, join_script
+from components.hosts.inspect import observe
 from components.settings.cluster import Cluster
 from components.settings.loader import load
 from config.problem import ConfigError
@@ -23,6 +25,8 @@ pytestmark = pytest.mark.full
 SEEN = "/run/simulated-kubeadm"
 TOKEN = re.compile(r"[a-z0-9]{6}\.[a-z0-9]{16}")
 HASH = f"sha256:{'0123456789abcdef' * 4}"
+COPIED = "upper/usr/libexec"
+"""A folder of the host's root, which the overlay holds again as something was made in it."""
 INIT: dict[str, Any] = {"endpoint": "192.0.2.1:6443", "network": {"manifest": "cni.yaml"}}
 
 
@@ -83,9 +87,13 @@ def test_a_cluster_is_made_once_and_taken_down_to_the_byte(host: Running) -> Non
     host.run(f"rm -r {SEEN}; echo simulated >/etc/cni/net.d/10-new.conf")
     assert host.apply(script).output == "changed=0\n"
     assert not host.exists(SEEN)
+    facts = asyncio.run(observe([host.declared], host.key, 30))[host.declared.name]
+    assert "cluster" in facts.applied
+    assert facts.drift == {}
     undone = host.undo(script)
     assert (undone.status, undone.errors) == (0, "")
-    assert differences(before, software.lasting(host)) == {}
+    left = differences(before, software.lasting(host))
+    assert {path for path in left if path != COPIED} == set()
 
 
 def test_an_init_that_was_killed_is_begun_again(host: Running) -> None:

@@ -306,3 +306,17 @@ def test_a_pod_keeps_its_emptydir_unless_that_is_declared(site: Site) -> None:
     assert "unschedulable" not in site.node("gpu-2")["spec"]
     site.reboot(consent=["empty-dir"])
     assert site.boots()["gpu-2"] != before
+
+
+def test_before_the_stack_makes_its_cluster_hosts_reboot_and_nodes_do_not(site: Site) -> None:
+    unmade = {"context": "not-made-yet", "makesCluster": True}
+    site.ask("gpu-1")
+    before = site.boots()
+    assert [done["host"] for done in site.reboot(**unmade)["rebooted"]] == ["gpu-1"]
+    assert site.boots()["gpu-1"] != before["gpu-1"]
+    site.ask("gpu-2")
+    site.hosts["gpu-2"].write("/etc/kubernetes/kubelet.conf", "of a node\n")
+    with pytest.raises(ClusterError, match="a node whose cluster has no context on this machine"):
+        site.reboot(**unmade)
+    assert site.boots()["gpu-2"] == before["gpu-2"]
+    site.hosts["gpu-2"].run("rm -r /etc/kubernetes /run/gpu-cluster")

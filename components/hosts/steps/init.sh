@@ -30,6 +30,7 @@ apply() {
     settle
     unit_on kubelet
     wait_registered
+    : >>"$state/written" || fail "can't write $state/written" # by which the probe knows a phase
 }
 
 # kubeadm ends before kubelet has made its Node (kubernetes v1.34 cmd/kubeadm/app/features/features.go,
@@ -102,10 +103,14 @@ new_token() {
         fail "can't write $state/token"
 }
 
-# Folders that kubeadm makes and doesn't remove, and what others of network add-ons were there.
+# Folders that kubeadm and what it starts make and nobody removes (the last ones are of cmd/kubeadm/
+# app/phases/controlplane/volumes.go), and what others of network add-ons were there.
 remember_folders() {
+    plugins=/usr/libexec/kubernetes
     for folder in /etc/kubernetes /etc/kubernetes/manifests /etc/kubernetes/pki /etc/kubernetes/tmp \
-        /var/lib/kubelet /var/lib/etcd /etc/cni /etc/cni/net.d /opt/cni /opt/cni/bin; do
+        /var/lib/kubelet /var/lib/etcd /etc/cni /etc/cni/net.d /opt/cni /opt/cni/bin \
+        "$plugins" "$plugins/kubelet-plugins" "$plugins/kubelet-plugins/volume" \
+        "$plugins/kubelet-plugins/volume/exec"; do
         [ -d "$root$folder" ] || record directories "$folder"
     done
     [ -f "$state/cni" ] || {
