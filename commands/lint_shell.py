@@ -10,10 +10,14 @@ import sys
 import toolchain
 from commands.environment import ROOT
 from commands.files import project_files
+from components.hosts.cluster_script import init_script
 from components.hosts.prepare_script import prepare
 from components.hosts.probe import probe
 from components.hosts.runtime_script import runtime
+from components.hosts.settings.kubernetes_packages import KubernetesPackages
+from components.hosts.settings.new_cluster import Init, Network
 from components.hosts.settings.runtime import Engine, Runtime
+from components.settings.stack_file import load_stack_file
 from config import yaml_file
 
 #: Checked otherwise: parts of host scripts are judged as they are assembled, below, and the two
@@ -59,9 +63,19 @@ def host_scripts() -> dict[str, str]:
         "prepare, as declared": f"# shellcheck disable=SC2034,SC1090\n{prepare()}",
         "probe": probe(),
     }
+    scripts["cluster"] = _new_cluster()
     for engine in Engine:
         scripts[f"runtime, {engine.value}"] = runtime(Runtime(engine=engine), inline=True)
     return scripts
+
+
+def _new_cluster() -> str:
+    """A host of the example stack as the first of a cluster that the stack makes."""
+    init = Init(endpoint="192.0.2.1:6443", network=Network(manifest="network/cni.yaml"))
+    packages = KubernetesPackages(version="1.34.4", init=init)
+    declared = load_stack_file(ROOT / "Pulumi.prod.yaml")
+    cluster = declared.model_copy(update={"kubernetes_packages": packages})
+    return init_script(cluster, cluster.hosts[0], inline=True)
 
 
 def workflow_scripts() -> dict[str, str]:
