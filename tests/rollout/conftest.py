@@ -63,7 +63,7 @@ class Proof:
         """Counts a test when it is over: what its fixtures counted is in its last report."""
         said = dict(report.user_properties)
         if report.when == "call":
-            for name, count in (("test_killed", self.kills), ("test_bare", self.bare)):
+            for name, count in (("test_killed", self.kills), ("hosts_that_were_bare", self.bare)):
                 if name in report.nodeid and "of_a_killed" not in report.nodeid:
                     count[0] += report.outcome == "passed"
                     count[1] += 1
