@@ -20,6 +20,8 @@ from lab.real import (
 from lab.real.build import BuildError, build
 from lab.real.lab import GPUS, REAL, Lab, running
 from lab.real.node import RealError
+from lab.real.operator import compare
+from lab.real.operator import prove as operator
 from lab.simulator import marks
 from lab.simulator.control_plane import SimulatorError
 from lab.simulator.hosts.model import HostError
@@ -29,19 +31,34 @@ def main() -> int:
     """Run all and print one line each; 1 where something doesn't hold."""
     try:
         build()
+        report = Report()
+        prove_operator(report)
         with running() as lab:
-            return prove(lab)
+            return prove(lab, report)
     except (BuildError, HostError, RealError, SimulatorError) as error:
         print(error, file=sys.stderr)
         return 1
 
 
-def prove(lab: Lab) -> int:
+def prove_operator(report: Report) -> None:
+    """The real operator and the simulated one, under the same policies."""
+    shown: set[str] = set()
+    for verdict in operator.verdicts():
+        report.operands += 1
+        report.operands_agreed += not verdict.problems
+        shown |= verdict.listed
+        word = "agrees" if verdict.agrees else "WRONG" if verdict.problems else "differs as listed"
+        report.say(f"operator: {verdict.setting}: {verdict.operand}: {word}")
+        report.problems += verdict.problems
+    report.differ += len(shown)
+    report.problems += compare.unshown(shown)
+
+
+def prove(lab: Lab, report: Report) -> int:
     """Cases, facts and the count of GPUs; the last line sums up."""
     lab.request("POST", "/api/v1/namespaces/default/configmaps", objects.configurations())
     validating.prepare(lab)
     dra.prepare(lab)
-    report = Report()
     for verdict in judge.verdicts(lab):
         report.judged(verdict)
     prove_stack(lab, report)
@@ -89,6 +106,8 @@ class Report:
     agreed: int = 0
     differ: int = 0
     held: int = 0
+    operands: int = 0
+    operands_agreed: int = 0
     allocated: int = 0
     problems: list[str] = field(default_factory=list)
     started: float = field(default_factory=time.monotonic)
@@ -119,6 +138,7 @@ class Report:
         print(
             f"real: {len(REAL)} nodes, {self.allocated} of {wanted} GPUs allocated by UUID, "
             f"{self.agreed} of {cases} cases agree with the simulator, "
+            f"operator {self.operands_agreed} of {self.operands} operands agree, "
             f"{self.held} facts hold on real parts alone, {self.differ} differences listed",
             flush=True,
         )

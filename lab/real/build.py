@@ -11,9 +11,9 @@ import os
 import re
 import shutil
 import subprocess
-from dataclasses import dataclass, field
 from pathlib import Path
 
+from lab.real.parts import KUBEADM, MOCK, NVIDIA, OPERATOR_MODULE, PARTS, PLUGIN_MODULE, Part
 from toolchain import cache_dir, golang
 from toolchain.cache import Store, digest
 from toolchain.tool import Tool
@@ -23,18 +23,6 @@ ROOT = Path(__file__).parent / "go"
 LIMIT = 3600
 FLAGS = ("-trimpath", "-mod=readonly", "-gcflags=all=-dwarf=false")
 
-KUBELET = "1.34.4"
-CONTAINERD = "2.3.1"
-PLUGIN = "0.19.3"
-TOOLKIT = "1.20.0"
-DRA = "0.4.1"
-NVML = "0.13.3-1"
-
-_NVIDIA = "github.com/NVIDIA"
-_PLUGIN_MODULE = f"{_NVIDIA}/k8s-device-plugin"
-_DRA_MODULE = "sigs.k8s.io/dra-driver-nvidia-gpu"
-_CONTAINERD = "github.com/containerd/containerd/v2"
-_TOOLKIT_VERSION = f"{_NVIDIA}/nvidia-container-toolkit/internal/info.version"
 _FUNCTION = re.compile(r"nvmlReturn_t\s+DECLDIR\s+(\w+)\s*\(")
 #: As NVIDIA's own Makefiles: NVML's functions are found when they are called.
 _LAZY = "-Wl,--export-dynamic -Wl,--unresolved-symbols=ignore-in-object-files -Wl,-z,lazy"
@@ -44,84 +32,6 @@ class BuildError(RuntimeError):
     """A part can't be built; the message says why and the cure."""
 
 
-@dataclass(frozen=True)
-class Part:
-    """Executables of one Go module.
-
-    ``packages``: import paths; ``stamps``: variables set at link time; ``native``: it binds C.
-    """
-
-    module: str
-    version: str
-    packages: tuple[str, ...]
-    stamps: dict[str, str] = field(default_factory=dict)
-    native: bool = False
-
-
-PARTS = (
-    Part(
-        "kubelet",
-        KUBELET,
-        ("k8s.io/kubernetes/cmd/kubelet",),
-        {
-            "k8s.io/component-base/version.gitVersion": f"v{KUBELET}",
-            "k8s.io/client-go/pkg/version.gitVersion": f"v{KUBELET}",
-        },
-    ),
-    Part(
-        "containerd",
-        CONTAINERD,
-        tuple(
-            f"{_CONTAINERD}/cmd/{name}" for name in ("containerd", "containerd-shim-runc-v2", "ctr")
-        ),
-        {f"{_CONTAINERD}/version.Version": f"v{CONTAINERD}"},
-    ),
-    Part(
-        "plugin",
-        PLUGIN,
-        tuple(
-            f"{_PLUGIN_MODULE}/cmd/{name}"
-            for name in (
-                "nvidia-device-plugin",
-                "gpu-feature-discovery",
-                "config-manager",
-                "mps-control-daemon",
-            )
-        ),
-        {f"{_PLUGIN_MODULE}/internal/info.version": f"v{PLUGIN}"},
-        native=True,
-    ),
-    Part(
-        "toolkit",
-        TOOLKIT,
-        tuple(
-            f"{_NVIDIA}/nvidia-container-toolkit/cmd/{name}"
-            for name in ("nvidia-container-runtime", "nvidia-cdi-hook", "nvidia-ctk")
-        ),
-        {_TOOLKIT_VERSION: TOOLKIT},
-        native=True,
-    ),
-    Part(
-        "dra",
-        DRA,
-        (f"{_DRA_MODULE}/cmd/gpu-kubelet-plugin",),
-        {f"{_DRA_MODULE}/internal/info.version": f"v{DRA}"},
-        native=True,
-    ),
-)
-KUBEADM = Part(
-    "kubeadm",
-    KUBELET,
-    ("k8s.io/kubernetes/cmd/kubeadm",),
-    {
-        "k8s.io/component-base/version.gitVersion": f"v{KUBELET}",
-        # kubeadm compares minor versions (cmd/kubeadm/app/constants/constants.go, init).
-        "k8s.io/component-base/version.gitMajor": "1",
-        "k8s.io/component-base/version.gitMinor": KUBELET.split(".")[1],
-        "k8s.io/client-go/pkg/version.gitVersion": f"v{KUBELET}",
-    },
-)
-MOCK = Part("mock", NVML, (".", "./probe"), native=True)
 LIBRARY = "libnvidia-ml.so.1"
 #: The program that loads the library has Go's runtime too, and exports its symbols: each keeps its
 #: own. In a container ldconfig links a library by its SONAME.
@@ -139,8 +49,11 @@ def missing() -> str:
     return ""
 
 
-def build() -> dict[str, Path]:
-    """Every executable and the mock library, by file name; built where they are missing.
+def build(*modules: str) -> dict[str, Path]:
+    """Executables and the mock library, by file name; built where they are missing.
+
+    Args:
+        modules: names of folders in ``lab/real/go``; without any, all.
 
     Raises:
         BuildError: no C compiler, or a build failed; with the compiler's last lines.
@@ -149,20 +62,24 @@ def build() -> dict[str, Path]:
         raise BuildError(f"real parts: {problem}; cure: run where it is there")
     found: dict[str, Path] = {}
     for part in (*PARTS, MOCK):
-        found |= _built(part)
+        if not modules or part.module in modules:
+            found |= _built(part)
     return found
 
 
 def charts() -> Path:
     """NVIDIA's own chart of the device plugin, with NFD's in it: below its module."""
-    source = ROOT / "plugin"
-    line = _run(source, golang.find_go(print), "mod", "download", "-json", _PLUGIN_MODULE)
-    return Path(json.loads(line)["Dir"]) / "deployments" / "helm"
+    return _files("plugin", PLUGIN_MODULE) / "deployments" / "helm"
 
 
-def build_mock() -> dict[str, Path]:
-    """The mock library and the probe alone."""
-    return _built(MOCK)
+def operator_files() -> Path:
+    """The GPU Operator's module: its chart, its definitions, and the manifests of its operands."""
+    return _files("operator", OPERATOR_MODULE)
+
+
+def _files(part: str, module: str) -> Path:
+    line = _run(ROOT / part, golang.find_go(print), "mod", "download", "-json", module)
+    return Path(json.loads(line)["Dir"])
 
 
 def build_kubeadm() -> Path:
@@ -200,7 +117,7 @@ def _publish(part: Part, store: Store, entry: Path) -> None:
 
 def _build_mock(work: Path, staged: Path) -> None:
     shutil.copytree(ROOT / MOCK.module, work, dirs_exist_ok=True)
-    module = _run(work, golang.find_go(print), "list", "-m", "-f", "{{.Dir}}", f"{_NVIDIA}/go-nvml")
+    module = _run(work, golang.find_go(print), "list", "-m", "-f", "{{.Dir}}", f"{NVIDIA}/go-nvml")
     header = (Path(module.strip()) / "pkg/nvml/nvml.h").read_text(encoding="utf-8")
     (work / "stubs.c").write_text(stubs(header))
     _go(MOCK, work, "-buildmode=c-shared", "-o", str(staged / LIBRARY), ".")

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from components.platforms.device_plugin.values import IMAGE as PLUGIN_IMAGE
 from config.image import VECTORADD
-from lab.real.build import PLUGIN
+from lab.real.parts import PLUGIN
 
 IMAGE = "real.gpu-cluster.invalid/parts:1"
 #: All names under which charts and our settings ask for it.

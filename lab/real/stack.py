@@ -19,7 +19,7 @@ import yaml
 
 from commands.environment import local_backend
 from commands.files import copy_project
-from lab.real import build
+from lab.real import build, parts
 from lab.real.lab import GPUS, REAL, SIMULATED, Lab
 from lab.real.node import RealError
 
@@ -46,7 +46,7 @@ def declared(context: str) -> Json:
             {"name": "sim", "nodes": list(SIMULATED), "gpusPerNode": GPUS},
         ],
         "devicePlugin": {
-            "version": build.PLUGIN,
+            "version": parts.PLUGIN,
             "namespace": NAMESPACE,
             # As our own preparation of the nodes wants it; it is no part of this stack.
             "config": {"flags": {"plugin": {"deviceListStrategy": "volume-mounts"}}},

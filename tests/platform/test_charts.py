@@ -17,10 +17,10 @@ from components.nodes.settings.taint import STARTUP_TAINT
 from components.platforms.device_plugin.excluded_gpus import daemon_sets
 from components.platforms.needed import images as needed
 from components.settings.cluster import Cluster
+from lab.helm import Helm, Refused
 from tests.platform import chart_folders
 from tests.platform.chart_folders import FOLDERS, REAL, STAND_INS
 from tests.platform.clusters import CLUSTERS, MIRROR, OWN_DRIVER, chart_of, operator, plugin
-from tests.platform.helm import Helm, Refused
 from tests.unit.fixtures.clusters import INSTALLERS
 
 Json = dict[str, Any]

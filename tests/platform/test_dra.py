@@ -10,10 +10,10 @@ import pytest
 from components.platforms.dra import values as chart
 from components.settings.cluster import Cluster
 from components.settings.loader import load
+from lab.helm import Helm, Refused
 from tests.e2e.project import Project
 from tests.platform import ways
 from tests.platform.chart_folders import REAL, STAND_INS, values
-from tests.platform.helm import Helm, Refused
 from tests.platform.ways import served
 
 Json = dict[str, Any]

@@ -40,7 +40,7 @@ print(json.dumps(answers))
 
 
 def ask(state: Path, nodes: int) -> Any:
-    library = build.build_mock()[build.LIBRARY]
+    library = build.build("mock")[build.LIBRARY]
     own = 'mount -t tmpfs tmpfs /dev && exec "$@"'
     command = ["unshare", "--mount", "sh", "-c", own, "sh", sys.executable, "-c", ASK]
     done = subprocess.run(

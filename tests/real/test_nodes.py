@@ -40,7 +40,7 @@ time.sleep(60)
 @pytest.fixture
 def work(tmp_path: Path) -> Iterator[Path]:
     folder = tmp_path / "node"
-    link(build.build_mock()["probe"], folder / "bin" / "probe")
+    link(build.build("mock")["probe"], folder / "bin" / "probe")
     yield folder
     cgroups.remove(NAME)
 

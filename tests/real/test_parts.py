@@ -12,7 +12,19 @@ import pytest
 
 from components.platforms.registry import platform_of
 from components.settings.loader import load
-from lab.real import build, case, cases, dra, image, judge, mock, objects, stack, stack_cases
+from lab.real import (
+    build,
+    case,
+    cases,
+    dra,
+    image,
+    judge,
+    mock,
+    objects,
+    parts,
+    stack,
+    stack_cases,
+)
 from lab.real.settings import kubelet_settings
 
 HEADER = """
@@ -30,7 +42,7 @@ def test_every_function_of_the_header_has_a_stub() -> None:
 
 
 def test_each_part_is_built_from_a_module_of_its_own() -> None:
-    for part in (*build.PARTS, build.MOCK):
+    for part in (*parts.PARTS, parts.MOCK):
         text = (build.ROOT / part.module / "go.mod").read_text(encoding="utf-8")
         assert f" v{part.version}" in text
         assert (build.ROOT / part.module / "go.sum").is_file()
@@ -128,4 +140,4 @@ def test_each_step_leaves_a_stack_file_that_loads() -> None:
     document = stack.declared("a-context")
     for step in stack_cases.STEPS:
         step.change(document)
-        assert load(document).device_plugin.version == build.PLUGIN
+        assert load(document).device_plugin.version == parts.PLUGIN

@@ -89,6 +89,21 @@ def test_a_plugin_sees_the_gpus_that_its_environment_names() -> None:
     assert read_plugin(pod(CONFIG_FILE="/config/config.yaml", DEFAULT_CONFIG="a")).file == "a"
 
 
+def test_pods_of_the_real_operator_are_read_as_its_own() -> None:
+    # NVIDIA/gpu-operator v24.3.0, assets/state-container-toolkit and assets/state-device-plugin
+    void = {"name": "NVIDIA_VISIBLE_DEVICES", "value": "void"}
+    metadata = {"namespace": "ns"}
+
+    def pod(container: str, *volumes: str) -> dict[str, Any]:
+        maps = [{"name": name, "configMap": {"name": name}} for name in volumes]
+        spec = {"containers": [{"name": container, "env": [void]}], "volumes": maps}
+        return {"metadata": metadata, "spec": spec}
+
+    assert read_plugin(pod("nvidia-container-toolkit-ctr", "a-script")) == Plugin()
+    found = read_plugin(pod("nvidia-device-plugin", "nvidia-device-plugin-entrypoint", "files"))
+    assert (found.visible, found.config_map) == ((), ("ns", "files"))
+
+
 def test_only_resources_of_a_plugin_are_its_own() -> None:
     capacity = {"cpu": "8", "nvidia.com/gpu": "8", "nvidia.com/mig-1g.5gb": "2", "a/gpu": "1"}
     assert owned(capacity) == {"nvidia.com/gpu": 8, "nvidia.com/mig-1g.5gb": 2}

@@ -14,7 +14,7 @@ import yaml
 from lab import simulator
 from lab.simulator import marks
 from lab.simulator.api import Api, ApiError
-from lab.simulator.controller import operands
+from lab.simulator.controller import operand_objects, operands
 from lab.simulator.controller.discovery import PCI
 from lab.simulator.controller.operator import Operator
 from tests.simulator.running import CLUSTER, Running, declared, until
@@ -23,6 +23,7 @@ CRD = Path(simulator.__file__).parent / "charts/gpu-operator/crds/nvidia.com_clu
 CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 DEPLOYMENTS = "/apis/apps/v1/namespaces/default/deployments"
 DAEMON_SETS = "/apis/apps/v1/namespaces/default/daemonsets"
+LABELLED = {operands.PRESENT: "true", **dict.fromkeys(operands.STATE_LABELS, "true")}
 LABELS = {"app": "gpu-operator", "app.kubernetes.io/component": "gpu-operator"}
 
 
@@ -105,7 +106,7 @@ def test_operands_come_with_the_policy_and_go_with_it(operator: Running) -> None
     operator.request("DELETE", f"{operands.POLICIES}/{operands.POLICY}")
     until(lambda: names(operator), lambda value: not value)
     # As the real one it leaves its labels (NVIDIA/gpu-operator#1391).
-    assert labels(operator)["gpu-1"] == {**before["gpu-1"], **operands.NODE_LABELS}
+    assert labels(operator)["gpu-1"] == {**before["gpu-1"], **LABELLED}
     until(lambda: operator.items("/apis/node.k8s.io/v1/runtimeclasses"), lambda value: not value)
     operator.wait_gpus("gpu-1", "8", "0")
 
@@ -159,11 +160,87 @@ def test_the_daemon_of_mps_comes_with_the_plugin_and_waits_for_nodes_that_share_
     # NVIDIA/gpu-operator v26.7.0, assets/state-mps-control-daemon/0400_daemonset.yaml
     policy = {"metadata": {"name": operands.POLICY, "uid": "1"}}
     (operand,) = (each for each in operands.enabled(policy) if "mps" in each.name)
-    pod = operands.daemon_set(operand, policy, "default")["spec"]["template"]["spec"]
+    pod = operand_objects.daemon_set(operand, policy, "default")["spec"]["template"]["spec"]
     wanted = {"nvidia.com/gpu.deploy.device-plugin": "true", "nvidia.com/mps.capable": "true"}
     assert pod["nodeSelector"] == wanted
     without = {**policy, "spec": {"devicePlugin": {"enabled": False}}}
     assert operand not in operands.enabled(without)
+
+
+def made(name: str, **spec: Any) -> Any:
+    """The DaemonSet of an operand under a policy."""
+    policy = {"metadata": {"name": operands.POLICY, "uid": "1"}, "spec": spec}
+    (operand,) = (each for each in operands.OPERANDS if each.name == name)
+    return operand_objects.daemon_set(operand, policy, "default")
+
+
+def test_what_selects_pods_is_no_ones_to_change() -> None:
+    # NVIDIA/gpu-operator v26.7.0, controllers/object_controls.go, applyCommonDaemonsetMetadata
+    labels = {"app": "mine", "app.kubernetes.io/part-of": "mine", "team": "a"}
+    body = made("gpu-feature-discovery", daemonsets={"labels": labels})
+    selector = {"app": "gpu-feature-discovery", "app.kubernetes.io/part-of": "nvidia-gpu"}
+    assert body["spec"]["selector"]["matchLabels"] == selector
+    found = body["spec"]["template"]["metadata"]["labels"]
+    assert found == {**selector, "team": "a", **operands.MANAGED_BY}
+
+
+def test_a_plugins_configuration_brings_its_manager_and_only_the_plugin_its_variables() -> None:
+    # NVIDIA/gpu-operator v26.7.0, controllers/object_controls.go, handleDevicePluginConfig
+    plugin = {
+        "config": {"name": "files", "default": "sliced"},
+        "env": [{"name": "PASS_DEVICE_SPECS", "value": "true"}],
+    }
+    for name in ("nvidia-device-plugin-daemonset", "nvidia-device-plugin-mps-control-daemon"):
+        pod = made(name, devicePlugin=plugin)["spec"]["template"]["spec"]
+        own, manager = pod["containers"]
+        assert manager["name"] == "config-manager"
+        assert {"name": "DEFAULT_CONFIG", "value": "sliced"} in manager["env"]
+        assert [volume["name"] for volume in pod["volumes"]] == ["files"]
+        variables = {variable["name"] for variable in own["env"]}
+        assert ("PASS_DEVICE_SPECS" in variables) == (name == "nvidia-device-plugin-daemonset")
+
+
+@pytest.mark.parametrize(
+    ("name", "given", "wanted"),
+    [
+        ("nvidia-dcgm", {"updateStrategy": "OnDelete"}, {"type": "OnDelete"}),
+        (
+            "nvidia-driver-daemonset",
+            {"rollingUpdate": {"maxUnavailable": "2"}},
+            {"type": "OnDelete"},
+        ),
+        (
+            "nvidia-dcgm",
+            {"rollingUpdate": {"maxUnavailable": "50%"}},
+            {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": "50%"}},
+        ),
+        (
+            "nvidia-dcgm",
+            {"rollingUpdate": {"maxUnavailable": "2"}},
+            {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": 2}},
+        ),
+    ],
+)
+def test_a_driver_alone_is_never_updated_by_the_daemon_set(
+    name: str, given: Any, wanted: Any
+) -> None:
+    # NVIDIA/gpu-operator v26.7.0, controllers/object_controls.go, applyUpdateStrategyConfig
+    assert made(name, daemonsets=given)["spec"]["updateStrategy"] == wanted
+
+
+@pytest.mark.parametrize(
+    ("cdi", "wanted"),
+    [
+        ({"enabled": False}, ["nvidia"]),
+        ({"enabled": True}, ["nvidia", "nvidia-cdi", "nvidia-legacy"]),
+        ({"enabled": True, "nriPluginEnabled": True}, []),
+    ],
+)
+def test_runtime_classes_follow_how_devices_are_handed_out(cdi: Any, wanted: list[str]) -> None:
+    # NVIDIA/gpu-operator v26.7.0, controllers/object_controls.go, RuntimeClasses
+    policy = {"metadata": {"name": operands.POLICY, "uid": "1"}, "spec": {"cdi": cdi}}
+    found = operand_objects.runtime_classes(policy)
+    assert [item["metadata"]["name"] for item in found] == wanted
 
 
 class Leaving(Api):
@@ -186,7 +263,7 @@ def test_what_goes_during_the_work_does_not_end_the_operator() -> None:
     meta = {"name": operands.POLICY, "uid": "1", "generation": 1}
     policy = {"metadata": meta, "spec": {"driver": {"enabled": False}}}
     unwanted = [
-        operands.daemon_set(operand, policy, "default")
+        operand_objects.daemon_set(operand, policy, "default")
         for operand in operands.OPERANDS
         if operand.key in ("driver", "dcgm")
     ]

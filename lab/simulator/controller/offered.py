@@ -40,23 +40,34 @@ def read_plugin(item: Json) -> Plugin:
     """How the plugin of a pod is set up, from its container and volumes."""
     spec = item["spec"]
     containers = {container["name"]: container for container in spec["containers"]}
-    own = containers.get("nvidia-device-plugin-ctr") or containers.get("nvidia-device-plugin") or {}
+    own = containers.get("nvidia-device-plugin-ctr") or containers.get("nvidia-device-plugin")
+    if own is None:
+        return Plugin()  # the toolkit's pod, whose container sees "void"
     environment = {
         variable["name"]: variable.get("value", "")
         for container in (own, *containers.values())
         for variable in container.get("env") or []
     }
-    listed = environment.get("NVIDIA_VISIBLE_DEVICES", "all")
     maps = [
-        volume["configMap"]["name"] for volume in spec.get("volumes") or [] if "configMap" in volume
+        volume["configMap"]["name"]
+        for volume in spec.get("volumes") or []
+        # The operator mounts a script from one, too (assets/state-device-plugin).
+        if "configMap" in volume and not volume["configMap"]["name"].endswith("-entrypoint")
     ]
     fixed = environment.get("CONFIG_FILE", "").removeprefix("/config/")
     return Plugin(
-        visible=None if listed == "all" else tuple(int(index) for index in listed.split(",")),
+        visible=_visible(environment.get("NVIDIA_VISIBLE_DEVICES", "all")),
         config_map=(item["metadata"]["namespace"], maps[0]) if maps else None,
         file=fixed if fixed not in ("", "config.yaml") else environment.get("DEFAULT_CONFIG", ""),
         strategy=environment.get("MIG_STRATEGY", ""),
     )
+
+
+def _visible(listed: str) -> tuple[int, ...] | None:
+    """Indexes of GPUs that a container sees; `void` and `none` are none of them."""
+    if listed == "all":
+        return None
+    return tuple(int(name) for name in listed.split(",") if name.isdigit())
 
 
 def chosen(plugin: Plugin, label: str, data: Mapping[str, str]) -> Json:

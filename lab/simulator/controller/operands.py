@@ -6,15 +6,15 @@ labels and order: controllers/state_manager.go, gpuStateLabels["container"], add
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import yaml
 
-from lab.simulator import marks
 from lab.simulator.api import Json
 
 API_VERSION = "nvidia.com/v1"
 POLICY = "cluster-policy"
+DRIVER = "nvidia-driver-daemonset"
 POLICIES = f"/apis/{API_VERSION}/clusterpolicies"
 MANAGED_BY = {"app.kubernetes.io/managed-by": "gpu-operator"}
 
@@ -24,9 +24,11 @@ DEPLOY = "nvidia.com/gpu.deploy."
 OPERANDS_OFF = DEPLOY + "operands"
 MIG_LAYOUT = "nvidia.com/mig.config"
 MIG_STATE = "nvidia.com/mig.config.state"
-#: What the operator puts on each GPU node of a container workload.
-NODE_LABELS = {PRESENT: "true"} | {
-    DEPLOY + name: "true"
+#: The layout without MIG devices.
+MIG_DISABLED = "all-disabled"
+#: What the operator puts on each GPU node of a container workload, in addition to `PRESENT`.
+STATE_LABELS = tuple(
+    DEPLOY + name
     for name in (
         "driver",
         "gpu-feature-discovery",
@@ -38,7 +40,7 @@ NODE_LABELS = {PRESENT: "true"} | {
         "operator-validator",
         "client",
     )
-}
+)
 
 
 @dataclass(frozen=True)
@@ -46,7 +48,8 @@ class Operand:
     """One DaemonSet.
 
     ``key``: its section of the policy; ``default``: enabled where it says not; ``also``: a further
-    label that a node must have.
+    label that a node must have; ``part_of``: a label of its pods that its selector has, too;
+    ``labels``: others.
     """
 
     name: str
@@ -55,6 +58,14 @@ class Operand:
     deploy: str
     default: bool = True
     also: str = ""
+    part_of: str = ""
+    labels: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def selector(self) -> dict[str, str]:
+        """Labels of its pods by which it knows them."""
+        part = {"app.kubernetes.io/part-of": self.part_of} if self.part_of else {}
+        return {"app": self.name, **part}
 
     @property
     def node_selector(self) -> dict[str, str]:
@@ -64,7 +75,16 @@ class Operand:
 
 #: In the order in which they are made.
 OPERANDS = (
-    Operand("nvidia-driver-daemonset", "nvidia-driver-ctr", "driver", "driver"),
+    Operand(
+        DRIVER,
+        "nvidia-driver-ctr",
+        "driver",
+        "driver",
+        labels={
+            "nvidia.com/precompiled": "false",
+            "app.kubernetes.io/component": "nvidia-driver",
+        },
+    ),
     Operand(
         "nvidia-container-toolkit-daemonset",
         "nvidia-container-toolkit-ctr",
@@ -76,6 +96,7 @@ OPERANDS = (
         "nvidia-operator-validator",
         "validator",
         "operator-validator",
+        part_of="gpu-operator",
     ),
     Operand(
         "nvidia-device-plugin-daemonset", "nvidia-device-plugin", "devicePlugin", "device-plugin"
@@ -89,7 +110,13 @@ OPERANDS = (
     ),
     Operand("nvidia-dcgm", "nvidia-dcgm-ctr", "dcgm", "dcgm", default=False),
     Operand("nvidia-dcgm-exporter", "nvidia-dcgm-exporter", "dcgmExporter", "dcgm-exporter"),
-    Operand("gpu-feature-discovery", "gpu-feature-discovery", "gfd", "gpu-feature-discovery"),
+    Operand(
+        "gpu-feature-discovery",
+        "gpu-feature-discovery",
+        "gfd",
+        "gpu-feature-discovery",
+        part_of="nvidia-gpu",
+    ),
     Operand("nvidia-mig-manager", "nvidia-mig-manager", "migManager", "mig-manager"),
     Operand(
         "nvidia-node-status-exporter",
@@ -112,86 +139,6 @@ def enabled(policy: Json) -> tuple[Operand, ...]:
     )
 
 
-def _owner(policy: Json) -> list[Json]:
-    return [
-        {
-            "apiVersion": API_VERSION,
-            "kind": "ClusterPolicy",
-            "name": policy["metadata"]["name"],
-            "uid": policy["metadata"]["uid"],
-            "controller": True,
-            "blockOwnerDeletion": True,
-        }
-    ]
-
-
-def _image(section: Json) -> str:
-    name = "/".join(filter(None, (section.get("repository"), section.get("image", "operand"))))
-    version = str(section.get("version") or "latest")
-    return f"{name}@{version}" if version.startswith("sha256:") else f"{name}:{version}"
-
-
-def daemon_set(operand: Operand, policy: Json, namespace: str) -> Json:
-    """The DaemonSet of an operand."""
-    spec = policy.get("spec") or {}
-    common, section = spec.get("daemonsets") or {}, spec.get(operand.key) or {}
-    labels = {"app": operand.name, **(common.get("labels") or {}), **MANAGED_BY}
-    update: Json = {"type": common.get("updateStrategy") or "RollingUpdate"}
-    if operand.key == "driver":
-        update = {"type": "OnDelete"}  # the driver is upgraded node by node, by the operator
-    return {
-        "apiVersion": "apps/v1",
-        "kind": "DaemonSet",
-        "metadata": {
-            "name": operand.name,
-            "namespace": namespace,
-            "labels": labels,
-            "annotations": {marks.SIMULATED_OPERAND: "true"},
-            "ownerReferences": _owner(policy),
-        },
-        "spec": {
-            "selector": {"matchLabels": {"app": operand.name}},
-            "updateStrategy": update,
-            "template": {
-                "metadata": {
-                    "labels": labels,
-                    "annotations": dict(common.get("annotations") or {}),
-                },
-                "spec": {
-                    "nodeSelector": operand.node_selector,
-                    "tolerations": common.get("tolerations")
-                    or [{"key": marks.GPU, "operator": "Exists", "effect": "NoSchedule"}],
-                    "priorityClassName": common.get("priorityClassName") or "system-node-critical",
-                    "containers": [
-                        {
-                            "name": operand.container,
-                            "image": _image(section),
-                            "env": [*(section.get("env") or []), *_environment(operand, spec)],
-                            "resources": section.get("resources") or {},
-                        }
-                    ],
-                    "volumes": _volumes(operand, section),
-                },
-            },
-        },
-    }
-
-
-def _environment(operand: Operand, spec: Json) -> list[Json]:
-    """What the operator adds to its plugin (controllers/object_controls.go)."""
-    if operand.key != "devicePlugin":
-        return []
-    default = ((spec.get("devicePlugin") or {}).get("config") or {}).get("default", "")
-    strategy = (spec.get("mig") or {}).get("strategy", "")
-    added = {"MIG_STRATEGY": strategy, "DEFAULT_CONFIG": default}
-    return [{"name": name, "value": value} for name, value in added.items() if value]
-
-
-def _volumes(operand: Operand, section: Json) -> list[Json]:
-    name = (section.get("config") or {}).get("name") if operand.key == "devicePlugin" else ""
-    return [{"name": name, "configMap": {"name": name}}] if name else []
-
-
 def layouts(text: str) -> dict[str, str]:
     """MIG devices of one GPU by layout, in the form of `marks.MIG` (mig-parted, api/spec/v1)."""
     document = yaml.safe_load(text) or {}
@@ -202,17 +149,6 @@ def layouts(text: str) -> dict[str, str]:
             for profile, count in (part.get("mig-devices") or {}).items()
         )
         for name, parts in (document.get("mig-configs") or {}).items()
-    }
-
-
-def runtime_class(policy: Json) -> Json:
-    """The RuntimeClass that the operator makes at run time."""
-    name = ((policy.get("spec") or {}).get("operator") or {}).get("runtimeClass") or "nvidia"
-    return {
-        "apiVersion": "node.k8s.io/v1",
-        "kind": "RuntimeClass",
-        "metadata": {"name": name, "labels": MANAGED_BY, "ownerReferences": _owner(policy)},
-        "handler": name,
     }
 
 

@@ -12,15 +12,19 @@ from datetime import UTC, datetime
 
 from lab.simulator import marks
 from lab.simulator.api import MERGE, Api, ApiError, Json, gather
-from lab.simulator.controller import operands
+from lab.simulator.controller import operand_objects, operands, operator_nodes
 from lab.simulator.controller.follow import Sources, follow
+from lab.simulator.controller.mig_manager import MigManager
 from lab.simulator.controller.queue import Queue
 
 log = logging.getLogger(__name__)
 
 OPERATOR_POD = "app=gpu-operator,app.kubernetes.io/component=gpu-operator"
 MANAGED = ",".join(f"{key}={value}" for key, value in operands.MANAGED_BY.items())
-PCI = "feature.node.kubernetes.io/pci-10de.present"
+CLASSES = "/apis/node.k8s.io/v1/runtimeclasses"
+#: Labels of nodes that the operator reads.
+_READ = ("nvidia.com/", *operator_nodes.GPU_LABELS)
+_NOTES = (operator_nodes.UPGRADE, marks.MIG)
 
 
 class Operator:
@@ -31,8 +35,8 @@ class Operator:
         self._policy: Json | None = None
         self._pods: dict[str, str] = {}
         self._daemon_sets: dict[str, Json] = {}
-        self._nodes: dict[str, dict[str, str]] = {}
-        self._mig: dict[str, tuple[str, str, str]] = {}
+        self._nodes: dict[str, Json] = {}
+        self._mig = MigManager(api)
         self._applied: tuple[str, str] | None = None
         self._queue = Queue(self._work)
         self.sources = Sources(4)
@@ -76,27 +80,23 @@ class Operator:
     def node_changed(self, item: Json) -> None:
         """A node is or became so."""
         meta = item["metadata"]
-        labels = meta.get("labels") or {}
-        if labels.get(PCI) != "true" or labels.get(operands.OPERANDS_OFF) == "false":
+        labels, notes = meta.get("labels") or {}, meta.get("annotations") or {}
+        if not (operator_nodes.has_gpus(labels) or operator_nodes.is_present(labels)):
             self.node_gone(item)
             return
-        divided = (
-            labels.get(operands.MIG_LAYOUT, ""),
-            labels.get(operands.MIG_STATE, ""),
-            (meta.get("annotations") or {}).get(marks.MIG, ""),
-        )
-        if self._mig.get(meta["name"], ("", "", "")) != divided:
-            self._mig[meta["name"]] = divided
-            self._queue.add(operands.POLICY)
-        ours = {k: v for k, v in labels.items() if k in operands.NODE_LABELS}
-        if self._nodes.get(meta["name"]) != ours:
-            self._nodes[meta["name"]] = ours
+        known = {
+            "labels": {k: v for k, v in labels.items() if k.startswith(_READ)},
+            "annotations": {
+                k: v for k, v in notes.items() if k in (operator_nodes.UPGRADE, marks.MIG)
+            },
+        }
+        if self._nodes.get(meta["name"]) != known:
+            self._nodes[meta["name"]] = known
             self._queue.add(operands.POLICY)
 
     def node_gone(self, item: Json) -> None:
         """A node went."""
         self._nodes.pop(item["metadata"]["name"], None)
-        self._mig.pop(item["metadata"]["name"], None)
 
     def _policy_changed(self, item: Json) -> None:
         if item["metadata"]["name"] == operands.POLICY:
@@ -135,74 +135,35 @@ class Operator:
             await self._clean()
         elif self._pods:
             namespace = next(iter(self._pods.values()))
-            await self._label()
+            await self._label(policy)
             await self._apply(policy, namespace)
-            await self._divide(policy, namespace)
+            await self._mig.divide(policy, namespace, dict(self._nodes))
             await self._report(policy, namespace)
 
-    async def _label(self) -> None:
-        async def patch(name: str, labels: dict[str, str]) -> None:
-            # A value that is there, such as "false", is a person's choice: it is honoured.
-            missing = {k: v for k, v in operands.NODE_LABELS.items() if k not in labels}
-            body = {"metadata": {"labels": missing}}
-            await self._api.request("PATCH", f"/api/v1/nodes/{name}", body, MERGE)
+    async def _label(self, policy: Json) -> None:
+        async def write(name: str, body: Json) -> None:
+            await self._api.request("PATCH", f"/api/v1/nodes/{name}", {"metadata": body}, MERGE)
 
-        await gather(
-            *(
-                patch(name, labels)
-                for name, labels in self._nodes.items()
-                if operands.NODE_LABELS.keys() - labels.keys()
-            )
-        )
-
-    async def _divide(self, policy: Json, namespace: str) -> None:
-        """MIG manager's part: each node's GPUs as the layout of its label has them."""
-        manager = (policy.get("spec") or {}).get("migManager") or {}
-        name = (manager.get("config") or {}).get("name")
-        known: dict[str, str] = {"all-disabled": ""}
-        if name and manager.get("enabled", True):
-            path = f"/api/v1/namespaces/{namespace}/configmaps/{name}"
-            config_map = await self._api.request("GET", path)
-            known = operands.layouts((config_map.get("data") or {}).get("config.yaml", ""))
-        await self._set_mig(
-            {
-                node: (known[layout], "success") if layout in known else (devices, "failed")
-                for node, (layout, _, devices) in self._mig.items()
-                if layout
-            }
-        )
-
-    async def _set_mig(self, wanted: dict[str, tuple[str, str]]) -> None:
-        async def patch(name: str, devices: str, state: str) -> None:
-            body = {
-                "metadata": {
-                    "labels": {operands.MIG_STATE: state or None},
-                    "annotations": {marks.MIG: devices or None},
-                }
-            }
-            await self._api.request("PATCH", f"/api/v1/nodes/{name}", body, MERGE)
-
-        await gather(
-            *(
-                patch(name, devices, state)
-                for name, (devices, state) in wanted.items()
-                if self._mig[name][1:] != (state, devices)
-            )
-        )
+        driver = self._daemon_sets.get(operands.DRIVER)
+        runs = driver is not None and operands.is_ready([driver])
+        patches = {
+            name: operator_nodes.patch(node, policy, runs) for name, node in self._nodes.items()
+        }
+        await gather(*(write(name, body) for name, body in patches.items() if body))
 
     async def _apply(self, policy: Json, namespace: str) -> None:
         wanted = {item.name: item for item in operands.enabled(policy)}
         generation = (policy["metadata"]["uid"], str(policy["metadata"]["generation"]))
         fresh = self._applied != generation
         for name, operand in wanted.items():
-            body = operands.daemon_set(operand, policy, namespace)
+            body = operand_objects.daemon_set(operand, policy, namespace)
             path = f"/apis/apps/v1/namespaces/{namespace}/daemonsets"
             if name not in self._daemon_sets:
                 await self._create(path, body)
             elif fresh:
                 await self._api.request("PATCH", f"{path}/{name}", body, MERGE)
         if fresh:
-            await self._own(operands.runtime_class(policy))
+            await self._own(policy)
             unwanted = [item for name, item in self._daemon_sets.items() if name not in wanted]
             for item in unwanted:
                 await self._delete_daemon_set(item)
@@ -216,11 +177,20 @@ class Operator:
             if error.code != 409:
                 raise
 
-    async def _own(self, body: Json) -> None:
-        """Makes the RuntimeClass, or writes it over one that is there, as the real operator."""
-        path = "/apis/node.k8s.io/v1/runtimeclasses"
-        await self._create(path, body)
-        await self._api.request("PATCH", f"{path}/{body['metadata']['name']}", body, MERGE)
+    async def _own(self, policy: Json) -> None:
+        """Makes RuntimeClasses, or writes them over those that are there, as the real operator."""
+        wanted = {
+            body["metadata"]["name"]: body for body in operand_objects.runtime_classes(policy)
+        }
+        for name, body in wanted.items():
+            await self._create(CLASSES, body)
+            await self._api.request("PATCH", f"{CLASSES}/{name}", body, MERGE)
+        await self._disown(*wanted)
+
+    async def _disown(self, *kept: str) -> None:
+        for item in (await self._api.list(CLASSES, labelSelector=MANAGED))[0]:
+            if item["metadata"]["name"] not in kept:
+                await self._delete(f"{CLASSES}/{item['metadata']['name']}")
 
     async def _report(self, policy: Json, namespace: str) -> None:
         items = [self._daemon_sets.get(item.name) for item in operands.enabled(policy)]
@@ -236,15 +206,11 @@ class Operator:
     async def _clean(self) -> None:
         """What goes with the policy; the garbage collector would take up to a minute."""
         if self._applied or self._daemon_sets:
-            path = "/apis/node.k8s.io/v1/runtimeclasses"
-            classes, _ = await self._api.list(path, labelSelector=MANAGED)
-            for item in classes:
-                await self._delete(f"{path}/{item['metadata']['name']}")
+            await self._disown()
         for item in list(self._daemon_sets.values()):
             await self._delete_daemon_set(item)
         self._applied = None
-
-        await self._set_mig({name: ("", "") for name, (_, state, _) in self._mig.items() if state})
+        await self._mig.clear(dict(self._nodes))
 
     async def _delete_daemon_set(self, item: Json) -> None:
         meta = item["metadata"]

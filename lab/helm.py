@@ -8,7 +8,7 @@ import subprocess
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
+from typing import IO, Any, cast
 
 import grpc
 from google.protobuf import empty_pb2, json_format, struct_pb2
@@ -46,8 +46,8 @@ class Helm:
             stderr=subprocess.DEVNULL,
             env={**os.environ, "HOME": str(folder), "KUBECONFIG": str(folder / "none")},
         )
-        assert self._process.stdout is not None
-        port = int(self._process.stdout.readline())
+        self._output = cast("IO[bytes]", self._process.stdout)
+        port = int(self._output.readline())
         options = [("grpc.max_receive_message_length", 1 << 28)]
         self._channel = grpc.insecure_channel(f"127.0.0.1:{port}", options=options)
         self._stub = provider_pb2_grpc.ResourceProviderStub(self._channel)
@@ -58,8 +58,7 @@ class Helm:
     def close(self) -> None:
         self._process.terminate()
         self._process.wait(LIMIT)
-        assert self._process.stdout is not None
-        self._process.stdout.close()
+        self._output.close()
         self._channel.close()
         self._server.stop(None).wait()
 
@@ -85,5 +84,14 @@ class Helm:
             answer = self._stub.Invoke(request, timeout=LIMIT)
         except grpc.RpcError as error:
             raise Refused(error.details()) from None
-        objects: list[Json] = json_format.MessageToDict(answer)["return"]["result"]
+        objects: list[Json] = _whole(json_format.MessageToDict(answer)["return"]["result"])
         return objects
+
+
+def _whole(tree: Any) -> Any:
+    """The plugin's protocol has no whole numbers: they are whole again."""
+    if isinstance(tree, dict):
+        return {key: _whole(value) for key, value in tree.items()}
+    if isinstance(tree, list):
+        return [_whole(item) for item in tree]
+    return int(tree) if isinstance(tree, float) and tree.is_integer() else tree

@@ -1,0 +1,136 @@
+"""One operand as the real operator made it, against the simulated one's. Pure functions.
+
+What is compared is what the simulator says: it plays no init containers, service accounts, mounts
+and probes, which nothing that it runs would read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from lab.real.operator.site import Seen
+
+Json = dict[str, Any]
+#: Differences that stay, by what differs: the reason. Each must show, or the run fails.
+DIFFERENCES = {
+    "nodes: nvidia.com/gpu.deploy.client": "a label of our pin, 26.7.0, that 24.3.0 doesn't know",
+    "nodes: nvidia.com/mig.config.state": "MIG manager's program writes it; no operand's program "
+    "runs beside the real operator",
+    "nvidia-device-plugin-daemonset: env DEVICE_LIST_STRATEGY": "with CDI 24.3.0 sets it over the "
+    "policy's own; in our pin the policy's own wins",
+    "nvidia-driver-daemonset: image": "the real one appends the nodes' operating system; simulated "
+    "nodes have none",
+    "nvidia-driver-daemonset: pod annotations": "a hint for kubectl; nobody asks simulated pods",
+}
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """One operand under one setting; ``differs``: what isn't the same, by its path."""
+
+    setting: str
+    operand: str
+    differs: dict[str, tuple[Any, Any]]
+
+    @property
+    def agrees(self) -> bool:
+        """Whether both are the same."""
+        return not self.differs
+
+    @property
+    def listed(self) -> set[str]:
+        """The listed differences that showed."""
+        return {f"{self.operand}: {path}" for path in self.differs} & DIFFERENCES.keys()
+
+    @property
+    def problems(self) -> list[str]:
+        """Differences that aren't listed."""
+        return [
+            f"{self.setting}: {self.operand}: {path}: the simulated operator has {simulated!r}; "
+            f"wanted: {real!r}, as the real one; cure: mend the simulator, or list the difference"
+            for path, (simulated, real) in self.differs.items()
+            if f"{self.operand}: {path}" not in DIFFERENCES
+        ]
+
+
+def unshown(shown: set[str]) -> list[str]:
+    """Listed differences that no setting showed."""
+    return [
+        f"{name}: both operators agree; wanted: the listed difference; cure: take it off the list"
+        for name in DIFFERENCES
+        if name not in shown
+    ]
+
+
+def verdicts(setting: str, simulated: Seen, real: Seen) -> Iterator[Verdict]:
+    """Every operand that either has, then order, nodes and status."""
+    for key in sorted(simulated.objects.keys() | real.objects.keys()):
+        both = [said(key[0], seen.objects.get(key)) for seen in (simulated, real)]
+        yield Verdict(setting, key[1], differences(*both))
+    yield Verdict(setting, "order", differences({"made": simulated.order}, {"made": real.order}))
+    for node in sorted(real.nodes):
+        both = [dict(seen.nodes[node]) for seen in (simulated, real)]
+        yield Verdict(setting, "nodes", differences(*both))
+    both = [_status(seen.status) for seen in (simulated, real)]
+    yield Verdict(setting, "status", differences(*both))
+
+
+def said(kind: str, item: Json | None) -> Json:
+    """What is compared of an object, flat: by path."""
+    if item is None:
+        return {"exists": False}
+    owner = item["metadata"]["ownerReferences"][0]
+    owned = {key: owner.get(key) for key in ("apiVersion", "kind", "name", "controller")}
+    if kind == "RuntimeClass":
+        return {"exists": True, "owner": owned, "handler": item["handler"]}
+    spec = item["spec"]
+    template, pod = spec["template"], spec["template"]["spec"]
+    status = item["status"]
+    return {
+        "exists": True,
+        "owner": owned,
+        "labels": item["metadata"].get("labels"),
+        "selector": spec["selector"],
+        "updateStrategy": spec["updateStrategy"],
+        "pod labels": template["metadata"].get("labels"),
+        "pod annotations": template["metadata"].get("annotations"),
+        "nodeSelector": pod["nodeSelector"],
+        "tolerations": pod.get("tolerations"),
+        "priorityClassName": pod.get("priorityClassName"),
+        "containers": [container["name"] for container in pod["containers"]],
+        "config maps": sorted(
+            volume["configMap"]["name"]
+            for volume in pod.get("volumes") or []
+            if not volume.get("configMap", {}).get("name", "-entrypoint").endswith("-entrypoint")
+        ),
+        "wanted pods": status["desiredNumberScheduled"],
+        "ready pods": status.get("numberReady", 0),
+        **_container(pod["containers"][0]),
+    }
+
+
+def _container(container: Json) -> Json:
+    return {
+        "image": container["image"],
+        "resources": container.get("resources") or {},
+        **{f"env {item['name']}": item.get("value") for item in container.get("env") or []},
+    }
+
+
+def differences(simulated: Json, real: Json) -> dict[str, tuple[Any, Any]]:
+    """By path: both values, where they differ; variables that the simulator leaves out don't."""
+    return {
+        key: (simulated.get(key), real.get(key))
+        for key in sorted(simulated.keys() | real.keys())
+        if simulated.get(key) != real.get(key) and (key in simulated or not key.startswith("env "))
+    }
+
+
+def _status(status: Json) -> Json:
+    conditions = {
+        f"condition {item['type']}": (item["status"], item["reason"])
+        for item in status["conditions"]
+    }
+    return {"state": status["state"], "namespace": status["namespace"], **conditions}

@@ -1,0 +1,133 @@
+"""Our ClusterPolicies: our values in the operator's own chart, of the release that is built.
+
+Both operators get the same policy. What our settings of today mean in that release, each by a file
+of gpu-operator v24.3.0: `SETTINGS`; what is not compared: `NEWER`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from components.platforms.registry import platform_of
+from components.settings.cluster import Cluster
+from components.settings.loader import load
+from lab.helm import Helm
+from lab.real.build import operator_files
+from lab.real.operator.controller import NAMESPACE
+
+Json = dict[str, Any]
+NODES = ("gpu-1", "gpu-2")
+GPUS = 8
+SLICED = {"sharing": {"timeSlicing": {"resources": [{"name": "nvidia.com/gpu", "replicas": 4}]}}}
+DRIVER = {"source": "operator", "version": "550.54.15"}
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One declaration of the stack; ``labels``: what its nodes carry before the operator comes."""
+
+    name: str
+    sections: Json = field(default_factory=dict)
+    labels: dict[str, str] = field(default_factory=dict)
+
+
+def _extra(**values: Any) -> Json:
+    return {"gpuOperator": {"extraValues": values}}
+
+
+SETTINGS = (
+    Setting("hosts bring driver and toolkit"),
+    Setting("the operator brings driver and toolkit", {"driver": DRIVER}),
+    Setting(
+        "drivers are upgraded without a drain",
+        {"driver": DRIVER, "gpuOperator": {"upgrade": {"parallel": 2, "maxUnavailable": 1}}},
+    ),
+    Setting("devices without CDI", {"runtime": {"cdi": False}, "driver": DRIVER}),
+    Setting("a configuration of the plugin", {"gpuOperator": {"devicePlugin": {"config": SLICED}}}),
+    Setting(
+        "MIG layouts",
+        {
+            "pools": [
+                {
+                    "name": "a100",
+                    "nodes": list(NODES),
+                    "gpusPerNode": GPUS,
+                    "mig": {"1g.5gb": 2, "2g.10gb": 2},
+                }
+            ],
+            "gpuOperator": {"migStrategy": "mixed"},
+        },
+        # As feature discovery reports about GPUs that can be divided.
+        {"nvidia.com/mig.capable": "true"},
+    ),
+    Setting(
+        "a standalone DCGM and the node's status",
+        _extra(
+            dcgm={"enabled": True},
+            nodeStatusExporter={"enabled": True},
+            gfd={"enabled": False},
+        ),
+    ),
+    Setting(
+        "settings of all operands",
+        _extra(
+            daemonsets={
+                "updateStrategy": "OnDelete",
+                "priorityClassName": "system-cluster-critical",
+                "labels": {"team": "a"},
+                "annotations": {"note": "b"},
+            },
+        ),
+    ),
+    Setting(
+        "a rolling update by shares",
+        _extra(daemonsets={"rollingUpdate": {"maxUnavailable": "50%"}}),
+    ),
+    Setting("a private registry", {"registry": {"mirror": "registry.example.com/gpu"}}),
+    Setting("operands off on all nodes", {}, {"nvidia.com/gpu.deploy.operands": "false"}),
+)
+
+#: Settings that this release doesn't know, or that one of both operators doesn't follow: why.
+NEWER = {
+    "`driver.kernelModuleType`": "24.3.0 has `useOpenKernelModules`, which no values of ours set",
+    "`driver.precompiled`": "a DaemonSet for each kernel; simulated nodes have none",
+    "`driver.resource`": "another controller of the operator makes its DaemonSets; it isn't "
+    "simulated",
+    "`gpuOperator.nri`": "24.3.0 doesn't know the engine's NRI",
+    "`gpuOperator.sandbox`": "virtual machines aren't simulated",
+    "`gpuOperator.vgpu`": "24.3.0 takes a licence from a ConfigMap, our pin from a Secret",
+}
+
+
+def declared(setting: Setting) -> Cluster:
+    """The stack's declaration."""
+    return load(
+        {
+            "version": "v1",
+            "kubernetes": {"context": "gpu-cluster-real-operator"},
+            "platform": "gpu-operator",
+            "pools": [{"name": "a100", "nodes": list(NODES), "gpusPerNode": GPUS}],
+            **setting.sections,
+        }
+    )
+
+
+def rendered(helm: Helm, setting: Setting) -> Iterator[Json]:
+    """The policy of a setting, and the ConfigMaps that it names.
+
+    Today's chart makes MIG manager's ConfigMap from our values. This one hands its text on to the
+    policy, which has no such field: it is made here.
+    """
+    cluster = declared(setting)
+    chart = operator_files() / "deployments" / "gpu-operator"
+    values = platform_of(cluster).values(cluster)
+    layouts = values.get("migManager", {}).get("config", {})
+    if layouts:
+        config = {key: layouts[key] for key in ("name", "default")}
+        values = {**values, "migManager": {"config": config}}
+        yield {"kind": "ConfigMap", "metadata": {"name": config["name"]}, "data": layouts["data"]}
+    for item in helm.render(chart, values, NAMESPACE):
+        if item["kind"] in ("ClusterPolicy", "ConfigMap"):
+            yield item

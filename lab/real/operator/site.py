@@ -1,0 +1,242 @@
+"""A control plane of its own on which one operator after the other gets the same policy."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import shutil
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from lab import simulator
+from lab.real.build import operator_files
+from lab.real.lab import Lab
+from lab.real.operator import controller, policies
+from lab.real.operator.controller import NAMESPACE
+from lab.simulator import api
+from lab.simulator.control_plane import ControlPlane
+from lab.simulator.controller import operands
+from lab.simulator.controller.discovery import PCI
+from lab.simulator.controller.operator_nodes import UPGRADE_STATE
+from toolchain import cache_dir
+
+Json = dict[str, Any]
+#: Of the embedded cluster: no stack has this name.
+NAME = "real-operator-proof"
+POLICY = f"{operands.POLICIES}/{operands.POLICY}"
+DEPLOYMENTS = f"/apis/apps/v1/namespaces/{NAMESPACE}/deployments"
+DAEMON_SETS = f"/apis/apps/v1/namespaces/{NAMESPACE}/daemonsets"
+CONFIG_MAPS = f"/api/v1/namespaces/{NAMESPACE}/configmaps"
+CLASSES = "/apis/node.k8s.io/v1/runtimeclasses"
+NODES = "/api/v1/nodes"
+#: As Node Feature Discovery reports about a node: a driver's image is one for its system
+#: (gpu-operator v24.3.0, controllers/object_controls.go, kernelFullVersion).
+SYSTEM = {
+    "feature.node.kubernetes.io/kernel-version.full": "5.15.0-105-generic",
+    "feature.node.kubernetes.io/system-os_release.ID": "ubuntu",
+    "feature.node.kubernetes.io/system-os_release.VERSION_ID": "22.04",
+}
+#: What operators and operands put on nodes.
+PREFIXES = ("nvidia.com/",)
+SIMULATED_OPERATOR = {"app": "gpu-operator", "app.kubernetes.io/component": "gpu-operator"}
+WORKER = {"app.kubernetes.io/name": "node-feature-discovery", "role": "worker"}
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What an operator left when it called a policy ready.
+
+    ``objects``: by kind and name; ``order``: DaemonSets as they came; ``nodes``: labels and
+    annotations of NVIDIA's by node; ``status``: the policy's.
+    """
+
+    objects: dict[tuple[str, str], Json]
+    order: list[str]
+    nodes: dict[str, dict[str, str]]
+    status: Json
+
+
+@dataclass
+class Site:
+    """The cluster; ``lab``: requests to it."""
+
+    lab: Lab
+
+    def apply(
+        self, setting: policies.Setting, objects: list[Json], alive: Callable[[], None]
+    ) -> Seen:
+        """Create a policy, wait until it is ready, and take everything away again.
+
+        Args:
+            setting: what the nodes carry before.
+            objects: the policy and its ConfigMaps.
+            alive: raises where the operator has ended.
+        """
+        for name in policies.NODES:
+            self._label(name, {**SYSTEM, **setting.labels})
+        for item in objects:
+            if item["kind"] == "ConfigMap":
+                self.lab.request("POST", CONFIG_MAPS, item)
+        version = self.lab.request("GET", DAEMON_SETS)["metadata"]["resourceVersion"]
+        (policy,) = (item for item in objects if item["kind"] == "ClusterPolicy")
+        self.lab.request("POST", operands.POLICIES, policy, fieldValidation="Strict")
+
+        def state() -> str:
+            alive()
+            return self._state()
+
+        try:
+            self.lab.until(f"policy: {setting.name}", state, lambda found: found == "ready")
+            if policy["spec"]["driver"]["enabled"]:  # by another controller of the operator
+                self.lab.until("upgrade states", self._upgraded, all)
+            return self._seen(version)
+        finally:
+            self._clear(objects)
+
+    def _state(self) -> str:
+        status: Json = self.lab.request("GET", POLICY).get("status") or {}
+        conditions = {item["type"]: item["status"] for item in status.get("conditions") or []}
+        return str(status.get("state")) if conditions.get("Ready") == "True" else "notReady"
+
+    def _upgraded(self) -> list[bool]:
+        return [
+            UPGRADE_STATE in self.lab.node(name)["metadata"]["labels"] for name in policies.NODES
+        ]
+
+    def _seen(self, version: str) -> Seen:
+        kinds = (("DaemonSet", DAEMON_SETS), ("RuntimeClass", CLASSES))
+        return Seen(
+            {
+                (kind, item["metadata"]["name"]): item
+                for kind, path in kinds
+                for item in self.lab.request("GET", path)["items"]
+                if item["metadata"].get("ownerReferences")
+            },
+            asyncio.run(_added(self.lab, version)),
+            {
+                node["metadata"]["name"]: {
+                    key: value
+                    for place in ("labels", "annotations")
+                    for key, value in (node["metadata"].get(place) or {}).items()
+                    if key.startswith(PREFIXES)
+                }
+                for node in self.lab.request("GET", NODES)["items"]
+            },
+            self.lab.request("GET", POLICY)["status"],
+        )
+
+    def _clear(self, objects: list[Json]) -> None:
+        self.lab.request("DELETE", POLICY, propagationPolicy="Background")
+        for item in objects:
+            if item["kind"] == "ConfigMap":
+                self.lab.request("DELETE", f"{CONFIG_MAPS}/{item['metadata']['name']}")
+        for path in (DAEMON_SETS, CLASSES, f"/api/v1/namespaces/{NAMESPACE}/pods"):
+            self.lab.until(f"{path}: deletion", partial(self._owned, path), lambda it: not it)
+        for node in self.lab.request("GET", NODES)["items"]:
+            gone = {
+                place: {
+                    key: None
+                    for key in node["metadata"].get(place) or {}
+                    if key.startswith(PREFIXES)
+                }
+                for place in ("labels", "annotations")
+            }
+            self.lab.request("PATCH", f"{NODES}/{node['metadata']['name']}", {"metadata": gone})
+
+    def _owned(self, path: str) -> list[str]:
+        """What is there but for what the lab itself runs."""
+        kept = (*SIMULATED_OPERATOR.items(), *WORKER.items())
+        return [
+            item["metadata"]["name"]
+            for item in self.lab.request("GET", path)["items"]
+            if not set(kept) & set((item["metadata"].get("labels") or {}).items())
+        ]
+
+    def _label(self, node: str, labels: dict[str, str]) -> None:
+        self.lab.request("PATCH", f"{NODES}/{node}", {"metadata": {"labels": labels}})
+
+    @contextlib.contextmanager
+    def simulated(self) -> Iterator[None]:
+        """The simulated operator: it works while its pod is there."""
+        self.lab.request("POST", DEPLOYMENTS, _workload("gpu-operator", SIMULATED_OPERATOR))
+        try:
+            yield
+        finally:
+            path = f"{DEPLOYMENTS}/gpu-operator"
+            self.lab.request("DELETE", path, propagationPolicy="Foreground")
+            self.lab.until("the simulated operator", partial(self.lab.exists, path), _gone)
+
+    @contextlib.contextmanager
+    def real(self, folder: Path) -> Iterator[controller.Controller]:
+        """The real operator."""
+        with controller.running(self.lab.plane.kubeconfig, folder) as running:
+            yield running
+
+
+@contextlib.contextmanager
+def running() -> Iterator[Site]:
+    """Start the control plane with simulated nodes and the operator's own definitions."""
+    folder = cache_dir() / "real" / "operator"
+    lab = Lab(ControlPlane(NAME), {})
+    simulator.down(NAME)
+    shutil.rmtree(folder, ignore_errors=True)
+    try:
+        simulator.up(NAME, policies.declared(policies.SETTINGS[0]))
+        lab.request("POST", "/api/v1/namespaces", {"metadata": {"name": NAMESPACE}})
+        crds = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+        for file in sorted((operator_files() / "deployments/gpu-operator/crds").glob("*.yaml")):
+            lab.request("POST", crds, yaml.safe_load(file.read_text()))
+        lab.request("POST", DAEMON_SETS, _workload("nfd-worker", WORKER))
+        lab.until("definitions", partial(_served, lab), bool)
+        for name in policies.NODES:
+            lab.until(f"node {name}: discovery", partial(lab.node, name), _discovered)
+        yield Site(lab)
+    finally:
+        simulator.down(NAME)
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+async def _added(lab: Lab, version: str) -> list[str]:
+    """Names of the DaemonSets that came since a version, in their order."""
+    async with api.connect(lab.plane.access()) as client:
+        events = client.watch(DAEMON_SETS, version, timeoutSeconds="1")
+        return [
+            event["object"]["metadata"]["name"]
+            async for event in events
+            if event["type"] == "ADDED"
+        ]
+
+
+def _served(lab: Lab) -> bool:
+    """Whether the API server takes policies by now."""
+    try:
+        lab.request("GET", operands.POLICIES)
+    except api.ApiError as error:
+        if error.code not in (404, 429, 503):  # none, or "storage is (re)initializing"
+            raise
+        return False
+    return True
+
+
+def _discovered(node: Json) -> bool:
+    return PCI in node["metadata"]["labels"]
+
+
+def _gone(exists: bool) -> bool:
+    return not exists
+
+
+def _workload(name: str, labels: dict[str, str]) -> Json:
+    template = {
+        "metadata": {"labels": labels},
+        "spec": {"containers": [{"name": "c", "image": "sample"}]},
+    }
+    return {
+        "metadata": {"name": name, "labels": labels},
+        "spec": {"selector": {"matchLabels": labels}, "template": template},
+    }

@@ -1,0 +1,99 @@
+"""What the GPU Operator writes on nodes. Pure functions.
+
+NVIDIA/gpu-operator v24.3.0, controllers/state_manager.go (labelGPUNodes,
+applyDriverAutoUpgradeAnnotation), and the same v26.7.0, controllers/nodelabeling_controller.go.
+"""
+
+from __future__ import annotations
+
+from lab.simulator.api import Json
+from lab.simulator.controller import operands
+
+#: Any of these: a node with GPUs (state_manager.go, gpuNodeLabels).
+GPU_LABELS = tuple(
+    f"feature.node.kubernetes.io/pci-{device}.present"
+    for device in ("10de", "0302_10de", "0300_10de")
+)
+UPGRADE = "nvidia.com/gpu-driver-upgrade-enabled"
+#: A node whose driver is as declared (k8s-operator-libs, pkg/upgrade/consts.go). The operator's
+#: upgrade controller writes it, and takes it away where it upgrades nothing.
+UPGRADE_STATE = "nvidia.com/gpu-driver-upgrade-state"
+MIG_CAPABLE = "nvidia.com/mig.capable"
+_MIG_MANAGER = operands.DEPLOY + "mig-manager"
+_PRODUCT = "nvidia.com/gpu.product"
+_VGPU_HOST = "nvidia.com/vgpu.host-driver-version"
+_DIVISIBLE = ("h100", "a100", "a30")
+
+
+def is_present(labels: dict[str, str]) -> bool:
+    """Whether the operator takes a node for one with GPUs."""
+    return labels.get(operands.PRESENT) == "true"
+
+
+def has_gpus(labels: dict[str, str]) -> bool:
+    """Whether discovery found GPUs on a node."""
+    return any(labels.get(key) == "true" for key in GPU_LABELS)
+
+
+def patch(metadata: Json, policy: Json, driver_runs: bool = False) -> Json | None:
+    """The merge patch of a node's metadata; None where nothing is to do.
+
+    Args:
+        metadata: labels and annotations as they are.
+        policy: the ClusterPolicy.
+        driver_runs: whether the pods of the driver's DaemonSet are all ready.
+    """
+    labels, notes = metadata.get("labels") or {}, metadata.get("annotations") or {}
+    spec = policy.get("spec") or {}
+    changed = _labels(labels, spec)
+    present = changed.get(operands.PRESENT, labels.get(operands.PRESENT)) == "true"
+    marked: dict[str, str | None] = {}
+    if present:
+        upgrades = _is_upgraded(spec)
+        if notes.get(UPGRADE) != (wanted := "true" if upgrades else None):
+            marked[UPGRADE] = wanted
+        if not upgrades and UPGRADE_STATE in labels:
+            changed[UPGRADE_STATE] = None
+        elif upgrades and driver_runs and UPGRADE_STATE not in labels:
+            changed[UPGRADE_STATE] = "upgrade-done"
+    return {"labels": changed, "annotations": marked} if changed or marked else None
+
+
+def _labels(labels: dict[str, str], spec: Json) -> dict[str, str | None]:
+    gone: dict[str, str | None] = {key: None for key in labels if key in _states()}
+    if not has_gpus(labels):
+        return {operands.PRESENT: "false", **gone} if is_present(labels) else {}
+    changed: dict[str, str | None] = {} if is_present(labels) else {operands.PRESENT: "true"}
+    if labels.get(operands.OPERANDS_OFF) == "false":
+        return changed | gone
+    # A value that is there, such as "false", is a person's choice: it is honoured. Not an empty
+    # one: k8s-driver-manager writes it where an operand never was.
+    changed |= {key: "true" for key in operands.STATE_LABELS if not labels.get(key)}
+    if is_divisible(labels):
+        if _MIG_MANAGER not in labels:
+            changed[_MIG_MANAGER] = "true"
+        manager = spec.get("migManager") or {}
+        default = (manager.get("config") or {}).get("default")
+        wanted = manager.get("enabled", True) and default == operands.MIG_DISABLED
+        if wanted and not labels.get(operands.MIG_LAYOUT):
+            changed[operands.MIG_LAYOUT] = operands.MIG_DISABLED
+    return changed
+
+
+def is_divisible(labels: dict[str, str]) -> bool:
+    """Whether MIG devices can be made of a node's GPUs (state_manager.go, hasMIGCapableGPU)."""
+    if labels.get(_VGPU_HOST):
+        return False
+    if MIG_CAPABLE in labels:
+        return labels[MIG_CAPABLE] == "true"
+    return any(name in labels.get(_PRODUCT, "").lower() for name in _DIVISIBLE)
+
+
+def _states() -> set[str]:
+    return {*operands.STATE_LABELS, _MIG_MANAGER}
+
+
+def _is_upgraded(spec: Json) -> bool:
+    policy = (spec.get("driver") or {}).get("upgradePolicy") or {}
+    sandbox = (spec.get("sandboxWorkloads") or {}).get("enabled", False)
+    return bool(policy.get("autoUpgrade")) and not sandbox
