@@ -44,8 +44,8 @@ def prove_operator(report: Report) -> None:
     """The real operator and the simulated one, under the same policies."""
     shown: set[str] = set()
     for verdict in operator.verdicts():
-        report.operands += 1
-        report.operands_agreed += not verdict.problems
+        report.operands += verdict.agrees or bool(verdict.problems)
+        report.operands_agreed += verdict.agrees
         shown |= verdict.listed
         word = "agrees" if verdict.agrees else "WRONG" if verdict.problems else "differs as listed"
         report.say(f"operator: {verdict.setting}: {verdict.operand}: {word}")
