@@ -267,6 +267,8 @@ def test_what_goes_during_the_work_does_not_end_the_operator() -> None:
         for operand in operands.OPERANDS
         if operand.key in ("driver", "dcgm")
     ]
+    for item in unwanted:
+        item["metadata"]["generation"] = 1  # as the API server writes it
     api.tell.append(lambda: operator._policy_gone(policy))
     api.tell += [partial(operator._daemon_set_gone, item) for item in unwanted]
     ready = {"conditions": [{"type": "Ready", "status": "True"}]}
