@@ -41,6 +41,9 @@ SYSTEM = {
     "feature.node.kubernetes.io/system-os_release.ID": "ubuntu",
     "feature.node.kubernetes.io/system-os_release.VERSION_ID": "22.04",
 }
+#: Seconds: the real upgrade controller looks at pods every two minutes only (gpu-operator v24.3.0,
+#: controllers/upgrade_controller.go, plannedRequeueInterval).
+UPGRADE_LIMIT = 200.0
 #: What operators and operands put on nodes.
 PREFIXES = ("nvidia.com/",)
 SIMULATED_OPERATOR = {"app": "gpu-operator", "app.kubernetes.io/component": "gpu-operator"}
@@ -93,7 +96,7 @@ class Site:
         try:
             self.lab.until(f"policy: {setting.name}", state, lambda found: found == "ready")
             if policy["spec"]["driver"]["enabled"]:  # by another controller of the operator
-                self.lab.until("upgrade states", self._upgraded, all)
+                self.lab.until("upgrade states", self._upgraded, all, UPGRADE_LIMIT)
             return self._seen(version)
         finally:
             self._clear(objects)
