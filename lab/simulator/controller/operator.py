@@ -86,9 +86,7 @@ class Operator:
             return
         known = {
             "labels": {k: v for k, v in labels.items() if k.startswith(_READ)},
-            "annotations": {
-                k: v for k, v in notes.items() if k in (operator_nodes.UPGRADE, marks.MIG)
-            },
+            "annotations": {k: v for k, v in notes.items() if k in _NOTES},
         }
         if self._nodes.get(meta["name"]) != known:
             self._nodes[meta["name"]] = known
