@@ -7,13 +7,16 @@ from pathlib import Path
 
 from components.hosts.probe import probe
 from lab.benchmarks import peer_tools
-from lab.benchmarks.b1_cold import Row, judged
+from lab.benchmarks.b1_cold import ROUND_TRIPS, Row, plugin
 from lab.benchmarks.fleet import fleet
 from lab.benchmarks.host_stack import HostStack
-from lab.benchmarks.measure import BenchmarkError
+from lab.benchmarks.measure import BenchmarkError, write
+from lab.benchmarks.project import ROOT
 
 GOALS = {"OpenSSH probe": 1.5, "mitogen": 0.2}
 """Our time over the peer's, at `JUDGED` hosts."""
+JUDGED = 20
+SIZES = (5, 20, 50)
 ROUNDS = 5
 
 
@@ -52,4 +55,20 @@ def measure(size: int, round_trip: int) -> Row:
 
 def run() -> bool:
     """Measures and prints; whether all goals are met at `JUDGED` hosts."""
-    return judged("B2", GOALS, measure, digits=2)
+    rows: dict[str, Row] = {}
+    for size in SIZES:
+        for round_trip in ROUND_TRIPS:
+            row = measure(size, round_trip)
+            rows[f"{size} hosts, {round_trip} ms"] = row
+            times = ", ".join(f"{phase} {wall:.2f} s" for phase, wall in row.items())
+            print(f"{size} hosts, {round_trip} ms: {times}", flush=True)
+    compared = [rows[f"{JUDGED} hosts, {round_trip} ms"] for round_trip in ROUND_TRIPS]
+    worst = {peer: max(row["ours"] / row[peer] for row in compared) for peer in GOALS}
+    path = write("B2", {"goals": GOALS, "plugin": plugin(), "rows": rows})
+    print(f"written: {path.relative_to(ROOT)}")
+    missed = [f"{worst[peer]:.2f} × {peer}" for peer in GOALS if worst[peer] > GOALS[peer]]
+    if missed:
+        print(f"missed: {', '.join(missed)}")
+    ratios = [f"{worst[peer]:.2f} × {peer} (goal ≤ {GOALS[peer]})" for peer in GOALS]
+    print(f"B2: {JUDGED} hosts, 0 and 20 ms: {', '.join(ratios)}; {plugin()}")
+    return not missed

@@ -20,6 +20,8 @@ from lab.simulator.hosts import model as simulated
 
 ROOT = Path(__file__).parents[2]
 PROGRAM = Path(__file__).parent / "hosts_stack" / "__main__.py"
+IDLE = Path(__file__).parent / "idle_stack" / "__main__.py"
+"""The one that is measured, and one whose commands do nothing."""
 TOOLS = ("pulumi", "pulumi-language-python", "pulumi-resource-command")
 OWN = ("PULUMI_", "KUBECONFIG", "GPU_CHARTS", "GPU_CLUSTER_SSH", "GPU_CLUSTER_LOOK")
 """What the caller has set for stacks of his own does not reach these."""
@@ -42,7 +44,9 @@ class HostStack:
     environment: dict[str, str] = field(default_factory=dict)
 
     @classmethod
-    def make(cls, folder: Path, name: str, hosts: Sequence[Host], key: Path) -> HostStack:
+    def make(
+        cls, folder: Path, name: str, hosts: Sequence[Host], key: Path, main: Path = PROGRAM
+    ) -> HostStack:
         """A new stack that declares these hosts, each a node of one pool of 8 GPUs."""
         program = folder / "program"
         program.mkdir(parents=True)
@@ -59,7 +63,7 @@ class HostStack:
                 }
             )
         )
-        (program / "__main__.py").symlink_to(PROGRAM)
+        (program / "__main__.py").symlink_to(main)
         for shared in ("venv", "components"):
             (program / shared).symlink_to(ROOT / shared)
         tools = toolchain.ensure(*TOOLS).values()

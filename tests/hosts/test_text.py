@@ -138,6 +138,15 @@ def test_the_probe_has_a_function_for_each_kind_that_is_expected() -> None:
         assert "\nfound_" not in text.partition(MARK)[0], file
 
 
+def test_a_busy_host_gets_as_long_as_its_init_system_gives_a_unit() -> None:
+    # DefaultTimeoutStartSec and DefaultTimeoutStopSec: 90 s (systemd-system.conf(5)).
+    text = "".join(file.read_text() for file in FOLDER.rglob("*.sh"))
+    asked = r"(?:timeout|bounded) (\d+) systemctl (?:start|stop|restart|reload)\b"
+    limits = [int(limit) for limit in re.findall(asked, text)]
+    assert len(limits) > 8
+    assert min(limits) > 90
+
+
 def test_preflight_and_script_judge_by_the_same_values() -> None:
     library = "".join(file.read_text() for file in (FOLDER / "library").iterdir())
     defaults = dict(re.findall(r'^: "\$\{GC_(\w+):=(.*?)\}"', library, re.MULTILINE))

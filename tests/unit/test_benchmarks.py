@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from lab.benchmarks import growth, measure, overhead, peer
+from lab.benchmarks import b1_cold, growth, measure, overhead, peer
 from lab.benchmarks.measure import BenchmarkError, Sample
 from toolchain.plugins.command_provider.values import ARCHIVE, SECRET, SIGNATURE
 
@@ -89,6 +89,22 @@ def test_a_ratio_is_the_median_of_pairs() -> None:
 def test_a_command_that_fails_measures_nothing(tmp_path: Path) -> None:
     with pytest.raises(BenchmarkError, match=r"exit code 3\nwhy"):
         measure.timed([sys.executable, "-c", "print('why'); raise SystemExit(3)"], tmp_path)
+
+
+def test_a_cold_start_is_held_against_the_floor_pyinfra_and_its_growth() -> None:
+    good = {"ours": 4.0, "OpenSSH": 2.0, "engine": 2.0, "pyinfra": 5.0}
+    rows = {(20, 0): good, (50, 0): {**good, "ours": 5.0}, (200, 0): {**good, "ours": 5.1}}
+    assert b1_cold.failures(rows) == []
+    slow = {
+        **rows,
+        (50, 0): {**good, "ours": 5.3},
+        (200, 0): {**good, "ours": 80.0, "engine": 70.0},
+    }
+    assert b1_cold.failures(slow) == [
+        "50 hosts, 0 ms: 1.32 × (OpenSSH + engine), goal ≤ 1.3",
+        "50 hosts, 0 ms: 1.06 × pyinfra, goal ≤ 1.0",
+        "hosts^1.35, goal ≤ 1.15",
+    ]
 
 
 def test_our_preview_is_compared_with_each_of_the_bare_programs() -> None:

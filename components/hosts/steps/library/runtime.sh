@@ -158,7 +158,7 @@ service_on() {
     systemctl is-active --quiet "$unit" || pending=restart
     case $pending in
         reload)
-            if timeout 60 systemctl reload "$unit" >"$scratch/restart" 2>&1 && judge_applied; then
+            if timeout 120 systemctl reload "$unit" >"$scratch/restart" 2>&1 && judge_applied; then
                 service_settled "$unit reloaded"
                 return 0
             fi

@@ -1,0 +1,127 @@
+"""The files of the steps on their way to a host: each once a run, all by one command."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import asyncssh
+import pulumi
+import pytest
+
+from components.hosts import copies, upload
+from components.hosts.prepare_script import prepare
+from components.hosts.reach import Host as Reached
+from components.hosts.runtime_script import runtime
+from components.hosts.script import UPLOADED, Bundle
+from components.settings.loader import load
+from config.problem import Fault
+from lab.simulator import hosts as simulated
+
+VALID = load(
+    {
+        "version": "v1",
+        "kubernetes": {"context": "none"},
+        "platform": "device-plugin",
+        "pools": [{"name": "a100", "nodes": ["gpu-1"], "gpusPerNode": 8}],
+        "hosts": [
+            {
+                "name": "gpu-1",
+                "address": "192.0.2.11",
+                "hostKey": simulated.host_public_key("gpu-1"),
+            }
+        ],
+    }
+)
+LIMITS = upload.Limits(dials=3, dial=1, copying=1)
+
+
+def test_one_line_puts_every_file_in_its_place_and_takes_the_others_away(tmp_path: Path) -> None:
+    bundles = [*prepare().bundles, *runtime().bundles]
+    (tmp_path / UPLOADED).mkdir()
+    (tmp_path / UPLOADED / "swap-0.sh").write_text("what an earlier version copied")
+    text = "".join(bundle.text for bundle in bundles)
+    done = subprocess.run(
+        ["sh", "-c", upload.command(bundles)], input=text.encode(), cwd=tmp_path, check=True
+    )
+    assert done.returncode == 0
+    found = {file.name: file.read_text() for file in (tmp_path / UPLOADED).iterdir()}
+    assert found == {bundle.file: bundle.text for bundle in bundles}
+    assert (tmp_path / UPLOADED).stat().st_mode & 0o077 == 0
+
+
+@pytest.fixture
+def sent(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, set[str]]]:
+    """What was sent: the host, and the names of the bundles."""
+    seen: list[tuple[str, set[str]]] = []
+
+    async def note(host: Reached, key: str, bundles: list[Bundle], _: Any) -> Fault | None:
+        assert key == "key"
+        seen.append((host.name, {bundle.name for bundle in bundles}))
+        broken = len(seen) == 1 and host.name == "broken"
+        return Fault("host broken", "no connection", "one", "see") if broken else None
+
+    monkeypatch.setattr(upload, "upload", note)
+    monkeypatch.setattr(copies, "before_changes", lambda *_: pulumi.ResourceHookBinding())
+    return seen
+
+
+def before(made: copies.Copies, resource: str) -> None:
+    asyncio.run(made._before(SimpleNamespace(name=resource)))  # type: ignore[arg-type]
+
+
+def test_a_host_gets_what_all_of_its_commands_read_once_a_run(
+    sent: list[tuple[str, set[str]]],
+) -> None:
+    (host,) = VALID.hosts
+    made = copies.Copies("steps", VALID, "key")
+    made.want(host, prepare().bundles)
+    made.want(host, runtime().bundles)
+    for resource in ("hosts", "runtime", "rollout"):
+        made.before(resource, [host.name])
+        before(made, resource)
+    ((name, bundles),) = sent
+    assert name == host.name
+    assert bundles >= {"library", "swap", "others", "toolkit", "containerd"}
+
+
+def test_a_copy_that_failed_stops_its_command_and_is_made_by_the_next(
+    sent: list[tuple[str, set[str]]],
+) -> None:
+    host = VALID.hosts[0].model_copy(update={"name": "broken"})
+    made = copies.Copies("steps", VALID, "key")
+    made.want(host, prepare().bundles)
+    made.before("hosts", ["broken"])
+    with pytest.raises(pulumi.RunError, match="host broken: found no connection"):
+        before(made, "hosts")
+    before(made, "hosts")
+    assert len(sent) == 2
+
+
+@pytest.mark.parametrize(
+    ("error", "dials"),
+    [(TimeoutError(), 3), (ConnectionRefusedError("no"), 3), (asyncssh.PermissionDenied("no"), 1)],
+)
+def test_a_host_that_boots_is_dialled_again_and_one_that_refuses_is_not(
+    monkeypatch: pytest.MonkeyPatch, error: Exception, dials: int
+) -> None:
+    seen = []
+
+    async def fail(*_: object) -> None:
+        seen.append(1)
+        raise error
+
+    monkeypatch.setattr(upload, "_send", fail)
+    monkeypatch.setattr(upload, "FIRST_DELAY", 0)
+    (host,) = VALID.hosts
+    reached = copies_host(host)
+    fault = asyncio.run(upload.upload(reached, "key", prepare().bundles, LIMITS))
+    assert len(seen) == dials
+    assert "no connection" in str(fault)
+
+
+def copies_host(host: Any) -> Reached:
+    return Reached(host.address, host.port, host.user, host.host_key, host.name, "n", "r", None)
