@@ -55,6 +55,7 @@ def daemon_set(cluster: Cluster, pool: Pool) -> dict[str, Any]:
         "NVIDIA_INSTALL_DIR_HOST": "/home/kubernetes/bin/nvidia",
         "NVIDIA_INSTALL_DIR_CONTAINER": "/usr/local/nvidia",
         "ROOT_MOUNT_DIR": "/root",
+        **cluster.proxy.both_cases,
     }
     mounts = {
         "nvidia-install-dir-host": ("/home/kubernetes/bin/nvidia", "/usr/local/nvidia"),

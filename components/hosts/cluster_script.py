@@ -94,7 +94,7 @@ def _settings(cluster: Cluster, host: Host, member: str) -> dict[str, str]:
     init, engine = _init(cluster), (host.runtime or cluster.runtime).engine
     return {
         "GC_PHASE": "cluster",
-        **common(cluster.packages.remove, cluster.packages.lock_seconds),
+        **common(cluster.packages.remove, cluster.packages.lock_seconds, cluster.proxy),
         "GC_MEMBER": member,
         "GC_NODE": host.node,
         "GC_MEMBER_LIMIT": str(init.timeout_seconds),

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from components.hosts import disruption
 from components.hosts.script import Declaration, assemble, given, library, others, step
 from components.hosts.settings.host import Host, Role
+from components.hosts.settings.proxy import Proxy
 from components.hosts.settings.runtime import Engine
 from components.hosts.settings.system import Firewall, LimitItem, Selinux, System
 from components.hosts.software import NAMES, PACKAGE_LIBRARY, Steps, steps
@@ -34,7 +35,7 @@ NOUVEAU = ("nouveau", "nova_core")
 """Modules that hold the GPUs of a host and must not load on their own."""
 LIBRARY = library(
     *("base", "disruption", "expectations", "kept_steps", "preflight", *PACKAGE_LIBRARY),
-    *("runfile", "prepare"),
+    *("runfile", "drop_ins", "prepare"),
 )
 
 _MODULE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
@@ -50,6 +51,7 @@ class Machine:
         blacklist: kernel modules that must not load on their own (none on hosts without GPU).
         engine: the container engine, whose containers have its own limits.
         excluded: UUIDs of GPUs that the driver leaves out.
+        proxy: by which its container engine pulls images, where there is one.
     """
 
     system: System
@@ -57,6 +59,7 @@ class Machine:
     blacklist: tuple[str, ...]
     engine: Engine = Engine.CONTAINERD
     excluded: tuple[str, ...] = ()
+    proxy: Proxy | None = None
 
 
 def _swap(host: Machine) -> Mapping[str, str] | None:
@@ -91,6 +94,18 @@ def _limits(host: Machine) -> Mapping[str, str] | None:
     }
 
 
+def _proxy(host: Machine) -> Mapping[str, str] | None:
+    """Lines of systemd.exec(5)."""
+    variables = host.proxy.environment if host.proxy else {}
+    if not variables:
+        return None
+    lines = [f'Environment="{name}={value}"' for name, value in variables.items()]
+    return {
+        "GC_PROXY_UNITS": " ".join(UNITS[host.engine]),
+        "GC_PROXY_UNIT_TEXT": _lines(["[Service]", *lines]),
+    }
+
+
 def _selinux(host: Machine) -> Mapping[str, str] | None:
     mode = host.system.selinux
     return None if mode is Selinux.LEAVE else {"GC_SELINUX": mode.value}
@@ -122,6 +137,7 @@ SYSTEM: Mapping[str, Callable[[Machine], Mapping[str, str] | None]] = {
     "modules": _modules,
     "sysctl": _sysctl,
     "limits": _limits,
+    "proxy": _proxy,
     "selinux": _selinux,
     "firewall": _firewall,
     "nouveau": _nouveau,
@@ -143,6 +159,7 @@ def prepare(
     package_limit: int | None = None,
     engine: Engine = Engine.CONTAINERD,
     excluded: Sequence[str] = (),
+    proxy: Proxy | None = None,
     steps: Steps | None = None,
     inline: bool = False,
 ) -> Declaration:
@@ -159,6 +176,7 @@ def prepare(
         package_limit: seconds to wait for a package manager, where ``steps`` don't say it.
         engine: the host's container engine.
         excluded: UUIDs of GPUs that the driver leaves out.
+        proxy: by which its container engine pulls images; none where None.
         steps: what is installed; nothing where None.
         inline: as in `assemble`.
 
@@ -169,7 +187,10 @@ def prepare(
     for name in blacklist:
         if not _MODULE.fullmatch(name):
             raise ValueError(f"kernel module {name!r}: wanted letters, digits, - and _")
-    host = Machine(system or System(), _ports(role), tuple(blacklist), engine, tuple(excluded))
+    host = Machine(
+        *(system or System(), _ports(role), tuple(blacklist), engine, tuple(excluded)),
+        proxy,
+    )
     declared = {name: wanted(host) for name, wanted in SYSTEM.items()}
     chosen = {name: settings for name, settings in declared.items() if settings is not None}
     every = (*SYSTEM, *NAMES)
@@ -218,6 +239,7 @@ def prepare_script(
         role=host.role,
         engine=(host.runtime or cluster.runtime).engine,
         excluded=_excluded_gpus(cluster, host),
+        proxy=cluster.proxy,
         steps=steps(cluster, host, join_token),
         inline=inline,
     )

@@ -7,6 +7,7 @@ import json
 from components.hosts import disruption
 from components.hosts.script import Bundle, Declaration, assemble, given, library, step
 from components.hosts.settings.host import Host
+from components.hosts.settings.proxy import Proxy
 from components.hosts.settings.runtime import Engine, Runtime, ToolkitSource
 from components.hosts.software import PACKAGE_LIBRARY, common, run_seconds
 from components.settings.cluster import Cluster
@@ -41,6 +42,7 @@ def runtime(
     *,
     lock_limit: int | None = None,
     package_limit: int | None = None,
+    proxy: Proxy | None = None,
     inline: bool = False,
 ) -> Declaration:
     """The script of phase ``runtime``. What isn't given is as `steps/library` has it.
@@ -49,6 +51,7 @@ def runtime(
         settings: the declaration; its defaults where None.
         lock_limit: seconds to wait for another script.
         package_limit: seconds to wait for a package manager that is at work.
+        proxy: by which the host reaches repositories and registries; none where None.
         inline: as in `assemble`.
     """
     settings = settings or Runtime()
@@ -60,7 +63,7 @@ def runtime(
         "GC_LOCK_LIMIT": given(lock_limit),
         "GC_CHECK_IMAGE": settings.check_image or "",
         "GC_TOOLKIT_SOURCE": toolkit.source.value,
-        **common(toolkit.remove_packages, package_limit),
+        **common(toolkit.remove_packages, package_limit, proxy),
         **{name: value for name, value in disrupts.items() if value != RUNTIME_PATH},
     }
     rows: list[tuple[str, ...]] = []
@@ -75,7 +78,7 @@ def runtime(
 def runtime_script(cluster: Cluster, host: Host) -> Declaration:
     """The script of phase ``runtime`` for ``host``."""
     limit = cluster.packages.lock_seconds
-    return runtime(host.runtime or cluster.runtime, package_limit=limit)
+    return runtime(host.runtime or cluster.runtime, package_limit=limit, proxy=cluster.proxy)
 
 
 def disrupting(cluster: Cluster, host: Host) -> str:

@@ -13,6 +13,7 @@ from components.hosts.settings.engine_install import EngineInstall
 from components.hosts.settings.host import Host
 from components.hosts.settings.kernel import Kernel
 from components.hosts.settings.packages import BUILD
+from components.hosts.settings.proxy import Proxy
 from components.hosts.settings.repository import Repositories
 from components.hosts.settings.runtime import Runtime
 from components.settings.cluster import Cluster
@@ -61,19 +62,25 @@ WantedBy=multi-user.target
 NAMES = ("packages", "kernel", "driver", "cuda", "engine", "kubernetes")
 """All steps, in order."""
 PACKAGE_LIBRARY = (
-    *("effects", "apt_entries", "repositories", "package_manager", "transactions", "holds"),
+    *("proxy", "effects", "apt_entries", "repositories"),
+    *("package_manager", "transactions", "holds"),
 )
 """Files of the library for every phase that installs packages."""
 
 
-def common(remove: bool = False, lock_seconds: int | None = None) -> dict[str, str]:
+def common(
+    remove: bool = False, lock_seconds: int | None = None, proxy: Proxy | None = None
+) -> dict[str, str]:
     """Settings of `PACKAGE_LIBRARY`.
 
     Args:
         remove: whether packages that are no longer wanted go.
         lock_seconds: how long to wait for a package manager that is at work.
+        proxy: by which the host goes out; directly where None.
     """
+    variables = proxy.environment if proxy else {}
     return {
+        **{f"GC_{name}": value for name, value in variables.items()},
         "GC_REMOVE_PACKAGES": "true" if remove else "",
         "GC_PACKAGE_LOCK_LIMIT": "" if lock_seconds == LOCK_LIMIT else given(lock_seconds),
     }
@@ -131,7 +138,7 @@ def steps(cluster: Cluster, host: Host, join_token: str | None = None) -> Steps:
     }
     names = tuple(name for name in NAMES if chosen[name][0])
     settings = {
-        **common(cluster.packages.remove, cluster.packages.lock_seconds),
+        **common(cluster.packages.remove, cluster.packages.lock_seconds, cluster.proxy),
         **(_packages(words, build) if "packages" in names else {}),
         **(_kernel(cluster.kernel) if "kernel" in names else {}),
         **(_driver(driver, cluster.cuda) if driver else {}),

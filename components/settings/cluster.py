@@ -16,6 +16,7 @@ from components.hosts.settings.host import Host
 from components.hosts.settings.kernel import Kernel
 from components.hosts.settings.kubernetes_packages import KubernetesPackages
 from components.hosts.settings.packages import Packages
+from components.hosts.settings.proxy import Proxy
 from components.hosts.settings.reboot import Reboot
 from components.hosts.settings.runtime import Runtime
 from components.hosts.settings.ssh import Ssh
@@ -68,6 +69,9 @@ class Cluster(Model):
     runtime: Runtime = Field(default=Runtime(), description="a mapping: the container runtime")
     system: System = Field(
         default=System(), description="a mapping: swap, modules, sysctl, firewall, SELinux, limits"
+    )
+    proxy: Proxy = Field(
+        default=Proxy(), description="a mapping with http, https and noProxy: how hosts go out"
     )
     reboot: Reboot = Field(default=Reboot(), description="a mapping with when")
     rollout: Rollout = Field(

@@ -201,7 +201,7 @@ def test_a_declared_limit_holds_for_the_engine_at_once(host: Running) -> None:
     applied = host.apply(wanted)
     assert applied.status == 0
     assert locked(host) == LOCKED
-    assert "containerd restarted with its limits" in applied.output
+    assert "containerd restarted with what is declared for it" in applied.output
     assert host.apply(wanted).output == "changed=0\n"
 
 

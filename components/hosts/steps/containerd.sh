@@ -84,7 +84,9 @@ smi_in_container() {
     pulled=no
     if [ -z "$(timeout 60 ctr -n gpu-cluster images ls -q "name==$1")" ]; then
         pulled=yes
-        timeout 300 ctr -n gpu-cluster images pull "$1" >"$scratch/pull" 2>&1 ||
+        # ctr reads no hosts.toml on its own: mirrors are CRI's (containerd 1.7.29, cmd/ctr/commands).
+        hosts=$(sed -n "s/^ *config_path = [\"']\([^:\"']*\).*/\1/p" "$scratch/applied" 2>/dev/null | head -n 1)
+        timeout 300 ctr -n gpu-cluster images pull ${hosts:+--hosts-dir "$hosts"} "$1" >"$scratch/pull" 2>&1 ||
             fail "$1 can't be pulled: $(tail -n 1 "$scratch/pull")"
     fi
     timeout 120 ctr -n gpu-cluster run --rm --runc-binary="$GC_RUNTIME_PATH" \

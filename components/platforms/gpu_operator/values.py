@@ -134,6 +134,10 @@ def _driver(cluster: Cluster, operator: GpuOperator) -> dict[str, Any]:
         "image": driver.image,
     }
     result |= {key: value for key, value in image.items() if value}
+    if variables := cluster.proxy.both_cases:
+        # What the container compiles with comes from the system's repositories (GPU Operator
+        # documentation, "Install GPU Operator in Proxy Environments").
+        result["env"] = [{"name": name, "value": value} for name, value in variables.items()]
     if operator.vgpu:
         result["licensingConfig"] = {"secretName": operator.vgpu.license_secret}
         result["nvidiaDriverCRD"]["driverType"] = "vgpu"

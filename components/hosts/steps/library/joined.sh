@@ -10,7 +10,8 @@ kubernetes_join() {
     # The scratch folder is root's alone, in memory, and goes when this script ends.
     printf '%s' "$GC_JOIN" >"$scratch/join.yaml" || fail "can't write $scratch/join.yaml"
     effect joined cluster
-    bounded "$GC_JOIN_LIMIT" kubeadm join --config "$scratch/join.yaml" || {
+    # shellcheck disable=SC2086,SC2154 # a list of words, of library/proxy.sh
+    bounded "$GC_JOIN_LIMIT" $without_proxy kubeadm join --config "$scratch/join.yaml" || {
         rm -f -- "$scratch/join.yaml"
         fail "kubeadm join failed: $(kubeadm_said)"
     }

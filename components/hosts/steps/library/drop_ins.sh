@@ -1,0 +1,59 @@
+# Drop-ins of services that others brought: they hold from the next time on that systemd reads its
+# units. State in /run, which a boot takes away with the need: drop-ins-pending (units that systemd has
+# not read yet).
+
+# unit_drop_in UNIT NAME TEXT
+unit_drop_in() {
+    file=/etc/systemd/system/$1.service.d/50-gpu-cluster-$2.conf
+    # The mark comes first: a run that is killed in between is made good later.
+    printf '%s' "$3" | cmp -s - "$root$file" || drop_in_waits "$1"
+    step_file "$file" "$3"
+}
+
+drop_ins_pending=$root/run/gpu-cluster/drop-ins-pending
+
+drop_in_waits() {
+    grep -Fqx -e "$1" "$drop_ins_pending" 2>/dev/null && return 0
+    mkdir -p "$root/run/gpu-cluster" && printf '%s\n' "$1" >>"$drop_ins_pending" ||
+        fail "can't write $drop_ins_pending"
+}
+
+# A reload of systemd's manager takes the GPUs from running containers that have them without CDI
+# (NVIDIA/nvidia-container-toolkit#48), and Docker ends its containers with itself. So they hold at
+# once where no such container runs, and otherwise from a later run or the next boot on.
+drop_ins_in_force() {
+    [ -f "$drop_ins_pending" ] || return 0
+    units=$(paste -s -d ' ' - <"$drop_ins_pending")
+    if why=$(containers_at_risk); then
+        note "what is declared for the services $units waits for a drained node or the next boot: $why"
+        return 0
+    fi
+    bounded 60 systemctl daemon-reload || fail "systemd can't read its units again: $(log_end)"
+    for unit in $units; do
+        systemctl is-active --quiet "$unit" 2>/dev/null || continue
+        bounded 300 systemctl restart "$unit" || fail "unit $unit does not start again: $(log_end)"
+        did "unit $unit restarted with what is declared for it"
+    done
+    rm -f -- "$drop_ins_pending"
+}
+
+# containers_at_risk: says why now isn't the time; fails where nothing speaks against it.
+containers_at_risk() {
+    case " $units " in
+        *' docker '*)
+            if have docker && [ -n "$(timeout 10 docker ps -q 2>/dev/null)" ]; then
+                echo "Docker runs containers"
+                return 0
+            fi
+            ;;
+    esac
+    # The cgroups of pods and of Docker's containers (kubelet, --cgroup-root; Docker, cgroup-parent).
+    # shellcheck disable=SC2013 # paths without spaces
+    for file in $(grep -l -e kubepods -e docker "$root"/proc/[0-9]*/cgroup 2>/dev/null); do
+        if [ -e "${file%/cgroup}/root/dev/nvidiactl" ]; then
+            echo "a container that has GPUs runs"
+            return 0
+        fi
+    done
+    return 1
+}
