@@ -196,6 +196,28 @@ def test_what_would_do_harm_is_refused_and_nothing_is_touched(host: Running, nam
     assert host.run("systemctl is-active containerd").status == 0
 
 
+CTR = """#!/bin/sh
+case " $* " in
+    *' pull '*) echo "$*" >/run/pulled ;;
+    *' run '*) echo 'GPU 0: simulated' ;;
+    *) exec /usr/bin/ctr "$@" ;;
+esac
+"""
+
+
+@pytest.mark.parametrize("mirrors", ["/etc/containerd/certs.d", ""])
+def test_the_checks_image_comes_by_the_mirrors_of_cri(host: Running, mirrors: str) -> None:
+    section = f'[plugins."{CRI}".registry]\n  config_path = "{mirrors}"\n'
+    host.write(ROOT, f"version = 2\n{section}")
+    host.write("/usr/local/bin/ctr", CTR)
+    host.run("chmod 755 /usr/local/bin/ctr; systemctl restart containerd")
+    image = "registry.example.com/cuda:1"
+    done = host.apply(runtime(Runtime(check_image=image)))
+    assert (done.status, done.errors) == (0, "")
+    by = f"--hosts-dir {mirrors} " if mirrors else ""
+    assert host.read("/run/pulled") == f"-n gpu-cluster images pull {by}{image}\n"
+
+
 def test_a_missing_toolkit_is_reported_before_a_change(host: Running) -> None:
     host.run("rm /usr/bin/nvidia-ctk /usr/bin/nvidia-container-runtime")
     refused = host.apply(SCRIPT)

@@ -85,7 +85,8 @@ smi_in_container() {
     if [ -z "$(timeout 60 ctr -n gpu-cluster images ls -q "name==$1")" ]; then
         pulled=yes
         # ctr reads no hosts.toml on its own: mirrors are CRI's (containerd 1.7.29, cmd/ctr/commands).
-        hosts=$(sed -n "s/^ *config_path = [\"']\([^:\"']*\).*/\1/p" "$scratch/applied" 2>/dev/null | head -n 1)
+        dump "$root$config" "$scratch/registries"
+        hosts=$(sed -n 's/.*registry\.config_path = "\([^:"]\{1,\}\).*/\1/p' "$scratch/registries" | head -n 1)
         timeout 300 ctr -n gpu-cluster images pull ${hosts:+--hosts-dir "$hosts"} "$1" >"$scratch/pull" 2>&1 ||
             fail "$1 can't be pulled: $(tail -n 1 "$scratch/pull")"
     fi
