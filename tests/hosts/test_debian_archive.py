@@ -23,6 +23,12 @@ LIMIT = 3000
 """Seconds for one command: it compiles some hundred files on a busy machine."""
 MARK = "/run/gpu-cluster/reboot-required"
 SHOWN = "/proc/driver/nvidia/version"
+MODINFO = """#!/bin/sh
+case " $* " in *' -k '*) ;; *) set -- -k "$(uname -r)" "$@" ;; esac
+exec /usr/local/lib/kmod/modinfo "$@"
+"""
+"""The real one, before the simulated one: what is built here is a real module. Its kernel is the
+machine's, so it is told which one the host runs."""
 DEVICES = ("nvidia-modprobe", "nvidia-persistenced")
 
 
@@ -73,8 +79,9 @@ def boot_with(host: Running, release: str) -> Running:
         for path, text in contents.texts(f"driver/usr/bin/{device}", "535").items():
             host.write(path, text)
             host.run(f"chmod 755 {path}")
-    # The real modinfo, before the simulated one: what is built here is a real module.
-    host.run("ln -s /usr/bin/kmod /usr/local/sbin/modinfo")
+    host.write("/usr/local/sbin/modinfo", MODINFO)
+    host.run("chmod 755 /usr/local/sbin/modinfo")
+    host.run("mkdir /usr/local/lib/kmod; ln -s /usr/bin/kmod /usr/local/lib/kmod/modinfo")
     host.run("rm /boot/vmlinuz-*")
     host.write(f"/boot/vmlinuz-{release}", "stands for a kernel\n")
     host.run("grub-mkconfig -o /boot/grub/grub.cfg")
