@@ -1,0 +1,65 @@
+"""What a script on a host advises can be declared."""
+
+from __future__ import annotations
+
+import re
+import types
+from pathlib import Path
+from typing import Annotated, Any, Union, get_args, get_origin
+
+import pytest
+from pydantic import BaseModel
+from pydantic.alias_generators import to_camel
+
+from components.hosts.script import FOLDER
+from components.settings.cluster import Cluster
+
+SECTIONS = {to_camel(name): field.annotation for name, field in Cluster.model_fields.items()}
+NAMED = re.compile(rf"(?<![\w./$-])({'|'.join(SECTIONS)})((?:\.[a-z][A-Za-z]*)+)(?![\w/(-])")
+FILES = {"sh", "service", "conf", "list", "sources"}
+"""Ends of file names, which look like settings."""
+
+
+def models(annotation: Any) -> list[type[BaseModel]]:
+    """The models of a field's type, optional and annotated ones too."""
+    if get_origin(annotation) is Annotated:
+        return models(get_args(annotation)[0])
+    if get_origin(annotation) in (Union, types.UnionType, tuple, dict):
+        return [model for word in get_args(annotation) for model in models(word)]
+    return (
+        [annotation] if isinstance(annotation, type) and issubclass(annotation, BaseModel) else []
+    )
+
+
+def is_setting(section: str, path: str) -> bool:
+    """Whether the stack file has such a setting."""
+    found = models(SECTIONS[section])
+    for word in path.strip(".").split("."):
+        fields = {
+            to_camel(name): field.annotation
+            for model in found
+            for name, field in model.model_fields.items()
+        }
+        if word not in fields:
+            return False
+        found = models(fields[word])
+    return True
+
+
+def named(path: Path) -> list[tuple[str, str]]:
+    """The settings that a script names, its comments left out."""
+    lines = [line for line in path.read_text().splitlines() if not line.lstrip().startswith("#")]
+    found = NAMED.findall("\n".join(lines))
+    return [pair for pair in found if pair[1].rpartition(".")[2] not in FILES]
+
+
+@pytest.mark.parametrize("path", sorted(FOLDER.rglob("*.sh")), ids=lambda path: path.stem)
+def test_a_cure_names_settings_that_there_are(path: Path) -> None:
+    assert [pair for pair in named(path) if not is_setting(*pair)] == []
+
+
+def test_the_judge_knows_what_is_no_setting() -> None:
+    assert is_setting("kernel", ".release")
+    assert is_setting("runtime", ".docker.forward")
+    assert not is_setting("kernel", ".version")
+    assert sum(len(named(path)) for path in FOLDER.rglob("*.sh")) > 10
