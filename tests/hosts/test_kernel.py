@@ -76,6 +76,34 @@ def test_a_pinned_kernel_is_booted_with_its_driver_and_taken_back(
         assert {path for path in left if path.startswith("etc/")} == set()
 
 
+@pytest.mark.parametrize("system", ["debian", pytest.param("rocky", marks=pytest.mark.full)])
+def test_the_kernel_that_runs_stays_where_packages_are_removed(
+    cluster: str, namespaces: None, system: str
+) -> None:
+    host = software.start(cluster, system)
+    pinned = PINNED[system]
+    with software.serving(system, packages(system)) as kernels:
+        sections: dict[str, Any] = {
+            "packages": {"remove": True},
+            "kernel": {"release": pinned, "repository": kernels},
+        }
+        if system == "rocky":
+            sections["kernel"]["flavor"] = "kernel-lt"
+        script = software.script(sections)
+        assert host.apply(script).status == 0
+        host = software.start(cluster, system)  # as by a reboot
+        assert host.run("uname -r").output == f"{pinned}\n"
+        undone = host.undo(script)
+    assert (undone.status, undone.errors) == (0, "")
+    assert f"kernel {pinned} runs: its packages stay" in undone.output
+    assert host.exists(f"/boot/vmlinuz-{pinned}")
+    left = software.installed(host, system)
+    image = {"debian": f"linux-image-{pinned}", "rocky": "kernel-lt"}[system]
+    tools = {"debian": f"linux-headers-{pinned}", "rocky": "kernel-lt-devel"}[system]
+    assert image in left
+    assert tools not in left
+
+
 def test_a_kernel_without_a_boot_loader_is_refused_before_a_change(
     cluster: str, namespaces: None
 ) -> None:

@@ -73,10 +73,26 @@ remove_unwanted() {
     [ "$GC_REMOVE_PACKAGES" = true ] || return 0
     end_interrupted
     list_installed "$scratch/installed"
-    going=$(awk 'FNR == NR { there[$1] = 1; next } there[$1] && !seen[$1]++ { print $1 }' \
-        "$scratch/installed" "$scratch/going" | paste -s -d ' ' -)
+    running_kernel >"$scratch/running"
+    ! grep -Fqx -f "$scratch/running" "$scratch/going" ||
+        note "kernel $(uname -r) runs: its packages stay; boot another one to remove them"
+    going=$(grep -Fvx -f "$scratch/running" "$scratch/going" |
+        awk 'FNR == NR { there[$1] = 1; next } there[$1] && !seen[$1]++ { print $1 }' "$scratch/installed" - | paste -s -d ' ' -)
     # shellcheck disable=SC2086 # a list of words
     [ -z "$going" ] || remove_packages $going
+}
+
+# The packages of the kernel that runs. apt removes them without a question (linux-base
+# 4.12.1~deb12u1, linux-check-removal, where DEBIAN_FRONTEND is noninteractive), and perhaps leaves
+# nothing to boot; dnf refuses it (dnf.conf(5), protect_running_kernel).
+running_kernel() {
+    if [ "$manager" = apt ]; then
+        awk -v end="-$(uname -r)" '$1 ~ /^linux-(image|modules)/ &&
+            substr($1, length($1) - length(end) + 1) == end { print $1 }' "$scratch/installed"
+    else
+        running=$(uname -r)
+        rpm -qa --qf '%{NAME} %{VERSION}-%{RELEASE}\n' 'kernel*' | awk -v release="${running%.*}" '$2 == release && $1 !~ /-(devel|headers)$/ { print $1 }'
+    fi
 }
 
 # remove_packages NAME...: and nothing that somebody else needs, except what needs them.
