@@ -65,6 +65,41 @@ def test_a_driver_of_each_branch_is_installed_by_its_own_names(
         assert host.apply(script).output == "changed=0\n"
 
 
+@pytest.mark.parametrize(
+    ("version", "kind", "package", "module"),
+    [
+        ("535.261.03", "auto", "nvidia-open-kernel-dkms", "nvidia-current-open"),
+        ("535.261.03", "proprietary", "nvidia-kernel-dkms", "nvidia-current"),
+        ("535.216.03", "proprietary", "nvidia-tesla-535-kernel-dkms", "nvidia-tesla-535"),
+    ],
+)
+def test_debians_own_archive_has_the_driver_by_its_own_names(
+    cluster: str, namespaces: None, version: str, kind: str, package: str, module: str
+) -> None:
+    host = software.start(cluster, "debian")
+    with (
+        software.tools("debian") as tools,
+        software.serving("debian", catalogue.debians_driver()) as archive,
+    ):
+        wanted = declared(tools, archive, version=version, kernelModuleType=kind)
+        wanted["packages"]["remove"] = True
+        before = software.installed(host, "debian")
+        script = software.script(wanted)
+        done = host.apply(script)
+        assert (done.status, done.errors) == (0, "")
+        names = software.installed(host, "debian")
+        assert names[package].startswith(version)
+        assert package in software.held(host, "debian")
+        assert version in host.read(SHOWN)
+        assert host.run(f"modinfo -F version {module}").output == f"{version}\n"
+        host.run(f"rm /lib/modules/$(uname -r)/updates/dkms/{module}.ko")  # as after another kernel
+        rebuilt = host.apply(script)
+        assert "driver built for kernel" in rebuilt.output
+        assert host.apply(script).output == "changed=0\n"
+        assert host.undo(script).status == 0
+    assert software.installed(host, "debian") == before
+
+
 @pytest.mark.parametrize("system", ["ubuntu", "rocky"])
 def test_gpus_before_turing_get_proprietary_modules(
     cluster: str, namespaces: None, system: str

@@ -109,8 +109,8 @@ for menu in /boot/grub/grub.cfg /boot/grub2/grub.cfg; do
         >/run/simulated-kernel/release
 done
 # As udev would: by the module's aliases, under whichever name it was built.
-if [ -z "$(cat /proc/driver/nvidia/version 2>/dev/null)" ] &&
-    { modinfo nvidia || modinfo nvidia-current; } >/dev/null 2>&1; then
+module=$(cat /etc/modprobe.d/*.conf 2>/dev/null | sed -n 's/^install nvidia modprobe -i \([^ ]*\).*/\1/p' | tail -n 1)
+if [ -z "$(cat /proc/driver/nvidia/version 2>/dev/null)" ] && modinfo "${module:-nvidia}" >/dev/null 2>&1; then
     modprobe nvidia || echo "the driver was not loaded" >&2
 fi
 # What an init system does at boot: modules, sysctl, enabled units (containerd alone here).

@@ -97,6 +97,12 @@ def driver(*versions: str, system: str = "debian") -> list[Package]:
     return package_graph.load(GRAPHS[system]).packages("cuda", versions)
 
 
+def debians_driver() -> list[Package]:
+    """What Debian's own archive has of NVIDIA's driver, in its own names."""
+    packages = package_graph.load(GRAPHS["debian"]).packages("archive")
+    return [package for package in packages if not package.name.startswith(("dkms", "linux-"))]
+
+
 def modules(*versions: str) -> str:
     """The streams of NVIDIA's dnf repository with those versions of the driver."""
     return package_graph.load(GRAPHS["rocky"]).modules(versions)

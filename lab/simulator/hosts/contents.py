@@ -28,6 +28,10 @@ PROGRAMS: Mapping[str, tuple[str, ...]] = {
     "nvidia-ctk": (),  # the tests bring the real one
 }
 """Files of ``stand_ins/`` by what a row of a graph calls them."""
+DEBIANS_MODULES = ("nvidia-current", "nvidia-current-open", "nvidia-tesla-535")
+"""What Debian's packages call the module; modprobe finds it by `install` (modprobe.d(5)). On a host
+it is the chosen alternative's link, here a file.
+"""
 
 
 @dataclass(frozen=True)
@@ -50,7 +54,8 @@ def of(holds: Sequence[str], module: str, built: str, words: Mapping[str, str]) 
 
     Args:
         holds: keys of `PROGRAMS`, ``kernel`` (an image) or ``headers`` (its build files).
-        module: ``open`` or ``proprietary``, where DKMS builds that kind of module.
+        module: ``open`` or ``proprietary``, where DKMS builds that kind of module; Debian has it
+            under another name (``open as nvidia-current-open``).
         built: the same, where the module for one kernel is in the package.
         words: version, kernel and so on of this package.
     """
@@ -60,13 +65,19 @@ def of(holds: Sequence[str], module: str, built: str, words: Mapping[str, str]) 
             files[f"/boot/vmlinuz-{words['kernel']}"] = "simulated kernel image\n"
         elif name == "headers":
             files |= build_files(words["kernel"])
+        elif name in DEBIANS_MODULES:
+            files["/etc/modprobe.d/nvidia.conf"] = (
+                f"install nvidia modprobe -i {name} $CMDLINE_OPTS\n"
+            )
         else:
             for path in PROGRAMS[name]:
                 files |= texts(path, words["version"])
     if module:
-        files |= source(words["version"], module)
+        kind, _, called = module.partition(" as ")
+        name = called or "nvidia"
+        files |= source(words["version"], kind, name)
         build = 'dkms autoinstall -k "$(uname -r)" || true'
-        return Held(files, build, f"dkms remove nvidia/{words['version']} --all || true")
+        return Held(files, build, f"dkms remove {name}/{words['version']} --all || true")
     if built:
         place = f"/usr/lib/modules/{words['kernel']}/kernel/nvidia-{words['branch']}/nvidia.ko"
         files[place] = module_text(words["version"], built)
@@ -78,11 +89,11 @@ def build_files(release: str) -> dict[str, str]:
     return {f"/usr/lib/modules/{release}/build/Makefile": "# simulated by gpu-cluster\n"}
 
 
-def source(version: str, kind: str) -> dict[str, str]:
+def source(version: str, kind: str, name: str = "nvidia") -> dict[str, str]:
     """The module's source as DKMS takes it."""
     license_ = "Dual MIT/GPL" if kind == "open" else "NVIDIA"
-    lines = f"PACKAGE_NAME=nvidia\nPACKAGE_VERSION={version}\nLICENSE={license_}\n"
-    return {f"/usr/src/nvidia-{version}/dkms.conf": f"{lines}# simulated by gpu-cluster\n"}
+    lines = f"PACKAGE_NAME={name}\nPACKAGE_VERSION={version}\nLICENSE={license_}\n"
+    return {f"/usr/src/{name}-{version}/dkms.conf": f"{lines}# simulated by gpu-cluster\n"}
 
 
 def module_text(version: str, kind: str) -> str:

@@ -35,6 +35,7 @@ class Row:
     version: str
     source: tuple[str, ...]
     branches: str = ".."
+    drivers: tuple[str, ...] = ()
     depends: tuple[str, ...] = ()
     conflicts: tuple[str, ...] = ()
     provides: tuple[str, ...] = ()
@@ -44,7 +45,11 @@ class Row:
     streams: tuple[str, ...] = ()
 
     def has(self, driver: str) -> bool:
-        """Whether the package exists for that driver's branch (``560..580``, ``590..``)."""
+        """Whether the package exists for that driver's branch (``560..580``, ``590..``), or for
+        that driver alone.
+        """
+        if self.drivers:
+            return driver in self.drivers
         first, _, last = self.branches.partition("..")
         branch = int(driver.split(".")[0])
         return int(first or 0) <= branch <= int(last or 9999)
