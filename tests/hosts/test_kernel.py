@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -74,6 +75,34 @@ def test_a_pinned_kernel_is_booted_with_its_driver_and_taken_back(
         assert software.held(host, system) == set()
         left = differences(before, software.lasting(host))
         assert {path for path in left if path.startswith("etc/")} == set()
+
+
+def test_what_brings_newer_kernels_is_held_also_where_the_driver_brought_it(
+    cluster: str, namespaces: None
+) -> None:
+    """As Debian's dkms does, which recommends linux-headers-amd64."""
+    host = software.start(cluster, "debian")
+    newest = Package("linux-headers-amd64", "6.1.0-99-1")
+    tools = [
+        replace(package, depends=(newest.name,)) if package.name == "dkms" else package
+        for package in [*catalogue.build_tools(), *software.headers("debian"), newest]
+    ]
+    with (
+        software.serving("debian", tools) as brought,
+        software.serving("debian", packages("debian")) as kernels,
+        software.drivers("debian", VERSION) as drivers,
+    ):
+        sections = {
+            "packages": {"repository": brought},
+            "kernel": {"release": PINNED["debian"], "repository": kernels},
+            "driver": {"source": "package", "version": VERSION, "repository": drivers},
+        }
+        script = software.script(sections)
+        assert host.apply(script).status == 0
+        assert newest.name in software.held(host, "debian")
+        assert host.apply(script).output == "changed=0\n"
+        assert host.undo(script).status == 0
+    assert software.held(host, "debian") == set()
 
 
 @pytest.mark.parametrize("system", ["debian", pytest.param("rocky", marks=pytest.mark.full)])

@@ -43,16 +43,20 @@ kernel_packages() {
         kernel_words="linux-image-$GC_KERNEL_RELEASE linux-headers-$GC_KERNEL_RELEASE"
         list_installed "$scratch/installed"
         extra_modules
-        # The distributions' names for "the newest kernel": an upgrade of these brings a new one.
-        kernel_held="$kernel_words $(awk '$1 ~ /^linux-(image|headers)-([a-z]+-)?(amd64|arm64)$/ ||
-            $1 ~ /^linux-(image-|headers-|modules-extra-)?(generic|virtual|lowlatency|oem|nvidia|aws|azure|gcp|gke|oracle|ibm|kvm)(-[a-z0-9.-]+)?$/ {
-                print $1 }' "$scratch/installed" | paste -s -d ' ' -)"
+        kernel_held="$kernel_words $(newest_kernels)"
     else
         version=${GC_KERNEL_RELEASE%.*}
         kernel_words="$GC_KERNEL_FLAVOR=$version $GC_KERNEL_FLAVOR-devel=$version"
         kernel_held="$GC_KERNEL_FLAVOR $GC_KERNEL_FLAVOR-core $GC_KERNEL_FLAVOR-modules"
         kernel_held="$kernel_held $GC_KERNEL_FLAVOR-modules-core $GC_KERNEL_FLAVOR-devel"
     fi
+}
+
+# The distributions' names for "the newest kernel": an upgrade of these brings a new one.
+newest_kernels() {
+    awk '$1 ~ /^linux-(image|headers)-([a-z]+-)?(amd64|arm64)$/ ||
+        $1 ~ /^linux-(image-|headers-|modules-extra-)?(generic|virtual|lowlatency|oem|nvidia|aws|azure|gcp|gke|oracle|ibm|kvm)(-[a-z0-9.-]+)?$/ {
+            print $1 }' "$scratch/installed" | paste -s -d ' ' -
 }
 
 # Ubuntu has many drivers of network cards and disks in a package of its own: a host that boots a

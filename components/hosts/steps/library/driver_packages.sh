@@ -111,6 +111,12 @@ driver_packages() {
     have nvidia-modprobe || install_packages "nvidia-modprobe${GC_DRIVER_VERSION:+=$GC_DRIVER_VERSION}"
     # shellcheck disable=SC2086 # a list of words
     [ "$GC_DRIVER_HOLD" = false ] || hold_packages $meta
+    # Debian's dkms recommends linux-headers-amd64, which comes after the pinned kernel's step.
+    if [ "$manager" = apt ] && [ "${GC_KERNEL_HOLD-}" = true ]; then
+        list_installed "$scratch/installed"
+        # shellcheck disable=SC2046 # a list of words
+        hold_packages $(newest_kernels)
+    fi
 }
 
 # What an earlier driver leaves: `away` goes in the transaction that brings the new one; what goes
