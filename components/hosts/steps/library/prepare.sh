@@ -9,7 +9,7 @@
 # all_steps has them in their order, GC_STEPS those that this host declares. A step that is no
 # longer declared is undone, the last one first, before anything else is done.
 
-all_steps="swap modules sysctl limits selinux firewall nouveau excluded"
+all_steps="swap modules sysctl limits proxy selinux firewall nouveau excluded"
 all_steps="$all_steps packages kernel driver cuda engine kubernetes"
 
 apply() {
