@@ -119,7 +119,7 @@ def test_steps_that_a_host_lost_or_that_were_changed_there_are_copied_anew(
     host.run(f"rm {lost}")
     assert "1 updated" in up(made)
     assert host.exists(lost)
-    other.run(f"echo 'touch /run/owned' >>{lost}; echo 'touch /run/owned' >>{UPLOADED}/*")
+    other.run(f"for file in {lost} {UPLOADED}/*; do echo 'touch /run/owned' >>$file; done")
     assert made.run("destroy", "--yes", "--skip-preview").returncode != 0
     assert not other.exists("/run/owned")
     other.run(f"rm {lost}")
