@@ -23,6 +23,7 @@ from components.platforms.component import GpuPlatform, PlatformArgs
 from components.platforms.presence import presence
 from components.platforms.registry import platform_of
 from components.rollout.component import Rollout, RolloutArgs
+from components.rollout.layout_component import Layouts, LayoutsArgs
 from components.settings.cluster import Cluster
 from components.settings.loader import check
 from components.validation.component import Validation, ValidationArgs
@@ -146,6 +147,7 @@ class GpuCluster(pulumi.ComponentResource):
         checked = presence(
             f"{name}-presence", cluster, drift.platform, serving.revision, after(serving)
         )
+        divided = self._layouts(name, args, drift, after(serving, checked))
         validation = Validation(
             f"{name}-validation",
             ValidationArgs(
@@ -156,7 +158,7 @@ class GpuCluster(pulumi.ComponentResource):
                 drift=drift.validation,
                 private_key=args.private_key,
             ),
-            after(serving, checked),
+            after(serving, checked, *divided),
         )
         if cluster.monitoring is not None:
             Monitoring(
@@ -173,3 +175,16 @@ class GpuCluster(pulumi.ComponentResource):
         self.nodes, self.tests = validation.nodes, validation.tests
         self.charts = serving.version.apply(lambda version: {platform.chart: version})
         self.register_outputs({"nodes": self.nodes, "charts": self.charts})
+
+    def _layouts(
+        self, name: str, args: GpuClusterArgs, drift: Drift, opts: pulumi.ResourceOptions
+    ) -> list[pulumi.Resource]:
+        """The nodes' MIG layouts, where there are any."""
+        made = LayoutsArgs(
+            cluster=args.cluster,
+            stack=args.stack,
+            private_key=args.private_key,
+            plan=drift.layouts,
+            runtime_class=platform_of(args.cluster).runtime_class(args.cluster),
+        )
+        return [Layouts(f"{name}-layouts", made, opts)] if made.needed else []

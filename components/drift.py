@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
+from components.rollout.layout_plan import LayoutPlan
 from components.rollout.plan import Plan
 
 
@@ -20,6 +21,7 @@ class Drift:
         scheduling: by pool, what its nodes lack.
         validation: by pool, why its last validation no longer holds.
         rollout: what must go in waves.
+        layouts: nodes that have another MIG layout, in waves too.
         platform: what is missing of the platform; None: nothing.
         groups: API groups that the cluster was seen to serve.
         cluster: by host, what changed since it became a node of the stack's own cluster.
@@ -32,6 +34,7 @@ class Drift:
     scheduling: Mapping[str, str] = field(default_factory=dict)
     validation: Mapping[str, str] = field(default_factory=dict)
     rollout: Plan = field(default_factory=Plan)
+    layouts: LayoutPlan = field(default_factory=LayoutPlan)
     platform: str | None = None
     groups: frozenset[str] = frozenset()
     cluster: Mapping[str, str] = field(default_factory=dict)

@@ -15,6 +15,7 @@ import sys
 PROGRAMS = {
     "crds": "components.platforms.crds",
     "kubeconfig": "components.hosts.kubeconfig",
+    "layouts": "components.rollout.layouts",
     "operator_labels": "components.platforms.gpu_operator.labels",
     "presence": "components.platforms.restore",
     "reboot": "components.hosts.restart",

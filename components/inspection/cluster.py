@@ -18,6 +18,7 @@ from components.nodes.inspect import (
 from components.platforms.helm_record import newest
 from components.platforms.inspect import surroundings
 from components.platforms.objects import lacking
+from components.rollout import divided
 from components.validation.inspect import drift as validation_drift
 
 #: Node names that one finding spells out; the rest are counted.
@@ -121,6 +122,7 @@ async def observe(
     presence: Json,
     endpoints: list[str],
     own: list[str],
+    layouts: Json,
 ) -> Json:
     """Looks once at nodes, their validation, and what else is in the cluster.
 
@@ -131,16 +133,18 @@ async def observe(
         presence: the input of ``components.platforms.restore``.
         endpoints: ``host:port`` that nodes need.
         own: namespaces that the stack makes.
+        layouts: which nodes should have which MIG layout (`components.rollout.divided.targets`).
 
     Returns:
         ``reached``, ``unreachable`` (why not), ``problems`` (texts that must stop the run),
         ``scheduling`` and ``validation``: findings by pool; ``presence``: under ``platform``, what
         is missing of it; ``surroundings``: what `components.platforms.judge` judges; ``members``:
         labels of each pool's nodes; ``cordoned``: nodes that a run of this program cordoned and did
-        not give back; ``unschedulable``: nodes of the pools that somebody else cordoned.
+        not give back; ``unschedulable``: nodes of the pools that somebody else cordoned;
+        ``layouts``: nodes that have another MIG layout, and which.
     """
     findings: Json = {"reached": False, "problems": [], "cordoned": []}
-    findings |= {"scheduling": {}, "validation": {}, "presence": {}}
+    findings |= {"scheduling": {}, "validation": {}, "presence": {}, "layouts": {}}
     try:
         async with connect(context) as client:
             nodes = await with_devices(client, await client.list("nodes"), validation)
@@ -150,6 +154,7 @@ async def observe(
                 node["metadata"]["name"]
                 for node in nodes
                 if CORDONED in node["metadata"].get("annotations", {})
+                and not divided.begun(node)  # the layouts' own run goes on with it
             ]
             members = {}
             for document in scheduling:
@@ -162,6 +167,8 @@ async def observe(
                 finding = scheduling_drift(members[pool], document)
                 if finding:
                     findings["scheduling"][pool] = finding
+            if not findings["problems"]:
+                findings["layouts"] = divided.differences(nodes, layouts)
             findings["members"] = {
                 pool: [node["metadata"].get("labels", {}) for node in pool_members]
                 for pool, pool_members in members.items()

@@ -28,13 +28,14 @@ from components.hosts.kernels import unequal
 from components.hosts.new_cluster import UNKNOWN, is_there
 from components.hosts.preflight import judge
 from components.hosts.table import table
-from components.inspection.rollout import planned, show
+from components.inspection.rollout import divided, planned, show, show_layouts
 from components.nodes.pools import scheduling_document, validated_pools
 from components.platforms.documents import presence_document
 from components.platforms.judge import judge as judge_platform
 from components.platforms.namespaces import own_namespaces
 from components.platforms.needed import registries
 from components.platforms.registry import platform_of
+from components.rollout.layout_component import nodes_document
 from components.settings.cluster import Cluster
 from components.validation.document import validation_document
 from config.printable import printable_lines
@@ -108,6 +109,7 @@ def inspect(
     inspection = replace(inspection, drift=replace(inspection.drift, context=there))
     if asked != Extent.OFF and there:
         inspection = with_rollout(cluster, inspection, seen["cluster"]["cordoned"], Extent(asked))
+        inspection = with_layouts(cluster, inspection, seen["cluster"]["layouts"])
     resting = {
         host.name: HostFacts(error=RESTING)
         for host in cluster.hosts
@@ -141,6 +143,7 @@ def request(cluster: Cluster, stack: str, private_key: str) -> Json:
             "endpoints": sorted(platform_of(cluster).endpoints(cluster).values()),
             "own": [space.name for space in own_namespaces(cluster)],
             "chart": chart_document(cluster),
+            "layouts": nodes_document(cluster, stack),
         },
         "hosts": {
             "hosts": [host.model_dump(mode="json") for host in cluster.working_hosts],
@@ -170,13 +173,30 @@ def with_rollout(
     )
 
 
+def with_layouts(cluster: Cluster, inspection: Inspection, found: Mapping[str, str]) -> Inspection:
+    """The inspection with the MIG layouts that must go in waves, which it shows."""
+
+    def ask(asked: Json) -> tuple[Json, str]:
+        seen, reason = run(("rollout",), {"rollout": asked})
+        return seen.get("rollout", {}), reason
+
+    made, reason = divided(cluster, found, ask)
+    show_layouts(made)
+    return replace(
+        inspection,
+        unreachable="; ".join(filter(None, (inspection.unreachable, reason))),
+        drift=replace(inspection.drift, layouts=made),
+    )
+
+
 def look(extent: Extent, asked: Json) -> tuple[Json, str]:
     """What the processes found, by part, and why one found nothing."""
     parts = {Extent.ALL: ("cluster", "hosts"), Extent.OFF: ()}.get(extent, (extent.value,))
     seen, reasons = run(parts, asked)
     nothing: Json = {
         "cluster": {
-            "problems": [], "cordoned": [], "scheduling": {}, "validation": {}, "presence": {}
+            "problems": [], "cordoned": [], "scheduling": {}, "validation": {}, "presence": {},
+            "layouts": {},
         },
         "hosts": {"problems": [], "facts": {}},
     }  # fmt: skip

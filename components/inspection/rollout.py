@@ -9,6 +9,8 @@ import pulumi
 
 from components.hosts.facts import HostFacts
 from components.hosts.settings.reboot import RebootWhen
+from components.rollout import layout_plan
+from components.rollout.layout_plan import LayoutPlan
 from components.rollout.pending import changes
 from components.rollout.plan import Plan, blockers, plan, view_of, words
 from components.settings.cluster import Cluster
@@ -45,6 +47,35 @@ def planned(
     may_boot = cluster.reboot.when is RebootWhen.REQUIRED
     made = plan(found, views, cluster.rollout.max_unavailable, may_boot, answer.get("server", ""))
     return made, printable_lines(answer.get("unreachable", "") or reason)
+
+
+def divided(
+    cluster: Cluster, found: Mapping[str, str], ask: Callable[[Json], tuple[Json, str]]
+) -> tuple[LayoutPlan, str]:
+    """The plan for MIG layouts, and why it couldn't see the nodes; asks nothing without any.
+
+    Args:
+        cluster: the configuration.
+        found: nodes with another layout, and what is done on each.
+        ask: inspects nodes, as `components.rollout.inspect.answer` does.
+    """
+    if not found:
+        return LayoutPlan(), ""
+    consent = sorted(cluster.rollout.evict)
+    answer, reason = ask(
+        {"context": cluster.kubernetes.context, "nodes": list(found), "consent": consent}
+    )
+    views = {name: view_of(view) for name, view in answer.get("nodes", {}).items()}
+    made = LayoutPlan(dict(found), views, cluster.rollout.max_unavailable)
+    return made, printable_lines(answer.get("unreachable", "") or reason)
+
+
+def show_layouts(made: LayoutPlan) -> None:
+    """Shows the plan for MIG layouts in the preview and in the run."""
+    if lines := list(layout_plan.words(made)):
+        pulumi.log.info("layouts\n" + "\n".join(lines))
+    for blocker in layout_plan.blockers(made):
+        pulumi.log.warn(blocker)
 
 
 def show(made: Plan) -> None:

@@ -137,6 +137,22 @@ async def drain(client: Client, name: str, limit: float, consent: Collection[str
         )
 
 
+async def drain_or_uncordon(
+    client: Client, name: str, limit: float, consent: Collection[str]
+) -> None:
+    """Drains a node that we cordoned; one that can't be drained is given back.
+
+    Raises:
+        ClusterError: as `drain`.
+    """
+    try:
+        await drain(client, name, limit, consent)
+    except ClusterError:
+        if (node := await node_of(client, name)) is not None:
+            await uncordon(client, node)
+        raise
+
+
 async def _evict(client: Client, pod: Json) -> None:
     """One eviction; refused by a budget (429) it is tried again at the next look."""
     meta = pod["metadata"]

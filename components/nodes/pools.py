@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from components.nodes.resources import LAYOUTS, MIG_LABEL
 from components.nodes.settings.pool import Pool
 from components.nodes.settings.taint import STARTUP_TAINT, Taint
 from components.platforms.registry import platform_of
@@ -19,6 +20,11 @@ Json = dict[str, Any]
 def manager(stack: str, pool: Pool) -> str:
     """Field manager of a pool's labels: fixed, so that every later run owns the same fields."""
     return f"gpu-cluster-{stack}-{pool.name}"
+
+
+def layouts_manager(stack: str) -> str:
+    """Field manager of the label that names a node's MIG layout."""
+    return f"gpu-cluster-{stack}{LAYOUTS}"
 
 
 def members_document(cluster: Cluster, pool: Pool) -> Json:
@@ -61,7 +67,10 @@ def labels(cluster: Cluster, pool: Pool) -> dict[str, str]:
     declared = dict(pool.labels)
     if not pool.gpus_per_node:
         return declared
-    declared = {**platform_of(cluster).labels(cluster, pool), **declared}
+    platform = platform_of(cluster)
+    declared = {**platform.labels(cluster, pool), **declared}
+    if platform.dividers:
+        declared.pop(MIG_LABEL, None)  # it goes in waves (`components.rollout.layouts`)
     if cluster.driver.managed_by_daemonset and pool.selector is None:
         declared[POOL_LABEL] = pool.name
     return declared
@@ -157,6 +166,13 @@ def validated_pools(cluster: Cluster) -> tuple[Pool, ...]:
     return tuple(pools)
 
 
+def _handed_over(cluster: Cluster, stack: str) -> Json:
+    """Labels that former releases set here, and who holds them now."""
+    if not platform_of(cluster).dividers:
+        return {}
+    return {"handsOver": {MIG_LABEL: layouts_manager(stack)}}
+
+
 def scheduling_document(cluster: Cluster, pool: Pool, stack: str) -> Json:
     """Input of ``components.nodes.schedule`` for one pool."""
     by_itself = cluster.scheduling.nodes
@@ -166,6 +182,7 @@ def scheduling_document(cluster: Cluster, pool: Pool, stack: str) -> Json:
         "labels": labels(cluster, pool),
         "taints": plain_taints(pool.taints),
         "closes": pool.starts_closed,
+        **_handed_over(cluster, stack),
         "resources": [
             offer.resource
             for offer in platform_of(cluster).offers(cluster, pool)

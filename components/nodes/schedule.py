@@ -11,7 +11,8 @@ them. A node that is seen for the first time is closed until its GPUs ran a kern
 Input: ``context``, ``manager``, ``pool``, ``nodes`` (names) or ``selector`` (labels) with
 ``count``, ``maintenance`` (nodes that are left as they are), ``labels``, ``taints`` (``key``,
 ``value``, ``effect``), ``closes``, ``resources`` (names of what GPU pods ask for), ``namespace`` of
-the validation, and ``byItself``, labels and taints of single nodes by name.
+the validation, ``handsOver``, field managers by the label that they hold instead of us, and
+``byItself``, labels and taints of single nodes by name.
 """
 
 from __future__ import annotations
@@ -53,9 +54,18 @@ async def _apply_metadata(client: Client, node: Json, metadata: Json, manager: s
         raise ClusterError(Fault(f"node {name}", error.message, wanted, cure)) from error
 
 
+async def _hand_over(client: Client, node: Json, document: Json, labels: Json) -> None:
+    """Lets others hold labels that are no longer ours, so that they stay when we let go."""
+    for key, manager in document.get("handsOver", {}).items():
+        if key in _held(node, document["manager"]) and key not in labels:
+            metadata = {"labels": {key: node["metadata"]["labels"][key]}}
+            await _apply_metadata(client, node, metadata, manager)
+
+
 async def _settle(client: Client, node: Json, document: Json) -> bool:
     labels, taints = wanted_of(document, node["metadata"]["name"])
     manager: str = document["manager"]
+    await _hand_over(client, node, document, labels)
     try:
         node = await _claim(client, node, taints, manager)
         written = await write_taints(client, node, recorded_taints(node), taints, manager)

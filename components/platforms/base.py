@@ -141,6 +141,7 @@ class Platform(ABC):
         repository: address of the repository that publishes the chart, or its folder here (``./``).
         servers: label selector of the pods that give GPUs out.
         daemon_set: name of the DaemonSet of those pods.
+        dividers: label selector of the pods that divide GPUs; empty: nothing does.
         delivery: how containers get their devices.
         own_namespace: whether the namespace is made with the platform and goes with it.
         own_servers: whether some of its `parts` are DaemonSets that give GPUs out, too.
@@ -158,6 +159,7 @@ class Platform(ABC):
     repository: ClassVar[str]
     servers: ClassVar[str]
     daemon_set: ClassVar[str]
+    dividers: ClassVar[str] = ""
     delivery: ClassVar[Delivery] = Delivery.RUNTIME
     own_namespace: ClassVar[bool] = True
     own_servers: ClassVar[bool] = False
@@ -205,6 +207,10 @@ class Platform(ABC):
     def labels(self, cluster: Cluster, pool: Pool) -> dict[str, str]:
         """Labels that the nodes of a pool with GPUs need."""
         return {}
+
+    def layout(self, pool: Pool) -> str:
+        """Name of the layout by which a pool's GPUs are divided; empty: none is declared."""
+        return ""
 
     def found_by(self, cluster: Cluster) -> tuple[tuple[str, str], ...]:
         """Labels (key, value) of nodes with GPUs: each node has one of them at least."""

@@ -21,7 +21,9 @@ from components.hosts.runtime_script import runtime_script, toolkit_seconds
 from components.hosts.settings.host import Host
 from components.hosts.settings.reboot import RebootWhen
 from components.hosts.software import installing
-from components.nodes.pools import validated_pools
+from components.nodes.pools import gpu_pools, validated_pools
+from components.nodes.resources import ALL_DISABLED
+from components.nodes.settings.pool import Pool
 from components.operation import FINDING, command_line
 from components.platforms.namespaces import own_namespaces
 from components.platforms.registry import platform_of
@@ -69,8 +71,15 @@ def rollout_document(args: RolloutArgs, private_key: str) -> Json:
     with_runtime = {host.name for host in gpu_hosts(cluster)}
     hosts = [change.host for change in args.plan.changes]
     plan = args.plan
+
+    def layout_of(pool: Pool) -> list[str]:
+        if not platform.dividers:
+            return []
+        return [platform.layout(pool)] if platform.layout(pool) else ["", ALL_DISABLED]
+
     refused = {c.host.name: c.refusal(plan.may_boot, plan.server) for c in plan.changes}
     used = {pool_of[host.node].name: pool_of[host.node] for host in hosts if host.node in pool_of}
+    layouts = {node: layout_of(pool) for pool in gpu_pools(cluster) for node in pool.node_names()}
     spaces = {space.name for space in own_namespaces(cluster)} - {cluster.validation.namespace}
     return {
         "context": cluster.kubernetes.context,
@@ -80,6 +89,7 @@ def rollout_document(args: RolloutArgs, private_key: str) -> Json:
                 "gpus": host.role.has_gpus,
                 "refused": refused[host.name],
                 "pool": pool_of[host.node].name if host.node in pool_of else "",
+                "layouts": layouts.get(host.node, []),
                 "prepare": _part(
                     cluster,
                     host,
@@ -110,7 +120,7 @@ def rollout_document(args: RolloutArgs, private_key: str) -> Json:
         "pools": {
             name: {
                 **validation_document(cluster, pool, args.stack),
-                "pod": _tolerant(pods(cluster, pool, args.runtime_class)),
+                "pod": tolerant(pods(cluster, pool, args.runtime_class)),
                 "privateKey": private_key,
             }
             for name, pool in used.items()
@@ -125,7 +135,7 @@ def _part(cluster: Cluster, host: Host, script: str, longer: int) -> Json:
     return {"script": script, **lines}
 
 
-def _tolerant(pod: Json) -> Json:
+def tolerant(pod: Json) -> Json:
     """A pod's template for nodes that are still cordoned."""
     spec = pod["spec"]
     return {**pod, "spec": {**spec, "tolerations": [*spec["tolerations"], UNSCHEDULABLE]}}

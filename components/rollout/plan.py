@@ -155,35 +155,51 @@ def words(made: Plan) -> Iterable[str]:
         return
     pods = sum(sum(made.views[change.host.node].evicts.values()) for change in nodes)
     yield (
-        f"{_count(len(nodes), 'node')} changed in waves, {_count(pods, 'pod')} evicted; "
+        f"{counted(len(nodes), 'node')} changed in waves, {counted(pods, 'pod')} evicted; "
         f"all of it is fetched before the first node is touched"
     )
-    for number, wave in enumerate(waves(made), 1):
-        kind = "" if len(wave) == 1 else f" (at most {made.at_once} at once)"
-        yield f"wave {number}{kind}: {', '.join(wave)}"
+    yield from wave_words(waves(made), made.at_once)
     for change in nodes:
-        view = made.views[change.host.node]
-        yield f"node {change.host.node}: {printable('; '.join(change.what))}"
-        if view.evicts:
-            yield f"node {change.host.node}: evicts {_owners(view.evicts)}"
-        if view.budgets:
-            yield (
-                f"node {change.host.node}: waits while PodDisruptionBudgets allow no disruption: "
-                f"{printable(', '.join(view.budgets))}"
-            )
+        name = change.host.node
+        yield from node_words(name, "; ".join(change.what), made.views[name])
+
+
+def wave_words(made: list[list[str]], at_once: int) -> Iterable[str]:
+    """The waves, numbered."""
+    for number, wave in enumerate(made, 1):
+        kind = "" if len(wave) == 1 else f" (at most {at_once} at once)"
+        yield f"wave {number}{kind}: {', '.join(wave)}"
+
+
+def node_words(name: str, what: str, view: View) -> Iterable[str]:
+    """What happens on a node that is drained."""
+    yield f"node {name}: {printable(what)}"
+    if view.evicts:
+        yield f"node {name}: evicts {_owners(view.evicts)}"
+    if view.budgets:
+        yield (
+            f"node {name}: waits while PodDisruptionBudgets allow no disruption: "
+            f"{printable(', '.join(view.budgets))}"
+        )
 
 
 def blockers(made: Plan) -> Iterable[str]:
     """What stops the rollout before it begins."""
     for change in made.changes:
         view = made.views.get(change.host.node)
-        if view and view.lost:
-            yield (
-                f"rollout: node {change.host.node}: found {printable(view.lost)}; wanted none, or "
-                "your consent; delete them, or declare rollout.evict: [unmanaged, empty-dir]"
-            )
+        if view:
+            yield from blocked(change.host.node, view)
         if refusal := change.refusal(made.may_boot, made.server):
             yield f"rollout: host {change.host.name}: {refusal}"
+
+
+def blocked(name: str, view: View) -> Iterable[str]:
+    """What stops the change of a node before it begins."""
+    if view.lost:
+        yield (
+            f"rollout: node {name}: found {printable(view.lost)}; wanted none, or "
+            "your consent; delete them, or declare rollout.evict: [unmanaged, empty-dir]"
+        )
 
 
 def _owners(evicts: Mapping[str, int]) -> str:
@@ -193,7 +209,8 @@ def _owners(evicts: Mapping[str, int]) -> str:
     return f"{text} and {rest} more" if rest else text
 
 
-def _count(number: int, noun: str) -> str:
+def counted(number: int, noun: str) -> str:
+    """A number of things."""
     return f"{number} {noun}{'' if number == 1 else 's'}"
 
 

@@ -6,7 +6,8 @@ validated, uncordoned. A failure leaves its node cordoned and begins no other on
 on hosts and nodes, so a run that was killed is continued by the next.
 
 Input: ``context``, ``hosts`` (`components.hosts.reach`, with ``prepare`` and ``runtime``:
-``script`` and the lines ``apply`` and ``fetch``; ``gpus``, ``refused``, ``pool``),
+``script`` and the lines ``apply`` and ``fetch``; ``gpus``, ``refused``, ``pool``, ``layouts`` of
+MIG devices that its pool may have),
 ``maxUnavailable``, ``timeoutSeconds``, ``drainTimeoutSeconds``, ``consent``, ``reboot``,
 ``operands``, ``pools`` (inputs of `components.validation.validate`), ``privateKey``.
 """
@@ -25,7 +26,9 @@ from components.hosts.reach import declared, reached, run
 from components.nodes import drain
 from components.program import main
 from components.rollout import operands
+from components.rollout.divided import layout
 from components.rollout.inspect import left_alone, views
+from components.rollout.released import can_validate
 from components.rollout.target import Target, fault, refuse
 from components.rollout.waves import in_waves
 from components.validation.validate import validate_nodes
@@ -110,13 +113,8 @@ class Rollout:
             raise fault(target, f"its node {why}", "a node that nobody else works on", cure)
         await drain.cordon(self.client, node, MARK)
         self.tell(target, "cordoned")
-        try:
-            wait, consent = self.document["drainTimeoutSeconds"], self.document["consent"]
-            await drain.drain(self.client, name, wait, consent)
-        except ClusterError:
-            if (node := await drain.node_of(self.client, name)) is not None:
-                await drain.uncordon(self.client, node)
-            raise
+        wait, consent = self.document["drainTimeoutSeconds"], self.document["consent"]
+        await drain.drain_or_uncordon(self.client, name, wait, consent)
         self.tell(target, "drained")
         if target.document["gpus"]:
             await operands.off(self.client, name, self.document["operands"], self.limit)
@@ -155,22 +153,22 @@ class Rollout:
         await operands.on(self.client, name)
         await self.ready(name)
         pool = self.document["pools"].get(target.document["pool"])
-        if pool and await self.can_validate(pool):
+        if pool and await self.can_validate(target, pool):
             await validate_nodes(self.client, pool, {name})
             self.tell(target, "validated")
         elif pool:
-            self.tell(target, "is validated after the rollout: what its pod needs comes later")
+            self.tell(target, "is validated after the rollout: what it needs comes later")
         node = await drain.node_of(self.client, name)
         if node is not None:
             await drain.uncordon(self.client, node)
 
-    async def can_validate(self, pool: Json) -> bool:
-        """Whether the cluster has what validation pods need: it may be new, or change now, too."""
-        if await self.client.find(f"namespaces/{pool['namespace']}") is None:
+    async def can_validate(self, target: Target, pool: Json) -> bool:
+        """Whether validation pods can run, and whether the node's GPUs are divided by then."""
+        wanted = target.document["layouts"]
+        node = await drain.node_of(self.client, target.host.node)
+        if wanted and node and layout(node) not in wanted:
             return False
-        name = pool["pod"]["spec"].get("runtimeClassName")
-        url = f"runtimeclasses/{name}"
-        return not name or await self.client.find(url, base="/apis/node.k8s.io") is not None
+        return await can_validate(self.client, pool)
 
     async def ready(self, name: str) -> None:
         """Waits for a node's kubelet.

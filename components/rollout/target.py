@@ -28,6 +28,19 @@ def fault(target: Target, found: str, wanted: str, cure: str) -> ClusterError:
     return ClusterError(Fault(f"host {target.host.name}", found, wanted, cure))
 
 
+def lost(name: str, view: Json) -> list[Fault]:
+    """Pods of a node that would lose something without consent.
+
+    Args:
+        name: of the node.
+        view: of it (`components.rollout.inspect.views`).
+    """
+    if not view.get("lost"):
+        return []
+    cure = "delete them, or declare rollout.evict: [unmanaged, empty-dir]"
+    return [Fault(f"node {name}", view["lost"], "none, or your consent", cure)]
+
+
 def refuse(targets: list[Target], seen: dict[str, Json]) -> None:
     """What is known to stop the rollout stops it before anything is changed.
 
@@ -36,9 +49,7 @@ def refuse(targets: list[Target], seen: dict[str, Json]) -> None:
     """
     faults: list[Fault] = []
     for target in targets:
-        if lost := seen.get(target.host.node, {}).get("lost"):
-            cure = "delete them, or declare rollout.evict: [unmanaged, empty-dir]"
-            faults.append(Fault(f"node {target.host.node}", lost, "none, or your consent", cure))
+        faults += lost(target.host.node, seen.get(target.host.node, {}))
         if refused := target.document["refused"]:
             cure = "declare it otherwise"
             faults.append(Fault(f"host {target.host.name}", refused, "what can be rolled", cure))

@@ -11,6 +11,9 @@ from config.problem import Fault
 
 T = TypeVar("T")
 
+NAMED = 10
+"""Of those that were not begun; the others are counted."""
+
 
 async def in_waves(
     alone: Sequence[T],
@@ -47,15 +50,19 @@ async def in_waves(
     await work(until=max(0, len(rest) - 1))
     await asyncio.gather(*(work(until=0) for _ in range(min(at_once, len(waiting)))))
     if faults:
-        if waiting:
-            left = ", ".join(map(name, waiting[:10]))
-            more = f" and {len(waiting) - 10} more" if len(waiting) > 10 else ""
-            faults.append(
-                Fault(
-                    f"rollout: {left}{more}",
-                    "not begun, so as before",
-                    "a rollout without a failure",
-                    "mend what failed above, then run `up`: it goes on where it stopped",
-                )
-            )
-        raise ClusterError(*faults)
+        raise ClusterError(*faults, *not_begun([name(item) for item in waiting]))
+
+
+def not_begun(names: Sequence[str]) -> list[Fault]:
+    """What is said of those that a failure left as they were; nothing where there are none."""
+    if not names:
+        return []
+    more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
+    return [
+        Fault(
+            f"rollout: {', '.join(names[:NAMED])}{more}",
+            "not begun, so as before",
+            "a rollout without a failure",
+            "mend what failed above, then run `up`: it goes on where it stopped",
+        )
+    ]

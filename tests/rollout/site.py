@@ -169,14 +169,14 @@ class Site:
                 pods[pod["metadata"]["uid"]] = kinds
         return pods
 
-    def killed(self, document: Json, line: str) -> None:
+    def killed(self, document: Json, line: str, *program: str) -> None:
         """The program as the engine runs it, killed as soon as it says a line."""
         with self.guarded(document["consent"]):
-            self._killed(document, line)
+            self._killed(document, line, program or ("waves", "roll"))
 
-    def _killed(self, document: Json, line: str) -> None:
+    def _killed(self, document: Json, line: str, program: tuple[str, ...]) -> None:
         process = subprocess.Popen(
-            ["sh", "components/run.sh", "waves", "roll"],
+            ["sh", "components/run.sh", *program],
             cwd=ROOT,
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,

@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 from lab.simulator import faults
-from lab.simulator.controller import judge, operands
+from lab.simulator.controller import judge
 from lab.simulator.controller.devices import count, devices
+from lab.simulator.controller.mig_manager import layouts
 from lab.simulator.controller.offered import Configurations, Plugin, chosen, owned, read_plugin
 
 SLICED = {"sharing": {"timeSlicing": {"resources": [{"name": "gpu", "replicas": 4}]}}}
@@ -115,4 +116,4 @@ def test_layouts_are_read_as_mig_manager_reads_them() -> None:
         "version: v1\nmig-configs:\n  all-disabled: [{devices: all, mig-enabled: false}]\n"
         "  a100: [{devices: all, mig-enabled: true, mig-devices: {1g.5gb: 7}}]\n"
     )
-    assert operands.layouts(text) == {"all-disabled": "", "a100": "1g.5gb=7"}
+    assert layouts(text) == {"all-disabled": "", "a100": "1g.5gb=7"}

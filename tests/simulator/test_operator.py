@@ -5,66 +5,28 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterator
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from lab import simulator
 from lab.simulator import marks
-from lab.simulator.api import Api, ApiError
+from lab.simulator.api import Api
 from lab.simulator.controller import operand_objects, operands
-from lab.simulator.controller.discovery import PCI
 from lab.simulator.controller.operator import Operator
+from tests.simulator.operating import create_policy, operating
 from tests.simulator.running import CLUSTER, Running, declared, until
 
-CRD = Path(simulator.__file__).parent / "charts/gpu-operator/crds/nvidia.com_clusterpolicies.yaml"
-CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
-DEPLOYMENTS = "/apis/apps/v1/namespaces/default/deployments"
 DAEMON_SETS = "/apis/apps/v1/namespaces/default/daemonsets"
-LABELLED = {operands.PRESENT: "true", **dict.fromkeys(operands.STATE_LABELS, "true")}
-LABELS = {"app": "gpu-operator", "app.kubernetes.io/component": "gpu-operator"}
+MANAGER = operands.DEPLOY + "mig-manager"
+LABELLED = dict.fromkeys((operands.PRESENT, MANAGER, *operands.STATE_LABELS), "true")
 
 
 @pytest.fixture
 def operator(cluster: Running) -> Iterator[Running]:
     """The cluster with the chart's CRD, and the operator's pod running."""
-    cluster.request("POST", CRDS, yaml.safe_load(CRD.read_text()))
-    template = {
-        "metadata": {"labels": LABELS},
-        "spec": {"containers": [{"name": "gpu-operator", "image": "operator"}]},
-    }
-    spec = {"selector": {"matchLabels": LABELS}, "template": template}
-    body = {"metadata": {"name": "gpu-operator"}, "spec": spec}
-    cluster.request("POST", DEPLOYMENTS, body)
-    cluster.discover()
-    until(lambda: labels(cluster)["gpu-1"], lambda value: PCI in value)
-    try:
+    with operating(cluster):
         yield cluster
-    finally:
-        cluster.request("DELETE", DEPLOYMENTS + "/gpu-operator", propagationPolicy="Background")
-        cluster.request("DELETE", f"{CRDS}/clusterpolicies.nvidia.com")
-        until(lambda: cluster.items(CRDS), lambda value: len(value) == 1)  # kwok's own stays
-
-
-def create_policy(cluster: Running, **spec: Any) -> None:
-    def created() -> bool:
-        try:
-            body = {
-                "apiVersion": operands.API_VERSION,
-                "kind": "ClusterPolicy",
-                "metadata": {"name": operands.POLICY},
-                "spec": spec,
-            }
-            cluster.request("POST", operands.POLICIES, body)
-        except ApiError as error:
-            if error.code != 404:  # the API server serves a new CRD after a moment
-                raise
-            return False
-        return True
-
-    until(created, bool)
 
 
 def state(cluster: Running) -> str | None:

@@ -15,6 +15,7 @@ import json
 import os
 
 from components.api import APPLY, JSON_PATCH, Client, Json, Refused, connect, gather
+from components.nodes.resources import LAYOUTS
 from components.program import main
 
 MANAGER = "gpu-cluster-"
@@ -39,7 +40,9 @@ def held(node: Json) -> dict[str, dict[str, set[str]]]:
             for place in PLACES
         }
         for entry in node["metadata"].get("managedFields", [])
-        if entry["manager"].startswith(MANAGER) and entry["operation"] == "Apply"
+        if entry["manager"].startswith(MANAGER)
+        and not entry["manager"].endswith(LAYOUTS)  # without MIG manager it names nothing
+        and entry["operation"] == "Apply"
     }
 
 

@@ -16,8 +16,8 @@ from components.platforms import findings
 from components.platforms.base import Exporter, Json, Offer, Part, Platform, Plugin, Program
 from components.platforms.device_plugin.offers import offers
 from components.platforms.device_plugin.settings import CONFIG_LABEL
-from components.platforms.gpu_operator import guests, rules, values
-from components.platforms.gpu_operator.settings import MIG_LABEL, OperatorPlugin
+from components.platforms.gpu_operator import guests, layouts, rules, values
+from components.platforms.gpu_operator.settings import OperatorPlugin
 from components.settings.cluster import Cluster
 from components.settings.parts import Parts
 from config.problem import Fault
@@ -32,6 +32,8 @@ class GpuOperator(Platform):
     #: gpu-operator v26.7.0, assets/state-device-plugin.
     servers = "app=nvidia-device-plugin-daemonset"
     daemon_set = "nvidia-device-plugin-daemonset"
+    #: gpu-operator v26.7.0, assets/state-mig-manager.
+    dividers = "app=nvidia-mig-manager"
     brings_driver = True
     #: gpu-operator v26.7.0, assets/state-container-toolkit and its CDI classes.
     runtime_classes = frozenset({"nvidia", "nvidia-cdi", "nvidia-legacy"})
@@ -92,9 +94,8 @@ class GpuOperator(Platform):
     def definitions(self, cluster: Cluster) -> tuple[str, ...]:
         return tuple(values.POLICY_DEFINITIONS)
 
-    def labels(self, cluster: Cluster, pool: Pool) -> dict[str, str]:
-        """The layout that MIG manager applies; the operator sets all others."""
-        return {MIG_LABEL: pool.name} if pool.mig else {}
+    def layout(self, pool: Pool) -> str:
+        return layouts.layout(pool)
 
     def defaults(self, document: Mapping[str, Any]) -> Mapping[str, Any]:
         """`toolkit` is true where the operator also brings the driver."""

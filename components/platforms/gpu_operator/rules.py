@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from components.nodes.resources import ALL_DISABLED, MIG_LABEL
 from components.nodes.settings.scheduling import Scheduling
 from components.platforms.device_plugin import rules as device_plugin_rules
 from components.platforms.gpu_operator.settings import (
-    MIG_LABEL,
     OPERAND_LABELS,
     OPERANDS_LABEL,
     STATE_LABELS,
@@ -21,7 +21,7 @@ _SECTION = "gpuOperator"
 
 #: Layouts that MIG manager's own configuration has on every GPU that can be divided
 #: (mig-parted, deployments/container/nvidia-mig-manager.yaml).
-BUILT_IN_LAYOUTS = ("all-disabled", "all-enabled", "all-balanced")
+BUILT_IN_LAYOUTS = (ALL_DISABLED, "all-enabled", "all-balanced")
 
 
 def problems(parts: Parts) -> Iterator[Fault]:
@@ -63,11 +63,11 @@ def _labels(parts: Parts) -> Iterator[Fault]:
             )
         yield from _transient(pool.labels, at)
         layout = pool.labels.get(MIG_LABEL)
-        if layout is not None and pool.mig and layout != pool.name:
+        if layout is not None and pool.mig:
             yield fault(
                 (*at, MIG_LABEL),
                 f"{show(layout)}, beside mig",
-                "one of the two: mig makes a layout of the pool's name, and sets this label",
+                "one of the two: mig makes a layout, and its name is set as this label",
                 "remove the label",
             )
         if layout is not None and not pool.mig and layout not in BUILT_IN_LAYOUTS:

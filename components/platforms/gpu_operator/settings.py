@@ -10,6 +10,7 @@ from pydantic import AfterValidator, Field, StrictBool, StrictInt, StrictStr, mo
 
 from components.charts.extra_values import ExtraValues
 from components.charts.version import chart_version
+from components.nodes.resources import MIG_STATE
 from components.platforms.device_plugin.flags import MigStrategy
 from components.platforms.device_plugin.settings import PluginFiles
 from config.model import FrozenDict, Model
@@ -17,13 +18,11 @@ from config.names import DnsSubdomain, OwnNamespace
 from config.problem import refuse, show
 from config.versions import pattern
 
-#: On a node: the layout of its GPUs, a name of MIG manager's configuration.
-MIG_LABEL = "nvidia.com/mig.config"
 #: On a node: `false` takes every operand away (gpu-operator v26.7.0, controllers/state_manager.go).
 OPERANDS_LABEL = "nvidia.com/gpu.deploy.operands"
 OPERAND_LABELS = "nvidia.com/gpu.deploy."
 #: Labels that the operator and MIG manager write while they work: never anybody's declaration.
-STATE_LABELS = ("nvidia.com/gpu-driver-upgrade-state", "nvidia.com/mig.config.state")
+STATE_LABELS = ("nvidia.com/gpu-driver-upgrade-state", MIG_STATE)
 #: The oldest vGPU host driver that guests' driver containers work with (document of the operator's
 #: vGPU installation, "Prerequisites").
 OLDEST_VGPU_HOST = (12, 0)

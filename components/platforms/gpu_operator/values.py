@@ -14,12 +14,13 @@ from components.charts.extra_values import merged
 from components.charts.images import NFD, NFD_DEFINITIONS, sections, sections_in_use
 from components.charts.value_table import series_of
 from components.nodes.pools import discovery_tolerations, gpu_pools, node_taints, tolerations
+from components.nodes.resources import ALL_DISABLED
 from components.platforms.device_plugin.settings import DEFAULT_CONFIG
+from components.platforms.gpu_operator.layouts import CONFIG_MAP, layouts
 from components.platforms.gpu_operator.settings import Distribution, GpuOperator, Upgrade
 from components.settings.cluster import Cluster
 
 PLUGIN_CONFIG_MAP = "gpu-cluster-plugin-configs"
-MIG_CONFIG_MAP = "gpu-cluster-mig-layouts"
 
 _DEFINITIONS = ("clusterpolicies.nvidia.com", "nvidiadrivers.nvidia.com", *NFD_DEFINITIONS)
 _SINCE_V26_7 = (
@@ -83,32 +84,16 @@ def values(cluster: Cluster, operator: GpuOperator) -> dict[str, Any]:
         }
     if plugin := _device_plugin(cluster, operator):
         result["devicePlugin"] = plugin
-    if layouts := mig_layouts(cluster):
+    if divided := layouts(cluster):
         result["migManager"] = {
             "config": {
                 "create": True,
-                "name": MIG_CONFIG_MAP,
-                "default": "all-disabled",
-                "data": {"config.yaml": _text({"version": "v1", "mig-configs": layouts})},
+                "name": CONFIG_MAP,
+                "default": ALL_DISABLED,
+                "data": {"config.yaml": _text({"version": "v1", "mig-configs": divided})},
             }
         }
     return merged(_registry(cluster, result), operator.extra_values)
-
-
-def mig_layouts(cluster: Cluster) -> dict[str, Any]:
-    """A layout per pool with MIG devices, named as the pool, and one without any.
-
-    Format: NVIDIA/mig-parted, api/spec/v1. A ConfigMap of ours stands instead of the one that MIG
-    manager makes from the hardware, so ``all-disabled`` has to be in it.
-    """
-    layouts = {
-        pool.name: [{"devices": "all", "mig-enabled": True, "mig-devices": dict(pool.mig)}]
-        for pool in cluster.pools
-        if pool.mig
-    }
-    if not layouts:
-        return {}
-    return {"all-disabled": [{"devices": "all", "mig-enabled": False}], **layouts}
 
 
 def _text(document: dict[str, Any]) -> str:

@@ -16,6 +16,7 @@ from lab.simulator.controller.device_plugin import DevicePlugins
 from lab.simulator.controller.discovery import Discovery
 from lab.simulator.controller.features import Features
 from lab.simulator.controller.follow import follow
+from lab.simulator.controller.mig_manager import MigManagers
 from lab.simulator.controller.operator import Operator
 from lab.simulator.controller.platforms import Platforms
 from lab.simulator.controller.preparation import Preparation
@@ -43,7 +44,8 @@ async def run(plane: ControlPlane) -> None:
     async with api.connect(plane.access()) as client:
         plugins = DevicePlugins(client, Preparation(root), plane.logs)
         parts = (
-            plugins, Operator(client), Platforms(client), Features(client), Discovery(client)
+            plugins, Operator(client), MigManagers(client), Platforms(client), Features(client),
+            Discovery(client),
         )  # fmt: skip
 
         def changed(node: api.Json) -> None:

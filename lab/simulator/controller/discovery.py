@@ -1,5 +1,8 @@
 """Stands for Node Feature Discovery's workers: a node with GPUs gets the label of their vendor.
 
+And that of GPU Feature Discovery by which the operator knows GPUs that can be divided, as all can
+here (NVIDIA/gpu-operator v26.7.0, controllers/state_manager.go, migCapableLabelKey).
+
 Only where a worker's pod runs, which its DaemonSet's tolerations decide: a node with a taint that
 they leave out gets no label (NVIDIA/k8s-device-plugin v0.20.0 and NVIDIA/gpu-operator v26.7.0,
 values.yaml, ``worker.tolerations``). The features outlive the pod and go with the DaemonSet, whose
@@ -20,6 +23,7 @@ log = logging.getLogger(__name__)
 
 WORKER = "app.kubernetes.io/name=node-feature-discovery,role=worker"
 PCI = "feature.node.kubernetes.io/pci-10de.present"
+DIVISIBLE = "nvidia.com/mig.capable"
 WORKERS = 8
 
 
@@ -87,7 +91,8 @@ class Discovery:
         if discovered is None or wanted == discovered:
             return
         value = "true" if wanted else None
-        labels = {"labels": {PCI: value}, "annotations": {marks.DISCOVERED: value}}
+        found = {PCI: value, DIVISIBLE: value}
+        labels = {"labels": found, "annotations": {marks.DISCOVERED: value}}
         try:
             await self._api.request("PATCH", f"/api/v1/nodes/{name}", {"metadata": labels}, MERGE)
         except ApiError as error:

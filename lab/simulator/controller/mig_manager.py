@@ -1,83 +1,176 @@
-"""Simulates MIG manager: each node's GPUs divided as the layout of its label says."""
+"""Simulates MIG manager: from its running pod and its node's label to divided GPUs.
+
+As the real one it acts when its pod starts and when the label's value changes, never because a
+layout's content changed. It stops no workload, so GPUs in use make it fail
+(NVIDIA/mig-parted v0.15.0, cmd/nvidia-mig-manager/main.go, ContinuouslySyncMigConfigChanges;
+pkg/mig/reconfigure/reconfigure.go, Run). It doesn't pause the other operands here.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import asyncio
+import logging
+from dataclasses import dataclass
+
+import yaml
 
 from lab.simulator import marks
-from lab.simulator.api import MERGE, Api, ApiError, Json, gather
-from lab.simulator.controller import operands
+from lab.simulator.api import MERGE, Api, ApiError, Json
+from lab.simulator.controller import operand_objects, operands
+from lab.simulator.controller.follow import Sources, follow
+from lab.simulator.controller.offered import owned
+from lab.simulator.controller.queue import Queue
+
+log = logging.getLogger(__name__)
+
+WORKERS = 8
+PODS = "app=nvidia-mig-manager"
+SYNC = 60.0
+"""Seconds after which a pod sees another content of its ConfigMap: kubelet renews what is mounted
+by its ``syncFrequency`` (Kubernetes documentation, "ConfigMaps", mounted ConfigMaps)."""
+FINISHED = ("Succeeded", "Failed")
 
 
-class MigManager:
-    """Keeps MIG devices of nodes in step with their layouts."""
+@dataclass
+class _Manager:
+    """A running pod: what it has mounted, and the label's value that it last acted on."""
+
+    uid: str
+    config_map: str
+    text: str = ""
+    read: float = 0.0
+    acted: str = ""
+
+
+def layouts(text: str) -> dict[str, str]:
+    """MIG devices of one GPU by layout, in the form of `marks.MIG` (mig-parted, api/spec/v1).
+
+    Without a file MIG manager makes one of the hardware, of which the first layout is enough here.
+    """
+    if not text:
+        return {operands.MIG_DISABLED: ""}
+    document = yaml.safe_load(text) or {}
+    return {
+        name: ",".join(
+            f"{profile}={count}"
+            for part in parts
+            for profile, count in (part.get("mig-devices") or {}).items()
+        )
+        for name, parts in (document.get("mig-configs") or {}).items()
+    }
+
+
+class MigManagers:
+    """Each node's MIG manager."""
 
     def __init__(self, api: Api) -> None:
         self._api = api
+        self._nodes: dict[str, tuple[str, str]] = {}
+        self._managers: dict[str, _Manager] = {}
+        self._queue = Queue(self._work)
+        self.sources = Sources(2)
+        self.nodes_listed = self.sources.source()
 
-    async def divide(self, policy: Json, namespace: str, nodes: Mapping[str, Json]) -> None:
-        """Divide the GPUs of nodes, given by their names with labels and annotations."""
-        manager = (policy.get("spec") or {}).get("migManager") or {}
-        name = (manager.get("config") or {}).get("name")
-        known: dict[str, str] = {operands.MIG_DISABLED: ""}
-        if name and manager.get("enabled", True):
-            found = await self._layouts(namespace, name)
-            if found is None:
-                return  # its pods wait for the volume
-            known = found
-        await self._write(
-            nodes,
-            {
-                node: (known[layout], "success") if layout in known else (devices, "failed")
-                for node, (layout, _, devices) in _divided(nodes).items()
-                if layout
-            },
+    async def run(self) -> None:
+        """Run until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._work_on())
+            source = self.sources.source()
+            pods = follow(
+                self._api,
+                "/api/v1/pods",
+                self._pod_changed,
+                self._pod_gone,
+                source,
+                labelSelector=PODS,
+            )
+            group.create_task(pods)
+
+    async def _work_on(self) -> None:
+        await self.sources.complete.wait()
+        await self._queue.run(WORKERS)
+
+    def node_changed(self, item: Json) -> None:
+        """A node is or became so."""
+        meta = item["metadata"]
+        layout = (meta.get("labels") or {}).get(operands.MIG_LAYOUT, "")
+        before = self._nodes.get(meta["name"], ("", ""))
+        self._nodes[meta["name"]] = layout, (meta.get("annotations") or {}).get(marks.MIG, "")
+        if layout != before[0]:
+            self._queue.add(meta["name"])
+
+    def node_gone(self, item: Json) -> None:
+        """A node went."""
+        self._nodes.pop(item["metadata"]["name"], None)
+
+    def _pod_changed(self, item: Json) -> None:
+        meta, node = item["metadata"], item["spec"].get("nodeName", "")
+        known = self._managers.get(node)
+        if (item.get("status") or {}).get("phase") != "Running" or (
+            known and known.uid == meta["uid"]
+        ):
+            return
+        # Its volumes are the layouts and the clients, in this order (`operand_objects`).
+        name = item["spec"]["volumes"][0]["configMap"]["name"]
+        made = name == operand_objects.MIG_LAYOUTS  # by the real operator, of the hardware
+        path = "" if made else f"/api/v1/namespaces/{meta['namespace']}/configmaps/{name}"
+        self._managers[node] = _Manager(meta["uid"], path)
+        self._queue.add(node)
+
+    def _pod_gone(self, item: Json) -> None:
+        node = item["spec"].get("nodeName", "")
+        known = self._managers.get(node)
+        if known and known.uid == item["metadata"]["uid"]:
+            del self._managers[node]
+
+    async def _work(self, name: str) -> None:
+        manager = self._managers.get(name)
+        layout, devices = self._nodes.get(name, ("", ""))
+        if manager is None:
+            return
+        await self._mount(manager)
+        if not layout or manager.acted == layout:
+            return
+        known = layouts(manager.text)
+        if layout not in known:
+            await self._say(name, "failed")
+        elif known[layout] == devices:
+            await self._say(name, "success")
+        else:
+            await self._say(name, "pending")
+            if await self._in_use(name):
+                await self._say(name, "failed")
+            else:
+                notes = {"annotations": {marks.MIG: known[layout] or None}}
+                await self._patch(name, notes)
+                await self._say(name, "success")
+        manager.acted = layout
+
+    async def _mount(self, manager: _Manager) -> None:
+        now = asyncio.get_running_loop().time()
+        if manager.config_map and (not manager.read or now - manager.read > SYNC):
+            config_map = await self._api.request("GET", manager.config_map)
+            manager.text = (config_map.get("data") or {}).get("config.yaml", "")
+            manager.read = now
+
+    async def _in_use(self, name: str) -> bool:
+        """Whether a pod has GPUs of the node: nvidia-mig-parted can't change those in use."""
+        selector = f"spec.nodeName={name}"
+        pods, _ = await self._api.list("/api/v1/pods", fieldSelector=selector)
+        return any(
+            owned((container.get("resources") or {}).get("limits"))
+            for pod in pods
+            if (pod.get("status") or {}).get("phase") not in FINISHED
+            for container in pod["spec"]["containers"]
         )
 
-    async def clear(self, nodes: Mapping[str, Json]) -> None:
-        """No MIG devices, and no state, on any node."""
-        states = {name: state for name, (_, state, _) in _divided(nodes).items()}
-        await self._write(nodes, {name: ("", "") for name, state in states.items() if state})
+    async def _say(self, name: str, state: str) -> None:
+        log.info("node %s: MIG manager: %s", name, state)
+        await self._patch(name, {"labels": {operands.MIG_STATE: state}})
 
-    async def _layouts(self, namespace: str, name: str) -> dict[str, str] | None:
-        """The layouts of a ConfigMap; None where there is none."""
-        path = f"/api/v1/namespaces/{namespace}/configmaps/{name}"
+    async def _patch(self, name: str, metadata: Json) -> None:
         try:
-            data = (await self._api.request("GET", path)).get("data") or {}
+            await self._api.request("PATCH", f"/api/v1/nodes/{name}", {"metadata": metadata}, MERGE)
         except ApiError as error:
             if error.code != 404:
                 raise
-            return None
-        return operands.layouts(data.get("config.yaml", ""))
-
-    async def _write(self, nodes: Mapping[str, Json], wanted: dict[str, tuple[str, str]]) -> None:
-        async def patch(name: str, devices: str, state: str) -> None:
-            body = {
-                "metadata": {
-                    "labels": {operands.MIG_STATE: state or None},
-                    "annotations": {marks.MIG: devices or None},
-                }
-            }
-            await self._api.request("PATCH", f"/api/v1/nodes/{name}", body, MERGE)
-
-        divided = _divided(nodes)
-        await gather(
-            *(
-                patch(name, devices, state)
-                for name, (devices, state) in wanted.items()
-                if divided[name][1:] != (state, devices)
-            )
-        )
-
-
-def _divided(nodes: Mapping[str, Json]) -> dict[str, tuple[str, str, str]]:
-    """By node: the layout that it is to have, how far that is, and its MIG devices."""
-    return {
-        name: (
-            node["labels"].get(operands.MIG_LAYOUT, ""),
-            node["labels"].get(operands.MIG_STATE, ""),
-            node["annotations"].get(marks.MIG, ""),
-        )
-        for name, node in nodes.items()
-        if node["labels"].get(operands.OPERANDS_OFF) != "false"
-    }

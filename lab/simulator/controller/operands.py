@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-import yaml
-
 from lab.simulator.api import Json
 
 API_VERSION = "nvidia.com/v1"
@@ -137,19 +135,6 @@ def enabled(policy: Json) -> tuple[Operand, ...]:
         if operand.key == "validator"
         or (spec.get(operand.key) or {}).get("enabled", operand.default)
     )
-
-
-def layouts(text: str) -> dict[str, str]:
-    """MIG devices of one GPU by layout, in the form of `marks.MIG` (mig-parted, api/spec/v1)."""
-    document = yaml.safe_load(text) or {}
-    return {
-        name: ",".join(
-            f"{profile}={count}"
-            for part in parts
-            for profile, count in (part.get("mig-devices") or {}).items()
-        )
-        for name, parts in (document.get("mig-configs") or {}).items()
-    }
 
 
 def is_ready(daemon_sets: list[Json]) -> bool:

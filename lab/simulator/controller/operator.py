@@ -14,7 +14,6 @@ from lab.simulator import marks
 from lab.simulator.api import MERGE, Api, ApiError, Json, gather
 from lab.simulator.controller import operand_objects, operands, operator_nodes
 from lab.simulator.controller.follow import Sources, follow
-from lab.simulator.controller.mig_manager import MigManager
 from lab.simulator.controller.queue import Queue
 
 log = logging.getLogger(__name__)
@@ -24,7 +23,7 @@ MANAGED = ",".join(f"{key}={value}" for key, value in operands.MANAGED_BY.items(
 CLASSES = "/apis/node.k8s.io/v1/runtimeclasses"
 #: Labels of nodes that the operator reads.
 _READ = ("nvidia.com/", *operator_nodes.GPU_LABELS)
-_NOTES = (operator_nodes.UPGRADE, marks.MIG)
+_NOTES = (operator_nodes.UPGRADE,)
 
 
 class Operator:
@@ -36,7 +35,7 @@ class Operator:
         self._pods: dict[str, str] = {}
         self._daemon_sets: dict[str, Json] = {}
         self._nodes: dict[str, Json] = {}
-        self._mig = MigManager(api)
+        self._divided: set[str] = set()
         self._applied: tuple[str, str] | None = None
         self._queue = Queue(self._work)
         self.sources = Sources(4)
@@ -81,8 +80,10 @@ class Operator:
         """A node is or became so."""
         meta = item["metadata"]
         labels, notes = meta.get("labels") or {}, meta.get("annotations") or {}
+        if operands.MIG_STATE in labels:
+            self._divided.add(meta["name"])
         if not (operator_nodes.has_gpus(labels) or operator_nodes.is_present(labels)):
-            self.node_gone(item)
+            self._nodes.pop(meta["name"], None)
             return
         known = {
             "labels": {k: v for k, v in labels.items() if k.startswith(_READ)},
@@ -95,6 +96,7 @@ class Operator:
     def node_gone(self, item: Json) -> None:
         """A node went."""
         self._nodes.pop(item["metadata"]["name"], None)
+        self._divided.discard(item["metadata"]["name"])
 
     def _policy_changed(self, item: Json) -> None:
         if item["metadata"]["name"] == operands.POLICY:
@@ -135,7 +137,6 @@ class Operator:
             namespace = next(iter(self._pods.values()))
             await self._label(policy)
             await self._apply(policy, namespace)
-            await self._mig.divide(policy, namespace, dict(self._nodes))
             await self._report(policy, namespace)
 
     async def _label(self, policy: Json) -> None:
@@ -208,7 +209,10 @@ class Operator:
         for item in list(self._daemon_sets.values()):
             await self._delete_daemon_set(item)
         self._applied = None
-        await self._mig.clear(dict(self._nodes))
+        for name in list(self._divided):
+            gone = {"labels": {operands.MIG_STATE: None}, "annotations": {marks.MIG: None}}
+            await self._api.request("PATCH", f"/api/v1/nodes/{name}", {"metadata": gone}, MERGE)
+            self._divided.discard(name)
 
     async def _delete_daemon_set(self, item: Json) -> None:
         meta = item["metadata"]

@@ -1,0 +1,92 @@
+"""Which nodes should have another MIG layout than they have. Pure functions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from components.api import Json
+from components.nodes.inspect import CORDONED, managed_by, pool_members
+from components.nodes.resources import ALL_DISABLED, MIG_LABEL, MIG_STATE
+
+MARK = "layout"
+"""Value of the annotation of a node that was cordoned for another layout."""
+FAILED = "failed"
+SUCCESS = "success"
+PENDING = ("pending", "rebooting")
+"""Values of `MIG_STATE` (mig-parted v0.15.0, pkg/mig/reconfigure/reconfigure.go)."""
+
+
+@dataclass(frozen=True)
+class Target:
+    """A node's layout as it should be.
+
+    Attributes:
+        layout: its name.
+        declared: whether a pool declares it; otherwise the node gets whole GPUs again, and its
+            label is given up.
+    """
+
+    layout: str
+    declared: bool = True
+
+    def difference(self, node: Json) -> str:
+        """What is to be done on a node; empty where nothing is."""
+        if layout(node) != self.layout:
+            return f"MIG layout {layout(node) or 'none'} → {self.layout}"
+        if state(node) == FAILED:
+            return f"MIG layout {self.layout} {FAILED}"
+        if begun(node) or not self.declared:
+            return f"MIG layout {self.layout}: an earlier run did not end"
+        return ""
+
+
+def targets(nodes: list[Json], document: Json) -> dict[str, Target]:
+    """The layouts that nodes should have, by name.
+
+    Args:
+        nodes: Node objects of the API server.
+        document: ``members``, the pools with GPUs, each with its ``layout`` (empty: none) and
+            ``except``, nodes that name a layout of their own; ``manager``, the field manager of
+            the labels; ``maintenance``, nodes that are left as they are.
+
+    Raises:
+        ClusterError: as `pool_members`.
+    """
+    found = {
+        node["metadata"]["name"]: Target(part["layout"])
+        for part in document["members"]
+        if part["layout"]
+        for node in pool_members(nodes, part)
+        if node["metadata"]["name"] not in part["except"]
+    }
+    left = {node["metadata"]["name"] for node in nodes if managed_by(node, document["manager"])} - {
+        *found,
+        *document["maintenance"],
+    }
+    return {**found, **{name: Target(ALL_DISABLED, declared=False) for name in left}}
+
+
+def state(node: Json) -> str:
+    """What MIG manager reports about the node; empty where it has not acted."""
+    return str(node["metadata"].get("labels", {}).get(MIG_STATE, ""))
+
+
+def layout(node: Json) -> str:
+    """The layout that a node's label names."""
+    return str(node["metadata"].get("labels", {}).get(MIG_LABEL, ""))
+
+
+def begun(node: Json) -> bool:
+    """Whether an earlier run cordoned the node for its layout, and did not end."""
+    return bool(node["metadata"].get("annotations", {}).get(CORDONED) == MARK)
+
+
+def differences(nodes: list[Json], document: Json) -> dict[str, str]:
+    """What is to be done, by node (`Target.difference`)."""
+    wanted = targets(nodes, document)
+    found = {
+        name: wanted[name].difference(node)
+        for node in nodes
+        if (name := node["metadata"]["name"]) in wanted
+    }
+    return {name: text for name, text in found.items() if text}

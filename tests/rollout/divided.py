@@ -1,0 +1,143 @@
+"""A cluster with the operator and its MIG manager, and changes of layouts by the real program."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from typing import Any
+
+import pytest
+
+from components.api import ClusterError, connect
+from components.inspection.rollout import divided as planned
+from components.nodes.resources import MIG_LABEL, MIG_STATE
+from components.platforms.gpu_operator.layouts import CONFIG_MAP
+from components.platforms.registry import platform_of
+from components.rollout import divided, inspect, layouts
+from components.rollout.layout_component import LayoutsArgs, layouts_document
+from components.rollout.layout_plan import LayoutPlan
+from components.settings.cluster import Cluster
+from components.settings.loader import load
+from lab import simulator
+from tests.rollout.site import Site
+from tests.simulator.operating import create_policy, start_operator
+from tests.simulator.running import Running, until
+
+Json = dict[str, Any]
+SPACE = "default"
+"""Where the operator's pod is here."""
+MAPS = f"/api/v1/namespaces/{SPACE}/configmaps"
+VALIDATION = "gpu-validation"
+
+
+class Divided(Site):
+    """Four nodes of eight GPUs each, which MIG manager divides."""
+
+    def __init__(self, name: str) -> None:
+        self.begun = self.ended = self.unconsented = 0
+        self.name = name
+        self.document: Json = {
+            "version": "v1",
+            "kubernetes": {"context": f"gpu-cluster-{name}"},
+            "platform": "gpu-operator",
+            "runtime": {"defaultRuntime": "nvidia"},
+            "pools": [{"name": "a100", "nodes": ["gpu-[1-4]"], "gpusPerNode": 8}],
+            "rollout": {"drainTimeoutSeconds": 60},
+            "validation": {"timeoutSeconds": 60},
+        }
+        embedded = simulator.up(name, load(self.document))
+        os.environ["KUBECONFIG"] = str(embedded.kubeconfig)
+        self.cluster = Running(embedded)
+
+    def start(self) -> None:
+        """Brings the operator up, and what validation pods need."""
+        start_operator(self.cluster)
+        self.serve(self.declared_with({"1g.5gb": 1}))
+        config = {"name": CONFIG_MAP, "default": "all-disabled"}
+        create_policy(self.cluster, mig={"strategy": "single"}, migManager={"config": config})
+        self.request("POST", "namespaces", body={"metadata": {"name": VALIDATION}})
+        body = {"metadata": {"name": VALIDATION}, "value": -1000}
+        self.request("POST", "priorityclasses", base="/apis/scheduling.k8s.io", body=body)
+        until(lambda: self.states(), lambda states: states == ["success"] * 4)
+
+    def close(self) -> None:
+        simulator.down(self.name)
+
+    def declared_with(self, mig: Json | None, **sections: Any) -> Cluster:
+        """The declaration with MIG devices of the pool, or without any."""
+        (pool,) = self.document["pools"]
+        pools = [{**pool, "mig": mig} if mig else pool]
+        return load({**self.document, "pools": pools, **sections})
+
+    def serve(self, cluster: Cluster) -> None:
+        """Writes the layouts, as the release does; pods see them when they start."""
+        config = platform_of(cluster).values(cluster).get("migManager", {}).get("config", {})
+        body = {"metadata": {"name": CONFIG_MAP}, "data": config.get("data", {})}
+        known = [item["metadata"]["name"] for item in self.cluster.items(MAPS)]
+        if CONFIG_MAP in known:
+            self.cluster.request("PATCH", f"{MAPS}/{CONFIG_MAP}", body)
+        else:
+            self.cluster.request("POST", MAPS, body)
+
+    def asked(self, cluster: Cluster) -> Json:
+        """The program's input."""
+        args = LayoutsArgs(cluster=cluster, stack="t", private_key="")
+        document = layouts_document(args, "")
+        return {**document, "dividers": {**document["dividers"], "space": SPACE}}
+
+    def layout_plan(self, cluster: Cluster) -> LayoutPlan:
+        """What the inspection plans."""
+
+        async def differences() -> dict[str, str]:
+            async with connect(self.document["kubernetes"]["context"]) as client:
+                nodes = await client.list("nodes")
+            return divided.differences(nodes, self.asked(cluster))
+
+        def ask(request: Json) -> tuple[Json, str]:
+            return asyncio.run(inspect.answer(request)), ""
+
+        return planned(cluster, asyncio.run(differences()), ask)[0]
+
+    def divide(self, mig: Json | None, **sections: Any) -> list[str]:
+        """A change that ends well; its nodes in their order."""
+        cluster = self.declared_with(mig, **sections)
+        self.serve(cluster)
+        document = self.asked(cluster)
+        self.begun += len(self.layout_plan(cluster).names)
+        with self.guarded(document["consent"]):
+            done = asyncio.run(layouts.apply(document))
+        self.ended += len(done["changed"])
+        return list(done["changed"])
+
+    def refused(self, mig: Json | None, *, served: bool = True, **sections: Any) -> str:
+        """What a change says that doesn't end well."""
+        cluster = self.declared_with(mig, **sections)
+        if served:
+            self.serve(cluster)
+        document = self.asked(cluster)
+        with self.guarded(document["consent"]), pytest.raises(ClusterError) as raised:
+            asyncio.run(layouts.apply(document))
+        return str(raised.value)
+
+    def states(self) -> list[str]:
+        """What MIG manager reports about each node."""
+        labels = [self.node(f"gpu-{i}")["metadata"]["labels"] for i in range(1, 5)]
+        return [found.get(MIG_STATE, "") for found in labels]
+
+    def layout(self, name: str) -> str:
+        """The layout that a node's label names."""
+        return str(self.node(name)["metadata"]["labels"].get(MIG_LABEL, ""))
+
+    def gpus(self, name: str) -> str:
+        """What a node offers."""
+        return str(self.node(name)["status"]["allocatable"].get("nvidia.com/gpu", "0"))
+
+    def offer(self, names: tuple[str, ...], count: str) -> None:
+        """Waits until nodes offer so many devices."""
+        until(lambda: [self.gpus(name) for name in names], lambda found: set(found) == {count})
+
+    def manager(self, name: str) -> str:
+        """Name of MIG manager's pod on a node."""
+        pods = self.cluster.pods(app="nvidia-mig-manager")
+        (found,) = (p["metadata"]["name"] for p in pods if p["spec"].get("nodeName") == name)
+        return str(found)

@@ -1,0 +1,71 @@
+"""The simulated operator in a running cluster: its chart's definition, its pod, its policy."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from lab import simulator
+from lab.simulator.api import ApiError
+from lab.simulator.controller import operands
+from lab.simulator.controller.discovery import PCI
+from tests.simulator.running import Running, until
+
+CRD = Path(simulator.__file__).parent / "charts/gpu-operator/crds/nvidia.com_clusterpolicies.yaml"
+CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+DEPLOYMENTS = "/apis/apps/v1/namespaces/default/deployments"
+LABELS = {"app": "gpu-operator", "app.kubernetes.io/component": "gpu-operator"}
+
+
+def start_operator(cluster: Running) -> None:
+    """Brings the chart's CRD, and the operator's pod on the control plane."""
+    cluster.request("POST", CRDS, yaml.safe_load(CRD.read_text()))
+    template = {
+        "metadata": {"labels": LABELS},
+        "spec": {
+            "nodeSelector": {"node-role.kubernetes.io/control-plane": ""},
+            "containers": [{"name": "gpu-operator", "image": "operator"}],
+        },
+    }
+    spec = {"selector": {"matchLabels": LABELS}, "template": template}
+    body = {"metadata": {"name": "gpu-operator"}, "spec": spec}
+    cluster.request("POST", DEPLOYMENTS, body)
+    cluster.discover()
+    until(lambda: cluster.node("gpu-1")["metadata"]["labels"], lambda labels: PCI in labels)
+
+
+@contextmanager
+def operating(cluster: Running) -> Iterator[None]:
+    """The cluster with the operator, until it is removed again."""
+    start_operator(cluster)
+    try:
+        yield
+    finally:
+        cluster.request("DELETE", DEPLOYMENTS + "/gpu-operator", propagationPolicy="Background")
+        cluster.request("DELETE", f"{CRDS}/clusterpolicies.nvidia.com")
+        until(lambda: cluster.items(CRDS), lambda value: len(value) == 1)  # kwok's own stays
+
+
+def create_policy(cluster: Running, **spec: Any) -> None:
+    """The ClusterPolicy, with this spec."""
+
+    def created() -> bool:
+        try:
+            body = {
+                "apiVersion": operands.API_VERSION,
+                "kind": "ClusterPolicy",
+                "metadata": {"name": operands.POLICY},
+                "spec": spec,
+            }
+            cluster.request("POST", operands.POLICIES, body)
+        except ApiError as error:
+            if error.code != 404:  # the API server serves a new CRD after a moment
+                raise
+            return False
+        return True
+
+    until(created, bool)
