@@ -6,6 +6,7 @@ import pytest
 
 from components.hosts.prepare_script import prepare
 from components.hosts.settings.system import System
+from tests.hosts.conftest import start
 from tests.hosts.machine import Running, differences
 
 SCRIPT = prepare()
@@ -39,7 +40,7 @@ def test_a_second_run_changes_nothing_and_undo_restores_every_byte(
     assert "/swap.img" not in host.run("cat /proc/swaps").output
     assert host.run(FORWARD).output == "1\n"
     assert host.run("test -d /sys/module/br_netfilter").status == 0
-    assert host.run("cat /run/simulated-kernel/initramfs").output.count("update-initramfs") == 1
+    assert host.read("/run/simulated-kernel/initramfs").startswith("update-initramfs -u -k all ")
 
     applied = host.tree(times=True)
     second = host.apply(SCRIPT, shell)
@@ -56,34 +57,54 @@ def test_a_second_run_changes_nothing_and_undo_restores_every_byte(
     assert host.undo(SCRIPT, shell).output == "changed=0\n"
 
 
-#: Which kernels get a new image. initramfs-tools 0.142, update-initramfs: `-u` alone the newest,
-#: `-k all` each that has one. dracut 057, dracut.sh: without a version the one that runs,
-#: `--regenerate-all` each below /lib/modules.
-REBUILDS = {
-    "update-initramfs": """#!/bin/sh
-case " $* " in
-    *' -k all '*) ls /boot | sed -n 's/^initrd.img-//p' ;;
-    *) ls /boot | sed -n 's/^initrd.img-//p' | sort -V | tail -n 1 ;;
-esac >>/run/rebuilt
-""",
-    "dracut": """#!/bin/sh
-case " $* " in *' --regenerate-all '*) ls /lib/modules ;; *) uname -r ;; esac >>/run/rebuilt
-""",
-}
+KERNELS = ("5.10.0-1-amd64", "99.0.0-1-amd64")
+IMAGES = {"debian": "/boot/initrd.img-{}", "rocky": "/boot/initramfs-{}.img"}
+"""Where each system has the image of a kernel."""
 
 
-@pytest.mark.parametrize("tool", REBUILDS)
-def test_whichever_kernel_boots_next_keeps_nouveau_away(host: Running, tool: str) -> None:
+def images(host: Running, system: str) -> dict[str, str]:
+    """An older and a newer kernel than the one that runs, and each one's image."""
     running = host.run("uname -r").output.strip()
-    kernels = {running, "5.10.0-1-amd64", "99.0.0-1-amd64"}
-    for kernel in kernels:
-        host.run(f"mkdir -p /lib/modules/{kernel}; rm -f /boot/initrd.img-{kernel}")
-        host.write(f"/boot/initrd.img-{kernel}", "")
-    host.run("rm -f /usr/sbin/update-initramfs /usr/sbin/dracut")
-    host.write(f"/usr/sbin/{tool}", REBUILDS[tool])
-    host.run(f"chmod 755 /usr/sbin/{tool}")
+    for kernel in (running, *KERNELS):
+        host.write(f"/boot/vmlinuz-{kernel}", "")
+        host.write(f"/lib/modules/{kernel}/modules.dep", "")
+        host.write(IMAGES[system].format(kernel), "as it was")
+    return {kernel: IMAGES[system].format(kernel) for kernel in (running, *KERNELS)}
+
+
+@pytest.mark.parametrize("system", IMAGES)
+def test_whichever_kernel_boots_next_keeps_nouveau_away_until_it_is_taken_back(
+    cluster: str, namespaces: None, system: str
+) -> None:
+    (host,) = start(cluster, "gpu-1", mode="namespaces", system=system)
+    kernels = images(host, system)
+    done = host.apply(SCRIPT)
+    assert (done.status, done.errors) == (0, "")
+    for image in kernels.values():
+        assert "blacklist nouveau\n" in host.read(image), image
+    assert host.undo(SCRIPT).status == 0
+    for image in kernels.values():
+        assert "blacklist nouveau" not in host.read(image), image
+        assert host.read(image) != "as it was", image
+
+
+def test_an_image_that_is_not_updated_stops_the_run_until_it_is(host: Running) -> None:
+    kernels = images(host, "debian")
+    settings = "/etc/initramfs-tools/update-initramfs.conf"
+    host.write(settings, "update_initramfs=no\n")
+    for _ in range(2):  # a second run doesn't take the file that is in place for done
+        done = host.apply(SCRIPT)
+        assert done.status == 1
+        assert "wanted each kernel's initramfs as /etc/modprobe.d is now" in done.errors
+    host.write(settings, "update_initramfs=yes\n")
     assert host.apply(SCRIPT).status == 0
-    assert kernels <= set(host.read("/run/rebuilt").split())
+    for image in kernels.values():
+        assert "blacklist nouveau\n" in host.read(image), image
+    assert host.apply(SCRIPT).output == "changed=0\n"
+    host.write(settings, "update_initramfs=no\n")
+    undone = host.undo(SCRIPT)
+    assert undone.status == 0
+    assert '! found "update-initramfs: Not updating initramfs."' in undone.output
 
 
 @pytest.mark.parametrize("free", [999999, 10])

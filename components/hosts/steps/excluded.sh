@@ -23,7 +23,7 @@ options nvidia NVreg_ExcludedGpus=$GC_EXCLUDED
     # The mark comes first, as with nouveau; an image that has the driver has its options.
     printf '%s' "$text" | cmp -s -- - "$root$excluded_file" || : >"$state/initramfs-pending"
     place_text "$excluded_file" "$text"
-    rebuild_initramfs
+    rebuild_initramfs fail
     driver_follows "$GC_EXCLUDED"
 }
 
@@ -31,6 +31,6 @@ undo_excluded() {
     kept "$excluded_file" || was_absent "$excluded_file" || return 0
     : >"$state/initramfs-pending"
     forget "$excluded_file"
-    rebuild_initramfs
+    rebuild_initramfs note
     driver_follows "" "GPUs that are no longer declared so"
 }

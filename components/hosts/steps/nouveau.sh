@@ -32,7 +32,9 @@ drop_initramfs() {
     rm -f -- "$state/images"
 }
 
-# Of every kernel: which one the next boot takes is the boot menu's business.
+# rebuild_initramfs fail|note: of every kernel, as which one the next boot takes is the boot menu's
+# business. Where the host is told not to, or /boot is read-only, update-initramfs says so and ends well
+# (initramfs-tools 0.142, update and ro_boot_check); then it is tried again by the next run.
 rebuild_initramfs() {
     [ -f "$state/initramfs-pending" ] || return 0
     if have update-initramfs; then
@@ -43,6 +45,8 @@ rebuild_initramfs() {
         note "no update-initramfs and no dracut: the initramfs, if there is one, is not rebuilt"
         : >"$scratch/initramfs"
     fi || fail "the initramfs can't be rebuilt: $(tail -n 3 "$scratch/initramfs" | paste -s -d ' ' -)"
+    refusal=$(grep -m 1 'Not updating' "$scratch/initramfs") &&
+        "$1" "found \"$refusal\"; wanted each kernel's initramfs as /etc/modprobe.d is now; set update_initramfs=yes in /etc/initramfs-tools/update-initramfs.conf, mount /boot writable"
     rm -f -- "$state/initramfs-pending"
 }
 
@@ -64,7 +68,7 @@ apply_nouveau() {
     place_text "$blacklist_file" "$lines
 "
     [ ! -f "$state/initramfs-pending" ] || keep_initramfs
-    rebuild_initramfs
+    rebuild_initramfs fail
     for module in $GC_BLACKLIST; do
         [ -d "$root/sys/module/$module" ] || continue
         request_reboot "$module is loaded and holds the GPUs"
@@ -76,6 +80,6 @@ undo_nouveau() {
         : >"$state/initramfs-pending"
         forget "$blacklist_file"
     fi
-    rebuild_initramfs
+    rebuild_initramfs note
     drop_initramfs
 }

@@ -118,10 +118,7 @@ def fixture_layer() -> Path:
 
 def rpm_layer() -> Path:
     """What lies upon the other layer on an RPM host: a Rocky Linux's names, and nothing of apt."""
-    copies = {
-        "usr/bin/dracut": FIXTURES / "usr/sbin/update-initramfs",
-        "usr/sbin/grub2-mkconfig": FIXTURES / "usr/sbin/grub-mkconfig",
-    }
+    copies = {"usr/sbin/grub2-mkconfig": FIXTURES / "usr/sbin/grub-mkconfig"}
     stamp = "".join(path.read_text() for path in copies.values())
     return _layer("layer-rpm", FIXTURES_RPM, stamp, copies, HIDDEN_ON_RPM)
 
