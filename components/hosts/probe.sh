@@ -1,5 +1,4 @@
 #!/bin/sh
-# shellcheck disable=SC2015 # a && b || continue: continue is meant for both
 # Tells what a host is, as key=value lines. Reads only; every path is prefixed by
 # GPU_CLUSTER_ROOT, which is empty on real hosts. Keys may repeat (drift, digest).
 root=${GPU_CLUSTER_ROOT-}

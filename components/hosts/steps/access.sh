@@ -11,10 +11,8 @@ main() {
     sed "s/@TOKEN@/$token/" >"$scratch/token.yaml" <<EOF || fail "can't write $scratch/token.yaml"
 $GC_TOKEN
 EOF
-    # shellcheck disable=SC2086,SC2154 # a list of words, of library/proxy.sh
-    bounded 60 $without_proxy kubeadm token delete "${token%%.*}" --kubeconfig "$root$admin"
-    # shellcheck disable=SC2086,SC2154 # a list of words, of library/proxy.sh
-    bounded 60 $without_proxy kubeadm token create --config "$scratch/token.yaml" --kubeconfig "$root$admin" \
+    kubeadm_within 60 token delete "${token%%.*}" --kubeconfig "$root$admin"
+    kubeadm_within 60 token create --config "$scratch/token.yaml" --kubeconfig "$root$admin" \
         --print-join-command || fail "kubeadm token create failed: $(kubeadm_said)"
     hash=$(grep -o 'sha256:[0-9a-f]\{64\}' "$scratch/log" | head -n 1)
     [ -n "$hash" ] || fail "found no hash of the authority in what kubeadm token create said; wanted it"

@@ -80,8 +80,7 @@ $GC_INIT
 EOF
     bounded 60 kubeadm config validate --config "$scratch/init.yaml" ||
         fail "kubeadm refuses the configuration: $(kubeadm_said)"
-    # shellcheck disable=SC2086,SC2154 # a list of words, of library/proxy.sh
-    bounded "$GC_MEMBER_LIMIT" $without_proxy kubeadm init --config "$scratch/init.yaml" ||
+    kubeadm_within "$GC_MEMBER_LIMIT" init --config "$scratch/init.yaml" ||
         fail "kubeadm init failed: $(kubeadm_said)"
     without_version >"$state/draft" && mv -- "$state/draft" "$state/configuration" &&
         : >"$state/complete" || fail "can't write $state/complete"

@@ -10,8 +10,7 @@ kubernetes_join() {
     # The scratch folder is root's alone, in memory, and goes when this script ends.
     printf '%s' "$GC_JOIN" >"$scratch/join.yaml" || fail "can't write $scratch/join.yaml"
     effect joined cluster
-    # shellcheck disable=SC2086,SC2154 # a list of words, of library/proxy.sh
-    bounded "$GC_JOIN_LIMIT" $without_proxy kubeadm join --config "$scratch/join.yaml" || {
+    kubeadm_within "$GC_JOIN_LIMIT" join --config "$scratch/join.yaml" || {
         rm -f -- "$scratch/join.yaml"
         fail "kubeadm join failed: $(kubeadm_said)"
     }
@@ -36,6 +35,13 @@ reset_node() {
 
 # Why kubeadm ended: its last lines are advice (kubernetes v1.34 cmd/kubeadm/app/preflight/checks.go,
 # RunChecks; cmd/kubeadm/app/util/errors/errors.go).
+# kubeadm_within SECONDS ARGUMENT...: it asks the cluster itself, so without the host's proxy.
+kubeadm_within() {
+    kubeadm_limit=$1
+    shift
+    bounded "$kubeadm_limit" env -u http_proxy -u HTTP_PROXY -u https_proxy -u HTTPS_PROXY kubeadm "$@"
+}
+
 kubeadm_said() {
     said=$(grep -E '^[[:space:]]*(\[ERROR |error)|^error:' "$scratch/log" | head -n 8 | paste -s -d ' ' -)
     printf '%s' "${said:-$(log_end)}"

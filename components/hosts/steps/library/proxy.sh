@@ -5,6 +5,3 @@
 [ -z "${GC_HTTP_PROXY-}" ] || export http_proxy="$GC_HTTP_PROXY" HTTP_PROXY="$GC_HTTP_PROXY"
 [ -z "${GC_HTTPS_PROXY-}" ] || export https_proxy="$GC_HTTPS_PROXY" HTTPS_PROXY="$GC_HTTPS_PROXY"
 [ -z "${GC_NO_PROXY-}" ] || export no_proxy="$GC_NO_PROXY" NO_PROXY="$GC_NO_PROXY"
-
-# For what asks the cluster itself.
-without_proxy="env -u http_proxy -u HTTP_PROXY -u https_proxy -u HTTPS_PROXY"
