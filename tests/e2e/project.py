@@ -73,7 +73,7 @@ class Project:
             "version": "v1",
             "kubernetes": {"context": f"gpu-cluster-{self.stack}"},
             "platform": "device-plugin",
-            "validation": {"timeoutSeconds": 20},
+            "validation": {"timeoutSeconds": 120},
             "pools": [{"name": "a100", "nodes": ["gpu-[1-4]"], "gpusPerNode": 8}],
             "hosts": [
                 {

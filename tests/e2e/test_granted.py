@@ -28,7 +28,10 @@ def healed(project: Project) -> Iterator[None]:
 
 
 def fails(project: Project, node: str, *texts: str, **environment: str) -> None:
+    before = project.file.read_text()
+    project.edit(lambda cluster: cluster["validation"].update(timeoutSeconds=20))
     done = project.command("up", **environment)
+    project.file.write_text(before)
     assert done.returncode == 1, done.stdout
     assert re.search(r"up: failed after \d+ s", done.stdout.splitlines()[-1])
     for text in (f"node {node}: ", *texts):

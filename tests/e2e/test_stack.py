@@ -158,7 +158,7 @@ def test_a_preview_needs_no_right_but_to_read(project: Project, reader: Path) ->
     assert same.returncode == 0, same.stdout
     assert "could not inspect everything" not in same.stdout
     before = project.file.read_text()
-    project.edit(lambda cluster: cluster["validation"].update(timeoutSeconds=21))
+    project.edit(lambda cluster: cluster["validation"].update(timeoutSeconds=121))
     changed = project.pulumi("preview", KUBECONFIG=str(reader))
     project.file.write_text(before)
     assert changed.returncode == 0, changed.stdout

@@ -45,7 +45,9 @@ def operating(cluster: Running) -> Iterator[None]:
     try:
         yield
     finally:
-        cluster.request("DELETE", DEPLOYMENTS + "/gpu-operator", propagationPolicy="Background")
+        if any(item["metadata"]["name"] == "gpu-operator" for item in cluster.items(DEPLOYMENTS)):
+            path = f"{DEPLOYMENTS}/gpu-operator"
+            cluster.request("DELETE", path, propagationPolicy="Background")
         cluster.request("DELETE", f"{CRDS}/clusterpolicies.nvidia.com")
         until(lambda: cluster.items(CRDS), lambda value: len(value) == 1)  # kwok's own stays
 

@@ -13,8 +13,9 @@ from lab import simulator
 from lab.simulator import marks
 from lab.simulator.api import Api
 from lab.simulator.controller import operand_objects, operands
+from lab.simulator.controller.discovery import PCI
 from lab.simulator.controller.operator import Operator
-from tests.simulator.operating import create_policy, operating
+from tests.simulator.operating import DEPLOYMENTS, create_policy, operating
 from tests.simulator.running import CLUSTER, Running, declared, until
 
 DAEMON_SETS = "/apis/apps/v1/namespaces/default/daemonsets"
@@ -243,3 +244,15 @@ def test_what_goes_during_the_work_does_not_end_the_operator() -> None:
     assert api.asked[-1] == f"PATCH {operands.POLICIES}/{operands.POLICY}/status"
     asyncio.run(operator._work(operands.POLICY))  # and cleans up
     assert api.asked[-1] == "GET /apis/node.k8s.io/v1/runtimeclasses"
+
+
+def test_labels_of_discovery_go_after_the_operator_that_reads_them(operator: Running) -> None:
+    create_policy(operator)
+    until(lambda: state(operator), lambda value: value == "ready")
+    operator.request("DELETE", f"{DAEMON_SETS}/nfd-worker", propagationPolicy="Background")
+    until(lambda: operator.pods(role="worker"), lambda value: not value)
+    assert labels(operator)["gpu-1"][PCI] == "true"
+    operator.request("DELETE", f"{DEPLOYMENTS}/gpu-operator", propagationPolicy="Background")
+    until(lambda: labels(operator)["gpu-1"].get(PCI), lambda value: value is None)
+    # One that still ran would have written "false" (v24.3.0, state_manager.go, labelGPUNodes).
+    assert labels(operator)["gpu-1"][operands.PRESENT] == "true"

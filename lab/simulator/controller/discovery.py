@@ -5,8 +5,9 @@ here (NVIDIA/gpu-operator v26.7.0, controllers/state_manager.go, migCapableLabel
 
 Only where a worker's pod runs, which its DaemonSet's tolerations decide: a node with a taint that
 they leave out gets no label (NVIDIA/k8s-device-plugin v0.20.0 and NVIDIA/gpu-operator v26.7.0,
-values.yaml, ``worker.tolerations``). The features outlive the pod and go with the DaemonSet, whose
-they are (node-feature-discovery v0.18.3, pkg/nfd-worker, owner references of a NodeFeature).
+values.yaml, ``worker.tolerations``). The labels outlive pods and DaemonSet: a Job takes them away
+once all else of the release went (node-feature-discovery v0.18.3, deployment/helm, template
+post-delete-job.yaml), so an operator of the same release never sees a node without them.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from lab.simulator.controller.queue import Queue
 
 log = logging.getLogger(__name__)
 
+OPERATOR = "app=gpu-operator"
 WORKER = "app.kubernetes.io/name=node-feature-discovery,role=worker"
 PCI = "feature.node.kubernetes.io/pci-10de.present"
 DIVISIBLE = "nvidia.com/mig.capable"
@@ -35,21 +37,23 @@ class Discovery:
         self._nodes: dict[str, bool] = {}
         self._seen: set[str] = set()
         self._sets: set[str] = set()
+        self._operators: set[str] = set()
         self._queue = Queue(self._work)
-        self.sources = Sources(3)
+        self.sources = Sources(4)
         self.nodes_listed = self.sources.source()
 
     async def run(self) -> None:
         """Run until cancelled."""
         async with asyncio.TaskGroup() as group:
             group.create_task(self._work_on())
-            for path, changed, gone in (
-                ("/api/v1/pods", self._pod_changed, _nothing),
-                ("/apis/apps/v1/daemonsets", self._set_changed, self._set_gone),
+            for path, labels, changed, gone in (
+                ("/api/v1/pods", WORKER, self._pod_changed, _nothing),
+                ("/api/v1/pods", OPERATOR, self._operator_changed, self._operator_gone),
+                ("/apis/apps/v1/daemonsets", WORKER, self._set_changed, self._set_gone),
             ):
                 source = self.sources.source()
                 group.create_task(
-                    follow(self._api, path, changed, gone, source, labelSelector=WORKER)
+                    follow(self._api, path, changed, gone, source, labelSelector=labels)
                 )
 
     async def _work_on(self) -> None:
@@ -74,20 +78,32 @@ class Discovery:
             self._seen.add(item["spec"]["nodeName"])
             self._queue.add(item["spec"]["nodeName"])
 
+    def _operator_changed(self, item: Json) -> None:
+        self._operators.add(item["metadata"]["uid"])
+
+    def _operator_gone(self, item: Json) -> None:
+        self._operators.discard(item["metadata"]["uid"])
+        self._prune()
+
     def _set_changed(self, item: Json) -> None:
         if "deletionTimestamp" not in item["metadata"]:
             self._sets.add(item["metadata"]["uid"])
 
     def _set_gone(self, item: Json) -> None:
         self._sets.discard(item["metadata"]["uid"])
-        if not self._sets:
+        self._prune()
+
+    def _prune(self) -> None:
+        if not self._sets and not self._operators:
             self._seen.clear()
             for name in self._nodes:
                 self._queue.add(name)
 
     async def _work(self, name: str) -> None:
         discovered = self._nodes.get(name)
-        wanted = bool(self._sets) and (discovered or name in self._seen)
+        wanted = bool(discovered) or name in self._seen
+        if not self._sets and not self._operators:
+            wanted = False
         if discovered is None or wanted == discovered:
             return
         value = "true" if wanted else None

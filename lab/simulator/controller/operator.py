@@ -111,7 +111,8 @@ class Operator:
 
     def _pod_changed(self, item: Json) -> None:
         conditions = (item.get("status") or {}).get("conditions") or []
-        if any(c["type"] == "Ready" and c["status"] == "True" for c in conditions):
+        ready = any(c["type"] == "Ready" and c["status"] == "True" for c in conditions)
+        if ready and "deletionTimestamp" not in item["metadata"]:
             self._pods[item["metadata"]["uid"]] = item["metadata"]["namespace"]
             self._queue.add(operands.POLICY)
         else:
