@@ -15,6 +15,7 @@ import tempfile
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 from commands.roles import Request, requests, role, text
 from lab.simulator.control_plane import AUDIT, ControlPlane
@@ -39,7 +40,7 @@ HEAD = {
 
 HOSTS = "hosts"
 #: What else a stack may declare that an API server is asked for.
-BESIDE = {
+BESIDE: dict[str, dict[str, Any]] = {
     "device-plugin-driver-daemonset": {"guardrails": {"mode": "warn"}},
     "device-plugin": {
         "monitoring": {"operatorObjects": "always"},
@@ -47,6 +48,13 @@ BESIDE = {
             "priorityClasses": [{"name": "gpu-training", "value": 1000}],
             "limits": [{"namespace": "default", "maxCards": 2}],
         },
+    },
+    "gpu-operator-driver": {
+        "gpuOperator": {"migStrategy": "single"},
+        "pools": [
+            {"name": "a100", "nodes": ["gpu-[1-2]"], "gpusPerNode": 8, "mig": {"1g.5gb": 7}},
+            {"name": "t4", "nodes": ["gpu-3"], "gpusPerNode": 8},
+        ],
     },
 }
 #: Kinds of the Prometheus Operator that monitoring declares.
@@ -100,7 +108,8 @@ class Recording:
     def reboot(self) -> None:
         """Hosts that ask for a boot and are rolled, where work must be evicted first."""
         project = self.project
-        project.write(project.declared() | {"reboot": {"when": "required"}})
+        runtime = {"defaultRuntime": "runc"}  # pods then need a RuntimeClass
+        project.write(project.declared() | {"reboot": {"when": "required"}, "runtime": runtime})
         self.run(HOSTS, "up")
         project.request("POST", "namespaces/default/deployments", base="/apis/apps", body=WORK)
         mark = project.host_root("gpu-1") / "run/gpu-cluster/reboot-required"
@@ -113,7 +122,7 @@ class Recording:
         }
         url = "namespaces/default/poddisruptionbudgets"
         project.request("POST", url, base="/apis/policy", body=budget)
-        project.edit(lambda cluster: cluster.update(runtime={"devicesByEnvironment": True}))
+        project.edit(lambda cluster: cluster["runtime"].update(devicesByEnvironment=True))
         self.run(HOSTS, "preview")
         self.run(HOSTS, "up")
         project.request("DELETE", f"{url}/work", base="/apis/policy")
