@@ -22,7 +22,7 @@ from components.grammar import IllFormed
 from components.hosts.facts import HostFacts
 from components.hosts.probe import LONGEST, parse
 from components.inspection.cluster import scheduling_drift
-from components.inspection.look import judged
+from components.inspection.judgement import judged
 from components.nodes.drain import losses, to_evict
 from components.nodes.inspect import count_devices, gpus, pool_members
 from components.platforms.helm_record import decode_release, expected

@@ -16,7 +16,7 @@ from command_provider.output import visible
 from components.api import Client, Refused
 from components.hosts.probe import parse
 from components.hosts.table import table
-from components.inspection.look import judged
+from components.inspection.judgement import judged
 from config.printable import printable, printable_lines
 from config.problem import Fault
 from policies.check.__main__ import main

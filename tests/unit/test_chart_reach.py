@@ -15,7 +15,8 @@ import pytest
 from components.charts import reach
 from components.hosts.facts import HostFacts
 from components.hosts.probe import parse
-from components.inspection.look import chart_place, judged, request
+from components.inspection.judgement import judged
+from components.inspection.questions import chart_place, request
 from components.platforms.needed import registries
 from components.settings.loader import load
 from tests.unit.fixtures.documents import document

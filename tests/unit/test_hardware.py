@@ -12,7 +12,7 @@ from components.hosts import hardware
 from components.hosts.facts import HostFacts
 from components.hosts.probe import DEVICES, parse
 from components.hosts.table import HEAD
-from components.inspection.look import judged
+from components.inspection.judgement import judged
 from components.settings.loader import load
 from tests.unit.fixtures.documents import document
 from tests.unit.fixtures.probed import Machine

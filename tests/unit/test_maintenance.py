@@ -16,7 +16,7 @@ from components.cluster import GpuCluster, GpuClusterArgs
 from components.guardrails.context import context_of
 from components.hosts import maintenance
 from components.hosts.reboot import reboot_document
-from components.inspection.look import request
+from components.inspection.questions import request
 from components.monitoring.values import _cluster
 from components.nodes.inspect import pool_members
 from components.nodes.pools import scheduling_document, working_gpus

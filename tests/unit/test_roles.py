@@ -11,7 +11,7 @@ from components.hosts.container_runtime import gpu_hosts
 from components.hosts.prepare_script import CONTROL_PLANE_PORTS, WORKER_PORTS, prepare_script
 from components.hosts.restart import Turns
 from components.hosts.settings.host import Role
-from components.inspection.look import judged
+from components.inspection.judgement import judged
 from components.nodes.inspect import CORDONED, cordoned_by_others
 from components.settings.cluster import Cluster
 from components.settings.loader import load

@@ -9,7 +9,7 @@ import pytest
 from commands.up import summary_of
 from commands.validate import chosen
 from components.guardrails.context import context_of
-from components.inspection.look import _after
+from components.inspection.judgement import _after
 from components.settings.cluster import Cluster
 from components.settings.loader import load
 from components.validation import judge, record, use, waiting
