@@ -10,7 +10,7 @@ from typing import Any
 
 from commands.environment import local_backend
 from lab.benchmarks.project import Project
-from toolchain.plugins.command_provider.values import ARCHIVE, SIGNATURE
+from toolchain.plugins.command_provider.values import SIGNATURE
 
 BARE = Path(__file__).parent / "bare"
 
@@ -42,8 +42,6 @@ def arguments(resource: dict[str, Any]) -> dict[str, Any]:
 
 def _plain(value: Any) -> Any:
     if isinstance(value, dict):
-        if value.get(SIGNATURE) == ARCHIVE:
-            return value["path"]
         if SIGNATURE in value:
             return {MARK: json.loads(value["plaintext"])}
         return {key: _plain(item) for key, item in value.items() if key not in NOT_GIVEN}

@@ -17,7 +17,6 @@ from tests.plugins.rig import Failed, Plugin
 
 LOCAL = "command:local:Command"
 REMOTE = "command:remote:Command"
-COPY = "command:remote:CopyToRemote"
 KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIGJbXz00IGs6fdyuCTPWVH/8r3jG/zWaKvUbbiDvfbgC comment"
 CONNECTION = {"host": "192.0.2.1", "hostKey": KEY}
 
@@ -65,17 +64,6 @@ def test_defaults_are_filled_in_and_the_connection_is_secret(shared_plugin: Plug
         (LOCAL, {"logging": "all"}, "logging", "wanted one of stdout, stderr"),
         (LOCAL, {"environment": {"A": 1}}, "environment", "wanted map of strings"),
         (LOCAL, {"interpreter": "sh"}, "interpreter", "wanted list of strings, found str"),
-        (COPY, {"connection": CONNECTION, "remotePath": "/x"}, "source", "required"),
-        (
-            COPY,
-            {
-                "connection": CONNECTION,
-                "remotePath": "/x",
-                "source": {values.SIGNATURE: values.ASSET, "uri": "http://192.0.2.1"},
-            },
-            "source",
-            "FileAsset or a StringAsset",
-        ),
     ],
 )
 def test_bad_inputs_are_named_with_what_was_wanted(
@@ -94,9 +82,10 @@ def test_unknown_values_pass_the_check(shared_plugin: Plugin) -> None:
         assert failures == {}
 
 
-def test_an_unknown_type_is_named(shared_plugin: Plugin) -> None:
-    with pytest.raises(Failed, match="command:remote:Other: not a type"):
-        shared_plugin.check("command:remote:Other")
+@pytest.mark.parametrize("token", ["command:remote:Other", "command:remote:CopyToRemote"])
+def test_what_is_no_command_is_refused_by_name(shared_plugin: Plugin, token: str) -> None:
+    with pytest.raises(Failed, match=f"{token}: not served by this plugin"):
+        shared_plugin.check(token)
 
 
 def test_a_preview_runs_nothing_and_outputs_are_unknown(shared_plugin: Plugin) -> None:
@@ -124,14 +113,6 @@ def test_a_refresh_changes_nothing(shared_plugin: Plugin) -> None:
     request = provider_pb2.ReadRequest(urn=Plugin.urn(LOCAL), id="it", properties=state)
     answer = shared_plugin.stub.Read(request)
     assert (answer.id, answer.properties) == ("it", state)
-
-
-def test_an_asset_is_its_content(shared_plugin: Plugin) -> None:
-    old = {"source": {values.SIGNATURE: values.ASSET, "path": "a", "hash": "1"}}
-    same = {"source": {values.SIGNATURE: values.ASSET, "path": "b", "hash": "1"}}
-    other = {"source": {values.SIGNATURE: values.ASSET, "path": "a", "hash": "2"}}
-    assert shared_plugin.diff(COPY, old, same) == {}
-    assert shared_plugin.diff(COPY, old, other) == {"source": "UPDATE"}
 
 
 _LEAVES = st.none() | st.booleans() | st.integers(-9, 9) | st.text(max_size=3)

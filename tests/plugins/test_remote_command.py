@@ -1,9 +1,8 @@
-"""`command:remote:Command` and `CopyToRemote` over a real sshd."""
+"""`command:remote:Command` over a real sshd."""
 
 from __future__ import annotations
 
 import hashlib
-import os
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,6 @@ from command_provider import values
 from tests.plugins.rig import LIMIT, Background, Failed, Host, Plugin, alive, until
 
 COMMAND = "command:remote:Command"
-COPY = "command:remote:CopyToRemote"
 CANARY = "canary-7f3a91c2"
 
 
@@ -193,62 +191,3 @@ def test_the_resource_s_timeout_ends_the_command(
             create=f"echo $$ >{pid}; exec sleep 300",
         )
     assert not alive(int(pid.read_text()))
-
-
-def asset(path: Path) -> dict[str, Any]:
-    signature = values.ARCHIVE if path.is_dir() else values.ASSET
-    return {values.SIGNATURE: signature, "path": str(path), "hash": str(path)}
-
-
-def test_a_copy_lands_where_the_official_plugin_puts_it(
-    shared_plugin: Plugin, host: Host, tmp_path: Path
-) -> None:
-    source, target = tmp_path / "source", tmp_path / "target"
-    (source / "deep").mkdir(parents=True)
-    content = os.urandom(3 << 20)
-    (source / "deep" / "file").write_bytes(content)
-    text = {values.SIGNATURE: values.ASSET, "text": "grüße\n", "hash": "1"}
-
-    def copy(what: dict[str, Any], to: str) -> None:
-        shared_plugin.create(
-            COPY, connection=host.connection(), source=what, remotePath=str(target / to)
-        )
-
-    copy(asset(source / "deep" / "file"), "new/parents/name")
-    copy(asset(source / "deep" / "file"), "new/parents")
-    copy(asset(source), "folder")
-    copy(asset(source) | {"path": f"{source}/"}, "content")
-    copy(text, "new/text")
-    copy(text, "new/text")
-    copied = {str(p.relative_to(target)) for p in target.rglob("*") if p.is_file()}
-    assert copied == {
-        "new/parents/name",
-        "new/parents/file",
-        "folder/source/deep/file",
-        "content/deep/file",
-        "new/text",
-    }
-    assert (target / "content/deep/file").read_bytes() == content
-    assert (target / "new/text").read_text() == "grüße\n"
-    with pytest.raises(Failed, match="is a folder on the host"):
-        copy(text, "new")
-    with pytest.raises(Failed, match="is a file on the host; wanted a folder"):
-        copy(asset(source), "new/text")
-
-
-def test_a_copy_is_repeated_only_for_new_content_or_a_new_path(
-    shared_plugin: Plugin, host: Host, tmp_path: Path
-) -> None:
-    target = tmp_path / "target"
-    inputs: dict[str, Any] = {
-        "connection": host.connection(),
-        "source": {values.SIGNATURE: values.ASSET, "text": "one", "hash": "1"},
-        "remotePath": str(target),
-    }
-    state = shared_plugin.create(COPY, **inputs)
-    target.unlink()
-    shared_plugin.update(COPY, state, **inputs | {"connection": host.connection(perDialTimeout=9)})
-    assert not target.exists()
-    new = {values.SIGNATURE: values.ASSET, "text": "two", "hash": "2"}
-    shared_plugin.update(COPY, state, **inputs | {"source": new})
-    assert target.read_text() == "two"

@@ -10,7 +10,7 @@ import pytest
 
 from lab.benchmarks import b1_cold, growth, measure, overhead, peer
 from lab.benchmarks.measure import BenchmarkError, Sample
-from toolchain.plugins.command_provider.values import ARCHIVE, SECRET, SIGNATURE
+from toolchain.plugins.command_provider.values import SECRET, SIGNATURE
 
 STACK = "urn:pulumi:dev::gpu-cluster::pulumi:pulumi:Stack::gpu-cluster-dev"
 PROVIDER = "urn:pulumi:dev::gpu-cluster::pulumi:providers:kubernetes::kubernetes"
@@ -66,13 +66,6 @@ STATE = [
             },
         },
     },
-    {
-        "urn": "urn:pulumi:dev::gpu-cluster::command:remote:CopyToRemote::steps",
-        "type": "command:remote:CopyToRemote",
-        "custom": True,
-        "parent": COMPONENT,
-        "inputs": {"source": {SIGNATURE: ARCHIVE, "hash": "1", "path": "components/hosts/steps"}},
-    },
 ]
 
 
@@ -124,10 +117,8 @@ def test_the_peer_registers_every_resource_but_what_the_engine_makes() -> None:
         "gpu-cluster",
         "space",
         "host",
-        "steps",
     ]
-    provider, component, space, host, steps = made["resources"]
-    assert steps["arguments"] == {"source": "components/hosts/steps"}
+    provider, component, space, host = made["resources"]
     given = {"context": "c", "cluster_identifier": "i", "kubeconfig": "/k"}
     assert provider["arguments"] == given
     assert component["component"]
@@ -139,10 +130,9 @@ def test_the_peer_registers_every_resource_but_what_the_engine_makes() -> None:
 
 
 def test_what_is_secret_in_the_state_is_a_secret_of_the_peer() -> None:
-    *_, steps = peer.program(STATE)["resources"]
-    host = next(made for made in peer.program(STATE)["resources"] if made["name"] == "host")
+    *others, host = peer.program(STATE)["resources"]
     assert host["arguments"]["connection"] == {peer.MARK: {"host": "127.0.0.1", "privateKey": KEY}}
-    assert KEY not in json.dumps(steps)
+    assert KEY not in json.dumps(others)
 
 
 def test_what_a_release_was_not_given_is_left_out() -> None:

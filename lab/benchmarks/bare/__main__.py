@@ -23,7 +23,6 @@ CLASSES: dict[str, Callable[[], Callable[..., pulumi.Resource]]] = {
     "kubernetes:scheduling.k8s.io/v1:PriorityClass": lambda: k8s.scheduling.v1.PriorityClass,
     "kubernetes:helm.sh/v3:Release": lambda: k8s.helm.v3.Release,
     "command:remote:Command": lambda: command.remote.Command,
-    "command:remote:CopyToRemote": lambda: command.remote.CopyToRemote,
     "command:local:Command": lambda: command.local.Command,
 }
 
@@ -51,8 +50,6 @@ for resource in declared["resources"]:
         made[resource["name"]] = component
         continue
     arguments = given(resource["arguments"])
-    if "source" in arguments:
-        arguments["source"] = pulumi.FileArchive(arguments["source"])
     kind = CLASSES[resource["type"]]()
     made[resource["name"]] = kind(resource["name"], **arguments, opts=options)
 for name, value in declared["outputs"].items():

@@ -18,7 +18,7 @@ def compare(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, str]:
 
     Paths are written as in the engine's detailed diff: `connection.host`, `triggers[0]`,
     `environment["a.b"]`. A value that becomes a secret, or stops being one, counts as changed, so
-    that the state does not keep the old form. Assets are compared by their hash.
+    that the state does not keep the old form.
     """
     differences: dict[str, str] = {}
     _compare_maps("", old, new, differences)
@@ -41,7 +41,7 @@ def _below(path: str, key: str) -> str:
 def _compare(path: str, old: Any, new: Any, differences: dict[str, str]) -> None:
     if values.is_secret(old) and values.is_secret(new):
         old, new = values.reveal(old), values.reveal(new)
-    if _identity(old) == _identity(new):
+    if old == new:
         return
     if old is None:
         differences[path] = ADD
@@ -63,14 +63,3 @@ def _compare(path: str, old: Any, new: Any, differences: dict[str, str]) -> None
 
 def _is_plain_map(value: Any) -> bool:
     return isinstance(value, dict) and values.SIGNATURE not in value
-
-
-def _identity(value: Any) -> Any:
-    """What makes a value what it is: for an asset or archive with a hash, that hash."""
-    if isinstance(value, dict):
-        if value.get(values.SIGNATURE) in (values.ASSET, values.ARCHIVE) and value.get("hash"):
-            return {values.SIGNATURE: value[values.SIGNATURE], "hash": value["hash"]}
-        return {key: _identity(item) for key, item in value.items()}
-    if isinstance(value, list):
-        return [_identity(item) for item in value]
-    return value

@@ -16,8 +16,6 @@ from . import values
 LOCAL_COMMAND = "command:local:Command"
 LOCAL_RUN = "command:local:run"
 REMOTE_COMMAND = "command:remote:Command"
-COPY_TO_REMOTE = "command:remote:CopyToRemote"
-COPY_FILE = "command:remote:CopyFile"
 
 LOGGING = ("stdout", "stderr", "stdoutAndStderr", "none")
 
@@ -34,20 +32,15 @@ _LOCAL = _PROCESS | {
     "assetPaths": "list of strings",
     "archivePaths": "list of strings",
 }
-_COPY = {"connection": "connection", "triggers": "list", "remotePath": "string"}
 
 INPUTS: Mapping[str, Mapping[str, str]] = {
     LOCAL_COMMAND: _LIFECYCLE | _LOCAL,
     LOCAL_RUN: _LOCAL | {"command": "string"},
     REMOTE_COMMAND: _LIFECYCLE | _PROCESS | {"connection": "connection"},
-    COPY_TO_REMOTE: _COPY | {"source": "asset or archive"},
-    COPY_FILE: _COPY | {"localPath": "string"},
 }
 _REQUIRED = {
     LOCAL_RUN: ("command",),
     REMOTE_COMMAND: ("connection",),
-    COPY_TO_REMOTE: ("connection", "remotePath", "source"),
-    COPY_FILE: ("connection", "localPath", "remotePath"),
 }
 
 _ENDPOINT = {
@@ -76,13 +69,6 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-def _is_asset(value: Any) -> bool:
-    return isinstance(value, dict) and value.get(values.SIGNATURE) in (
-        values.ASSET,
-        values.ARCHIVE,
-    )
-
-
 _TYPES: Mapping[str, Callable[[Any], bool]] = {
     "string": _is_string,
     "boolean": lambda value: isinstance(value, bool),
@@ -95,7 +81,6 @@ _TYPES: Mapping[str, Callable[[Any], bool]] = {
     ),
     "logging": lambda value: value in LOGGING,
     "connection": lambda value: isinstance(value, dict),
-    "asset or archive": _is_asset,
 }
 
 
@@ -122,8 +107,6 @@ def check(token: str, news: Mapping[str, Any]) -> tuple[values.Properties, Failu
             if isinstance(connection.get("proxy"), dict):
                 failures += _check_connection("connection.proxy", connection["proxy"])
         inputs["connection"] = values.secret(connection)
-    if token == COPY_TO_REMOTE and not failures:
-        failures += _check_source(values.reveal(inputs["source"]))
     return inputs, failures
 
 
@@ -184,14 +167,3 @@ def _is_public_key(line: str) -> bool:
     except (binascii.Error, ValueError):
         return False
     return blob[4 : 4 + int.from_bytes(blob[:4], "big")] == parts[0].encode()
-
-
-def _check_source(source: Mapping[str, Any]) -> Failures:
-    if values.has_unknown(source):
-        return []
-    if source.get(values.SIGNATURE) == values.ASSET:
-        if "path" not in source and "text" not in source:
-            return [("source", "wanted a FileAsset or a StringAsset")]
-    elif "path" not in source:
-        return [("source", "wanted a FileArchive: the path of a file or a folder")]
-    return []

@@ -24,7 +24,7 @@ class Log(Protocol):
 
 @dataclass(frozen=True)
 class Job:
-    """One command or copy: inputs as the engine sent them, and the outputs of the run before."""
+    """One command: inputs as the engine sent them, and the outputs of the run before."""
 
     token: str
     properties: Mapping[str, Any]
@@ -157,35 +157,3 @@ def _collected(job: Job) -> values.Properties:
     except (OSError, ValueError) as error:
         raise CommandError(f"local command: {error}") from None
     return collected
-
-
-async def copy(job: Job) -> None:
-    """Copies `source` (or `localPath`) to `remotePath`.
-
-    Raises:
-        CommandError: names the host.
-    """
-    from . import connection, copy_to_remote
-
-    source, target = job.get("source"), job.get("remotePath")
-    parameters = job.get("connection")
-    async with connection.connect(parameters, os.environ, job.log.status) as host:
-        place = str(connection.endpoint(parameters, os.environ))
-        try:
-            if source is not None and "text" in source:
-                await copy_to_remote.copy_text(host, source["text"], target)
-            else:
-                path = job.get("localPath") if source is None else source["path"]
-                await copy_to_remote.copy_path(host, path, target)
-        except CommandError as error:
-            raise CommandError(f"{place}: {error}") from None
-
-
-def copy_is_needed(new: Mapping[str, Any], old: Mapping[str, Any]) -> bool:
-    """Whether content or target changed; a changed connection alone copies nothing."""
-
-    def identity(properties: Mapping[str, Any]) -> Any:
-        source = values.reveal(properties.get("source")) or {}
-        return source.get("hash"), values.reveal(properties.get("remotePath"))
-
-    return bool(identity(new) != identity(old))

@@ -30,8 +30,6 @@ _SHUTDOWN_LIMIT = 8
 _OPTIONS = (("grpc.max_receive_message_length", 400 << 20),)
 """The engine's own limit for a message (pulumi/pulumi, sdk/go/common/util/rpcutil)."""
 
-_COMMANDS = (inputs.LOCAL_COMMAND, inputs.REMOTE_COMMAND)
-
 T = TypeVar("T")
 
 
@@ -83,7 +81,7 @@ class CommandProvider(provider_pb2_grpc.ResourceProviderServicer):
         token = token_of(request.urn)
         if token not in inputs.INPUTS:
             await context.abort(
-                grpc.StatusCode.NOT_FOUND, f"{token}: not a type of pulumi-command {VERSION}"
+                grpc.StatusCode.NOT_FOUND, f"{token}: not served by this plugin: commands only"
             )
         checked, failures = inputs.check(token, values.decode(request.news))
         return provider_pb2.CheckResponse(
@@ -102,7 +100,7 @@ class CommandProvider(provider_pb2_grpc.ResourceProviderServicer):
             if name in old:
                 new[name] = old[name]
         paths = difference.compare(old, new)
-        kinds = {path: _kind(token, path, kind) for path, kind in paths.items()}
+        kinds = {path: _kind(path, kind) for path, kind in paths.items()}
         return provider_pb2.DiffResponse(
             changes=(
                 provider_pb2.DiffResponse.DIFF_SOME
@@ -121,33 +119,32 @@ class CommandProvider(provider_pb2_grpc.ResourceProviderServicer):
         )
 
     async def Create(self, request: Any, context: Any) -> Any:
-        token, new = token_of(request.urn), values.decode(request.properties)
+        new = values.decode(request.properties)
         if request.preview:
             return provider_pb2.CreateResponse(
-                properties=values.encode(new | _unknown_outputs(token, new))
+                properties=values.encode(new | _unknown_outputs(new))
             )
         outputs = await self._apply(request, context, new, {}, "create")
-        name = request.urn.split("::", 3)[3] if token in _COMMANDS else ""
+        name = request.urn.split("::", 3)[3]
         return provider_pb2.CreateResponse(
             id=name + secrets.token_hex(4), properties=values.encode(new | outputs)
         )
 
     async def Update(self, request: Any, context: Any) -> Any:
-        token = token_of(request.urn)
         new, old = values.decode(request.news), values.decode(request.olds)
         for name in request.ignoreChanges:
             if name in old:
                 new[name] = old[name]
         if request.preview:
             return provider_pb2.UpdateResponse(
-                properties=values.encode(new | _unknown_outputs(token, new))
+                properties=values.encode(new | _unknown_outputs(new))
             )
         outputs = await self._apply(request, context, new, old, "update")
         return provider_pb2.UpdateResponse(properties=values.encode(new | outputs))
 
     async def Delete(self, request: Any, context: Any) -> Any:
         old = values.decode(request.properties)
-        if token_of(request.urn) in _COMMANDS and old.get("delete") is not None:
+        if old.get("delete") is not None:
             await self._apply(request, context, old, old, "delete")
         return empty_pb2.Empty()
 
@@ -195,18 +192,10 @@ class CommandProvider(provider_pb2_grpc.ResourceProviderServicer):
         old: values.Properties,
         step: str,
     ) -> values.Properties:
-        token = token_of(request.urn)
         log = self._resource_log(request.urn)
-        job = operations.Job(token, new, old, log)
+        job = operations.Job(token_of(request.urn), new, old, log)
 
-        async def work() -> values.Properties:
-            if token in _COMMANDS:
-                return await operations.run_command(job, step)
-            if step == "create" or operations.copy_is_needed(new, old):
-                await operations.copy(job)
-            return {}
-
-        return await self._guarded(work(), log, request.timeout, context)
+        return await self._guarded(operations.run_command(job, step), log, request.timeout, context)
 
     async def _guarded(self, work: Awaitable[T], log: ResourceLog, limit: float, context: Any) -> T:
         """Runs `work` as a task that `Cancel` and the resource's own timeout end."""
@@ -244,15 +233,12 @@ def _top(path: str) -> str:
     return path.split(".", 1)[0].split("[", 1)[0]
 
 
-def _kind(token: str, path: str, kind: str) -> str:
-    """`triggers` replaces; a CopyFile, which has no update, is replaced by any change."""
-    replaces = _top(path) == "triggers" or token == inputs.COPY_FILE
-    return f"{kind}_REPLACE" if replaces else kind
+def _kind(path: str, kind: str) -> str:
+    """`triggers` replaces, anything else updates."""
+    return f"{kind}_REPLACE" if _top(path) == "triggers" else kind
 
 
-def _unknown_outputs(token: str, properties: Mapping[str, Any]) -> values.Properties:
-    if token not in _COMMANDS:
-        return {}
+def _unknown_outputs(properties: Mapping[str, Any]) -> values.Properties:
     names = ["stdout", "stderr"]
     names += ["assets"] if "assetPaths" in properties else []
     names += ["archive"] if "archivePaths" in properties else []
