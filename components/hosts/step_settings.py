@@ -1,4 +1,4 @@
-"""What each step that installs software is told: the assignments at the head of a script."""
+"""Settings of each step that installs software: the assignments at the head of a script."""
 
 from __future__ import annotations
 
