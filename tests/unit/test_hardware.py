@@ -66,6 +66,24 @@ def test_what_cannot_be_read_is_unknown(machine: Machine) -> None:
     assert hardware.advice({"a": parse(machine.lines())}) == []
 
 
+def test_processors_and_their_memory_are_told_as_the_kernel_shows_them(machine: Machine) -> None:
+    assert (machine.single("governor"), machine.single("numa")) == ("-", "-")
+    machine.file("sys/devices/system/cpu/cpu0/cpufreq/scaling_governor", "powersave\n")
+    machine.file("sys/devices/system/node/online", "0-1\n")
+    assert (machine.single("governor"), machine.single("numa")) == ("powersave", "0-1")
+
+
+#: UEFI specification 2.10, GetVariable: attributes (here 6), then the value.
+@pytest.mark.parametrize(("value", "is_on"), [(b"\1", True), (b"\0", False), (b"", None)])
+def test_secure_boot_is_told_as_the_firmware_has_it(
+    machine: Machine, value: bytes, is_on: bool | None
+) -> None:
+    assert parse(machine.lines()).secure_boot is None
+    name = "SecureBoot-8be4df61-93ca-11d2-aa0d-00e098032b8c"
+    machine.file(f"sys/firmware/efi/efivars/{name}", "").write_bytes(b"\6\0\0\0" + value)
+    assert parse(machine.lines()).secure_boot is is_on
+
+
 def test_nvidia_smi_is_asked_for_memory_and_its_silence_is_no_claim(machine: Machine) -> None:
     machine.file(
         "proc/driver/nvidia/version", "NVRM version: NVIDIA UNIX Open Kernel Module  1.2.3\n"
