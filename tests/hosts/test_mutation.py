@@ -6,8 +6,9 @@ from collections.abc import Callable
 
 import pytest
 
-from components.hosts.prepare_script import SYSTEM, prepare
+from components.hosts.prepare_script import prepare
 from components.hosts.settings.system import Firewall, LimitItem, Selinux, System
+from components.hosts.system_steps import SYSTEM
 from tests.hosts.machine import Running
 from tests.hosts.test_system import SELINUX, UNIT, stand_in
 

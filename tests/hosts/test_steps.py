@@ -11,12 +11,13 @@ from pathlib import Path
 import pytest
 
 from components.hosts import prepare_script, script
-from components.hosts.prepare_script import Machine, prepare
+from components.hosts.prepare_script import prepare
 from components.hosts.probe import probe
 from components.hosts.runtime_script import runtime
 from components.hosts.script import FOLDER, UPLOADED, Bundle, step
 from components.hosts.settings.runtime import Engine, Runtime
 from components.hosts.settings.system import LimitItem, System
+from components.hosts.system_steps import Machine
 from tests.hosts.machine import Running, differences
 
 KEPT = "/var/lib/gpu-cluster/steps"

@@ -10,9 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from components.hosts.prepare_script import CONTROL_PLANE_PORTS, prepare
+from components.hosts.prepare_script import prepare
 from components.hosts.settings.host import Role
 from components.hosts.settings.system import Firewall, System
+from components.hosts.system_steps import CONTROL_PLANE_PORTS
 from tests.hosts.machine import Running, differences
 
 STAND_INS = Path(__file__).parent / "stand_ins"

@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 
 from components.hosts.container_runtime import gpu_hosts
-from components.hosts.prepare_script import CONTROL_PLANE_PORTS, WORKER_PORTS, prepare_script
+from components.hosts.prepare_script import prepare_script
 from components.hosts.restart import Turns
 from components.hosts.settings.host import Role
+from components.hosts.system_steps import CONTROL_PLANE_PORTS, WORKER_PORTS
 from components.inspection.judgement import judged
 from components.nodes.inspect import CORDONED, cordoned_by_others
 from components.settings.cluster import Cluster
