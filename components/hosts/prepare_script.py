@@ -1,7 +1,6 @@
 """The script of phase ``prepare``: what a host declares of the system and of software.
 
-A step costs its file in ``steps/``, its line in `system_steps.SYSTEM` (or in `software.steps`), and
-its word in ``steps/library/prepare.sh``.
+A step costs its file in ``steps/``, and its line in `system_steps.SYSTEM` (or in `software.steps`).
 """
 
 from __future__ import annotations
@@ -99,7 +98,7 @@ def prepare(
     read = [
         LIBRARY,
         *map(step, declares),
-        others(*(name for name in every if name not in declares)),
+        others(every, frozenset(declares)),
     ]
     return assemble(settings, rows, read, inline=inline)
 

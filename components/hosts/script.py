@@ -49,15 +49,17 @@ class Bundle:
     Attributes:
         name: what a person knows it by.
         files: names below `FOLDER`, without ``.sh``, in the order in which they are read.
+        head: lines that are read before them.
     """
 
     name: str
     files: tuple[str, ...]
+    head: str = ""
 
     @functools.cached_property
     def text(self) -> str:
         """Their texts, one after the other."""
-        return "".join((FOLDER / f"{file}.sh").read_text() for file in self.files)
+        return self.head + "".join((FOLDER / f"{file}.sh").read_text() for file in self.files)
 
     @functools.cached_property
     def digest(self) -> str:
@@ -107,9 +109,16 @@ def step(name: str) -> Bundle:
 
 
 @functools.cache
-def others(*names: str) -> Bundle:
-    """Steps that a host doesn't declare: one that it no longer declares is undone."""
-    return Bundle("others", tuple(file for name in names for file in step(name).files))
+def others(every: tuple[str, ...], declared: frozenset[str]) -> Bundle:
+    """Steps that a host doesn't declare: one that it no longer declares is undone.
+
+    Args:
+        every: all steps of the phase, in the order in which they are applied.
+        declared: those that the host declares.
+    """
+    names = [name for name in every if name not in declared]
+    files = tuple(file for name in names for file in step(name).files)
+    return Bundle("others", files, f"all_steps='{' '.join(every)}'\n")
 
 
 @functools.cache

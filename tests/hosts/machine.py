@@ -181,7 +181,7 @@ def named(script: str) -> list[Bundle]:
         *(*cluster_script.JOINING, cluster_script.ACCESS),
         *(Bundle(engine, files) for engine, files in runtime_script.ENGINES.items()),
         *(step(name) for name in (*every, "toolkit")),
-        others(*(name for name in every if name not in lines)),
+        others(every, frozenset(lines) & frozenset(every)),
     ]
     return [bundle for bundle in known if lines.get(bundle.name) == bundle.digest]
 

@@ -14,7 +14,7 @@ from components.hosts import prepare_script, script
 from components.hosts.prepare_script import prepare
 from components.hosts.probe import probe
 from components.hosts.runtime_script import runtime
-from components.hosts.script import FOLDER, UPLOADED, Bundle, step
+from components.hosts.script import FOLDER, UPLOADED, step
 from components.hosts.settings.runtime import Engine, Runtime
 from components.hosts.settings.system import LimitItem, System
 from components.hosts.system_steps import Machine
@@ -101,14 +101,11 @@ def test_what_no_phase_needs_any_more_goes(plain_host: Running) -> None:
 
 @pytest.fixture
 def with_iommu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One more step: its file, its line and its word among the steps."""
+    """One more step: its file and its line."""
     folder = tmp_path / "steps"
     subprocess.run(["cp", "-r", str(script.FOLDER), str(folder)], check=True)
     (folder / "iommu.sh").write_text(IOMMU)
-    library = folder / "library/prepare.sh"
-    library.write_text(library.read_text().replace('all_steps="swap ', 'all_steps="iommu swap '))
     monkeypatch.setattr(script, "FOLDER", folder)
-    monkeypatch.setattr(prepare_script, "LIBRARY", Bundle("library", prepare_script.LIBRARY.files))
     monkeypatch.setattr("components.hosts.probe.FOLDER", folder)
 
     def iommu(host: Machine) -> Mapping[str, str] | None:
@@ -118,7 +115,7 @@ def with_iommu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("with_iommu")
-def test_a_step_costs_one_file_one_line_and_one_word(plain_host: Running) -> None:
+def test_a_step_costs_one_file_and_one_line(plain_host: Running) -> None:
     before = plain_host.tree()
     assert plain_host.apply(prepare()).status == 0
     assert plain_host.read("/etc/modprobe.d/iommu.conf") == "options iommu pt\n"

@@ -6,11 +6,8 @@
 #   undo_<step>    undoes what its effects (effects.sh) don't (optional)
 #   fetch_<step>   downloads and verifies what apply will need, and installs nothing (optional)
 #   found_<kind>   whether an expectation holds, for the probe (optional; reads only)
-# all_steps has them in their order, GC_STEPS those that this host declares. A step that is no
-# longer declared is undone, the last one first, before anything else is done.
-
-all_steps="swap modules sysctl limits proxy selinux firewall nouveau excluded"
-all_steps="$all_steps packages kernel driver cuda engine kubernetes"
+# all_steps (script.py) has them in their order, GC_STEPS those that this host declares. A step that
+# is no longer declared is undone, the last one first, before anything else is done.
 
 apply() {
     check
