@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from components.nodes.settings.pool import Pool
 from components.nodes.settings.scheduling import NodeFeatures, Scheduling
 from components.platforms.registry import named
 from components.settings.parts import Parts
@@ -46,6 +47,8 @@ def _by_rule(scheduling: Scheduling, parts: Parts) -> Iterator[Fault]:
                 f"labels of Node Feature Discovery ({NFD_PREFIX}…), which a rule can match",
                 'select by such a label, or write "nodeFeatures: program"',
             )
+        if by_rule and pool.selector:
+            yield from _left_out(i, pool)
         if by_rule and pool.selector and pool.startup_taint:
             yield fault(
                 ("pools", i, "startupTaint"),
@@ -53,6 +56,34 @@ def _by_rule(scheduling: Scheduling, parts: Parts) -> Iterator[Fault]:
                 "a pool whose nodes this program taints itself: a rule taints them all the time",
                 'leave it out, or write "nodeFeatures: program"',
             )
+
+
+def _left_out(i: int, pool: Pool) -> Iterator[Fault]:
+    """Labels and taints that Node Feature Discovery renames or leaves out, silently on the node."""
+    for key in pool.labels:
+        if not _taken(key):
+            yield _strange(("pools", i, "labels", key), f"the label {key}")
+    for j, taint in enumerate(pool.taints):
+        if not _taken(taint.key):
+            yield _strange(("pools", i, "taints", j, "key"), f"the taint {taint.key}")
+
+
+def _taken(key: str) -> bool:
+    # It adds its own prefix to labels without one, and refuses Kubernetes' own prefixes, and taints
+    # without any (node-feature-discovery v0.17.3 and v0.19.0, pkg/apis/nfd/validate/validate.go;
+    # pkg/nfd-master/nfd-master.go, addNsToMapKeys).
+    prefix, slash, _ = key.partition("/")
+    own = f".{prefix}/".endswith(f".{NFD_PREFIX}")
+    return bool(slash) and (own or not f".{prefix}".endswith(".kubernetes.io"))
+
+
+def _strange(path: tuple[str | int, ...], what: str) -> Fault:
+    return fault(
+        path,
+        f"{what} with scheduling.nodeFeatures rule",
+        "a key with a prefix that isn't Kubernetes' own (example.com/team), which a rule may set",
+        'write another key, or "nodeFeatures: program"',
+    )
 
 
 def _limits(scheduling: Scheduling, parts: Parts) -> Iterator[Fault]:

@@ -227,6 +227,23 @@ def test_a_rule_gives_nodes_what_the_pool_declares_and_takes_it_back() -> None:
     assert simulated.patch(other, [rule]) is None
 
 
+def test_a_rule_of_the_simulator_takes_the_keys_that_the_real_one_takes() -> None:
+    keys = ("team", "example.com/team", "node-role.kubernetes.io/gpu", f"{NFD}own", f"a.{NFD}own")
+    rule = {"matchFeatures": [], "labels": dict.fromkeys(keys, "1")}
+    rule["taints"] = [{"key": key, "effect": "NoSchedule"} for key in keys]
+    given = simulated.wanted([{"metadata": {"name": "a"}, "spec": {"rules": [rule]}}], {})
+    assert set(given["labels"]) == {f"{NFD}team", "example.com/team", f"{NFD}own", f"a.{NFD}own"}
+    assert {it["key"] for it in given["taints"]} == {"example.com/team", f"{NFD}own", f"a.{NFD}own"}
+
+
+def test_of_two_rules_of_the_simulator_the_later_name_wins() -> None:
+    def rule(name: str) -> Json:
+        rules = [{"matchFeatures": [], "labels": {"example.com/team": name}}]
+        return {"metadata": {"name": name}, "spec": {"rules": rules}}
+
+    assert simulated.wanted([rule("b"), rule("a")], {})["labels"] == {"example.com/team": "b"}
+
+
 DEFINITION = definition("nfd.k8s-sigs.io", "v1alpha1", "NodeFeatureRule", "Cluster")
 #: Node Feature Discovery's master, which may taint.
 MASTER: Json = {

@@ -2,7 +2,8 @@
 
 Only what this project's rules use is understood: `matchFeatures` with the operator `In` over the
 features that the simulated nodes' own labels stand for. What it sets is recorded on the node under
-`marks.RULED`, marked as simulated, and removed with the rule.
+`marks.RULED`, marked as simulated, and removed with the rule. Of keys it takes those that the real
+one takes (node-feature-discovery v0.17.3 and v0.19.0, pkg/apis/nfd/validate/validate.go).
 """
 
 from __future__ import annotations
@@ -21,6 +22,8 @@ log = logging.getLogger(__name__)
 
 RULES = "/apis/nfd.k8s-sigs.io/v1alpha1/nodefeaturerules"
 WORKERS = 8
+#: Prefix of its own labels, which it adds to those without any.
+OWN = "feature.node.kubernetes.io/"
 _PCI = re.compile(r"feature\.node\.kubernetes\.io/pci-(?:([0-9a-f]{4})_)?([0-9a-f]{4})\.present")
 
 
@@ -52,12 +55,21 @@ def wanted(rules: list[Json], labels: dict[str, str]) -> Json:
     """Labels and taints that the rules give a node."""
     known = features(labels)
     result: Json = {"labels": {}, "taints": []}
-    for item in rules:
+    for item in sorted(rules, key=lambda item: str(item["metadata"]["name"])):
         for rule in item["spec"]["rules"]:
             if matches(rule, known):
-                result["labels"] |= rule.get("labels") or {}
-                result["taints"] += rule.get("taints") or []
+                given = rule.get("labels") or {}
+                named = {key if "/" in key else OWN + key: text for key, text in given.items()}
+                result["labels"] |= {key: text for key, text in named.items() if _takes(key)}
+                result["taints"] += [it for it in rule.get("taints") or [] if _takes(it["key"])]
     return result
+
+
+def _takes(key: str) -> bool:
+    """Whether a rule may set this key: one with a prefix, and none of Kubernetes' own."""
+    prefix, slash, _ = key.partition("/")
+    own = f".{prefix}/".endswith(f".{OWN}")
+    return bool(slash) and (own or not f".{prefix}".endswith(".kubernetes.io"))
 
 
 def patch(node: Json, rules: list[Json]) -> Json | None:
