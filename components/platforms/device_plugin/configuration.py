@@ -60,6 +60,10 @@ class SharedResource(Model):
         return self.name if "/" in self.name else f"nvidia.com/{self.name}"
 
 
+MPS_CLIENTS = 48
+"""Of one GPU (k8s-device-plugin v0.19.3, cmd/mps-control-daemon/mps/device.go, maxClients)."""
+
+
 class Replicated(Model):
     """Resources that are offered several times, and how."""
 
@@ -98,6 +102,14 @@ class Sharing(Model):
                 "both timeSlicing and mps",
                 "one way of sharing: with mps the plugin ignores timeSlicing",
                 "remove one of the two",
+            )
+        most = max((it.replicas for it in self.mps.resources), default=0) if self.mps else 0
+        if most > MPS_CLIENTS:
+            raise refuse(
+                f"mps with {most} replicas",
+                f"{MPS_CLIENTS} or fewer: NVIDIA's MPS daemon takes no more for a GPU, and doesn't "
+                "start",
+                f'write "replicas: {MPS_CLIENTS}", or share by timeSlicing',
             )
         return self
 
