@@ -20,7 +20,7 @@ from lab.real import (
 from lab.real.build import BuildError, build
 from lab.real.lab import GPUS, REAL, Lab, running
 from lab.real.node import RealError
-from lab.real.operator import compare
+from lab.real.operator import compare, upgrade
 from lab.real.operator import prove as operator
 from lab.simulator import marks
 from lab.simulator.control_plane import SimulatorError
@@ -41,9 +41,12 @@ def main() -> int:
 
 
 def prove_operator(report: Report) -> None:
-    """The real operator and the simulated one, under the same policies."""
+    """The real operator and the simulated one, under the same policies; a driver's upgrade."""
     shown: set[str] = set()
     for verdict in operator.verdicts():
+        if isinstance(verdict, upgrade.Fact):
+            report.fact(verdict.name, verdict.problem)
+            continue
         report.operands += verdict.agrees or bool(verdict.problems)
         report.operands_agreed += verdict.agrees
         shown |= verdict.listed
@@ -72,10 +75,9 @@ def prove(lab: Lab, report: Report) -> int:
             judge.use(lab, key := fact.key)
         try:
             fact.check(lab)
-            report.held += 1
-            report.say(f"fact: {fact.name}")
+            report.fact(fact.name)
         except (RealError, LookupError, ValueError) as error:
-            report.say(f"fact: {fact.name}: WRONG", f"{fact.name}: {error}")
+            report.fact(fact.name, str(error))
         judge.clear(lab)
     return report.end()
 
@@ -120,6 +122,12 @@ class Report:
         self.differ += differs
         word = "agrees" if verdict.agrees else "differs as listed" if differs else "WRONG"
         self.say(f"case: {verdict.case.name}: {word}", verdict.problem)
+
+    def fact(self, name: str, problem: str = "") -> None:
+        """Count what holds on real parts alone."""
+        self.held += not problem
+        wrong = f"{name}: {problem}" if problem else ""
+        self.say(f"fact: {name}{': WRONG' if problem else ''}", wrong)
 
     def say(self, line: str, problem: str = "") -> None:
         """Print a line, and keep what is wrong."""

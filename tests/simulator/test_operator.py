@@ -74,6 +74,32 @@ def test_operands_come_with_the_policy_and_go_with_it(operator: Running) -> None
     operator.wait_gpus("gpu-1", "8", "0")
 
 
+def test_without_a_node_with_gpus_there_are_no_operands_and_the_policy_is_ready(
+    operator: Running,
+) -> None:
+    def find(value: str) -> None:
+        body = {"metadata": {"labels": {PCI: value}}}
+        for name in ("gpu-1", "gpu-2", "gpu-3"):
+            operator.request("PATCH", f"/api/v1/nodes/{name}", body)
+
+    find("false")
+    create_policy(operator)
+    try:
+        until(lambda: state(operator), lambda value: value == "ready")
+        policy = operator.request("GET", f"{operands.POLICIES}/{operands.POLICY}")
+        assert "NoGPUNodes" in {item["reason"] for item in policy["status"]["conditions"]}
+        assert names(operator) == set()
+        find("true")
+        until(lambda: names(operator), lambda value: len(value) > 5)
+        find("false")
+        until(lambda: labels(operator)["gpu-1"][operands.PRESENT], lambda value: value == "false")
+        assert len(names(operator)) > 5
+    finally:
+        find("true")
+        operator.request("DELETE", f"{operands.POLICIES}/{operands.POLICY}")
+        until(lambda: names(operator), lambda value: not value)
+
+
 def test_a_changed_policy_changes_the_operands(operator: Running) -> None:
     create_policy(operator, gfd={"enabled": True})
     until(lambda: state(operator), lambda value: value == "ready")

@@ -16,6 +16,7 @@ from components.settings.loader import load
 from lab.helm import Helm
 from lab.real.build import operator_files
 from lab.real.operator.controller import NAMESPACE
+from lab.simulator.controller.discovery import PCI
 
 Json = dict[str, Any]
 NODES = ("gpu-1", "gpu-2")
@@ -86,6 +87,7 @@ SETTINGS = (
         _extra(daemonsets={"rollingUpdate": {"maxUnavailable": "50%"}}),
     ),
     Setting("a private registry", {"registry": {"mirror": "registry.example.com/gpu"}}),
+    Setting("no node with GPUs", {}, {PCI: "false"}),
     Setting("operands off on all nodes", {}, {"nvidia.com/gpu.deploy.operands": "false"}),
 )
 

@@ -1,4 +1,7 @@
-"""The proof of the operator: every setting on the simulated operator, then on the real one."""
+"""The proof of the operator: every setting on the simulated operator, then on the real one.
+
+At last the real one upgrades a driver, which the simulated one doesn't.
+"""
 
 from __future__ import annotations
 
@@ -8,18 +11,18 @@ from pathlib import Path
 
 from lab.helm import Helm
 from lab.real.node import RealError
-from lab.real.operator import compare, site
+from lab.real.operator import compare, site, upgrade
 from lab.real.operator.compare import Verdict
-from lab.real.operator.policies import SETTINGS, Json, rendered
+from lab.real.operator.policies import SETTINGS, Json, Setting, rendered
 
 
-def verdicts() -> Iterator[Verdict]:
-    """Judge each operand under each setting.
+def verdicts() -> Iterator[Verdict | upgrade.Fact]:
+    """Judge each operand under each setting, then a driver's upgrade.
 
     Raises:
         RealError: an operator doesn't come to an end with a policy; with what it said last.
     """
-    objects = policies()
+    *objects, newer = policies(*SETTINGS, upgrade.SETTING)
     with (
         tempfile.TemporaryDirectory(prefix="gpu-cluster-operator-") as folder,
         site.running() as at,
@@ -33,17 +36,21 @@ def verdicts() -> Iterator[Verdict]:
                 except RealError as error:
                     raise RealError(f"{error}\n{real.log()}") from error
                 yield from compare.verdicts(setting.name, seen, found)
+            try:
+                yield from upgrade.facts(at, newer, real.check)
+            except RealError as error:
+                raise RealError(f"{error}\n{real.log()}") from error
 
 
 def _lives() -> None:
     """The simulated operator is a part of the embedded cluster."""
 
 
-def policies() -> list[list[Json]]:
+def policies(*settings: Setting) -> list[list[Json]]:
     """Policy and ConfigMaps of each setting."""
     with tempfile.TemporaryDirectory(prefix="gpu-cluster-helm-") as folder:
         helm = Helm(Path(folder))
         try:
-            return [list(rendered(helm, setting)) for setting in SETTINGS]
+            return [list(rendered(helm, setting)) for setting in settings]
         finally:
             helm.close()

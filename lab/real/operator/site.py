@@ -37,6 +37,7 @@ NODES = "/api/v1/nodes"
 #: As Node Feature Discovery reports about a node: a driver's image is one for its system
 #: (gpu-operator v24.3.0, controllers/object_controls.go, kernelFullVersion).
 SYSTEM = {
+    PCI: "true",
     "feature.node.kubernetes.io/kernel-version.full": "5.15.0-105-generic",
     "feature.node.kubernetes.io/system-os_release.ID": "ubuntu",
     "feature.node.kubernetes.io/system-os_release.VERSION_ID": "22.04",
@@ -73,12 +74,23 @@ class Site:
     def apply(
         self, setting: policies.Setting, objects: list[Json], alive: Callable[[], None]
     ) -> Seen:
-        """Create a policy, wait until it is ready, and take everything away again.
+        """What an operator leaves under a policy; see `applied`."""
+        with self.applied(setting, objects, alive) as version:
+            return self._seen(version)
+
+    @contextlib.contextmanager
+    def applied(
+        self, setting: policies.Setting, objects: list[Json], alive: Callable[[], None]
+    ) -> Iterator[str]:
+        """Create a policy, wait until it is ready, and take everything away again at the end.
 
         Args:
             setting: what the nodes carry before.
             objects: the policy and its ConfigMaps.
             alive: raises where the operator has ended.
+
+        Yields:
+            The version from which on its DaemonSets came.
         """
         for name in policies.NODES:
             self._label(name, {**SYSTEM, **setting.labels})
@@ -97,7 +109,7 @@ class Site:
             self.lab.until(f"policy: {setting.name}", state, lambda found: found == "ready")
             if policy["spec"]["driver"]["enabled"]:  # by another controller of the operator
                 self.lab.until("upgrade states", self._upgraded, all, UPGRADE_LIMIT)
-            return self._seen(version)
+            yield version
         finally:
             self._clear(objects)
 
@@ -140,6 +152,10 @@ class Site:
                 self.lab.request("DELETE", f"{CONFIG_MAPS}/{item['metadata']['name']}")
         for path in (DAEMON_SETS, CLASSES, f"/api/v1/namespaces/{NAMESPACE}/pods"):
             self.lab.until(f"{path}: deletion", partial(self._owned, path), lambda it: not it)
+        self.strip()
+
+    def strip(self) -> None:
+        """Take labels and annotations of NVIDIA's from the nodes."""
         for node in self.lab.request("GET", NODES)["items"]:
             gone = {
                 place: {
@@ -198,7 +214,9 @@ def running() -> Iterator[Site]:
         lab.until("definitions", partial(_served, lab), bool)
         for name in policies.NODES:
             lab.until(f"node {name}: discovery", partial(lab.node, name), _discovered)
-        yield Site(lab)
+        site = Site(lab)
+        site.strip()  # of what the simulator says about their GPUs; a setting may say it again
+        yield site
     finally:
         simulator.down(NAME)
         shutil.rmtree(folder, ignore_errors=True)

@@ -10,10 +10,11 @@ from lab.simulator import marks
 from lab.simulator.api import Json
 from lab.simulator.controller.operands import API_VERSION, MANAGED_BY, Operand
 
+_PLUGIN, _STRATEGY = "nvidia-device-plugin-daemonset", "DEVICE_LIST_STRATEGY"
 #: The operands that read the plugin's configuration (object_controls.go,
 #: handleDevicePluginConfig).
 CONFIGURED = (
-    "nvidia-device-plugin-daemonset",
+    _PLUGIN,
     "nvidia-device-plugin-mps-control-daemon",
     "gpu-feature-discovery",
 )
@@ -118,6 +119,10 @@ def _environment(operand: Operand, spec: Json, section: Json) -> list[Json]:
     # The MPS daemon's section is the plugin's, whose variables it doesn't get.
     given = [] if operand.also else section.get("env") or []
     values = {item["name"]: item for item in given}
+    if operand.name == _PLUGIN:  # under the policy's own (v26.7.0, TransformDevicePlugin)
+        cdi = (spec.get("cdi") or {}).get("enabled", True)
+        default = "cdi-annotations,cdi-cri" if cdi else "envvar"
+        values = {_STRATEGY: {"name": _STRATEGY, "value": default}} | values
     if operand.name in CONFIGURED:
         strategy = (spec.get("mig") or {}).get("strategy", "")
         config = ((spec.get("devicePlugin") or {}).get("config") or {}).get("name")

@@ -148,12 +148,17 @@ def is_ready(daemon_sets: list[Json]) -> bool:
     return bool(daemon_sets)
 
 
-def policy_status(ready: bool, namespace: str, before: Json, now: str) -> Json:
-    """The policy's status; a condition keeps its time while it does not change."""
+def policy_status(ready: bool, namespace: str, before: Json, now: str, served: bool = True) -> Json:
+    """The policy's status; a condition keeps its time while it does not change.
+
+    ``served``: whether there are nodes with GPUs (controllers/clusterpolicy_controller.go,
+    Reconcile; that no node has labels of Node Feature Discovery isn't simulated).
+    """
+    well = "Reconciled" if served else "NoGPUNodes"
     old = {item["type"]: item for item in before.get("conditions") or []}
     conditions = []
     for kind, status, reason in (
-        ("Ready", ready, "Reconciled" if ready else "OperandNotReady"),
+        ("Ready", ready, well if ready else "OperandNotReady"),
         ("Error", False, "Ready" if ready else "OperandNotReady"),
     ):
         value = str(status)

@@ -1,7 +1,9 @@
 """Simulates the GPU Operator's program: from its running pod and its policy to operands.
 
 As the real one it leaves the node labels that it set when the policy goes
-(NVIDIA/gpu-operator#1391).
+(NVIDIA/gpu-operator#1391). Without a node with GPUs it makes no DaemonSet, leaves those that are
+there as they are, and calls the policy ready (v24.3.0 and v26.7.0,
+controllers/object_controls.go, hasGPUNodes).
 """
 
 from __future__ import annotations
@@ -36,7 +38,7 @@ class Operator:
         self._daemon_sets: dict[str, Json] = {}
         self._nodes: dict[str, Json] = {}
         self._divided: set[str] = set()
-        self._applied: tuple[str, str] | None = None
+        self._applied: tuple[str, str, bool] | None = None
         self._queue = Queue(self._work)
         self.sources = Sources(4)
         self.nodes_listed = self.sources.source()
@@ -153,9 +155,10 @@ class Operator:
 
     async def _apply(self, policy: Json, namespace: str) -> None:
         wanted = {item.name: item for item in operands.enabled(policy)}
-        generation = (policy["metadata"]["uid"], str(policy["metadata"]["generation"]))
+        meta, served = policy["metadata"], self._has_gpus()
+        generation = (meta["uid"], str(meta["generation"]), served)
         fresh = self._applied != generation
-        for name, operand in wanted.items():
+        for name, operand in wanted.items() if served else ():
             body = operand_objects.daemon_set(operand, policy, namespace)
             path = f"/apis/apps/v1/namespaces/{namespace}/daemonsets"
             if name not in self._daemon_sets:
@@ -194,14 +197,18 @@ class Operator:
 
     async def _report(self, policy: Json, namespace: str) -> None:
         items = [self._daemon_sets.get(item.name) for item in operands.enabled(policy)]
+        served = self._has_gpus()
         ready = None not in items and operands.is_ready([item for item in items if item])
         before = policy.get("status") or {}
         now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-        status = operands.policy_status(ready, namespace, before, now)
+        status = operands.policy_status(ready or not served, namespace, before, now, served)
         if status != before:
             path = f"{operands.POLICIES}/{operands.POLICY}/status"
             await self._api.request("PATCH", path, {"status": status}, MERGE)
             log.info("policy %s: %s", operands.POLICY, status["state"])
+
+    def _has_gpus(self) -> bool:
+        return any(operator_nodes.has_gpus(node["labels"]) for node in self._nodes.values())
 
     async def _clean(self) -> None:
         """What goes with the policy; the garbage collector would take up to a minute."""

@@ -1,0 +1,178 @@
+"""A driver's upgrade by the real operator: what it writes on nodes, what our rollout makes of it.
+
+One node is as the operator finds it, the other one was cordoned by our program before.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from components.nodes.inspect import CORDONED
+from components.platforms.gpu_operator.values import NODE_ANNOTATIONS, NODE_LABELS
+from components.rollout.inspect import AT_REST, UPGRADE, left_alone
+from lab.real.lab import Lab
+from lab.real.operator import policies
+from lab.real.operator.controller import NAMESPACE
+from lab.real.operator.site import NODES, POLICY, Json, Site
+from lab.simulator import api
+
+#: In this order (NVIDIA/k8s-operator-libs ea58a3ada15c, which gpu-operator v24.3.0 has,
+#: pkg/upgrade/consts.go and upgrade_state.go). `drain-required` comes where pods can't be deleted.
+STATES = (
+    "upgrade-required",
+    "cordon-required",
+    "wait-for-jobs-required",
+    "pod-deletion-required",
+    "pod-restart-required",
+    "validation-required",
+    "uncordon-required",
+    "upgrade-done",
+)
+#: A node that was cordoned before isn't uncordoned (updateNodeToUncordonOrDoneState).
+_HELD = tuple(state for state in STATES if state != "uncordon-required")
+FREE, OURS = policies.NODES
+SETTING = policies.Setting(
+    "a driver's upgrade",
+    {"driver": policies.DRIVER, "gpuOperator": {"upgrade": {"parallel": 2, "maxUnavailable": 2}}},
+)
+NEWER = "550.90.07"
+_LIMIT = 400.0
+
+
+@dataclass
+class Seen:
+    """The versions of each node since the driver's change, and its keys before."""
+
+    nodes: dict[str, list[Json]] = field(default_factory=dict)
+    before: dict[str, set[str]] = field(default_factory=dict)
+
+    def states(self, name: str) -> tuple[str, ...]:
+        """The operator's states of a node, each once, in their order."""
+        return tuple(dict.fromkeys(_state(node) for node in self.nodes[name]))
+
+
+@dataclass(frozen=True)
+class Fact:
+    """One thing that holds of the upgrade; ``problem``: empty where it does."""
+
+    name: str
+    problem: str
+
+
+def facts(site: Site, objects: list[Json], alive: Callable[[], None]) -> Iterator[Fact]:
+    """Have the driver upgraded, and judge what was seen.
+
+    Args:
+        site: the cluster, on which the real operator runs.
+        objects: the policy of `SETTING`.
+        alive: raises where the operator has ended.
+    """
+    with site.applied(SETTING, objects, alive):
+        seen = _upgraded(site.lab, alive)
+    for name, judge in JUDGES.items():
+        yield Fact(name, judge(seen))
+
+
+def _upgraded(lab: Lab, alive: Callable[[], None]) -> Seen:
+    body: Json = {"metadata": {"annotations": {CORDONED: "rollout"}}}
+    lab.request("PATCH", f"{NODES}/{OURS}", {**body, "spec": {"unschedulable": True}})
+    listed = lab.request("GET", NODES)
+    seen = Seen(before={node["metadata"]["name"]: _keys(node) for node in listed["items"]})
+    lab.request("PATCH", POLICY, {"spec": {"driver": {"version": NEWER}}})
+
+    def done() -> bool:
+        alive()
+        path, driver = f"/api/v1/namespaces/{NAMESPACE}/pods", "app=nvidia-driver-daemonset"
+        pods = lab.request("GET", path, labelSelector=driver)["items"]
+        images = [pod["spec"]["containers"][0]["image"] for pod in pods]
+        states = [_state(lab.node(name)) for name in policies.NODES]
+        return all(NEWER in image for image in images) and set(states) == {"upgrade-done"}
+
+    lab.until("upgrade of the driver", done, bool, _LIMIT)
+    for node in asyncio.run(_changes(lab, listed["metadata"]["resourceVersion"])):
+        seen.nodes.setdefault(node["metadata"]["name"], []).append(node)
+    free = {"metadata": {"annotations": {CORDONED: None}}, "spec": {"unschedulable": None}}
+    lab.request("PATCH", f"{NODES}/{OURS}", free)
+    return seen
+
+
+async def _changes(lab: Lab, version: str) -> list[Json]:
+    """Nodes as they were written since a version, from their first state of an upgrade on."""
+    async with api.connect(lab.plane.access()) as client:
+        events = [it["object"] async for it in client.watch(NODES, version, timeoutSeconds="1")]
+    begun: set[str] = set()
+    result = []
+    for node in events:
+        name = node["metadata"]["name"]
+        if _state(node) not in AT_REST:
+            begun.add(name)
+        if name in begun:
+            result.append(node)
+    return result
+
+
+def _state(node: Json) -> str:
+    return str((node["metadata"].get("labels") or {}).get(UPGRADE, ""))
+
+
+def _keys(node: Json) -> set[str]:
+    meta = node["metadata"]
+    return {*(meta.get("labels") or {}), *(meta.get("annotations") or {})}
+
+
+def _differs(found: Any, wanted: Any) -> str:
+    return "" if found == wanted else f"found {found}; wanted: {wanted}"
+
+
+def _at_work(seen: Seen) -> str:
+    """Every version of a node but those of its last state is somebody else's to our rollout."""
+    wrong = [
+        (name, _state(node), left_alone(node))
+        for name, nodes in seen.nodes.items()
+        for node in nodes
+        if ("at work on its driver" in left_alone(node)) != (_state(node) != STATES[-1])
+    ]
+    return _differs(wrong, [])
+
+
+def _cordoned(seen: Seen) -> str:
+    """In which states the node is cordoned in every version."""
+    free = {_state(node) for node in seen.nodes[FREE] if not node["spec"].get("unschedulable")}
+    return _differs([state for state in STATES if state not in free], list(STATES[2:6]))
+
+
+def _ours(seen: Seen) -> str:
+    last = seen.nodes[OURS][-1]
+    kept = all(
+        node["spec"].get("unschedulable") and CORDONED in node["metadata"]["annotations"]
+        for node in seen.nodes[OURS]
+    )
+    return _differs((kept, left_alone(last)), (True, ""))
+
+
+def _written(seen: Seen) -> str:
+    new = {
+        key
+        for name, nodes in seen.nodes.items()
+        for node in nodes
+        for key in _keys(node) - seen.before[name]
+    }
+    known = (*NODE_LABELS, *NODE_ANNOTATIONS)
+    return _differs(sorted(key for key in new if not key.startswith(known)), [])
+
+
+JUDGES: dict[str, Callable[[Seen], str]] = {
+    "a driver's upgrade goes through the operator's states in their order": lambda seen: _differs(
+        seen.states(FREE), STATES
+    ),
+    "the operator cordons a node before it waits, and uncordons it last": _cordoned,
+    "a node that we cordoned goes through them and isn't uncordoned": lambda seen: _differs(
+        seen.states(OURS), _HELD
+    ),
+    "in all states but the last our rollout leaves the node to the operator": _at_work,
+    "a node that we cordoned stays cordoned and ours": _ours,
+    "each label and annotation that it writes is one of those that we take away": _written,
+}
