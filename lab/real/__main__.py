@@ -11,6 +11,8 @@ from lab.real import (
     dra,
     facts,
     judge,
+    mps_facts,
+    nfd_facts,
     objects,
     stack,
     stack_cases,
@@ -70,7 +72,7 @@ def prove(lab: Lab, report: Report) -> int:
         lab.wait_offered(name, marks.GPU, (GPUS, GPUS))
     report.allocated = facts.allocate(lab)
     key = "default"
-    for fact in (*facts.FACTS, *toolkit_facts.FACTS):
+    for fact in (*facts.FACTS, *toolkit_facts.FACTS, *mps_facts.FACTS, *nfd_facts.FACTS):
         if fact.key != key:
             judge.use(lab, key := fact.key)
         try:

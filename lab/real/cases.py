@@ -6,7 +6,7 @@ simulated one must do the same, or the case is in `DIFFERENCES` with the reason.
 
 from __future__ import annotations
 
-from lab.real import dra_cases, mig_cases, sharing_cases, validation_cases
+from lab.real import dra_cases, mig_cases, nfd_cases, sharing_cases, validation_cases
 from lab.real.behaviours import (
     both,
     ended_by,
@@ -144,6 +144,7 @@ PHASES = (
     *validation_cases.PHASES,
     *mig_cases.PHASES,
     *dra_cases.PHASES,
+    *nfd_cases.PHASES,
     Phase(
         "default",
         (Case("the first configuration comes back", gpus, (GPUS, GPUS), _MANAGER),),
@@ -164,6 +165,12 @@ DIFFERENCES = {
     ),
     "a pod bound past the scheduler is refused": (
         "the simulator admits every pod of a node but its validation pods; none is bound by name"
+    ),
+    "a container that asks for two of those shared by MPS is refused": (
+        "the simulator admits every pod of a node but its validation pods, which ask for one"
+    ),
+    "discovery's worker says nothing of dividing GPUs": (
+        "the simulator labels both at once; nothing there reads one without the other"
     ),
     "a container that asks for two of them is refused": (
         "the simulator admits every pod of a node but its validation pods, which ask for one"

@@ -55,12 +55,13 @@ def write(node: Node, access: Access, archive: Path) -> None:
 
 
 def _driver(node: Node, upper: Path) -> None:
-    """The library and nvidia-smi, as a driver's packages leave them."""
+    """The library and its programs, as a driver's packages leave them."""
     folder = upper / node.mock.state_path.parent.relative_to("/")
     folder.mkdir(parents=True)
     shutil.copy2(node.parts[LIBRARY], folder / f"libnvidia-ml.so.{node.mock.driver}")
     _symlink(folder / LIBRARY, f"libnvidia-ml.so.{node.mock.driver}")
-    _program(upper / "usr/bin/nvidia-smi", node.parts["probe"])
+    for name in ("nvidia-smi", "nvidia-cuda-mps-control"):
+        _program(upper / "usr/bin" / name, node.parts["probe"])
     node.mock.write(node.state)
 
 

@@ -15,13 +15,30 @@ import tarfile
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
+from components.charts.images import nfd_image
 from components.platforms.device_plugin.values import IMAGE as PLUGIN_IMAGE
 from config.image import VECTORADD
 from lab.real.parts import PLUGIN
 
 IMAGE = "real.gpu-cluster.invalid/parts:1"
-#: All names under which charts and our settings ask for it.
-NAMES = (IMAGE, f"{PLUGIN_IMAGE}:v{PLUGIN}", VECTORADD)
+_PATHS = ("PATH=/usr/bin:/usr/sbin", "LD_LIBRARY_PATH=/usr/lib/x86_64-linux-gnu")
+#: All names under which charts and our settings ask for it, and what each name's own image sets
+#: beside the files: k8s-device-plugin v0.19.3, deployments/container/Dockerfile, "ENV";
+#: node-feature-discovery v0.17.3, Dockerfile, "USER", without which the kubelet refuses
+#: `runAsNonRoot`.
+NAMES: Mapping[str, Mapping[str, object]] = {
+    IMAGE: {},
+    VECTORADD: {},
+    f"{PLUGIN_IMAGE}:v{PLUGIN}": {
+        "Env": [
+            *_PATHS,
+            "NVIDIA_DISABLE_REQUIRE=true",
+            "NVIDIA_VISIBLE_DEVICES=all",
+            "NVIDIA_DRIVER_CAPABILITIES=compute,utility",
+        ]
+    },
+    nfd_image(PLUGIN): {"User": "65534:65534"},
+}
 PROGRAMS = (
     "probe",
     "nvidia-device-plugin",
@@ -29,7 +46,12 @@ PROGRAMS = (
     "config-manager",
     "mps-control-daemon",
     "gpu-kubelet-plugin",
+    "nfd-worker",
+    "nfd-master",
+    "nfd-gc",
 )
+#: Of this machine, for MPS's daemon (k8s-device-plugin v0.19.3, cmd/mps-control-daemon/mount).
+MOUNTS = ("mount", "umount")
 #: Programs that the probe is under another name: it says itself that no kernel runs.
 ALL_REDUCE = "opt/nccl_tests/build/all_reduce_perf"
 PROBES = ("cuda-samples/sample", ALL_REDUCE)
@@ -44,14 +66,17 @@ _MANIFEST = "application/vnd.oci.image.manifest.v1+json"
 def write(target: Path, programs: Mapping[str, Path]) -> None:
     """Write the archive; the first program is the probe, which waits as a pod's sandbox."""
     chosen = {name: programs[name] for name in PROGRAMS} | {"sh": _shell()}
+    chosen |= {name: Path(shutil.which(name) or f"/bin/{name}").resolve() for name in MOUNTS}
     files = {f"usr/bin/{name}": path for name, path in chosen.items()}
     files |= {name: programs["probe"] for name in PROBES}
     layer = _layer(files | _libraries(chosen.values()))
-    config = _config(layer)
-    manifest = _manifest(config, layer)
-    blobs = [layer, config, manifest]
-    entry = _described(_MANIFEST, manifest)
-    entries = [{**entry, "annotations": {"io.containerd.image.name": name}} for name in NAMES]
+    blobs, entries = [layer], []
+    for name, own in NAMES.items():
+        config = _config(layer, own)
+        manifest = _manifest(config, layer)
+        blobs += [config, manifest]
+        described = _described(_MANIFEST, manifest)
+        entries.append({**described, "annotations": {"io.containerd.image.name": name}})
     index = {"schemaVersion": 2, "manifests": entries}
     contents = {f"blobs/sha256/{_digest(blob)[7:]}": blob for blob in blobs}
     contents |= {"index.json": _json(index), "oci-layout": _json({"imageLayoutVersion": "1.0.0"})}
@@ -60,14 +85,15 @@ def write(target: Path, programs: Mapping[str, Path]) -> None:
             archive.addfile(_entry(name, len(content), 0o644), io.BytesIO(content))
 
 
-def _config(layer: bytes) -> bytes:
+def _config(layer: bytes, own: Mapping[str, object]) -> bytes:
     return _json(
         {
             "architecture": "amd64",
             "os": "linux",
             "config": {
                 "Entrypoint": ["/usr/bin/probe", "pause"],
-                "Env": ["PATH=/usr/bin:/usr/sbin", "LD_LIBRARY_PATH=/usr/lib/x86_64-linux-gnu"],
+                "Env": list(_PATHS),
+                **own,
             },
             "rootfs": {"type": "layers", "diff_ids": [_digest(layer)]},
         }

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from lab.real import dra, objects
+from lab.real import dra, nfd, objects
 from lab.real.case import Case, Phase
 from lab.real.cases import DIFFERENCES, PHASES
 from lab.real.lab import REAL, SIMULATED, Lab
@@ -70,16 +70,21 @@ def judge(lab: Lab, cases: Iterable[Case]) -> Iterator[Verdict]:
 
 
 def use(lab: Lab, key: str) -> None:
-    """Have the plugin run with one configuration, or the DRA driver; without a key, none."""
+    """Have the plugin run with one configuration, or the part of this key; without a key, none."""
+    nfd.remove(lab)
     sets = "/apis/apps/v1/namespaces/default/daemonsets"
-    for name in (objects.PLUGIN, dra.NAME):
+    for name in (objects.PLUGIN, objects.MPS, dra.NAME):
         path = f"{sets}/{name}"
         if lab.exists(path):
             lab.request("DELETE", path, propagationPolicy="Foreground")
             lab.until(f"DaemonSet {name}: deletion", partial(lab.exists, path), lambda it: not it)
-    if key:
+    if key == nfd.KEY:
+        nfd.install(lab)
+    elif key:
         made = dra.daemon_set() if key == dra.KEY else objects.plugin_pods(key)
         lab.request("POST", sets, made)
+    if key in objects.SHARED_BY_MPS:
+        lab.request("POST", sets, objects.mps_pods(key))
 
 
 def clear(lab: Lab) -> None:

@@ -25,6 +25,8 @@ from lab.simulator.kubelets import SERVICE, SERVICE_PORT
 HERE = Path(__file__).parent
 #: Seconds for a daemon of the node to start on a busy machine.
 LIMIT = 120.0
+#: Seconds to unpack the image of some 0.3 GB on a busy machine.
+IMPORT_LIMIT = 600.0
 
 
 class RealError(RuntimeError):
@@ -70,7 +72,7 @@ class Node:
         self.spawn()
         self._connect(int(access.server.rpartition(":")[2]))
         self.run("systemctl start containerd")
-        self.run("ctr -n k8s.io images import /opt/real/image.tar")
+        self.run("ctr -n k8s.io images import /opt/real/image.tar", IMPORT_LIMIT)
         self._prepare(cluster)
         self.start_kubelet()
 

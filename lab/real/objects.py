@@ -18,6 +18,10 @@ LABELS = {"app.kubernetes.io/name": PLUGIN}
 #: One of the terms by which the chart chooses nodes.
 GPU_NODES = {"feature.node.kubernetes.io/pci-10de.present": "true"}
 CONFIGURATIONS = "nvidia-plugin-configs"
+#: The node's folder for MPS, and what runs MPS's daemon.
+MPS_ROOT, MPS = "/run/nvidia/mps", "mps-control-daemon"
+#: Configurations with MPS, and their replicas.
+SHARED_BY_MPS = {"mps": 2, "crowded": 49}
 #: Configurations under which the plugin sees some GPUs only.
 VISIBLE = {"half": "0,1,2,3"}
 
@@ -40,6 +44,11 @@ def time_slicing(
     return {"timeSlicing": {**flags, "resources": [resource]}}
 
 
+def mps(replicas: int) -> Json:
+    """Each GPU shared by so many programs at once."""
+    return {"mps": {"resources": [{"name": marks.GPU, "replicas": replicas}]}}
+
+
 def configurations() -> Json:
     """The ConfigMap with the plugin's configurations."""
     files = {
@@ -55,6 +64,7 @@ def configurations() -> Json:
         "index": configuration(deviceIDStrategy="index"),
         "variable": configuration(deviceListStrategy=["envvar"]),
         "specs": configuration(passDeviceSpecs=True),
+        **{key: configuration(mps(replicas)) for key, replicas in SHARED_BY_MPS.items()},
     }
     return {"metadata": {"name": CONFIGURATIONS}, "data": files}
 
@@ -70,6 +80,7 @@ def plugin_pods(key: str) -> Json:
             {"name": "CONFIG_FILE", "value": f"/config/{key}"},
             {"name": "NVIDIA_VISIBLE_DEVICES", "value": VISIBLE.get(key, "all")},
             {"name": "NVIDIA_DRIVER_CAPABILITIES", "value": "compute,utility"},
+            {"name": "MPS_ROOT", "value": MPS_ROOT},
         ],
         "securityContext": {"capabilities": {"add": ["SYS_ADMIN"]}},
         "terminationMessagePolicy": "FallbackToLogsOnError",
@@ -77,6 +88,7 @@ def plugin_pods(key: str) -> Json:
             {"name": "device-plugins", "mountPath": "/var/lib/kubelet/device-plugins"},
             {"name": "config", "mountPath": "/config"},
             {"name": "driver", "mountPath": "/node/driver"},
+            *_MPS_MOUNTS,
         ],
     }
     spec = {
@@ -88,14 +100,60 @@ def plugin_pods(key: str) -> Json:
             {"name": "device-plugins", "hostPath": {"path": "/var/lib/kubelet/device-plugins"}},
             {"name": "config", "configMap": {"name": CONFIGURATIONS}},
             {"name": "driver", "hostPath": {"path": "/proc/driver"}},
+            *_MPS_FOLDERS,
         ],
     }
-    template = {"metadata": {"labels": LABELS}, "spec": spec}
+    return _daemon_set(PLUGIN, LABELS, spec)
+
+
+_MPS_MOUNTS = (
+    {"name": "mps-root", "mountPath": "/mps"},
+    {"name": "mps-shm", "mountPath": "/dev/shm"},  # noqa: S108  the container's own
+)
+_MPS_FOLDERS = (
+    {"name": "mps-root", "hostPath": {"path": MPS_ROOT, "type": "DirectoryOrCreate"}},
+    {"name": "mps-shm", "hostPath": {"path": f"{MPS_ROOT}/shm"}},
+)
+
+
+def mps_pods(key: str) -> Json:
+    """MPS's daemon, with containers and folders of the chart (k8s-device-plugin v0.19.3,
+    deployments/helm/nvidia-device-plugin/templates/daemonset-mps-control-daemon.yml)."""
+    common = {"image": IMAGE, "imagePullPolicy": "Never", "securityContext": {"privileged": True}}
+    root, _ = _MPS_MOUNTS
+    mounting = {
+        "name": "mps-control-daemon-mounts",
+        "command": ["/usr/bin/mps-control-daemon", "mount-shm"],
+        "volumeMounts": [{**root, "mountPropagation": "Bidirectional"}],
+    }
+    daemon = {
+        "name": "mps-control-daemon-ctr",
+        "command": ["/usr/bin/mps-control-daemon"],
+        "env": [
+            {"name": "CONFIG_FILE", "value": f"/config/{key}"},
+            {"name": "NVIDIA_VISIBLE_DEVICES", "value": "all"},
+            {"name": "NVIDIA_DRIVER_CAPABILITIES", "value": "compute,utility"},
+        ],
+        "volumeMounts": [*_MPS_MOUNTS, {"name": "config", "mountPath": "/config"}],
+    }
+    spec = {
+        "nodeSelector": GPU_NODES,
+        "automountServiceAccountToken": False,
+        "terminationGracePeriodSeconds": 5,
+        "initContainers": [{**common, **mounting}],
+        "containers": [{**common, **daemon}],
+        "volumes": [*_MPS_FOLDERS, {"name": "config", "configMap": {"name": CONFIGURATIONS}}],
+    }
+    return _daemon_set(MPS, {"app": MPS}, spec)
+
+
+def _daemon_set(name: str, labels: dict[str, str], spec: Json) -> Json:
+    template = {"metadata": {"labels": labels}, "spec": spec}
     return {
         "apiVersion": "apps/v1",
         "kind": "DaemonSet",
-        "metadata": {"name": PLUGIN},
-        "spec": {"selector": {"matchLabels": LABELS}, "template": template},
+        "metadata": {"name": name},
+        "spec": {"selector": {"matchLabels": labels}, "template": template},
     }
 
 

@@ -9,6 +9,9 @@ CONTAINERD = "2.3.1"
 PLUGIN = "0.19.3"
 TOOLKIT = "1.20.0"
 DRA = "0.4.1"
+#: Of the device plugin's chart (k8s-device-plugin v0.19.3, deployments/helm/nvidia-device-plugin/
+#: Chart.yaml).
+NFD = "0.17.3"
 #: The commit of release v24.3.0: the module's tags are not Go versions. The public module proxy
 #: refuses newer ones.
 OPERATOR = "1.8.3-0.20240429200431-0fe1e8db32b0"
@@ -18,6 +21,7 @@ NVML = "0.13.3-1"
 NVIDIA = "github.com/NVIDIA"
 PLUGIN_MODULE = f"{NVIDIA}/k8s-device-plugin"
 OPERATOR_MODULE = f"{NVIDIA}/gpu-operator"
+_NFD_MODULE = "sigs.k8s.io/node-feature-discovery"
 _DRA_MODULE = "sigs.k8s.io/dra-driver-nvidia-gpu"
 _CONTAINERD = "github.com/containerd/containerd/v2"
 _TOOLKIT_VERSION = f"{NVIDIA}/nvidia-container-toolkit/internal/info.version"
@@ -86,6 +90,16 @@ PARTS = (
         (f"{_DRA_MODULE}/cmd/gpu-kubelet-plugin",),
         {f"{_DRA_MODULE}/internal/info.version": f"v{DRA}"},
         native=True,
+    ),
+    Part(
+        "nfd",
+        NFD,
+        tuple(f"{_NFD_MODULE}/cmd/{name}" for name in ("nfd-worker", "nfd-master", "nfd-gc")),
+        {
+            f"{_NFD_MODULE}/pkg/version.version": f"v{NFD}",
+            # As its image has it (Makefile, HOSTMOUNT_PREFIX); its chart mounts folders there.
+            f"{_NFD_MODULE}/pkg/utils/hostpath.pathPrefix": "/host-",
+        },
     ),
     Part(
         "operator",

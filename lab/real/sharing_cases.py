@@ -18,6 +18,7 @@ _SHARING = "k8s-device-plugin v0.19.3, internal/rm/device_map.go"
 _SERVER = "k8s-device-plugin v0.19.3, internal/plugin/server.go"
 _HEALTH = "k8s-device-plugin v0.19.3, internal/rm/health.go"
 _FLAGS = "k8s-device-plugin v0.19.3, api/config/v1/flags.go"
+_MPS = "k8s-device-plugin v0.19.3, api/config/v1/config.go, FailRequestsGreaterThanOne"
 _FIT = "kubernetes v1.34.4, pkg/scheduler/framework/plugins/noderesources/fit.go"
 _WAITS = ("Pending", True)
 
@@ -65,6 +66,26 @@ PHASES = (
                 ("Failed", "UnexpectedAdmissionError"),
                 _SERVER,
                 make("double", 2),
+            ),
+        ),
+    ),
+    Phase(
+        "mps",
+        (
+            Case("GPUs shared by MPS count twice", gpus, (16, 16), _SHARING),
+            Case(
+                "containers get one of them each",
+                running("both"),
+                ("Running", 2),
+                _MPS,
+                make("both", 1, 1),
+            ),
+            Case(
+                "a container that asks for two of those shared by MPS is refused",
+                refused("pair"),
+                ("Failed", "UnexpectedAdmissionError"),
+                _MPS,
+                both(unmake("both"), make("pair", 2)),
             ),
         ),
     ),

@@ -20,6 +20,7 @@ from lab.real import (
     image,
     judge,
     mock,
+    nfd,
     objects,
     parts,
     stack,
@@ -84,7 +85,7 @@ def test_the_page_lists_every_difference() -> None:
 
 def test_configurations_of_all_phases_exist() -> None:
     keys = {phase.key for phase in cases.PHASES if phase.key}
-    assert keys - {dra.KEY} <= objects.configurations()["data"].keys()
+    assert keys - {dra.KEY, nfd.KEY} <= objects.configurations()["data"].keys()
 
 
 def test_uuids_of_two_nodes_differ_and_say_that_they_are_a_mock() -> None:
@@ -141,3 +142,13 @@ def test_each_step_leaves_a_stack_file_that_loads() -> None:
     for step in stack_cases.STEPS:
         step.change(document)
         assert load(document).device_plugin.version == parts.PLUGIN
+
+
+def test_discovery_comes_with_its_chart_and_its_hooks_wait() -> None:
+    kinds = [item["kind"] for item in nfd.rendered() if item not in nfd.hooks()]
+    assert kinds[:3] == ["CustomResourceDefinition"] * 3
+    assert set(kinds) <= set(nfd.PLACES)
+    assert [item["kind"] for item in nfd.hooks()][-1] == "Job"
+    assert nfd.named(f"{nfd.NAME}-worker")["spec"]["selector"]["matchLabels"].items() >= (
+        nfd.WORKER.items()
+    )

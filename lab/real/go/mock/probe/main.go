@@ -12,6 +12,7 @@
 //	nvidia-smi -L     one line per GPU that it sees, as the real one prints it
 //	sample            the line that a kernel's success would print; no kernel ran
 //	all_reduce_perf   the figure that the node's state holds; nothing was measured
+//	nvidia-cuda-mps-control   keeps what it is told (mps.go); nothing is shared
 //
 // The node's state holds faults that only a program would meet: "kernel" (none runs on this GPU),
 // "silent" (its result isn't printed), "slow" (seconds that it takes), "figure" (what a test measures).
@@ -37,6 +38,7 @@ type sight struct {
 	Names   []string `json:"names"`
 	Version string   `json:"version"`
 	Problem string   `json:"problem"`
+	Pipe    string   `json:"pipe"` // where an MPS daemon was told to listen
 	minors  []int
 	lines   []string
 }
@@ -54,6 +56,9 @@ func main() {
 	switch filepath.Base(os.Args[0]) {
 	case "nvidia-smi":
 		list()
+		return
+	case "nvidia-cuda-mps-control":
+		control(len(os.Args) > 1 && os.Args[1] == "-d")
 		return
 	case "sample":
 		compute(1)
@@ -167,6 +172,9 @@ func see() sight {
 	seen := sight{Listed: os.Getenv("NVIDIA_VISIBLE_DEVICES"), Nodes: none, UUIDs: none, Migs: none, Names: none}
 	found, _ := filepath.Glob("/dev/nvidia[0-9]*")
 	seen.Nodes = append(seen.Nodes, found...)
+	if pipe, _ := told(); isFile(pipe) {
+		seen.Pipe = filepath.Dir(pipe)
+	}
 	if ret := nvml.Init(); ret != nvml.SUCCESS {
 		seen.Problem = nvml.ErrorString(ret)
 		return seen

@@ -1,0 +1,158 @@
+"""Cases of Node Feature Discovery: labels, what outlives what, rules of ours and of others."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from components.nodes.scheduling_classes import node_feature_rule
+from components.settings.loader import load
+from lab.real import nfd
+from lab.real.behaviours import Act, Look
+from lab.real.case import Case, Phase
+from lab.real.lab import REAL, SIMULATED, Json, Lab
+from lab.simulator.controller.discovery import DIVISIBLE, PCI
+
+_MASTER = "node-feature-discovery v0.17.3, pkg/nfd-master/nfd-master.go"
+_WORKER = "node-feature-discovery v0.17.3, pkg/nfd-worker/nfd-worker.go"
+_RULES = "node-feature-discovery v0.17.3, pkg/apis/nfd/validate/validate.go"
+_CHART = "nvidia-device-plugin 0.19.3, values.yaml, nfd.worker.tolerations"
+_GFD = "k8s-device-plugin v0.19.3, internal/lm/output.go"
+
+RULES = f"{nfd.GROUP}/nodefeaturerules"
+
+
+def label(name: str) -> Look:
+    """A label's value."""
+    return lambda lab, node: lab.node(node)["metadata"]["labels"].get(name)
+
+
+def rule(pool: str, labels: Json) -> Json:
+    """What our program renders for a pool that is found by its GPUs."""
+    found = {"name": pool, "selector": {PCI: "true"}, "count": 1, "gpusPerNode": 8}
+    document = nfd.declared() | {
+        "scheduling": {"nodeFeatures": "rule"},
+        "pools": [{**found, "labels": labels}],
+    }
+    cluster = load(document)
+    return node_feature_rule(cluster, cluster.pools[0], "real")
+
+
+def _others_rule() -> Json:
+    """Somebody else's, before ours by name.
+
+    Discovery adds its own prefix to labels without one. It leaves out labels of Kubernetes, and
+    taints of either kind.
+    """
+    made = rule("a", {"example.com/team": "a"})
+    (own,) = made["spec"]["rules"]
+    own["labels"] |= {"team": "a", "node-role.kubernetes.io/team": "a"}
+    keys = ("team", "node.kubernetes.io/team", "example.com/team")
+    own["taints"] = [{"key": key, "effect": "NoSchedule"} for key in keys]
+    return made
+
+
+def _seen_elsewhere(lab: Lab, node: str) -> None:
+    """Wait until discovery has labelled the other node of this kind."""
+    other = (REAL if node in REAL else SIMULATED)[1]
+    lab.until(f"node {other}: {PCI}", lambda: label(PCI)(lab, other), lambda it: it == "true")
+
+
+def _untaint(lab: Lab, node: str) -> None:
+    lab.request("PATCH", f"/api/v1/nodes/{node}", {"spec": {"taints": None}})
+
+
+def _restart_worker(lab: Lab, node: str) -> None:
+    (pod,) = lab.pods(node, **nfd.WORKER)
+    path = f"/api/v1/namespaces/{nfd.NAMESPACE}/pods/{pod['metadata']['name']}"
+    lab.request("DELETE", path)
+    uid = pod["metadata"]["uid"]
+
+    def others() -> list[str]:
+        pods = [it for it in lab.pods(node, **nfd.WORKER) if it["metadata"]["uid"] != uid]
+        return [str(it["status"].get("phase")) for it in pods]
+
+    lab.until("another worker", others, lambda phases: phases == ["Running"])
+
+
+def _by_rules(lab: Lab, node: str) -> tuple[dict[str, str], list[str]]:
+    """Labels named ``team``, whatever their prefix, and the keys of taints."""
+    item = lab.node(node)
+    labels = item["metadata"]["labels"]
+    taints = item["spec"].get("taints") or []
+    return (
+        {key: value for key, value in labels.items() if key.rpartition("/")[2] == "team"},
+        sorted(taint["key"] for taint in taints),
+    )
+
+
+def _add(item: Any) -> Act:
+    return lambda lab, node: nfd.ensure(lab, item(), RULES)
+
+
+def _take_rules(lab: Lab, node: str) -> None:
+    for name in ("a", "b"):
+        nfd.drop(lab, f"{RULES}/gpu-cluster-real-{name}")
+
+
+def _discover(lab: Lab, node: str) -> None:
+    nfd.ensure(lab, nfd.named(nfd.DISCOVERY))
+
+
+def _take_workers(lab: Lab, node: str) -> None:
+    nfd.drop(lab, nfd.place(nfd.named(f"{nfd.NAME}-worker")))
+
+
+PHASES = (
+    Phase(
+        nfd.KEY,
+        (
+            Case(
+                "a taint that discovery's worker doesn't tolerate leaves GPUs unseen",
+                label(PCI),
+                None,
+                _CHART,
+                _seen_elsewhere,
+            ),
+            Case("without that taint they are seen", label(PCI), "true", _MASTER, _untaint),
+            Case(
+                "discovery's worker says nothing of dividing GPUs",
+                label(DIVISIBLE),
+                None,
+                _GFD,
+            ),
+            Case(
+                "the label outlives its worker's pod",
+                label(PCI),
+                "true",
+                _WORKER,
+                _restart_worker,
+            ),
+            Case(
+                "a rule of ours labels and taints the nodes that it finds",
+                _by_rules,
+                ({"example.com/team": "b"}, ["nvidia.com/gpu"]),
+                _MASTER,
+                _add(lambda: rule("b", {"example.com/team": "b"})),
+            ),
+            Case(
+                "of two rules the later name wins; strange keys are changed or left out",
+                _by_rules,
+                (
+                    {"example.com/team": "b", "feature.node.kubernetes.io/team": "a"},
+                    ["example.com/team", "nvidia.com/gpu"],
+                ),
+                _RULES,
+                _add(_others_rule),
+            ),
+            Case("with rules go what they gave", _by_rules, ({}, []), _MASTER, _take_rules),
+            Case(
+                "feature discovery says that GPUs can be divided",
+                label(DIVISIBLE),
+                "true",
+                _GFD,
+                _discover,
+            ),
+            Case("the label goes with its DaemonSet", label(PCI), None, _WORKER, _take_workers),
+        ),
+    ),
+)

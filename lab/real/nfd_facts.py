@@ -1,0 +1,123 @@
+"""What holds of the real Node Feature Discovery alone: simulated nodes have no kernel, no bus."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from functools import partial
+
+from components.nodes.scheduling_classes import FEATURE, features
+from lab.real import nfd
+from lab.real.facts import Fact, require
+from lab.real.lab import GPUS, REAL, Lab
+from lab.real.nfd_cases import RULES, label, rule
+from lab.simulator.controller.discovery import PCI
+
+NODE = REAL[1]
+_TEAM = "example.com/team"
+_COUNT = "nvidia.com/gpu.count"
+_MARKS = "nfd.node.kubernetes.io/"
+
+
+def _labels(lab: Lab) -> dict[str, str]:
+    labels: dict[str, str] = lab.node(NODE)["metadata"]["labels"]
+    return labels
+
+
+def _wait(lab: Lab, name: str, value: str | None) -> None:
+    lab.until(f"node {NODE}: {name}", partial(label(name), lab, NODE), lambda it: it == value)
+
+
+def _system(lab: Lab) -> None:
+    _wait(lab, PCI, "true")
+    node, labels = lab.nodes[NODE], _labels(lab)
+    own = node.run('. /etc/os-release; echo "$ID $VERSION_ID"; uname -r').split()
+    names = ("system-os_release.ID", "system-os_release.VERSION_ID", "kernel-version.full")
+    require("system and kernel", [labels[f"{FEATURE}{name}"] for name in names], own)
+
+
+def _found_by_each(lab: Lab) -> None:
+    labels = {key: value for key, value in _labels(lab).items() if key.startswith(FEATURE)}
+    known = {key: value for key, value in labels.items() if features({key: value})}
+    for part in ("pci-", "cpu-model.", "kernel-version.", "system-os_release."):
+        require(part, any(key.startswith(f"{FEATURE}{part}") for key in known), True)
+    made = rule("all", {_TEAM: "all"})
+    made["spec"]["rules"][0] |= {"matchFeatures": features(known), "taints": []}
+    lab.request("POST", RULES, made)
+    _wait(lab, _TEAM, "all")
+    nfd.drop(lab, f"{RULES}/{made['metadata']['name']}")
+    _wait(lab, _TEAM, None)
+
+
+def _discovered(choice: str, *kept: str) -> Callable[[Lab], None]:
+    """``choice``: the configuration of feature discovery; ``kept``: names of NodeFeatures then."""
+
+    def check(lab: Lab) -> None:
+        _choose(lab, choice)
+        lab.request("POST", nfd.PLACES["DaemonSet"], nfd.named(nfd.DISCOVERY))
+        _wait(lab, _COUNT, str(GPUS))
+        listed = lab.request("GET", nfd.FEATURES, labelSelector=f"{_MARKS}node-name={NODE}")
+        names = sorted(item["metadata"]["name"] for item in listed["items"])
+        require("NodeFeatures", names, sorted(kept))
+        nfd.drop(lab, nfd.place(nfd.named(nfd.DISCOVERY)))
+        _wait(lab, _COUNT, None)
+        _choose(lab, None)
+
+    return check
+
+
+def _choose(lab: Lab, choice: str | None) -> None:
+    label = {"nvidia.com/device-plugin.config": choice}
+    lab.request("PATCH", f"/api/v1/nodes/{NODE}", {"metadata": {"labels": label}})
+
+
+def _unplugged(lab: Lab) -> None:
+    nfd.unplug(lab, NODE)
+    _wait(lab, PCI, None)
+    nfd.plug(lab, NODE)
+    _wait(lab, PCI, "true")
+
+
+def _gone_node(lab: Lab) -> None:
+    made = {"metadata": {"name": "gone", "labels": {f"{_MARKS}node-name": "gone"}}}
+    lab.request("POST", "/api/v1/nodes", {"metadata": {"name": "gone"}})
+    body = {"apiVersion": "nfd.k8s-sigs.io/v1alpha1", "kind": "NodeFeature", "spec": {}, **made}
+    lab.request("POST", nfd.FEATURES, body)
+    lab.request("DELETE", "/api/v1/nodes/gone")
+    path = f"{nfd.FEATURES}/gone"
+    lab.until("NodeFeature of a node that is gone", partial(lab.exists, path), lambda it: not it)
+
+
+def _left_behind(lab: Lab) -> None:
+    for name in (f"{nfd.NAME}-master", f"{nfd.NAME}-worker"):
+        nfd.drop(lab, nfd.place(nfd.named(name)))
+    path = f"{nfd.FEATURES}/{NODE}"
+    lab.until("NodeFeature without a worker", partial(lab.exists, path), lambda it: not it)
+    require("label without a master", _labels(lab).get(PCI), "true")
+    for item in copy.deepcopy(nfd.hooks()):
+        if item["kind"] == "Job":  # on a simulated node nothing would run
+            item["spec"]["template"]["spec"]["nodeSelector"] = {"kubernetes.io/hostname": NODE}
+        lab.request("POST", nfd.PLACES[item["kind"]], item)
+    _wait(lab, PCI, None)
+    lab.until(
+        "annotations of discovery",
+        lambda: [key for key in lab.node(NODE)["metadata"]["annotations"] if _MARKS in key],
+        lambda found: not found,
+    )
+
+
+FACTS = tuple(
+    Fact(name, check, nfd.KEY)
+    for name, check in (
+        ("labels of a node's system and kernel are as the node says itself", _system),
+        ("a rule of ours finds a node by all of its labels that it understands", _found_by_each),
+        (
+            "what feature discovery finds comes as labels, and goes with it",
+            _discovered("config", NODE, f"nvidia-features-for-{NODE}"),
+        ),
+        ("with useNodeFeatureAPI: false it comes by a file of the node", _discovered("file", NODE)),
+        ("the label of GPUs goes with them", _unplugged),
+        ("features of a node that is gone are deleted", _gone_node),
+        ("labels outlive worker and master, and go by the chart's last job", _left_behind),
+    )
+)
