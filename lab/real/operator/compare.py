@@ -16,8 +16,6 @@ Json = dict[str, Any]
 #: Differences that stay, by what differs: the reason. Each must show, or the run fails.
 DIFFERENCES = {
     "nodes: nvidia.com/gpu.deploy.client": "a label of our pin, 26.7.0, that 24.3.0 doesn't know",
-    "nodes: nvidia.com/mig.config.state": "MIG manager's program writes it; no operand's program "
-    "runs beside the real operator",
     "nvidia-device-plugin-daemonset: env DEVICE_LIST_STRATEGY": "with CDI 24.3.0 sets "
     "`envvar,cdi-annotations` over the policy's own; our pin `cdi-annotations,cdi-cri` under it",
     "nvidia-driver-daemonset: image": "the real one appends the nodes' operating system; simulated "

@@ -45,7 +45,8 @@ SYSTEM = {
 #: Seconds: the real upgrade controller looks at pods every two minutes only (gpu-operator v24.3.0,
 #: controllers/upgrade_controller.go, plannedRequeueInterval).
 UPGRADE_LIMIT = 200.0
-#: What operators and operands put on nodes.
+#: What operators put on nodes. MIG manager's own program writes `operands.MIG_STATE` there when it
+#: comes to it, and beside the real operator none runs.
 PREFIXES = ("nvidia.com/",)
 SIMULATED_OPERATOR = {"app": "gpu-operator", "app.kubernetes.io/component": "gpu-operator"}
 WORKER = {"app.kubernetes.io/name": "node-feature-discovery", "role": "worker"}
@@ -138,7 +139,7 @@ class Site:
                     key: value
                     for place in ("labels", "annotations")
                     for key, value in (node["metadata"].get(place) or {}).items()
-                    if key.startswith(PREFIXES)
+                    if key.startswith(PREFIXES) and key != operands.MIG_STATE
                 }
                 for node in self.lab.request("GET", NODES)["items"]
             },
