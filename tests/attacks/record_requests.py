@@ -38,7 +38,7 @@ HEAD = {
 }
 
 
-HOSTS = "hosts"
+HOSTS, CHANGES = "hosts", "changes"
 #: What else a stack may declare that an API server is asked for.
 BESIDE: dict[str, dict[str, Any]] = {
     "device-plugin-driver-daemonset": {"guardrails": {"mode": "warn"}},
@@ -129,9 +129,23 @@ class Recording:
         project.request("DELETE", "namespaces/default/deployments/work", base="/apis/apps")
         self.run(HOSTS, "destroy")
 
+    def change(self) -> None:
+        """GPUs divided otherwise, then another platform that takes over the RuntimeClass."""
+        project = self.project
+        way, runtime = "gpu-operator-driver", {"defaultRuntime": "runc"}
+        project.write(ways.declared(project.stack, way, runtime=runtime, **BESIDE[way]))
+        self.run(CHANGES, "up")
+        project.edit(lambda cluster: cluster["pools"][0].update(mig={"3g.20gb": 2}))
+        for command in ("preview", "up"):
+            self.run(CHANGES, command)
+        project.write(ways.declared(project.stack, "device-plugin", runtime=runtime))
+        for command in ("preview", "up"):
+            self.run(CHANGES, command)
+        self.run(CHANGES, "destroy")
+
 
 def record(chosen: Iterable[str]) -> dict[str, set[Request]]:
-    """The requests of previews and of deployments, for some of the ways and `HOSTS`."""
+    """The requests of previews and of deployments, for some of the ways, `HOSTS`, `CHANGES`."""
     result: dict[str, set[Request]] = {"preview": set(), "deploy": set()}
     with tempfile.TemporaryDirectory(prefix="gpu-cluster-roles-") as folder:
         project = Project.make(Path(folder), f"roles-{os.getpid()}")
@@ -144,6 +158,8 @@ def record(chosen: Iterable[str]) -> dict[str, set[Request]]:
                 recording.run(way, "destroy")
             if HOSTS in chosen:
                 recording.reboot()
+            if CHANGES in chosen:
+                recording.change()
     result["deploy"] |= result["preview"]  # a deployment inspects, too
     return result
 
@@ -169,9 +185,11 @@ def main() -> None:
     """Records and writes; with names of ways those alone, in addition to what is recorded."""
     os.environ[AUDIT] = "1"
     chosen = sys.argv[1:]
-    if unknown := set(chosen) - {*WAYS, HOSTS}:
-        raise SystemExit(f"found {', '.join(unknown)}; wanted: {', '.join((*WAYS, HOSTS))}")
-    found = record(chosen or (*WAYS, HOSTS))
+    if unknown := set(chosen) - {*WAYS, HOSTS, CHANGES}:
+        raise SystemExit(
+            f"found {', '.join(unknown)}; wanted: {', '.join((*WAYS, HOSTS, CHANGES))}"
+        )
+    found = record(chosen or (*WAYS, HOSTS, CHANGES))
     if chosen:
         found = {name: asked | recorded()[name] for name, asked in found.items()}
     write(found)
