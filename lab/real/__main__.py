@@ -55,7 +55,7 @@ def prove_operator(report: Report) -> None:
         word = "agrees" if verdict.agrees else "WRONG" if verdict.problems else "differs as listed"
         report.say(f"operator: {verdict.setting}: {verdict.operand}: {word}")
         report.problems += verdict.problems
-    report.differ += len(shown)
+    report.operators_differ += len(shown)
     report.problems += compare.unshown(shown)
 
 
@@ -112,6 +112,7 @@ class Report:
     held: int = 0
     operands: int = 0
     operands_agreed: int = 0
+    operators_differ: int = 0
     allocated: int = 0
     problems: list[str] = field(default_factory=list)
     started: float = field(default_factory=time.monotonic)
@@ -149,7 +150,8 @@ class Report:
             f"real: {len(REAL)} nodes, {self.allocated} of {wanted} GPUs allocated by UUID, "
             f"{self.agreed} of {cases} cases agree with the simulator, "
             f"operator {self.operands_agreed} of {self.operands} operands agree, "
-            f"{self.held} facts hold on real parts alone, {self.differ} differences listed",
+            f"{self.held} facts hold on real parts alone, "
+            f"{self.differ + self.operators_differ} differences listed",
             flush=True,
         )
         return 1 if self.problems else 0

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from lab.real import objects
 from lab.real.facts import Fact, require, seen_by
-from lab.real.lab import REAL, Lab
+from lab.real.lab import GPUS, REAL, Lab
 from lab.real.node import Node
+from lab.simulator import marks
 
 NODE = REAL[1]
 DROP_IN = "/etc/containerd/conf.d/99-nvidia.toml"
@@ -28,6 +29,7 @@ def _seen(lab: Lab) -> int:
 def _by_tool(options: str, count: int) -> Fact:
     def check(lab: Lab) -> None:
         node = lab.nodes[NODE]
+        lab.wait_offered(NODE, marks.GPU, (GPUS, GPUS))  # its plugin may just have come
         before = _drop_in(node)
         node.run(f"{CONFIGURE} {options}; systemctl restart containerd")
         require("whether the tool wrote our file anew", _drop_in(node) != before, True)

@@ -126,6 +126,7 @@ class Site:
 
     def _seen(self, version: str) -> Seen:
         kinds = (("DaemonSet", DAEMON_SETS), ("RuntimeClass", CLASSES))
+        living = {item["metadata"]["uid"] for item in self.lab.request("GET", DAEMON_SETS)["items"]}
         return Seen(
             {
                 (kind, item["metadata"]["name"]): item
@@ -133,7 +134,7 @@ class Site:
                 for item in self.lab.request("GET", path)["items"]
                 if item["metadata"].get("ownerReferences")
             },
-            asyncio.run(_added(self.lab, version)),
+            asyncio.run(_added(self.lab, version, living)),
             {
                 node["metadata"]["name"]: {
                     key: value
@@ -223,14 +224,17 @@ def running() -> Iterator[Site]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-async def _added(lab: Lab, version: str) -> list[str]:
-    """Names of the DaemonSets that came since a version, in their order."""
+async def _added(lab: Lab, version: str, living: set[str]) -> list[str]:
+    """Names of the DaemonSets that came since a version and stayed, in their order.
+
+    The real operator may make one of a policy that just went, which is then collected.
+    """
     async with api.connect(lab.plane.access()) as client:
         events = client.watch(DAEMON_SETS, version, timeoutSeconds="1")
         return [
             event["object"]["metadata"]["name"]
             async for event in events
-            if event["type"] == "ADDED"
+            if event["type"] == "ADDED" and event["object"]["metadata"]["uid"] in living
         ]
 
 
