@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, settings
 from lab.simulator.hosts.rootfs import NoDebootstrap
 from tests import guard
 
-pytest_plugins = ("pytester",)
+pytest_plugins = ("pytester", "tests.pulumi_env")
 
 # How fast examples come depends on what else the machine does.
 settings.register_profile("any", deadline=None, suppress_health_check=[HealthCheck.too_slow])

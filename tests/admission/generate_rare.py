@@ -176,7 +176,7 @@ def _by_class(draw: st.DrawFn) -> Json:
 def _node_processes(draw: st.DrawFn) -> Json:
     """GPU067: pods that see their node's processes."""
     spec = {
-        "containers": [_container({GPU: 1} if draw(st.booleans()) else {"cpu": 1})],
+        "containers": [_container({GPU: 1} if draw(st.integers(0, 3)) else {"cpu": 1})],
         "tolerations": [{"operator": "Exists"}],
         "hostPID": draw(st.integers(0, 3)) > 0,
     }
@@ -205,7 +205,8 @@ def _persistent_volumes(draw: st.DrawFn) -> Json:
 _KINDS = (
     *(_updates, _updates, _parts, _parts, _limits, _environments, _environments, _namespaces),
     *(_services, _services, _shares, _jobs, _claims, _claims),
-    *(_persistent_volumes, _persistent_volumes, _node_processes, _by_class, _by_class),
+    *(_persistent_volumes, _persistent_volumes, _by_class, _by_class),
+    *(_node_processes, _node_processes, _node_processes, _node_processes),
 )
 
 

@@ -1,0 +1,41 @@
+"""The environment of the real engine, for tests that start it by themselves."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+import toolchain
+
+ROOT = Path(__file__).parents[1]
+TOOLS = (
+    "pulumi",
+    "pulumi-language-python",
+    "pulumi-resource-kubernetes",
+    "pulumi-resource-command",
+)
+FOREIGN = ("PULUMI_", "KUBECONFIG")
+
+
+@pytest.fixture(scope="session")
+def pulumi_env(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """The environment of the real engine, with a state and a home of its own."""
+    folder = tmp_path_factory.mktemp("pulumi")
+    for name in ("state", "tmp"):
+        (folder / name).mkdir()
+    tools = toolchain.ensure(*TOOLS)
+    path = [str(Path(sys.executable).parent)]
+    path += dict.fromkeys(str(tool.path.parent) for tool in tools.values())
+    return {
+        **{key: value for key, value in os.environ.items() if not key.startswith(FOREIGN)},
+        "PATH": os.pathsep.join([*path, os.environ["PATH"]]),
+        "GPU_CLUSTER_HOME": str(ROOT),
+        "PULUMI_BACKEND_URL": f"file://{folder}/state",
+        "PULUMI_CONFIG_PASSPHRASE": "for tests only",
+        "PULUMI_HOME": str(folder / "home"),
+        "PULUMI_SKIP_UPDATE_CHECK": "true",
+        "TMPDIR": str(folder / "tmp"),
+    }
