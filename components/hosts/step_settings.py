@@ -106,6 +106,7 @@ def engine_settings(runtime: Runtime, install: EngineInstall) -> dict[str, str]:
         "GC_ENGINE_HELD": " ".join(install.packages),
         "GC_ENGINE_HOLD": str(install.hold).lower(),
         "GC_SYSTEMD_CGROUP": str(runtime.systemd_cgroup).lower(),
+        "GC_SANDBOX_IMAGE": install.sandbox_image or "",
         "GC_ADAPTER_SHA256": install.cri_dockerd.sha256 if install.cri_dockerd else "",
     }
 

@@ -82,9 +82,9 @@ def _files(part: str, module: str) -> Path:
     return Path(json.loads(line)["Dir"])
 
 
-def build_kubeadm() -> Path:
-    """kubeadm alone."""
-    return _built(KUBEADM)["kubeadm"]
+def build_kubeadm() -> dict[str, Path]:
+    """kubeadm and kubectl, by name."""
+    return _built(KUBEADM)
 
 
 def _built(part: Part) -> dict[str, Path]:
@@ -117,8 +117,7 @@ def _publish(part: Part, store: Store, entry: Path) -> None:
 
 def _build_mock(work: Path, staged: Path) -> None:
     shutil.copytree(ROOT / MOCK.module, work, dirs_exist_ok=True)
-    module = _run(work, golang.find_go(print), "list", "-m", "-f", "{{.Dir}}", f"{NVIDIA}/go-nvml")
-    header = (Path(module.strip()) / "pkg/nvml/nvml.h").read_text(encoding="utf-8")
+    header = (_files(MOCK.module, f"{NVIDIA}/go-nvml") / "pkg/nvml/nvml.h").read_text()
     (work / "stubs.c").write_text(stubs(header))
     _go(MOCK, work, "-buildmode=c-shared", "-o", str(staged / LIBRARY), ".")
     staged.joinpath("libnvidia-ml.so.h").unlink(missing_ok=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,6 +16,7 @@ from lab.real.settings import CONTAINERD, kubelet_settings
 from toolchain.cache import link
 
 if TYPE_CHECKING:
+    from lab.real.mock import Mock
     from lab.real.node import Node
     from lab.simulator.api import Access
 
@@ -45,7 +47,7 @@ def write(node: Node, access: Access, archive: Path) -> None:
     link(archive, binaries / "image.tar")
     for name in ON_PATH:
         _symlink(upper / "usr/bin" / name, f"/opt/real/{name}")
-    _driver(node, upper)
+    driver(node.mock, node.parts, upper)
     for name, text in _texts(node, access).items():
         path = upper / name
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -54,15 +56,15 @@ def write(node: Node, access: Access, archive: Path) -> None:
         _program(upper / name, HERE / source)
 
 
-def _driver(node: Node, upper: Path) -> None:
+def driver(mock: Mock, parts: Mapping[str, Path], upper: Path) -> None:
     """The library and its programs, as a driver's packages leave them."""
-    folder = upper / node.mock.state_path.parent.relative_to("/")
-    folder.mkdir(parents=True)
-    shutil.copy2(node.parts[LIBRARY], folder / f"libnvidia-ml.so.{node.mock.driver}")
-    _symlink(folder / LIBRARY, f"libnvidia-ml.so.{node.mock.driver}")
+    state = upper / mock.state_path.relative_to("/")
+    state.parent.mkdir(parents=True)
+    shutil.copy2(parts[LIBRARY], state.with_name(f"libnvidia-ml.so.{mock.driver}"))
+    _symlink(state.with_name(LIBRARY), f"libnvidia-ml.so.{mock.driver}")
     for name in ("nvidia-smi", "nvidia-cuda-mps-control"):
-        _program(upper / "usr/bin" / name, node.parts["probe"])
-    node.mock.write(node.state)
+        _program(upper / "usr/bin" / name, parts["probe"])
+    mock.write(state)
 
 
 def _texts(node: Node, access: Access) -> dict[str, str]:

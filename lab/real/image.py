@@ -13,6 +13,7 @@ import shutil
 import subprocess
 import tarfile
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 from components.charts.images import nfd_image
@@ -60,25 +61,54 @@ _FOLDERS = (
     *("etc", "tmp", "var", "run", "dev", "proc", "sys", "usr", "usr/bin", "usr/sbin", "lib64"),
     *("cuda-samples", "opt", "opt/nccl_tests", "opt/nccl_tests/build"),
 )
-_MANIFEST = "application/vnd.oci.image.manifest.v1+json"
+MANIFEST = "application/vnd.oci.image.manifest.v1+json"
+
+
+@dataclass(frozen=True)
+class Image:
+    """An image of one layer.
+
+    Attributes:
+        blobs: layer, configuration and manifest by digest.
+        manifest: the manifest's digest.
+    """
+
+    blobs: Mapping[str, bytes]
+    manifest: str
+
+    @classmethod
+    def of(cls, layer: bytes, own: Mapping[str, object]) -> Image:
+        """An image of this layer; ``own``: what its configuration sets beside the usual."""
+        config = _config(layer, own)
+        manifest = _manifest(config, layer)
+        return cls({_digest(blob): blob for blob in (layer, config, manifest)}, _digest(manifest))
+
+
+def layer_of(files: Mapping[str, Path]) -> bytes:
+    """Files by their path, with the C library where a program needs it."""
+    return _layer({**files, **_libraries(files.values())})
+
+
+def parts(programs: Mapping[str, Path]) -> bytes:
+    """The layer of the proof: of `PROGRAMS` those that are given, the probe among them."""
+    chosen = {name: programs[name] for name in PROGRAMS if name in programs} | {"sh": _shell()}
+    chosen |= {name: Path(shutil.which(name) or f"/bin/{name}").resolve() for name in MOUNTS}
+    files = {f"usr/bin/{name}": path for name, path in chosen.items()}
+    return layer_of(files | {name: programs["probe"] for name in PROBES})
 
 
 def write(target: Path, programs: Mapping[str, Path]) -> None:
-    """Write the archive; the first program is the probe, which waits as a pod's sandbox."""
-    chosen = {name: programs[name] for name in PROGRAMS} | {"sh": _shell()}
-    chosen |= {name: Path(shutil.which(name) or f"/bin/{name}").resolve() for name in MOUNTS}
-    files = {f"usr/bin/{name}": path for name, path in chosen.items()}
-    files |= {name: programs["probe"] for name in PROBES}
-    layer = _layer(files | _libraries(chosen.values()))
-    blobs, entries = [layer], []
+    """Write the archive of `parts`, under all of its names."""
+    layer = parts(programs)
+    blobs: dict[str, bytes] = {}
+    entries = []
     for name, own in NAMES.items():
-        config = _config(layer, own)
-        manifest = _manifest(config, layer)
-        blobs += [config, manifest]
-        described = _described(_MANIFEST, manifest)
+        image = Image.of(layer, own)
+        blobs |= image.blobs
+        described = _described(MANIFEST, image.blobs[image.manifest])
         entries.append({**described, "annotations": {"io.containerd.image.name": name}})
     index = {"schemaVersion": 2, "manifests": entries}
-    contents = {f"blobs/sha256/{_digest(blob)[7:]}": blob for blob in blobs}
+    contents = {f"blobs/sha256/{digest[7:]}": blob for digest, blob in blobs.items()}
     contents |= {"index.json": _json(index), "oci-layout": _json({"imageLayoutVersion": "1.0.0"})}
     with tarfile.open(target, "w") as archive:
         for name, content in contents.items():
@@ -104,7 +134,7 @@ def _manifest(config: bytes, layer: bytes) -> bytes:
     return _json(
         {
             "schemaVersion": 2,
-            "mediaType": _MANIFEST,
+            "mediaType": MANIFEST,
             "config": _described("application/vnd.oci.image.config.v1+json", config),
             "layers": [_described("application/vnd.oci.image.layer.v1.tar", layer)],
         }

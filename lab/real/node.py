@@ -8,7 +8,7 @@ import shutil
 import signal
 import subprocess
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -29,8 +29,46 @@ LIMIT = 120.0
 IMPORT_LIMIT = 600.0
 
 
+NAMESPACES = ("-m", "-p", "-n", "-u", "-i")
+"""Of a node, as nsenter names them."""
+
+
 class RealError(RuntimeError):
     """A real part doesn't do what is asked; the message says which, why, and the cure."""
+
+
+def run_in(
+    pid: int, place: str, command: str, limit: float, namespaces: Sequence[str] = ("-n",)
+) -> str:
+    """Run a shell command in namespaces of a process; its output.
+
+    Args:
+        pid: the process.
+        place: what the namespaces are, in words.
+        command: of the shell.
+        limit: seconds.
+        namespaces: options of nsenter.
+
+    Raises:
+        RealError: with the last lines, where it fails.
+    """
+    paths = "PATH=/opt/real:/usr/sbin:/usr/bin:/sbin:/bin"
+    environment = ["env", "-i", paths, "LC_ALL=C", "HOME=/root"]
+    done = subprocess.run(
+        ["nsenter", "-t", str(pid), *namespaces, "--", *environment, "sh", "-c", command],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=limit,
+        check=False,
+    )
+    if done.returncode:
+        tail = "\n".join((done.stdout + done.stderr).splitlines()[-12:])
+        raise RealError(
+            f"{place}: {command.splitlines()[0][:80]!r} ended with {done.returncode}; "
+            f"wanted: 0; cure: see the lines below\n{tail}"
+        )
+    return done.stdout
 
 
 @dataclass
@@ -95,23 +133,7 @@ class Node:
 
     def run(self, command: str, limit: float = LIMIT) -> str:
         """Run a shell command in the node; its output."""
-        enter = ["nsenter", "-t", str(self._pid), "-m", "-p", "-n", "-u", "-i", "--"]
-        paths = "PATH=/opt/real:/usr/sbin:/usr/bin:/sbin:/bin"
-        done = subprocess.run(
-            [*enter, "env", "-i", paths, "LC_ALL=C", "HOME=/root", "sh", "-c", command],
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=limit,
-            check=False,
-        )
-        if done.returncode:
-            tail = "\n".join((done.stdout + done.stderr).splitlines()[-12:])
-            raise RealError(
-                f"node {self.name}: {command.splitlines()[0][:80]!r} ended with {done.returncode}; "
-                f"wanted: 0; cure: see the lines below and {self.work}\n{tail}"
-            )
-        return done.stdout
+        return run_in(self._pid, f"node {self.name}", command, limit, NAMESPACES)
 
     def start_kubelet(self) -> None:
         """Start the kubelet; it joins by its certificate."""

@@ -5,6 +5,7 @@ set -eu
 
 name=$1 work=$2 lower=$3 gpus=$4
 root=$work/root
+. "${0%/*}/device_files.sh"
 
 mkdir -p "$work/upper" "$work/overlay" "$work/containerd" "$work/kubelet" "$root"
 mount -t overlay overlay -o "lowerdir=$lower,upperdir=$work/upper,workdir=$work/overlay" "$root"
@@ -20,14 +21,7 @@ mount -t tmpfs -o mode=755 tmpfs "$root/run"
 mount -t tmpfs -o mode=1777 tmpfs "$root/tmp"
 mount -t tmpfs -o mode=755 tmpfs "$root/dev"
 
-# The kubelet sets these at its start (pkg/kubelet/cm/container_manager_linux.go); they are the whole
-# machine's, so the node has files in their place.
-for setting in vm/overcommit_memory vm/panic_on_oom kernel/panic kernel/panic_on_oops \
-    kernel/keys/root_maxkeys kernel/keys/root_maxbytes; do
-    mkdir -p "$root/run/sysctl/${setting%/*}"
-    cat "/proc/sys/$setting" >"$root/run/sysctl/$setting"
-    mount --bind "$root/run/sysctl/$setting" "$root/proc/sys/$setting"
-done
+own_kernel_settings
 
 cd "$root/dev"
 mkdir pts shm
@@ -41,16 +35,7 @@ mknod -m 666 random c 1 8
 mknod -m 666 urandom c 1 9
 mknod -m 600 kmsg c 1 11
 mknod -m 666 tty c 5 0
-# NVIDIA's own numbers (open-gpu-kernel-modules, nv.h); no driver is behind them.
-index=0
-while [ "$index" -lt "$gpus" ]; do
-    mknod -m 666 "nvidia$index" c 195 "$index"
-    index=$((index + 1))
-done
-mknod -m 666 nvidiactl c 195 255
-mknod -m 666 nvidia-modeset c 195 254
-mknod -m 666 nvidia-uvm c 511 0
-mknod -m 666 nvidia-uvm-tools c 511 1
+gpu_nodes "$gpus"
 
 hostname "$name"
 ip link set lo up

@@ -111,7 +111,7 @@ PARTS = (
 KUBEADM = Part(
     "kubeadm",
     KUBELET,
-    ("k8s.io/kubernetes/cmd/kubeadm",),
+    tuple(f"k8s.io/kubernetes/cmd/{name}" for name in ("kubeadm", "kubectl")),
     {
         "k8s.io/component-base/version.gitVersion": f"v{KUBELET}",
         # kubeadm compares minor versions (cmd/kubeadm/app/constants/constants.go, init).

@@ -45,6 +45,10 @@ class Project:
     state: Path
     stack: str
     environment: dict[str, str] = field(default_factory=dict)
+    around: tuple[str, ...] = ()
+    """A command that runs its arguments where this project's commands are to run."""
+    limit: int = LIMIT
+    """Seconds for one command."""
 
     @classmethod
     def make(cls, folder: Path, stack: str) -> Project:
@@ -106,14 +110,14 @@ class Project:
     def command(self, name: str, **environment: str) -> subprocess.CompletedProcess[str]:
         """`make NAME`, without make: its output and exit code."""
         return subprocess.run(
-            ["venv/bin/python", "-m", f"commands.{name}"],
+            [*self.around, "venv/bin/python", "-m", f"commands.{name}"],
             cwd=self.root,
             env={**self.environment, **environment},
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             stdin=subprocess.DEVNULL,
             text=True,
-            timeout=LIMIT,
+            timeout=self.limit,
             check=False,
         )
 

@@ -9,6 +9,7 @@ from pydantic import AfterValidator, Field, StrictBool, StrictStr
 from components.hosts.settings.packages import PackageName
 from components.hosts.settings.repository import Repositories
 from components.hosts.settings.runfile import Archive
+from config.image import Image
 from config.model import Model
 from config.versions import pattern
 
@@ -19,7 +20,8 @@ class EngineInstall(Model):
     """`packages`: the engine first, such as [containerd], or [docker-ce, docker-ce-cli].
 
     Only hosts without that engine get it: one that was there before stays as it is. `version` is
-    the first package's. Packages go again where `packages.remove` is declared.
+    the first package's. Packages go again where `packages.remove` is declared. `sandboxImage`: the
+    image of each pod's sandbox, for sites that reach no `registry.k8s.io`.
     """
 
     packages: tuple[PackageName, ...] = Field(
@@ -36,6 +38,11 @@ class EngineInstall(Model):
     )
     hold: StrictBool = Field(
         default=True, description="true or false: upgrades of the system leave the engine alone"
+    )
+    sandbox_image: Image | None = Field(
+        default=None,
+        description="an image of Kubernetes' pause, as the hosts reach it",
+        examples=["registry.example.com/pause:3.10.1"],
     )
     cri_dockerd: Archive | None = Field(
         default=None, description="engine docker: a mapping with locations and sha256"

@@ -7,6 +7,9 @@
 # - 1.7's built-in runc has sandbox_mode, which a section of its own would lose (containerd_config.sh).
 # - cri-dockerd: an archive with cri-dockerd/cri-dockerd (Mirantis/cri-dockerd packaging/static/Makefile),
 #   the socket that kubeadm knows (kubernetes v1.34 cmd/kubeadm/app/constants/constants_unix.go).
+# - The sandbox's image is the engine's own setting alone: kubelet's flag of that name does nothing any
+#   more (kubernetes v1.34 pkg/kubelet/config/flags.go). 2.0 has moved it (containerd v2.3.1
+#   docs/cri/config.md, pinned_images); cri-dockerd has a flag (its config/options.go).
 
 adapter=/usr/local/bin/cri-dockerd
 adapter_unit=/etc/systemd/system/cri-docker.service
@@ -66,10 +69,18 @@ configure_containerd() {
 ' ;;
         1.*) format=2 cri=io.containerd.grpc.v1.cri ;;
     esac
+    case $format in
+        2) sandbox="[plugins.\"$cri\"]
+sandbox_image" ;;
+        *) sandbox='[plugins."io.containerd.cri.v1.images".pinned_images]
+sandbox' ;;
+    esac
     runc="[plugins.\"$cri\".containerd.runtimes.runc"
     pending_file /etc/containerd/config.toml "version = $format
 imports = [\"/etc/containerd/conf.d/*.toml\"]
-
+${GC_SANDBOX_IMAGE:+
+$sandbox = \"$GC_SANDBOX_IMAGE\"
+}
 $runc]
 runtime_type = \"io.containerd.runc.v2\"
 $builtin
@@ -105,7 +116,7 @@ After=network-online.target docker.service
 Wants=network-online.target
 
 [Service]
-ExecStart=$adapter --container-runtime-endpoint unix://$adapter_socket
+ExecStart=$adapter --container-runtime-endpoint unix://$adapter_socket${GC_SANDBOX_IMAGE:+ --pod-infra-container-image=$GC_SANDBOX_IMAGE}
 Restart=always
 RestartSec=2
 KillMode=process

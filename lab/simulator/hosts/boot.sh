@@ -3,7 +3,8 @@
 # the host's view of the file system there, and becomes the host's sshd. All mounts live in this
 # namespace, so that they end with its last process: nothing is left to unmount outside.
 # Environment: GPU_CLUSTER_SIMULATED_HOST (the host's folder), HOST_NAME, HOST_USER, LOWER (Debian root),
-# LAYER (fakes, nvidia-ctk), GPUS (simulated PCI devices), DRIVER (version, may be empty).
+# LAYER (fakes, nvidia-ctk), GPUS (simulated PCI devices), DRIVER (version, may be empty), EQUIPMENT
+# (a script that gives the host more than that, may be empty).
 set -eu
 cd "$GPU_CLUSTER_SIMULATED_HOST"
 here=$PWD
@@ -93,13 +94,17 @@ while [ $number -lt "$GPUS" ]; do
     number=$((number + 1))
 done
 
+# shellcheck source=/dev/null
+[ -z "$EQUIPMENT" ] || . "$EQUIPMENT"
+
 cd "$root"
 pivot_root . .
 # The caller's PATH may name folders that only its own file system has.
 export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin HOME=/root
 umount -l .
+mount --make-rshared / # as systemd does: what a kubelet mounts, containers see
 cd /
-unset GPU_CLUSTER_SIMULATED_HOST LOWER LAYER GPUS DRIVER
+unset GPU_CLUSTER_SIMULATED_HOST LOWER LAYER GPUS DRIVER EQUIPMENT
 # The kernel that the boot menu chooses, where there is a menu: its release is shown by uname.
 for menu in /boot/grub/grub.cfg /boot/grub2/grub.cfg; do
     [ -r "$menu" ] || continue

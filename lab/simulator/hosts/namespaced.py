@@ -6,6 +6,8 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from lab.simulator.hosts import processes, rootfs
@@ -62,7 +64,20 @@ def reason_against(cluster: str) -> str | None:
     return rootfs.reason_against()
 
 
-def start(folder: Path, spec: Spec) -> None:
+@dataclass(frozen=True)
+class Equipment:
+    """What makes a host more than a simulation.
+
+    Attributes:
+        script: `boot.sh` reads it before the host's root becomes the root.
+        around: a command that ends by running its arguments: it makes further namespaces.
+    """
+
+    script: Path
+    around: Sequence[str]
+
+
+def start(folder: Path, spec: Spec, equipment: Equipment | None = None) -> None:
     """Boot the host in ``folder``; its sshd answers some tenths of a second later."""
     for name in ("upper", "merged", "power"):
         (folder / name).mkdir(exist_ok=True)
@@ -70,8 +85,9 @@ def start(folder: Path, spec: Spec) -> None:
     shutil.rmtree(work, ignore_errors=True)
     work.mkdir()
     (folder / "ssh" / "sshd_config").write_text(sshd_config(spec))
+    around = equipment.around if equipment else ()
     processes.spawn(
-        ["sh", "-c", f'cd "$0" && {BOOTS}', str(folder), *UNSHARE, "sh", str(BOOT)],
+        [*around, "sh", "-c", f'cd "$0" && {BOOTS}', str(folder), *UNSHARE, "sh", str(BOOT)],
         folder,
         {
             "HOST_NAME": spec.name,
@@ -80,6 +96,7 @@ def start(folder: Path, spec: Spec) -> None:
             "LAYER": spec.layer,
             "GPUS": str(spec.gpus),
             "DRIVER": spec.driver,
+            "EQUIPMENT": str(equipment.script) if equipment else "",
         },
     )
 

@@ -1,6 +1,9 @@
 //go:build tools
 
-// Package tools pins kubeadm.
+// Package tools pins kubeadm and kubectl.
 package tools
 
-import _ "k8s.io/kubernetes/cmd/kubeadm"
+import (
+	_ "k8s.io/kubernetes/cmd/kubeadm"
+	_ "k8s.io/kubernetes/cmd/kubectl"
+)

@@ -6,6 +6,7 @@
 //	probe hold   prints the same and waits
 //	probe driver PROGRAM   runs a program with /node/driver as its /proc/driver: containers have a /proc
 //	             of their own, without what the kernel's module would show in each
+//	probe network …        a site's network add-on (network.go)
 //
 // By other names it stands where programs of NVIDIA's would, and says that nothing was computed:
 //
@@ -80,6 +81,10 @@ func main() {
 			err = syscall.Exec(os.Args[2], os.Args[2:], os.Environ())
 		}
 		fmt.Fprintln(os.Stderr, "probe driver:", err)
+		os.Exit(1)
+	}
+	if len(os.Args) > 3 && os.Args[1] == "network" {
+		fmt.Fprintln(os.Stderr, "probe network:", network(os.Args[2], os.Args[3], os.Args[4:]))
 		os.Exit(1)
 	}
 	if len(os.Args) != 2 {

@@ -1,0 +1,67 @@
+"""The site's network add-on: what a stack file declares as `kubernetesPackages.init.network`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import yaml
+
+from lab.real.bare.registry import NETWORK
+
+PLUGIN = Path(__file__).parent.parent / "cni.sh"
+POD_GATEWAY = "198.18.1.1"
+"""Where pods send what isn't for them (``cni.sh``)."""
+_NAME = "site-network"
+
+
+def manifests(registry: str, service: str, endpoint: str) -> str:
+    """A DaemonSet that puts the plugin on each node and serves the API server's service address.
+
+    Args:
+        registry: host and port.
+        service: the first address of the service subnet.
+        endpoint: host and port of the API server.
+    """
+    labels = {"app": _NAME}
+    meta = {"name": _NAME, "namespace": "kube-system"}
+    container = {
+        "name": "network",
+        "image": f"{registry}/{NETWORK}",
+        "command": ["/usr/bin/probe", "network", f"{service}:443", endpoint, POD_GATEWAY],
+        "securityContext": {"privileged": True},
+        "volumeMounts": [
+            {"name": "node", "mountPath": "/node"},
+            {"name": "plugins", "mountPath": "/plugins"},
+        ],
+    }
+    spec = {
+        "hostNetwork": True,
+        "automountServiceAccountToken": False,
+        "terminationGracePeriodSeconds": 1,
+        "priorityClassName": "system-node-critical",
+        "tolerations": [{"operator": "Exists"}],
+        "containers": [container],
+        "volumes": [
+            {"name": "node", "hostPath": {"path": "/"}},
+            {"name": "plugins", "configMap": {"name": _NAME}},
+        ],
+    }
+    template = {"metadata": {"labels": labels}, "spec": spec}
+    configuration = {"cniVersion": "1.0.0", "name": "real", "type": "real"}
+    return yaml.safe_dump_all(
+        [
+            {
+                "apiVersion": "v1",
+                "kind": "ConfigMap",
+                "metadata": meta,
+                "data": {"plugin": PLUGIN.read_text(), "configuration": json.dumps(configuration)},
+            },
+            {
+                "apiVersion": "apps/v1",
+                "kind": "DaemonSet",
+                "metadata": meta,
+                "spec": {"selector": {"matchLabels": labels}, "template": template},
+            },
+        ]
+    )

@@ -1,0 +1,49 @@
+"""The site's apt repository: Debian's engine, Kubernetes' and NVIDIA's programs, built here.
+
+The kubelet's unit is as Kubernetes' packages have it (kubernetes/release 158b735,
+cmd/krel/templates/latest/kubelet/kubelet.service and kubeadm/10-kubeadm.conf).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from pathlib import Path
+
+from lab.real.parts import KUBELET, TOOLKIT
+from lab.simulator.hosts import catalogue
+from lab.simulator.hosts.packages import Package
+
+HERE = Path(__file__).parent
+_UNITS = "/usr/lib/systemd/system"
+
+
+def packages(root: Path, programs: Mapping[str, Path]) -> list[Package]:
+    """All of them, by the names and versions of their makers.
+
+    Args:
+        root: a Debian root with containerd and runc.
+        programs: executables by name.
+    """
+    containerd, runc = catalogue.containerd(root)
+    wrapped = {**runc.files, "/usr/sbin/runc.real": runc.files["/usr/sbin/runc"]}
+    wrapped |= dict.fromkeys(("/usr/sbin/runc", "/usr/bin/runc"), HERE / "runc.sh")
+    units = {
+        f"{_UNITS}/kubelet.service": HERE / "kubelet.service",
+        f"{_UNITS}/kubelet.service.d/10-kubeadm.conf": HERE / "10-kubeadm.conf",
+    }
+    release = f"{KUBELET}-1.1"
+    toolkit = ("nvidia-ctk", "nvidia-container-runtime", "nvidia-cdi-hook")
+    base = "nvidia-container-toolkit-base"
+    return [
+        containerd,
+        dataclasses.replace(runc, files=wrapped),
+        Package("kubelet", release, {**_programs(programs, "kubelet"), **units}),
+        *(Package(name, release, _programs(programs, name)) for name in ("kubeadm", "kubectl")),
+        Package(base, f"{TOOLKIT}-1", _programs(programs, *toolkit)),
+        Package("nvidia-container-toolkit", f"{TOOLKIT}-1", depends=(base,)),
+    ]
+
+
+def _programs(programs: Mapping[str, Path], *names: str) -> dict[str, str | Path]:
+    return {f"/usr/bin/{name}": programs[name] for name in names}

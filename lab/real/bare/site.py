@@ -1,0 +1,117 @@
+"""The site: a network with a desk and hosts on one bridge, in namespaces that end with it."""
+
+from __future__ import annotations
+
+import contextlib
+import subprocess
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from lab.real.bare.machine import Machine
+from lab.real.node import LIMIT, RealError, run_in
+from lab.real.relay import End, Relay
+from lab.simulator import hosts
+
+REGISTRY_PORT = 5000
+REGISTRY = f"localhost:{REGISTRY_PORT}"
+"""As hosts reach it: by HTTP, as container engines take localhost without TLS."""
+DESK = "198.18.7.254"
+
+
+@dataclass
+class Site:
+    """Hosts and the desk, from which a person works on them.
+
+    Attributes:
+        desk: a process in the desk's network.
+        machines: the hosts.
+    """
+
+    desk: subprocess.Popen[bytes]
+    machines: Sequence[Machine]
+    _relays: list[Relay] = field(default_factory=list)
+
+    @property
+    def at_the_desk(self) -> tuple[str, ...]:
+        """What runs a command in the desk's network."""
+        return ("nsenter", "-t", str(self.desk.pid), "-n", "--")
+
+    def open(self) -> None:
+        """Make the bridge, once the desk has a network of its own."""
+        ours, own = Path("/proc/self/ns/net"), Path(f"/proc/{self.desk.pid}/ns/net")
+        while own.readlink() == ours.readlink():
+            time.sleep(0.02)
+        self.run(
+            f"ip link set lo up; ip link add bridge0 type bridge; "
+            f"ip addr add {DESK}/24 dev bridge0; ip link set bridge0 up"
+        )
+
+    def run(self, command: str, limit: float = LIMIT) -> str:
+        """Run a shell command at the desk; its output."""
+        return run_in(self.desk.pid, "the desk", command, limit)
+
+    def serve(self, near: int, port: int) -> None:
+        """Let hosts reach a server of this machine's loopback on their own."""
+        for machine in self.machines:
+            self._relays.append(Relay(End(machine.pid, near), End(0, port)))
+
+    def connect(self, machine: Machine) -> None:
+        """Put a host on the bridge."""
+        name, pid = machine.name, machine.pid
+        self.run(
+            f"ip link add {name} type veth peer name node0 netns {pid}; "
+            f"ip link set {name} master bridge0 up"
+        )
+        machine.run(
+            f"ip link set lo up; ip addr add {machine.address}/24 dev node0; "
+            f"ip link set node0 up; ip route add default via {DESK}"
+        )
+        self._until(f"sshd of {name}", f"bash -c 'exec 3<>/dev/tcp/{machine.address}/22'")
+
+    def close(self) -> None:
+        """End relays and the desk; the bridge goes with its network."""
+        for relay in self._relays:
+            relay.close()
+        self.desk.kill()
+        self.desk.wait()
+
+    def _until(self, what: str, command: str) -> None:
+        deadline = time.monotonic() + LIMIT
+        while True:
+            try:
+                self.run(command)
+                return
+            except RealError as error:
+                if time.monotonic() > deadline:
+                    raise RealError(f"{what}: {error}") from None
+                time.sleep(0.2)
+
+
+@contextlib.contextmanager
+def running(
+    cluster: str, machines: Sequence[Machine], parts: Mapping[str, Path], key: str
+) -> Iterator[Site]:
+    """Start desk and hosts; at the end nothing of them is left.
+
+    Args:
+        cluster: whose hosts they are.
+        machines: the hosts.
+        parts: the mock's library and the probe, by file name.
+        key: who may log in.
+    """
+    # Not longer than this process, however it ends.
+    command = ["setpriv", "--pdeathsig", "KILL", "unshare", "--net", "sleep", "infinity"]
+    site = Site(subprocess.Popen(command, stdin=subprocess.DEVNULL), machines)
+    try:
+        site.open()
+        for machine in machines:
+            machine.start(parts, key)
+            site.connect(machine)
+        yield site
+    finally:
+        hosts.down(cluster)
+        for machine in machines:
+            machine.stop()
+        site.close()
