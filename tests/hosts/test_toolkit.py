@@ -145,6 +145,22 @@ def test_packages_stay_unless_they_are_to_go(cluster: str, namespaces: None) -> 
 
 
 @pytest.mark.full
+def test_an_entry_that_the_host_has_brings_the_runtime_too(cluster: str, namespaces: None) -> None:
+    host = bare(cluster, "debian")
+    with serving("debian") as (url, key):
+        script = wanted("debian", url, key, remove_packages=True)
+        assert host.apply(script).status == 0
+        entry = host.read(SOURCES["debian"])
+        assert host.undo(script).status == 0
+        host.write("/etc/apt/sources.list.d/theirs.sources", entry)
+        done = host.apply(script)
+        assert (done.status, done.errors) == (0, "")
+        assert "the entry in /etc/apt/sources.list.d/theirs.sources is used" in done.output
+        assert "containerd.runtimes.nvidia]" in host.run("containerd config dump").output
+        assert host.apply(script).output == "changed=0\n"
+
+
+@pytest.mark.full
 def test_rocky_9_takes_the_repository_of_rhel_9(cluster: str, namespaces: None) -> None:
     host = bare(cluster, "rocky")
     with serving("rocky", at="rhel9.0/x86_64") as (url, key):

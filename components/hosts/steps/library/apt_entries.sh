@@ -71,15 +71,15 @@ lacking_components() {
 
 # use_entries NAME URL: they stay as they are, once the declared key was seen to sign what they lead to.
 use_entries() {
-    files=$(cut -d ' ' -f 1 "$scratch/entries" | uniq)
-    for file in $files; do
+    entries=$(cut -d ' ' -f 1 "$scratch/entries" | uniq)
+    for file in $entries; do
         ! grep -Eiq '(trusted|allow-insecure) *[=:] *yes' "$file" ||
             fail "repository $1 ($2): found an entry in ${file#"$root"} that is used unverified; wanted a signed one; remove trusted and allow-insecure there"
     done
     effect lists "$2"
     mark=$state/repository-$1-entry
     # shellcheck disable=SC2086 # a list of files
-    wanted="$(cat $files | sha256sum) $(printf '%s' "$key$text" | sha256sum)"
+    wanted="$(cat $entries | sha256sum) $(printf '%s' "$key$text" | sha256sum)"
     [ "$(cat "$mark" 2>/dev/null)" != "$wanted" ] || return 0
     await_package_manager
     mkdir -p "$scratch/lists/partial"
@@ -87,7 +87,7 @@ use_entries() {
     printf '%s' "$text" | sed "s|^Signed-By: .*|Signed-By: $scratch/key.asc|" >"$scratch/check.sources"
     apt_lists "$scratch/check.sources" -o "Dir::State::lists=$scratch/lists" -o APT::Sandbox::User=root ||
         refuse_entries "$1" "$2"
-    for file in $files; do
+    for file in $entries; do
         apt_lists "$file" || refuse_entries "$1" "$2"
     done
     rm -rf -- "$scratch/lists"
@@ -97,5 +97,5 @@ use_entries() {
 
 refuse_entries() {
     # shellcheck disable=SC2086 # a list of files
-    fail "repository $1 ($2), which$(printf ' %s' $files) has, is refused: $(log_end)"
+    fail "repository $1 ($2), which$(printf ' %s' $entries) has, is refused: $(log_end)"
 }
