@@ -33,6 +33,7 @@ exec sleep infinity
 ADAPTER = """#!/usr/bin/perl
 # Takes what cri-dockerd takes of what it is given, and listens where it is told.
 use Socket;
+pop if $ARGV[-1] =~ /^--pod-infra-container-image=./; # config/options.go
 @ARGV == 2 && $ARGV[0] eq "--container-runtime-endpoint" && $ARGV[1] =~ m{^unix://(/.+)}
     or die "unknown flag: @ARGV";
 unlink $1;
@@ -99,6 +100,20 @@ def test_a_bare_host_gets_an_engine_with_cri_and_gives_it_back(
     assert not bare.run("command -v containerd runc").output
     left = differences(before, software.lasting(bare))
     assert {path for path in left if not path.startswith(LEFT)} == set()
+
+
+def test_sandboxes_are_of_the_declared_image(bare: Running, packaged: dict[str, Any]) -> None:
+    default = declared(packaged)
+    assert bare.apply(default).status == 0
+    image = "registry.example.com/pause:3.10.1"
+    script = declared({**packaged, "sandboxImage": image})
+    assert "+ unit containerd restarted" in bare.apply(script).output.splitlines()
+    assert served(bare)["sandbox_image"] == image
+    # The NVIDIA runtime's drop-in copies the section, and so keeps it.
+    assert bare.apply(runtime(Runtime())).status == 0
+    assert served(bare)["sandbox_image"] == image
+    assert bare.apply(default).status == 0
+    assert served(bare)["sandbox_image"] != image
 
 
 def test_the_nvidia_runtime_comes_and_goes_on_top(bare: Running, packaged: dict[str, Any]) -> None:
@@ -187,6 +202,15 @@ def test_docker_comes_with_its_adapter_and_goes(bare: Running, docker: dict[str,
     assert software.installed(bare, "debian") == packages
     left = differences(before, software.lasting(bare))
     assert {path for path in left if not path.startswith(LEFT)} == set()
+
+
+def test_the_adapter_is_told_the_sandbox_s_image(bare: Running, docker: dict[str, Any]) -> None:
+    docker["sandboxImage"] = "registry.example.com/pause:3.10.1"
+    assert bare.apply(declared(docker, engine="docker")).status == 0
+    unit = bare.read("/etc/systemd/system/cri-docker.service")
+    assert f"--pod-infra-container-image={docker['sandboxImage']}" in unit
+    words = bare.run("tr '\\0' ' ' </proc/$(cat /run/simulated-systemd/cri-docker.pid)/cmdline")
+    assert f"--pod-infra-container-image={docker['sandboxImage']}" in words.output
 
 
 def test_an_adapter_with_another_sum_is_not_run(bare: Running, docker: dict[str, Any]) -> None:

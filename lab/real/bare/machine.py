@@ -79,7 +79,7 @@ class Machine:
         files.driver(self.mock, parts, self.folder / "upper")
         spec = Spec(
             name=self.name,
-            address="0.0.0.0",  # in a network that nothing but the site is in
+            address="0.0.0.0",  # noqa: S104 - in the network of the site alone
             port=22,
             user="root",
             authorized_key=authorized_key.strip(),
