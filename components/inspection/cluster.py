@@ -138,10 +138,10 @@ async def observe(
     Returns:
         ``reached``, ``unreachable`` (why not), ``problems`` (texts that must stop the run),
         ``scheduling`` and ``validation``: findings by pool; ``presence``: under ``platform``, what
-        is missing of it; ``surroundings``: what `components.platforms.judge` judges; ``members``:
-        labels of each pool's nodes; ``cordoned``: nodes that a run of this program cordoned and did
-        not give back; ``unschedulable``: nodes of the pools that somebody else cordoned;
-        ``layouts``: nodes that have another MIG layout, and which.
+        is missing of it; ``surroundings``: what `components.platforms.judge` judges; ``nodes``:
+        names of all nodes; ``members``: labels of each pool's nodes; ``cordoned``: nodes that a run
+        of this program cordoned and did not give back; ``unschedulable``: nodes of the pools that
+        somebody else cordoned; ``layouts``: nodes that have another MIG layout, and which.
     """
     findings: Json = {"reached": False, "problems": [], "cordoned": []}
     findings |= {"scheduling": {}, "validation": {}, "presence": {}, "layouts": {}}
@@ -149,6 +149,7 @@ async def observe(
         async with connect(context) as client:
             nodes = await with_devices(client, await client.list("nodes"), validation)
             findings["reached"] = True
+            findings["nodes"] = [node["metadata"]["name"] for node in nodes]
             findings["surroundings"] = await surroundings(client, nodes, endpoints, own)
             findings["cordoned"] = [
                 node["metadata"]["name"]

@@ -56,6 +56,7 @@ def judged(declared: Cluster, seen: Json, reasons: str) -> Inspection:
     findings += judge_all(declared, facts)
     findings += hardware.advice(facts)
     findings += _unreached(declared, facts)
+    findings += _gone(declared, facts, cluster.get("nodes"))
     findings += _chart(declared, cluster.get("chart", ""))
     findings += map(_cordoned, cluster.get("unschedulable", []))
     if "surroundings" in cluster:
@@ -85,6 +86,23 @@ def judged(declared: Cluster, seen: Json, reasons: str) -> Inspection:
             groups=frozenset(cluster.get("surroundings", {}).get("groups", {})),
         ),
     )
+
+
+def _gone(
+    declared: Cluster, facts: Mapping[str, HostFacts], nodes: list[str] | None
+) -> Iterator[Fault]:
+    """Hosts that have joined, and whose nodes are gone; who never joined does it in this run."""
+    if nodes is None:
+        return
+    phase = "cluster" if declared.first_host else "prepare"
+    for host in declared.newcomers:
+        if host.name in facts and phase in facts[host.name].applied and host.node not in nodes:
+            yield Fault(
+                f"host {host.name}: node {host.node}",
+                f"no such node in the cluster ({len(nodes)} nodes), which this host has joined",
+                "the node",
+                "restart kubelet there, or take the host out of the stack and declare it again",
+            )
 
 
 def _chart(cluster: Cluster, problem: str) -> Iterator[Fault]:

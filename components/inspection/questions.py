@@ -20,18 +20,26 @@ Json = dict[str, Any]
 def request(cluster: Cluster, stack: str, private_key: str) -> Json:
     """What the processes are asked: ``cluster``, the arguments of
     `components.inspection.cluster.observe`, and ``hosts``."""
+    joining = {"joining": sorted(host.node for host in cluster.newcomers)}
+    layouts = nodes_document(cluster, stack)
     return {
         "cluster": {
             "context": cluster.kubernetes.context,
-            "scheduling": [scheduling_document(cluster, pool, stack) for pool in cluster.pools],
+            "scheduling": [
+                {**scheduling_document(cluster, pool, stack), **joining} for pool in cluster.pools
+            ],
             "validation": [
-                validation_document(cluster, pool, stack) for pool in validated_pools(cluster)
+                {**validation_document(cluster, pool, stack), **joining}
+                for pool in validated_pools(cluster)
             ],
             "presence": presence_document(cluster),
             "endpoints": sorted(platform_of(cluster).endpoints(cluster).values()),
             "own": [space.name for space in own_namespaces(cluster)],
             "chart": chart_document(cluster),
-            "layouts": nodes_document(cluster, stack),
+            "layouts": {
+                **layouts,
+                "members": [{**part, **joining} for part in layouts["members"]],
+            },
         },
         "hosts": {
             "hosts": [host.model_dump(mode="json") for host in cluster.working_hosts],

@@ -22,16 +22,18 @@ def pool_members(nodes: list[Json], pool: Json) -> list[Json]:
     Args:
         nodes: Node objects of the API server.
         pool: ``pool``, ``nodes`` (names) or ``selector`` (labels) with ``count``, and
-            ``maintenance``: names that are left out, and that may be missing.
+            ``maintenance``: names that are left out, and that may be missing; ``joining``: names
+            that may be missing, for this run lets them join.
 
     Raises:
         ClusterError: a named node is not in the cluster, a selector finds another number of nodes
             than ``count``, or a node whose name can't be one. All missing nodes are named.
     """
     by_name = {node["metadata"]["name"]: node for node in nodes}
+    joining = pool.get("joining", [])
     if pool.get("nodes") is not None:
-        missing = [name for name in pool["nodes"] if name not in by_name]
-        if missing:
+        absent = [name for name in pool["nodes"] if name not in by_name]
+        if missing := [name for name in absent if name not in joining]:
             found = f"no such node in the cluster ({len(nodes)} nodes)"
             wanted, cure = "a node that has joined", "join it, or take it out of the pool"
             raise ClusterError(
@@ -40,7 +42,7 @@ def pool_members(nodes: list[Json], pool: Json) -> list[Json]:
                     for name in missing
                 )
             )
-        return [by_name[name] for name in pool["nodes"]]
+        return [by_name[name] for name in pool["nodes"] if name in by_name]
     selector: dict[str, str] = pool["selector"]
     members = [
         node
@@ -48,8 +50,8 @@ def pool_members(nodes: list[Json], pool: Json) -> list[Json]:
         if all(node["metadata"].get("labels", {}).get(k) == v for k, v in selector.items())
     ]
     out = pool.get("maintenance", [])
-    # One that is missing may have been any pool's.
-    most = len(members) + sum(name not in by_name for name in out)
+    # One that is missing may be any pool's.
+    most = len(members) + sum(name not in by_name for name in {*out, *joining})
     if not len(members) <= pool["count"] <= most:
         text = ",".join(f"{key}={value}" for key, value in selector.items())
         raise ClusterError(

@@ -135,6 +135,13 @@ class Cluster(Model):
         return self.kubernetes_packages.join is not None and not host.role.is_control_plane
 
     @property
+    def newcomers(self) -> tuple[Host, ...]:
+        """The hosts that join a cluster in the run that first has them."""
+        return tuple(host for host in self.working_hosts if self.joins(host)) or tuple(
+            host for host in self.joining_hosts if not self.in_maintenance(host)
+        )
+
+    @property
     def first_host(self) -> Host | None:
         """The control-plane host on which the stack makes the cluster; None where it makes none."""
         if self.kubernetes_packages.init is None:

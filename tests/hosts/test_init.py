@@ -27,6 +27,9 @@ TOKEN = re.compile(r"[a-z0-9]{6}\.[a-z0-9]{16}")
 HASH = f"sha256:{'0123456789abcdef' * 4}"
 COPIED = "upper/usr/libexec"
 """A folder of the host's root, which the overlay holds again as something was made in it."""
+NETWORK = """mkdir -p /etc/cni/net.d /opt/cni/bin /var/lib/cni/results
+echo simulated >/etc/cni/net.d/10-new.conf; echo simulated >/opt/cni/bin/new"""
+"""What a network add-on and its first pod leave (seen on hosts with real ones)."""
 INIT: dict[str, Any] = {"endpoint": "192.0.2.1:6443", "network": {"manifest": "cni.yaml"}}
 
 
@@ -84,7 +87,7 @@ def test_a_cluster_is_made_once_and_taken_down_to_the_byte(host: Running) -> Non
     (token,) = (entry["token"] for entry in initialization["bootstrapTokens"])
     assert TOKEN.fullmatch(token)
     assert token not in script + first.output + host.read(f"{SEEN}/arguments")
-    host.run(f"rm -r {SEEN}; echo simulated >/etc/cni/net.d/10-new.conf")
+    host.run(f"rm -r {SEEN}; {NETWORK}")
     assert host.apply(script).output == "changed=0\n"
     assert not host.exists(SEEN)
     facts = asyncio.run(observe([host.declared], host.key, 30))[host.declared.name]
@@ -182,6 +185,7 @@ def test_a_host_joins_the_new_cluster_and_leaves_to_the_byte(host: Running) -> N
     (joined,) = configuration(host)
     assert joined["discovery"]["bootstrapToken"]["apiServerEndpoint"] == "192.0.2.1:6443"
     assert joined["nodeRegistration"]["ignorePreflightErrors"] == ["Swap"]
+    host.run(NETWORK)
     assert host.apply(script).output == "changed=0\n"
     assert host.undo(script).status == 0
     assert differences(before, software.lasting(host)) == {}

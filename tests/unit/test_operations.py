@@ -62,6 +62,16 @@ def test_every_missing_node_is_named_at_once() -> None:
     assert str(caught.value).count("found no such node") == 2
 
 
+def test_a_node_that_joins_in_this_run_may_be_missing() -> None:
+    pool = {"pool": "a100", "nodes": ["gpu-1", "gpu-8"], "joining": ["gpu-8"]}
+    assert pool_members([node("gpu-1")], pool) == [node("gpu-1")]
+    assert (
+        pool_members([], {"pool": "a", "selector": {"a": "b"}, "count": 1, "joining": ["n"]}) == []
+    )
+    with pytest.raises(ClusterError, match="node gpu-8: found no such node"):
+        pool_members([node("gpu-1")], {**pool, "joining": []})
+
+
 def test_a_selector_must_find_as_many_nodes_as_declared() -> None:
     pool = {"pool": "l4", "nodes": None, "selector": {"kind": "l4"}, "count": 2}
     with pytest.raises(ClusterError, match="selector kind=l4: found 1 nodes; wanted: the 2"):

@@ -103,12 +103,14 @@ new_token() {
         fail "can't write $state/token"
 }
 
-# Folders that kubeadm and what it starts make and nobody removes (the last ones are of cmd/kubeadm/
-# app/phases/controlplane/volumes.go), and what others of network add-ons were there.
+# Folders that kubeadm and what it starts make and nobody removes (/var/lib/cni is of the engine's
+# libcni, containernetworking/cni v1.2.0 libcni/api.go, CacheDir; the last ones are of cmd/kubeadm/app/
+# phases/controlplane/volumes.go), and what others of network add-ons were there.
 remember_folders() {
     plugins=/usr/libexec/kubernetes
     for folder in /etc/kubernetes /etc/kubernetes/manifests /etc/kubernetes/pki /etc/kubernetes/tmp \
         /var/lib/kubelet /var/lib/etcd /etc/cni /etc/cni/net.d /opt/cni /opt/cni/bin \
+        /var/lib/cni /var/lib/cni/results \
         "$plugins" "$plugins/kubelet-plugins" "$plugins/kubelet-plugins/volume" \
         "$plugins/kubelet-plugins/volume/exec"; do
         [ -d "$root$folder" ] || record directories "$folder"

@@ -48,6 +48,11 @@ class Machine:
         return hosts_dir(self.cluster) / self.name
 
     @property
+    def _group(self) -> str:
+        """What its control groups are called; other sites have hosts of the same name."""
+        return f"{self.cluster}-{self.name}"
+
+    @property
     def pid(self) -> int:
         """Its first process, as this machine counts it.
 
@@ -90,8 +95,8 @@ class Machine:
             layer=str(rootfs.fixture_layer()),
         )
         spec.save(self.folder)
-        cgroups.make(self.name)
-        around = ["sh", "-c", _AROUND, cgroups.name_of(self.name)]
+        cgroups.make(self._group)
+        around = ["sh", "-c", _AROUND, cgroups.name_of(self._group)]
         namespaced.start(self.folder, spec, namespaced.Equipment(EQUIPMENT, around))
         deadline = time.monotonic() + LIMIT
         while not self._booted() and time.monotonic() < deadline:
@@ -110,4 +115,4 @@ class Machine:
 
     def stop(self) -> None:
         """Take its control groups away, when its processes are gone."""
-        cgroups.remove(self.name)
+        cgroups.remove(self._group)

@@ -23,9 +23,13 @@ undo_joined() {
     [ -f "$root/etc/kubernetes/kubelet.conf" ] || return 0
     have kubeadm || fail "found no kubeadm; wanted it to take this host out of its cluster; install it"
     reset_node
+    forget_network
     undid "joined the cluster"
     note "the node object stays in the cluster: kubectl delete node $(uname -n)"
 }
+
+# Of a cluster that is somebody else's, the network add-on's files are so too (init.sh has its own).
+forget_network() { :; }
 
 # kubeadm refuses to choose where it finds two engines' sockets.
 reset_node() {

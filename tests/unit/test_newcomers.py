@@ -1,0 +1,75 @@
+"""Hosts that join the cluster: before they have, their nodes may be missing; afterwards not."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import pytest
+
+from components.hosts.facts import HostFacts
+from components.inspection.judgement import judged
+from components.inspection.questions import request
+from components.settings.cluster import Cluster
+from components.settings.loader import load
+from lab.simulator.hosts import host_public_key
+
+INIT = {"endpoint": "192.0.2.1:6443", "network": {"manifest": "cni.yaml"}}
+JOIN = {"endpoint": "192.0.2.1:6443", "caCertHashes": [f"sha256:{'0' * 64}"]}
+
+
+def declared(packages: dict[str, Any]) -> Cluster:
+    roles = {"cp-1": "control-plane", "gpu-1": "gpu-worker"}
+    return load(
+        {
+            "version": "v1",
+            "kubernetes": {"context": "here"},
+            "platform": "device-plugin",
+            "pools": [{"name": "a", "nodes": ["gpu-1"], "gpusPerNode": 8}],
+            "kubernetesPackages": {"version": "1.34.4", **packages},
+            "hosts": [
+                {
+                    "name": name,
+                    "role": role,
+                    "address": f"192.0.2.{number}",
+                    "hostKey": host_public_key(name),
+                }
+                for number, (name, role) in enumerate(roles.items(), 1)
+            ],
+        }
+    )
+
+
+def problems(cluster: Cluster, nodes: list[str], *applied: str) -> tuple[str, ...]:
+    facts = HostFacts(applied=applied)
+    found = {
+        "cluster": {
+            **{"problems": [], "cordoned": [], "scheduling": {}, "validation": {}, "presence": {}},
+            "nodes": nodes,
+        },
+        "hosts": {"problems": [], "facts": {"gpu-1": dataclasses.asdict(facts)}},
+    }
+    told = judged(cluster, found, "").problems
+    return tuple(line for line in told if "no such node" in line)
+
+
+@pytest.mark.parametrize(
+    ("packages", "phase"), [({"init": INIT}, "cluster"), ({"join": JOIN}, "prepare")]
+)
+def test_a_missing_node_stops_the_run_once_its_host_has_joined(
+    packages: dict[str, Any], phase: str
+) -> None:
+    cluster = declared(packages)
+    assert [host.name for host in cluster.newcomers] == ["gpu-1"]
+    assert problems(cluster, ["cp-1"]) == ()
+    (told,) = problems(cluster, ["cp-1"], phase)
+    assert told.startswith("host gpu-1: node gpu-1: found no such node in the cluster (1 nodes)")
+    assert problems(cluster, ["cp-1", "gpu-1"], phase) == ()
+
+
+def test_the_inspection_knows_who_joins() -> None:
+    asked = request(declared({"init": INIT}), "dev", "")["cluster"]
+    (pool,) = asked["scheduling"]
+    assert pool["joining"] == ["gpu-1"]
+    plain = request(declared({}), "dev", "")["cluster"]
+    assert plain["scheduling"][0]["joining"] == []
