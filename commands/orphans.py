@@ -34,7 +34,15 @@ def _is_orphan(folder: Path, ours: set[Path]) -> bool:
     if not words[0].startswith("/") or Path(words[0]).resolve() not in ours:
         return False
     engine = next((word for word in words[1:] if ":" in word), NO_ENGINE)
-    return engine != NO_ENGINE and not _answers(engine)
+    return engine != NO_ENGINE and _is_near(folder) and not _answers(engine)
+
+
+def _is_near(folder: Path) -> bool:
+    """Whether a process is in our network: in another one its engine answers it alone."""
+    try:
+        return (folder / "ns/net").readlink() == Path("/proc/self/ns/net").readlink()
+    except OSError:
+        return False
 
 
 def _answers(address: str) -> bool:

@@ -23,10 +23,15 @@ def executable() -> Path:
 
 
 @contextmanager
-def running(executable: Path, engine: str) -> Iterator[subprocess.Popen[str]]:
+def running(
+    executable: Path, engine: str, around: tuple[str, ...] = ()
+) -> Iterator[subprocess.Popen[str]]:
     """The Kubernetes plugin, once it serves."""
     with subprocess.Popen(
-        [str(executable), engine], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+        [*around, str(executable), engine],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
     ) as process:
         try:
             assert process.stdout is not None
@@ -48,6 +53,16 @@ def test_a_plugin_that_never_had_an_engine_is_not_ended(executable: Path) -> Non
             end_orphans()
             orphan.wait(LIMIT)
         assert asked.poll() is None
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="namespaces need root")
+def test_a_plugin_in_another_network_is_not_ended(executable: Path) -> None:
+    dead = f"127.0.0.1:{free_port()}"
+    with running(executable, dead, ("unshare", "--net")) as far:
+        with running(executable, dead) as orphan:
+            end_orphans()
+            orphan.wait(LIMIT)
+        assert far.poll() is None
 
 
 def test_another_run_does_not_stop_a_policy_pack_from_rendering_a_chart(
