@@ -31,7 +31,7 @@ from components.hosts.command import HostsArgs, host_commands
 from components.hosts.settings.host import Host
 from components.hosts.settings.new_cluster import Network
 from components.manifest import Manifest
-from components.operation import command_line, repair
+from components.operation import NEW, command_line, repair
 from components.settings.cluster import Cluster
 
 UNKNOWN = (
@@ -86,7 +86,8 @@ class NewCluster(pulumi.ComponentResource):
             more=pulumi.ResourceOptions(protect=init.protect),
         )  # fmt: skip
         access = host_commands(
-            self, f"{name}-access", (first,), replace(hosts, after=initialized, drift={}),
+            self, f"{name}-access", (first,),
+            replace(hosts, after=initialized, drift=_waiting(hosts, first)),
             access_script, lambda *_: 0,
             more=pulumi.ResourceOptions(additional_secret_outputs=["stdout"]),
         )  # fmt: skip
@@ -162,6 +163,13 @@ class NewCluster(pulumi.ComponentResource):
                 options,
             )
         ]
+
+
+def _waiting(hosts: HostsArgs, first: Host) -> dict[str, str]:
+    """Why the token must be good again: hosts that have not joined, also not in an earlier run."""
+    found = (hosts.drift.get(host.name, "") for host in hosts.cluster.joining_hosts)
+    waiting = [finding for finding in found if NEW.match(finding)]
+    return {first.name: "; ".join(waiting)} if waiting else {}
 
 
 def manifests(path: str) -> list[dict[str, Any]]:

@@ -13,6 +13,7 @@ from pulumi.runtime import mocks
 
 from components.api import ClusterError
 from components.cluster import GpuCluster, GpuClusterArgs
+from components.drift import Drift
 from components.hosts import kubeconfig
 from components.hosts.new_cluster import manifests
 from config.problem import ConfigError
@@ -80,6 +81,26 @@ def test_the_parts_come_in_their_order_and_only_once(
     assert places == sorted(places), names
     assert names.index("gpu-cluster-runtime-gpu-1") < names.index("gpu-cluster-cluster-join-gpu-1")
     assert "gpu-cluster-cluster-join-cp-1" not in names
+
+
+@pytest.mark.usefixtures("no_hooks")
+def test_the_token_is_made_good_again_for_whoever_has_not_joined(tmp_path: Path) -> None:
+    path = tmp_path / "cni.yaml"
+    path.write_text(OBJECTS)
+    declared = cluster(kubernetesPackages=packages(network={"manifest": str(path)}))
+
+    def renewal(**findings: str) -> str:
+        def program() -> None:
+            args = GpuClusterArgs(cluster=declared, stack="test", private_key="key")
+            GpuCluster("gpu-cluster", args, Drift(cluster=findings))
+
+        recorder = declare(program, preview=False, recorder=Answers())
+        (access,) = (one for one in recorder.resources if "-access-" in one.name)
+        return str(access.inputs["update"])
+
+    plain = renewal()
+    assert renewal(**{"gpu-1": "not applied on this host, 2026-01-01T00:00:00Z"}) != plain
+    assert renewal(**{"gpu-1": "changed on the host: kubelet is not active, 12:00"}) == plain
 
 
 @pytest.mark.parametrize(
