@@ -10,7 +10,7 @@ import sys
 import toolchain
 from commands.environment import ROOT
 from commands.files import project_files
-from components.hosts.cluster_script import init_script
+from components.hosts.cluster_script import access_script, init_script
 from components.hosts.prepare_script import prepare
 from components.hosts.probe import probe
 from components.hosts.runtime_script import runtime
@@ -66,19 +66,24 @@ def host_scripts() -> dict[str, str]:
         "prepare, as declared": f"# shellcheck disable=SC2034,SC1090\n{prepare()}",
         "probe": probe(),
     }
-    scripts["cluster"] = _new_cluster()
+    scripts |= _new_cluster()
     for engine in Engine:
         scripts[f"runtime, {engine.value}"] = runtime(Runtime(engine=engine), inline=True)
     return scripts
 
 
-def _new_cluster() -> str:
-    """A host of the example stack as the first of a cluster that the stack makes."""
+def _new_cluster() -> dict[str, str]:
+    """What runs on a host of the example stack as the first of a cluster that the stack makes."""
     init = Init(endpoint="192.0.2.1:6443", network=Network(manifest="network/cni.yaml"))
     packages = KubernetesPackages(version="1.34.4", init=init)
     declared = load_stack_file(ROOT / "Pulumi.prod.yaml")
     cluster = declared.model_copy(update={"kubernetes_packages": packages})
-    return init_script(cluster, cluster.hosts[0], inline=True)
+    first = cluster.hosts[0]
+    return {
+        "cluster": init_script(cluster, first, inline=True),
+        # Its main replaces the library's, which is then unreachable.
+        "access": f"# shellcheck disable=SC2317\n{access_script(cluster, first, inline=True)}",
+    }
 
 
 def workflow_scripts() -> dict[str, str]:

@@ -63,10 +63,15 @@ def join_script(cluster: Cluster, host: Host, token: str, hashes: tuple[str, ...
     return assemble(settings, {}, JOINING)
 
 
-def access_script(cluster: Cluster, host: Host) -> Declaration:
+def access_script(cluster: Cluster, host: Host, *, inline: bool = False) -> Declaration:
     """The script that prints a token and a hash, then the administrator's kubeconfig.
 
     It runs again where another host joins: the names are in it.
+
+    Args:
+        cluster: as this host sees it.
+        host: the control-plane host.
+        inline: as in `assemble`.
     """
     version = cluster.kubernetes_packages.version or ""
     settings = {
@@ -75,7 +80,7 @@ def access_script(cluster: Cluster, host: Host) -> Declaration:
         "GC_TOKEN": token_configuration(version),
         "GC_NODES": " ".join(host.node for host in cluster.joining_hosts),
     }
-    return assemble(settings, {}, (LIBRARY, MEMBER, ACCESS))
+    return assemble(settings, {}, (LIBRARY, MEMBER, ACCESS), inline=inline)
 
 
 def member_seconds(cluster: Cluster, _: Host) -> int:

@@ -1,3 +1,4 @@
+# shellcheck shell=sh disable=SC2154 # root: of who reads it
 # What a node of real parts has of its own in place of the machine's. Sourced; $root: its file system.
 
 # The kubelet sets these at its start (pkg/kubelet/cm/container_manager_linux.go); they are the whole

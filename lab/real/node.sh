@@ -5,6 +5,7 @@ set -eu
 
 name=$1 work=$2 lower=$3 gpus=$4
 root=$work/root
+# shellcheck source=lab/real/device_files.sh
 . "${0%/*}/device_files.sh"
 
 mkdir -p "$work/upper" "$work/overlay" "$work/containerd" "$work/kubelet" "$root"

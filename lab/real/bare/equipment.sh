@@ -1,6 +1,8 @@
+# shellcheck shell=sh disable=SC2154 # root, kernel: of who reads it
 # What a simulated host lacks for real kubelets and their pods. lab/simulator/hosts/boot.sh reads it
 # before the host's root becomes the root, in namespaces of the host's own: network and control groups
 # too. All of it goes with them.
+# shellcheck source=lab/real/device_files.sh
 . "${EQUIPMENT%/*}/../device_files.sh"
 
 # An overlay can't carry another one's upper folder.
@@ -18,7 +20,7 @@ done
 umount -R "$root/sys/fs/cgroup"
 mount -t tmpfs -o mode=755 cgroup "$root/sys/fs/cgroup"
 for hierarchy in /sys/fs/cgroup/*; do
-    [ -d "$hierarchy" ] && [ ! -L "$hierarchy" ] || continue
+    if [ ! -d "$hierarchy" ] || [ -L "$hierarchy" ]; then continue; fi
     place=$root/sys/fs/cgroup/${hierarchy##*/}
     mkdir "$place"
     case ${hierarchy##*/} in

@@ -29,6 +29,7 @@ undo_joined() {
 }
 
 # Of a cluster that is somebody else's, the network add-on's files are so too (init.sh has its own).
+# shellcheck disable=SC2317 # called where nothing replaces it
 forget_network() { :; }
 
 # kubeadm refuses to choose where it finds two engines' sockets.
