@@ -88,6 +88,7 @@ def test_whichever_kernel_boots_next_keeps_nouveau_away_until_it_is_taken_back(
         assert host.read(image) != "as it was", image
 
 
+@pytest.mark.refusal(by="substitute")
 def test_an_image_that_is_not_updated_stops_the_run_until_it_is(host: Running) -> None:
     kernels = images(host, "debian")
     settings = "/etc/initramfs-tools/update-initramfs.conf"
