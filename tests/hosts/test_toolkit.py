@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import re
 import shutil
 from collections.abc import Iterator
 from typing import Any
@@ -152,7 +153,9 @@ def test_an_entry_that_the_host_has_brings_the_runtime_too(cluster: str, namespa
         assert host.apply(script).status == 0
         entry = host.read(SOURCES["debian"])
         assert host.undo(script).status == 0
-        host.write("/etc/apt/sources.list.d/theirs.sources", entry)
+        host.write("/etc/apt/theirs.asc", key)
+        theirs = re.sub("Signed-By: .*", "Signed-By: /etc/apt/theirs.asc", entry)
+        host.write("/etc/apt/sources.list.d/theirs.sources", theirs)
         done = host.apply(script)
         assert (done.status, done.errors) == (0, "")
         assert "the entry in /etc/apt/sources.list.d/theirs.sources is used" in done.output
