@@ -26,7 +26,7 @@ from lab import simulator
 from lab.simulator import hosts as simulated_hosts
 from lab.simulator.ports import free_ports
 
-LIMIT = 240
+LIMIT = 900
 """Seconds for any one command."""
 PRIVATE = re.compile("BEGIN OPENSSH PRIVATE KEY")
 LAST = re.compile(r"up: (\d+) of (\d+) GPUs simulated, (\d+) resources changed, \d+ s")
