@@ -227,6 +227,22 @@ class Site:
         """Whether a host says that this is applied."""
         return text in self.facts()[name].disrupts["runtime"]
 
+    def would_lose(self, consent: str, node: str) -> None:
+        """A pod on a node whose eviction loses what only this consent gives up.
+
+        Args:
+            consent: ``empty-dir``: its files; ``unmanaged``: itself, as nobody makes it again.
+            node: the node.
+        """
+        if consent == "empty-dir":
+            self.workload("local", node, volumes=[{"name": "scratch", "emptyDir": {}}])
+            return
+        pod = {
+            "metadata": {"name": "alone"},
+            "spec": {"nodeName": node, "containers": [{"name": "c", "image": "sample"}]},
+        }
+        self.request("POST", "namespaces/default/pods", body=pod)
+
     def workload(self, namespace: str, node: str, **spec: Any) -> None:
         """A Deployment with one pod on one node, Running."""
         labels = {"app": namespace}

@@ -108,14 +108,7 @@ def test_what_would_be_lost_stops_it_before_any_node_is_touched(
     site: Divided, consent: str
 ) -> None:
     mig = other(site)
-    if consent == "empty-dir":
-        site.workload("local", "gpu-3", volumes=[{"name": "scratch", "emptyDir": {}}])
-    else:
-        pod = {
-            "metadata": {"name": "alone"},
-            "spec": {"nodeName": "gpu-3", "containers": [{"name": "c", "image": "sample"}]},
-        }
-        site.request("POST", "namespaces/default/pods", body=pod)
+    site.would_lose(consent, "gpu-3")
     assert list(blockers(site.layout_plan(site.declared_with(mig))))
     before = [site.layout(name) for name in NODES]
     assert "node gpu-3: found pods that" in site.refused(mig)

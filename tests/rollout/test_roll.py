@@ -98,14 +98,7 @@ def test_a_budget_is_waited_for_and_a_rollout_that_waits_too_long_changes_nothin
 @pytest.mark.parametrize("consent", ["empty-dir", "unmanaged"])
 def test_what_would_be_lost_stops_it_before_any_node_is_touched(site: Site, consent: str) -> None:
     change = other(site)
-    if consent == "empty-dir":
-        site.workload("local", "gpu-3", volumes=[{"name": "scratch", "emptyDir": {}}])
-    else:
-        pod = {
-            "metadata": {"name": "alone"},
-            "spec": {"nodeName": "gpu-3", "containers": [{"name": "c", "image": "sample"}]},
-        }
-        site.request("POST", "namespaces/default/pods", body=pod)
+    site.would_lose(consent, "gpu-3")
     assert "node gpu-3: found pods that" in site.fail(**change)
     assert not any(is_on(site, name, change) for name in WORKERS)
     assert all(site.is_free(name) for name in WORKERS)
