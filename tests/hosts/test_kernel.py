@@ -105,6 +105,68 @@ def test_what_brings_newer_kernels_is_held_also_where_the_driver_brought_it(
     assert software.held(host, "debian") == set()
 
 
+def test_what_a_pinned_kernel_needs_goes_with_it_also_where_the_driver_brought_it(
+    cluster: str, namespaces: None
+) -> None:
+    """Debian's linux-headers-amd64 brings the part that all flavors share; so does a pinned kernel.
+
+    Its headers are held, so apt refuses to remove what they need with the driver.
+    """
+    host = software.start(cluster, "debian")
+    shared = Package("linux-headers-6.1.0-42-common", "6.1.0-42")
+    newest = Package("linux-headers-amd64", "6.1.0-99-1", depends=(shared.name,))
+    tools = [
+        replace(package, depends=(newest.name,)) if package.name == "dkms" else package
+        for package in [*catalogue.build_tools(), *software.headers("debian"), newest, shared]
+    ]
+    kernels = [
+        replace(package, depends=(shared.name,))
+        if package.name == f"linux-headers-{PINNED['debian']}"
+        else package
+        for package in packages("debian")
+    ]
+    before = software.installed(host, "debian")
+    with (
+        software.serving("debian", tools) as brought,
+        software.serving("debian", kernels) as pinned,
+        software.drivers("debian", VERSION) as drivers,
+    ):
+        sections: dict[str, Any] = {
+            "packages": {"repository": brought, "remove": True},
+            "driver": {"source": "package", "version": VERSION, "repository": drivers},
+        }
+        assert host.apply(software.script(sections)).status == 0
+        assert shared.name in software.installed(host, "debian")
+        sections["kernel"] = {"release": PINNED["debian"], "repository": pinned}
+        script = software.script(sections)
+        assert host.apply(script).status == 0
+        undone = host.undo(script)
+    assert (undone.status, undone.errors) == (0, "")
+    assert f"{shared.name} stays: linux-headers-{PINNED['debian']} needs it" in undone.output
+    assert software.held(host, "debian") == set()
+    assert software.installed(host, "debian") == before
+
+
+@pytest.mark.parametrize("system", ["debian", pytest.param("rocky", marks=pytest.mark.full)])
+def test_what_a_package_of_somebody_else_needs_stays(
+    cluster: str, namespaces: None, system: str
+) -> None:
+    host = software.start(cluster, system)
+    theirs = Package("site-tool", "1.0-1", depends=("gcc",))
+    with software.serving(system, [*catalogue.build_tools(system), theirs]) as tools:
+        sections = {"packages": {"install": ["gcc", "make"], "repository": tools, "remove": True}}
+        script = software.script(sections)
+        assert host.apply(script).status == 0
+        tool = {"debian": "apt-get -y -q", "rocky": "dnf -y"}[system]
+        assert host.run(f"{tool} install site-tool").status == 0
+        undone = host.undo(script)
+    assert (undone.status, undone.errors) == (0, "")
+    assert "package gcc stays: site-tool needs it" in undone.output
+    left = software.installed(host, system)
+    assert {"site-tool", "gcc"} <= left.keys()
+    assert "make" not in left
+
+
 @pytest.mark.parametrize("system", ["debian", pytest.param("rocky", marks=pytest.mark.full)])
 def test_the_kernel_that_runs_stays_where_packages_are_removed(
     cluster: str, namespaces: None, system: str

@@ -78,8 +78,50 @@ remove_unwanted() {
         note "kernel $(uname -r) runs: its packages stay; boot another one to remove them"
     going=$(grep -Fvx -f "$scratch/running" "$scratch/going" |
         awk 'FNR == NR { there[$1] = 1; next } there[$1] && !seen[$1]++ { print $1 }' "$scratch/installed" - | paste -s -d ' ' -)
+    keep_needed
     # shellcheck disable=SC2086 # a list of words
     [ -z "$going" ] || remove_packages $going
+}
+
+# What a package that stays needs stays with it: apt would take the other one along, or refuse it all
+# where that one is held. One of another step's packages takes it over, and takes it along when it
+# goes; where nobody of ours needs it, it is the host's.
+keep_needed() {
+    while [ -n "$going" ]; do
+        # shellcheck disable=SC2086 # a list of words
+        list_needed $going >"$scratch/needed"
+        [ -s "$scratch/needed" ] || return 0
+        while read -r name needer; do
+            keeper=$(awk -v needer="$needer" '$2 == "package" && $3 == needer { print $1; exit }' "$state/effects")
+            note "package $name stays: $needer needs it"
+            [ -n "$keeper" ] || continue
+            record effects "$keeper package $name"
+            grep -Fvx -e "$keeper package $name" "$scratch/stale" >"$scratch/draft"
+            mv -- "$scratch/draft" "$scratch/stale"
+        done <"$scratch/needed"
+        going=$(printf '%s\n' $going | awk 'FNR == NR { stays[$1] = 1; next } !stays[$1]' "$scratch/needed" - | paste -s -d ' ' -)
+    done
+}
+
+# list_needed NAME...: of these, `<name> <package that stays>`, each name once.
+list_needed() {
+    if [ "$manager" = apt ]; then
+        # As dpkg says it (dpkg 1.21.22, src/main/remove.c, deferred_remove).
+        LC_ALL=C dpkg --no-act --abort-after=100000 --force-hold --remove -- "$@" 2>&1 | awk '
+            { gsub(/:[a-z0-9-]+/, ":") }
+            /^dpkg: dependency problems prevent removal of / { name = $NF; sub(/:+$/, "", name); next }
+            /^dpkg: error|^$/ { name = "" }
+            name != "" && $2 == "depends" { needer = $1; sub(/:$/, "", needer); print name, needer; name = "" }'
+    else
+        # As rpm says it (rpm 4.18, lib/rpmps.c, rpmProblemString).
+        LC_ALL=C rpm -e --test -- "$@" 2>&1 | sed -n 's/^[[:space:]]*\([^ ]*\) .*is needed by (installed) \([^ ]*\)$/\1 \2/p' |
+            while read -r capability needer; do
+                needer=$(rpm -q --qf '%{NAME}\n' -- "$needer" | head -n 1)
+                for name in $(rpm -q --qf '%{NAME}\n' --whatprovides "$capability" 2>/dev/null); do
+                    echo "$name $needer"
+                done
+            done | awk 'BEGIN { for (n = 1; n < ARGC; n++) going[ARGV[n]] = 1; ARGC = 1 } going[$1] && !seen[$1]++' "$@"
+    fi
 }
 
 # The packages of the kernel that runs. apt removes them without a question (linux-base
