@@ -172,6 +172,9 @@ DIFFERENCES = {
     "discovery's worker says nothing of dividing GPUs": (
         "the simulator labels both at once; nothing there reads one without the other"
     ),
+    "feature discovery says that MPS doesn't share the GPUs": (
+        "NVIDIA's charts find nodes for MPS's daemon by it, and no simulated plugin waits for one"
+    ),
     "a container that asks for two of them is refused": (
         "the simulator admits every pod of a node but its validation pods, which ask for one"
     ),

@@ -17,6 +17,7 @@ _WORKER = "node-feature-discovery v0.17.3, pkg/nfd-worker/nfd-worker.go"
 _RULES = "node-feature-discovery v0.17.3, pkg/apis/nfd/validate/validate.go"
 _CHART = "nvidia-device-plugin 0.19.3, values.yaml, nfd.worker.tolerations"
 _GFD = "k8s-device-plugin v0.19.3, internal/lm/output.go"
+_SHARED = "k8s-device-plugin v0.19.3, internal/lm/nvml.go, newSharingLabeler"
 
 RULES = f"{nfd.GROUP}/nodefeaturerules"
 
@@ -151,6 +152,12 @@ PHASES = (
                 "true",
                 _GFD,
                 _discover,
+            ),
+            Case(
+                "feature discovery says that MPS doesn't share the GPUs",
+                label("nvidia.com/mps.capable"),
+                "false",
+                _SHARED,
             ),
             Case("the label goes with its DaemonSet", label(PCI), None, _WORKER, _take_workers),
         ),
