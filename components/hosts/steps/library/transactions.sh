@@ -99,7 +99,7 @@ keep_needed() {
             grep -Fvx -e "$keeper package $name" "$scratch/stale" >"$scratch/draft"
             mv -- "$scratch/draft" "$scratch/stale"
         done <"$scratch/needed"
-        going=$(printf '%s\n' $going | awk 'FNR == NR { stays[$1] = 1; next } !stays[$1]' "$scratch/needed" - | paste -s -d ' ' -)
+        going=$(printf '%s\n' "$going" | tr ' ' '\n' | awk 'FNR == NR { stays[$1] = 1; next } !stays[$1]' "$scratch/needed" - | paste -s -d ' ' -)
     done
 }
 
