@@ -63,6 +63,7 @@ def prepare(folder: Path) -> list[str]:
     (folder / "pyproject.toml").write_text(SETTINGS)
     _run(folder, "-c", GENERATE)
     mutants = folder / "mutants"
+    shutil.copytree(ROOT / "config", mutants / "config", ignore=_caches)
     shutil.copytree(ROOT / "docs" / "rules", mutants / "docs" / "rules")
     (mutants / "tests" / "rules").mkdir(parents=True)
     (mutants / "pyproject.toml").write_text(SETTINGS)
