@@ -156,11 +156,27 @@ def remove(lab: Lab) -> None:
     for item in rendered():
         if item["kind"] in ("CustomResourceDefinition", "ClusterRole", "ClusterRoleBinding"):
             drop(lab, place(item))
+    _forget(lab)
     _mark(lab, objects.GPU_NODES[PCI])
     for name in (REAL[0], SIMULATED[0]):
         lab.request("PATCH", f"/api/v1/nodes/{name}", {"spec": {"taints": None}})
     for node in lab.nodes.values():
         node.run(f"umount {_BUS}")
+
+
+def _forget(lab: Lab) -> None:
+    """What masters wrote on nodes outlives them, but for the chart's last job (`hooks`)."""
+    for name in (*REAL, *SIMULATED):
+        metadata = lab.node(name)["metadata"]
+        body = {
+            "labels": _nulls(metadata["labels"], "nvidia.com/", "feature.node.kubernetes.io/"),
+            "annotations": _nulls(metadata.get("annotations") or {}, "nfd.node.kubernetes.io/"),
+        }
+        lab.request("PATCH", f"/api/v1/nodes/{name}", {"metadata": body})
+
+
+def _nulls(found: Json, *prefixes: str) -> Json:
+    return {key: None for key in found if key.startswith(prefixes)}
 
 
 def _mark(lab: Lab, value: str | None) -> None:

@@ -19,7 +19,7 @@ FILE = Path(__file__).with_name("messages.json")
 TESTS = (
     *("test_capacity", "test_isolation", "test_placement", "test_sharing", "test_stack_rules"),
     *("test_inputs", "test_workloads", "test_rules", "test_vcuda", "test_quantity"),
-    *("test_readers", "test_custom", "test_discovery"),
+    *("test_readers", "test_custom", "test_discovery", "test_subjects"),
 )
 """The tests by tables: each case asks the rules, or what reads manifests for them."""
 
