@@ -97,7 +97,7 @@ class Declaration(str):
 PARTS: Mapping[str, tuple[str, ...]] = {
     "driver": ("driver_packages", "driver_debian", "driver_runfile", "module_streams", "fabric"),
     "engine": ("containerd_version",),
-    "kubernetes": ("joined",),
+    "kubernetes": ("joined", "upgraded"),
 }
 """Files of the library that one step alone has."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
+from components.hosts import upgrade
 from components.hosts.script import given
 from components.hosts.settings.cuda import CudaSource
 from components.hosts.settings.host import Host
@@ -31,10 +32,10 @@ RUNS: Mapping[str, int] = {
     "driver": 5,
     "cuda": 2,
     "engine": 3,
-    "kubernetes": 2,
+    "kubernetes": 3,
 }
 """How many of them a step may need: lists and packages; the driver's also removes what was there
-and builds modules for two kernels."""
+and builds modules for two kernels, Kubernetes' has kubeadm before the others."""
 
 NAMES = ("packages", "kernel", "driver", "cuda", "engine", "kubernetes")
 """All steps, in order."""
@@ -139,7 +140,8 @@ def installing(cluster: Cluster, host: Host) -> int:
     """Seconds that the steps' installers may take together."""
     runs = sum(RUNS[name] for name in steps(cluster, host).names)
     join = cluster.kubernetes_packages.join if cluster.joins(host) else None
-    return run_seconds(cluster, runs) + (join.timeout_seconds if join else 0)
+    kubeadm = (join.timeout_seconds if join else 0) + upgrade.seconds(cluster, host)
+    return run_seconds(cluster, runs) + kubeadm
 
 
 def run_seconds(cluster: Cluster, runs: int) -> int:

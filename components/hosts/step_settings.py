@@ -10,6 +10,7 @@ from components.hosts.settings.host import Host
 from components.hosts.settings.kernel import Kernel
 from components.hosts.settings.packages import BUILD
 from components.hosts.settings.runtime import Runtime
+from components.hosts.upgrade import upgrade_settings
 from components.settings.cluster import Cluster
 
 PERSISTENCED_UNIT = """[Unit]
@@ -127,4 +128,5 @@ def kubernetes_settings(cluster: Cluster, host: Host, join_token: str | None) ->
         "GC_JOIN_ENDPOINT": join.endpoint if join else "",
         "GC_JOIN_LIMIT": str(join.timeout_seconds) if join else "",
         "GC_CRI_SOCKET": SOCKETS.get(engine, ""),
+        **upgrade_settings(cluster, host),
     }

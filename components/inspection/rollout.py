@@ -13,6 +13,7 @@ from components.rollout import layout_plan
 from components.rollout.layout_plan import LayoutPlan
 from components.rollout.pending import changes
 from components.rollout.plan import Plan, blockers, plan, view_of, words
+from components.rollout.skew import ControlPlane
 from components.settings.cluster import Cluster
 from config.printable import printable_lines
 
@@ -45,7 +46,15 @@ def planned(
     )
     views = {name: view_of(view) for name, view in answer.get("nodes", {}).items()}
     may_boot = cluster.reboot.when is RebootWhen.REQUIRED
-    made = plan(found, views, cluster.rollout.max_unavailable, may_boot, answer.get("server", ""))
+    first, version = cluster.first_host, cluster.kubernetes_packages.version
+    made = plan(
+        found,
+        views,
+        cluster.rollout.max_unavailable,
+        may_boot,
+        answer.get("server", ""),
+        ControlPlane(first.name, version) if first and version else None,
+    )
     return made, printable_lines(answer.get("unreachable", "") or reason)
 
 

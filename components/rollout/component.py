@@ -77,7 +77,7 @@ def rollout_document(args: RolloutArgs, private_key: str) -> Json:
             return []
         return [platform.layout(pool)] if platform.layout(pool) else ["", ALL_DISABLED]
 
-    refused = {c.host.name: c.refusal(plan.may_boot, plan.server) for c in plan.changes}
+    refused = {change.host.name: plan.refusal(change) for change in plan.changes}
     used = {pool_of[host.node].name: pool_of[host.node] for host in hosts if host.node in pool_of}
     layouts = {node: layout_of(pool) for pool in gpu_pools(cluster) for node in pool.node_names()}
     spaces = {space.name for space in own_namespaces(cluster)} - {cluster.validation.namespace}
@@ -87,6 +87,7 @@ def rollout_document(args: RolloutArgs, private_key: str) -> Json:
             {
                 **host.model_dump(mode="json", include=REACH),
                 "gpus": host.role.has_gpus,
+                "upgrades": host == cluster.first_host,
                 "refused": refused[host.name],
                 "pool": pool_of[host.node].name if host.node in pool_of else "",
                 "layouts": layouts.get(host.node, []),
@@ -130,7 +131,7 @@ def rollout_document(args: RolloutArgs, private_key: str) -> Json:
 
 
 def _part(cluster: Cluster, host: Host, script: str, longer: int) -> Json:
-    actions = ("apply", "fetch")
+    actions = ("apply", "fetch", "upgrade")
     lines = {action: host_line(host, cluster.ssh, action, longer) for action in actions}
     return {"script": script, **lines}
 

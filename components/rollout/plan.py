@@ -10,15 +10,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from components.rollout.skew import ControlPlane, kubelet_refusal
 from config.printable import printable
 
 if TYPE_CHECKING:
     from components.hosts.settings.host import Host
 
 _KUBELET = re.compile(r"kubernetes kubelet=(?P<old>\d+\.\d+\.\d+) → kubelet=(?P<new>\d+\.\d+\.\d+)")
-"""A change of kubelet's version. Kubernetes documentation, "Version Skew Policy": kubelet is never
-newer than the API server; "Upgrading kubeadm clusters": no minor version is skipped."""
-_VERSION = re.compile(r"v(\d{1,3})\.(\d{1,3})\.")
 OWNERS = 5
 """Owners of evicted pods that a line names; the others are counted."""
 
@@ -37,29 +35,11 @@ class Change:
     what: tuple[str, ...]
     first: bool = False
 
-    def refusal(self, may_boot: bool, server: str) -> str:
-        """What stops it before anything is touched; empty where nothing does.
-
-        Args:
-            may_boot: whether hosts may be rebooted.
-            server: version of the cluster's API server; empty where it wasn't seen.
-        """
-        if not may_boot and any(word.startswith("kernel ") for word in self.what):
-            return "found another kernel; wanted leave to boot it; declare reboot.when: required"
-        for match in filter(None, map(_KUBELET.fullmatch, self.what)):
-            old, new = (tuple(map(int, match[kind].split("."))) for kind in ("old", "new"))
-            if new < old or new[1] - old[1] > 1:
-                return (
-                    f"found kubelet {match['old']} → {match['new']}; wanted one minor version "
-                    "forward at a time; declare the next one first"
-                )
-            serving = _VERSION.match(server)
-            if serving and (int(serving[1]), int(serving[2])) < new[:2]:
-                return (
-                    f"found an API server {printable(server)} and kubelet {match['new']}; wanted "
-                    "a control plane that is not older; run kubeadm upgrade on it first"
-                )
-        return ""
+    @property
+    def kubelet(self) -> tuple[str, str] | None:
+        """Its kubelet's version before and after, where that changes."""
+        match = next(filter(None, map(_KUBELET.fullmatch, self.what)), None)
+        return (match["old"], match["new"]) if match else None
 
 
 @dataclass(frozen=True)
@@ -91,7 +71,8 @@ class Plan:
         views: what was seen of nodes, by name; one that isn't in the cluster has none.
         at_once: how many nodes may be out of use together.
         may_boot: whether hosts may be rebooted.
-        server: version of the API server.
+        server: version of the API server; empty where it wasn't seen.
+        made: the control plane, where the stack made it.
     """
 
     changes: tuple[Change, ...] = ()
@@ -100,6 +81,29 @@ class Plan:
     at_once: int = 1
     may_boot: bool = True
     server: str = ""
+    made: ControlPlane | None = None
+
+    @property
+    def upgraded(self) -> ControlPlane | None:
+        """The control plane, where this rollout upgrades it."""
+        made = self.made
+        rolled = made and made.host in (change.host.name for change in self.changes)
+        return made if made and rolled and made.is_newer(self.server) else None
+
+    def refusal(self, change: Change) -> str:
+        """What stops a change before anything is touched; empty where nothing does."""
+        if not self.may_boot and any(word.startswith("kernel ") for word in change.what):
+            return "found another kernel; wanted leave to boot it; declare reboot.when: required"
+        upgraded = self.upgraded
+        if upgraded and change.host.name == upgraded.host and upgraded.refusal(self.server):
+            return upgraded.refusal(self.server)
+        if change.kubelet is None:
+            return ""
+        server = f"v{upgraded.version}" if upgraded else self.server
+        cure = "run kubeadm upgrade on it first"
+        if self.made:
+            cure = f"run `up` when host {self.made.host}, which upgrades it, can be changed, too"
+        return kubelet_refusal(*change.kubelet, server, cure)
 
     @property
     def nodes(self) -> tuple[Change, ...]:
@@ -113,6 +117,7 @@ def plan(
     at_once: int = 1,
     may_boot: bool = True,
     server: str = "",
+    made: ControlPlane | None = None,
 ) -> Plan:
     """The rollout of changes: control plane first, then what an earlier run began, then the rest.
 
@@ -133,7 +138,7 @@ def plan(
         view = views.get(change.host.node, View())
         return not change.host.role.is_control_plane, not view.begun
 
-    return Plan(tuple(sorted(rolled, key=order)), left, views, at_once, may_boot, server)
+    return Plan(tuple(sorted(rolled, key=order)), left, views, at_once, may_boot, server, made)
 
 
 def waves(made: Plan) -> list[list[str]]:
@@ -159,6 +164,11 @@ def words(made: Plan) -> Iterable[str]:
         f"all of it is fetched before the first node is touched"
     )
     yield from wave_words(waves(made), made.at_once)
+    if made.upgraded:
+        yield (
+            f"control plane {printable(made.server.removeprefix('v'))} → {made.upgraded.version} "
+            f"by kubeadm upgrade on host {made.upgraded.host}, before its node is drained"
+        )
     for change in nodes:
         name = change.host.node
         yield from node_words(name, "; ".join(change.what), made.views[name])
@@ -189,7 +199,7 @@ def blockers(made: Plan) -> Iterable[str]:
         view = made.views.get(change.host.node)
         if view:
             yield from blocked(change.host.node, view)
-        if refusal := change.refusal(made.may_boot, made.server):
+        if refusal := made.refusal(change):
             yield f"rollout: host {change.host.name}: {refusal}"
 
 

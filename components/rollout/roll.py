@@ -1,15 +1,16 @@
 """Rolls what disrupts pods over the hosts of a stack: ``roll``.
 
 First everything is fetched on all hosts. Then node by node, in waves (`components.rollout.waves`):
-cordoned, drained, its GPU pods off, changed by the host's own scripts, rebooted if it asks for it,
-validated, uncordoned. A failure leaves its node cordoned and begins no other one. What is done is
-on hosts and nodes, so a run that was killed is continued by the next.
+the control plane upgraded where it is older than declared; cordoned, drained, its GPU pods off,
+changed by the host's own scripts, rebooted if it asks for it, validated, uncordoned. A failure
+leaves its node cordoned and begins no other one. What is done is on hosts and nodes, so a run that
+was killed is continued by the next.
 
 Input: ``context``, ``hosts`` (`components.hosts.reach`, with ``prepare`` and ``runtime``:
-``script`` and the lines ``apply`` and ``fetch``; ``gpus``, ``refused``, ``pool``, ``layouts`` of
-MIG devices that its pool may have),
-``maxUnavailable``, ``timeoutSeconds``, ``drainTimeoutSeconds``, ``consent``, ``reboot``,
-``operands``, ``pools`` (inputs of `components.validation.validate`), ``privateKey``.
+``script`` and the lines ``apply``, ``fetch`` and ``upgrade``; ``upgrades``: whether its kubeadm
+upgrades the control plane; ``gpus``, ``refused``, ``pool``, ``layouts`` of MIG devices that its
+pool may have), ``maxUnavailable``, ``timeoutSeconds``, ``drainTimeoutSeconds``, ``consent``,
+``reboot``, ``operands``, ``pools`` (inputs of `components.validation.validate`), ``privateKey``.
 """
 
 from __future__ import annotations
@@ -188,6 +189,10 @@ class Rollout:
 
     async def roll(self, target: Target) -> None:
         """All of one node."""
+        if target.document["upgrades"]:
+            # Once: what of it failed, kubeadm has taken back itself, and a person should see it.
+            await self.script(target, "prepare", "upgrade")
+            self.tell(target, "has a control plane that is not older than declared")
         await self.empty(target)
         await self.change(target)
         await self.release(target)

@@ -13,7 +13,16 @@ import shutil
 import subprocess
 from pathlib import Path
 
-from lab.real.parts import KUBEADM, MOCK, NVIDIA, OPERATOR_MODULE, PARTS, PLUGIN_MODULE, Part
+from lab.real.parts import (
+    EARLIER_PROGRAMS,
+    KUBEADM,
+    MOCK,
+    NVIDIA,
+    OPERATOR_MODULE,
+    PARTS,
+    PLUGIN_MODULE,
+    Part,
+)
 from toolchain import cache_dir, golang
 from toolchain.cache import Store, digest
 from toolchain.tool import Tool
@@ -85,6 +94,11 @@ def _files(part: str, module: str) -> Path:
 def build_kubeadm() -> dict[str, Path]:
     """kubeadm and kubectl, by name."""
     return _built(KUBEADM)
+
+
+def build_earlier() -> dict[str, Path]:
+    """Kubernetes' programs of the version from which a cluster is upgraded, by name."""
+    return _built(EARLIER_PROGRAMS)
 
 
 def _built(part: Part) -> dict[str, Path]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 KUBELET = "1.34.4"
+#: From which a cluster is upgraded (`toolchain.pins.KUBERNETES_MODULES` has it too).
+EARLIER = "1.33.13"
 CONTAINERD = "2.3.1"
 PLUGIN = "0.19.3"
 TOOLKIT = "1.20.0"
@@ -108,16 +110,33 @@ PARTS = (
         {f"{OPERATOR_MODULE}/internal/info.version": OPERATOR_RELEASE},
     ),
 )
+
+
+def _kubernetes(version: str) -> dict[str, str]:
+    """Stamps of Kubernetes' programs: kubeadm compares minor versions, of itself too.
+
+    Source: kubernetes v1.34 cmd/kubeadm/app/constants/constants.go, init.
+    """
+    return {
+        "k8s.io/component-base/version.gitVersion": f"v{version}",
+        "k8s.io/component-base/version.gitMajor": "1",
+        "k8s.io/component-base/version.gitMinor": version.split(".")[1],
+        "k8s.io/client-go/pkg/version.gitVersion": f"v{version}",
+    }
+
+
 KUBEADM = Part(
     "kubeadm",
     KUBELET,
     tuple(f"k8s.io/kubernetes/cmd/{name}" for name in ("kubeadm", "kubectl")),
-    {
-        "k8s.io/component-base/version.gitVersion": f"v{KUBELET}",
-        # kubeadm compares minor versions (cmd/kubeadm/app/constants/constants.go, init).
-        "k8s.io/component-base/version.gitMajor": "1",
-        "k8s.io/component-base/version.gitMinor": KUBELET.split(".")[1],
-        "k8s.io/client-go/pkg/version.gitVersion": f"v{KUBELET}",
-    },
+    _kubernetes(KUBELET),
+)
+NODE = ("kubelet", "kubeadm", "kubectl")
+CONTROL_PLANE = ("kube-apiserver", "kube-controller-manager", "kube-scheduler")
+EARLIER_PROGRAMS = Part(
+    "kubernetes-1.33",
+    EARLIER,
+    tuple(f"k8s.io/kubernetes/cmd/{name}" for name in (*NODE, *CONTROL_PLANE)),
+    _kubernetes(EARLIER),
 )
 MOCK = Part("mock", NVML, (".", "./probe"), native=True)

@@ -43,7 +43,7 @@ def test_every_function_of_the_header_has_a_stub() -> None:
 
 
 def test_each_part_is_built_from_a_module_of_its_own() -> None:
-    for part in (*parts.PARTS, parts.MOCK):
+    for part in (*parts.PARTS, parts.MOCK, parts.KUBEADM, parts.EARLIER_PROGRAMS):
         text = (build.ROOT / part.module / "go.mod").read_text(encoding="utf-8")
         assert f" v{part.version}" in text
         assert (build.ROOT / part.module / "go.sum").is_file()

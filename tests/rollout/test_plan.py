@@ -14,6 +14,7 @@ from components.hosts.runtime_script import disrupting as of_runtime
 from components.hosts.runtime_script import runtime_script
 from components.rollout.pending import changes
 from components.rollout.plan import Change, Plan, View, blockers, plan, waves, words
+from components.rollout.skew import ControlPlane
 from components.settings.cluster import Cluster
 from tests.unit.fixtures.clusters import HOST_KEY, cluster
 
@@ -183,7 +184,7 @@ def test_a_kernel_without_leave_to_boot_is_refused_before_anything_is_touched() 
         ("1.34.1", "1.34.4", "v1.34.1", ""),
         ("1.32.9", "1.34.4", "v1.34.4", "one minor version forward at a time"),
         ("1.34.4", "1.33.5", "v1.34.4", "one minor version forward at a time"),
-        ("1.33.5", "1.34.4", "v1.33.5", "a control plane that is not older"),
+        ("1.33.5", "1.34.4", "v1.33.5", "run kubeadm upgrade on it first"),
         ("1.33.5", "1.34.4", "", ""),
     ],
 )
@@ -192,6 +193,54 @@ def test_kubelet_goes_one_minor_version_at_a_time_and_after_the_api_server(
 ) -> None:
     (host, *_) = made().hosts
     change = Change(host, (f"kubernetes kubelet={old} → kubelet={new}",))
-    refusal = change.refusal(True, server)
+    refusal = Plan((change,), server=server).refusal(change)
     assert told in refusal
     assert bool(refusal) == bool(told)
+
+
+def upgrading(
+    server: str,
+    what: str = "kubernetes kubelet=1.33.5 → kubelet=1.34.4",
+    left: str = "",
+    version: str = "1.34.4",
+) -> Plan:
+    """The plan of a control plane that the stack made, and of a worker."""
+    hosts = [
+        {"name": "gpu-1", "address": "192.0.2.1", "hostKey": HOST_KEY},
+        {
+            "name": "cp-1", "role": "control-plane", "address": "192.0.2.2", "hostKey": HOST_KEY
+        },
+    ]  # fmt: skip
+    found = [Change(each, (what,)) for each in made(hosts=hosts).hosts]
+    views = {"cp-1": view(left=left), "gpu-1": view()}
+    return plan(found, views, server=server, made=ControlPlane("cp-1", version))
+
+
+def test_a_control_plane_that_the_stack_made_is_upgraded_before_its_workers() -> None:
+    result = upgrading("v1.33.5")
+    assert list(blockers(result)) == []
+    assert list(words(result))[1:4] == [
+        "wave 1: cp-1",
+        "wave 2: gpu-1",
+        "control plane 1.33.5 → 1.34.4 by kubeadm upgrade on host cp-1, before its node is drained",
+    ]
+
+
+@pytest.mark.parametrize("server", ["v1.34.4", "v1.35.0", ""])
+def test_a_control_plane_that_is_new_enough_or_unseen_is_not_named(server: str) -> None:
+    result = upgrading(server)
+    assert list(blockers(result)) == []
+    assert not [line for line in words(result) if "kubeadm" in line]
+
+
+def test_workers_wait_for_a_control_plane_whose_host_is_left_alone() -> None:
+    (text,) = blockers(upgrading("v1.33.5", left="cordoned, not by this program"))
+    assert "host gpu-1: found an API server v1.33.5 and kubelet 1.34.4" in text
+    assert "run `up` when host cp-1, which upgrades it, can be changed, too" in text
+
+
+def test_an_unfinished_upgrade_skips_no_minor_version_either() -> None:
+    what = "unfinished change to kubernetes"
+    (text,) = blockers(upgrading("v1.33.5", what=what, version="1.35.0"))
+    assert "host cp-1: found an API server v1.33.5 → 1.35.0; wanted one minor version" in text
+    assert list(blockers(upgrading("v1.34.4", what=what, version="1.35.0"))) == []

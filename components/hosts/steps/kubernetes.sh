@@ -15,10 +15,13 @@ fetch_kubernetes() {
 
 apply_kubernetes() {
     each_repository step_repository
+    upgrade_control_plane
+    upgrade_node
     # shellcheck disable=SC2086 # a list of words
     install_packages $GC_KUBERNETES_PACKAGES
     # shellcheck disable=SC2086 # a list of words
     [ "$GC_KUBERNETES_HOLD" = false ] || hold_packages $GC_KUBERNETES_HELD
+    restart_kubelet
     kubelet_joined || unit_on kubelet later
     kubernetes_join
     ! kubelet_joined || unit_on kubelet

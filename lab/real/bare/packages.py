@@ -10,7 +10,7 @@ import dataclasses
 from collections.abc import Mapping
 from pathlib import Path
 
-from lab.real.parts import KUBELET, TOOLKIT
+from lab.real.parts import NODE, TOOLKIT
 from lab.simulator.hosts import catalogue
 from lab.simulator.hosts.packages import Package
 
@@ -18,12 +18,15 @@ HERE = Path(__file__).parent
 _UNITS = "/usr/lib/systemd/system"
 
 
-def packages(root: Path, programs: Mapping[str, Path]) -> list[Package]:
+def packages(
+    root: Path, programs: Mapping[str, Path], kubernetes: Mapping[str, Mapping[str, Path]]
+) -> list[Package]:
     """All of them, by the names and versions of their makers.
 
     Args:
         root: a Debian root with containerd and runc.
         programs: executables by name.
+        kubernetes: Kubernetes' own by version and name.
     """
     containerd, runc = catalogue.containerd(root)
     wrapped = {**runc.files, "/usr/sbin/runc.real": runc.files["/usr/sbin/runc"]}
@@ -32,14 +35,18 @@ def packages(root: Path, programs: Mapping[str, Path]) -> list[Package]:
         f"{_UNITS}/kubelet.service": HERE / "kubelet.service",
         f"{_UNITS}/kubelet.service.d/10-kubeadm.conf": HERE / "10-kubeadm.conf",
     }
-    release = f"{KUBELET}-1.1"
     toolkit = ("nvidia-ctk", "nvidia-container-runtime", "nvidia-cdi-hook")
     base = "nvidia-container-toolkit-base"
     return [
         containerd,
         dataclasses.replace(runc, files=wrapped),
-        Package("kubelet", release, {**_programs(programs, "kubelet"), **units}),
-        *(Package(name, release, _programs(programs, name)) for name in ("kubeadm", "kubectl")),
+        *(
+            Package(
+                name, f"{version}-1.1", _programs(own, name) | (units if name == NODE[0] else {})
+            )
+            for version, own in kubernetes.items()
+            for name in NODE
+        ),
         Package(base, f"{TOOLKIT}-1", _programs(programs, *toolkit)),
         Package("nvidia-container-toolkit", f"{TOOLKIT}-1", depends=(base,)),
     ]

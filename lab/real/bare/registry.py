@@ -16,41 +16,44 @@ from pathlib import Path
 from components.platforms.device_plugin.values import IMAGE as PLUGIN_IMAGE
 from config.image import VECTORADD, path_of
 from lab.real import image
-from lab.real.parts import KUBELET, PLUGIN
+from lab.real.parts import CONTROL_PLANE, EARLIER, KUBELET, PLUGIN
 
+STATIC_PODS = (*CONTROL_PLANE, "etcd")
 PAUSE = "pause:3.10.1"
-"""As kubeadm pulls it (kubernetes v1.34.4 cmd/kubeadm/app/constants/constants.go, PauseVersion)."""
-CONTROL_PLANE = {
-    **{
-        name: f"v{KUBELET}"
-        for name in ("kube-apiserver", "kube-controller-manager", "kube-scheduler")
-    },
-    "etcd": "3.6.5-0",
-}
-"""Tags of the images of static pods (the same file, DefaultEtcdVersion)."""
+PAUSES = (PAUSE, "pause:3.10")
+"""As kubeadm 1.34 and 1.33 pull it (kubernetes v1.34.4 and v1.33.13 cmd/kubeadm/app/constants/
+constants.go, PauseVersion)."""
+_ETCD = {KUBELET: "3.6.5-0", EARLIER: "3.5.24-0"}
+"""Tags (the same file, DefaultEtcdVersion)."""
 NETWORK = "network:1"
-PARTS = {PAUSE: image.IMAGE, NETWORK: image.IMAGE} | {
+PARTS = dict.fromkeys((*PAUSES, NETWORK), image.IMAGE) | {
     path_of(name): name for name in (f"{PLUGIN_IMAGE}:v{PLUGIN}", VECTORADD)
 }
 """What images of the proof are called here, and which of its names each is."""
 _ASKED = re.compile(r"/v2/(?P<name>[a-z0-9/_.-]+)/(?P<kind>manifests|blobs)/(?P<which>[\w:.-]+)")
 
 
+def tags(version: str) -> dict[str, str]:
+    """Tags of the images of static pods by name, as kubeadm of that version pulls them."""
+    return {**dict.fromkeys(CONTROL_PLANE, f"v{version}"), "etcd": _ETCD[version]}
+
+
 def images(
-    programs: Mapping[str, Path], control_plane: Mapping[str, Path]
+    programs: Mapping[str, Path], kubernetes: Mapping[str, Mapping[str, Path]]
 ) -> dict[str, image.Image]:
     """All images by name and tag.
 
     Args:
         programs: what runs on nodes, by name.
-        control_plane: programs of static pods, by name.
+        kubernetes: programs of static pods, by version and name.
     """
     layer = image.parts(programs)
     found = {name: image.Image.of(layer, image.NAMES[of]) for name, of in PARTS.items()}
-    for name, tag in CONTROL_PLANE.items():
-        path = f"usr/bin/{name}"
-        layer = image.layer_of({path: control_plane[name]})
-        found[f"{name}:{tag}"] = image.Image.of(layer, {"Entrypoint": [f"/{path}"]})
+    for version, own in kubernetes.items():
+        for name, tag in tags(version).items():
+            path = f"usr/bin/{name}"
+            layer = image.layer_of({path: own[name]})
+            found[f"{name}:{tag}"] = image.Image.of(layer, {"Entrypoint": [f"/{path}"]})
     return found
 
 

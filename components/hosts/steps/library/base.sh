@@ -229,6 +229,10 @@ main() {
             lock
             fetch
             ;;
+        upgrade)
+            lock
+            upgrade
+            ;;
         undo)
             lock
             if [ -d "$state" ]; then
@@ -237,7 +241,7 @@ main() {
             fi
             drop_steps
             ;;
-        *) fail "found the argument '${1-}'; wanted apply, fetch or undo" ;;
+        *) fail "found the argument '${1-}'; wanted apply, fetch, upgrade or undo" ;;
     esac
     printf 'changed=%s\n' "$changed"
 }

@@ -23,6 +23,7 @@ undo_joined() {
     [ -f "$root/etc/kubernetes/kubelet.conf" ] || return 0
     have kubeadm || fail "found no kubeadm; wanted it to take this host out of its cluster; install it"
     reset_node
+    rm -rf -- "$root"/etc/kubernetes/tmp/kubeadm-kubelet-config* # of kubeadm upgrade node
     forget_network
     undid "joined the cluster"
     note "the node object stays in the cluster: kubectl delete node $(uname -n)"
@@ -38,8 +39,6 @@ reset_node() {
         fail "kubeadm reset failed: $(kubeadm_said)"
 }
 
-# Why kubeadm ended: its last lines are advice (kubernetes v1.34 cmd/kubeadm/app/preflight/checks.go,
-# RunChecks; cmd/kubeadm/app/util/errors/errors.go).
 # kubeadm_within SECONDS ARGUMENT...: it asks the cluster itself, so without the host's proxy.
 kubeadm_within() {
     kubeadm_limit=$1
@@ -47,7 +46,10 @@ kubeadm_within() {
     bounded "$kubeadm_limit" env -u http_proxy -u HTTP_PROXY -u https_proxy -u HTTPS_PROXY kubeadm "$@"
 }
 
+# Why kubeadm ended: its last lines are advice (kubernetes v1.34 cmd/kubeadm/app/preflight/checks.go,
+# RunChecks; cmd/kubeadm/app/util/errors/errors.go), what it lists has a dash
+# (cmd/kubeadm/app/cmd/phases/upgrade/apply/preflight.go, formatErrorMsg).
 kubeadm_said() {
-    said=$(grep -E '^[[:space:]]*(\[ERROR |error)|^error:' "$scratch/log" | head -n 8 | paste -s -d ' ' -)
+    said=$(grep -E '^[[:space:]]*(\[ERROR |error|- )' "$scratch/log" | head -n 8 | paste -s -d ' ' -)
     printf '%s' "${said:-$(log_end)}"
 }

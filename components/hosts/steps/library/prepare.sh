@@ -5,6 +5,7 @@
 #   apply_<step>   brings the host to what is declared, says by `expect` what must be found later
 #   undo_<step>    undoes what its effects (effects.sh) don't (optional)
 #   fetch_<step>   downloads and verifies what apply will need, and installs nothing (optional)
+#   upgrade_<step> changes what the whole cluster goes by, while the node's pods run (optional)
 #   found_<kind>   whether an expectation holds, for the probe (optional; reads only)
 # all_steps (script.py) has them in their order, GC_STEPS those that this host declares. A step that
 # is no longer declared is undone, the last one first, before anything else is done.
@@ -29,6 +30,15 @@ fetch() {
     open_state
     for step in $GC_STEPS; do
         ! defined "fetch_$step" || "fetch_$step"
+    done
+}
+
+# In a rollout, before the node is drained.
+upgrade() {
+    check
+    open_state
+    for step in $GC_STEPS; do
+        ! defined "upgrade_$step" || "upgrade_$step"
     done
 }
 

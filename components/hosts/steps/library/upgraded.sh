@@ -1,0 +1,124 @@
+# Another version of Kubernetes on a host that is a member of its cluster. Sources: Kubernetes docs,
+# "Upgrading kubeadm clusters" and "Upgrading Linux nodes" (kubeadm's package comes alone, then kubeadm
+# upgrade, then kubelet's package and a restart; what was killed is run again); kubernetes v1.34
+# cmd/kubeadm/app/cmd/upgrade/apply.go, node.go.
+#
+# GC_UPGRADE: apply on the host that upgrades the control plane, node on those that follow it.
+# State: upgrading (kubeadm was begun and has not ended), kubelet-waits (for its restart).
+
+# Ends kubeadm only where all of its own limits failed (app/constants/constants.go,
+# UpgradeManifestsTimeout: five minutes, twice for each of four static pods).
+: "${GC_UPGRADE_LIMIT:=3600}"
+upgrade_version=${GC_KUBERNETES_PACKAGES%% *}
+upgrade_version=${upgrade_version#*=}
+static_pods=/etc/kubernetes/manifests
+
+# Before the node is drained: kubeadm makes a Job first, which a node must take (app/phases/upgrade/
+# health.go, createJob).
+upgrade_kubernetes() {
+    each_repository step_repository
+    upgrade_control_plane
+}
+
+upgrade_control_plane() {
+    [ "${GC_UPGRADE-}" = apply ] && control_plane_is_behind || return 0
+    install_packages "kubeadm=$upgrade_version"
+    restore_manifests
+    await_api_server
+    : >"$state/upgrading" || fail "can't write $state/upgrading"
+    kubeadm_within "$GC_UPGRADE_LIMIT" upgrade apply "v$upgrade_version" --yes \
+        ${GC_UPGRADE_IGNORED:+"--ignore-preflight-errors=$GC_UPGRADE_IGNORED"} \
+        ${GC_UPGRADE_SKIPPED:+"--skip-phases=$GC_UPGRADE_SKIPPED"} || {
+        upgrade_said=$(kubeadm_said)
+        restore_manifests
+        fail "kubeadm upgrade apply v$upgrade_version failed: $upgrade_said"
+    }
+    rm -f -- "$state/upgrading"
+    did "upgraded the control plane${serving:+ from $serving} to $upgrade_version by kubeadm"
+}
+
+# As kubeadm wrote the API server's manifest (app/images/images.go, GetKubernetesImage). Never back:
+# kubeadm itself goes one minor version back (app/phases/upgrade/policy.go).
+control_plane_is_behind() {
+    serving=$(sed -n 's|^ *image: .*/kube-apiserver:v||p' "$root$static_pods/kube-apiserver.yaml" 2>/dev/null)
+    [ -z "$serving" ] || ! is_older "$upgrade_version" "$serving" || return 1
+    [ -f "$state/upgrading" ] || { [ -n "$serving" ] && is_older "$serving" "$upgrade_version"; }
+}
+
+is_older() {
+    awk -v have="$1" -v want="$2" 'BEGIN {
+        split(have, h, "."); split(want, w, ".")
+        for (n = 1; n <= 3; n++) if (h[n] + 0 != w[n] + 0) exit !(h[n] + 0 < w[n] + 0)
+        exit 1
+    }'
+}
+
+# A kubeadm that was killed between its two renames has left a manifest in its backup alone, and
+# kubelet stops what has none (app/phases/upgrade/staticpods.go, upgradeComponent).
+restore_manifests() {
+    [ -f "$state/upgrading" ] || return 0
+    for name in etcd kube-apiserver kube-controller-manager kube-scheduler; do
+        [ ! -f "$root$static_pods/$name.yaml" ] || continue
+        for backup in "$root"/etc/kubernetes/tmp/kubeadm-backup-manifests-*/"$name.yaml"; do
+            [ ! -f "$backup" ] || newest_backup=$backup # their names have the time
+        done
+        [ -n "${newest_backup-}" ] || continue
+        cp -p -- "$newest_backup" "$root/etc/kubernetes/$name.yaml" &&
+            mv -- "$root/etc/kubernetes/$name.yaml" "$root$static_pods/$name.yaml" ||
+            fail "can't restore $static_pods/$name.yaml from $newest_backup"
+        newest_backup=
+        did "restored $static_pods/$name.yaml, which a kubeadm that was killed had taken away"
+    done
+}
+
+await_api_server() {
+    tries=0
+    until bounded 20 kubectl --kubeconfig "$root/etc/kubernetes/admin.conf" get --raw /readyz; do
+        tries=$((tries + 1))
+        [ "$tries" -lt 150 ] ||
+            fail "found no API server that is ready for 5 minutes ($(log_end)); wanted one to upgrade; look at crictl ps -a and at /etc/kubernetes/tmp, where kubeadm keeps the manifests that it replaced"
+        sleep 2
+    done
+}
+
+# Before kubelet's package comes: its configuration as the cluster's version has it. On the host of the
+# control plane kubeadm upgrade apply wrote it.
+upgrade_node() {
+    kubelet_joined || return 0
+    list_installed "$scratch/installed"
+    set_missing "kubelet=$upgrade_version"
+    [ -n "$missing" ] || return 0
+    : >"$state/kubelet-waits" || fail "can't write $state/kubelet-waits"
+    [ "${GC_UPGRADE-}" = node ] || return 0
+    install_packages "kubeadm=$upgrade_version"
+    [ -d "$root/etc/kubernetes/tmp" ] || record directories /etc/kubernetes/tmp
+    kubeadm_within 300 upgrade node \
+        ${GC_UPGRADE_IGNORED:+"--ignore-preflight-errors=$GC_UPGRADE_IGNORED"} ||
+        fail "kubeadm upgrade node failed: $(kubeadm_said)"
+    did "upgraded kubelet's configuration to $upgrade_version by kubeadm"
+}
+
+# kubelet's package leaves the old one running (kubernetes/release 02ab6db, cmd/krel/templates/latest/
+# kubelet/kubelet.spec: %systemd_postun).
+restart_kubelet() {
+    [ -f "$state/kubelet-waits" ] || return 0
+    units=kubelet
+    containers_at_risk >/dev/null || bounded 60 systemctl daemon-reload ||
+        fail "systemd can't read its units again: $(log_end)"
+    bounded 300 systemctl restart kubelet || fail "unit kubelet does not start again: $(log_end)"
+    [ -z "${GC_UPGRADE-}" ] || await_kubelet
+    rm -f -- "$state/kubelet-waits"
+    did "unit kubelet restarted"
+}
+
+# By what its node says: a Node stays Ready for a while after its kubelet has ended.
+await_kubelet() {
+    tries=0
+    until bounded 20 kubectl --kubeconfig "$root/etc/kubernetes/kubelet.conf" get node "$GC_NODE" \
+        -o 'jsonpath={.status.nodeInfo.kubeletVersion}' && grep -Fqx "v$upgrade_version" "$scratch/log"; do
+        tries=$((tries + 1))
+        [ "$tries" -lt 60 ] ||
+            fail "found no kubelet v$upgrade_version on node $GC_NODE two minutes after its restart ($(log_end)); wanted it; look at journalctl -u kubelet"
+        sleep 2
+    done
+}

@@ -1,0 +1,69 @@
+"""By one real `up`: a cluster of real parts that was made at one version of Kubernetes gets another.
+
+Real: all that `tests/real/test_bare_cluster.py` has, at 1.33.13 and at 1.34.4: kubeadm, kubelets,
+kubectl and the control plane's programs. etcd's image for 1.33 holds the etcd of 1.34.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from lab.real import parts
+from lab.real.bare import registry
+from lab.real.bare.site import REGISTRY
+from tests.real.bare import MARKS, ROLES, Stack, standing
+
+pytestmark = MARKS
+
+
+@pytest.fixture(scope="module")
+def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
+    with standing(tmp_path_factory.mktemp("upgraded"), parts.EARLIER) as made:
+        yield made
+
+
+def versions(stack: Stack) -> dict[str, str]:
+    """Of the API server, and of each node's kubelet by its name."""
+    nodes = stack.kubectl("get nodes")["items"]
+    kubelets = {
+        node["metadata"]["name"]: str(node["status"]["nodeInfo"]["kubeletVersion"])
+        for node in nodes
+    }
+    return {**kubelets, "server": stack.kubectl("version")["serverVersion"]["gitVersion"]}
+
+
+def test_a_cluster_is_made_at_the_earlier_version(stack: Stack) -> None:
+    done = stack.project.command("up")
+    assert done.returncode == 0, done.stdout
+    assert stack.gpus() == dict.fromkeys(ROLES, "8")
+    assert versions(stack) == dict.fromkeys((*ROLES, "server"), f"v{parts.EARLIER}")
+
+
+def test_one_up_brings_control_plane_then_worker_to_the_next_version(stack: Stack) -> None:
+    stack.project.edit(lambda cluster: cluster["kubernetesPackages"].update(version=parts.KUBELET))
+    preview = stack.project.command("preview")
+    assert preview.returncode == 0, preview.stdout
+    assert (
+        f"control plane {parts.EARLIER} → {parts.KUBELET} by kubeadm upgrade on host cp-1"
+    ) in preview.stdout
+    done = stack.project.command("up")
+    assert done.returncode == 0, done.stdout
+    assert "up: 16 of 16 GPUs simulated" in done.stdout
+    assert versions(stack) == dict.fromkeys((*ROLES, "server"), f"v{parts.KUBELET}")
+    running = stack.static_pods()
+    for name, tag in registry.tags(parts.KUBELET).items():
+        assert running[name] == f"{REGISTRY}/{name}:{tag}"
+    assert stack.gpus() == dict.fromkeys(ROLES, "8")
+    spec = [node["spec"] for node in stack.kubectl("get nodes")["items"]]
+    assert not [each for each in spec if each.get("unschedulable")]
+
+
+def test_the_second_up_changes_nothing(stack: Stack) -> None:
+    done = stack.project.command("up")
+    assert "16 of 16 GPUs simulated, 0 resources changed" in done.stdout, done.stdout
+
+
+def test_going_down_leaves_the_hosts_as_before(stack: Stack) -> None:
+    stack.down()
