@@ -118,7 +118,7 @@ test-validation: $(VENV) ## the proof of the validation in nine ways: each GPU b
 .PHONY: test-rollout
 test-rollout: $(VENV) ## the proof of changes in waves: rolls, kills at each step, budgets, B8
 	@$(RUN) lab.benchmarks B8
-	@venv/bin/python -m pytest -m '' --numprocesses 2 --dist loadfile tests/rollout tests/hosts/test_init.py tests/hosts/test_new_cluster.py tests/hosts/test_real_kubeadm.py tests/real/test_bare_cluster.py
+	@venv/bin/python -m pytest -m '' --numprocesses 2 --dist loadfile tests/rollout tests/hosts/test_init.py tests/hosts/test_upgrade.py tests/hosts/test_new_cluster.py tests/hosts/test_real_kubeadm.py tests/real/test_bare_cluster.py tests/real/test_cluster_upgrade.py
 
 .PHONY: test-rules
 test-rules: $(VENV) ## the full proof of the rules

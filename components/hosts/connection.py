@@ -51,7 +51,7 @@ def command_line(host: Host, ssh: Ssh, action: str, installing: int = 0) -> str:
     Args:
         host: the host.
         ssh: limits of the stack.
-        action: ``apply`` or ``undo``.
+        action: ``apply``, ``fetch``, ``upgrade`` or ``undo``.
         installing: seconds that installers may take in addition, each under a limit of its own: a
             package manager that is killed leaves packages half installed.
     """

@@ -2,7 +2,7 @@
 
 Owns the cluster's etcd: to destroy it is to lose it, so the engine refuses that until
 `kubernetesPackages.init.protect` is false. Owns one context of the kubeconfig on this machine.
-Refuses to own a second control-plane host, or the upgrade of the first.
+Refuses to own a second control-plane host; the upgrade of the first is the rollout's.
 """
 
 from __future__ import annotations

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from components.charts.extra_values import plain
 from components.hosts.settings.host import Host
+from components.hosts.settings.new_cluster import Init
 from components.nodes.settings.taint import Effect
 from components.settings.cluster import Cluster
 
@@ -14,6 +15,8 @@ APPLY_LIMIT, NODE_LIMIT = 3600, 300
 JOB = "CreateJob"
 """kubeadm's name of its check that a node takes a pod (kubernetes v1.34 cmd/kubeadm/app/phases/
 upgrade/health.go)."""
+DNS = ("CoreDNSUnsupportedPlugins", "CoreDNSMigration")
+"""Of its checks of CoreDNS, which fail where there is none (phases/upgrade/preflight.go)."""
 
 
 def subcommand(cluster: Cluster, host: Host) -> str:
@@ -31,38 +34,43 @@ def seconds(cluster: Cluster, host: Host) -> int:
 
 
 def upgrade_settings(cluster: Cluster, host: Host) -> dict[str, str]:
-    """Settings of the step ``kubernetes`` for it.
-
-    What init leaves out of its addons stays out; other phases of init are none of an upgrade
-    (kubernetes v1.34 cmd/kubeadm/app/cmd/phases/workflow/runner.go refuses unknown names).
-    """
+    """Settings of the step ``kubernetes`` for it; none where kubeadm upgrades nothing."""
     wanted, init = subcommand(cluster, host), cluster.kubernetes_packages.init
     if not wanted:
         return {}
-    skipped = (
-        [phase for phase in init.skip_phases if phase.split("/")[0] == "addon"] if init else []
-    )
+    skipped = ",".join(_addons_left_out(init)) if init else ""
     return {
         "GC_UPGRADE": wanted,
         "GC_NODE": host.node,
-        "GC_UPGRADE_IGNORED": ",".join(_ignored(cluster)),
-        "GC_UPGRADE_SKIPPED": ",".join(skipped) if wanted == "apply" else "",
+        "GC_UPGRADE_IGNORED": ",".join(_ignored(cluster, init)) if init else "",
+        "GC_UPGRADE_SKIPPED": skipped if wanted == "apply" else "",
     }
 
 
-def _ignored(cluster: Cluster) -> Iterator[str]:
-    """Checks that the declaration ignores, and the one that none of its nodes can pass.
+def _addons_left_out(init: Init) -> list[str]:
+    """Phases of init that an upgrade has, too.
+
+    Others it doesn't know, and refuses (kubernetes v1.34 cmd/kubeadm/app/cmd/phases/workflow/
+    runner.go, computePhaseRunFlags).
+    """
+    return [phase for phase in init.skip_phases if phase.split("/")[0] == "addon"]
+
+
+def _ignored(cluster: Cluster, init: Init) -> Iterator[str]:
+    """Checks that the declaration ignores, and those that what it declares can't pass.
 
     ``all`` stands alone (kubernetes v1.34 cmd/kubeadm/app/apis/kubeadm/validation/validation.go,
     ValidateIgnorePreflightErrors).
     """
-    init = cluster.kubernetes_packages.init
-    if init is None:
-        return
     declared = plain(init.node_registration).get("ignorePreflightErrors", [])
     yield from declared
-    if "all" not in map(str.lower, declared) and not _takes_a_job(cluster):
+    if "all" in map(str.lower, declared):
+        return
+    if not _takes_a_job(cluster):
         yield JOB
+    dns = plain(init.cluster_configuration).get("dns", {})
+    if dns.get("disabled") or {"addon", "addon/all", "addon/coredns"} & set(init.skip_phases):
+        yield from DNS
 
 
 def _takes_a_job(cluster: Cluster) -> bool:

@@ -190,7 +190,7 @@ class Rollout:
     async def roll(self, target: Target) -> None:
         """All of one node."""
         if target.document["upgrades"]:
-            # Once: what of it failed, kubeadm has taken back itself, and a person should see it.
+            # Not tried again: kubeadm has undone what failed, and a person should see why.
             await self.script(target, "prepare", "upgrade")
             self.tell(target, "has a control plane that is not older than declared")
         await self.empty(target)

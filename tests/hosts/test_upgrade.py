@@ -54,6 +54,17 @@ class Member:
             }
         )
 
+    def initialize(self, **init: Any) -> None:
+        """Makes it a member at the first version, if it isn't one."""
+        declared = self.cluster(VERSIONS[0], **init)
+        if self.role == "control-plane":
+            joins = init_script(declared, declared.hosts[0])
+        else:
+            joins = join_script(declared, declared.hosts[0], TOKEN, (HASH,))
+        for script in (self.script(VERSIONS[0], **init), joins):
+            done = self.host.apply(script)
+            assert (done.status, done.errors) == (0, "")
+
     def script(self, version: str, **init: Any) -> Declaration:
         cluster = self.cluster(version, **init)
         return prepare_script(cluster.of(cluster.hosts[0]), cluster.hosts[0])
@@ -97,15 +108,14 @@ def member(request: pytest.FixtureRequest, cluster: str, namespaces: None) -> It
     host = software.start(cluster, "debian")
     with software.serving("debian", catalogue.kubernetes(*VERSIONS)) as repository:
         made = Member(host, request.param, repository)
-        declared = made.cluster("1.34.4")
-        if made.role == "control-plane":
-            joins = init_script(declared, declared.hosts[0])
-        else:
-            joins = join_script(declared, declared.hosts[0], TOKEN, (HASH,))
-        for script in (made.script("1.34.4"), joins):
-            done = host.apply(script)
-            assert (done.status, done.errors) == (0, "")
         yield made
+
+
+@pytest.fixture
+def joined(member: Member) -> Member:
+    """A member at the first version."""
+    member.initialize()
+    return member
 
 
 worker = pytest.mark.parametrize("member", ["gpu-worker"], indirect=True)
@@ -114,11 +124,13 @@ worker = pytest.mark.parametrize("member", ["gpu-worker"], indirect=True)
 def test_the_control_plane_is_upgraded_by_the_new_kubeadm_before_its_kubelet(
     member: Member,
 ) -> None:
-    done = member.run("upgrade", "1.35.1", skipPhases=["addon/coredns", "mark-control-plane"])
+    member.initialize(skipPhases=(left_out := ["addon/coredns", "mark-control-plane"]))
+    done = member.run("upgrade", "1.35.1", skipPhases=left_out)
     assert (done.status, done.errors) == (0, "")
     assert "+ upgraded the control plane from 1.34.4 to 1.35.1 by kubeadm" in done.output
     assert member.commands() == [
-        "apply v1.35.1 --yes --skip-phases=addon/coredns kubeadm=1.35.1 v1.34.4"
+        "apply v1.35.1 --yes --ignore-preflight-errors=CoreDNSUnsupportedPlugins,CoreDNSMigration "
+        "--skip-phases=addon/coredns kubeadm=1.35.1 v1.34.4"
     ]
     assert member.serving() == "v1.35.1"
     assert member.packages() == {"kubelet 1.34.4", "kubeadm 1.35.1", "kubectl 1.34.4"}
@@ -134,79 +146,79 @@ def test_the_control_plane_is_upgraded_by_the_new_kubeadm_before_its_kubelet(
 
 
 @worker
-def test_a_worker_gets_its_configuration_before_its_kubelet(member: Member) -> None:
-    member.roll("1.35.1")
-    assert member.commands() == ["node kubeadm=1.35.1 v1.34.4"]
-    assert member.packages() == every("1.35.1")
-    assert member.running() == "v1.35.1"
-    assert member.host.apply(member.script("1.35.1")).output == "changed=0\n"
+def test_a_worker_gets_its_configuration_before_its_kubelet(joined: Member) -> None:
+    joined.roll("1.35.1")
+    assert joined.commands() == ["node kubeadm=1.35.1 v1.34.4"]
+    assert joined.packages() == every("1.35.1")
+    assert joined.running() == "v1.35.1"
+    assert joined.host.apply(joined.script("1.35.1")).output == "changed=0\n"
 
 
-def test_a_patch_release_is_an_upgrade_too(member: Member) -> None:
-    member.roll("1.34.9")
-    assert [line.split(" ", 2)[1] for line in member.commands()] == ["v1.34.9"]
-    assert (member.serving(), member.running()) == ("v1.34.9", "v1.34.9")
+def test_a_patch_release_is_an_upgrade_too(joined: Member) -> None:
+    joined.roll("1.34.9")
+    assert [line.split(" ", 2)[1] for line in joined.commands()] == ["v1.34.9"]
+    assert (joined.serving(), joined.running()) == ("v1.34.9", "v1.34.9")
 
 
-def test_a_skipped_minor_version_stops_with_kubeadms_own_words(member: Member) -> None:
-    done = member.run("upgrade", "1.36.0")
+def test_a_skipped_minor_version_stops_with_kubeadms_own_words(joined: Member) -> None:
+    done = joined.run("upgrade", "1.36.0")
     assert done.status == 1
     assert "can upgrade only 1 minor version at a time" in done.errors
-    assert member.serving() == "v1.34.4"
-    assert member.packages() == {"kubelet 1.34.4", "kubeadm 1.36.0", "kubectl 1.34.4"}
+    assert joined.serving() == "v1.34.4"
+    assert joined.packages() == {"kubelet 1.34.4", "kubeadm 1.36.0", "kubectl 1.34.4"}
 
 
-def test_a_control_plane_that_somebody_else_upgraded_stays(member: Member) -> None:
-    member.host.run(f"sed -i s/1.34.4/1.35.1/ {MANIFESTS}/*.yaml")
-    member.roll("1.34.9")
-    assert member.commands() == []
-    assert member.serving() == "v1.35.1"
-    assert member.running() == "v1.34.9"
+def test_a_control_plane_that_somebody_else_upgraded_stays(joined: Member) -> None:
+    joined.host.run(f"sed -i s/1.34.4/1.35.1/ {MANIFESTS}/*.yaml")
+    joined.roll("1.34.9")
+    assert joined.commands() == []
+    assert joined.serving() == "v1.35.1"
+    assert joined.running() == "v1.34.9"
 
 
-def test_a_refusal_leaves_all_as_it_was_but_kubeadm(member: Member) -> None:
-    member.host.run(f"mkdir -p {SEEN}; touch {SEEN}/refuse-upgrade")
-    done = member.run("upgrade", "1.35.1")
+def test_a_refusal_leaves_all_as_it_was_but_kubeadm(joined: Member) -> None:
+    joined.host.run(f"mkdir -p {SEEN}; touch {SEEN}/refuse-upgrade")
+    done = joined.run("upgrade", "1.35.1")
     assert "[ERROR CreateJob]: no condition of type Complete" in done.errors
-    assert member.packages() == {"kubelet 1.34.4", "kubeadm 1.35.1", "kubectl 1.34.4"}
-    assert member.running() == "v1.34.4"
-    member.host.run(f"rm {SEEN}/refuse-upgrade")
-    member.roll("1.35.1")
-    assert member.running() == "v1.35.1"
+    assert joined.packages() == {"kubelet 1.34.4", "kubeadm 1.35.1", "kubectl 1.34.4"}
+    assert joined.running() == "v1.34.4"
+    joined.host.run(f"rm {SEEN}/refuse-upgrade")
+    joined.roll("1.35.1")
+    assert joined.running() == "v1.35.1"
 
 
 @worker
-def test_a_worker_that_kubeadm_refuses_keeps_its_kubelet(member: Member) -> None:
-    member.host.run(f"mkdir -p {SEEN}; touch {SEEN}/refuse-upgrade")
-    done = member.run("apply", "1.35.1")
+def test_a_worker_that_kubeadm_refuses_keeps_its_kubelet(joined: Member) -> None:
+    joined.host.run(f"mkdir -p {SEEN}; touch {SEEN}/refuse-upgrade")
+    done = joined.run("apply", "1.35.1")
     assert "kubeadm upgrade node failed" in done.errors
-    assert member.packages() == {"kubelet 1.34.4", "kubeadm 1.35.1", "kubectl 1.34.4"}
-    assert member.running() == "v1.34.4"
+    assert joined.packages() == {"kubelet 1.34.4", "kubeadm 1.35.1", "kubectl 1.34.4"}
+    assert joined.running() == "v1.34.4"
 
 
 @pytest.mark.parametrize("place", ["etcd", "kube-apiserver", "kube-scheduler", "apply"])
-def test_an_upgrade_that_was_killed_goes_on_from_where_it_was(member: Member, place: str) -> None:
-    member.host.run(f"mkdir -p {SEEN}; touch {SEEN}/hang-{place}")
-    script = f"GC_ROLLOUT=1\n{member.script('1.35.1')}"
-    killed = member.host.run("timeout -s KILL 25 sh -s -- upgrade", script)
+def test_an_upgrade_that_was_killed_goes_on_from_where_it_was(joined: Member, place: str) -> None:
+    joined.host.run(f"mkdir -p {SEEN}; touch {SEEN}/hang-{place}")
+    script = f"GC_ROLLOUT=1\n{joined.script('1.35.1')}"
+    killed = joined.host.run("timeout -s KILL 25 sh -s -- upgrade", script)
     assert killed.status != 0
-    assert member.commands()
-    assert member.host.exists(f"{MANIFESTS}/{place}.yaml") is False
-    member.host.run(f"pkill -f 'sleep 60[0]'; rm {SEEN}/hang-{place}")
-    member.roll("1.35.1")
-    assert len(member.commands()) == 1
-    assert (member.serving(), member.running()) == ("v1.35.1", "v1.35.1")
-    assert member.host.apply(member.script("1.35.1")).output == "changed=0\n"
+    assert joined.commands()
+    assert joined.host.exists(f"{MANIFESTS}/{place}.yaml") is False
+    joined.host.run(f"pkill -f 'sleep 60[0]'; rm {SEEN}/hang-{place}")
+    joined.roll("1.35.1")
+    assert len(joined.commands()) == 1
+    assert (joined.serving(), joined.running()) == ("v1.35.1", "v1.35.1")
+    assert joined.host.apply(joined.script("1.35.1")).output == "changed=0\n"
 
 
-def test_a_kubelet_whose_restart_was_killed_is_restarted(member: Member) -> None:
-    assert member.run("upgrade", "1.35.1").status == 0
+def test_a_kubelet_whose_restart_was_killed_is_restarted(joined: Member) -> None:
+    assert joined.run("upgrade", "1.35.1").status == 0
     hanging = 'case " $* " in *" restart kubelet "*) sleep 600 ;; esac\\n'
-    member.host.run(f"sed -i '2i {hanging}' /usr/bin/systemctl")
-    script = f"GC_ROLLOUT=1\n{member.script('1.35.1')}"
-    assert member.host.run("timeout -s KILL 25 sh -s -- apply", script).status != 0
-    assert member.packages() == every("1.35.1")
-    assert member.running() == "v1.34.4"
-    member.host.run("pkill -f 'sleep 60[0]'; sed -i 2d /usr/bin/systemctl")
-    member.roll("1.35.1")
-    assert member.running() == "v1.35.1"
+    joined.host.run(f"sed -i '2i {hanging}' /usr/bin/systemctl")
+    script = f"GC_ROLLOUT=1\n{joined.script('1.35.1')}"
+    assert joined.host.run("timeout -s KILL 25 sh -s -- apply", script).status != 0
+    assert joined.packages() == every("1.35.1")
+    assert joined.running() == "v1.34.4"
+    joined.host.run("pkill -f 'sleep 60[0]'; sed -i 2d /usr/bin/systemctl")
+    joined.roll("1.35.1")
+    assert joined.running() == "v1.35.1"

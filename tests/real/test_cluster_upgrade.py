@@ -1,4 +1,4 @@
-"""By one real `up`: a cluster of real parts that was made at one version of Kubernetes gets another.
+"""By one real `up`: a cluster of real parts, made at one version of Kubernetes, gets the next one.
 
 Real: all that `tests/real/test_bare_cluster.py` has, at 1.33.13 and at 1.34.4: kubeadm, kubelets,
 kubectl and the control plane's programs. etcd's image for 1.33 holds the etcd of 1.34.

@@ -57,13 +57,19 @@ class Proof:
         self.rolls = [0, 0]
         self.kills = [0, 0]
         self.bare = [0, 0]
+        self.upgraded = [0, 0]
         self.unconsented = 0
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Counts a test when it is over: what its fixtures counted is in its last report."""
         said = dict(report.user_properties)
         if report.when == "call":
-            for name, count in (("test_killed", self.kills), ("hosts_that_were_bare", self.bare)):
+            for name, count in (
+                ("test_killed", self.kills),
+                ("upgrade_that_was_killed", self.kills),
+                ("hosts_that_were_bare", self.bare),
+                ("one_up_brings_control_plane_then_worker", self.upgraded),
+            ):
                 if name in report.nodeid and "of_a_killed" not in report.nodeid:
                     count[0] += report.outcome == "passed"
                     count[1] += 1
@@ -83,6 +89,8 @@ class Proof:
             points = json.loads(newest.read_text())["points"].values()
             figure = f"{max(point['ratio'] for point in points):.2f}"
         bare = f"{self.bare[0]} of {self.bare[1]} bare clusters, " if self.bare[1] else ""
+        if self.upgraded[1]:
+            bare += f"{self.upgraded[0]} of {self.upgraded[1]} real clusters upgraded, "
         reporter.write_line(
             f"rollout: {bare}{self.rolls[0]} of {self.rolls[1]} rolls, "
             f"{self.kills[0]} of {self.kills[1]} kills resumed, "

@@ -87,7 +87,7 @@ EOF
     did "initialized the cluster at $GC_JOIN_ENDPOINT"
 }
 
-# The version is kubeadm upgrade's business.
+# The version changes by kubeadm upgrade (library/upgraded.sh).
 without_version() {
     printf '%s\n' "$GC_INIT" | grep -v '^ "kubernetesVersion": '
 }

@@ -50,6 +50,6 @@ kubeadm_within() {
 # RunChecks; cmd/kubeadm/app/util/errors/errors.go), what it lists has a dash
 # (cmd/kubeadm/app/cmd/phases/upgrade/apply/preflight.go, formatErrorMsg).
 kubeadm_said() {
-    said=$(grep -E '^[[:space:]]*(\[ERROR |error|- )' "$scratch/log" | head -n 8 | paste -s -d ' ' -)
+    said=$(grep -E '^[[:space:]]*(\[ERROR |error|- )' "$scratch/log" | sed 's/^[[:space:]]*//' | head -n 8 | paste -s -d ' ' -)
     printf '%s' "${said:-$(log_end)}"
 }
