@@ -129,10 +129,11 @@ class GpuCluster(pulumi.ComponentResource):
                 NewClusterArgs(hosts=members, first=first, there=drift.context),
                 after(),
             )
+        joins = any(map(cluster.joins, cluster.hosts))
         scheduling = NodeScheduling(
             f"{name}-scheduling",
             NodeSchedulingArgs(cluster=cluster, stack=args.stack, drift=drift.scheduling),
-            after(),
+            after(*([prepared] if joins else [])),
         )
         if cluster.guardrails is not None:
             guarded = GuardrailsArgs(cluster=cluster, guardrails=cluster.guardrails)

@@ -62,6 +62,33 @@ def test_a_host_joins_once_and_leaves(cluster: str, namespaces: None) -> None:
         assert "the node object stays in the cluster" in undone.output
 
 
+def test_a_host_has_joined_when_its_node_is_there(cluster: str, namespaces: None) -> None:
+    host = software.start(cluster, "debian")
+    host.run(f"mkdir -p {SEEN}; touch {SEEN}/late")
+    with software.serving("debian", catalogue.kubernetes("1.34.4")) as repository:
+        assert host.apply(software.script(declared(repository), TOKEN)).status == 0
+    assert not host.exists(f"{SEEN}/late")
+
+
+def test_a_host_whose_containerd_has_cri_disabled_is_refused_before_it_joins(
+    cluster: str, namespaces: None
+) -> None:
+    host = software.start(cluster, "debian")
+    # As Docker's package has it (docker/containerd-packaging 6551934, common/containerd.toml).
+    host.write("/etc/containerd/config.toml", 'disabled_plugins = ["cri"]\n')
+    with software.serving("debian", catalogue.kubernetes("1.34.4")) as repository:
+        script = software.script(declared(repository), TOKEN)
+        refused = host.apply(script)
+        assert "found containerd with CRI disabled on a host that joins" in refused.errors
+        assert "nothing was changed on this host" in refused.errors
+        assert not host.exists(SEEN)
+        host.write("/etc/containerd/config.toml", "version = 2\n")
+        assert host.apply(script).status == 0
+        # It has joined: whatever its engine is now is the engine's own business.
+        host.write("/etc/containerd/config.toml", 'disabled_plugins = ["cri"]\n')
+        assert host.apply(script).status == 0
+
+
 def test_a_kubelet_is_expected_to_run_from_its_join_on(cluster: str, namespaces: None) -> None:
     host = software.start(cluster, "debian")
     with software.serving("debian", catalogue.kubernetes("1.34.4")) as repository:

@@ -6,10 +6,12 @@ kubectl and the control plane's programs. etcd's image for 1.33 holds the etcd o
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 import pytest
 
+from components.validation.record import RECORD
 from lab.real import parts
 from lab.real.bare import registry
 from lab.real.bare.site import REGISTRY
@@ -34,6 +36,16 @@ def versions(stack: Stack) -> dict[str, str]:
     return {**kubelets, "server": stack.kubectl("version")["serverVersion"]["gitVersion"]}
 
 
+def validated(stack: Stack) -> dict[str, str]:
+    """When each node's GPUs ran a kernel."""
+    notes = {
+        node["metadata"]["name"]: str(node["metadata"]["annotations"][RECORD])
+        for node in stack.kubectl("get nodes")["items"]
+    }
+    found = {name: re.search(r"\d{4}-\d\d-\d\dT[\d:]+Z", note) for name, note in notes.items()}
+    return {name: match[0] for name, match in found.items() if match}
+
+
 def test_a_cluster_is_made_at_the_earlier_version(stack: Stack) -> None:
     done = stack.project.command("up")
     assert done.returncode == 0, done.stdout
@@ -48,9 +60,12 @@ def test_one_up_brings_control_plane_then_worker_to_the_next_version(stack: Stac
     assert (
         f"control plane {parts.EARLIER} → {parts.KUBELET} by kubeadm upgrade on host cp-1"
     ) in preview.stdout
+    before = validated(stack)
     done = stack.project.command("up")
     assert done.returncode == 0, done.stdout
     assert "up: 16 of 16 GPUs simulated" in done.stdout
+    after = validated(stack)
+    assert max(before.values()) < after["cp-1"] < after["gpu-1"], "each in its turn"
     assert versions(stack) == dict.fromkeys((*ROLES, "server"), f"v{parts.KUBELET}")
     running = stack.static_pods()
     for name, tag in registry.tags(parts.KUBELET).items():

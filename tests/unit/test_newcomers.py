@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import dataclasses
+import time
 from typing import Any
 
 import pytest
+from pulumi.runtime import mocks
 
+from components.cluster import GpuCluster, GpuClusterArgs
 from components.hosts.facts import HostFacts
 from components.inspection.judgement import judged
 from components.inspection.questions import request
 from components.settings.cluster import Cluster
 from components.settings.loader import load
 from lab.simulator.hosts import host_public_key
+from tests.unit.mocks import Recorder, declare
 
 INIT = {"endpoint": "192.0.2.1:6443", "network": {"manifest": "cni.yaml"}}
 JOIN = {"endpoint": "192.0.2.1:6443", "caCertHashes": [f"sha256:{'0' * 64}"]}
@@ -73,3 +77,27 @@ def test_the_inspection_knows_who_joins() -> None:
     assert pool["joining"] == ["gpu-1"]
     plain = request(declared({}), "dev", "")["cluster"]
     assert plain["scheduling"][0]["joining"] == []
+
+
+class SlowHosts(Recorder):
+    """As the recorder; hosts answer later than all others."""
+
+    def new_resource(self, args: mocks.MockResourceArgs) -> tuple[str | None, dict[str, Any]]:
+        if "-hosts-" in args.name:
+            time.sleep(0.5)
+        return super().new_resource(args)
+
+
+@pytest.mark.usefixtures("no_hooks")
+def test_nodes_are_labelled_after_their_hosts_have_joined_without_the_inspection_too() -> None:
+    cluster = declared({"join": JOIN})
+
+    def program() -> None:
+        GpuCluster(
+            "gpu-cluster",
+            GpuClusterArgs(cluster=cluster, stack="test", private_key="key", join_token="token"),
+        )
+
+    recorder = declare(program, preview=False, recorder=SlowHosts())
+    names = [resource.name for resource in recorder.resources]
+    assert names.index("gpu-cluster-hosts-gpu-1") < names.index("gpu-cluster-scheduling-a")

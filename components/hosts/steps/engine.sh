@@ -21,11 +21,16 @@ each_adapter_location() { :; }
 check_engine() {
     require_manager
     engine_was_there || return 0
-    [ "$GC_ENGINE" = containerd ] && [ -f "$root/etc/containerd/config.toml" ] || return 0
-    ask 90 containerd --config "$root/etc/containerd/config.toml" config dump 2>/dev/null |
-        grep -Eq '^disabled_plugins = .*["'\''](cri|io\.containerd\.grpc\.v1\.cri)["'\'']' || return 0
+    [ "$GC_ENGINE" = containerd ] && cri_is_off || return 0
     problem "a containerd that was on this host before, with CRI disabled" "CRI, which kubelet speaks" \
         "take cri off disabled_plugins in /etc/containerd/config.toml, or remove that containerd"
+}
+
+# Also for a host that joins a cluster with an engine that it has (kubernetes.sh).
+cri_is_off() {
+    [ -f "$root/etc/containerd/config.toml" ] &&
+        ask 90 containerd --config "$root/etc/containerd/config.toml" config dump 2>/dev/null |
+        grep -Eq '^disabled_plugins = .*["'\''](cri|io\.containerd\.grpc\.v1\.cri)["'\'']'
 }
 
 fetch_engine() {

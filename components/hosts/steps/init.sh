@@ -33,18 +33,6 @@ apply() {
     : >>"$state/written" || fail "can't write $state/written" # by which the probe knows a phase
 }
 
-# kubeadm ends before kubelet has made its Node (kubernetes v1.34 cmd/kubeadm/app/features/features.go,
-# NodeLocalCRISocket): what comes next labels it.
-wait_registered() {
-    tries=0
-    until bounded 20 kubectl --kubeconfig "$root/etc/kubernetes/kubelet.conf" get node "$GC_NODE"; do
-        tries=$((tries + 1))
-        [ "$tries" -lt 60 ] ||
-            fail "found no node $GC_NODE a minute after kubelet was started ($(log_end)); wanted it; look at journalctl -u kubelet"
-        sleep 1
-    done
-}
-
 undo() {
     require_root
     refuse_problems

@@ -5,6 +5,12 @@
 check_kubernetes() {
     require_manager
     have swapoff || problem "no command swapoff on PATH" "swapoff" "install the package util-linux"
+    case $GC_CRI_SOCKET in *containerd*) ;; *) return 0 ;; esac
+    [ -n "$GC_JOIN" ] && [ ! -f "$root/etc/kubernetes/kubelet.conf" ] || return 0
+    # The phase that turns CRI on for the NVIDIA runtime comes after the join.
+    declared engine || ! cri_is_off ||
+        problem "containerd with CRI disabled on a host that joins a cluster" "CRI, which kubelet speaks" \
+            "take cri off disabled_plugins in /etc/containerd/config.toml, and restart containerd"
 }
 
 fetch_kubernetes() {
@@ -23,8 +29,11 @@ apply_kubernetes() {
     [ "$GC_KUBERNETES_HOLD" = false ] || hold_packages $GC_KUBERNETES_HELD
     restart_kubelet
     kubelet_joined || unit_on kubelet later
+    joining=
+    [ -f "$root/etc/kubernetes/kubelet.conf" ] || joining=$GC_JOIN
     kubernetes_join
     ! kubelet_joined || unit_on kubelet
+    [ -z "$joining" ] || wait_registered
 }
 
 # Until kubeadm has written its configuration, kubelet only restarts in a loop (Kubernetes docs,
