@@ -3,11 +3,13 @@
 Real: the engine, apt, containerd, runc, the scripts over SSH, API server, etcd, controller
 manager and scheduler. Fakes: kubeadm gives the kubeconfig of the embedded control plane, in place
 of one of its own (`test_real_kubeadm.py` has the real one), and leaves it to `Register` to make
-Nodes as a kubelet would; kwok plays them. The network add-on is an object that nothing runs.
+Nodes as a kubelet would; kwok plays them. The network add-on is a chart of one object, which
+nothing runs.
 """
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -17,6 +19,7 @@ from typing import Any
 import pytest
 
 from commands.environment import local_backend
+from components.api import connect
 from components.settings.loader import load
 from lab import simulator
 from lab.simulator import hosts as simulated
@@ -31,12 +34,17 @@ pytestmark = pytest.mark.full
 SEEN = "/run/simulated-kubeadm"
 ROLES = {"cp-1": "gpu-control-plane", "gpu-1": "gpu-worker"}
 CONTEXT = "made-here"
-NETWORK = """
+CHART = {
+    "Chart.yaml": "{apiVersion: v2, name: network, version: 0.1.0}\n",
+    "values.yaml": "{subnet: none}\n",
+    "templates/network.yaml": """
 apiVersion: v1
 kind: ConfigMap
-metadata: {name: network, namespace: kube-system}
-data: {cni.conf: "{}"}
-"""
+metadata: {name: network, namespace: {{ .Release.Namespace }}}
+data: {subnet: {{ .Values.subnet }}}
+""",
+}
+SUBNET = "10.244.0.0/16"
 LEFT = ("upper/usr", "upper/opt", "opt")
 """Folders that dpkg leaves, and whiteouts of what the hosts' root had before it was made bare."""
 
@@ -105,7 +113,9 @@ def made(name: str, folder: Path, repository: Json) -> Iterator[Site]:
         assert done.status == 0, done
     kubeconfig = folder / "kubeconfig"
     project = Project.make(folder, "made")
-    (project.root / "cni.yaml").write_text(NETWORK)
+    for path, text in CHART.items():
+        (project.root / "network" / path).parent.mkdir(parents=True, exist_ok=True)
+        (project.root / "network" / path).write_text(text)
     project.environment |= {
         "KUBECONFIG": str(kubeconfig),
         "GPU_CLUSTER_SSH_PRIVATE_KEY_FILE": str(key),
@@ -126,6 +136,8 @@ def made(name: str, folder: Path, repository: Json) -> Iterator[Site]:
 
 
 def declared(hosts: list[Declared], repository: Json) -> Json:
+    chart = {"chart": "network", "version": "0.1.0", "repository": "./network"}
+    chart["values"] = {"subnet": SUBNET}
     return {
         "version": "v1",
         "kubernetes": {"context": CONTEXT},
@@ -138,7 +150,7 @@ def declared(hosts: list[Declared], repository: Json) -> Json:
         "kubernetesPackages": {
             "version": "1.34.4",
             "repository": repository,
-            "init": {"endpoint": "127.0.0.1:6443", "network": {"manifest": "cni.yaml"}},
+            "init": {"endpoint": "127.0.0.1:6443", "network": {"chart": chart}},
         },
         "hosts": [
             {
@@ -151,6 +163,18 @@ def declared(hosts: list[Declared], repository: Json) -> Json:
             for host in hosts
         ],
     }
+
+
+def network(site: Site) -> Json | None:
+    """The network add-on's object."""
+
+    async def ask() -> Json | None:
+        async with connect(CONTEXT) as client:
+            return await client.find("namespaces/kube-system/configmaps/network")
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("KUBECONFIG", str(site.kubeconfig))
+        return asyncio.run(ask())
 
 
 def last(site: Site, command: str) -> str:
@@ -173,6 +197,9 @@ def test_one_up_counts_the_gpus_of_hosts_that_were_bare(site: Site) -> None:
     done = site.project.command("up")
     assert done.returncode == 0, done.stdout
     assert "up: 16 of 16 GPUs simulated" in done.stdout
+    made = network(site)
+    assert made is not None
+    assert made["data"] == {"subnet": SUBNET}
     for host in site.hosts.values():
         assert host.run("ctr version && systemctl is-active kubelet").status == 0
     assert site.kubeconfig.stat().st_mode & 0o777 == 0o600
