@@ -139,7 +139,7 @@ def pod_at(
     The spec may stand around one `container`, as in the step of a workflow.
     """
     place, above = ".".join(path), path[:-1] if path[-1] == "spec" else path
-    template = spec if above == path else _inside(manifest, above)
+    template = _inside(manifest, above)
     containers = tuple(_containers(spec, place))
     if one := mapping(spec.get("container")):
         containers += (_container(one, f"{place}.container", Role.APP, 0),)

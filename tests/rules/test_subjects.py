@@ -84,6 +84,7 @@ def test_a_spec_may_stand_around_one_container() -> None:
     step = {**SPEC, "metadata": {"labels": {"b": "c"}}, "container": {"image": "c"}}
     found = pod_at({"spec": {"steps": [step]}}, ("spec", "steps[0]"), step)
     assert (found.path, found.metadata) == ("spec.steps[0]", step["metadata"])
+    assert found.under("spec") == "spec.steps[0]"
     listed, one = found.containers
     assert (listed.name, one.name, one.role) == ("a", "#0", Role.APP)
     assert one.path == "spec.steps[0].container"
