@@ -40,12 +40,14 @@ async def upload(
     trips for each.
     """
     delay = FIRST_DELAY
-    for left in reversed(range(limits.dials)):
+    for dials in range(1, limits.dials + 1):
         try:
             return await _send(host, private_key, bundles, limits)
         except (OSError, asyncssh.Error, TimeoutError, ValueError) as error:
-            if not left or isinstance(error, FINAL):
-                found = f"no connection ({printable(str(error) or type(error).__name__)})"
+            if dials == limits.dials or isinstance(error, FINAL):
+                reason = printable(str(error) or type(error).__name__)
+                attempts = f"{dials} attempt{'s' if dials > 1 else ''}"
+                found = f"no connection as {host.user} after {attempts} ({reason})"
                 return Fault(f"host {host.name}", found, "one", "see that ssh works from here")
         await asyncio.sleep(delay)
         delay = min(delay * DELAY_FACTOR, LONGEST_DELAY)

@@ -7,6 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from components.hosts.prepare_script import prepare
+from components.hosts.settings.proxy import Proxy
 from components.hosts.settings.system import Firewall, LimitItem, Selinux, System
 from components.hosts.system_steps import SYSTEM
 from tests.hosts.machine import Running
@@ -22,7 +23,10 @@ SCRIPT = prepare(
         limits={LimitItem.MEMLOCK: -1},
     ),
     excluded=("GPU-00000001-0000-4000-8000-000000000000",),
+    proxy=Proxy(https="http://proxy.example.org:3128"),
 )
+
+PROXY = "/etc/systemd/system/containerd.service.d/50-gpu-cluster-proxy.conf"
 
 
 def value(host: Running, key: str) -> str:
@@ -48,6 +52,7 @@ CHECKS: dict[str, Callable[[Running], bool]] = {
     "firewalls_off": lambda host: not host.exists("/etc/ufw/enabled"),
     "apply_nouveau": lambda host: host.exists("/etc/modprobe.d/gpu-cluster-blacklist.conf"),
     "apply_excluded": lambda host: host.exists("/etc/modprobe.d/gpu-cluster-excluded.conf"),
+    "apply_proxy": lambda host: host.exists(PROXY),
     "rebuild_initramfs": lambda host: host.exists("/run/simulated-kernel/initramfs"),
     "place": lambda host: host.exists("/etc/sysctl.d/99-gpu-cluster.conf"),
     "keep": lambda host: host.exists("/var/lib/gpu-cluster/prepare/kept/etc/fstab"),

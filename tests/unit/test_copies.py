@@ -120,7 +120,7 @@ def test_a_host_that_boots_is_dialled_again_and_one_that_refuses_is_not(
     reached = copies_host(host)
     fault = asyncio.run(upload.upload(reached, "key", prepare().bundles, LIMITS))
     assert len(seen) == dials
-    assert "no connection" in str(fault)
+    assert f"no connection as root after {dials} attempt" in str(fault)
 
 
 def copies_host(host: Any) -> Reached:
