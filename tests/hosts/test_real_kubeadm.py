@@ -96,8 +96,7 @@ class Isolated:
             time.sleep(0.05)
 
     def run(self, command: str, stdin: str = "") -> Result:
-        if "\nload " in stdin:
-            self.host.copy_steps()
+        self.host.copy_steps(stdin)
         paths = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
         done = subprocess.run(
             [*self._enter, "env", "-i", paths, "HOME=/root", "sh", "-c", f"cd /root && {command}"],

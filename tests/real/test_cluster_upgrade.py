@@ -26,6 +26,14 @@ def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
         yield made
 
 
+@pytest.fixture(scope="module")
+def refusals(stack: Stack) -> dict[str, str]:
+    """What kubeadm says to versions that it can't upgrade to; it changes nothing."""
+    (first, *_) = stack.site.machines
+    line = "kubeadm upgrade apply --yes --ignore-preflight-errors=all %s 2>&1 || true"
+    return {version: first.run(line % version) for version in ("v1.36.0", "v1.34.9", "v1.32.0")}
+
+
 def versions(stack: Stack) -> dict[str, str]:
     """Of the API server, and of each node's kubelet by its name."""
     nodes = stack.kubectl("get nodes")["items"]
@@ -78,6 +86,22 @@ def test_one_up_brings_control_plane_then_worker_to_the_next_version(stack: Stac
 def test_the_second_up_changes_nothing(stack: Stack) -> None:
     done = stack.project.command("up")
     assert "16 of 16 GPUs simulated, 0 resources changed" in done.stdout, done.stdout
+
+
+@pytest.mark.parametrize(
+    ("version", "words"),
+    [
+        ("v1.36.0", "is too high; kubeadm can upgrade only 1 minor version at a time"),
+        ("v1.36.0", "is at least one minor release higher than the kubeadm minor release"),
+        ("v1.34.9", 'is higher than the kubeadm version "v1.34.4". Upgrade kubeadm first using'),
+        ("v1.32.0", "is too low; kubeadm can downgrade only 1 minor version at a time"),
+        ("v1.32.0", "can only be used to upgrade to Kubernetes version 1.34"),
+    ],
+)
+def test_kubeadm_refuses_versions_in_the_words_of_the_fake_one(
+    refusals: dict[str, str], version: str, words: str
+) -> None:
+    assert words in refusals[version]
 
 
 def test_going_down_leaves_the_hosts_as_before(stack: Stack) -> None:
