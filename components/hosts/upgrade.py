@@ -19,6 +19,11 @@ DNS = ("CoreDNSUnsupportedPlugins", "CoreDNSMigration")
 """Of its checks of CoreDNS, which fail where there is none (phases/upgrade/preflight.go)."""
 
 
+PHASES = 32
+"""First minor version whose upgrade has phases (kubernetes/kubernetes pull request 126032); those
+before leave out an addon that isn't there."""
+
+
 def subcommand(cluster: Cluster, host: Host) -> str:
     """``apply`` on the host whose kubeadm upgrades the control plane, ``node`` on those that follow
     it; empty where kubeadm upgrades nothing.
@@ -35,10 +40,11 @@ def seconds(cluster: Cluster, host: Host) -> int:
 
 def upgrade_settings(cluster: Cluster, host: Host) -> dict[str, str]:
     """Settings of the step ``kubernetes`` for it; none where kubeadm upgrades nothing."""
-    wanted, init = subcommand(cluster, host), cluster.kubernetes_packages.init
+    wanted, packages = subcommand(cluster, host), cluster.kubernetes_packages
     if not wanted:
         return {}
-    skipped = ",".join(_addons_left_out(init)) if init else ""
+    init, minor = packages.init, int((packages.version or "1.0").split(".")[1])
+    skipped = ",".join(_addons_left_out(init)) if init and minor >= PHASES else ""
     return {
         "GC_UPGRADE": wanted,
         "GC_NODE": host.node,

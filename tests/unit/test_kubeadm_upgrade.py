@@ -16,7 +16,12 @@ INIT = {"endpoint": "192.0.2.1:6443", "network": {"manifest": "cni.yaml"}}
 ALL = ("cp-1", "gpu-1")
 
 
-def made(first: str = "control-plane", nodes: tuple[str, ...] = ("gpu-1",), **init: Any) -> Cluster:
+def made(
+    first: str = "control-plane",
+    nodes: tuple[str, ...] = ("gpu-1",),
+    version: str = "1.34.4",
+    **init: Any,
+) -> Cluster:
     roles = {"cp-1": first, "gpu-1": "gpu-worker"}
     return load(
         {
@@ -28,7 +33,7 @@ def made(first: str = "control-plane", nodes: tuple[str, ...] = ("gpu-1",), **in
                 {"name": name, "role": role, "address": f"192.0.2.{n}", "hostKey": HOST_KEY}
                 for n, (name, role) in enumerate(roles.items(), 1)
             ],
-            "kubernetesPackages": {"version": "1.34.4", "init": {**INIT, **init}},
+            "kubernetesPackages": {"version": version, "init": {**INIT, **init}},
         }
     )
 
@@ -60,6 +65,9 @@ def test_only_addons_are_left_out_of_an_upgrade_as_of_init() -> None:
     cluster = made(skipPhases=["addon/kube-proxy", "mark-control-plane", "preflight"])
     assert settings(cluster)["GC_UPGRADE_SKIPPED"] == "addon/kube-proxy"
     assert settings(cluster, 1)["GC_UPGRADE_SKIPPED"] == ""
+    # Its upgrade has no phases, and leaves out what isn't there.
+    older = made(version="1.31.9", skipPhases=["addon/kube-proxy"])
+    assert settings(older)["GC_UPGRADE_SKIPPED"] == ""
 
 
 @pytest.mark.parametrize(
