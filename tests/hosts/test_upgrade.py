@@ -107,8 +107,7 @@ def every(version: str) -> set[str]:
 def member(request: pytest.FixtureRequest, cluster: str, namespaces: None) -> Iterator[Member]:
     host = software.start(cluster, "debian")
     with software.serving("debian", catalogue.kubernetes(*VERSIONS)) as repository:
-        made = Member(host, request.param, repository)
-        yield made
+        yield Member(host, request.param, repository)
 
 
 @pytest.fixture
@@ -166,6 +165,25 @@ def test_a_skipped_minor_version_stops_with_kubeadms_own_words(joined: Member) -
     assert "can upgrade only 1 minor version at a time" in done.errors
     assert joined.serving() == "v1.34.4"
     assert joined.packages() == {"kubelet 1.34.4", "kubeadm 1.36.0", "kubectl 1.34.4"}
+
+
+@pytest.mark.parametrize(
+    ("version", "words"),
+    [
+        ("v1.36.0", "is too high; kubeadm can upgrade only 1 minor version at a time"),
+        ("v1.36.0", "is at least one minor release higher than the kubeadm minor release"),
+        ("v1.34.9", 'is higher than the kubeadm version "v1.34.4". Upgrade kubeadm first using'),
+        ("v1.33.13", "can only be used to upgrade to Kubernetes version 1.34"),
+        ("v1.32.0", "only supports deploying clusters with the control plane version >= 1.33.0"),
+    ],
+)
+def test_the_fake_kubeadm_refuses_versions_in_the_words_of_the_real_one(
+    joined: Member, version: str, words: str
+) -> None:
+    refused = joined.host.run(f"kubeadm upgrade apply {version} --yes")
+    assert refused.status == 1
+    assert words in refused.errors
+    assert joined.serving() == "v1.34.4"
 
 
 def test_a_control_plane_that_somebody_else_upgraded_stays(joined: Member) -> None:
