@@ -29,7 +29,7 @@ from components.hosts.cluster_script import (
 )
 from components.hosts.command import HostsArgs, host_commands
 from components.hosts.settings.host import Host
-from components.hosts.settings.new_cluster import Network
+from components.hosts.settings.new_cluster import Init
 from components.manifest import Manifest
 from components.operation import NEW, command_line, repair
 from components.settings.cluster import Cluster
@@ -102,7 +102,7 @@ class NewCluster(pulumi.ComponentResource):
             cluster_identifier=cluster.kubernetes.identifier,
             opts=pulumi.ResourceOptions(parent=self, depends_on=[context]),
         )
-        network = self._network(f"{name}-network", init.network, cluster, initialized[first.name])
+        network = self._network(f"{name}-network", init, cluster, initialized[first.name])
 
         def join(seen: Cluster, host: Host) -> pulumi.Output[str]:
             hosts.copies.want(host, JOINING)
@@ -133,9 +133,10 @@ class NewCluster(pulumi.ComponentResource):
         )
 
     def _network(
-        self, name: str, network: Network, cluster: Cluster, control_plane: pulumi.Resource
+        self, name: str, init: Init, cluster: Cluster, control_plane: pulumi.Resource
     ) -> list[pulumi.Resource]:
         """The add-on; nothing waits for its end in a cluster that ends with it."""
+        network = init.network
         options = pulumi.ResourceOptions(
             parent=self, provider=self.provider, deleted_with=control_plane
         )
@@ -160,7 +161,8 @@ class NewCluster(pulumi.ComponentResource):
                     skip_await=True,
                     **chart_arguments(cluster.charts, chart.chart, chart.repository, chart.version),
                 ),
-                options,
+                # A refused destroy would forget it, and Helm refuses a name that is in use.
+                pulumi.ResourceOptions.merge(options, pulumi.ResourceOptions(protect=init.protect)),
             )
         ]
 
