@@ -56,14 +56,18 @@ def _discovered(choice: str, *kept: str) -> Callable[[Lab], None]:
         _choose(lab, choice)
         lab.request("POST", nfd.PLACES["DaemonSet"], nfd.named(nfd.DISCOVERY))
         _wait(lab, _COUNT, str(GPUS))
-        listed = lab.request("GET", nfd.FEATURES, labelSelector=f"{_MARKS}node-name={NODE}")
-        names = sorted(item["metadata"]["name"] for item in listed["items"])
-        require("NodeFeatures", names, sorted(kept))
+        # Those of earlier pods go when the garbage collector has seen that their owners went.
+        lab.until("NodeFeatures", partial(_features, lab), lambda names: names == sorted(kept))
         nfd.drop(lab, nfd.place(nfd.named(nfd.DISCOVERY)))
         _wait(lab, _COUNT, None)
         _choose(lab, None)
 
     return check
+
+
+def _features(lab: Lab) -> list[str]:
+    listed = lab.request("GET", nfd.FEATURES, labelSelector=f"{_MARKS}node-name={NODE}")
+    return sorted(item["metadata"]["name"] for item in listed["items"])
 
 
 def _choose(lab: Lab, choice: str | None) -> None:
