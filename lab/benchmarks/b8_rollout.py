@@ -87,7 +87,7 @@ class Paused(Rollout):
 def target(name: str) -> Target:
     """A host that nobody logs in to."""
     host = Host("127.0.0.1", 22, "root", "", name, name, "gpu-worker", None)
-    return Target(host, {"gpus": True, "pool": "", "runtime": None})
+    return Target(host, {"gpus": True, "pool": "", "runtime": None, "upgrades": False})
 
 
 DOCUMENT: Json = {
