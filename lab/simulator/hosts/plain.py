@@ -21,7 +21,7 @@ from lab.simulator.hosts import processes
 from lab.simulator.hosts.model import HostError, Spec
 
 FIXTURES = Path(__file__).with_name("fixtures_plain")
-NEEDED = ("awk", "flock", "sha256sum", "timeout")
+NEEDED = ("awk", "cmp", "flock", "sha256sum", "timeout")
 SOFTWARE = (
     *("containerd", "crio", "cri-dockerd", "docker", "dockerd", "kubeadm", "kubectl", "kubelet"),
     *("mokutil", "nvidia-container-runtime", "nvidia-ctk", "nvidia-smi", "nvidia-uninstall"),
@@ -35,8 +35,8 @@ def start(folder: Path, spec: Spec) -> None:
     missing = [name for name in NEEDED if not shutil.which(name)]
     if missing:
         raise HostError(
-            f"host {spec.name}: found no {', '.join(missing)} on PATH; wanted GNU coreutils and "
-            "util-linux for the scripts of simulated hosts; install them"
+            f"host {spec.name}: found no {', '.join(missing)} on PATH; wanted awk, GNU "
+            "coreutils, diffutils and util-linux for the scripts of simulated hosts; install them"
         )
     _make_root(folder / "root", spec)
     _link_programs(folder / "programs")
