@@ -17,6 +17,7 @@ from lab.simulator import hosts as simulated
 from lab.simulator.hosts import catalogue
 from tests.hosts import software
 from tests.hosts.machine import Result, Running
+from tests.kubeadm_refusals import REFUSALS
 
 pytestmark = pytest.mark.full
 
@@ -79,6 +80,10 @@ class Member:
         for action in ("upgrade", "apply"):
             done = self.run(action, version)
             assert (done.status, done.errors) == (0, ""), done
+
+    def mark(self, name: str) -> None:
+        """Has the fake kubeadm do what such a file asks for."""
+        self.host.run(f"mkdir -p {SEEN}; touch {SEEN}/{name}")
 
     def commands(self) -> list[str]:
         """What kubeadm was asked, and with which kubeadm and kubelet beside it."""
@@ -167,16 +172,7 @@ def test_a_skipped_minor_version_stops_with_kubeadms_own_words(joined: Member) -
     assert joined.packages() == {"kubelet 1.34.4", "kubeadm 1.36.0", "kubectl 1.34.4"}
 
 
-@pytest.mark.parametrize(
-    ("version", "words"),
-    [
-        ("v1.36.0", "is too high; kubeadm can upgrade only 1 minor version at a time"),
-        ("v1.36.0", "is at least one minor release higher than the kubeadm minor release"),
-        ("v1.34.9", 'is higher than the kubeadm version "v1.34.4". Upgrade kubeadm first using'),
-        ("v1.33.13", "can only be used to upgrade to Kubernetes version 1.34"),
-        ("v1.32.0", "only supports deploying clusters with the control plane version >= 1.33.0"),
-    ],
-)
+@pytest.mark.parametrize(("version", "words"), REFUSALS)
 def test_the_fake_kubeadm_refuses_versions_in_the_words_of_the_real_one(
     joined: Member, version: str, words: str
 ) -> None:
@@ -195,7 +191,7 @@ def test_a_control_plane_that_somebody_else_upgraded_stays(joined: Member) -> No
 
 
 def test_a_refusal_leaves_all_as_it_was_but_kubeadm(joined: Member) -> None:
-    joined.host.run(f"mkdir -p {SEEN}; touch {SEEN}/refuse-upgrade")
+    joined.mark("refuse-upgrade")
     done = joined.run("upgrade", "1.35.1")
     assert "[ERROR CreateJob]: no condition of type Complete" in done.errors
     assert joined.packages() == {"kubelet 1.34.4", "kubeadm 1.35.1", "kubectl 1.34.4"}
@@ -207,7 +203,7 @@ def test_a_refusal_leaves_all_as_it_was_but_kubeadm(joined: Member) -> None:
 
 @worker
 def test_a_worker_that_kubeadm_refuses_keeps_its_kubelet(joined: Member) -> None:
-    joined.host.run(f"mkdir -p {SEEN}; touch {SEEN}/refuse-upgrade")
+    joined.mark("refuse-upgrade")
     done = joined.run("apply", "1.35.1")
     assert "kubeadm upgrade node failed" in done.errors
     assert joined.packages() == {"kubelet 1.34.4", "kubeadm 1.35.1", "kubectl 1.34.4"}
@@ -216,7 +212,7 @@ def test_a_worker_that_kubeadm_refuses_keeps_its_kubelet(joined: Member) -> None
 
 @pytest.mark.parametrize("place", ["etcd", "kube-apiserver", "kube-scheduler", "apply"])
 def test_an_upgrade_that_was_killed_goes_on_from_where_it_was(joined: Member, place: str) -> None:
-    joined.host.run(f"mkdir -p {SEEN}; touch {SEEN}/hang-{place}")
+    joined.mark(f"hang-{place}")
     script = f"GC_ROLLOUT=1\n{joined.script('1.35.1')}"
     killed = joined.host.run("timeout -s KILL 25 sh -s -- upgrade", script)
     assert killed.status != 0
