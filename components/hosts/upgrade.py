@@ -17,8 +17,6 @@ JOB = "CreateJob"
 upgrade/health.go)."""
 DNS = ("CoreDNSUnsupportedPlugins", "CoreDNSMigration")
 """Of its checks of CoreDNS, which fail where there is none (phases/upgrade/preflight.go)."""
-
-
 PHASES = 32
 """First minor version whose upgrade has phases (kubernetes/kubernetes pull request 126032); those
 before leave out an addon that isn't there."""

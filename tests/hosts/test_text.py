@@ -20,6 +20,7 @@ from components.hosts.settings.packages import Packages
 from components.hosts.settings.runtime import Engine, Runtime
 from components.hosts.settings.system import System
 from components.hosts.software import LOCK_LIMIT, RUN_LIMIT
+from components.hosts.upgrade import APPLY_LIMIT, NODE_LIMIT
 from tests.hosts.machine import Running
 
 TEXT = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=60)
@@ -156,6 +157,8 @@ def test_preflight_and_script_judge_by_the_same_values() -> None:
     assert defaults["RUNTIME_PATH"] == RUNTIME_PATH
     assert defaults["PACKAGE_RUN_LIMIT"] == str(RUN_LIMIT)
     assert defaults["PACKAGE_LOCK_LIMIT"] == str(LOCK_LIMIT)
+    assert defaults["UPGRADE_LIMIT"] == str(APPLY_LIMIT)
+    assert defaults["UPGRADE_NODE_LIMIT"] == str(NODE_LIMIT)
     assert Packages().lock_seconds == LOCK_LIMIT
 
 

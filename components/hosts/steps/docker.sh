@@ -75,12 +75,7 @@ check_wanted() {
 }
 
 judge_applied() {
-    tries=0
-    until judge_once; do
-        tries=$((tries + 1))
-        [ "$tries" -lt 20 ] || return 1
-        sleep 0.5 # a reload is taken over some time after the signal
-    done
+    again 20 0.5 judge_once # a reload is taken over some time after the signal
 }
 
 judge_once() {

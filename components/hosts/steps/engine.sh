@@ -132,13 +132,8 @@ WantedBy=multi-user.target
 "
     unit_on cri-docker
     restart_if_pending cri-docker
-    tries=0
-    until [ -S "$root$adapter_socket" ]; do
-        tries=$((tries + 1))
-        [ "$tries" -lt 60 ] ||
-            fail "found no socket $adapter_socket 30 s after cri-docker was started; wanted cri-dockerd's; look at journalctl -u cri-docker"
-        sleep 0.5
-    done
+    again 60 0.5 [ -S "$root$adapter_socket" ] ||
+        fail "found no socket $adapter_socket 30 s after cri-docker was started; wanted cri-dockerd's; look at journalctl -u cri-docker"
 }
 
 # The archive is kept by its sum in the state: the program alone doesn't say which one it came from.

@@ -63,15 +63,11 @@ judge_generated() {
 }
 
 judge_applied() {
-    tries=0
-    until judge_generated; do
-        tries=$((tries + 1))
-        [ "$tries" -lt 60 ] || {
-            printf '%s has no nvidia runtime as wanted\n' "$generated" >"$scratch/judgement"
-            return 1
-        }
-        sleep 0.5 # the daemon writes the file some time after its start
-    done
+    # The daemon writes the file some time after its start.
+    again 60 0.5 judge_generated || {
+        printf '%s has no nvidia runtime as wanted\n' "$generated" >"$scratch/judgement"
+        return 1
+    }
 }
 
 engine_view() {

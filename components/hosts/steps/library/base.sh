@@ -225,13 +225,9 @@ main() {
             keep_disruption
             keep_steps
             ;;
-        fetch)
+        fetch | upgrade)
             lock
-            fetch
-            ;;
-        upgrade)
-            lock
-            upgrade
+            "$1"
             ;;
         undo)
             lock

@@ -14,6 +14,17 @@ bounded() {
     timeout -k 10 "$@" >"$scratch/log" 2>&1 9>&-
 }
 
+# again TRIES SECONDS COMMAND...: until it succeeds, with such a pause between two tries.
+again() {
+    tries=$1 pause=$2
+    shift 2
+    until "$@"; do
+        tries=$((tries - 1))
+        [ "$tries" -gt 0 ] || return 1
+        sleep "$pause"
+    done
+}
+
 log_end() {
     grep -v '^[[:space:]]*$' "$scratch/log" | tail -n 4 | paste -s -d ' ' -
 }

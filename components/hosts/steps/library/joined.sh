@@ -21,13 +21,8 @@ kubernetes_join() {
 # kubeadm ends before kubelet has made its Node (kubernetes v1.34 cmd/kubeadm/app/features/features.go,
 # NodeLocalCRISocket): what comes next labels it.
 wait_registered() {
-    tries=0
-    until bounded 20 kubectl --kubeconfig "$root/etc/kubernetes/kubelet.conf" get node "$GC_NODE"; do
-        tries=$((tries + 1))
-        [ "$tries" -lt 60 ] ||
-            fail "found no node $GC_NODE a minute after kubelet was started ($(log_end)); wanted it; look at journalctl -u kubelet"
-        sleep 1
-    done
+    again 60 1 bounded 20 kubectl --kubeconfig "$root/etc/kubernetes/kubelet.conf" get node "$GC_NODE" ||
+        fail "found no node $GC_NODE a minute after kubelet was started ($(log_end)); wanted it; look at journalctl -u kubelet"
 }
 
 # What joined is taken out again: kubelet's identity and static pods; never a node we did not join.

@@ -26,19 +26,20 @@ apply() {
 
 # Before a rollout, on all hosts: what can't be had stops it while nothing is changed yet.
 fetch() {
-    check
-    open_state
-    for step in $GC_STEPS; do
-        ! defined "fetch_$step" || "fetch_$step"
-    done
+    each_declared fetch
 }
 
 # In a rollout, before the node is drained.
 upgrade() {
+    each_declared upgrade
+}
+
+# each_declared KIND: the functions of that kind that declared steps have.
+each_declared() {
     check
     open_state
     for step in $GC_STEPS; do
-        ! defined "upgrade_$step" || "upgrade_$step"
+        ! defined "${1}_$step" || "${1}_$step"
     done
 }
 

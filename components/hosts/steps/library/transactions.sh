@@ -113,7 +113,7 @@ list_needed() {
             /^dpkg: error|^$/ { name = "" }
             name != "" && $2 == "depends" { needer = $1; sub(/:$/, "", needer); print name, needer; name = "" }'
     else
-        # As rpm says it (rpm 4.18, lib/rpmps.c, rpmProblemString).
+        # As rpm says it (rpm 00a9f51, lib/rpmprob.c, rpmProblemString).
         LC_ALL=C rpm -e --test -- "$@" 2>&1 | sed -n 's/^[[:space:]]*\([^ ]*\) .*is needed by (installed) \([^ ]*\)$/\1 \2/p' |
             while read -r capability needer; do
                 needer=$(rpm -q --qf '%{NAME}\n' -- "$needer" | head -n 1)

@@ -9,6 +9,7 @@
 # Ends kubeadm only where all of its own limits failed (app/constants/constants.go,
 # UpgradeManifestsTimeout: five minutes, twice for each of four static pods).
 : "${GC_UPGRADE_LIMIT:=3600}"
+: "${GC_UPGRADE_NODE_LIMIT:=300}"
 upgrade_version=${GC_KUBERNETES_PACKAGES%% *}
 upgrade_version=${upgrade_version#*=}
 static_pods=/etc/kubernetes/manifests
@@ -72,13 +73,8 @@ restore_manifests() {
 }
 
 await_api_server() {
-    tries=0
-    until bounded 20 kubectl --kubeconfig "$root/etc/kubernetes/admin.conf" get --raw /readyz; do
-        tries=$((tries + 1))
-        [ "$tries" -lt 150 ] ||
-            fail "found no API server that is ready for 5 minutes ($(log_end)); wanted one to upgrade; look at crictl ps -a and at /etc/kubernetes/tmp, where kubeadm keeps the manifests that it replaced"
-        sleep 2
-    done
+    again 150 2 bounded 20 kubectl --kubeconfig "$root/etc/kubernetes/admin.conf" get --raw /readyz ||
+        fail "found no API server that is ready for 5 minutes ($(log_end)); wanted one to upgrade; look at crictl ps -a and at /etc/kubernetes/tmp, where kubeadm keeps the manifests that it replaced"
 }
 
 # Before kubelet's package comes: its configuration as the cluster's version has it. On the host of the
@@ -92,7 +88,7 @@ upgrade_node() {
     [ "${GC_UPGRADE-}" = node ] || return 0
     install_packages "kubeadm=$upgrade_version"
     [ -d "$root/etc/kubernetes/tmp" ] || record directories /etc/kubernetes/tmp
-    kubeadm_within 300 upgrade node \
+    kubeadm_within "$GC_UPGRADE_NODE_LIMIT" upgrade node \
         ${GC_UPGRADE_IGNORED:+"--ignore-preflight-errors=$GC_UPGRADE_IGNORED"} ||
         fail "kubeadm upgrade node failed: $(kubeadm_said)"
     did "upgraded kubelet's configuration to $upgrade_version by kubeadm"
@@ -113,12 +109,11 @@ restart_kubelet() {
 
 # By what its node says: a Node stays Ready for a while after its kubelet has ended.
 await_kubelet() {
-    tries=0
-    until bounded 20 kubectl --kubeconfig "$root/etc/kubernetes/kubelet.conf" get node "$GC_NODE" \
-        -o 'jsonpath={.status.nodeInfo.kubeletVersion}' && grep -Fqx "v$upgrade_version" "$scratch/log"; do
-        tries=$((tries + 1))
-        [ "$tries" -lt 60 ] ||
-            fail "found no kubelet v$upgrade_version on node $GC_NODE two minutes after its restart ($(log_end)); wanted it; look at journalctl -u kubelet"
-        sleep 2
-    done
+    again 60 2 kubelet_is_new ||
+        fail "found no kubelet v$upgrade_version on node $GC_NODE two minutes after its restart ($(log_end)); wanted it; look at journalctl -u kubelet"
+}
+
+kubelet_is_new() {
+    bounded 20 kubectl --kubeconfig "$root/etc/kubernetes/kubelet.conf" get node "$GC_NODE" \
+        -o 'jsonpath={.status.nodeInfo.kubeletVersion}' && grep -Fqx "v$upgrade_version" "$scratch/log"
 }
