@@ -88,7 +88,7 @@ def prepare(
         settings.update({name: value for name, value in found.items() if value})
     settings[disruption.SETTING] = disruption.lines(settings, disruption.PREPARE)
     rows = {
-        "each_sysctl": list(host.system.all_sysctl.items()),
+        "each_sysctl": list(host.system.all_sysctl.items()) if host.system.sysctl else (),
         "each_repository": steps.repositories,
         "each_driver_location": [(place,) for place in steps.driver_locations],
         "each_cuda_location": [(place,) for place in steps.cuda_locations],

@@ -23,23 +23,28 @@ UPLOADED = ".gpu-cluster-steps"
 """Where it lands, below the home of the user who logs in."""
 
 LOADER = r"""
-kept=${GPU_CLUSTER_ROOT-}/var/lib/gpu-cluster
+root=${GPU_CLUSTER_ROOT-}
+kept=$root/var/lib/gpu-cluster
 [ "${1-}" != undo ] || [ -d "$kept/$GC_PHASE" ] || { echo changed=0; exit; }
-load() {
-    for file in "$kept/steps" .gpu-cluster-steps; do
-        text=$(cat "$file/$1-$2.sh" 2>/dev/null)
-        [ "$(printf '%s\n' "$text" | sha256sum)" != "$2  -" ] || {
-            loaded="${loaded-} $1-$2"
-            eval "$text"
-            return
-        }
-    done
-    echo "error: host $(uname -n): found no step $1 of sum $2; cure: run \`pulumi up\` again" >&2
-    exit 1
+sound() (
+    cd "$1" && for each in $loaded; do echo "${each##*-}  $each.sh"; done | sha256sum -c --quiet
+)
+from=$kept/steps
+sound "$from" >/dev/null 2>&1 || {
+    from=$root/run/gpu-cluster-steps.$$
+    (umask 077 && cp -RL .gpu-cluster-steps "$from")
+    sound "$from" >&2 || {
+        echo "error: host $(uname -n): found other steps; cure: run \`pulumi up\` again" >&2
+        loaded=
+    }
 }
+for each in $loaded; do . "$from/$each.sh"; done
+rm -rf "$root/run/gpu-cluster-steps.$$"
+[ "$loaded" ] || exit 1
 """.removeprefix("\n")
-"""Nothing runs before its sum was seen in memory: what an earlier run kept for the undo
-(`kept_steps.sh`), or what was copied."""
+"""Reads the files of ``$loaded``. Nothing runs before its sum was seen where root alone can write:
+in what an earlier run kept for the undo (`kept_steps.sh`), or in a copy of what was copied, which
+holds no links and goes as soon as it is read."""
 
 
 @dataclass(frozen=True)
@@ -69,12 +74,12 @@ class Bundle:
     @property
     def line(self) -> str:
         """What a declaration says about it."""
-        return f"load {self.name} {self.digest}"
+        return f"{self.name}-{self.digest}"
 
     @property
     def file(self) -> str:
         """Its name on a host."""
-        return f"{self.name}-{self.digest}.sh"
+        return f"{self.line}.sh"
 
 
 class Declaration(str):
@@ -174,7 +179,7 @@ def assemble(
     if inline:
         loading = "\n".join(bundle.text for bundle in bundles)
     else:
-        loading = LOADER + "".join(f"{bundle.line}\n" for bundle in read)
+        loading = "".join(["loaded='\n", *(f"{bundle.line}\n" for bundle in read), "'\n", LOADER])
     lists = "".join(each(name, words) for name, words in rows.items() if words)
     said = header({name: value for name, value in settings.items() if value})
     return Declaration.of(f'{said}{loading}{lists}main "$@" </dev/null\n', read)

@@ -174,7 +174,7 @@ class Running:
 
 def named(script: str) -> list[Bundle]:
     """What a declaration loads, also one that was cut off or changed."""
-    lines = dict(re.findall(r"^load (\S+) ([0-9a-f]{64})$", script, re.MULTILINE))
+    lines = dict(re.findall(r"^(\S+)-([0-9a-f]{64})$", script, re.MULTILINE))
     every = (*prepare_script.SYSTEM, *prepare_script.NAMES)
     known = [
         *(prepare_script.LIBRARY, runtime_script.LIBRARY),

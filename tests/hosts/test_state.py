@@ -85,7 +85,7 @@ def test_a_changed_step_is_one_line_of_a_hosts_declaration(
     swap = made.folder / "components/hosts/steps/swap.sh"
     swap.write_text(swap.read_text() + "# changed\n")
     preview = made.run("preview", "--diff").stdout
-    lines = [line.strip() for line in preview.splitlines() if "load swap" in line]
+    lines = [line.strip() for line in preview.splitlines() if "swap-" in line]
     assert [line[0] for line in lines] == ["-", "+"] * len(hosts), preview
     up(made)
     after = {

@@ -45,7 +45,8 @@ def test_what_a_declaration_does_not_name_does_not_run(plain_host: Running) -> N
     command = "timeout -k 10 60 sh -s -- apply"
     done = subprocess_of(plain_host, command)
     assert done.returncode == 1
-    assert "found no step swap of sum" in done.stderr
+    assert f"{step('swap').file}: FAILED" in done.stderr
+    assert "found other steps; cure: run `pulumi up` again" in done.stderr
     assert not plain_host.exists("/run/owned")
     assert not plain_host.exists("/var/lib/gpu-cluster/prepare")
     file.unlink()

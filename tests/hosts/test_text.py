@@ -18,7 +18,7 @@ from components.hosts.runtime_script import RUNTIME_PATH, runtime
 from components.hosts.script import FOLDER, each, header
 from components.hosts.settings.packages import Packages
 from components.hosts.settings.runtime import Engine, Runtime
-from components.hosts.settings.system import System
+from components.hosts.settings.system import SYSCTL, System
 from components.hosts.software import LOCK_LIMIT, RUN_LIMIT
 from components.hosts.upgrade import APPLY_LIMIT, NODE_LIMIT
 from tests.hosts.machine import Running
@@ -106,12 +106,12 @@ def test_the_call_is_the_last_line() -> None:
 
 
 def test_each_file_of_a_step_is_one_readable_line_of_the_declaration() -> None:
-    lines = [line for line in prepare().splitlines() if line.startswith("load ")]
+    lines = prepare().partition("loaded='\n")[2].partition("'\n")[0].splitlines()
     every = (*prepare_script.SYSTEM, *prepare_script.NAMES)
     declared = ["swap", "modules", "sysctl", "nouveau"]
-    assert [line.split()[1] for line in lines] == ["library", *declared, "others"]
+    assert [line.rpartition("-")[0] for line in lines] == ["library", *declared, "others"]
     digest = hashlib.sha256((FOLDER / "swap.sh").read_bytes()).hexdigest()
-    assert f"load swap {digest}" in lines
+    assert f"swap-{digest}" in lines
     rest = {file for bundle in prepare().bundles for file in bundle.files}
     assert rest >= set(every)
 
@@ -160,6 +160,13 @@ def test_preflight_and_script_judge_by_the_same_values() -> None:
     assert defaults["UPGRADE_LIMIT"] == str(APPLY_LIMIT)
     assert defaults["UPGRADE_NODE_LIMIT"] == str(NODE_LIMIT)
     assert Packages().lock_seconds == LOCK_LIMIT
+
+
+def test_the_kernel_parameters_of_kubernetes_stand_in_their_step() -> None:
+    rows = re.findall(r'^    "\$@" (\S+) (\S+)$', (FOLDER / "sysctl.sh").read_text(), re.MULTILINE)
+    assert dict(rows) == SYSCTL
+    assert "each_sysctl" not in prepare()
+    assert f'"$@" {rows[0][0]} 1' in prepare(system=System(sysctl={"vm.swappiness": "1"}))
 
 
 @pytest.mark.parametrize("engine", [None, *Engine], ids=lambda engine: engine or "prepare")

@@ -2,9 +2,13 @@
 
 sysctl_file=/etc/sysctl.d/99-gpu-cluster.conf
 
-# each_sysctl COMMAND: the declared rows, `KEY VALUE`; a declaration that has some says so itself.
+# each_sysctl COMMAND: the declared rows, `KEY VALUE`; a declaration of others says so itself.
 # shellcheck disable=SC2317 # a later one wins
-each_sysctl() { :; }
+each_sysctl() {
+    "$@" net.bridge.bridge-nf-call-iptables 1
+    "$@" net.bridge.bridge-nf-call-ip6tables 1
+    "$@" net.ipv4.ip_forward 1
+}
 
 sysctl_line() {
     printf '%s = %s\n' "$1" "$2"
@@ -28,8 +32,9 @@ ${file##*/} = "*) continue ;; esac
 
 sysctl_set() {
     expect sysctl "$1" "$2"
-    old=$(timeout 10 sysctl -n "$1" | tr "\t" " ") && [ -n "$old" ] || fail "sysctl $1 is not there; is its module loaded?"
-    [ "$old" = "$2" ] && return 0
+    old=$(timeout 10 sysctl -n "$1") && [ -n "$old" ] || fail "sysctl $1 is not there; is its module loaded?"
+    ! same_words "$old" "$2" || return 0
+    old=$(printf '%s\n' "$old" | tr "\t" " ")
     if [ ! -f "$state/sysctl/$1" ]; then
         mkdir -p "$state/sysctl" && printf '%s\n' "$old" >"$state/draft" &&
             mv -- "$state/draft" "$state/sysctl/$1" || fail "can't write $state/sysctl/$1"

@@ -68,14 +68,14 @@ ask() {
 # that holds it ends, so it is never stale.
 lock() {
     have flock || fail "found no flock; wanted it for the lock; install the package util-linux"
-    mkdir -p "$root/run"
+    [ -d "$root/run" ] || mkdir -p "$root/run"
     # Who may open the file could hold the lock, so only its owner may.
     (umask 077 && : >>"$root/run/gpu-cluster.lock") && chmod 600 "$root/run/gpu-cluster.lock" ||
         fail "can't write /run/gpu-cluster.lock"
     exec 9>"$root/run/gpu-cluster.lock"
     flock -w "$GC_LOCK_LIMIT" 9 ||
         fail "another run held /run/gpu-cluster.lock for $GC_LOCK_LIMIT s; wait for it, or end it (fuser -v /run/gpu-cluster.lock names it)"
-    rm -rf -- "$scratch"
+    [ ! -e "$scratch" ] || rm -rf -- "$scratch"
     (umask 077 && mkdir "$scratch") || fail "can't make $scratch"
     trap 'rm -rf -- "$scratch"' EXIT
     trap 'exit 129' HUP
@@ -127,17 +127,23 @@ keep() {
         mkdir -p "$state/kept${1%/*}" && cp -a -- "$root$1" "$state/draft" &&
             mv -- "$state/draft" "$state/kept$1" || fail "can't keep a copy of $1 in $state"
     else
-        record absent "$1"
+        printf '%s\n' "$1" >>"$state/absent" || fail "can't write $state/absent"
     fi
 }
 
 digest() {
-    sha256sum <"$1" | cut -d ' ' -f 1
+    sum=$(sha256sum <"$1") && printf '%s\n' "${sum%% *}"
+}
+
+# drop_draft PATH: what a killed run left beside it.
+drop_draft() {
+    [ ! -e "$root$1.gpu-cluster-new" ] && [ ! -L "$root$1.gpu-cluster-new" ] ||
+        rm -f -- "$root$1.gpu-cluster-new"
 }
 
 # place PATH SOURCE: give PATH the bytes of SOURCE, with one rename, only where they differ.
 place() {
-    rm -f -- "$root$1.gpu-cluster-new"
+    drop_draft "$1"
     if [ -f "$root$1" ] && cmp -s -- "$2" "$root$1"; then
         record_written "$1" "$2"
         return 0
@@ -146,9 +152,8 @@ place() {
     keep "$1"
     if [ -f "$root$1" ]; then
         cp -pL -- "$root$1" "$root$1.gpu-cluster-new" # owner and mode stay
-    else
-        (umask 022 && : >"$root$1.gpu-cluster-new")
-    fi && cat -- "$2" >"$root$1.gpu-cluster-new" || fail "can't write $1.gpu-cluster-new"
+    fi && (umask 022 && cat -- "$2" >"$root$1.gpu-cluster-new") ||
+        fail "can't write $1.gpu-cluster-new"
     record_written "$1" "$2"
     mv -f -- "$root$1.gpu-cluster-new" "$root$1" || fail "can't write $1"
     did "$1"
@@ -156,7 +161,9 @@ place() {
 
 record_written() {
     line="$(digest "$2")  $1"
-    [ "$(grep -F -e "  $1" "$state/written" 2>/dev/null | tail -n 1)" = "$line" ] && return 0
+    earlier=$(grep -F -e "  $1" "$state/written" 2>/dev/null)
+    [ "${earlier##*
+}" = "$line" ] && return 0
     printf '%s\n' "$line" >>"$state/written" || fail "can't write $state/written"
 }
 
@@ -168,7 +175,7 @@ place_text() {
 # restore PATH: as it was before our first change. What somebody else wrote there since is not
 # lost: it goes to /var/lib/gpu-cluster/replaced.
 restore() {
-    rm -f -- "$root$1.gpu-cluster-new"
+    drop_draft "$1"
     if [ -f "$root$1" ] && { kept "$1" || was_absent "$1"; } &&
         ! grep -Fqx -e "$(digest "$root$1")  $1" "$state/written" 2>/dev/null &&
         ! cmp -s -- "$root$1" "$state/kept$1"; then
