@@ -32,6 +32,12 @@ UNAUTHORIZED = 401
 ERROR = 400
 """HTTP statuses: credentials that are not accepted; the first that is an error."""
 
+RETRIES, PAUSE = 10, 1.0
+"""How often a read is repeated whose connection ended without an answer, and the seconds between
+two, as kubectl does (client-go v0.35.3 rest/request.go, request; rest/with_retry.go)."""
+ENDED = (httpx.RemoteProtocolError, httpx.ReadError)
+"""An API server that restarts, or that closed a connection in the moment in which it was used."""
+
 APPLY = "application/apply-patch+yaml"
 JSON_PATCH = "application/json-patch+json"
 
@@ -124,7 +130,8 @@ class Client:
 
         Raises:
             Refused: with the API server's own message.
-            ClusterError: a part of the path that no name is.
+            ClusterError: a part of the path that no name is; no answer, which a read is given
+                `RETRIES` chances for and a write none, as it may have been carried out.
         """
         if not all(map(_SEGMENT.fullmatch, f"{base}/{version}/{url}".split("/"))):
             raise ClusterError(
@@ -136,23 +143,38 @@ class Client:
                 )
             )
         for last in (False, True):
-            async with self._api.call_api(
+            code, text = await self._answer(
                 method,
+                url,
                 base=base,
                 version=version,
-                url=url,
                 params=params,
                 headers={"Content-Type": content_type},
                 content=None if body is None else json.dumps(body).encode(),
-                raise_for_status=False,
-            ) as response:
-                code, text = response.status_code, response.text
+            )
             if code != UNAUTHORIZED or last:
                 break
             await self._log_in_again()
         if code >= ERROR:
             raise _refused(f"{method} {url}", code, text)
         return json.loads(text) if parse else text
+
+    async def _answer(self, method: str, url: str, **sent: Any) -> tuple[int, str]:
+        """Status and text of the answer."""
+        left = RETRIES if method == "GET" else 0
+        while True:
+            try:
+                async with self._api.call_api(
+                    method, url=url, raise_for_status=False, **sent
+                ) as response:
+                    return response.status_code, response.text
+            except ENDED as error:
+                if not left:
+                    found = f"no answer from the API server ({error or type(error).__name__})"
+                    cure = "see how the control plane is, then run again"
+                    raise ClusterError(Fault(f"{method} {url}", found, "one", cure)) from error
+            left -= 1
+            await asyncio.sleep(PAUSE)
 
     async def find(self, url: str, *, base: str = "") -> Json | None:
         """One object; None where there is none of that name, or of that kind."""
