@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import shutil
 import tomllib
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from components.hosts.runtime_script import runtime
 from components.hosts.settings.runtime import DefaultRuntime, Engine, Runtime
+from tests.hosts.fakes import STAND_INS
 from tests.hosts.machine import Running, differences
 
-STAND_INS = Path(__file__).parent / "stand_ins"
 CRIO_DROPIN = "/etc/crio/crio.conf.d/99-nvidia.toml"
 SITE = """\
 # the site's own
@@ -33,7 +32,8 @@ def install(host: Running, name: str, stand_in: str, unit: str) -> None:
     """A stand-in as a program of that name, run by a unit."""
     shutil.copyfile(STAND_INS / stand_in, host.root / f"usr/local/bin/{name}")
     host.write(
-        f"/etc/systemd/system/{unit}.service", f"[Service]\nExecStart=/usr/local/bin/{name}\n"
+        f"/etc/systemd/system/{unit}.service",
+        f"[Service]\nExecStart=/usr/local/bin/{name}\n[Install]\n",
     )
     host.run(f"chmod 755 /usr/local/bin/{name}; systemctl --no-reload enable --now {unit}")
     assert host.run(f"systemctl is-active {unit}").output == "active\n"

@@ -10,8 +10,10 @@ from components.hosts.prepare_script import prepare
 from components.hosts.settings.proxy import Proxy
 from components.hosts.settings.system import Firewall, LimitItem, Selinux, System
 from components.hosts.system_steps import SYSTEM
+from tests.hosts import fakes
+from tests.hosts.fakes import UNIT
 from tests.hosts.machine import Running
-from tests.hosts.test_system import SELINUX, UNIT, stand_in
+from tests.hosts.test_system import SELINUX
 
 pytestmark = pytest.mark.full
 
@@ -67,7 +69,7 @@ CHECKS: dict[str, Callable[[Running], bool]] = {
 @pytest.fixture
 def ready(host: Running) -> Running:
     """A host with a firewall, SELinux and swap to act on."""
-    stand_in(host, "firewall-cmd", "ufw", "getenforce", "setenforce")
+    fakes.put(host, "firewall-cmd", "ufw", "getenforce", "setenforce")
     host.write("/etc/systemd/system/firewalld.service", UNIT)
     host.write("/etc/ufw/enabled", "")
     host.run("systemctl enable --now firewalld")

@@ -233,7 +233,8 @@ def test_a_daemon_that_does_not_start_gets_its_old_files_back(host: Running) -> 
         f"#!/bin/sh\n[ ! -e {DROPIN} ] || exit 1\nexec /usr/bin/containerd\n",
     )
     host.write(
-        "/etc/systemd/system/containerd.service", "[Service]\nExecStart=/usr/local/bin/guarded\n"
+        "/etc/systemd/system/containerd.service",
+        "[Service]\nExecStart=/usr/local/bin/guarded\n[Install]\n",
     )
     host.run("chmod 755 /usr/local/bin/guarded; systemctl restart containerd")
     root, before = host.read(ROOT), merged(host)

@@ -86,7 +86,7 @@ def comes_back(host: Running, script: str) -> bool:
     unit = "/etc/systemd/system/containerd.service"
     guard = f"#!/bin/sh\n[ ! -e {DROPIN} ] || exit 1\nexec /usr/bin/containerd\n"
     host.write("/usr/local/bin/guarded", guard)
-    host.write(unit, "[Service]\nExecStart=/usr/local/bin/guarded\n")
+    host.write(unit, "[Service]\nExecStart=/usr/local/bin/guarded\n[Install]\n")
     host.run("chmod 755 /usr/local/bin/guarded; systemctl restart containerd")
     try:
         failed = host.apply(script)

@@ -6,25 +6,17 @@ second would write the machine's own packet filter, the third a kernel that no t
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from components.hosts.prepare_script import prepare
 from components.hosts.settings.host import Role
 from components.hosts.settings.system import Firewall, System
 from components.hosts.system_steps import CONTROL_PLANE_PORTS
+from tests.hosts import fakes
+from tests.hosts.fakes import UNIT
 from tests.hosts.machine import Running, differences
 
-STAND_INS = Path(__file__).parent / "stand_ins"
 SELINUX = "/etc/selinux/config"
-UNIT = "[Service]\nExecStart=/usr/bin/sleep 100000\n[Install]\nWantedBy=multi-user.target\n"
-
-
-def stand_in(host: Running, *names: str) -> None:
-    for name in names:
-        host.write(f"/usr/local/bin/{name}", (STAND_INS / name).read_text())
-        host.run(f"chmod 755 /usr/local/bin/{name}")
 
 
 def script(**system: object) -> str:
@@ -46,7 +38,7 @@ def check(host: Running, wanted: str, before: dict[str, str]) -> None:
 
 
 def test_firewalld_gets_the_ports_of_its_role_and_loses_them(host: Running) -> None:
-    stand_in(host, "firewall-cmd")
+    fakes.put(host, "firewall-cmd")
     host.write("/etc/systemd/system/firewalld.service", UNIT)
     host.write("/etc/firewalld/ports", "22/tcp\n10250/tcp\n")
     host.write("/run/firewalld-ports", "22/tcp\n10250/tcp\n")
@@ -68,7 +60,7 @@ def test_firewalld_gets_the_ports_of_its_role_and_loses_them(host: Running) -> N
 
 
 def test_ufw_gets_ranges_in_its_own_words(host: Running) -> None:
-    stand_in(host, "ufw")
+    fakes.put(host, "ufw")
     host.write("/etc/ufw/enabled", "")
     host.write("/etc/ufw/rules", "allow 22/tcp\n")
     wanted = script(firewall="rules")
@@ -80,7 +72,7 @@ def test_ufw_gets_ranges_in_its_own_words(host: Running) -> None:
 
 
 def test_a_disabled_firewall_stays_off_over_a_reboot_and_comes_back(host: Running) -> None:
-    stand_in(host, "firewall-cmd", "ufw")
+    fakes.put(host, "firewall-cmd", "ufw")
     host.write("/etc/systemd/system/firewalld.service", UNIT)
     host.write("/etc/ufw/enabled", "")
     host.run("systemctl enable --now firewalld")
@@ -109,7 +101,7 @@ def test_a_disabled_firewall_stays_off_over_a_reboot_and_comes_back(host: Runnin
 def test_selinux_gets_its_mode_now_and_at_boot(
     host: Running, now: str, wanted: str, after: str, reboot: str
 ) -> None:
-    stand_in(host, "getenforce", "setenforce")
+    fakes.put(host, "getenforce", "setenforce")
     host.write("/run/selinux-mode", f"{now}\n")
     host.write(SELINUX, f"# kept\nSELINUX={now.lower()}\nSELINUXTYPE=targeted\n")
     host.run(f"chmod 600 {SELINUX}")

@@ -74,7 +74,10 @@ driver_rebuild() {
                 note "kernel $release has no build files: the driver is not built for it"
                 continue
             }
-            bounded "$GC_PACKAGE_RUN_LIMIT" dkms autoinstall -k "$release" ||
+            # By its result: its status speaks for all modules of the host, and is good where ours was left
+            # out (dell/dkms 3.1.8, dkms.in, autoinstall).
+            bounded "$GC_PACKAGE_RUN_LIMIT" dkms autoinstall -k "$release"
+            timeout 10 modinfo -k "$release" "$built" >/dev/null 2>&1 ||
                 fail "the driver can't be built for kernel $release (dkms): $(log_end)"
             did "driver built for kernel $release"
         elif [ "$GC_DRIVER_SOURCE" = runfile ] && [ "$release" = "$(uname -r)" ]; then
@@ -131,7 +134,7 @@ ExecStart=$(echo "$line" | sed 's/ --no-persistence-mode//')
         esac
         break
     done
-    [ -n "$(driver_loaded)" ] || return 0
+    [ -z "$when" ] || return 0
     persistence_off || return 0
     bounded 60 nvidia-smi -pm 1 || fail "the persistence mode can't be turned on (nvidia-smi -pm 1): $(log_end)"
     ! persistence_off || fail "found the persistence mode off after nvidia-smi -pm 1; wanted it on; look at journalctl -u $persistenced"
@@ -144,7 +147,11 @@ persistence_off() {
 
 driver_services() {
     when=
-    [ -n "$(driver_loaded)" ] || when=later
+    # Programs of another version than the loaded module's end at once: NVML's and libnvidia-cfg's
+    # (NVIDIA/open-gpu-kernel-modules 30e15d7, kernel-open/nvidia/nv.c, NV_ESC_CHECK_VERSION_STR), fabric
+    # manager and IMEX (their guides). They start with the boot that was asked for.
+    running=$(driver_loaded)
+    [ -n "$running" ] && [ "$running" = "$(driver_installed)" ] || when=later
     if [ "$GC_DRIVER_PERSISTENCE" = true ]; then
         if ! [ -f "$root/lib/systemd/system/$persistenced.service" ] &&
             ! [ -f "$root/usr/lib/systemd/system/$persistenced.service" ]; then
@@ -158,8 +165,10 @@ driver_services() {
     # At each boot, because nothing else makes the device before the first CUDA program of root.
     step_file "/etc/systemd/system/$uvm_unit.service" "$GC_UVM_UNIT"
     unit_on "$uvm_unit" $when
-    if [ -n "$(driver_loaded)" ] && [ ! -e "$root/dev/nvidia-uvm" ]; then
-        bounded 60 nvidia-modprobe -u -c 0 || fail "/dev/nvidia-uvm can't be made: $(log_end)"
+    if [ -z "$when" ] && [ ! -e "$root/dev/nvidia-uvm" ]; then
+        # It ends without a word (NVIDIA/nvidia-modprobe 610.43.03, nvidia-modprobe.c).
+        bounded 60 nvidia-modprobe -u -c 0 ||
+            fail "/dev/nvidia-uvm can't be made by nvidia-modprobe -u -c 0; look at modprobe nvidia-uvm and dmesg"
         did "/dev/nvidia-uvm"
     fi
 }

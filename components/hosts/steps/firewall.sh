@@ -1,6 +1,6 @@
 # The host's firewall: firewalld or ufw. Nothing is ever flushed: kube-proxy and the CNI have their
 # rules in the same tables. Ports: Kubernetes docs, "Ports and Protocols".
-# State: ports (tool and port that we opened), firewalls (tool and what it was).
+# State: ports (tool and port that we opened), firewalls (tool and what it was). --no-reload: as unit_on.
 
 apply_firewall() {
     case $GC_FIREWALL in
@@ -70,6 +70,12 @@ close_ports() {
                 ;;
         esac
         have firewall-cmd || have ufw || continue
+        # Without the daemon firewall-cmd says nothing about its files either (firewalld 2.5.0,
+        # src/firewall-cmd.in, NOT_RUNNING).
+        if [ "$tool" = firewalld ] && have firewall-cmd && ! firewalld_runs; then
+            note "firewalld doesn't run, so $port stays open in its files: firewall-offline-cmd --remove-port=$port closes it"
+            continue
+        fi
         port_open "$tool" "$port" || continue
         if port_change "$tool" remove "$port"; then
             undid "$tool: $port closed"
@@ -88,7 +94,7 @@ firewalls_off() {
         if [ "$active" = active ] || [ "$enabled" = enabled ]; then
             grep -q '^firewalld ' "$state/firewalls" 2>/dev/null ||
                 record firewalls "firewalld ${active:-inactive} ${enabled:-disabled}"
-            timeout 120 systemctl disable --now firewalld >/dev/null 2>&1 ||
+            timeout 120 systemctl --no-reload disable --now firewalld >/dev/null 2>&1 ||
                 fail "firewalld can't be disabled; look at systemctl status firewalld"
             did "firewalld off"
         fi
@@ -106,7 +112,7 @@ firewalls_back() {
         case $tool in
             ufw) ufw_runs || timeout 60 ufw --force enable >/dev/null ;;
             firewalld)
-                { [ "$enabled" != enabled ] || timeout 60 systemctl enable firewalld >/dev/null 2>&1; } &&
+                { [ "$enabled" != enabled ] || timeout 60 systemctl --no-reload enable firewalld >/dev/null 2>&1; } &&
                     { [ "$active" != active ] || timeout 120 systemctl start firewalld; }
                 ;;
         esac && undid "$tool on" || note "$tool can't be turned on again"

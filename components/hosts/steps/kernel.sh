@@ -10,6 +10,11 @@ check_kernel() {
     [ -f "$root$grub_file" ] ||
         problem "no $grub_file" "GRUB, whose default entry can be set" \
             "boot by GRUB, or take kernel.release out and choose the kernel by other means"
+    # Debian's grub-mkconfig reads these after ours (grub2 2.06, util/grub-mkconfig.in as patched there).
+    later=$(grep -l '^[[:space:]]*GRUB_DEFAULT=' "$root$grub_file.d"/*.cfg 2>/dev/null | tail -n 1)
+    [ -z "$later" ] || have grub2-mkconfig ||
+        problem "${later#"$root"}, which is read after $grub_file and sets GRUB_DEFAULT too" \
+            "$grub_file as the last word on the kernel that boots" "take GRUB_DEFAULT out of it"
     boot_menu_tool >/dev/null ||
         problem "no update-grub, grub2-mkconfig or grub-mkconfig" "one of them" "install GRUB's tools"
 }
@@ -126,8 +131,13 @@ boot_menu_tool() {
 
 write_boot_menu() {
     tool=$(boot_menu_tool) || fail "found no grub-mkconfig or grub2-mkconfig; wanted one; install GRUB's tools"
+    rm -f -- "$root${tool#* }.new"
     bounded 300 "${tool%% *}" -o "$root${tool#* }" ||
         fail "the boot menu can't be written by ${tool%% *}: $(log_end)"
+    # A text with an error is left as a draft, and some end well then (rhboot/grub2 05a8c872,
+    # util/grub-mkconfig.in).
+    [ ! -e "$root${tool#* }.new" ] ||
+        fail "found errors in the boot menu that ${tool%% *} makes ($(log_end)); wanted one without; correct $grub_file and /etc/grub.d"
 }
 
 # Recorded before the file, so undone after it.

@@ -120,8 +120,8 @@ if [ -z "$(cat /proc/driver/nvidia/version 2>/dev/null)" ] && modinfo "${module:
 fi
 # What an init system does at boot: modules, sysctl, enabled units (containerd alone here).
 cat /etc/modules-load.d/*.conf 2>/dev/null | while IFS= read -r module; do
-    case $module in '' | '#'*) ;; *) modprobe "$module" ;; esac
+    case $module in '' | '#'*) ;; *) modprobe "$module" || echo "$module was not loaded" >&2 ;; esac
 done
-sysctl -q --system
+sysctl -q --system || echo "a kernel parameter could not be set" >&2
 systemctl boot || echo "containerd did not start" >&2
 exec /usr/sbin/sshd -D -e -f /run/gpu-cluster-ssh/sshd_config

@@ -93,6 +93,8 @@ def source(version: str, kind: str, name: str = "nvidia") -> dict[str, str]:
     """The module's source as DKMS takes it."""
     license_ = "Dual MIT/GPL" if kind == "open" else "NVIDIA"
     lines = f"PACKAGE_NAME={name}\nPACKAGE_VERSION={version}\nLICENSE={license_}\n"
+    # NVIDIA/debian-packaging-nvidia-driver dbb36ab4, debian/nvidia-kernel-dkms.dkms.in.
+    lines += "AUTOINSTALL=yes\n"
     return {f"/usr/src/{name}-{version}/dkms.conf": f"{lines}# simulated by gpu-cluster\n"}
 
 

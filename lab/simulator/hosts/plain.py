@@ -71,11 +71,12 @@ def _make_root(root: Path, spec: Spec) -> None:
         "etc/os-release": 'ID=debian\nVERSION_ID="12"\nPRETTY_NAME="Debian 12 (simulated)"\n',
         "etc/fstab": (Path(spec.layer) / "etc/fstab").read_text(),
         "etc/containerd/config.toml": "version = 2\n",
-        "lib/systemd/system/containerd.service": "[Service]\nExecStart=containerd\n",
+        "lib/systemd/system/containerd.service": "[Service]\nExecStart=containerd\n[Install]\n",
         "proc/swaps": "Filename Type Size Used Priority\n/swap.img file 2097148 0 -2\n",
         "proc/filesystems": "nodev\toverlay\n",
         "proc/sys/kernel/random/boot_id": "00000000-0000-4000-8000-000000000000\n",
         "run/gpu-cluster-simulated": "simulated host: a scratch folder and fakes\n",
+        "swap.img": "simulated swap file\n",
         "run/simulated-systemd/containerd.pid": "recorded\n",
         "run/simulated-kernel/sysctl/net.ipv4.ip_forward": "0\n",
     }

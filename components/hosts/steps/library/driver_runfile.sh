@@ -38,8 +38,12 @@ driver_unload() {
     did "module nvidia unloaded for the installer"
 }
 
+# It ends well where it could do nothing too (NVIDIA/nvidia-installer 590.48.01, backup.c,
+# uninstall_existing_driver), and is itself among what it removes.
 runfile_uninstall() {
     bounded "$GC_PACKAGE_RUN_LIMIT" "$1" --silent || fail "$1 failed: $(log_end)"
+    [ ! -e "$1" ] ||
+        fail "found $1 still there after it had run ($(log_end)); wanted no driver of a runfile; look at /var/log/nvidia-uninstall.log"
     undid "driver by $1"
 }
 

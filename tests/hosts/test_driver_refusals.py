@@ -1,0 +1,99 @@
+"""What the programs of another driver refuse, and what DKMS and the uninstaller don't say."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from lab.simulator.hosts import catalogue
+from tests.hosts import software
+from tests.hosts.machine import Running
+
+VERSION, NEWER = "570.195.03", "580.65.06"
+SHOWN = "/proc/driver/nvidia/version"
+MARK = "/run/gpu-cluster/reboot-required"
+SWITCH = "/sys/bus/pci/devices/0000:01:00.0"
+SOMEBODYS = "PACKAGE_NAME=other\nPACKAGE_VERSION=1.0\nAUTOINSTALL=yes\nMAKE=false\n"
+
+
+def declared(tools: dict[str, Any], drivers: dict[str, Any], **driver: Any) -> str:
+    """The script of a driver by packages."""
+    section = {"source": "package", "repository": drivers, **driver}
+    return software.script({"packages": {"repository": tools}, "driver": section})
+
+
+def switch(host: Running) -> None:
+    """The host has an NVSwitch."""
+    host.run(f"mkdir {SWITCH}; echo 0x10de >{SWITCH}/vendor; echo 0x068000 >{SWITCH}/class")
+
+
+def test_daemons_of_a_newer_driver_wait_for_the_boot_that_loads_it(
+    cluster: str, namespaces: None
+) -> None:
+    """Until then they end at once, and so does nvidia-smi."""
+    host = software.start(cluster, "ubuntu")
+    switch(host)
+    with (
+        software.tools("ubuntu") as tools,
+        software.drivers("ubuntu", VERSION, NEWER) as drivers,
+    ):
+        first = host.apply(declared(tools, drivers, version=VERSION, fabricManager="off"))
+        assert (first.status, first.errors) == (0, "")
+        wanted = declared(tools, drivers, version=NEWER, removeEarlier=True)
+        done = host.apply(wanted)
+        assert (done.status, done.errors) == (0, "")
+        assert host.read(MARK) == f"driver {VERSION} is loaded, {NEWER} is installed\n"
+        assert host.run("nvidia-smi").status == 18
+        assert host.run("/usr/bin/nv-fabricmanager").status == 1
+        assert host.run("systemctl is-active nvidia-fabricmanager").output == "inactive\n"
+        assert host.run("systemctl is-enabled nvidia-fabricmanager").output == "enabled\n"
+        assert host.apply(wanted).output == "changed=0\n"
+
+        host = software.start(cluster, "ubuntu")  # as by a reboot
+        host.write("/etc/os-release", software.UBUNTU)
+        assert NEWER in host.read(SHOWN)
+        switch(host)  # a simulated bus forgets it
+        again = host.apply(wanted)
+        assert (again.status, again.errors) == (0, "")
+        assert host.run("systemctl is-active nvidia-fabricmanager").output == "active\n"
+        assert host.run("nvidia-smi").status == 0
+        assert host.apply(wanted).output == "changed=0\n"
+
+
+def test_a_driver_is_judged_by_its_module_not_by_what_dkms_says_of_all(
+    cluster: str, namespaces: None
+) -> None:
+    host = software.start(cluster, "debian")
+    module = "/lib/modules/$(uname -r)/updates/dkms/nvidia.ko"
+    with software.tools("debian") as tools, software.drivers("debian", NEWER) as drivers:
+        wanted = declared(tools, drivers, version=NEWER)
+        assert host.apply(wanted).status == 0
+        # Somebody else's module can't be built: that isn't our driver's fault.
+        host.write("/usr/src/other-1.0/dkms.conf", SOMEBODYS)
+        host.run(f"rm {module}")
+        assert host.run("dkms autoinstall").status == 11
+        host.run(f"rm {module}")
+        rebuilt = host.apply(wanted)
+        assert (rebuilt.status, rebuilt.errors) == (0, "")
+        assert "driver built for kernel" in rebuilt.output
+        # Ours is left out for this kernel: dkms ends well, and there is no module.
+        conf = f"/usr/src/nvidia-{NEWER}/dkms.conf"
+        host.write(conf, f'{host.read(conf)}BUILD_EXCLUSIVE_KERNEL="^9[.]"\n')
+        host.run(f"rm {module} /usr/src/other-1.0/dkms.conf")
+        assert host.run("dkms autoinstall").status == 0
+        refused = host.apply(wanted)
+    assert refused.status == 1
+    assert "the driver can't be built for kernel" in refused.errors
+
+
+def test_an_uninstaller_that_did_nothing_is_named(cluster: str, namespaces: None) -> None:
+    host = software.start(cluster, "debian")
+    (host.root / "root/driver.run").write_bytes(catalogue.driver_runfile(NEWER))
+    with software.tools("debian") as tools, software.drivers("debian", NEWER) as drivers:
+        built = {"packages": {"repository": tools, "build": True}}
+        assert host.apply(software.script(built)).status == 0
+        assert host.run("sh /root/driver.run --silent --dkms").status == 0
+        host.run("rm -r /var/lib/nvidia")  # what it goes by
+        assert host.run("nvidia-uninstall --silent").status == 0
+        refused = host.apply(declared(tools, drivers, version=NEWER, removeEarlier=True))
+    assert refused.status == 1
+    assert "nvidia-uninstall still there" in refused.errors

@@ -1,0 +1,56 @@
+"""Each fake of a host says which upstream file it follows, or that it is unverified."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+FAKES = (
+    "lab/simulator/hosts/stand_ins",
+    "lab/simulator/hosts/fixtures",
+    "lab/simulator/hosts/fixtures_rpm",
+    "lab/simulator/hosts/fixtures_plain",
+    "tests/hosts/stand_ins",
+)
+#: A place with its version: a release or a commit; or a page of a program that nobody may read.
+SOURCE = re.compile(r"\bSources?(?: \([^)]*\))?: .*?\d", re.DOTALL)
+UNVERIFIED = re.compile(r"\bUnverified: ")
+
+
+def is_fake(path: Path) -> bool:
+    """A program or a unit; settings of a simulated system are no fakes."""
+    return path.suffix == ".service" or path.read_bytes().startswith(b"#!")
+
+
+def header(text: str) -> str:
+    """The first comment, or the docstring of a program in Python."""
+    if "python" in text.partition("\n")[0]:
+        return text.split('"""')[1]
+    lines = text.removeprefix("#!/bin/sh\n").removeprefix("#!/bin/bash\n").splitlines()
+    comment = []
+    for line in lines:
+        if not line.startswith("#"):
+            break
+        comment.append(line.removeprefix("#").strip())
+    return " ".join(comment)
+
+
+FILES = [
+    str(path.relative_to(ROOT))
+    for folder in FAKES
+    for path in sorted((ROOT / folder).rglob("*"))
+    if path.is_file() and is_fake(path)
+]
+
+
+def test_the_fakes_are_found() -> None:
+    assert len(FILES) >= 35
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_a_fake_names_its_source_or_is_marked_unverified(name: str) -> None:
+    said = header((ROOT / name).read_text())
+    assert SOURCE.search(said) or UNVERIFIED.search(said), said
