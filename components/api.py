@@ -1,4 +1,4 @@
-"""The Kubernetes API as facts and operations use it: raw objects, bounded concurrency."""
+"""The Kubernetes API as facts and operations use it: raw objects by kr8s."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ import json
 import os
 import re
 import tempfile
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from contextvars import ContextVar
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import anyio
 import httpx
@@ -22,11 +22,6 @@ from config.printable import printable, printable_lines
 from config.problem import Fault, FaultError
 
 Json = dict[str, Any]
-T = TypeVar("T")
-R = TypeVar("R")
-
-#: Requests in flight. Above it the API server's own limits (max-requests-inflight 400) come near.
-CONCURRENCY = 32
 
 UNAUTHORIZED = 401
 ERROR = 400
@@ -247,26 +242,3 @@ async def _log_in(api: kr8s.asyncio.Api, context: str | None) -> None:
         found = f"no usable context of that name in the kubeconfig ({error})"
         cure = "`kubectl config get-contexts`, then `kubernetes.context` in the stack file"
         raise ClusterError(fault(found, "one of its contexts", cure)) from error
-
-
-async def gather(work: Callable[[T], Awaitable[R]], items: Iterable[T]) -> list[R]:
-    """Runs ``work`` on all items, at most `CONCURRENCY` at a time; raises one error for all.
-
-    Raises:
-        ClusterError: the faults of all items that failed.
-    """
-    limit = asyncio.Semaphore(CONCURRENCY)
-
-    async def bounded(item: T) -> R:
-        async with limit:
-            return await work(item)
-
-    results = await asyncio.gather(*(bounded(item) for item in items), return_exceptions=True)
-    failures = [result for result in results if isinstance(result, BaseException)]
-    unexpected = [failure for failure in failures if not isinstance(failure, ClusterError)]
-    if unexpected:
-        raise unexpected[0]
-    faults = {fault for failure in failures for fault in getattr(failure, "faults", ())}
-    if faults:
-        raise ClusterError(*sorted(faults, key=str))
-    return [result for result in results if not isinstance(result, BaseException)]

@@ -20,7 +20,8 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 
-from components.api import APPLY, Client, ClusterError, Json, Refused, connect, gather
+from components.api import APPLY, Client, ClusterError, Json, Refused, connect
+from components.gather import gather
 from components.nodes import startup
 from components.nodes.inspect import managed_by, pool_members, wanted_of
 from components.nodes.taints import RECORD, claimed, recorded_taints, write_taints

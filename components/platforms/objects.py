@@ -7,7 +7,8 @@ again. Whether its pods do their work is the validation's to say, which knows th
 
 from __future__ import annotations
 
-from components.api import Client, ClusterError, Json, Refused, gather
+from components.api import Client, ClusterError, Json, Refused
+from components.gather import gather
 from components.platforms.helm_record import Expected, newest
 from config.problem import Fault
 

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from collections import Counter
 
-from components.api import Client, ClusterError, Json, connect, gather
+from components.api import Client, ClusterError, Json, connect
+from components.gather import gather
 from components.nodes import drain
 from config.printable import printable
 

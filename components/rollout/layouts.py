@@ -16,7 +16,8 @@ from __future__ import annotations
 
 import sys
 
-from components.api import APPLY, CONCURRENCY, Client, ClusterError, Json, connect
+from components.api import APPLY, Client, ClusterError, Json, connect
+from components.gather import CONCURRENCY
 from components.nodes import drain
 from components.nodes.inspect import pool_members
 from components.nodes.resources import MIG_LABEL, MIG_STATE

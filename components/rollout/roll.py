@@ -20,7 +20,8 @@ from collections.abc import Awaitable, Callable
 
 import asyncssh
 
-from components.api import Client, ClusterError, Json, connect, gather
+from components.api import Client, ClusterError, Json, connect
+from components.gather import gather
 from components.hosts import restart
 from components.hosts.inspect import observe
 from components.hosts.reach import declared, reached, run

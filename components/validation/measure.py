@@ -19,7 +19,8 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from components.api import Client, ClusterError, Json, Refused, connect, gather
+from components.api import Client, ClusterError, Json, Refused, connect
+from components.gather import gather
 from components.nodes.inspect import pool_members, with_devices
 from components.program import main
 from components.validation import asked, trial, use, waiting

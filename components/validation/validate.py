@@ -18,7 +18,8 @@ import sys
 import time
 from collections.abc import Iterator, Mapping
 
-from components.api import Client, ClusterError, Json, connect, gather
+from components.api import Client, ClusterError, Json, connect
+from components.gather import gather
 from components.nodes import startup
 from components.nodes.inspect import pool_members, with_devices
 from components.program import main

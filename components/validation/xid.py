@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import asyncssh
 
-from components.api import Json, gather
+from components.api import Json
+from components.gather import gather
 from components.hosts.reach import declared, printed
 from config.printable import printable
 

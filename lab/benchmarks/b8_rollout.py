@@ -18,7 +18,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from components.api import Client, ClusterError, connect, gather
+from components.api import Client, ClusterError, connect
+from components.gather import gather
 from components.hosts.reach import Host
 from components.rollout.roll import Rollout
 from components.rollout.target import Target

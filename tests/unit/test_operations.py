@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from components.api import ClusterError, gather
+from components.api import ClusterError
+from components.gather import gather
 from components.inspection.cluster import scheduling_drift
 from components.nodes.inspect import count_devices, gpus, pool_members
 from components.nodes.taints import taints_wanted

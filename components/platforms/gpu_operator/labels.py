@@ -14,7 +14,8 @@ from __future__ import annotations
 import json
 import os
 
-from components.api import APPLY, JSON_PATCH, Client, Json, Refused, connect, gather
+from components.api import APPLY, JSON_PATCH, Client, Json, Refused, connect
+from components.gather import gather
 from components.nodes.resources import LAYOUTS
 from components.program import main
 
