@@ -10,7 +10,7 @@ check_kernel() {
     [ -f "$root$grub_file" ] ||
         problem "no $grub_file" "GRUB, whose default entry can be set" \
             "boot by GRUB, or take kernel.release out and choose the kernel by other means"
-    # Debian's grub-mkconfig reads these after ours (grub2 2.06, util/grub-mkconfig.in as patched there).
+    # Debian's grub-mkconfig reads these after ours (grub-common 2.06-13+deb12u2, grub-mkconfig).
     later=$(grep -l '^[[:space:]]*GRUB_DEFAULT=' "$root$grub_file.d"/*.cfg 2>/dev/null | tail -n 1)
     [ -z "$later" ] || have grub2-mkconfig ||
         problem "${later#"$root"}, which is read after $grub_file and sets GRUB_DEFAULT too" \
