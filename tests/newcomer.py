@@ -136,6 +136,10 @@ def main() -> int:
     """Performs all tasks, or those whose first word is given; the number that fell short."""
     pages = tasks(PAGE.read_text(encoding="utf-8"))
     chosen = [name for name in pages if not sys.argv[1:] or name.split()[0] in sys.argv[1:]]
+    if not chosen:
+        words = ", ".join(sorted({name.split()[0] for name in pages}))
+        print(f"newcomer: found {' '.join(sys.argv[1:])!r}; wanted: one of {words}")
+        return 2
     counts: dict[str, int] = {}
     failed = 0
     for name in chosen:
