@@ -78,9 +78,7 @@ fi
 
 mount -t tmpfs -o mode=755 sys "$root/sys"
 mkdir -p "$root/sys/module" "$root/sys/fs/cgroup" "$root/sys/bus/pci/devices"
-for module in /sys/module/*; do
-    mkdir "$root/sys/module/${module##*/}"
-done
+(cd /sys/module && set -- * && cd "$root/sys/module" && mkdir -- "$@")
 if [ -d /sys/fs/cgroup ]; then
     mount --rbind /sys/fs/cgroup "$root/sys/fs/cgroup"
 fi

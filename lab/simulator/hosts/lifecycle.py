@@ -58,19 +58,17 @@ def up(
     with locked(folder.with_name("hosts.lock"), limit=LOCK_LIMIT):
         specs = _specs(name, hosts, authorized_key, settings, progress)
         declared = {host.name for host in hosts}
-        for path in _folders(name):
-            if path.name not in declared:
-                _remove(path)
+        _remove(*(path for path in _folders(name) if path.name not in declared))
         started = []
         try:
+            running = processes.find_each(folder / spec.name for spec in specs)
             for spec in specs:
-                if _start(folder / spec.name, spec):
+                if _start(folder / spec.name, spec, bool(running[folder / spec.name])):
                     started.append(spec)
             for spec in started:
                 _await_banner(folder / spec.name, spec)
         except BaseException:
-            for spec in started:
-                processes.end(folder / spec.name)
+            processes.end(*(folder / spec.name for spec in started))
             raise
     return status(name)
 
@@ -122,10 +120,10 @@ def _layers(layer: str, system: str) -> str:
     return f"{rootfs.rpm_layer()}:{layer}" if system == "rocky" else layer
 
 
-def _start(folder: Path, spec: Spec) -> bool:
+def _start(folder: Path, spec: Spec, running: bool) -> bool:
     """Start the host unless it runs as declared. Returns whether it was started."""
     previous = Spec.load(folder)
-    if previous == spec and processes.find(folder) and _banner(spec):
+    if previous == spec and running and _banner(spec):
         return False
     processes.end(folder)
     if previous is not None and previous.mode != spec.mode:
@@ -168,7 +166,7 @@ def _banner(spec: Spec) -> bool:
 def _await_banner(folder: Path, spec: Spec) -> None:
     deadline = time.monotonic() + START_LIMIT
     while not _banner(spec):
-        dead = not processes.find(folder)
+        dead = not processes.lives(folder)
         if dead or time.monotonic() > deadline:
             log = folder / "log"
             lines = log.read_text(errors="replace").splitlines()[-5:] if log.exists() else []
@@ -191,8 +189,7 @@ def down(name: str) -> None:
     if not folder.parent.is_dir():
         return
     with locked(folder.with_name("hosts.lock"), limit=LOCK_LIMIT):
-        for path in _folders(name):
-            _remove(path)
+        _remove(*_folders(name))
         if folder.is_dir():
             folder.rmdir()
         folder.with_name("hosts.lock").unlink()
@@ -203,19 +200,19 @@ def _folders(name: str) -> list[Path]:
     return sorted(path for path in folder.iterdir()) if folder.is_dir() else []
 
 
-def _remove(folder: Path) -> None:
-    processes.end(folder)
-    shutil.rmtree(folder)
+def _remove(*folders: Path) -> None:
+    processes.end(*folders)
+    for folder in folders:
+        shutil.rmtree(folder)
 
 
 def status(name: str) -> list[HostStatus]:
     """Every simulated host of the embedded cluster ``name`` that has a folder, by name."""
     rows = []
-    for folder in _folders(name):
+    for folder, pids in processes.find_each(_folders(name)).items():
         spec = Spec.load(folder)
         if spec is None:
             continue
-        pids = processes.find(folder)
         rows.append(
             HostStatus(
                 name=spec.name,

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterable
 from functools import partial
 from pathlib import Path
 
@@ -24,35 +26,64 @@ MARK = "GPU_CLUSTER_SIMULATED_HOST"
 
 
 def find(folder: Path) -> list[int]:
-    """Every process of the host in ``folder``.
+    """Every process of the host in ``folder``."""
+    return find_each([folder])[folder]
+
+
+def find_each(folders: Iterable[Path]) -> dict[Path, list[int]]:
+    """Every process of each host, by the host's folder: one look at all processes.
 
     On Linux by what the kernel says: the mark in the environment, the scratch root in it, or the
     host's overlay in the process's mount namespace; so nothing depends on records of our own.
     Elsewhere by the recorded process id, if that process still is this host's server.
     """
+    found: dict[Path, list[int]] = {folder: [] for folder in folders}
     if not _PROC.exists():
-        return _recorded(folder)
-    pids = (int(path.name) for path in Path("/proc").iterdir() if path.name.isdigit())
-    return sorted(pid for pid in pids if pid != os.getpid() and _is_of(pid, folder))
+        return {folder: _recorded(folder) for folder in found}
+    by_name = {os.fsencode(folder): folder for folder in found}
+    first = {written: folder for folder in found if (written := _written(folder))}
+    pids = sorted(int(path.name) for path in Path("/proc").iterdir() if path.name.isdigit())
+    for pid in pids:
+        if pid == os.getpid():
+            continue
+        hosts = {by_name[name] for name in _names(pid) & by_name.keys()}
+        if own := first.get((pid, started(pid))):
+            hosts.add(own)
+        for folder in hosts:
+            found[folder].append(pid)
+    return found
+
+
+def lives(folder: Path) -> bool:
+    """Whether the host's first process lives, which is there as long as the host is."""
+    if not _PROC.exists():
+        return bool(_recorded(folder))
+    written = _written(folder)
+    return written is not None and started(written[0]) == written[1]
+
+
+_MARKS = re.compile(
+    rb"\0(?:GPU_CLUSTER_SIMULATED_HOST=([^\0]*)|GPU_CLUSTER_ROOT=([^\0]*)/root)(?=\0)"
+)
+_OVERLAY = re.compile(rb"upperdir=([^,]*)/upper,")
+
+
+def _names(pid: int) -> set[bytes]:
+    """The folders of the hosts that the kernel shows a process as one of."""
+    entry = Path(f"/proc/{pid}")
+    try:
+        texts = (
+            *_MARKS.findall(b"\0" + (entry / "environ").read_bytes() + b"\0"),
+            _OVERLAY.findall((entry / "mountinfo").read_bytes()),
+        )
+    except OSError:
+        return set()
+    return {name for text in texts for name in text}
 
 
 def _is_of(pid: int, folder: Path) -> bool:
     """Whether a process is the host's, by what the kernel says about it."""
-    marks = (
-        b"\0%s=%s\0" % (MARK.encode(), os.fsencode(folder)),
-        b"\0GPU_CLUSTER_ROOT=%s\0" % os.fsencode(folder / "root"),
-    )
-    overlay = b"upperdir=%s/upper," % os.fsencode(folder)
-    entry = Path(f"/proc/{pid}")
-    try:
-        environment = b"\0" + (entry / "environ").read_bytes() + b"\0"
-        return (
-            (pid, started(pid)) == _written(folder)
-            or any(mark in environment for mark in marks)
-            or overlay in (entry / "mountinfo").read_bytes()
-        )
-    except OSError:
-        return False
+    return os.fsencode(folder) in _names(pid) or (pid, started(pid)) == _written(folder)
 
 
 def started(pid: int) -> int:
@@ -88,25 +119,26 @@ def _recorded(folder: Path) -> list[int]:
     return [pid] if str(folder) in shown.stdout else []
 
 
-def end(folder: Path, limit: float = 10.0) -> None:
-    """End every process of the host in ``folder`` and wait until none is left.
+def end(*folders: Path, limit: float = 10.0) -> None:
+    """End every process of the hosts in ``folders`` and wait until none is left.
 
     SIGKILL at once: a host's state lives in files that are written whole, and the kernel takes the
     namespaces and their mounts away with the last process.
 
     :raises HostError: a process survives ``limit`` seconds.
     """
-    if not folder.is_dir():
-        return
-    with locked(folder / _LOCK, limit=limit):
-        pass  # what a killed run began is past its exec now, or gone
+    there = [folder for folder in folders if folder.is_dir()]
+    for folder in there:
+        with locked(folder / _LOCK, limit=limit):
+            pass  # what a killed run began is past its exec now, or gone
     deadline = time.monotonic() + limit
-    while pids := find(folder):
-        if time.monotonic() > deadline:
-            raise HostError(f"{folder}: processes {pids} survive SIGKILL; look at them with ps")
-        for pid in pids:
-            is_meant = partial(_is_of, pid, folder) if _PROC.exists() else partial(bool, pid)
-            send(pid, signal.SIGKILL, is_meant)
+    while left := {folder: pids for folder, pids in find_each(there).items() if pids}:
+        for folder, pids in left.items():
+            if time.monotonic() > deadline:
+                raise HostError(f"{folder}: processes {pids} survive SIGKILL; look at them with ps")
+            for pid in pids:
+                is_meant = partial(_is_of, pid, folder) if _PROC.exists() else partial(bool, pid)
+                send(pid, signal.SIGKILL, is_meant)
         _reap()
         time.sleep(0.02)
 
