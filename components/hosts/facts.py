@@ -22,7 +22,6 @@ class HostFacts:
         driver_container: a driver container's root is on the host, so what is loaded may be its.
         nvswitches: NVSwitches: PCI devices, and one where they are behind InfiniBand devices.
         skew: seconds by which the host's clock is ahead of this machine's; None where unknown.
-        nvidia_runtime: whether containerd's merged configuration has the nvidia runtime.
         runtime_mode: how the NVIDIA runtime brings devices into containers, as its configuration
             says; empty where it says nothing.
         gpus, rdma, memory, rows: lines of `components.hosts.hardware`, as the probe wrote them.
@@ -63,7 +62,6 @@ class HostFacts:
     driver_container: bool = False
     nvswitches: int = 0
     skew: float | None = None
-    nvidia_runtime: bool = False
     runtime_mode: str = ""
     swap: tuple[str, ...] = ()
     cgroup: int = 0

@@ -74,7 +74,6 @@ def parse(lines: Iterable[str], now: float | None = None) -> HostFacts:
         driver_container=single.get("driver_container") == "yes",
         nvswitches=_number(single.get("nvswitches")),
         skew=_number(single["clock"]) - now if now and "clock" in single else None,
-        nvidia_runtime=single.get("nvidia_runtime") == "yes",
         runtime_mode=single.get("runtime_mode", ""),
         swap=tuple(single.get("swap", "").split()),
         cgroup=_number(single.get("cgroup")),

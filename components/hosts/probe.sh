@@ -131,8 +131,8 @@ rdma() {
 memory() {
     [ -r "$root/proc/driver/nvidia/version" ] && command -v nvidia-smi >/dev/null 2>&1 || return 0
     csv=--format=csv,noheader
-    ask nvidia-smi --query-gpu=pci.bus_id,ecc.mode.current $csv 2>/dev/null | told memory &
-    ask nvidia-smi --query-remapped-rows=gpu_bus_id,remapped_rows.pending,remapped_rows.failure $csv \
+    ask 5 nvidia-smi --query-gpu=pci.bus_id,ecc.mode.current $csv 2>/dev/null | told memory &
+    ask 5 nvidia-smi --query-remapped-rows=gpu_bus_id,remapped_rows.pending,remapped_rows.failure $csv \
         2>/dev/null | told rows &
 }
 
@@ -193,27 +193,10 @@ secure_boot() {
     say secure_boot "$enabled"
 }
 
-# As in library.sh: a program of Go's that only answers starts sooner on one thread and without
+# As in base.sh: a program of Go's that only answers starts sooner on one thread and without
 # collector.
 ask() {
-    GOGC=off GOMAXPROCS=1 timeout 5 "$@"
-}
-
-nvidia_runtime() {
-    nvidia_runtime=
-    command -v containerd >/dev/null 2>&1 && [ -f "$root/etc/containerd/config.toml" ] || return 0
-    nvidia_runtime=no
-    # 2.0's `dump` leaves out what a file of version 2 says about CRI; its `migrate` shows it.
-    case $containerd in 2.0.* | "") verbs='dump migrate' ;; *) verbs=dump ;; esac
-    for verb in $verbs; do
-        merged=$(ask containerd --config "$root/etc/containerd/config.toml" config "$verb" 2>/dev/null)
-        case $merged in
-            *'containerd.runtimes.nvidia]'*)
-                nvidia_runtime=yes
-                return 0
-                ;;
-        esac
-    done
+    GOGC=off GOMAXPROCS=1 timeout "$@"
 }
 
 # How the NVIDIA runtime brings devices into containers, as its own table of config.toml says.
@@ -233,7 +216,7 @@ runtime_mode() {
 # of itself.
 version() {
     said=
-    ! command -v "$2" >/dev/null 2>&1 || said=$(ask "$2" --version 2>/dev/null)
+    ! command -v "$2" >/dev/null 2>&1 || said=$(ask 5 "$2" --version 2>/dev/null)
     found=${said#*"$3"}
     [ "$found" != "$said" ] || found=
     found=${found#* }
@@ -299,8 +282,6 @@ containerd=$found
 if [ -d "$root/lib/modules/$kernel/build" ]; then say headers yes; else say headers no; fi
 secure_boot
 version toolkit nvidia-ctk version
-nvidia_runtime
-say nvidia_runtime "$nvidia_runtime"
 runtime_mode
 say runtime_mode "$runtime_mode"
 swaps

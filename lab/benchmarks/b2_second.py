@@ -39,8 +39,7 @@ def measure(size: int, round_trip: int) -> Row:
         arguments = ("up", "--yes", "--skip-preview", "--expect-no-changes")
         pairs = []
         for _ in range(ROUNDS + 1):
-            wall, _ = stack.timed(*arguments)
-            pairs.append((wall, peers.openssh(script, "sh -s")))
+            pairs.append((stack.timed(*arguments), peers.openssh(script, "sh -s")))
         pairs = pairs[1:]  # the first of each fills the page cache
         peers.ansible("mitogen_linear")
         mitogen = peers.ansible("mitogen_linear")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,6 +15,7 @@ import yaml
 import toolchain
 from commands.engine_home import engine_home
 from commands.environment import at_once, local_backend
+from lab.benchmarks.measure import timed
 from lab.simulator.hosts import model as simulated
 
 ROOT = Path(__file__).parents[2]
@@ -125,14 +125,13 @@ class HostStack:
         """The command line of plain pulumi on this stack."""
         return ["pulumi", *arguments, "--stack", self.name, "--non-interactive", "--color", "never"]
 
-    def timed(self, *arguments: str) -> tuple[float, str]:
-        """Seconds by the clock, and the output, of a command that must succeed."""
-        started = time.monotonic()
-        done = self.run(*arguments)
-        wall = time.monotonic() - started
-        if done.returncode:
-            raise RuntimeError(f"pulumi {' '.join(arguments)}: {done.stdout[-3000:]}")
-        return wall, done.stdout
+    def timed(self, *arguments: str) -> float:
+        """Seconds by the clock of a command that must succeed.
+
+        Raises:
+            BenchmarkError: it didn't.
+        """
+        return timed(self.command(*arguments), self.folder, self.environment)[0].wall
 
     def checkpoint(self) -> str:
         """The state file's text."""

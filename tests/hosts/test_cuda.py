@@ -43,6 +43,26 @@ def test_the_toolkit_comes_and_goes(
         assert not host.exists(NVCC)
 
 
+@pytest.mark.full
+def test_an_uninstaller_that_did_nothing_is_told(
+    cluster: str, namespaces: None, tmp_path: Path
+) -> None:
+    host = software.start(cluster, "debian")
+    data = catalogue.cuda_runfile("12.8")
+    (tmp_path / "cuda.run").write_bytes(data)
+    with served(tmp_path) as url:
+        file = {"locations": [f"{url}/cuda.run"], "sha256": hashlib.sha256(data).hexdigest()}
+        section = {"source": "runfile", "version": "12.8", "runfile": file}
+        script = software.script({"cuda": section, "packages": {"remove": True}})
+        assert host.apply(script).status == 0
+        uninstaller = NVCC.replace("nvcc", "cuda-uninstaller")
+        host.run(f"printf '#!/bin/sh\\necho no TERM\\n' >{uninstaller}")
+        undone = host.undo(script)
+    assert undone.status == 0
+    assert f"! {uninstaller} ended well and is still there" in undone.output
+    assert f"- {uninstaller}" not in undone.output
+
+
 def steps(script: str) -> list[str]:
     """The steps that a script is to apply."""
     (line,) = re.findall(r"^GC_STEPS=(.*)$", script, re.M)

@@ -127,6 +127,26 @@ def test_fourth_generation_switches_get_their_subnet_manager(
 
 
 @pytest.mark.full
+def test_what_goes_beside_a_driver_follows_it_to_another_branch(
+    cluster: str, namespaces: None
+) -> None:
+    host = software.start(cluster, "ubuntu")
+    fourth_generation(host)
+    versions = ("570.195.03", "580.65.06")
+    with software.tools("ubuntu") as tools, software.drivers("ubuntu", *versions) as drivers:
+        for version in versions:
+            wanted = declared(tools, drivers, version=version, imexNodes=["192.0.2.1"])
+            done = host.apply(software.script(wanted))
+            assert (done.status, done.errors) == (0, "")
+    found = software.installed(host, "ubuntu")
+    beside = ("nvidia-imex", "nvidia-fabricmanager", "libnvsdm")
+    assert {name: found[name].split("-")[0] for name in beside} == dict.fromkeys(
+        beside, versions[1]
+    )
+    assert not {f"{name}-570" for name in beside} & found.keys()
+
+
+@pytest.mark.full
 @pytest.mark.parametrize(("system", "version"), [("ubuntu", "570.195.03"), ("rocky", "580.65.06")])
 def test_hosts_of_an_nvlink_domain_run_imex_with_its_list(
     cluster: str, namespaces: None, system: str, version: str

@@ -12,7 +12,7 @@ import pytest
 from lab.simulator.hosts import catalogue
 from lab.simulator.hosts.packages import served
 from tests.hosts import software
-from tests.hosts.machine import Running
+from tests.hosts.machine import Result, Running
 
 VERSION = "580.65.06"
 OLD = "440.64"
@@ -140,3 +140,38 @@ def test_an_unsigned_module_under_secure_boot_is_named_with_its_cure(
     assert refused.status == 1
     assert "Secure Boot" in refused.errors
     assert not host.exists("/usr/bin/nvidia-smi")
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("in_use", [False, True])
+def test_what_used_the_module_is_back_after_another_driver(
+    cluster: str, namespaces: None, tmp_path: Path, in_use: bool
+) -> None:
+    host = software.start(cluster, "ubuntu")
+    earlier = "570.195.03"
+    with (
+        software.tools("ubuntu") as tools,
+        software.drivers("ubuntu", earlier, VERSION) as drivers,
+        served(tmp_path) as url,
+    ):
+
+        def apply(version: str) -> Result:
+            sections = runfile(tmp_path, url, tools, version)
+            sections["driver"] |= {"repository": drivers, "imexNodes": ["192.0.2.1"]}
+            return host.apply(software.script(sections))
+
+        first = apply(earlier)
+        assert (first.status, first.errors) == (0, "")
+        host.run("modprobe nvidia_peermem")
+        if in_use:
+            host.run("touch /run/nvidia-in-use")
+        second = apply(VERSION)
+    if in_use:
+        assert second.status == 1
+        assert "in use" in second.errors
+    else:
+        assert (second.status, second.errors) == (0, "")
+    assert (earlier if in_use else VERSION) in host.read(SHOWN)
+    assert host.exists("/sys/module/nvidia_peermem")
+    for unit in ("nvidia-imex", "nvidia-persistenced"):
+        assert host.run(f"systemctl is-active {unit}").output == "active\n"

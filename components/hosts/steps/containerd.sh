@@ -99,10 +99,17 @@ smi_in_container() {
 
 # --- found later: the probe has this part too ---
 
-# `nvidia_runtime` is the probe's own fact: whether the merged configuration has it.
+# In the merged configuration of the containerd that is there, whose version the probe has found. 2.0's
+# `dump` leaves out what a file of version 2 says about CRI; its `migrate` shows it.
 found_runtime() {
     # shellcheck disable=SC2034 # told by the probe
     drifted=$1
     # shellcheck disable=SC2154 # found by the probe
-    [ "$nvidia_runtime" = yes ]
+    case $containerd in 2.0.* | "") verbs='dump migrate' ;; *) verbs=dump ;; esac
+    for verb in $verbs; do
+        case $(ask 5 containerd --config "$root/etc/containerd/config.toml" config "$verb" 2>/dev/null) in
+            *'containerd.runtimes.nvidia]'*) return 0 ;;
+        esac
+    done
+    return 1
 }

@@ -56,6 +56,7 @@ apply_driver() {
     esac
     driver_rebuild
     driver_load
+    users_back
     driver_services
 }
 

@@ -1,6 +1,9 @@
 # The driver by NVIDIA's self-extracting installer. Source: NVIDIA/nvidia-installer (options by its
 # option_table.h at each tag; refusals in install-from-cwd.c, misc.c, kernel.c).
 
+module_users='gdrdrv nvidia_peermem'
+unloaded=
+
 # The options of this version's installer.
 runfile_options() {
     kind=$(module_kind)
@@ -26,16 +29,43 @@ nouveau_loaded() {
     done
 }
 
-# The installer refuses to work while the module is loaded.
+# The installer refuses to work while the module is loaded. What holds it: daemons, and modules that
+# use it (NVIDIA/gpu-driver-container 09dc954, ubuntu24.04/nvidia-driver, _unload_driver). IMEX isn't
+# there; operators of GB300 NVL72 find /dev/nvidiactl open in it.
 driver_unload() {
     [ -n "$(driver_loaded)" ] || return 0
-    for unit in $uvm_unit nvidia-fabricmanager $persistenced; do
-        ! systemctl is-active --quiet "$unit" 2>/dev/null || bounded 120 systemctl stop "$unit" ||
-            fail "unit $unit can't be stopped: $(log_end)"
+    stopped=
+    for unit in $uvm_unit nvidia-imex nvidia-fabricmanager $persistenced; do
+        systemctl is-active --quiet "$unit" 2>/dev/null || continue
+        bounded 120 systemctl stop "$unit" || fail "unit $unit can't be stopped: $(log_end)"
+        stopped="$unit $stopped"
     done
-    bounded 120 modprobe -r nvidia_uvm nvidia_drm nvidia_modeset nvidia ||
-        fail "found driver $(driver_loaded) in use; wanted it unloaded for the installer; drain the node, end what uses GPUs (fuser -v /dev/nvidia*): $(log_end)"
+    # By what is loaded: modprobe refuses a name that no index has.
+    set --
+    for module in $module_users nvidia_uvm nvidia_drm nvidia_modeset; do
+        [ ! -d "$root/sys/module/$module" ] || set -- "$@" "$module"
+    done
+    bounded 120 modprobe -r "$@" nvidia || {
+        reason=$(log_end)
+        [ $# -eq 0 ] || bounded 120 modprobe -a "$@"
+        for unit in $stopped; do
+            bounded 120 systemctl start "$unit"
+        done
+        fail "found driver $(driver_loaded) in use; wanted it unloaded for the installer; drain the node, end what uses GPUs (fuser -v /dev/nvidia*): $reason"
+    }
     did "module nvidia unloaded for the installer"
+    for module; do
+        case " $module_users " in *" $module "*) unloaded="$unloaded $module" ;; esac
+    done
+}
+
+# What used the module before, with the new one.
+users_back() {
+    [ "$(driver_loaded)" = "$GC_DRIVER_VERSION" ] || return 0
+    for module in $unloaded; do
+        bounded 60 modprobe "$module" ||
+            note "the module $module, which was loaded before, can't be loaded with driver $GC_DRIVER_VERSION: $(log_end)"
+    done
 }
 
 # It ends well where it could do nothing too (NVIDIA/nvidia-installer 590.48.01, backup.c,

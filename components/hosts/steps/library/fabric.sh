@@ -48,7 +48,7 @@ imex_on() {
     driver_release
     words=$(offered "$version" nvidia-imex "nvidia-imex-$branch") ||
         fail "IMEX $version: found neither nvidia-imex nor nvidia-imex-$branch in the repositories; wanted the driver's own version; declare driver.repository or a mirror that has it"
-    install_packages "$words"
+    install_beside "$words"
     printf '%s' "$GC_DRIVER_IMEX_NODES" | cmp -s - "$root$imex_nodes" || imex_changed=yes
     step_file "$imex_nodes" "$GC_DRIVER_IMEX_NODES"
     # It reads the list when it starts.
@@ -77,8 +77,22 @@ ib_umad
         }
     fi
     # shellcheck disable=SC2086 # a list of words
-    install_packages $words
+    install_beside $words
     unit_on nvidia-fabricmanager "$@"
+}
+
+# install_beside NAME=VERSION...: what is there of them under another branch's name goes in the same
+# transaction: whether such packages say that they conflict isn't public, and their files are the same.
+install_beside() {
+    list_installed "$scratch/installed"
+    away=$(for word in "$@"; do
+        awk -v new="${word%%=*}" '
+            BEGIN { plain = new; sub(/-[0-9]+$/, "", plain) }
+            { name = $1; sub(/-[0-9]+$/, "", name) }
+            name == plain && $1 != new { print $1 }' "$scratch/installed"
+    done | paste -s -d ' ' -)
+    install_packages "$@"
+    away=
 }
 
 # offered VERSION NAME...: the first of these names that the repositories have at that version, as

@@ -40,5 +40,9 @@ undo_program() {
     [ -x "$root${1%% *}" ] || return 0
     # shellcheck disable=SC2086 # a program and its options
     bounded "$GC_PACKAGE_RUN_LIMIT" "$root"$1 || fail "$1 failed: $(log_end)"
-    undid "${1%% *}"
+    if [ -e "$root${1%% *}" ]; then
+        note "${1%% *} ended well and is still there, and maybe what it came with: $(log_end)"
+    else
+        undid "${1%% *}"
+    fi
 }
