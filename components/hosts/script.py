@@ -32,19 +32,18 @@ sound() (
 from=$kept/steps
 sound "$from" >/dev/null 2>&1 || {
     from=$root/run/gpu-cluster-steps.$$
+    trap 'rm -rf "$from"' EXIT
     (umask 077 && cp -RL .gpu-cluster-steps "$from")
     sound "$from" >&2 || {
         echo "error: host $(uname -n): found other steps; cure: run \`pulumi up\` again" >&2
-        loaded=
+        exit 1
     }
 }
 for each in $loaded; do . "$from/$each.sh"; done
-rm -rf "$root/run/gpu-cluster-steps.$$"
-[ "$loaded" ] || exit 1
 """.removeprefix("\n")
 """Reads the files of ``$loaded``. Nothing runs before its sum was seen where root alone can write:
 in what an earlier run kept for the undo (`kept_steps.sh`), or in a copy of what was copied, which
-holds no links and goes as soon as it is read."""
+holds no links and goes with the run."""
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -18,6 +17,12 @@ from config.problem import Fault
 FIRST_DELAY, DELAY_FACTOR, LONGEST_DELAY = 0.1, 1.5, 5.0
 """Seconds between two dials, as pulumi-command waits (pulumi sdk/go/common/util/retry)."""
 
+MARK = "=== "
+COMMAND = (
+    f"umask 077 && rm -rf {UPLOADED} && mkdir {UPLOADED} && cd {UPLOADED} && "
+    f"awk '/^{MARK}[a-z0-9_]+-[0-9a-f]+[.]sh$/ {{ file = $2; next }} {{ print > file }}'"
+)
+"""Takes what `sent` makes from standard input, by one process for all files."""
 FINAL = (asyncssh.PermissionDenied, asyncssh.HostKeyNotVerifiable, ValueError)
 """What the next dial would meet again."""
 
@@ -61,21 +66,13 @@ async def _send(
         async with asyncio.timeout(limits.dial):
             connection = await stack.enter_async_context(reached(host, private_key))
         async with asyncio.timeout(limits.copying):
-            text = "".join(bundle.text for bundle in bundles)
-            status, _, errors = await run(connection, command(bundles), text)
+            status, _, errors = await run(connection, COMMAND, sent(bundles))
     if status == 0:
         return None
     found = f"{UPLOADED} can't be written: {printable(errors.strip() or f'status {status}')}"
     return Fault(f"host {host.name}", found, "the steps' files", "see what it names")
 
 
-def command(bundles: Sequence[Bundle]) -> str:
-    """The line that takes the bundles' texts, one after the other, from standard input.
-
-    ``head`` reads no byte beyond its own (coreutils, head.c, copy_bytes).
-    """
-    files = " && ".join(
-        f"head -c {len(bundle.text.encode())} >{shlex.quote(bundle.file)}" for bundle in bundles
-    )
-    folder = shlex.quote(UPLOADED)
-    return f"umask 077 && rm -rf {folder} && mkdir {folder} && cd {folder} && {files}"
+def sent(bundles: Sequence[Bundle]) -> str:
+    """The bundles' texts, each after a line with its file's name, which no text can hold."""
+    return "".join(f"{MARK}{bundle.file}\n{bundle.text}" for bundle in bundles)

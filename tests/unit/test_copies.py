@@ -12,7 +12,7 @@ import asyncssh
 import pulumi
 import pytest
 
-from components.hosts import copies, upload
+from components.hosts import copies, script, upload
 from components.hosts.prepare_script import prepare
 from components.hosts.reach import Host as Reached
 from components.hosts.runtime_script import runtime
@@ -37,17 +37,17 @@ VALID = load(
     }
 )
 LIMITS = upload.Limits(dials=3, dial=1, copying=1)
+NAMED = [file.stem for file in script.FOLDER.glob("*.sh")]
+"""Every step."""
 
 
 def test_one_line_puts_every_file_in_its_place_and_takes_the_others_away(tmp_path: Path) -> None:
-    bundles = [*prepare().bundles, *runtime().bundles]
+    every = (*prepare().bundles, *runtime().bundles, *map(script.step, NAMED))
+    bundles = list({bundle.file: bundle for bundle in every}.values())
     (tmp_path / UPLOADED).mkdir()
     (tmp_path / UPLOADED / "swap-0.sh").write_text("what an earlier version copied")
-    text = "".join(bundle.text for bundle in bundles)
-    done = subprocess.run(
-        ["sh", "-c", upload.command(bundles)], input=text.encode(), cwd=tmp_path, check=True
-    )
-    assert done.returncode == 0
+    taken = ["sh", "-c", upload.COMMAND]
+    subprocess.run(taken, input=upload.sent(bundles).encode(), cwd=tmp_path, check=True)
     found = {file.name: file.read_text() for file in (tmp_path / UPLOADED).iterdir()}
     assert found == {bundle.file: bundle.text for bundle in bundles}
     assert (tmp_path / UPLOADED).stat().st_mode & 0o077 == 0

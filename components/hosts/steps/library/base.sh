@@ -77,7 +77,7 @@ lock() {
         fail "another run held /run/gpu-cluster.lock for $GC_LOCK_LIMIT s; wait for it, or end it (fuser -v /run/gpu-cluster.lock names it)"
     [ ! -e "$scratch" ] || rm -rf -- "$scratch"
     (umask 077 && mkdir "$scratch") || fail "can't make $scratch"
-    trap 'rm -rf -- "$scratch"' EXIT
+    trap 'rm -rf -- "$scratch" "$root/run/gpu-cluster-steps.$$"' EXIT # the loader's copy too
     trap 'exit 129' HUP
     trap 'exit 130' INT
     trap 'exit 143' TERM

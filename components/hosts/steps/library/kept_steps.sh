@@ -2,13 +2,14 @@
 
 uploaded=.gpu-cluster-steps
 
-# Before the first change, for the undo of what it begins. Whoever logs in may write what was copied,
-# so its sums are seen again in the folder of root's alone.
+# Before the first change, for the undo of what it begins: from where they were read, which root alone
+# can write.
 take_steps() {
     [ ! -d "$state/draft" ] || rm -rf -- "$state/draft" # of a run that was killed
     [ -n "${loaded-}" ] && ! sound "${state%/*}/steps" >/dev/null 2>&1 || return 0
-    (umask 077 && mkdir -p "${state%/*}/steps" && cp -RL "./$uploaded" "$state/draft") &&
-        sound "$state/draft" >&2 || fail "found no sound copy of the steps in ./$uploaded"
+    # shellcheck disable=SC2154 # the loader sets it
+    (umask 077 && mkdir -p "${state%/*}/steps" && cp -R -- "$from" "$state/draft") ||
+        fail "can't keep the steps in ${state%/*}/steps"
     set --
     for each in $loaded; do
         set -- "$@" "$state/draft/$each.sh"
