@@ -92,6 +92,7 @@ def test_firewalls_and_selinux_refuse_what_the_real_ones_refuse(host: Running) -
         assert host.run(command).status == status, command
 
 
+@pytest.mark.refusal(by="substitute")
 def test_what_a_tool_refuses_is_named_with_its_cure(host: Running) -> None:
     host.write("/run/simulated-kernel/swap-in-use", "")
     refused = host.apply(prepare(system=System()))
@@ -129,6 +130,7 @@ def test_a_parameter_that_went_is_the_only_drift(host: Running) -> None:
     assert software.drift(host) == ("sysctl net.module.key",)
 
 
+@pytest.mark.refusal(by="substitute")
 def test_ports_that_a_stopped_firewalld_keeps_are_named(host: Running) -> None:
     fakes.put(host, "firewall-cmd")
     host.write("/etc/systemd/system/firewalld.service", UNIT)
@@ -156,6 +158,7 @@ def test_a_firewall_goes_without_a_reload_of_systemds_manager(host: Running) -> 
     assert host.exists(read)
 
 
+@pytest.mark.refusal(by="substitute")
 def test_a_later_file_that_chooses_the_kernel_is_refused_before_a_change(
     cluster: str, namespaces: None
 ) -> None:
@@ -167,6 +170,7 @@ def test_a_later_file_that_chooses_the_kernel_is_refused_before_a_change(
     assert "nothing was changed on this host" in refused.errors
 
 
+@pytest.mark.refusal(by="substitute")
 @pytest.mark.parametrize("system", ["debian", "rocky"])
 def test_a_boot_menu_with_errors_is_not_taken_for_one(
     cluster: str, namespaces: None, system: str
