@@ -1,7 +1,7 @@
 # The driver by NVIDIA's self-extracting installer. Source: NVIDIA/nvidia-installer (options by its
 # option_table.h at each tag; refusals in install-from-cwd.c, misc.c, kernel.c).
 
-module_users='gdrdrv nvidia_peermem'
+module_users='nvidia_fs gdrdrv nvidia_peermem'
 unloaded=
 
 # The options of this version's installer.
