@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import os
 import re
@@ -163,13 +164,25 @@ class Client:
                     method, url=url, raise_for_status=False, **sent
                 ) as response:
                     return response.status_code, response.text
-            except ENDED as error:
-                if not left:
+            except (httpx.TransportError, kr8s.APITimeoutError) as error:
+                if not left or not isinstance(error, ENDED):
                     found = f"no answer from the API server ({error or type(error).__name__})"
                     cure = "see how the control plane is, then run again"
                     raise ClusterError(Fault(f"{method} {url}", found, "one", cure)) from error
             left -= 1
             await asyncio.sleep(PAUSE)
+
+    async def is_ready(self) -> bool:
+        """Whether the API server takes requests as it will from now on.
+
+        One that has just started answers before it has read its roles, and refuses everybody until
+        then; its readiness waits for that (kubernetes v1.34 staging/src/k8s.io/apiserver,
+        pkg/server/config.go, NewInformerSyncHealthz).
+        """
+        with contextlib.suppress(ClusterError):
+            await self.request("GET", "", base="/readyz", version="", parse=False)
+            return True
+        return False
 
     async def find(self, url: str, *, base: str = "") -> Json | None:
         """One object; None where there is none of that name, or of that kind."""

@@ -121,6 +121,17 @@ class Rollout:
         if target.document["gpus"]:
             await operands.off(self.client, name, self.document["operands"], self.limit)
 
+    async def api_back(self, target: Target) -> None:
+        """Waits for an API server that runs on the changed host, and may have started again.
+
+        Raises:
+            ClusterError: it isn't ready in time.
+        """
+        if target.is_alone and not await drain.until(self.client.is_ready, self.limit):
+            found = f"an API server that isn't ready {self.limit:.0f} s after its host's change"
+            cure = "look at kubelet's log there, then run `up`: it goes on where it stopped"
+            raise fault(target, found, "/readyz: ok", cure)
+
     async def change(self, target: Target) -> None:
         """Changes the host by its scripts, with a boot between them where it asks for one."""
         await self.again(lambda: self.script(target, "prepare", "apply"), target)
@@ -129,6 +140,7 @@ class Rollout:
             await self.again(lambda: self.script(target, "prepare", "apply"), target)
         if target.document["runtime"]:
             await self.again(lambda: self.script(target, "runtime", "apply"), target)
+        await self.api_back(target)
         self.tell(target, "changed")
 
     async def boot(self, target: Target) -> bool:
@@ -193,6 +205,7 @@ class Rollout:
         if target.document["upgrades"]:
             # Not tried again: kubeadm has undone what failed, and a person should see why.
             await self.script(target, "prepare", "upgrade")
+            await self.api_back(target)
             self.tell(target, "has a control plane that is not older than declared")
         await self.empty(target)
         await self.change(target)
