@@ -32,6 +32,9 @@ class Steps(Rollout):
     async def script(self, target: Target, phase: str, action: str) -> None:
         await self.step(target, f"{phase} {action}")
 
+    async def api_back(self, target: Target) -> None:
+        await self.step(target, "API server ready")
+
     async def empty(self, target: Target) -> None:
         await self.step(target, "drain")
 
@@ -63,9 +66,34 @@ def test_the_control_plane_is_upgraded_before_its_node_is_drained() -> None:
     roll(steps := Steps())
     assert steps.told == [
         "cp-1 prepare upgrade",
+        "cp-1 API server ready",
         *(f"cp-1 {step}" for step in ("drain", "change", "release")),
         *(f"gpu-1 {step}" for step in ("drain", "change", "release")),
     ]
+
+
+class Server:
+    """An API server that says so often that it isn't ready."""
+
+    def __init__(self, starts: int) -> None:
+        self.starts = starts
+
+    async def is_ready(self) -> bool:
+        self.starts -= 1
+        return self.starts < 0
+
+
+def test_an_api_server_of_a_changed_host_is_waited_for() -> None:
+    first, worker = targets()
+
+    def wait(target: Target, starts: int, limit: float) -> None:
+        rollout = Rollout(Server(starts), {"privateKey": "", "timeoutSeconds": limit})  # type: ignore[arg-type]
+        asyncio.run(rollout.api_back(target))
+
+    wait(first, starts=2, limit=30)
+    wait(worker, starts=1000, limit=0)  # has none
+    with pytest.raises(ClusterError, match=r"found an API server that isn't ready .*/readyz: ok"):
+        wait(first, starts=1000, limit=0)
 
 
 def test_an_upgrade_that_fails_leaves_its_node_in_use_and_the_workers_as_before() -> None:
