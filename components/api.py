@@ -179,9 +179,14 @@ class Client:
         then; its readiness waits for that (kubernetes v1.34 staging/src/k8s.io/apiserver,
         pkg/server/config.go, NewInformerSyncHealthz).
         """
-        with contextlib.suppress(ClusterError):
-            await self.request("GET", "", base="/readyz", version="", parse=False)
-            return True
+        # Past call_api, whose paths below a base have one more part.
+        name, session = self._api.auth.tls_server_name, self._api._session
+        extensions = {"sni_hostname": name} if name else {}
+        with contextlib.suppress(httpx.TransportError):
+            if session is None:
+                return False
+            response = await session.request("GET", "/readyz", extensions=extensions)
+            return bool(response.is_success)
         return False
 
     async def find(self, url: str, *, base: str = "") -> Json | None:

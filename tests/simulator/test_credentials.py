@@ -64,6 +64,7 @@ def test_a_refused_request_leaves_no_file(
 
     async def secrets() -> None:
         async with connect(context) as client:
+            assert await client.is_ready()  # which every user may ask
             with pytest.raises(Refused, match="cannot list resource"):
                 await client.list("secrets")
 

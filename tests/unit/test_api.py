@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
+from types import SimpleNamespace
 from typing import Any
 
 import httpx
@@ -18,12 +19,9 @@ from components.api import RETRIES, Client, ClusterError
 class Server:
     """Ends so many connections without an answer, then answers."""
 
-    def __init__(
-        self, ended: int, error: type[Exception] = httpx.ReadError, code: int = 200
-    ) -> None:
+    def __init__(self, ended: int, error: type[Exception]) -> None:
         self.ended = ended
         self.error = error
-        self.code = code
         self.asked = 0
 
     @contextlib.asynccontextmanager
@@ -31,7 +29,7 @@ class Server:
         self.asked += 1
         if self.asked <= self.ended:
             raise self.error("Server disconnected without sending a response.")
-        yield httpx.Response(self.code, content=b"{}")
+        yield httpx.Response(200, content=b"{}")
 
 
 @pytest.fixture(autouse=True)
@@ -65,16 +63,24 @@ def test_an_api_server_that_is_not_there_is_named_at_once(error: type[Exception]
     assert server.asked == 1
 
 
-def test_an_api_server_is_ready_when_it_says_so() -> None:
+@pytest.mark.parametrize(("code", "ready"), [(200, True), (403, False), (500, False)])
+def test_an_api_server_is_ready_when_it_says_so(code: int, ready: bool) -> None:
     """Not when it answers: until it has read its roles, it refuses everybody."""
 
-    async def seen(*errors: type[Exception], code: int = 200) -> bool:
-        return await Client(Server(len(errors), *errors, code=code)).is_ready()  # type: ignore[arg-type]
+    async def seen(answer: Callable[[httpx.Request], httpx.Response]) -> bool:
+        transport = httpx.MockTransport(answer)
+        async with httpx.AsyncClient(transport=transport, base_url="https://server") as session:
+            server = SimpleNamespace(auth=SimpleNamespace(tls_server_name=None), _session=session)
+            return await Client(server).is_ready()  # type: ignore[arg-type]
 
-    assert asyncio.run(seen())
-    assert not asyncio.run(seen(code=403))
-    assert not asyncio.run(seen(code=500))
-    assert not asyncio.run(seen(httpx.ConnectError))
+    def answer(request: httpx.Request) -> httpx.Response:
+        return httpx.Response(code if request.url.path == "/readyz" else 404)
+
+    def silent(request: httpx.Request) -> httpx.Response:
+        raise httpx.ConnectError("refused", request=request)
+
+    assert asyncio.run(seen(answer)) is ready
+    assert not asyncio.run(seen(silent))
 
 
 @pytest.mark.parametrize("method", ["POST", "PATCH", "PUT", "DELETE"])
