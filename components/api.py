@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import json
 import os
 import re
@@ -181,13 +180,16 @@ class Client:
         """
         # Past call_api, whose paths below a base have one more part.
         name, session = self._api.auth.tls_server_name, self._api._session
+        if session is None:
+            return False
         extensions = {"sni_hostname": name} if name else {}
-        with contextlib.suppress(httpx.TransportError):
-            if session is None:
-                return False
+        try:
             response = await session.request("GET", "/readyz", extensions=extensions)
-            return bool(response.is_success)
-        return False
+        except httpx.TransportError:
+            return False
+        if response.status_code == UNAUTHORIZED:
+            await self._log_in_again()
+        return response.is_success
 
     async def find(self, url: str, *, base: str = "") -> Json | None:
         """One object; None where there is none of that name, or of that kind."""

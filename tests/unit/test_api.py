@@ -7,6 +7,7 @@ import contextlib
 from collections.abc import AsyncIterator, Callable
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import AsyncMock
 
 import httpx
 import kr8s
@@ -81,6 +82,22 @@ def test_an_api_server_is_ready_when_it_says_so(code: int, ready: bool) -> None:
 
     assert asyncio.run(seen(answer)) is ready
     assert not asyncio.run(seen(silent))
+
+
+def test_credentials_that_ended_are_read_again_while_an_api_server_is_waited_for() -> None:
+    codes = iter([401, 200])
+
+    async def asked() -> list[bool]:
+        transport = httpx.MockTransport(lambda _: httpx.Response(next(codes)))
+        async with httpx.AsyncClient(transport=transport, base_url="https://server") as session:
+            auth = SimpleNamespace(tls_server_name=None, reauthenticate=AsyncMock())
+            server = SimpleNamespace(auth=auth, _session=session, _create_session=AsyncMock())
+            client = Client(server)  # type: ignore[arg-type]
+            seen = [await client.is_ready(), await client.is_ready()]
+            auth.reauthenticate.assert_awaited_once()
+            return seen
+
+    assert asyncio.run(asked()) == [False, True]
 
 
 @pytest.mark.parametrize("method", ["POST", "PATCH", "PUT", "DELETE"])

@@ -104,8 +104,7 @@ driver_load() {
     if [ -n "$running" ] && [ "$running" != "$wanted" ]; then
         request_reboot "driver $running is loaded, $wanted is installed"
     elif [ -z "$running" ]; then
-        for module in nouveau nova_core; do
-            [ -d "$root/sys/module/$module" ] || continue
+        for module in $(nouveau_loaded); do
             request_reboot "$module is loaded and holds the GPUs"
             return 0
         done

@@ -62,9 +62,7 @@ def lives(folder: Path) -> bool:
     return written is not None and started(written[0]) == written[1]
 
 
-_MARKS = re.compile(
-    rb"\0(?:GPU_CLUSTER_SIMULATED_HOST=([^\0]*)|GPU_CLUSTER_ROOT=([^\0]*)/root)(?=\0)"
-)
+_MARKS = re.compile(rb"\0(?:%s=([^\0]*)|GPU_CLUSTER_ROOT=([^\0]*)/root)(?=\0)" % MARK.encode())
 _OVERLAY = re.compile(rb"upperdir=([^,]*)/upper,")
 
 

@@ -1,8 +1,7 @@
 # The driver by NVIDIA's self-extracting installer. Source: NVIDIA/nvidia-installer (options by its
 # option_table.h at each tag; refusals in install-from-cwd.c, misc.c, kernel.c).
 
-module_users='nvidia_fs gdrdrv nvidia_peermem'
-unloaded=
+unloaded= # modules that used the driver's and are to come back
 
 # The options of this version's installer.
 runfile_options() {
@@ -23,10 +22,15 @@ driver_since() {
     [ "$(printf '%s\n' "$1" "$GC_DRIVER_VERSION" | sort -V | head -n 1)" = "$1" ]
 }
 
-nouveau_loaded() {
-    for module in nouveau nova_core; do
+# loaded_of NAME...: those of these modules that are loaded.
+loaded_of() {
+    for module in "$@"; do
         [ ! -d "$root/sys/module/$module" ] || echo "$module"
     done
+}
+
+nouveau_loaded() {
+    loaded_of nouveau nova_core
 }
 
 # The installer refuses to work while the module is loaded. What holds it: daemons, and modules that
@@ -41,10 +45,9 @@ driver_unload() {
         stopped="$unit $stopped"
     done
     # By what is loaded: modprobe refuses a name that no index has.
-    set --
-    for module in $module_users nvidia_uvm nvidia_drm nvidia_modeset; do
-        [ ! -d "$root/sys/module/$module" ] || set -- "$@" "$module"
-    done
+    users=$(loaded_of nvidia_fs gdrdrv nvidia_peermem)
+    # shellcheck disable=SC2046,SC2086 # lists of words
+    set -- $users $(loaded_of nvidia_uvm nvidia_drm nvidia_modeset)
     bounded 120 modprobe -r "$@" nvidia || {
         reason=$(log_end)
         [ $# -eq 0 ] || bounded 120 modprobe -a "$@"
@@ -54,9 +57,7 @@ driver_unload() {
         fail "found driver $(driver_loaded) in use; wanted it unloaded for the installer; drain the node, end what uses GPUs (fuser -v /dev/nvidia*): $reason"
     }
     did "module nvidia unloaded for the installer"
-    for module; do
-        case " $module_users " in *" $module "*) unloaded="$unloaded $module" ;; esac
-    done
+    unloaded="$unloaded $users"
 }
 
 # What used the module before, with the new one.

@@ -83,14 +83,12 @@ ib_umad
 
 # install_beside NAME=VERSION...: what is there of them under another branch's name goes in the same
 # transaction: whether such packages say that they conflict isn't public, and their files are the same.
+# `offered`, which named them, has listed what is installed.
 install_beside() {
-    list_installed "$scratch/installed"
-    away=$(for word in "$@"; do
-        awk -v new="${word%%=*}" '
-            BEGIN { plain = new; sub(/-[0-9]+$/, "", plain) }
-            { name = $1; sub(/-[0-9]+$/, "", name) }
-            name == plain && $1 != new { print $1 }' "$scratch/installed"
-    done | paste -s -d ' ' -)
+    away=$(printf '%s\n' "$@" | awk '
+        { name = $1; sub(/=.*/, "", name); plain = name; sub(/-[0-9]+$/, "", plain) }
+        FNR == NR { names[name]; plains[plain]; next }
+        plain in plains && !(name in names) { print name }' - "$scratch/installed" | paste -s -d ' ' -)
     install_packages "$@"
     away=
 }
