@@ -4,6 +4,7 @@ import pulumi
 import pulumi_command
 import pulumi_kubernetes as k8s
 
+from components.calls import await_calls_in_turn
 from components.cluster import GpuCluster, GpuClusterArgs
 from components.guardrails.context import context_of
 from components.inspection.look import inspect
@@ -53,3 +54,4 @@ built = GpuCluster(
     pulumi.ResourceOptions(providers=providers),
 )
 export(cluster, built)
+await_calls_in_turn()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -147,3 +148,27 @@ def test_a_call_counts_by_the_living_socket_it_comes_from(
     assert local_caller.refusal("ipv4:127.0.0.1:40000", 5001)
     assert local_caller.refusal("ipv6:[::1]:40000", 5000)
     assert local_caller.refusal("unix:/x", 5000)
+
+
+def test_a_call_counts_by_its_socket_alone_where_the_kernel_tells_of_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = tmp_path / "tcp"
+    table.write_text(HEAD)  # nothing is found in it
+    monkeypatch.setattr(local_caller, "TABLES", {table: "", tmp_path / "none": "0"})
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        # As Go dials, and as gRPC's C core does.
+        for family, address in ((socket.AF_INET, "127.0.0.1"), (socket.AF_INET6, "::ffff:7f00:1")):
+            with socket.socket(family) as caller:
+                caller.connect((address, port))
+                taken, peer = server.accept()
+                name = f"ipv4:{peer[0]}:{peer[1]}"
+                if refused := local_caller.refusal(name, port):
+                    taken.close()
+                    pytest.skip(f"this kernel has no sock_diag for TCP: {refused}")
+                with monkeypatch.context() as strange:
+                    strange.setattr(os, "geteuid", lambda: STRANGER)
+                    assert "found a call by user" in local_caller.refusal(name, port)
+            assert "unknown" in local_caller.refusal(name, port)  # it has hung up
+            taken.close()

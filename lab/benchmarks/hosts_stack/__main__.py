@@ -13,6 +13,7 @@ from pathlib import Path
 import pulumi
 import pulumi_command
 
+from components.calls import await_calls_in_turn
 from components.hosts.command import HostsArgs
 from components.hosts.container_runtime import ContainerRuntime
 from components.hosts.copies import Copies
@@ -34,3 +35,4 @@ ContainerRuntime(
     replace(hosts, drift=drift.runtime, after=prepared.commands),
     options,
 )
+await_calls_in_turn()

@@ -6,8 +6,8 @@ uploaded=.gpu-cluster-steps
 # can write.
 take_steps() {
     [ ! -d "$state/draft" ] || rm -rf -- "$state/draft" # of a run that was killed
-    [ -n "${loaded-}" ] && ! sound "${state%/*}/steps" >/dev/null 2>&1 || return 0
     # shellcheck disable=SC2154 # the loader sets it
+    [ -n "${loaded-}" ] && [ "$from" != "${state%/*}/steps" ] || return 0
     (umask 077 && mkdir -p "${state%/*}/steps" && cp -R -- "$from" "$state/draft") ||
         fail "can't keep the steps in ${state%/*}/steps"
     set --
