@@ -25,16 +25,6 @@ unquoted() {
     value=${value%[\"\']}
 }
 
-os_release() {
-    [ -r "$root/etc/os-release" ] || return 0
-    while IFS='=' read -r name value; do
-        case $name in
-            ID) unquoted "$value" && say os "$value" ;;
-            VERSION_ID) unquoted "$value" && say os_version "$value" ;;
-        esac
-    done <"$root/etc/os-release"
-}
-
 nvidia_devices() {
     count=0
     switches=0
@@ -158,28 +148,6 @@ registries() {
     done
 }
 
-# dpkg and apt lock with fcntl, which /proc/locks shows by inode: the sixth word ends in it, the
-# second is -> where somebody waits.
-package_lock() {
-    locked=
-    set --
-    for file in /var/lib/dpkg/lock-frontend /var/lib/dpkg/lock /var/lib/rpm/.rpm.lock; do
-        [ ! -e "$root$file" ] || set -- "$@" "$root$file"
-    done
-    if [ $# -gt 0 ] && [ -r "$root/proc/locks" ]; then
-        for inode in $(stat -c %i "$@"); do
-            while read -r _ kind _ _ _ place _; do
-                case $kind-$place in
-                    '->'-*) ;;
-                    *":$inode") locked=${locked:-${1#"$root"}} ;;
-                esac
-            done <"$root/proc/locks"
-            shift
-        done
-    fi
-    say package_lock "$locked"
-}
-
 # UEFI, GetVariable: four bytes of attributes, then one byte, 1 where Secure Boot is on.
 secure_boot() {
     enabled=
@@ -241,15 +209,6 @@ driver() {
     [ ! -d "$root/run/nvidia/driver/usr" ] || say driver_container yes
 }
 
-swaps() {
-    swap=
-    [ -r "$root/proc/swaps" ] || return 0
-    while read -r name _; do
-        [ "$name" = Filename ] || swap="$swap $name"
-    done <"$root/proc/swaps"
-    swap=${swap# }
-}
-
 # disk PATH: "Filesystem 1024-blocks Used Available Capacity Mounted on", then the numbers.
 disk() {
     blocks=$(df -Pk "$1" | { read -r _ && read -r _ _ _ free _ && echo "$free"; })
@@ -258,7 +217,9 @@ disk() {
 
 memory
 registries
-os_release
+read_os_release
+say os "$os"
+say os_version "$os_version"
 # shellcheck disable=SC2046 # two words
 set -- $(uname -m -r)
 kernel=$1
@@ -284,11 +245,12 @@ secure_boot
 version toolkit nvidia-ctk version
 runtime_mode
 say runtime_mode "$runtime_mode"
-swaps
+find_swaps
 say swap "$swap"
 if [ -e "$root/sys/fs/cgroup/cgroup.controllers" ]; then say cgroup 2; else say cgroup 1; fi
 disk "$root/var/lib"
-package_lock
+find_package_lock
+say package_lock "$locked"
 boot_id=
 [ ! -r "$root/proc/sys/kernel/random/boot_id" ] || read -r boot_id <"$root/proc/sys/kernel/random/boot_id"
 say boot_id "$boot_id"

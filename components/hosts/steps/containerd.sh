@@ -33,23 +33,22 @@ require_engine() {
         *) newest=4 ;;
     esac
     [ -f "$root$config" ] || return 0
-    found=$(format_of "$root$config")
-    [ "${found:-1}" -le "$newest" ] ||
-        problem "$config of version $found" "version $newest or earlier for containerd $version" \
+    root_format=$(format_of "$root$config")
+    [ "${root_format:-1}" -le "$newest" ] ||
+        problem "$config of version $root_format" "version $newest or earlier for containerd $version" \
             "upgrade containerd, or write the file for this one"
     if ! dump "$root$config" "$scratch/before"; then
         problem "$config that containerd $version can't read: $(tail -n 1 "$scratch/dump-error")" \
             "a configuration that loads" "mend it (containerd --config $config config dump)"
     fi
-    if [ -z "$found" ] && grep -q '^[[:space:]]*\[plugins' "$root$config"; then
+    if [ -z "$root_format" ] && grep -q '^[[:space:]]*\[plugins' "$root$config"; then
         problem "$config without a version, so version 1, with plugin sections" "version $format" \
             "migrate it (containerd config migrate, or by hand) and run again"
     fi
 }
 
 make_wanted() {
-    make_folder "$config"
-    make_folder "$dropin"
+    make_folder "$dropin" # below that of $config
     make_texts
 }
 

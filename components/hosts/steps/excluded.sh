@@ -21,7 +21,7 @@ apply_excluded() {
 options nvidia NVreg_ExcludedGpus=$GC_EXCLUDED
 "
     # The mark comes first, as with nouveau; an image that has the driver has its options.
-    printf '%s' "$text" | cmp -s -- - "$root$excluded_file" || : >"$state/initramfs-pending"
+    same_text "$excluded_file" "$text" || : >"$state/initramfs-pending"
     place_text "$excluded_file" "$text"
     rebuild_initramfs fail
     driver_follows "$GC_EXCLUDED"

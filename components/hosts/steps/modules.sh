@@ -35,7 +35,11 @@ undo_modules() {
 
 module_there() {
     [ -d "$root/sys/module/$1" ] && return 0
-    grep -qw -e "$1" "$root/proc/filesystems" 2>/dev/null && return 0
+    if [ -r "$root/proc/filesystems" ]; then
+        while read -r kind name; do
+            [ "${name:-$kind}" != "$1" ] || return 0
+        done <"$root/proc/filesystems"
+    fi
     grep -q "/$1\.ko" "$root/lib/modules/$(uname -r)/modules.builtin" 2>/dev/null
 }
 

@@ -8,7 +8,7 @@ keep_initramfs() {
     release=$(uname -r)
     for image in "/boot/initrd.img-$release" "/boot/initramfs-$release.img"; do
         copy=$image.gpu-cluster-before
-        [ -f "$root$image" ] && ! grep -Fqx -e "$copy" "$state/images" 2>/dev/null || continue
+        [ -f "$root$image" ] && ! has "$state/images" "$copy" || continue
         needed=$(du -k "$root$image" | cut -f 1)
         left=$(df -Pk "$root/boot" | awk 'NR == 2 { print $4 }')
         # The new image needs as much again while it is written.
@@ -62,11 +62,11 @@ blacklist_lines() {
 }
 
 apply_nouveau() {
-    lines=$(blacklist_lines)
-    # The mark comes first: a run that is killed between file and rebuild is made good later.
-    [ "$(cat "$root$blacklist_file" 2>/dev/null)" = "$lines" ] || : >"$state/initramfs-pending"
-    place_text "$blacklist_file" "$lines
+    lines="$(blacklist_lines)
 "
+    # The mark comes first: a run that is killed between file and rebuild is made good later.
+    same_text "$blacklist_file" "$lines" || : >"$state/initramfs-pending"
+    place_text "$blacklist_file" "$lines"
     [ ! -f "$state/initramfs-pending" ] || keep_initramfs
     rebuild_initramfs fail
     for module in $GC_BLACKLIST; do

@@ -2,20 +2,22 @@
 
 apply_swap() {
     expect swap off
-    awk 'NR > 1 { print $1 }' "$root/proc/swaps" >"$scratch/swaps"
-    if [ -s "$scratch/swaps" ]; then
-        while IFS= read -r name; do
+    find_swaps
+    if [ -n "$swap" ]; then
+        for name in $swap; do
             record swaps "$name"
-        done <"$scratch/swaps"
+        done
         timeout 300 swapoff -a || fail "swapoff -a failed: is there memory for what is swapped out?"
-        did "swap off: $(paste -s -d ' ' "$scratch/swaps")"
+        did "swap off: $swap"
     fi
     [ -f "$root/etc/fstab" ] || return 0
-    if awk '$1 !~ /^#/ && $3 == "swap" { found = 1 } END { exit !found }' "$root/etc/fstab"; then
-        awk '$1 !~ /^#/ && $3 == "swap" { print "#gpu-cluster# " $0; next } { print }' \
-            "$root/etc/fstab" >"$scratch/fstab" || fail "can't read /etc/fstab"
-        place /etc/fstab "$scratch/fstab"
-    fi
+    awk '$1 !~ /^#/ && $3 == "swap" { print "#gpu-cluster# " $0; found = 1; next } { print }
+        END { exit !found }' "$root/etc/fstab" >"$scratch/fstab"
+    case $? in
+        0) place /etc/fstab "$scratch/fstab" ;;
+        1) ;; # no line of a swap device
+        *) fail "can't read /etc/fstab" ;;
+    esac
 }
 
 undo_swap() {
@@ -44,6 +46,17 @@ undo_swap() {
 }
 
 # --- found later: the probe has this part too ---
+
+# `swap`: the devices at work. The kernel writes a space in a name as \040 (Linux, mm/swapfile.c,
+# swap_show).
+find_swaps() {
+    swap=
+    [ -r "$root/proc/swaps" ] || return 0
+    while read -r name _; do
+        [ "$name" = Filename ] || swap="$swap $name"
+    done <"$root/proc/swaps"
+    swap=${swap# }
+}
 
 # What the probe must find: no swap device at work (`swap`, its own fact).
 found_swap() {

@@ -19,6 +19,8 @@ apply_sysctl() {
 $(each_sysctl sysctl_line)
 "
     place_text "$sysctl_file" "$lines"
+    # shellcheck disable=SC2046 # a list of names
+    list_sysctl $(each_sysctl sysctl_name)
     each_sysctl sysctl_set
     for file in "$state"/sysctl/*; do
         [ -f "$file" ] || continue
@@ -30,16 +32,21 @@ ${file##*/} = "*) continue ;; esac
     done
 }
 
+sysctl_name() {
+    echo "$1"
+}
+
 sysctl_set() {
     expect sysctl "$1" "$2"
-    old=$(timeout 10 sysctl -n "$1") && [ -n "$old" ] || fail "sysctl $1 is not there; is its module loaded?"
-    ! same_words "$old" "$2" || return 0
-    old=$(printf '%s\n' "$old" | tr "\t" " ")
+    ! found_sysctl "$1" "$2" || return 0
+    [ -n "$value" ] || fail "sysctl $1 is not there; is its module loaded?"
+    old=$(printf '%s\n' "$value" | tr "\t" " ")
     if [ ! -f "$state/sysctl/$1" ]; then
         mkdir -p "$state/sysctl" && printf '%s\n' "$old" >"$state/draft" &&
             mv -- "$state/draft" "$state/sysctl/$1" || fail "can't write $state/sysctl/$1"
     fi
     timeout 10 sysctl -q -w "$1=$2" || fail "sysctl $1 can't be set to $2"
+    sysctl_values= # one may set others (Linux, Documentation/networking/ip-sysctl.rst, ip_forward)
     did "sysctl $1: $old -> $2"
 }
 
@@ -65,16 +72,21 @@ undo_sysctl() {
 
 # --- found later: the probe has this part too ---
 
-# The values of all keys by one process, in their order.
+# The values of all keys by one process, in their order; none where one of them isn't there.
 list_sysctl() {
-    sysctl_values=$(timeout 5 sysctl -n "$@" 2>&1)
+    sysctl_values=$(timeout 5 sysctl -n "$@" 2>/dev/null) || sysctl_values=
 }
 
+# found_sysctl KEY VALUE: whether it has that one; in their order, or any where none are listed.
 found_sysctl() {
-    value=${sysctl_values%%
+    if [ -n "$sysctl_values" ]; then
+        value=${sysctl_values%%
 *}
-    sysctl_values=${sysctl_values#*
+        sysctl_values=${sysctl_values#*
 }
+    else
+        value=$(timeout 5 sysctl -n "$1" 2>/dev/null)
+    fi
     same_words "$value" "$2"
 }
 

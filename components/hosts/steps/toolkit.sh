@@ -14,7 +14,9 @@ require_toolkit() {
             "install the package nvidia-container-toolkit, or declare runtime.toolkit.source: package"
     done
     have nvidia-ctk || return 0
-    toolkit=$(ask 90 nvidia-ctk --version 2>/dev/null | sed -n 's/.*version //p' | head -n 1)
+    toolkit=$(ask 90 nvidia-ctk --version 2>/dev/null)
+    toolkit=${toolkit#*version }
+    toolkit=${toolkit%%[!0-9A-Za-z.~+-]*}
     case $toolkit in
         0.* | 1.[0-9].* | 1.1[0-7].*)
             problem "nvidia-ctk $toolkit" "1.18 or later (drop-in files)" "upgrade the toolkit" ;;
@@ -42,9 +44,9 @@ toolkit_on() {
 # privileged.go; api/config/v1/toml.go.
 toolkit_rights() {
     step=rights
-    rm -f -- "$scratch/wanted"
-    [ ! -f "$root$toolkit_config" ] || cp -- "$root$toolkit_config" "$scratch/toolkit.toml"
-    [ -f "$scratch/toolkit.toml" ] || : >"$scratch/toolkit.toml"
+    : >"$scratch/wanted"
+    settings=$root$toolkit_config
+    [ -f "$settings" ] || settings=/dev/null
     text=$(awk -v by_environment="$GC_DEVICES_BY_ENVIRONMENT" '
         function missing(   key) {
             for (key in wanted) print key " = " wanted[key]
@@ -67,7 +69,7 @@ toolkit_rights() {
             }
         }
         { print }
-        END { if (!tables) missing() }' "$scratch/toolkit.toml") || fail "can't read $toolkit_config"
+        END { if (!tables) missing() }' "$settings") || fail "can't read $toolkit_config"
     step_file "$toolkit_config" "$text
 "
     settle
@@ -93,11 +95,10 @@ toolkit_repository() {
 # NVIDIA's repositories by distribution have no folder for each rebuild of RHEL: Rocky 9 takes
 # rhel9.0 (libnvidia-container's repository layout).
 name_host() {
-    identity=$(sed -n 's/^ID=//p' "$root/etc/os-release" | tr -d \"\')
-    release=$(sed -n 's/^VERSION_ID=//p' "$root/etc/os-release" | tr -d \"\')
-    case $identity in
-        rhel | rocky | almalinux | centos | ol) distribution=rhel${release%%.*}.0 ;;
-        *) distribution=$identity$release ;;
+    read_os_release
+    case $os in
+        rhel | rocky | almalinux | centos | ol) distribution=rhel${os_version%%.*}.0 ;;
+        *) distribution=$os$os_version ;;
     esac
     if [ "$manager" = apt ]; then architecture=$(dpkg --print-architecture); else architecture=$(uname -m); fi
 }

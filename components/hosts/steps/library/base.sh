@@ -12,6 +12,9 @@
 # What a declaration doesn't say has its default in the library, by `: "${GC_…:=…}"`.
 # Draft files beside their target end in .gpu-cluster-new; the next run under the lock replaces
 # or removes those that a killed run left.
+#
+# A process costs a host some 1 ms, so what is done for every file and every line is done by the shell
+# itself where that stays as readable.
 
 root=${GPU_CLUSTER_ROOT-}
 : "${GC_LOCK_LIMIT:=300}" # seconds to wait for another script on the same host
@@ -68,6 +71,7 @@ ask() {
 # that holds it ends, so it is never stale.
 lock() {
     have flock || fail "found no flock; wanted it for the lock; install the package util-linux"
+    umask 022 # whatever the user who logs in has: files of /etc are for all to read
     [ -d "$root/run" ] || mkdir -p "$root/run"
     # Who may open the file could hold the lock, so only its owner may.
     (umask 077 && : >>"$root/run/gpu-cluster.lock") && chmod 600 "$root/run/gpu-cluster.lock" ||
@@ -88,16 +92,34 @@ open_state() {
     take_steps
 }
 
+# has FILE LINE: whether the file is there and has that line.
+has() {
+    [ -r "$1" ] || return 1
+    while IFS= read -r has_line; do
+        [ "$has_line" != "$2" ] || return 0
+    done <"$1"
+    return 1
+}
+
 # record NAME TEXT: remember a line, once.
 record() {
-    grep -Fqx -e "$2" "$state/$1" 2>/dev/null || printf '%s\n' "$2" >>"$state/$1" ||
-        fail "can't write $state/$1"
+    has "$state/$1" "$2" || printf '%s\n' "$2" >>"$state/$1" || fail "can't write $state/$1"
+}
+
+# keep_text NAME TEXT: a file of the state, with one rename, only where it differs.
+keep_text() {
+    keeps_text "$1" "$2" ||
+        { printf '%s' "$2" >"$state/draft" && mv -- "$state/draft" "$state/$1"; } || fail "can't write $state/$1"
+}
+
+keeps_text() {
+    [ -f "$state/$1" ] && printf '%s' "$2" | cmp -s -- - "$state/$1"
 }
 
 # request_reboot REASON: the host needs a boot; told once. /run is empty after it.
 request_reboot() {
     file=$root/run/gpu-cluster/reboot-required
-    grep -Fqx -e "$1" "$file" 2>/dev/null && return 0
+    ! has "$file" "$1" || return 0
     mkdir -p "$root/run/gpu-cluster" && printf '%s\n' "$1" >>"$file" || fail "can't write $file"
     note "reboot needed: $1"
 }
@@ -115,7 +137,7 @@ kept() {
 }
 
 was_absent() {
-    grep -Fqx -e "$1" "$state/absent" 2>/dev/null
+    has "$state/absent" "$1"
 }
 
 # keep PATH: remember the file as it is, before its first change.
@@ -123,16 +145,23 @@ keep() {
     kept "$1" && return 0
     was_absent "$1" && return 0
     if [ -e "$root$1" ] || [ -L "$root$1" ]; then
-        rm -rf -- "$state/draft"
-        mkdir -p "$state/kept${1%/*}" && cp -a -- "$root$1" "$state/draft" &&
+        [ ! -e "$state/draft" ] || rm -rf -- "$state/draft"
+        { [ -d "$state/kept${1%/*}" ] || mkdir -p "$state/kept${1%/*}"; } && cp -a -- "$root$1" "$state/draft" &&
             mv -- "$state/draft" "$state/kept$1" || fail "can't keep a copy of $1 in $state"
     else
         printf '%s\n' "$1" >>"$state/absent" || fail "can't write $state/absent"
     fi
 }
 
+# digest FILE: its SHA-256, as $digest.
 digest() {
-    sum=$(sha256sum <"$1") && printf '%s\n' "${sum%% *}"
+    digest=$(sha256sum <"$1") || fail "can't read $1"
+    digest=${digest%% *}
+}
+
+has_digest() {
+    digest "$1"
+    [ "$digest" = "$2" ]
 }
 
 # drop_draft PATH: what a killed run left beside it.
@@ -143,33 +172,63 @@ drop_draft() {
 
 # place PATH SOURCE: give PATH the bytes of SOURCE, with one rename, only where they differ.
 place() {
-    drop_draft "$1"
     if [ -f "$root$1" ] && cmp -s -- "$2" "$root$1"; then
-        record_written "$1" "$2"
-        return 0
+        stays "$1"
+    else
+        begin_draft "$1"
+        cat -- "$2" >"$root$1.gpu-cluster-new" || fail "can't write $1.gpu-cluster-new"
+        put_draft "$1"
     fi
+}
+
+# place_text PATH TEXT: likewise.
+place_text() {
+    if same_text "$1" "$2"; then
+        stays "$1"
+    else
+        begin_draft "$1"
+        printf '%s' "$2" >"$root$1.gpu-cluster-new" || fail "can't write $1.gpu-cluster-new"
+        put_draft "$1"
+    fi
+}
+
+# same_text PATH TEXT: whether the file is there and holds that text.
+same_text() {
+    [ -f "$root$1" ] && printf '%s' "$2" | cmp -s -- - "$root$1"
+}
+
+stays() {
+    drop_draft "$1"
+    digest "$root$1"
+    record_written "$1"
+}
+
+# begin_draft PATH: what is there is kept; the draft has its owner and mode.
+begin_draft() {
+    drop_draft "$1"
     make_directory "${1%/*}"
     keep "$1"
-    if [ -f "$root$1" ]; then
-        cp -pL -- "$root$1" "$root$1.gpu-cluster-new" # owner and mode stay
-    fi && (umask 022 && cat -- "$2" >"$root$1.gpu-cluster-new") ||
-        fail "can't write $1.gpu-cluster-new"
-    record_written "$1" "$2"
+    [ ! -f "$root$1" ] || cp -pL -- "$root$1" "$root$1.gpu-cluster-new" || fail "can't write $1.gpu-cluster-new"
+}
+
+# put_draft PATH: recorded before it is there, so that an undo knows it as ours.
+put_draft() {
+    digest "$root$1.gpu-cluster-new"
+    record_written "$1"
     mv -f -- "$root$1.gpu-cluster-new" "$root$1" || fail "can't write $1"
     did "$1"
 }
 
+# record_written PATH: with $digest; the last line of a path counts.
 record_written() {
-    line="$(digest "$2")  $1"
-    earlier=$(grep -F -e "  $1" "$state/written" 2>/dev/null)
-    [ "${earlier##*
-}" = "$line" ] && return 0
-    printf '%s\n' "$line" >>"$state/written" || fail "can't write $state/written"
-}
-
-place_text() {
-    printf '%s' "$2" >"$scratch/text" || fail "can't write $scratch/text"
-    place "$1" "$scratch/text"
+    earlier=
+    if [ -r "$state/written" ]; then
+        while read -r its_sum its_path; do
+            [ "$its_path" != "$1" ] || earlier=$its_sum
+        done <"$state/written"
+    fi
+    [ "$earlier" = "$digest" ] || printf '%s\n' "$digest  $1" >>"$state/written" ||
+        fail "can't write $state/written"
 }
 
 # restore PATH: as it was before our first change. What somebody else wrote there since is not
@@ -177,7 +236,7 @@ place_text() {
 restore() {
     drop_draft "$1"
     if [ -f "$root$1" ] && { kept "$1" || was_absent "$1"; } &&
-        ! grep -Fqx -e "$(digest "$root$1")  $1" "$state/written" 2>/dev/null &&
+        digest "$root$1" && ! has "$state/written" "$digest  $1" &&
         ! cmp -s -- "$root$1" "$state/kept$1"; then
         replaced=$root/var/lib/gpu-cluster/replaced
         (umask 077 && mkdir -p "$replaced${1%/*}") && cp -a -- "$root$1" "$replaced$1" ||

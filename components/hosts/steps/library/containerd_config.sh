@@ -17,6 +17,7 @@ dump() {
         return 1
     awk '
         /^[[:space:]]*($|#)/ { next }
+        /^imports = / { next }
         { gsub(/\047/, "\"") }
         /^[[:space:]]*\[.*\][[:space:]]*$/ {
             table = $0
@@ -24,10 +25,11 @@ dump() {
             next
         }
         { sub(/^[[:space:]]+/, ""); print (table == "" ? "" : table ".") $0 }
-    ' "$scratch/dump" | grep -v '^imports = ' >"$2"
+    ' "$scratch/dump" >"$2"
 }
 
-# The root file as it must be: a version, our drop-ins imported, CRI not disabled. Nothing else.
+# The root file as it must be: a version, our drop-ins imported, CRI not disabled. Nothing else. Where
+# more than the imports changes, $scratch/otherwise is made.
 make_root() {
     # A file in the folder that nothing imports yet must not come alive by our import.
     import="$dropins/*.toml"
@@ -39,7 +41,7 @@ make_root() {
         return 0
     }
     awk -v import="$import" -v glob="$dropins/*.toml" -v own="$dropin" -v format="$format" \
-        -v versioned="$(format_of "$root$config")" '
+        -v versioned="$root_format" -v otherwise="$scratch/otherwise" '
         function bare(text) { gsub(/"[^"]*"|\047[^\047]*\047/, "", text); return text }
         function open(text) { text = bare(text); return gsub(/\[/, "[", text) - gsub(/\]/, "]", text) }
         function has(text, path) {
@@ -55,7 +57,7 @@ make_root() {
             } else {
                 list = line
                 gsub(/["\047](cri|io\.containerd\.grpc\.v1\.cri)["\047][[:space:]]*,?[[:space:]]*/, "", list)
-                if (list != line) { sub(/,[[:space:]]*\]/, "]", list); line = list }
+                if (list != line) { sub(/,[[:space:]]*\]/, "]", list); line = list; printf "" >otherwise }
             }
             text[++count] = line
             key = ""
@@ -75,7 +77,7 @@ make_root() {
         }
         { text[++count] = $0 }
         END {
-            if (!versioned) print "version = " format
+            if (!versioned) { print "version = " format; printf "" >otherwise }
             if (!imported) print "imports = [\"" import "\"]"
             for (i = 1; i <= count; i++) print text[i]
         }' "$root$config" >"$1"
@@ -150,7 +152,9 @@ check_texts() {
     for file in "$root$dropins"/*.toml; do
         [ ! -f "$file" ] || [ "$file" = "$root$dropin" ] || cp -- "$file" "$scratch/conf.d/"
     done
-    if ! trial without "$scratch/none/*.toml"; then
+    if [ -f "$scratch/before" ] && [ ! -f "$root$dropin" ] && [ ! -f "$scratch/otherwise" ]; then
+        cp -- "$scratch/before" "$scratch/without" # nothing that it reads is another
+    elif ! trial without "$scratch/none/*.toml"; then
         problem "drop-ins that containerd $version can't read: $(tail -n 1 "$scratch/dump-error")" \
             "drop-ins that load" "look at the files in $dropins"
         return 0
@@ -170,19 +174,31 @@ check_texts() {
         key ~ /\.(default_runtime_name|SystemdCgroup|enable_cdi)$|\.runtimes\.nvidia\./ { next }
         key in after && after[key] == value { next }
         !(key in after) && value ~ /^(""|false|0|\[\])$/ { next }
-        ++count <= 3 { print key }
-    ' "$scratch/after" "$scratch/without" | paste -s -d ' ' -)
+        ++count <= 3 { keys = keys (count > 1 ? " " : "") key }
+        END { print keys }
+    ' "$scratch/after" "$scratch/without")
     [ -z "$lost" ] || problem "settings that the new drop-in would hide: $lost" \
         "all earlier settings kept" "move them from $dropins into $config and run again"
 }
 
 # judge DUMP: the nvidia runtime is where this containerd reads it, as declared.
 judge() {
-    grep -Fqx "$cri.runtimes.nvidia.runtime_type = \"io.containerd.runc.v2\"" "$1" &&
-        grep -Fq "$cri.runtimes.runc.runtime_type = " "$1" &&
-        grep -Fqx "$cri.runtimes.nvidia.options.BinaryName = \"$GC_RUNTIME_PATH\"" "$1" &&
-        grep -Fqx "$cri.runtimes.nvidia.options.SystemdCgroup = $GC_SYSTEMD_CGROUP" "$1" &&
-        grep -Fqx "$cri.runtimes.runc.options.SystemdCgroup = $GC_SYSTEMD_CGROUP" "$1" &&
-        { [ "$GC_DEFAULT_RUNTIME" != nvidia ] ||
-            grep -Fqx "$cri.default_runtime_name = \"nvidia\"" "$1"; }
+    awk -v cri="$cri." -v path="$GC_RUNTIME_PATH" -v cgroup="$GC_SYSTEMD_CGROUP" -v runtime="$GC_DEFAULT_RUNTIME" '
+        BEGIN {
+            wanted[cri "runtimes.nvidia.runtime_type"] = "\"io.containerd.runc.v2\""
+            wanted[cri "runtimes.nvidia.options.BinaryName"] = "\"" path "\""
+            wanted[cri "runtimes.nvidia.options.SystemdCgroup"] = cgroup
+            wanted[cri "runtimes.runc.options.SystemdCgroup"] = cgroup
+            if (runtime == "nvidia") wanted[cri "default_runtime_name"] = "\"nvidia\""
+        }
+        index($0, cri "runtimes.runc.runtime_type = ") == 1 { runc = 1 }
+        {
+            at = index($0, " = ")
+            key = substr($0, 1, at - 1)
+            if (key in wanted && substr($0, at + 3) == wanted[key]) delete wanted[key]
+        }
+        END {
+            for (key in wanted) exit 1
+            exit !runc
+        }' "$1"
 }

@@ -1,7 +1,10 @@
 # The version of the containerd on PATH.
 
 find_version() {
-    version=$(ask 90 containerd --version | awk '{ print $3 }')
+    # "containerd github.com/containerd/containerd/v2 v2.1.4 <commit>"
+    version=$(ask 90 containerd --version)
+    version=${version#* * }
+    version=${version%% *}
     version=${version#v}
     major=${version%%.*}
     minor=${version#*.}

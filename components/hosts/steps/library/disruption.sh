@@ -5,18 +5,15 @@
 
 require_rollout() {
     [ -f "$state/disrupts" ] || return 0
-    [ "$(cat "$state/disrupts")" != "$GC_DISRUPTS" ] || return 0
+    ! keeps_text disrupts "$GC_DISRUPTS
+" || return 0
     [ -n "${GC_ROLLOUT-}" ] ||
         fail "found a change of $(echo "$GC_DISRUPTS" | cut -d ' ' -f 1 | paste -s -d ' ' -) outside of a rollout; wanted a drained node; run \`pulumi up\` with the inspection of hosts and cluster on (GPU_CLUSTER_LOOK=all)"
-    write_disruption unfinished
+    keep_text disrupts "unfinished
+"
 }
 
 keep_disruption() {
-    [ -f "$state/disrupts" ] && [ "$(cat "$state/disrupts")" = "$GC_DISRUPTS" ] ||
-        write_disruption "$GC_DISRUPTS"
-}
-
-write_disruption() {
-    printf '%s\n' "$1" >"$state/draft" && mv -- "$state/draft" "$state/disrupts" ||
-        fail "can't write $state/disrupts"
+    keep_text disrupts "$GC_DISRUPTS
+"
 }

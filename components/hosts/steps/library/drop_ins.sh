@@ -6,14 +6,14 @@
 unit_drop_in() {
     file=/etc/systemd/system/$1.service.d/50-gpu-cluster-$2.conf
     # The mark comes first: a run that is killed in between is made good later.
-    printf '%s' "$3" | cmp -s - "$root$file" || drop_in_waits "$1"
+    same_text "$file" "$3" || drop_in_waits "$1"
     step_file "$file" "$3"
 }
 
 drop_ins_pending=$root/run/gpu-cluster/drop-ins-pending
 
 drop_in_waits() {
-    grep -Fqx -e "$1" "$drop_ins_pending" 2>/dev/null && return 0
+    ! has "$drop_ins_pending" "$1" || return 0
     mkdir -p "$root/run/gpu-cluster" && printf '%s\n' "$1" >>"$drop_ins_pending" ||
         fail "can't write $drop_ins_pending"
 }

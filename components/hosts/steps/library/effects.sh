@@ -35,13 +35,13 @@ effect() {
 }
 
 recorded() {
-    grep -Fqx -e "$step $*" "$state/effects" 2>/dev/null
+    has "$state/effects" "$step $*"
 }
 
 # Effects of this step that this run did not ask for any more.
 settle() {
     [ -f "$state/effects" ] || return 0
-    touch "$scratch/wanted"
+    : >>"$scratch/wanted"
     grep -e "^$step " "$state/effects" | grep -Fvx -f "$scratch/wanted" >"$scratch/stale"
     take_back_stale
 }

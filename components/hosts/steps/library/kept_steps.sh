@@ -3,41 +3,31 @@
 uploaded=.gpu-cluster-steps
 
 # Before the first change, for the undo of what it begins: from where they were read, which root alone
-# can write.
+# can write. The next phase's come along: their sums are seen when they are read.
 take_steps() {
     [ ! -d "$state/draft" ] || rm -rf -- "$state/draft" # of a run that was killed
     # shellcheck disable=SC2154 # the loader sets it
     [ -n "${loaded-}" ] && [ "$from" != "${state%/*}/steps" ] || return 0
-    (umask 077 && mkdir -p "${state%/*}/steps" && cp -R -- "$from" "$state/draft") ||
+    (umask 077 && mkdir -p "${state%/*}/steps" && cp -R -- "$from" "$state/draft") &&
+        mv -f -- "$state"/draft/*.sh "${state%/*}/steps" && rmdir -- "$state/draft" ||
         fail "can't keep the steps in ${state%/*}/steps"
-    set --
-    for each in $loaded; do
-        set -- "$@" "$state/draft/$each.sh"
-    done
-    mv -f -- "$@" "${state%/*}/steps" || fail "can't keep the steps in ${state%/*}/steps"
-    rm -rf -- "$state/draft"
 }
 
 keep_steps() {
     [ -n "${loaded-}" ] || return 0
-    # shellcheck disable=SC2086 # a list of words
-    needed=$(printf '%s\n' $loaded)
-    [ "$(cat "$state/steps" 2>/dev/null)" = "$needed" ] || {
-        printf '%s\n' "$needed" >"$state/draft" && mv -- "$state/draft" "$state/steps"
-    } || fail "can't write $state/steps"
-    clear_steps
+    keep_text steps "${loaded#?}"
+    clear_steps "./$uploaded"
 }
 
-# What no phase needs any more.
+# clear_steps [FOLDER]: what no phase needs any more, but for what lies in the folder.
 clear_steps() {
-    needed=$(cat "${state%/*}"/*/steps 2>/dev/null)
     for file in "${state%/*}/steps"/*; do
         name=${file##*/}
-        case "
-$needed
-" in *"
-${name%.sh}
-"*) ;; *) rm -f -- "$file" ;; esac
+        [ -f "$file" ] && [ ! -f "${1-}/$name" ] || continue
+        for steps in "${state%/*}"/*/steps; do
+            ! has "$steps" "${name%.sh}" || continue 2
+        done
+        rm -f -- "$file"
     done
 }
 

@@ -17,7 +17,7 @@ apply() {
         declared "$each" || undo_step "$each"
     done
     for step in $GC_STEPS; do
-        rm -f -- "$scratch/wanted"
+        : >"$scratch/wanted"
         "apply_$step"
         settle
     done

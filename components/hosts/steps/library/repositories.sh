@@ -23,10 +23,9 @@ download() {
         rm -f -- "$file.part"
         return 1
     }
-    found=$(digest "$file.part")
-    if [ "$found" != "$sum" ]; then
+    if ! has_digest "$file.part" "$sum"; then
         rm -f -- "$file.part"
-        fail "$url: found sha256 $found; wanted $sum; nothing of it was run; correct the sum or find out who changed the file"
+        fail "$url: found sha256 $digest; wanted $sum; nothing of it was run; correct the sum or find out who changed the file"
     fi
     mv -f -- "$file.part" "$file"
 }
@@ -67,10 +66,6 @@ fetch_keys() {
         key="$key$(cat "$cached")
 "
     done
-}
-
-same_text() {
-    printf '%s' "$2" | cmp -s -- - "$root$1"
 }
 
 apt_repository() {

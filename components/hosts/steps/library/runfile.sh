@@ -6,7 +6,7 @@ have_runfile() {
     cache=$root/var/cache/gpu-cluster
     runfile=$cache/$2.run
     (umask 077 && mkdir -p "$cache") && chmod 700 "$cache" || fail "can't make /var/cache/gpu-cluster"
-    if [ ! -f "$runfile" ] || [ "$(digest "$runfile")" != "$2" ]; then
+    if [ ! -f "$runfile" ] || ! has_digest "$runfile" "$2"; then
         rm -f -- "$runfile"
         "$3" first_location "$1" "$2"
     fi
@@ -24,10 +24,9 @@ first_location() {
             }
             # Copied first: who may write the declared path could change it after it was hashed.
             (umask 077 && cp -- "$root$3" "$runfile.part") || fail "can't write $runfile.part"
-            found=$(digest "$runfile.part")
-            [ "$found" = "$2" ] || {
+            has_digest "$runfile.part" "$2" || {
                 rm -f -- "$runfile.part"
-                fail "$3: found sha256 $found; wanted $2; it was not run; correct the sum or the file"
+                fail "$3: found sha256 $digest; wanted $2; it was not run; correct the sum or the file"
             }
             mv -- "$runfile.part" "$runfile" || fail "can't write $runfile"
             ;;

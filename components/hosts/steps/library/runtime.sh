@@ -86,7 +86,7 @@ make_folder() {
 differs() {
     for file in $files; do
         if [ -f "$scratch/drafts$file" ]; then
-            cmp -s "$scratch/drafts$file" "$root$file" || return 0
+            [ -f "$root$file" ] && cmp -s "$scratch/drafts$file" "$root$file" || return 0
         elif kept "$file" || was_absent "$file"; then
             return 0
         fi
@@ -106,7 +106,7 @@ remember_service() {
 
 # The stronger of what an earlier run left to be done and what these files need.
 mark_pending() {
-    if [ "$action" = none ] || grep -qx restart "$state/pending" 2>/dev/null; then
+    if [ "$action" = none ] || has "$state/pending" restart; then
         return 0
     fi
     printf '%s\n' "$action" >"$state/pending" || fail "can't write $state/pending"
@@ -119,10 +119,11 @@ put_in_place() {
     fi
     needed_action
     if [ ! -d "$state/previous" ]; then
-        rm -rf -- "$state/draft"
+        [ ! -e "$state/draft" ] || rm -rf -- "$state/draft"
+        mkdir "$state/draft" || fail "can't write in $state"
         for file in $files; do
-            mkdir -p "$state/draft${file%/*}" || fail "can't write in $state"
-            [ ! -f "$root$file" ] || cp -a -- "$root$file" "$state/draft$file" ||
+            [ -f "$root$file" ] || continue
+            mkdir -p "$state/draft${file%/*}" && cp -a -- "$root$file" "$state/draft$file" ||
                 fail "can't keep a copy of $file in $state"
         done
         mv -- "$state/draft" "$state/previous" || fail "can't write $state/previous"
@@ -150,12 +151,14 @@ put_back() {
 }
 
 service_on() {
-    if ! systemctl is-enabled --quiet "$unit"; then
+    # Just asked, where this is the first run.
+    if [ "${enabled-}" != enabled ] && ! systemctl is-enabled --quiet "$unit"; then
         timeout 60 systemctl --no-reload enable "$unit" >/dev/null 2>&1 || fail "$unit can't be enabled"
         did "$unit enabled"
     fi
-    pending=$(cat "$state/pending" 2>/dev/null)
-    systemctl is-active --quiet "$unit" || pending=restart
+    pending=
+    [ ! -f "$state/pending" ] || read -r pending <"$state/pending"
+    [ "$pending" = restart ] || systemctl is-active --quiet "$unit" || pending=restart
     case $pending in
         reload)
             if timeout 120 systemctl reload "$unit" >"$scratch/restart" 2>&1 && judge_applied; then
