@@ -14,8 +14,8 @@ from pathlib import Path
 
 from lab.benchmarks.measure import BenchmarkError
 from lab.simulator import hosts as simulated
-from lab.simulator.hosts import rootfs
-from lab.simulator.hosts.model import cluster_dir
+from lab.simulator.hosts import processes, rootfs
+from lab.simulator.hosts.model import cluster_dir, hosts_dir
 from lab.simulator.ports import free_ports
 
 ROOT = Path(__file__).parents[2]
@@ -52,21 +52,34 @@ class Fleet:
     """So many hosts.
 
     Attributes:
-        name: of the embedded cluster in whose folder they live.
+        base: begins the names of the embedded clusters in whose folders they live.
         hosts: as they listen.
         seen: as they are reached: through the relay where there is one.
         round_trip: milliseconds.
     """
 
-    name: str
+    base: str
     hosts: list[Host]
     seen: list[Host]
     round_trip: int
     key: Path = field(init=False)
+    names: list[str] = field(default_factory=list)
+
+    @property
+    def name(self) -> str:
+        """Of the cluster whose hosts run."""
+        return self.names[-1]
 
     def fresh(self) -> None:
-        """Hosts as on their first day, all running."""
-        simulated.down(self.name)
+        """Hosts as on their first day, all running.
+
+        The files of earlier ones stay to the end: for five minutes ext4 passes over the inodes of
+        files that were removed (Linux v6.12, fs/ext4/ialloc.c, `recently_deleted`), one by one, so
+        each new file of a run would pay for those that the run before has left.
+        """
+        if self.names:
+            processes.end(*hosts_dir(self.name).iterdir())
+        self.names.append(f"{self.base}-{len(self.names)}")
         self.key, public = simulated.client_key(self.name)
         simulated.up(self.name, self.hosts, public, simulated.HostSettings(mode="namespaces"))
 
@@ -113,11 +126,11 @@ def fleet(size: int, round_trip: int) -> Iterator[Fleet]:
     """A fleet; nothing of it is left after. At 0 ms peers reach the hosts without a relay."""
     with_python = dict.fromkeys((*rootfs.PACKAGES, "python3"))  # what Ansible needs
     rootfs.PACKAGES = tuple(with_python)
-    name = f"bench-hosts-{os.getpid()}"
+    base = f"bench-hosts-{os.getpid()}"
     ports = free_ports(2 * size)
     hosts = [Host(f"gpu-{n}", port) for n, port in enumerate(ports[:size], start=1)]
     seen = [Host(host.name, port) for host, port in zip(hosts, ports[size:], strict=True)]
-    relay = None
+    relay = made = None
     try:
         if round_trip:
             pairs = [f"{far.port}:{near.port}" for far, near in zip(seen, hosts, strict=True)]
@@ -129,9 +142,11 @@ def fleet(size: int, round_trip: int) -> Iterator[Fleet]:
             )
             assert relay.stdout is not None  # noqa: S101
             relay.stdout.readline()
-        yield Fleet(name, hosts, seen if round_trip else hosts, round_trip)
+        made = Fleet(base, hosts, seen if round_trip else hosts, round_trip)
+        yield made
     finally:
         if relay is not None:
             relay.communicate()
-        simulated.down(name)
-        shutil.rmtree(cluster_dir(name), ignore_errors=True)
+        for name in made.names if made else ():
+            simulated.down(name)
+            shutil.rmtree(cluster_dir(name), ignore_errors=True)
