@@ -73,9 +73,9 @@ class Fleet:
     def fresh(self) -> None:
         """Hosts as on their first day, all running.
 
-        The files of earlier ones stay to the end: for five minutes ext4 passes over the inodes of
-        files that were removed (Linux v6.12, fs/ext4/ialloc.c, `recently_deleted`), one by one, so
-        each new file of a run would pay for those that the run before has left.
+        The files of earlier ones stay to the end: an ext4 without a journal passes over the inodes
+        of files that were removed in the last minute, one by one (Linux, fs/ext4/ialloc.c,
+        ``recently_deleted``), so each new file would pay for what the run before has left.
         """
         if self.names:
             processes.end(*hosts_dir(self.name).iterdir())

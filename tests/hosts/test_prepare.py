@@ -156,6 +156,14 @@ def test_files_that_were_there_come_back_byte_for_byte(host: Running) -> None:
     assert differences(before, host.tree()) == {}
 
 
+def test_whatever_the_umask_of_the_login_files_of_etc_can_be_read_and_our_state_can_not(
+    host: Running,
+) -> None:
+    assert host.run("umask 077; sh -s -- apply", SCRIPT).status == 0
+    modes = host.run(f"stat -c %a /etc/modules-load.d {SYSCTL} /var/lib/gpu-cluster")
+    assert modes.output.split() == ["755", "644", "700"]
+
+
 def test_drift_is_repaired_and_nothing_else_is_touched(host: Running) -> None:
     host.apply(SCRIPT)
     before = host.tree(times=True)

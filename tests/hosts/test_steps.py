@@ -195,6 +195,28 @@ def test_packages_that_need_each_other_go_in_one_transaction(plain_host: Running
     assert said == "removed together: driver firmware\n"
 
 
+def test_a_parameter_that_another_one_sets_is_asked_again(plain_host: Running) -> None:
+    said = library_says(
+        plain_host,
+        """
+        scratch=$root/scratch state=$root/state
+        mkdir -p "$scratch" "$state"
+        timeout() { shift; "$@"; }
+        sysctl() {
+            case $* in
+                "-n first second") echo 0; echo 1 ;;
+                "-n second") if [ -e "$root/reset" ]; then echo 0; else echo 1; fi ;;
+                "-q -w first=1") : >"$root/reset" ;;
+                "-q -w second=1") rm "$root/reset" ;;
+            esac
+        }
+        each_sysctl() { "$@" first 1; "$@" second 1; }
+        apply_sysctl
+        """,
+    )
+    assert said.splitlines()[1:] == ["+ sysctl first: 0 -> 1", "+ sysctl second: 0 -> 1"]
+
+
 def test_a_declared_kernel_passes_the_check_that_it_cures(plain_host: Running) -> None:
     refused = plain_host.apply(prepare(kernel="99.0"))
     assert refused.status == 0  # below a scratch root the kernel is this machine's

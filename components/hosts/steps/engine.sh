@@ -140,7 +140,7 @@ WantedBy=multi-user.target
 place_adapter() {
     effect file "$adapter"
     if [ "$(cat "$state/adapter" 2>/dev/null)" = "$GC_ADAPTER_SHA256" ] && [ -x "$root$adapter" ] &&
-        digest "$root$adapter" && has "$state/written" "$digest  $adapter"; then
+        digest "$root$adapter" && file_has "$state/written" "$digest  $adapter"; then
         return 0
     fi
     have_runfile cri-dockerd "$GC_ADAPTER_SHA256" each_adapter_location

@@ -8,7 +8,7 @@ keep_initramfs() {
     release=$(uname -r)
     for image in "/boot/initrd.img-$release" "/boot/initramfs-$release.img"; do
         copy=$image.gpu-cluster-before
-        [ -f "$root$image" ] && ! has "$state/images" "$copy" || continue
+        [ -f "$root$image" ] && ! file_has "$state/images" "$copy" || continue
         needed=$(du -k "$root$image" | cut -f 1)
         left=$(df -Pk "$root/boot" | awk 'NR == 2 { print $4 }')
         # The new image needs as much again while it is written.

@@ -92,18 +92,18 @@ open_state() {
     take_steps
 }
 
-# has FILE LINE: whether the file is there and has that line.
-has() {
+# file_has FILE LINE: whether the file is there and has that line.
+file_has() {
     [ -r "$1" ] || return 1
-    while IFS= read -r has_line; do
-        [ "$has_line" != "$2" ] || return 0
+    while IFS= read -r its_line; do
+        [ "$its_line" != "$2" ] || return 0
     done <"$1"
     return 1
 }
 
 # record NAME TEXT: remember a line, once.
 record() {
-    has "$state/$1" "$2" || printf '%s\n' "$2" >>"$state/$1" || fail "can't write $state/$1"
+    file_has "$state/$1" "$2" || printf '%s\n' "$2" >>"$state/$1" || fail "can't write $state/$1"
 }
 
 # keep_text NAME TEXT: a file of the state, with one rename, only where it differs.
@@ -119,7 +119,7 @@ keeps_text() {
 # request_reboot REASON: the host needs a boot; told once. /run is empty after it.
 request_reboot() {
     file=$root/run/gpu-cluster/reboot-required
-    ! has "$file" "$1" || return 0
+    ! file_has "$file" "$1" || return 0
     mkdir -p "$root/run/gpu-cluster" && printf '%s\n' "$1" >>"$file" || fail "can't write $file"
     note "reboot needed: $1"
 }
@@ -137,7 +137,7 @@ kept() {
 }
 
 was_absent() {
-    has "$state/absent" "$1"
+    file_has "$state/absent" "$1"
 }
 
 # keep PATH: remember the file as it is, before its first change.
@@ -145,7 +145,7 @@ keep() {
     kept "$1" && return 0
     was_absent "$1" && return 0
     if [ -e "$root$1" ] || [ -L "$root$1" ]; then
-        [ ! -e "$state/draft" ] || rm -rf -- "$state/draft"
+        [ ! -e "$state/draft" ] && [ ! -L "$state/draft" ] || rm -rf -- "$state/draft"
         { [ -d "$state/kept${1%/*}" ] || mkdir -p "$state/kept${1%/*}"; } && cp -a -- "$root$1" "$state/draft" &&
             mv -- "$state/draft" "$state/kept$1" || fail "can't keep a copy of $1 in $state"
     else
@@ -236,7 +236,7 @@ record_written() {
 restore() {
     drop_draft "$1"
     if [ -f "$root$1" ] && { kept "$1" || was_absent "$1"; } &&
-        digest "$root$1" && ! has "$state/written" "$digest  $1" &&
+        digest "$root$1" && ! file_has "$state/written" "$digest  $1" &&
         ! cmp -s -- "$root$1" "$state/kept$1"; then
         replaced=$root/var/lib/gpu-cluster/replaced
         (umask 077 && mkdir -p "$replaced${1%/*}") && cp -a -- "$root$1" "$replaced$1" ||

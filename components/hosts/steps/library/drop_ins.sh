@@ -13,7 +13,7 @@ unit_drop_in() {
 drop_ins_pending=$root/run/gpu-cluster/drop-ins-pending
 
 drop_in_waits() {
-    ! has "$drop_ins_pending" "$1" || return 0
+    ! file_has "$drop_ins_pending" "$1" || return 0
     mkdir -p "$root/run/gpu-cluster" && printf '%s\n' "$1" >>"$drop_ins_pending" ||
         fail "can't write $drop_ins_pending"
 }

@@ -35,7 +35,7 @@ effect() {
 }
 
 recorded() {
-    has "$state/effects" "$step $*"
+    file_has "$state/effects" "$step $*"
 }
 
 # Effects of this step that this run did not ask for any more.

@@ -25,7 +25,7 @@ clear_steps() {
         name=${file##*/}
         [ -f "$file" ] && [ ! -f "${1-}/$name" ] || continue
         for steps in "${state%/*}"/*/steps; do
-            ! has "$steps" "${name%.sh}" || continue 2
+            ! file_has "$steps" "${name%.sh}" || continue 2
         done
         rm -f -- "$file"
     done

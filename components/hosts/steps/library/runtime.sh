@@ -106,7 +106,7 @@ remember_service() {
 
 # The stronger of what an earlier run left to be done and what these files need.
 mark_pending() {
-    if [ "$action" = none ] || has "$state/pending" restart; then
+    if [ "$action" = none ] || file_has "$state/pending" restart; then
         return 0
     fi
     printf '%s\n' "$action" >"$state/pending" || fail "can't write $state/pending"
