@@ -8,16 +8,14 @@ from components.hosts.kubeadm import (
     join_configuration,
     token_configuration,
 )
-from components.hosts.script import Bundle, Declaration, assemble, library
+from components.hosts.script import COMMON, Bundle, Declaration, assemble, library
 from components.hosts.settings.host import Host
 from components.hosts.settings.kubernetes_packages import Join
 from components.hosts.settings.new_cluster import Init
 from components.hosts.software import PACKAGE_LIBRARY, common
 from components.settings.cluster import Cluster
 
-LIBRARY = library(
-    *("base", "disruption", "expectations", "kept_steps", "preflight", *PACKAGE_LIBRARY, "joined")
-)
+LIBRARY = library(*COMMON, *PACKAGE_LIBRARY, "joined")
 MEMBER = Bundle("init", ("init",))
 ACCESS = Bundle("access", ("access",))
 JOINING = (LIBRARY, MEMBER)

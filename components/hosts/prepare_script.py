@@ -9,7 +9,7 @@ import re
 from collections.abc import Sequence
 
 from components.hosts import disruption
-from components.hosts.script import Declaration, assemble, given, library, others, step
+from components.hosts.script import COMMON, Declaration, assemble, given, library, others, step
 from components.hosts.settings.host import Host, Role
 from components.hosts.settings.proxy import Proxy
 from components.hosts.settings.runtime import Engine
@@ -20,10 +20,7 @@ from components.settings.cluster import Cluster
 
 NOUVEAU = ("nouveau", "nova_core")
 """Modules that hold the GPUs of a host and must not load on their own."""
-LIBRARY = library(
-    *("base", "disruption", "expectations", "kept_steps", "preflight", *PACKAGE_LIBRARY),
-    *("runfile", "drop_ins", "prepare"),
-)
+LIBRARY = library(*COMMON, *PACKAGE_LIBRARY, "runfile", "drop_ins", "prepare")
 
 _MODULE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
 

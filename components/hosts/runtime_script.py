@@ -5,16 +5,14 @@ from __future__ import annotations
 import json
 
 from components.hosts import disruption
-from components.hosts.script import Bundle, Declaration, assemble, given, library, step
+from components.hosts.script import COMMON, Bundle, Declaration, assemble, given, library, step
 from components.hosts.settings.host import Host
 from components.hosts.settings.proxy import Proxy
 from components.hosts.settings.runtime import Engine, Runtime, ToolkitSource
 from components.hosts.software import PACKAGE_LIBRARY, common, run_seconds
 from components.settings.cluster import Cluster
 
-LIBRARY = library(
-    *("base", "disruption", "expectations", "kept_steps", "preflight", *PACKAGE_LIBRARY, "runtime"),
-)
+LIBRARY = library(*COMMON, *PACKAGE_LIBRARY, "runtime")
 ENGINES = {
     Engine.CONTAINERD: (
         *("library/engine_plain", "library/containerd_version"),

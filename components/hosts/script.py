@@ -22,6 +22,9 @@ FOLDER = Path(__file__).parent / "steps"
 UPLOADED = ".gpu-cluster-steps"
 """Where it lands, below the home of the user who logs in."""
 
+COMMON = ("base", "files", "disruption", "expectations", "kept_steps", "preflight")
+"""Files of the library that every script reads first."""
+
 LOADER = r"""
 root=${GPU_CLUSTER_ROOT-}
 kept=$root/var/lib/gpu-cluster

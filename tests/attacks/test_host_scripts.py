@@ -39,7 +39,7 @@ def test_a_runfile_that_is_swapped_after_its_check_is_not_what_runs(tmp_path: Pa
     done = run(
         tmp_path,
         f"""
-digest() {{ sha256sum <"$1" | cut -d ' ' -f 1; cp {evil} {declared}; }}
+digest() {{ digest=$(sha256sum <"$1" | cut -d ' ' -f 1); cp {evil} {declared}; }}
 locations() {{ "$@" /home/user/driver.run; }}
 have_runfile driver {wanted} locations && cat "$runfile"
 """,

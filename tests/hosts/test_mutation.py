@@ -56,12 +56,19 @@ CHECKS: dict[str, Callable[[Running], bool]] = {
     "apply_excluded": lambda host: host.exists("/etc/modprobe.d/gpu-cluster-excluded.conf"),
     "apply_proxy": lambda host: host.exists(PROXY),
     "rebuild_initramfs": lambda host: host.exists("/run/simulated-kernel/initramfs"),
-    "place": lambda host: host.exists("/etc/sysctl.d/99-gpu-cluster.conf"),
+    "place": lambda host: "#gpu-cluster#" in host.read("/etc/fstab"),
+    "place_text": lambda host: host.exists("/etc/sysctl.d/99-gpu-cluster.conf"),
+    "put_draft": lambda host: host.exists("/etc/sysctl.d/99-gpu-cluster.conf"),
+    "keep_text": lambda host: "swap off" in host.read("/var/lib/gpu-cluster/prepare/expected"),
     "keep": lambda host: host.exists("/var/lib/gpu-cluster/prepare/kept/etc/fstab"),
     "record_written": lambda host: (
         "99-gpu-cluster.conf" in host.read("/var/lib/gpu-cluster/prepare/written")
     ),
     "expect": lambda host: "sysctl" in host.read("/var/lib/gpu-cluster/prepare/expected"),
+    # The last one: what isn't recorded isn't undone.
+    "file_has": lambda host: (
+        "99-gpu-cluster.conf" in host.read("/var/lib/gpu-cluster/prepare/absent")
+    ),
 }
 """What each function leaves on the host, read past the script."""
 

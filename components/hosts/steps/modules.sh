@@ -36,8 +36,8 @@ undo_modules() {
 module_there() {
     [ -d "$root/sys/module/$1" ] && return 0
     if [ -r "$root/proc/filesystems" ]; then
-        while read -r kind name; do
-            [ "${name:-$kind}" != "$1" ] || return 0
+        while read -r its_kind its_name; do
+            [ "${its_name:-$its_kind}" != "$1" ] || return 0
         done <"$root/proc/filesystems"
     fi
     grep -q "/$1\.ko" "$root/lib/modules/$(uname -r)/modules.builtin" 2>/dev/null

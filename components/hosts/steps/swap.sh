@@ -52,8 +52,8 @@ undo_swap() {
 find_swaps() {
     swap=
     [ -r "$root/proc/swaps" ] || return 0
-    while read -r name _; do
-        [ "$name" = Filename ] || swap="$swap $name"
+    while read -r its_name _; do
+        [ "$its_name" = Filename ] || swap="$swap $its_name"
     done <"$root/proc/swaps"
     swap=${swap# }
 }

@@ -1,4 +1,4 @@
-# Common part of the scripts for hosts: lock, backups, files written whole, undo.
+# Common part of the scripts for hosts: lock, state, undo.
 #
 # Every path is prefixed by GPU_CLUSTER_ROOT, which is empty on real hosts. State of a phase lives
 # in /var/lib/gpu-cluster/<phase>/:
@@ -116,43 +116,6 @@ keeps_text() {
     [ -f "$state/$1" ] && printf '%s' "$2" | cmp -s -- - "$state/$1"
 }
 
-# request_reboot REASON: the host needs a boot; told once. /run is empty after it.
-request_reboot() {
-    file=$root/run/gpu-cluster/reboot-required
-    ! file_has "$file" "$1" || return 0
-    mkdir -p "$root/run/gpu-cluster" && printf '%s\n' "$1" >>"$file" || fail "can't write $file"
-    note "reboot needed: $1"
-}
-
-make_directory() {
-    [ -n "$1" ] || return 0
-    [ -d "$root$1" ] && return 0
-    make_directory "${1%/*}"
-    record directories "$1"
-    mkdir "$root$1" || fail "can't make the directory $1"
-}
-
-kept() {
-    [ -e "$state/kept$1" ] || [ -L "$state/kept$1" ]
-}
-
-was_absent() {
-    file_has "$state/absent" "$1"
-}
-
-# keep PATH: remember the file as it is, before its first change.
-keep() {
-    kept "$1" && return 0
-    was_absent "$1" && return 0
-    if [ -e "$root$1" ] || [ -L "$root$1" ]; then
-        [ ! -e "$state/draft" ] && [ ! -L "$state/draft" ] || rm -rf -- "$state/draft"
-        { [ -d "$state/kept${1%/*}" ] || mkdir -p "$state/kept${1%/*}"; } && cp -a -- "$root$1" "$state/draft" &&
-            mv -- "$state/draft" "$state/kept$1" || fail "can't keep a copy of $1 in $state"
-    else
-        printf '%s\n' "$1" >>"$state/absent" || fail "can't write $state/absent"
-    fi
-}
-
 # digest FILE: its SHA-256, as $digest.
 digest() {
     digest=$(sha256sum <"$1") || fail "can't read $1"
@@ -164,111 +127,12 @@ has_digest() {
     [ "$digest" = "$2" ]
 }
 
-# drop_draft PATH: what a killed run left beside it.
-drop_draft() {
-    [ ! -e "$root$1.gpu-cluster-new" ] && [ ! -L "$root$1.gpu-cluster-new" ] ||
-        rm -f -- "$root$1.gpu-cluster-new"
-}
-
-# place PATH SOURCE: give PATH the bytes of SOURCE, with one rename, only where they differ.
-place() {
-    if [ -f "$root$1" ] && cmp -s -- "$2" "$root$1"; then
-        stays "$1"
-    else
-        begin_draft "$1"
-        cat -- "$2" >"$root$1.gpu-cluster-new" || fail "can't write $1.gpu-cluster-new"
-        put_draft "$1"
-    fi
-}
-
-# place_text PATH TEXT: likewise.
-place_text() {
-    if same_text "$1" "$2"; then
-        stays "$1"
-    else
-        begin_draft "$1"
-        printf '%s' "$2" >"$root$1.gpu-cluster-new" || fail "can't write $1.gpu-cluster-new"
-        put_draft "$1"
-    fi
-}
-
-# same_text PATH TEXT: whether the file is there and holds that text.
-same_text() {
-    [ -f "$root$1" ] && printf '%s' "$2" | cmp -s -- - "$root$1"
-}
-
-stays() {
-    drop_draft "$1"
-    digest "$root$1"
-    record_written "$1"
-}
-
-# begin_draft PATH: what is there is kept; the draft has its owner and mode.
-begin_draft() {
-    drop_draft "$1"
-    make_directory "${1%/*}"
-    keep "$1"
-    [ ! -f "$root$1" ] || cp -pL -- "$root$1" "$root$1.gpu-cluster-new" || fail "can't write $1.gpu-cluster-new"
-}
-
-# put_draft PATH: recorded before it is there, so that an undo knows it as ours.
-put_draft() {
-    digest "$root$1.gpu-cluster-new"
-    record_written "$1"
-    mv -f -- "$root$1.gpu-cluster-new" "$root$1" || fail "can't write $1"
-    did "$1"
-}
-
-# record_written PATH: with $digest; the last line of a path counts.
-record_written() {
-    earlier=
-    if [ -r "$state/written" ]; then
-        while read -r its_sum its_path; do
-            [ "$its_path" != "$1" ] || earlier=$its_sum
-        done <"$state/written"
-    fi
-    [ "$earlier" = "$digest" ] || printf '%s\n' "$digest  $1" >>"$state/written" ||
-        fail "can't write $state/written"
-}
-
-# restore PATH: as it was before our first change. What somebody else wrote there since is not
-# lost: it goes to /var/lib/gpu-cluster/replaced.
-restore() {
-    drop_draft "$1"
-    if [ -f "$root$1" ] && { kept "$1" || was_absent "$1"; } &&
-        digest "$root$1" && ! file_has "$state/written" "$digest  $1" &&
-        ! cmp -s -- "$root$1" "$state/kept$1"; then
-        replaced=$root/var/lib/gpu-cluster/replaced
-        (umask 077 && mkdir -p "$replaced${1%/*}") && cp -a -- "$root$1" "$replaced$1" ||
-            fail "can't save the changed $1"
-        note "$1 was changed by somebody else; that version is in /var/lib/gpu-cluster/replaced$1"
-    fi
-    if kept "$1"; then
-        cmp -s -- "$root$1" "$state/kept$1" && [ ! -L "$state/kept$1" ] || undid "$1"
-        cp -a -- "$state/kept$1" "$root$1.gpu-cluster-new" &&
-            mv -f -- "$root$1.gpu-cluster-new" "$root$1" || fail "can't restore $1"
-    elif was_absent "$1" && [ -e "$root$1" ]; then
-        rm -f -- "$root$1" || fail "can't remove $1"
-        undid "$1"
-    fi
-}
-
-# forget PATH: no longer wanted, so as it was before, and no longer ours.
-forget() {
-    kept "$1" || was_absent "$1" || return 0
-    restore "$1"
-    release "$1"
-}
-
-# release PATH: it stays as it is, and is no longer ours.
-release() {
-    rm -f -- "$state/kept$1"
-    for name in absent written; do
-        [ -f "$state/$name" ] || continue
-        awk -v path="$1" '{ line = $0; sub(/^[0-9a-f]+  /, "", line) } line != path' \
-            "$state/$name" >"$state/draft" && mv -- "$state/draft" "$state/$name" ||
-            fail "can't write $state/$name"
-    done
+# request_reboot REASON: the host needs a boot; told once. /run is empty after it.
+request_reboot() {
+    file=$root/run/gpu-cluster/reboot-required
+    ! file_has "$file" "$1" || return 0
+    mkdir -p "$root/run/gpu-cluster" && printf '%s\n' "$1" >>"$file" || fail "can't write $file"
+    note "reboot needed: $1"
 }
 
 close_state() {

@@ -3,27 +3,32 @@
 uploaded=.gpu-cluster-steps
 
 # Before the first change, for the undo of what it begins: from where they were read, which root alone
-# can write. The next phase's come along: their sums are seen when they are read.
+# can write.
 take_steps() {
     [ ! -d "$state/draft" ] || rm -rf -- "$state/draft" # of a run that was killed
     # shellcheck disable=SC2154 # the loader sets it
     [ -n "${loaded-}" ] && [ "$from" != "${state%/*}/steps" ] || return 0
-    (umask 077 && mkdir -p "${state%/*}/steps" && cp -R -- "$from" "$state/draft") &&
-        mv -f -- "$state"/draft/*.sh "${state%/*}/steps" && rmdir -- "$state/draft" ||
+    (umask 077 && mkdir -p "${state%/*}/steps" && cp -R -- "$from" "$state/draft") ||
         fail "can't keep the steps in ${state%/*}/steps"
+    set --
+    for each in $loaded; do
+        set -- "$@" "$state/draft/$each.sh"
+    done
+    mv -f -- "$@" "${state%/*}/steps" || fail "can't keep the steps in ${state%/*}/steps"
+    rm -rf -- "$state/draft"
 }
 
 keep_steps() {
     [ -n "${loaded-}" ] || return 0
     keep_text steps "${loaded#?}"
-    clear_steps "./$uploaded"
+    clear_steps
 }
 
-# clear_steps [FOLDER]: what no phase needs any more, but for what lies in the folder.
+# What no phase needs any more.
 clear_steps() {
     for file in "${state%/*}/steps"/*; do
+        [ -f "$file" ] || continue
         name=${file##*/}
-        [ -f "$file" ] && [ ! -f "${1-}/$name" ] || continue
         for steps in "${state%/*}"/*/steps; do
             ! file_has "$steps" "${name%.sh}" || continue 2
         done

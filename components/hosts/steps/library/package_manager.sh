@@ -155,9 +155,9 @@ install_packages() {
         fi
         # shellcheck disable=SC2086 # a list of words
         install_exact $exact
-        cp -- "$scratch/installed" "$scratch/before"
+        cp -- "$scratch/installed" "$scratch/installed-before"
         list_installed "$scratch/installed"
-        for line in $(grep -Fvx -f "$scratch/before" "$scratch/installed" | tr ' ' '='); do
+        for line in $(grep -Fvx -f "$scratch/installed-before" "$scratch/installed" | tr ' ' '='); do
             did "package ${line%%=*} ${line#*=}"
         done
     fi

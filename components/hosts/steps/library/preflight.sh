@@ -76,12 +76,12 @@ require_package_manager_idle() {
 read_os_release() {
     os='' os_version=''
     [ -r "$root/etc/os-release" ] || return 0
-    while IFS='=' read -r name value; do
-        value=${value#[\"\']}
-        value=${value%[\"\']}
-        case $name in
-            ID) os=$value ;;
-            VERSION_ID) os_version=$value ;;
+    while IFS='=' read -r its_name its_value; do
+        its_value=${its_value#[\"\']}
+        its_value=${its_value%[\"\']}
+        case $its_name in
+            ID) os=$its_value ;;
+            VERSION_ID) os_version=$its_value ;;
         esac
     done <"$root/etc/os-release"
 }
