@@ -9,13 +9,13 @@ from pathlib import Path
 import toolchain
 from lab.benchmarks import peer_tools
 from lab.benchmarks.fleet import Fleet, fleet
-from lab.benchmarks.host_stack import IDLE, HostStack
+from lab.benchmarks.host_stack import EMPTY, IDLE, HostStack
 from lab.benchmarks.measure import BenchmarkError, exponent, write
 from lab.benchmarks.project import ROOT
 
 Row = dict[str, float]
 
-FLOOR = 1.3
+OVER_BOTH = 1.3
 """Our time over that of OpenSSH with the same steps and of the engine with as many commands that do
 nothing, together, at each size."""
 PYINFRA = 1.0
@@ -46,6 +46,13 @@ def ours(hosts: Fleet, folder: Path) -> float:
 def engine(hosts: Fleet, folder: Path) -> float:
     """The same with as many commands that do nothing, on this machine."""
     stack = HostStack.make(folder, "idle", hosts.seen, hosts.key, IDLE)
+    return stack.timed("up", "--yes", "--skip-preview")
+
+
+def floor(hosts: Fleet, folder: Path) -> float:
+    """Ours with scripts that only start containerd again: no script of ours could be faster."""
+    hosts.fresh()
+    stack = HostStack.make(folder, "empty", hosts.seen, hosts.key, EMPTY)
     return stack.timed("up", "--yes", "--skip-preview")
 
 
@@ -89,6 +96,7 @@ def measure(size: int, round_trip: int) -> Row:
         columns = zip(("ours", "OpenSSH", "engine"), zip(*rounds, strict=True), strict=True)
         row = {name: statistics.median(walls) for name, walls in columns}
         if size in WITH_ALL:
+            row["floor"] = floor(hosts, root / "floor")
             row |= {run: peer(run) for run in ("mitogen", "pyinfra", "ansible-core")}
         return row
 
@@ -98,8 +106,8 @@ def failures(rows: Mapping[tuple[int, int], Row]) -> list[str]:
     missed = []
     for (size, round_trip), row in rows.items():
         at = f"{size} hosts, {round_trip} ms"
-        if (floor := row["ours"] / (row["OpenSSH"] + row["engine"])) > FLOOR:
-            missed.append(f"{at}: {floor:.2f} × (OpenSSH + engine), goal ≤ {FLOOR}")
+        if (over := row["ours"] / (row["OpenSSH"] + row["engine"])) > OVER_BOTH:
+            missed.append(f"{at}: {over:.2f} × (OpenSSH + engine), goal ≤ {OVER_BOTH}")
         if size == max(WITH_ALL) and (ratio := row["ours"] / row["pyinfra"]) > PYINFRA:
             missed.append(f"{at}: {ratio:.2f} × pyinfra, goal ≤ {PYINFRA}")
     if (grown := growth(rows)) > GROWTH:
@@ -128,7 +136,7 @@ def run() -> bool:
         print(f"missed: {'; '.join(missed)}")
     worst = max(row["ours"] / (row["OpenSSH"] + row["engine"]) for row in rows.values())
     print(
-        f"B1: {worst:.2f} × (OpenSSH + engine) at the worst (goal ≤ {FLOOR}), hosts^"
+        f"B1: {worst:.2f} × (OpenSSH + engine) at the worst (goal ≤ {OVER_BOTH}), hosts^"
         f"{growth(rows):.2f} (goal ≤ {GROWTH}); {plugin()}"
     )
     return not missed

@@ -21,7 +21,8 @@ from lab.simulator.hosts import model as simulated
 ROOT = Path(__file__).parents[2]
 PROGRAM = Path(__file__).parent / "hosts_stack" / "__main__.py"
 IDLE = Path(__file__).parent / "idle_stack" / "__main__.py"
-"""The one that is measured, and one whose commands do nothing."""
+EMPTY = Path(__file__).parent / "empty_stack" / "__main__.py"
+"""The one that is measured; one whose commands do nothing; one whose scripts do almost nothing."""
 TOOLS = ("pulumi", "pulumi-language-python", "pulumi-resource-command")
 OWN = ("PULUMI_", "KUBECONFIG", "GPU_CHARTS", "GPU_CLUSTER_SSH", "GPU_CLUSTER_LOOK")
 """What the caller has set for stacks of his own does not reach these."""

@@ -1,0 +1,34 @@
+"""The host part with scripts that do nothing but start containerd again: the floor of B1.
+
+What is left: the inspection, the engine with its state, the copies of the steps, four log-ins.
+"""
+
+from __future__ import annotations
+
+import runpy
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+from components.hosts.prepare_script import prepare_script
+from components.hosts.runtime_script import runtime_script
+from components.hosts.script import Declaration
+
+
+def emptied(script: Callable[..., Declaration], text: str) -> Callable[..., Declaration]:
+    """A script of that text, for which the same files are copied."""
+
+    def made(*args: Any) -> Declaration:
+        return Declaration.of(text, script(*args).bundles)
+
+    return made
+
+
+preparing = emptied(prepare_script, ":\n")
+running = emptied(runtime_script, "systemctl restart containerd\n")
+with (
+    mock.patch("components.hosts.preparation.prepare_script", preparing),
+    mock.patch("components.hosts.container_runtime.runtime_script", running),
+):
+    runpy.run_path(str(Path(__file__).resolve().parents[1] / "hosts_stack" / "__main__.py"))
