@@ -9,7 +9,7 @@ from pathlib import Path
 import toolchain
 from lab.benchmarks import peer_tools
 from lab.benchmarks.fleet import Fleet, fleet
-from lab.benchmarks.host_stack import EMPTY, IDLE, HostStack
+from lab.benchmarks.host_stack import EMPTY, IDLE, PROGRAM, HostStack
 from lab.benchmarks.measure import BenchmarkError, exponent, write
 from lab.benchmarks.project import ROOT
 
@@ -36,24 +36,16 @@ def plugin() -> str:
     return f"command plugin: {tool.origin} {tool.version}"
 
 
-def ours(hosts: Fleet, folder: Path) -> float:
+def brought_up(hosts: Fleet, folder: Path, program: Path) -> float:
     """A new stack's whole `pulumi up`."""
+    stack = HostStack.make(folder, "bench", hosts.seen, hosts.key, program)
+    return stack.timed("up", "--yes", "--skip-preview")
+
+
+def ours(hosts: Fleet, folder: Path, program: Path = PROGRAM) -> float:
+    """Our part on fresh hosts; with `EMPTY` its floor: no script of ours could be faster."""
     hosts.fresh()
-    stack = HostStack.make(folder, "bench", hosts.seen, hosts.key)
-    return stack.timed("up", "--yes", "--skip-preview")
-
-
-def engine(hosts: Fleet, folder: Path) -> float:
-    """The same with as many commands that do nothing, on this machine."""
-    stack = HostStack.make(folder, "idle", hosts.seen, hosts.key, IDLE)
-    return stack.timed("up", "--yes", "--skip-preview")
-
-
-def floor(hosts: Fleet, folder: Path) -> float:
-    """Ours with scripts that only start containerd again: no script of ours could be faster."""
-    hosts.fresh()
-    stack = HostStack.make(folder, "empty", hosts.seen, hosts.key, EMPTY)
-    return stack.timed("up", "--yes", "--skip-preview")
+    return brought_up(hosts, folder, program)
 
 
 def measure(size: int, round_trip: int) -> Row:
@@ -89,14 +81,14 @@ def measure(size: int, round_trip: int) -> Row:
             (
                 ours(hosts, root / f"ours-{number}"),
                 peer("OpenSSH"),
-                engine(hosts, root / f"idle-{number}"),
+                brought_up(hosts, root / f"idle-{number}", IDLE),
             )
             for number in range(ROUNDS)
         ]
         columns = zip(("ours", "OpenSSH", "engine"), zip(*rounds, strict=True), strict=True)
         row = {name: statistics.median(walls) for name, walls in columns}
         if size in WITH_ALL:
-            row["floor"] = floor(hosts, root / "floor")
+            row["floor"] = ours(hosts, root / "floor", EMPTY)
             row |= {run: peer(run) for run in ("mitogen", "pyinfra", "ansible-core")}
         return row
 
