@@ -1,9 +1,8 @@
 """The files of the steps, copied to a host just before a command there that reads them.
 
 A hook, not a resource: a script runs nothing that its declaration doesn't name by its sum, so what
-lies on a host needs no record, and the state holds a host's declarations only. Root keeps what was
-applied (``steps/library/kept_steps.sh``), so that a delete, before which no hook runs, needs no
-copy.
+lies on a host needs no record, and the state holds a host's declarations only. What was applied
+stays there, so that a delete, before which no hook runs, needs no copy.
 """
 
 from __future__ import annotations

@@ -19,34 +19,21 @@ from pathlib import Path
 
 FOLDER = Path(__file__).parent / "steps"
 """What is copied to hosts; holds nothing else."""
-UPLOADED = ".gpu-cluster-steps"
-"""Where it lands, below the home of the user who logs in."""
-
-COMMON = ("base", "files", "disruption", "expectations", "kept_steps", "preflight")
+COMMON = ("base", "files", "disruption", "expectations", "preflight")
 """Files of the library that every script reads first."""
 
 LOADER = r"""
-root=${GPU_CLUSTER_ROOT-}
-kept=$root/var/lib/gpu-cluster
+kept=${GPU_CLUSTER_ROOT-}/var/lib/gpu-cluster
 [ "${1-}" != undo ] || [ -d "$kept/$GC_PHASE" ] || { echo changed=0; exit; }
-sound() (
-    cd "$1" && for each in $loaded; do echo "${each##*-}  $each.sh"; done | sha256sum -c --quiet
-)
-from=$kept/steps
-sound "$from" >/dev/null 2>&1 || {
-    from=$root/run/gpu-cluster-steps.$$
-    trap 'rm -rf "$from"' EXIT
-    (umask 077 && cp -RL .gpu-cluster-steps "$from")
-    sound "$from" >&2 || {
-        echo "error: host $(uname -n): found other steps; cure: run \`pulumi up\` again" >&2
-        exit 1
-    }
+for each in $loaded; do
+    echo "${each##*-}  $kept/steps/$each.sh"
+done | sha256sum -c --quiet >&2 || {
+    echo "error: host $(uname -n): found other steps; cure: run \`pulumi up\` again" >&2
+    exit 1
 }
-for each in $loaded; do . "$from/$each.sh"; done
+for each in $loaded; do . "$kept/steps/$each.sh"; done
 """.removeprefix("\n")
-"""Reads the files of ``$loaded``. Nothing runs before its sum was seen where root alone can write:
-in what an earlier run kept for the undo (`kept_steps.sh`), or in a copy of what was copied, which
-holds no links and goes with the run."""
+"""Reads the files of ``$loaded``, each after its sum was seen, where root alone can write."""
 
 
 @dataclass(frozen=True)

@@ -1,28 +1,28 @@
-"""The files that a host's declarations name, copied into the home of the user who logs in."""
+"""The files that a host's declarations name, copied to where root alone can write."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import asyncssh
 
 from components.hosts.reach import Host, reached, run
-from components.hosts.script import UPLOADED, Bundle
+from components.hosts.script import Bundle
 from config.printable import printable
 from config.problem import Fault
 
 FIRST_DELAY, DELAY_FACTOR, LONGEST_DELAY = 0.1, 1.5, 5.0
 """Seconds between two dials, as pulumi-command waits (pulumi sdk/go/common/util/retry)."""
 
-MARK = "=== "
-COMMAND = (
-    f"umask 077 && rm -rf {UPLOADED} && mkdir {UPLOADED} && cd {UPLOADED} && "
-    f"awk '/^{MARK}[a-z0-9_]+-[0-9a-f]+[.]sh$/ {{ file = $2; next }} {{ print > file }}'"
-)
-"""Takes what `sent` makes from standard input, by one process for all files."""
+STEPS = "/var/lib/gpu-cluster/steps"
+"""Where they land: a declaration reads them there, for its undo too."""
+TAKE = Path(__file__).with_suffix(".sh")
+"""Takes on a host what `sent` makes."""
 FINAL = (asyncssh.PermissionDenied, asyncssh.HostKeyNotVerifiable, ValueError)
 """What the next dial would meet again."""
 
@@ -39,7 +39,7 @@ class Limits:
 async def upload(
     host: Host, private_key: str, bundles: Sequence[Bundle], limits: Limits
 ) -> Fault | None:
-    """Replaces what an earlier run copied; what went wrong, or None.
+    """Copies what a host's commands will read; what went wrong, or None.
 
     One connection and one command, whatever the number of files: a copy by SFTP takes some round
     trips for each.
@@ -66,13 +66,19 @@ async def _send(
         async with asyncio.timeout(limits.dial):
             connection = await stack.enter_async_context(reached(host, private_key))
         async with asyncio.timeout(limits.copying):
-            status, _, errors = await run(connection, COMMAND, sent(bundles))
+            status, _, errors = await run(connection, command(host.user), sent(bundles))
     if status == 0:
         return None
-    found = f"{UPLOADED} can't be written: {printable(errors.strip() or f'status {status}')}"
+    found = f"{STEPS} can't be written: {printable(errors.strip() or f'status {status}')}"
     return Fault(f"host {host.name}", found, "the steps' files", "see what it names")
+
+
+def command(user: str) -> str:
+    """The line that takes the files, as root."""
+    line = shlex.join(["sh", "-c", TAKE.read_text()])
+    return line if user == "root" else f"sudo -n {line}"
 
 
 def sent(bundles: Sequence[Bundle]) -> str:
     """The bundles' texts, each after a line with its file's name, which no text can hold."""
-    return "".join(f"{MARK}{bundle.file}\n{bundle.text}" for bundle in bundles)
+    return "".join(f"=== {bundle.file}\n{bundle.text}" for bundle in bundles) + "=== end\n"

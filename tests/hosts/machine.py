@@ -12,8 +12,8 @@ from pathlib import Path
 
 import asyncssh
 
-from components.hosts import cluster_script, prepare_script, runtime_script
-from components.hosts.script import UPLOADED, Bundle, others, step
+from components.hosts import cluster_script, prepare_script, runtime_script, upload
+from components.hosts.script import Bundle, others, step
 from lab.simulator import hosts as simulated
 from lab.simulator.hosts.model import hosts_dir
 from lab.simulator.ports import free_ports
@@ -21,6 +21,8 @@ from lab.simulator.ports import free_ports
 VOLATILE = ("dev", "proc", "run", "sys", "tmp")
 VOLATILE += ("opt/containerd", "var/cache", "var/lib/containerd", "var/log")
 """Folders that change by themselves on a running host."""
+STEPS = Path(upload.STEPS[1:])
+"""Where the files of the steps are copied, below a root."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -96,19 +98,20 @@ class Running:
         return Result(status, str(done.stdout), str(done.stderr))
 
     def copy_steps(self, script: str) -> None:
-        """The files that a script names in the user's home, past SSH, where they are not yet."""
+        """The files that a script names, where the product would have copied them, past SSH."""
         wanted = named(script)
         if not wanted:
             return
-        home = "root" if self.declared.user == "root" else f"home/{self.declared.user}"
-        folder = self.root / (home if (self.root / home).is_dir() else "")  # plain hosts: no home
-        times = folder.stat()
-        (folder / UPLOADED).mkdir(exist_ok=True)
+        parent = self.root / "var/lib"
+        parent.mkdir(parents=True, exist_ok=True)
+        times = parent.stat()
+        for folder in (STEPS.parent, STEPS):
+            (self.root / folder).mkdir(mode=0o700, exist_ok=True)
         for bundle in wanted:
-            copy = folder / UPLOADED / bundle.file
+            copy = self.root / STEPS / bundle.file
             if not copy.exists() or copy.read_text() != bundle.text:
                 copy.write_text(bundle.text)
-        os.utime(folder, ns=(times.st_atime_ns, times.st_mtime_ns))
+        os.utime(parent, ns=(times.st_atime_ns, times.st_mtime_ns))
 
     def apply(self, script: str, shell: str = "sh") -> Result:
         """Run a script as the product does, in a rollout."""
@@ -155,7 +158,9 @@ class Running:
         while waiting:
             for path in waiting.pop().iterdir():
                 relative = str(path.relative_to(root))
-                if relative in (*VOLATILE, "usr") or path.name == UPLOADED:
+                if relative in (*VOLATILE, "usr", str(STEPS)):
+                    continue
+                if path == (root / STEPS.parent) and {*path.iterdir()} <= {root / STEPS}:
                     continue
                 seen = path.lstat()
                 words = [oct(seen.st_mode), f"{seen.st_uid}:{seen.st_gid}"]

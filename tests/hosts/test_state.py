@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from components.hosts.script import UPLOADED, step
+from components.hosts.script import step
 from lab.benchmarks.host_stack import ROOT, HostStack
 from lab.simulator import hosts as simulated
 from tests.hosts.conftest import start
-from tests.hosts.machine import Running, differences
+from tests.hosts.machine import STEPS, Running, differences
 
 pytestmark = pytest.mark.full
 
@@ -70,7 +70,7 @@ def test_the_state_holds_each_hosts_declaration_only(
     assert again.returncode == 0, again.stdout[-3000:]
     down = made.run("destroy", "--yes", "--skip-preview")
     assert down.returncode == 0, down.stdout[-3000:]
-    assert not any(host.exists(f"/root/{UPLOADED}") for host in hosts)
+    assert not any(host.exists(str(STEPS.parent)) for host in hosts)
     assert [differences(a, host.tree()) for a, host in zip(before, hosts, strict=True)] == [{}, {}]
 
 
@@ -100,13 +100,12 @@ def test_a_host_that_was_set_up_anew_gets_the_steps_again(
 ) -> None:
     made, (host, other) = stack
     up(made)
-    for one in (host, other):
-        one.run(f"rm -rf {UPLOADED}")
+    copied = (other.root / STEPS).stat().st_mtime_ns
     assert made.run("up", "--yes", "--skip-preview", "--expect-no-changes").returncode == 0
     host.run("rm -rf /var/lib/gpu-cluster")
     up(made)
-    assert (host.root / "root" / UPLOADED / step("swap").file).is_file()
-    assert not other.exists(f"/root/{UPLOADED}")
+    assert (host.root / STEPS / step("swap").file).is_file()
+    assert (other.root / STEPS).stat().st_mtime_ns == copied
     assert made.run("up", "--yes", "--skip-preview", "--expect-no-changes").returncode == 0
 
 
@@ -115,15 +114,16 @@ def test_steps_that_a_host_lost_or_that_were_changed_there_are_copied_anew(
 ) -> None:
     made, (host, other) = stack
     up(made)
-    lost = f"/var/lib/gpu-cluster/steps/{step('swap').file}"
-    host.run(f"rm {lost}")
-    assert "1 updated" in up(made)
-    assert host.exists(lost)
-    other.run(f"for file in {lost} {UPLOADED}/*; do echo 'touch /run/owned' >>$file; done")
-    assert made.run("destroy", "--yes", "--skip-preview").returncode != 0
-    assert not other.exists("/run/owned")
-    other.run(f"rm {lost}")
+    swap = f"/{STEPS}/{step('swap').file}"
+    host.run(f"rm {swap}")
+    other.run(f"echo 'touch /run/owned' >>{swap}")
+    assert "2 updated" in up(made)
+    assert host.exists(swap)
+    other.run(f"for file in /{STEPS}/*; do echo 'touch /run/owned' >>$file; done")
+    refused = made.run("destroy", "--yes", "--skip-preview")
+    assert refused.returncode != 0
+    assert "found other steps; cure: run `pulumi up` again" in refused.stdout
     up(made)
     down = made.run("destroy", "--yes", "--skip-preview")
     assert down.returncode == 0, down.stdout[-3000:]
-    assert not other.exists("/run/owned")
+    assert not any(one.exists("/run/owned") for one in (host, other))

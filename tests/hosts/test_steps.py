@@ -14,13 +14,12 @@ from components.hosts import prepare_script, script
 from components.hosts.prepare_script import prepare
 from components.hosts.probe import probe
 from components.hosts.runtime_script import runtime
-from components.hosts.script import FOLDER, UPLOADED, step
+from components.hosts.script import FOLDER, step
 from components.hosts.settings.runtime import Engine, Runtime
 from components.hosts.settings.system import LimitItem, System
 from components.hosts.system_steps import Machine
-from tests.hosts.machine import Running, differences
+from tests.hosts.machine import STEPS, Running, differences
 
-KEPT = "/var/lib/gpu-cluster/steps"
 IOMMU = """\
 # The IOMMU passes through.
 
@@ -40,7 +39,7 @@ found_iommu() {
 
 def test_what_a_declaration_does_not_name_does_not_run(plain_host: Running) -> None:
     plain_host.copy_steps(prepare())
-    file = plain_host.root / UPLOADED / step("swap").file
+    file = plain_host.root / STEPS / step("swap").file
     file.write_bytes(file.read_bytes() + b"touch $root/run/owned\n")
     command = "timeout -k 10 60 sh -s -- apply"
     done = subprocess_of(plain_host, command)
@@ -78,26 +77,17 @@ def test_a_host_without_the_files_says_what_to_do(plain_host: Running) -> None:
     assert "cure: run `pulumi up`" in done.stderr
 
 
-def test_root_keeps_what_the_undo_needs_whatever_is_copied_later(plain_host: Running) -> None:
+def test_root_keeps_what_the_undo_needs_to_the_last_phases_end(plain_host: Running) -> None:
     before = plain_host.tree()
     earlier = prepare()
     assert plain_host.apply(earlier).status == 0
-    kept = plain_host.root / KEPT.lstrip("/")
+    kept = plain_host.root / STEPS
     assert kept.stat().st_mode & 0o077 == 0
     digest = hashlib.sha256((script.FOLDER / "swap.sh").read_bytes()).hexdigest()
     assert (kept / f"swap-{digest}.sh").is_file()
-    plain_host.run(f"rm -r {UPLOADED}")  # a later version of it, or none
     done = subprocess_of(plain_host, "sh -s -- undo")
     assert done.returncode == 0, done.stderr
     assert differences(before, plain_host.tree()) == {}
-
-
-def test_what_no_phase_needs_any_more_goes(plain_host: Running) -> None:
-    assert plain_host.apply(prepare()).status == 0
-    plain_host.write(f"{KEPT}/swap-0.sh", "")
-    assert plain_host.apply(prepare()).output == "changed=0\n"
-    assert not plain_host.exists(f"{KEPT}/swap-0.sh")
-    assert plain_host.exists(KEPT)
 
 
 @pytest.fixture

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import subprocess
 from pathlib import Path
 from types import SimpleNamespace
@@ -16,7 +17,7 @@ from components.hosts import copies, script, upload
 from components.hosts.prepare_script import prepare
 from components.hosts.reach import Host as Reached
 from components.hosts.runtime_script import runtime
-from components.hosts.script import UPLOADED, Bundle
+from components.hosts.script import Bundle
 from components.settings.loader import load
 from config.problem import Fault
 from lab.simulator import hosts as simulated
@@ -41,16 +42,55 @@ NAMED = [file.stem for file in script.FOLDER.glob("*.sh")]
 """Every step."""
 
 
-def test_one_line_puts_every_file_in_its_place_and_takes_the_others_away(tmp_path: Path) -> None:
+def take(root: Path, sent: str) -> subprocess.CompletedProcess[str]:
+    """What a host does with what it is sent, below a scratch root."""
+    environment = {"PATH": os.environ["PATH"], "GPU_CLUSTER_ROOT": str(root)}
+    return subprocess.run(
+        ["sh", "-c", upload.command("root")],
+        input=sent,
+        env=environment,
+        text=True,
+        capture_output=True,
+        check=False,
+    )
+
+
+def lying(root: Path) -> dict[str, str]:
+    """What lies where a declaration reads it."""
+    return {file.name: file.read_text() for file in (root / upload.STEPS[1:]).iterdir()}
+
+
+def test_every_file_lands_where_root_alone_can_write(tmp_path: Path) -> None:
     every = (*prepare().bundles, *runtime().bundles, *map(script.step, NAMED))
     bundles = list({bundle.file: bundle for bundle in every}.values())
-    (tmp_path / UPLOADED).mkdir()
-    (tmp_path / UPLOADED / "swap-0.sh").write_text("what an earlier version copied")
-    taken = ["sh", "-c", upload.COMMAND]
-    subprocess.run(taken, input=upload.sent(bundles).encode(), cwd=tmp_path, check=True)
-    found = {file.name: file.read_text() for file in (tmp_path / UPLOADED).iterdir()}
-    assert found == {bundle.file: bundle.text for bundle in bundles}
-    assert (tmp_path / UPLOADED).stat().st_mode & 0o077 == 0
+    assert take(tmp_path, upload.sent(bundles)).returncode == 0
+    assert lying(tmp_path) == {bundle.file: bundle.text for bundle in bundles}
+    assert (tmp_path / upload.STEPS[1:]).stat().st_mode & 0o077 == 0
+    assert upload.command("admin") == f"sudo -n {upload.command('root')}"
+
+
+def test_what_a_phase_was_applied_with_stays_and_what_none_needs_goes(tmp_path: Path) -> None:
+    folder = tmp_path / upload.STEPS[1:]
+    folder.mkdir(parents=True)
+    for name in ("swap-0", "swap-1", "swap-2"):
+        (folder / f"{name}.sh").write_text("of an earlier version")
+    (folder.parent / "prepare").mkdir()
+    (folder.parent / "prepare" / "steps").write_text("base-0\nswap-1\nothers-0\n")
+    swap = script.step("swap")
+    assert take(tmp_path, upload.sent([swap])).returncode == 0
+    assert lying(tmp_path) == {"swap-1.sh": "of an earlier version", swap.file: swap.text}
+
+
+def test_a_copy_that_is_cut_off_changes_nothing_and_the_next_one_is_whole(tmp_path: Path) -> None:
+    swap, whole = script.step("swap"), upload.sent([script.step("swap")])
+    folder = tmp_path / upload.STEPS[1:]
+    folder.mkdir(parents=True)
+    (folder / swap.file).write_text(swap.text)
+    for length in (0, 10, len(whole) // 2, len(whole) - len("end\n")):
+        assert take(tmp_path, whole[:length]).returncode != 0
+        assert (folder / swap.file).read_text() == swap.text
+    assert take(tmp_path, whole).returncode == 0
+    assert lying(tmp_path) == {swap.file: swap.text}
 
 
 @pytest.fixture

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import platform
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -149,16 +150,23 @@ esac""",
     assert drift == ({} if found else {"runtime": ("containerd",)})
 
 
-def test_steps_that_a_host_lost_are_drift_of_their_phase(machine: Machine) -> None:
+@pytest.mark.parametrize("change", [Path.unlink, lambda path: path.write_text("other\n")])
+def test_steps_that_a_host_lost_or_that_were_changed_there_are_drift_of_their_phase(
+    machine: Machine, change: Callable[[Path], object]
+) -> None:
+    names = {text: f"{text}-{hashlib.sha256(text.encode()).hexdigest()}" for text in "ls"}
     for phase in ("prepare", "runtime"):
         machine.file(f"var/lib/gpu-cluster/{phase}/written", "")
-        machine.file(f"var/lib/gpu-cluster/{phase}/steps", "library-12\nswap-34\n")
-    machine.file("var/lib/gpu-cluster/steps/library-12.sh", "")
-    swap = machine.file("var/lib/gpu-cluster/steps/swap-34.sh", "")
+        machine.file(
+            f"var/lib/gpu-cluster/{phase}/steps", "".join(f"{n}\n" for n in names.values())
+        )
+    files = {
+        text: machine.file(f"var/lib/gpu-cluster/steps/{names[text]}.sh", text) for text in "ls"
+    }
     assert parse(machine.lines()).drift == {}
-    swap.unlink()
-    lost = ("the step swap",)
-    assert parse(machine.lines()).drift == {"prepare": lost, "runtime": lost}
+    change(files["s"])
+    other = ("the step s",)
+    assert parse(machine.lines()).drift == {"prepare": other, "runtime": other}
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,8 @@
 #   written       sha256 and path of every text that we put in place
 #   expected      what the probe must find besides files
 #   disrupts      what it was applied with that disrupts pods (disruption.sh)
-#   steps         the files of functions that this phase was applied with, as <name>-<sha256>
+#   steps         the files of functions that this phase was applied with, as <name>-<sha256>: they
+#                 stay in /var/lib/gpu-cluster/steps, where they were copied (upload.py), for its undo
 # What a declaration doesn't say has its default in the library, by `: "${GC_…:=…}"`.
 # Draft files beside their target end in .gpu-cluster-new; the next run under the lock replaces
 # or removes those that a killed run left.
@@ -81,7 +82,7 @@ lock() {
         fail "another run held /run/gpu-cluster.lock for $GC_LOCK_LIMIT s; wait for it, or end it (fuser -v /run/gpu-cluster.lock names it)"
     [ ! -e "$scratch" ] || rm -rf -- "$scratch"
     (umask 077 && mkdir "$scratch") || fail "can't make $scratch"
-    trap 'rm -rf -- "$scratch" "$root/run/gpu-cluster-steps.$$"' EXIT # the loader's copy too
+    trap 'rm -rf -- "$scratch"' EXIT
     trap 'exit 129' HUP
     trap 'exit 130' INT
     trap 'exit 143' TERM
@@ -89,7 +90,6 @@ lock() {
 
 open_state() {
     [ -d "$state" ] || (umask 077 && mkdir -p "$state") || fail "can't make $state"
-    take_steps
 }
 
 # file_has FILE LINE: whether the file is there and has that line.
@@ -143,6 +143,23 @@ close_state() {
         done <"$scratch/directories"
     fi
     rm -rf -- "$state"
+}
+
+keep_steps() {
+    # shellcheck disable=SC2154 # the loader sets it
+    [ -z "${loaded-}" ] || keep_text steps "${loaded#?}"
+}
+
+# The files go with the last phase.
+drop_steps() {
+    for each in "${state%/*}"/*/; do
+        case ${each%/} in
+            */steps | */replaced | *'/*') ;;
+            *) return 0 ;;
+        esac
+    done
+    rm -rf -- "${state%/*}/steps"
+    rmdir -- "${state%/*}" 2>/dev/null
 }
 
 main() {
