@@ -36,7 +36,7 @@ class GpuClusterArgs:
     Attributes:
         cluster: the configuration.
         stack: name of the stack.
-        private_key: an OpenSSH private key, a secret; needed where there are hosts.
+        private_key: an SSH private key, a secret; needed where there are hosts.
         registry_credentials: a Docker configuration in JSON, a secret; None: none is given.
         join_token: kubeadm's bootstrap token, a secret; needed where hosts join a cluster.
         secrets: the stack's secrets that objects of the platform are filled from, by name.

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pulumi
 
+from components.hosts.keys import shortest
 from components.platforms.registry import platform_of
 from components.settings.cluster import Cluster
 
@@ -23,7 +24,7 @@ class Secrets:
     """What a stack has of them.
 
     Attributes:
-        private_key: an OpenSSH private key; empty where there are no hosts.
+        private_key: an SSH private key; empty where there are no hosts.
         join_token: kubeadm's bootstrap token; None: none is given.
         registry_credentials: a Docker configuration in JSON; None: none is given.
         named: those that objects of the platform are filled from, by name.
@@ -72,7 +73,7 @@ def _private_key(settings: pulumi.Config, cluster: Cluster) -> str:
             f"that logs in to {len(cluster.hosts)} hosts; cure: `pulumi config set --secret "
             "gpu-cluster:sshPrivateKey < ~/.ssh/id_ed25519`"
         )
-    return key or ""
+    return shortest(key) if key else ""
 
 
 def _join_token(settings: pulumi.Config, cluster: Cluster) -> str | None:

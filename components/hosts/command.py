@@ -24,7 +24,7 @@ class HostsArgs:
 
     Attributes:
         cluster: the configuration.
-        private_key: an OpenSSH private key, a secret.
+        private_key: an SSH private key, a secret.
         copies: brings the files of the steps to hosts.
         drift: what the inspection of the hosts found to differ, by host.
         join_token: kubeadm's bootstrap token, a secret; needed where hosts join a cluster.

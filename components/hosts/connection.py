@@ -17,7 +17,7 @@ def connection(
     Args:
         host: the host; its ``host_key`` is required by the configuration, as its bastion's is.
         ssh: limits of the stack.
-        private_key: an OpenSSH private key, a secret.
+        private_key: an SSH private key, a secret.
     """
     proxy = None
     if host.bastion is not None:

@@ -27,7 +27,7 @@ class Copies:
         Args:
             name: of the hook.
             cluster: the configuration.
-            private_key: an OpenSSH private key, a secret.
+            private_key: an SSH private key, a secret.
         """
         self._ssh = cluster.ssh
         self._key = private_key

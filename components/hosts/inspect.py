@@ -42,7 +42,7 @@ async def observe(
 
     Args:
         hosts: those with the same bastion share one connection to it.
-        private_key: an OpenSSH private key.
+        private_key: an SSH private key.
         limit: seconds for each host; also for the connection to a bastion.
     """
     if not hosts:

@@ -27,7 +27,7 @@ class HostRebootArgs:
 
     Attributes:
         cluster: the configuration.
-        private_key: an OpenSSH private key, a secret.
+        private_key: an SSH private key, a secret.
         drift: why hosts must be rebooted, by host, as the inspection found it.
     """
 

@@ -50,7 +50,7 @@ class RolloutArgs:
     Attributes:
         cluster: the configuration.
         stack: name of the stack.
-        private_key: an OpenSSH private key, a secret.
+        private_key: an SSH private key, a secret.
         plan: what the inspection found that must be rolled.
         runtime_class: RuntimeClass of pods that use GPUs.
         join_token: kubeadm's bootstrap token, a secret: scripts hold it.

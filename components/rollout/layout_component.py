@@ -39,7 +39,7 @@ class LayoutsArgs:
     Attributes:
         cluster: the configuration.
         stack: name of the stack.
-        private_key: an OpenSSH private key, a secret; a failed validation reads hosts with it.
+        private_key: an SSH private key, a secret; a failed validation reads hosts with it.
         plan: which nodes the inspection found to have another layout.
         runtime_class: RuntimeClass of pods that use GPUs.
     """

@@ -41,7 +41,7 @@ class ValidationArgs:
         runtime_class: RuntimeClass of pods that use GPUs; None where nvidia is the default.
         registry_credentials: a Docker configuration in JSON, a secret; None: none is given.
         drift: which nodes must be validated and why, by pool.
-        private_key: an OpenSSH private key, a secret, that logs in to the hosts; read for the lines
+        private_key: an SSH private key, a secret, that logs in to the hosts; read for the lines
             that the driver wrote into their kernel's log.
     """
 

@@ -17,13 +17,14 @@ from components.calls import await_calls_in_turn
 from components.hosts.command import HostsArgs
 from components.hosts.container_runtime import ContainerRuntime
 from components.hosts.copies import Copies
+from components.hosts.keys import shortest
 from components.hosts.preparation import HostPreparation
 from components.inspection.look import inspect
 from components.settings.loader import load
 
 document = pulumi.Config("gpu-cluster").require_object("cluster")
 cluster = load(document)
-key = Path(os.environ["GPU_CLUSTER_SSH_PRIVATE_KEY_FILE"]).read_text()
+key = shortest(Path(os.environ["GPU_CLUSTER_SSH_PRIVATE_KEY_FILE"]).read_text())
 drift = inspect(cluster, pulumi.get_stack(), key, {}).drift
 provider = pulumi_command.Provider("command")
 secret = pulumi.Output.secret(key)
