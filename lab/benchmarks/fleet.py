@@ -32,9 +32,9 @@ CALM = """
 [plugins."io.containerd.gc.v1.scheduler"]
   pause_threshold = 0.0
 """
-"""Has an idle containerd look for garbage once a second. By default it does 130 times, as its last look
-was short (containerd 1.6.20, gc/scheduler/scheduler.go, ``run``): a fifth of the two threads that 200
-hosts share here, and on hosts of their own nothing that anybody waits for."""
+"""Has an idle containerd look for garbage once a second. By default it does 130 times, as its first
+look was short (containerd 1.6.20, gc/scheduler/scheduler.go, ``run``): a fifth of the two threads
+that 200 hosts share here, and on hosts of their own nothing that anybody waits for."""
 VALUES = ("net.ipv4.ip_forward", "net.bridge.bridge-nf-call-iptables")
 
 

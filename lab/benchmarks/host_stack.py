@@ -159,6 +159,7 @@ def declared(hosts: Sequence[Host]) -> dict[str, Any]:
                 "role": str(host.role),
                 "address": host.address,
                 "port": host.port,
+                "user": host.user,
                 "hostKey": host.host_key,
             }
             for host in hosts

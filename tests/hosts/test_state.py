@@ -22,17 +22,25 @@ HOST_LIMIT = 10_000
 connection, both as input and as output."""
 
 
-@pytest.fixture
-def stack(cluster: str, namespaces: None, tmp_path: Path) -> tuple[HostStack, list[Running]]:
-    """Two hosts, brought up, whose steps can be changed."""
-    hosts = start(cluster, "gpu-1", "gpu-2", mode="namespaces")
+Stack = tuple[HostStack, list[Running]]
+
+
+def brought_up(cluster: str, folder: Path, *names: str, user: str = "root") -> Stack:
+    """Hosts, and a stack of them whose steps can be changed."""
+    hosts = start(cluster, *names, mode="namespaces", user=user)
     path, _ = simulated.client_key(cluster)
-    made = HostStack.make(tmp_path, "state", [host.declared for host in hosts], path)
+    made = HostStack.make(folder, "state", [host.declared for host in hosts], path)
     copy = made.folder / "components"
     copy.unlink()
     shutil.copytree(ROOT / "components", copy)
     made.environment["PYTHONPATH"] = f"{made.folder}:{ROOT}"
     return made, hosts
+
+
+@pytest.fixture
+def stack(cluster: str, namespaces: None, tmp_path: Path) -> Stack:
+    """Two hosts."""
+    return brought_up(cluster, tmp_path, "gpu-1", "gpu-2")
 
 
 def up(stack: HostStack) -> str:
@@ -49,7 +57,7 @@ def resources(stack: HostStack, kind: str) -> list[dict[str, Any]]:
 
 
 def test_the_state_holds_each_hosts_declaration_only(
-    stack: tuple[HostStack, list[Running]],
+    stack: Stack,
 ) -> None:
     made, hosts = stack
     before = [host.tree() for host in hosts]
@@ -71,7 +79,7 @@ def test_the_state_holds_each_hosts_declaration_only(
 
 
 def test_a_changed_step_is_one_line_of_a_hosts_declaration(
-    stack: tuple[HostStack, list[Running]],
+    stack: Stack,
 ) -> None:
     made, hosts = stack
     up(made)
@@ -92,7 +100,7 @@ def test_a_changed_step_is_one_line_of_a_hosts_declaration(
 
 
 def test_a_host_that_was_set_up_anew_gets_the_steps_again(
-    stack: tuple[HostStack, list[Running]],
+    stack: Stack,
 ) -> None:
     made, (host, other) = stack
     up(made)
@@ -106,7 +114,7 @@ def test_a_host_that_was_set_up_anew_gets_the_steps_again(
 
 
 def test_steps_that_a_host_lost_or_that_were_changed_there_are_copied_anew(
-    stack: tuple[HostStack, list[Running]],
+    stack: Stack,
 ) -> None:
     made, (host, other) = stack
     up(made)
@@ -123,3 +131,16 @@ def test_steps_that_a_host_lost_or_that_were_changed_there_are_copied_anew(
     down = made.run("destroy", "--yes", "--skip-preview")
     assert down.returncode == 0, down.stdout[-3000:]
     assert not any(one.exists("/run/owned") for one in (host, other))
+
+
+def test_who_logs_in_as_another_user_is_root_for_the_copy(
+    cluster: str, namespaces: None, tmp_path: Path
+) -> None:
+    made, (host,) = brought_up(cluster, tmp_path, "gpu-1", user="ubuntu")
+    before = host.tree()
+    up(made)
+    folder = (host.root / STEPS).stat()
+    assert (folder.st_uid, folder.st_mode & 0o777) == (0, 0o700)
+    down = made.run("destroy", "--yes", "--skip-preview")
+    assert down.returncode == 0, down.stdout[-3000:]
+    assert differences(before, host.tree()) == {}
