@@ -322,6 +322,14 @@ for written in "$root"/var/lib/gpu-cluster/*/written; do
         [ "$found" = "$wanted" ] || say drift "$phase ${path#"$root"}"
     done
 done
+# Files of the steps that are gone or that were changed: a declaration reads no other ones for its undo.
+steps=$root/var/lib/gpu-cluster/steps
+others=
+[ ! -d "${steps%/*}" ] || others=$(for list in "${steps%/*}"/*/steps; do
+    [ ! -f "$list" ] || while IFS= read -r step; do
+        echo "${step##*-}  $steps/$step.sh"
+    done <"$list"
+done | sha256sum -c --quiet 2>/dev/null)
 for phase in "$root"/var/lib/gpu-cluster/*/; do
     [ -r "$phase/written" ] || continue
     phase=${phase%/}
@@ -332,11 +340,7 @@ for phase in "$root"/var/lib/gpu-cluster/*/; do
         done <"$phase/disrupts"
     fi
     expected "$phase/expected" "${phase##*/}"
-    # The steps' files, for the undo: a declaration reads no other ones.
     [ -r "$phase/steps" ] || continue
-    others=$(while IFS= read -r step; do
-        echo "${step##*-}  $root/var/lib/gpu-cluster/steps/$step.sh"
-    done <"$phase/steps" | sha256sum -c --quiet 2>/dev/null)
     while IFS= read -r step; do
         case $others in
             *"/$step.sh: "*) say drift "${phase##*/} the step ${step%-*}" ;;

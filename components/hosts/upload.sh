@@ -12,6 +12,6 @@ awk '/^=== [a-z0-9_]+-[0-9a-f]+[.]sh$/ { file = $2; next } /^=== end$/ { whole =
     { print > file } END { exit !whole }' || exit
 for file in ../*.sh; do
     name=${file##*/}
-    [ -e "$name" ] || grep -qsxF -e "${name%.sh}" ../../*/steps || rm -f -- "$file"
+    [ ! -e "$file" ] || [ -e "$name" ] || grep -qsxF -e "${name%.sh}" ../../*/steps || rm -f -- "$file"
 done
 mv -f -- * .. && cd .. && rmdir .new

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import platform
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -167,6 +168,9 @@ def test_steps_that_a_host_lost_or_that_were_changed_there_are_drift_of_their_ph
     change(files["s"])
     other = ("the step s",)
     assert parse(machine.lines()).drift == {"prepare": other, "runtime": other}
+    shutil.rmtree(files["l"].parent)
+    both = ("the step l", "the step s")
+    assert parse(machine.lines()).drift == {"prepare": both, "runtime": both}
 
 
 @pytest.mark.parametrize(
