@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+from collections.abc import Sequence
 from typing import Any
 
 import pulumi
@@ -61,14 +62,16 @@ def repair(finding: str | None) -> tuple[dict[str, str], list[str]]:
     return {FINDING: printable(finding)}, []
 
 
-def repair_line(line: str, finding: str | None) -> tuple[str, list[str]]:
+def repair_line(line: str, finding: str | None, kept: Sequence[str] = ()) -> tuple[str, list[str]]:
     """The ``update`` line of a remote Command and what the engine is to ignore of it.
+
+    Changes of the inputs ``kept`` are ignored too, as long as there is no finding.
 
     As `repair`, where no variable arrives: sshd takes those only that its AcceptEnv names
     (sshd_config(5)). So the line bears a digest, which holds nothing of what a host answered.
     """
     if finding is None:
-        return line, ["update"]
+        return line, ["update", *kept]
     digest = hashlib.sha256(finding.encode(errors="surrogatepass")).hexdigest()[:DIGITS]
     return f"{line} # drift {digest}", []
 

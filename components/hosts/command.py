@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import pulumi
@@ -54,6 +54,7 @@ def host_commands(
     installing: Callable[[Cluster, Host], int],
     kind: Callable[[Cluster], str] | None = None,
     more: pulumi.ResourceOptions | None = None,
+    kept: Sequence[str] = (),
 ) -> dict[str, command.remote.Command]:
     """The commands of one phase, by host.
 
@@ -62,8 +63,9 @@ def host_commands(
     Those of hosts in maintenance stay as they are (`components.hosts.maintenance`).
     Where ``kind`` changes, the old script undoes its changes before the new one is applied.
     ``installing`` says how many seconds installers may take on a host, beyond the stack's limit.
-    ``more`` is added to the options of each. Whose script isn't a `Declaration` itself, but an
-    output, has said to `HostsArgs.copies` what it reads.
+    ``more`` is added to the options of each. Changes of the inputs ``kept`` are nothing to a host
+    that is as it should be. Whose script isn't a `Declaration` itself, but an output, has said to
+    `HostsArgs.copies` what it reads.
     """
     ssh = args.cluster.ssh
     commands = {}
@@ -72,7 +74,7 @@ def host_commands(
         longer = installing(seen, host)
         line = command_line(host, ssh, "apply", longer)
         finding = args.drift.get(host.name)
-        update, ignored = repair_line(line, finding)
+        update, ignored = repair_line(line, finding, kept)
         if host.name in args.left:
             ignored = maintenance.INPUTS
         text = script(seen, host)

@@ -110,8 +110,9 @@ class NewCluster(pulumi.ComponentResource):
 
         joined = host_commands(
             self, f"{name}-join", cluster.joining_hosts, hosts, join, member_seconds,
+            more=pulumi.ResourceOptions(depends_on=network),
             # A new token for a new host is nothing to those that have joined.
-            more=pulumi.ResourceOptions(depends_on=network, ignore_changes=["stdin"]),
+            kept=["stdin"],
         )  # fmt: skip
         self.nodes = {**initialized, **joined}
         self.register_outputs({})

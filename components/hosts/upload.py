@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import asyncssh
 
-from components.hosts.reach import Host, reached, run
+from components.hosts.reach import Host, reached, run, shell
 from components.hosts.script import Bundle
 from config.printable import printable
 from config.problem import Fault
@@ -22,7 +21,7 @@ FIRST_DELAY, DELAY_FACTOR, LONGEST_DELAY = 0.1, 1.5, 5.0
 STEPS = "/var/lib/gpu-cluster/steps"
 """Where they land: a declaration reads them there, for its undo too."""
 TAKE = Path(__file__).with_suffix(".sh")
-"""Takes on a host what `sent` makes."""
+"""The function ``take_files``, which takes them."""
 FINAL = (asyncssh.PermissionDenied, asyncssh.HostKeyNotVerifiable, ValueError)
 """What the next dial would meet again."""
 
@@ -66,19 +65,17 @@ async def _send(
         async with asyncio.timeout(limits.dial):
             connection = await stack.enter_async_context(reached(host, private_key))
         async with asyncio.timeout(limits.copying):
-            status, _, errors = await run(connection, command(host.user), sent(bundles))
+            status, _, errors = await run(connection, shell(host, limits.copying), sent(bundles))
     if status == 0:
         return None
     found = f"{STEPS} can't be written: {printable(errors.strip() or f'status {status}')}"
     return Fault(f"host {host.name}", found, "the steps' files", "see what it names")
 
 
-def command(user: str) -> str:
-    """The line that takes the files, as root."""
-    line = shlex.join(["sh", "-c", TAKE.read_text()])
-    return line if user == "root" else f"sudo -n {line}"
-
-
 def sent(bundles: Sequence[Bundle]) -> str:
-    """The bundles' texts, each after a line with its file's name, which no text can hold."""
-    return "".join(f"=== {bundle.file}\n{bundle.text}" for bundle in bundles) + "=== end\n"
+    """A script that takes the bundles: texts, each after a line with its file's name.
+
+    No text holds such a line, nor the one that ends them all.
+    """
+    texts = "".join(f"=== {bundle.file}\n{bundle.text}" for bundle in bundles)
+    return f"{TAKE.read_text()}take_files <<'=== files'\n{texts}=== end\n=== files\n"

@@ -224,7 +224,7 @@ def test_a_missing_toolkit_is_reported_before_a_change(host: Running) -> None:
     assert refused.status == 1
     assert "found no nvidia-ctk on PATH" in refused.errors
     assert "found no nvidia-container-runtime on PATH" in refused.errors
-    assert not host.exists("/var/lib/gpu-cluster")
+    assert not host.exists("/var/lib/gpu-cluster/runtime")
 
 
 def test_a_daemon_that_does_not_start_gets_its_old_files_back(host: Running) -> None:

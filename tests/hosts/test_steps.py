@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from components.hosts import prepare_script, script
+from components.hosts import prepare_script, script, upload
 from components.hosts.prepare_script import prepare
 from components.hosts.probe import probe
 from components.hosts.runtime_script import runtime
@@ -85,6 +85,17 @@ def test_root_keeps_what_the_undo_needs_to_the_last_phases_end(plain_host: Runni
     assert kept.stat().st_mode & 0o077 == 0
     digest = hashlib.sha256((script.FOLDER / "swap.sh").read_bytes()).hexdigest()
     assert (kept / f"swap-{digest}.sh").is_file()
+    done = subprocess_of(plain_host, "sh -s -- undo")
+    assert done.returncode == 0, done.stderr
+    assert differences(before, plain_host.tree()) == {}
+
+
+def test_what_the_state_held_before_a_rollout_can_be_undone_after_it(plain_host: Running) -> None:
+    before = plain_host.tree()
+    later = prepare(system=System(swap_off=False))
+    assert plain_host.apply(prepare()).status == 0
+    assert plain_host.apply(later).status == 0  # in a rollout, which then fails elsewhere
+    plain_host.run("sh -s", upload.sent(later.bundles))  # for the next one
     done = subprocess_of(plain_host, "sh -s -- undo")
     assert done.returncode == 0, done.stderr
     assert differences(before, plain_host.tree()) == {}

@@ -188,7 +188,8 @@ def test_each_platform_installs_its_own_chart_and_no_other(preview: bool) -> Non
 def test_a_finding_shows_as_an_update_and_its_absence_changes_nothing() -> None:
     assert repair(None) == ({}, ["environment"])
     assert repair("label gone (12:00)") == ({"GPU_CLUSTER_FINDING": "label gone (12:00)"}, [])
-    assert repair_line("sh x", None) == ("sh x", ["update"])
+    assert repair_line("sh x", None, ["stdin"]) == ("sh x", ["update", "stdin"])
+    assert repair_line("sh x", "node gone", ["stdin"])[1] == []
     (early, _), (late, _) = (repair_line("sh x", f"label gone ({at})") for at in ("12:00", "12:01"))
     assert early != late
     assert re.fullmatch(r"sh x # drift [0-9a-f]{16}", early)

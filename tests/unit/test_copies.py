@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import subprocess
+from collections.abc import AsyncIterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -46,7 +48,7 @@ def take(root: Path, sent: str) -> subprocess.CompletedProcess[str]:
     """What a host does with what it is sent, below a scratch root."""
     environment = {"PATH": os.environ["PATH"], "GPU_CLUSTER_ROOT": str(root)}
     return subprocess.run(
-        ["sh", "-c", upload.command("root")],
+        ["sh", "-s"],
         input=sent,
         env=environment,
         text=True,
@@ -66,7 +68,6 @@ def test_every_file_lands_where_root_alone_can_write(tmp_path: Path) -> None:
     assert take(tmp_path, upload.sent(bundles)).returncode == 0
     assert lying(tmp_path) == {bundle.file: bundle.text for bundle in bundles}
     assert (tmp_path / upload.STEPS[1:]).stat().st_mode & 0o077 == 0
-    assert upload.command("admin") == f"sudo -n {upload.command('root')}"
 
 
 def test_what_a_phase_was_applied_with_stays_and_what_none_needs_goes(tmp_path: Path) -> None:
@@ -86,8 +87,9 @@ def test_a_copy_that_is_cut_off_changes_nothing_and_the_next_one_is_whole(tmp_pa
     folder = tmp_path / upload.STEPS[1:]
     folder.mkdir(parents=True)
     (folder / swap.file).write_text(swap.text)
-    for length in (0, 10, len(whole) // 2, len(whole) - len("end\n")):
-        assert take(tmp_path, whole[:length]).returncode != 0
+    for left in ("take_files() {", "take_files <<'=== files'\n", swap.text[:100], "=== end"):
+        cut = whole[: whole.index(left) + len(left)]
+        take(tmp_path, cut)
         assert (folder / swap.file).read_text() == swap.text
     assert take(tmp_path, whole).returncode == 0
     assert lying(tmp_path) == {swap.file: swap.text}
@@ -161,6 +163,25 @@ def test_a_host_that_boots_is_dialled_again_and_one_that_refuses_is_not(
     fault = asyncio.run(upload.upload(reached, "key", prepare().bundles, LIMITS))
     assert len(seen) == dials
     assert f"no connection as root after {dials} attempt" in str(fault)
+
+
+def test_the_login_shell_of_a_user_reads_one_plain_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A shell of the csh family ends a quoted word at the end of a line, and would run the rest."""
+    lines = []
+
+    async def run(_: object, line: str, text: str) -> tuple[int, str, str]:
+        lines.append(line)
+        return 0, "", ""
+
+    @contextlib.asynccontextmanager
+    async def reached(*_: object) -> AsyncIterator[None]:
+        yield
+
+    monkeypatch.setattr(upload, "run", run)
+    monkeypatch.setattr(upload, "reached", reached)
+    host = copies_host(VALID.hosts[0].model_copy(update={"user": "admin"}))
+    assert asyncio.run(upload.upload(host, "key", prepare().bundles, LIMITS)) is None
+    assert lines == ["sudo -n timeout -k 1 1 sh -s"]
 
 
 def copies_host(host: Any) -> Reached:

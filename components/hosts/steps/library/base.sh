@@ -145,9 +145,16 @@ close_state() {
     rm -rf -- "$state"
 }
 
+# After a rollout, which may fail, the state still holds the declaration before: its undo reads those.
 keep_steps() {
     # shellcheck disable=SC2154 # the loader sets it
-    [ -z "${loaded-}" ] || keep_text steps "${loaded#?}"
+    if [ -z "${GC_ROLLOUT-}" ]; then
+        [ -z "${loaded-}" ] || keep_text steps "${loaded#?}"
+        return 0
+    fi
+    for each in ${loaded-}; do
+        record steps "$each"
+    done
 }
 
 # The files go with the last phase.
