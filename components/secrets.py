@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pulumi
 
-from components.hosts.keys import shortest
 from components.platforms.registry import platform_of
 from components.settings.cluster import Cluster
 
@@ -73,7 +72,12 @@ def _private_key(settings: pulumi.Config, cluster: Cluster) -> str:
             f"that logs in to {len(cluster.hosts)} hosts; cure: `pulumi config set --secret "
             "gpu-cluster:sshPrivateKey < ~/.ssh/id_ed25519`"
         )
-    return shortest(key) if key else ""
+    if not key:
+        return ""
+    # Only stacks with hosts need the library of keys.
+    from components.hosts.keys import shortest
+
+    return shortest(key)
 
 
 def _join_token(settings: pulumi.Config, cluster: Cluster) -> str | None:

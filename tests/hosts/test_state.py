@@ -56,9 +56,7 @@ def resources(stack: HostStack, kind: str) -> list[dict[str, Any]]:
     return [resource for resource in every if resource["type"] == f"command:remote:{kind}"]
 
 
-def test_the_state_holds_each_hosts_declaration_only(
-    stack: Stack,
-) -> None:
+def test_the_state_holds_each_hosts_declaration_only(stack: Stack) -> None:
     made, hosts = stack
     before = [host.tree() for host in hosts]
     up(made)
@@ -78,9 +76,7 @@ def test_the_state_holds_each_hosts_declaration_only(
     assert [differences(a, host.tree()) for a, host in zip(before, hosts, strict=True)] == [{}, {}]
 
 
-def test_a_changed_step_is_one_line_of_a_hosts_declaration(
-    stack: Stack,
-) -> None:
+def test_a_changed_step_is_one_line_of_a_hosts_declaration(stack: Stack) -> None:
     made, hosts = stack
     up(made)
     before = {
@@ -99,9 +95,7 @@ def test_a_changed_step_is_one_line_of_a_hosts_declaration(
     assert changed == {"hosts-gpu-1", "hosts-gpu-2"}
 
 
-def test_a_host_that_was_set_up_anew_gets_the_steps_again(
-    stack: Stack,
-) -> None:
+def test_a_host_that_was_set_up_anew_gets_the_steps_again(stack: Stack) -> None:
     made, (host, other) = stack
     up(made)
     copied = (other.root / STEPS).stat().st_mtime_ns
@@ -113,9 +107,7 @@ def test_a_host_that_was_set_up_anew_gets_the_steps_again(
     assert made.run("up", "--yes", "--skip-preview", "--expect-no-changes").returncode == 0
 
 
-def test_steps_that_a_host_lost_or_that_were_changed_there_are_copied_anew(
-    stack: Stack,
-) -> None:
+def test_steps_that_a_host_lost_or_that_were_changed_there_are_copied_anew(stack: Stack) -> None:
     made, (host, other) = stack
     up(made)
     swap = f"/{STEPS}/{step('swap').file}"

@@ -87,9 +87,9 @@ def test_a_copy_that_is_cut_off_changes_nothing_and_the_next_one_is_whole(tmp_pa
     folder = tmp_path / upload.STEPS[1:]
     folder.mkdir(parents=True)
     (folder / swap.file).write_text(swap.text)
-    for left in ("take_files() {", "take_files <<'=== files'\n", swap.text[:100], "=== end"):
+    for left in ("take_files() {", "take_files <<'=== files'\n", swap.text[:100], swap.text):
         cut = whole[: whole.index(left) + len(left)]
-        take(tmp_path, cut)
+        assert take(tmp_path, cut).returncode != 0
         assert (folder / swap.file).read_text() == swap.text
     assert take(tmp_path, whole).returncode == 0
     assert lying(tmp_path) == {swap.file: swap.text}
