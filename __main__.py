@@ -1,5 +1,10 @@
 """The program: load what is declared, inspect what is there, declare the cluster, export."""
 
+# ruff: noqa: E402
+from components.inspection.processes import Extent, start
+
+processes = start(*Extent.wanted().parts)  # first: they read their libraries beside this program
+
 import pulumi
 import pulumi_command
 import pulumi_kubernetes as k8s
@@ -27,7 +32,7 @@ for warning in (*advice(cluster), *secrets.missing):
     pulumi.log.warn(str(warning))
 
 hold(context_of(cluster))
-inspection = inspect(cluster, stack, secrets.private_key, origins(document))
+inspection = inspect(cluster, stack, secrets.private_key, origins(document), processes)
 
 providers: list[pulumi.ProviderResource] = [pulumi_command.Provider("command")]
 if cluster.first_host is None:

@@ -7,10 +7,8 @@ does.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from dataclasses import replace
-from enum import StrEnum
 from typing import Any
 
 import pulumi
@@ -19,7 +17,7 @@ from components.hosts.facts import HostFacts
 from components.hosts.new_cluster import UNKNOWN, is_there
 from components.hosts.table import table
 from components.inspection.judgement import Inspection, judged
-from components.inspection.processes import run
+from components.inspection.processes import Extent, Processes, answers, start
 from components.inspection.questions import request
 from components.inspection.rollout import divided, planned, show, show_layouts
 from components.settings.cluster import Cluster
@@ -28,21 +26,13 @@ Json = dict[str, Any]
 
 RESTING = "in maintenance, not inspected"
 
-EXTENT = "GPU_CLUSTER_LOOK"
-"""Variable that says what is inspected; without it hosts and cluster."""
-
-
-class Extent(StrEnum):
-    """What is inspected: ``cluster`` leaves the hosts alone, ``hosts`` the cluster."""
-
-    ALL = "all"
-    CLUSTER = "cluster"
-    HOSTS = "hosts"
-    OFF = "off"
-
 
 def inspect(
-    cluster: Cluster, stack: str, private_key: str, origins: Mapping[str, Mapping[str, str]]
+    cluster: Cluster,
+    stack: str,
+    private_key: str,
+    origins: Mapping[str, Mapping[str, str]],
+    processes: Processes,
 ) -> Inspection:
     """Inspects hosts and cluster, and shows what a person should know of them.
 
@@ -52,24 +42,21 @@ def inspect(
         private_key: logs in to the hosts. It goes through a pipe: it is in no process argument and
             in no file.
         origins: by host, the values that a pool or the host overrides (`inventory.origins`).
+        processes: of `Extent.parts`, started early, for they read their libraries meanwhile.
 
     Raises:
         RunError: something contradicts the configuration.
     """
-    asked = os.environ.get(EXTENT, Extent.ALL)
-    if asked not in set(Extent):
-        raise pulumi.RunError(
-            f"{EXTENT}: found {asked!r}; wanted: {', '.join(Extent)}; cure: unset {EXTENT}"
-        )
-    extent, there = Extent(asked), cluster.first_host is None or is_there(cluster)
+    extent, there = Extent.wanted(), cluster.first_host is None or is_there(cluster)
+    asked = request(cluster, stack, private_key)
     if not there:
         pulumi.log.info(UNKNOWN)
-        extent = {Extent.ALL: Extent.HOSTS, Extent.CLUSTER: Extent.OFF}.get(extent, extent)
-    seen, reasons = look(extent, request(cluster, stack, private_key))
+        del asked["cluster"]
+    seen, reasons = look(processes, asked)
     inspection = judged(cluster, seen, reasons)
     inspection = replace(inspection, drift=replace(inspection.drift, context=there))
-    if asked != Extent.OFF and there:
-        inspection = with_rollout(cluster, inspection, seen["cluster"]["cordoned"], Extent(asked))
+    if extent is not Extent.OFF and there:
+        inspection = with_rollout(cluster, inspection, seen["cluster"]["cordoned"], extent)
         inspection = with_layouts(cluster, inspection, seen["cluster"]["layouts"])
     resting = {
         host.name: HostFacts(error=RESTING)
@@ -98,7 +85,7 @@ def with_rollout(
     def ask(asked: Json) -> tuple[Json, str]:
         if extent is not Extent.ALL:
             return {}, "the pods of nodes that change were not inspected"
-        seen, reason = run(("rollout",), {"rollout": asked})
+        seen, reason = answers(start("rollout"), {"rollout": asked})
         return seen.get("rollout", {}), reason
 
     made, reason = planned(cluster, inspection.hosts, cordoned, ask)
@@ -114,7 +101,7 @@ def with_layouts(cluster: Cluster, inspection: Inspection, found: Mapping[str, s
     """The inspection with the MIG layouts that must go in waves, which it shows."""
 
     def ask(asked: Json) -> tuple[Json, str]:
-        seen, reason = run(("rollout",), {"rollout": asked})
+        seen, reason = answers(start("rollout"), {"rollout": asked})
         return seen.get("rollout", {}), reason
 
     made, reason = divided(cluster, found, ask)
@@ -126,10 +113,9 @@ def with_layouts(cluster: Cluster, inspection: Inspection, found: Mapping[str, s
     )
 
 
-def look(extent: Extent, asked: Json) -> tuple[Json, str]:
+def look(processes: Processes, asked: Json) -> tuple[Json, str]:
     """What the processes found, by part, and why one found nothing."""
-    parts = {Extent.ALL: ("cluster", "hosts"), Extent.OFF: ()}.get(extent, (extent.value,))
-    seen, reasons = run(parts, asked)
+    seen, reasons = answers(processes, asked)
     nothing: Json = {
         "cluster": {
             "problems": [], "cordoned": [], "scheduling": {}, "validation": {}, "presence": {},

@@ -48,9 +48,10 @@ def loaded(*modules: str) -> set[str]:
             {"components.settings.cluster", "pydantic", "pulumi"},
         ),
         (("components.nodes.resources",), {"pydantic", "pulumi", "kr8s", "httpx"}),
+        (("components.inspection.processes",), {"pydantic", "pulumi_command", "asyncssh"}),
         (PROGRAM, {"kr8s", "httpx", "asyncssh", "kubernetes", "jinja2"}),
     ],
-    ids=["the inspection", "names of resources", "the program"],
+    ids=["the inspection", "names of resources", "what is first", "the program"],
 )
 def test_no_process_imports_what_it_does_not_use(
     modules: tuple[str, ...], without: set[str]

@@ -6,6 +6,11 @@ GPU_CLUSTER_LOOK leaves the cluster alone.
 
 from __future__ import annotations
 
+# ruff: noqa: E402
+from components.inspection.processes import Extent, start
+
+processes = start(*Extent.wanted().parts)
+
 import os
 from dataclasses import replace
 from pathlib import Path
@@ -25,7 +30,7 @@ from components.settings.loader import load
 document = pulumi.Config("gpu-cluster").require_object("cluster")
 cluster = load(document)
 key = shortest(Path(os.environ["GPU_CLUSTER_SSH_PRIVATE_KEY_FILE"]).read_text())
-drift = inspect(cluster, pulumi.get_stack(), key, {}).drift
+drift = inspect(cluster, pulumi.get_stack(), key, {}, processes).drift
 provider = pulumi_command.Provider("command")
 secret = pulumi.Output.secret(key)
 options = pulumi.ResourceOptions(providers=[provider])
