@@ -66,20 +66,27 @@ gpus() {
             first "$device/$name"
             set -- "$@" "${line%% *}"
         done
-        say gpu "${device##*/} $* $(redirected "$device")"
+        find_redirected "$device"
+        say gpu "${device##*/} $* $redirected"
     done
 }
 
-# redirected DEVICE: how many bridges above a device send what goes from peer to peer up to the root:
-# bits 2 and 3 of ACS control, extended capability 0xd (Linux, include/uapi/linux/pci_regs.h). Their
-# registers are for root to read: "-" where one can't be read.
-redirected() {
-    path=$(cd -P "$1" 2>/dev/null && pwd) || path=
+# find_redirected DEVICE: how many bridges above a device send what goes from peer to peer up to the
+# root, as $redirected: bits 2 and 3 of ACS control, extended capability 0xd (Linux,
+# include/uapi/linux/pci_regs.h). Their registers are for root to read: "-" where one can't be read.
+find_redirected() {
+    redirected=-
+    cd -P "$1" 2>/dev/null || return 0
+    path=$PWD
+    cd /
     set --
     while path=${path%/*} && [ -r "$path/config" ]; do
         set -- "$@" "$path/config"
     done
-    [ $# -gt 0 ] || { echo - && return 0; }
+    [ $# -eq 0 ] || redirected=$(count_redirecting "$@")
+}
+
+count_redirecting() {
     for file; do
         od -An -v -t u1 -w4096 -N 4096 "$file"
     done | awk '
@@ -287,65 +294,70 @@ expected() {
     done <"$1"
 }
 
-# What our scripts wrote (the last line of a path counts), and whether it is still so: one process
-# reads all files, those that it can't read are missing in what it prints.
-for written in "$root"/var/lib/gpu-cluster/*/written; do
-    [ -r "$written" ] || continue
-    phase=${written%/written}
-    phase=${phase##*/}
-    set --
+# What our scripts wrote, and the files of their steps, whose names end in their sums: one process
+# reads all, and those that it can't read are missing in what it prints.
+kept=$root/var/lib/gpu-cluster
+end='
+'
+set --
+for list in "$kept"/*/written "$kept"/*/steps; do
+    [ -f "$list" ] && [ -r "$list" ] || continue
     while IFS= read -r line; do
-        path=$root${line#*  }
-        for each; do
-            [ "$each" != "$path" ] || continue 2
-        done
-        set -- "$@" "$path"
-    done <"$written"
-    sums=
-    [ $# -eq 0 ] || sums="$(sha256sum -- "$@" 2>/dev/null)
-"
-    for path; do
-        while IFS= read -r line; do
-            [ "$root${line#*  }" != "$path" ] || wanted=${line%%  *}
-        done <"$written"
-        found=missing
-        case $sums in
-            *"  $path
-"*)
-                found=${sums%%  "$path"
-*}
-                found=${found##*
-}
-                ;;
+        case $list in
+            */written) set -- "$@" "$root${line#*  }" ;;
+            *) set -- "$@" "$kept/steps/$line.sh" ;;
         esac
-        say digest "$phase $found ${path#"$root"}"
-        [ "$found" = "$wanted" ] || say drift "$phase ${path#"$root"}"
-    done
-done
-# Files of the steps that are gone or that were changed: a declaration reads no other ones for its undo.
-steps=$root/var/lib/gpu-cluster/steps
-others=
-[ ! -d "${steps%/*}" ] || others=$(for list in "${steps%/*}"/*/steps; do
-    [ ! -f "$list" ] || while IFS= read -r step; do
-        echo "${step##*-}  $steps/$step.sh"
     done <"$list"
-done | sha256sum -c --quiet 2>/dev/null)
-for phase in "$root"/var/lib/gpu-cluster/*/; do
-    [ -r "$phase/written" ] || continue
-    phase=${phase%/}
-    say applied "${phase##*/}"
-    if [ -r "$phase/disrupts" ]; then
+done
+sums=
+[ $# -eq 0 ] || sums=$end$(sha256sum -- "$@" 2>/dev/null)$end
+
+# find_sum FILE: as $sum.
+find_sum() {
+    sum=missing
+    case $sums in
+        *"  $1$end"*)
+            sum=${sums%%"  $1$end"*}
+            sum=${sum##*"$end"}
+            ;;
+    esac
+}
+
+# written FILE PHASE: whether what a phase wrote is still so; the last line of a path counts.
+written() {
+    lines=
+    while IFS= read -r line; do
+        lines=$lines$line$end
+    done <"$1"
+    while [ -n "$lines" ]; do
+        line=${lines%%"$end"*}
+        lines=${lines#*"$end"}
+        path=${line#*  }
+        case $lines in *"  $path$end"*) continue ;; esac
+        find_sum "$root$path"
+        say digest "$2 $sum $path"
+        [ "$sum" = "${line%%  *}" ] || say drift "$2 $path"
+    done
+}
+
+for folder in "$kept"/*/; do
+    [ -r "$folder/written" ] || continue
+    phase=${folder%/}
+    phase=${phase##*/}
+    say applied "$phase"
+    written "$folder/written" "$phase"
+    if [ -r "$folder/disrupts" ]; then
         while IFS= read -r line; do
-            say disrupts "${phase##*/} $line"
-        done <"$phase/disrupts"
+            say disrupts "$phase $line"
+        done <"$folder/disrupts"
     fi
-    expected "$phase/expected" "${phase##*/}"
-    [ -r "$phase/steps" ] || continue
+    expected "$folder/expected" "$phase"
+    [ -r "$folder/steps" ] || continue
+    # Gone or changed: a declaration reads no other ones for its undo.
     while IFS= read -r step; do
-        case $others in
-            *"/$step.sh: "*) say drift "${phase##*/} the step ${step%-*}" ;;
-        esac
-    done <"$phase/steps"
+        find_sum "$kept/steps/$step.sh"
+        [ "$sum" = "${step##*-}" ] || say drift "$phase the step ${step%-*}"
+    done <"$folder/steps"
 done
 wait
 now=$(date -u '+%Y-%m-%dT%H:%M:%SZ %s')
