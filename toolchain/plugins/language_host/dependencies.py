@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import platform
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -29,7 +30,8 @@ def _ask(python: str, question: str) -> str:
 
 
 def python_version(python: str) -> str:
-    return _ask(python, _VERSION)
+    """Without a process where `python` is this one: every run asks."""
+    return platform.python_version() if interpreter.is_own(python) else _ask(python, _VERSION)
 
 
 def installed(python: str) -> list[tuple[str, str]]:

@@ -16,6 +16,7 @@ from typing import Any, NoReturn
 
 import grpc
 import local_caller
+import messages
 from pulumi.runtime._grpc_settings import _GRPC_CHANNEL_OPTIONS
 from pulumi.runtime.proto import language_pb2, language_pb2_grpc, plugin_pb2
 
@@ -184,7 +185,8 @@ def main(arguments: list[str]) -> None:
     own_user.port = port
     server.start()
     print(port, flush=True)
-    from . import program  # imported while the engine gets ready
+    messages.with_sdk()  # while the engine gets ready
+    from . import program
 
     while True:
         try:
