@@ -26,16 +26,12 @@ def printable(text: str, limit: int = LIMIT) -> str:
     Returns:
         The string with every character that isn't visible written as its escape, such as ``\\x1b``.
     """
-    cut = len(text) - limit
-    shown = _COMMAND.sub(
-        _escaped,
-        "".join(
-            character.encode("unicode_escape").decode()
-            if not character.isprintable()
-            else character
-            for character in text[:limit]
-        ),
-    )
+    cut, kept = len(text) - limit, text[:limit]
+    if not kept.isprintable():
+        kept = "".join(
+            one if one.isprintable() else one.encode("unicode_escape").decode() for one in kept
+        )
+    shown = _COMMAND.sub(_escaped, kept)
     return f"{shown} (and {cut} characters more)" if cut > 0 else shown
 
 

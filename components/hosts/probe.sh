@@ -5,8 +5,9 @@ root=${GPU_CLUSTER_ROOT-}
 # As in base.sh.
 PATH=$PATH:$root/usr/local/sbin:$root/usr/local/bin:$root/usr/sbin:$root/usr/bin:$root/sbin:$root/bin
 
-# One line each, whatever the value holds. A look waits for the slowest host, so nothing here
-# starts a process that the shell can do without.
+# One line each, whatever the value holds, all of them told at the end: each write is a packet. A look
+# waits for the slowest host, so nothing here starts a process that the shell can do without.
+told=
 say() {
     key=$1
     set -f
@@ -15,7 +16,8 @@ say() {
     # shellcheck disable=SC2086 # split at line ends
     set -- $2
     IFS=' '
-    printf '%s=%s\n' "$key" "$*"
+    told="$told$key=$*
+"
     unset IFS
     set +f
 }
@@ -128,13 +130,13 @@ rdma() {
 memory() {
     [ -r "$root/proc/driver/nvidia/version" ] && command -v nvidia-smi >/dev/null 2>&1 || return 0
     csv=--format=csv,noheader
-    ask 5 nvidia-smi --query-gpu=pci.bus_id,ecc.mode.current $csv 2>/dev/null | told memory &
+    ask 5 nvidia-smi --query-gpu=pci.bus_id,ecc.mode.current $csv 2>/dev/null | pass memory &
     ask 5 nvidia-smi --query-remapped-rows=gpu_bus_id,remapped_rows.pending,remapped_rows.failure $csv \
-        2>/dev/null | told rows &
+        2>/dev/null | pass rows &
 }
 
-# told KEY: each line of standard input that begins as a bus id.
-told() {
+# pass KEY: each line of standard input that begins as a bus id.
+pass() {
     while IFS= read -r line; do
         case $line in [0-9A-Fa-f]*:*,*) printf '%s=%.200s\n' "$1" "$line" ;; esac
     done
@@ -146,11 +148,11 @@ registries() {
     [ ! -e "$root/run/gpu-cluster-simulated" ] || return 0
     for place in ${GC_REGISTRIES-}; do
         if command -v curl >/dev/null 2>&1; then
-            curl -s -o /dev/null --connect-timeout 2 -m 3 "https://$place/v2/" || say unreached "$place" &
+            curl -s -o /dev/null --connect-timeout 2 -m 3 "https://$place/v2/" || echo "unreached=$place" &
         elif command -v bash >/dev/null 2>&1; then
             # shellcheck disable=SC2016 # for the other shell
             timeout 2 bash -c ': <"/dev/tcp/$0/$1"' "${place%:*}" "${place##*:}" 2>/dev/null ||
-                say unreached "$place" &
+                echo "unreached=$place" &
         fi
     done
 }
@@ -364,3 +366,4 @@ now=$(date -u '+%Y-%m-%dT%H:%M:%SZ %s')
 say now "${now% *}"
 say clock "${now#* }"
 say end ok
+printf '%s' "$told"

@@ -11,6 +11,7 @@ import asyncio
 import gc
 import importlib
 import json
+import os
 import sys
 
 MODULES = {
@@ -24,3 +25,5 @@ if __name__ == "__main__":
     look = importlib.import_module(MODULES[sys.argv[1]])
     if asked := sys.stdin.read():
         json.dump(asyncio.run(look.answer(json.loads(asked))), sys.stdout)
+    sys.stdout.flush()
+    os._exit(0)  # what was imported is not worth taking apart: 30 ms
