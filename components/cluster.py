@@ -95,9 +95,7 @@ class GpuCluster(pulumi.ComponentResource):
             runtime_class=runtime_class,
             join_token=args.join_token,
         )
-        changing = [change.host.name for change in drift.rollout.changes]
-        copied = copies.before(f"{name}-rollout", changing)
-        rolled = Rollout(f"{name}-rollout", rollout, copied, after())
+        rolled = Rollout(f"{name}-rollout", rollout, copies, after())
         hosts = HostsArgs(
             cluster=cluster,
             private_key=args.private_key,

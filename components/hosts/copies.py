@@ -34,6 +34,7 @@ class Copies:
         self._hosts: dict[str, Host] = {}
         self._wanted: dict[str, dict[str, Bundle]] = {}
         self._sent: dict[str, set[str]] = {}
+        self._sent_to_new: dict[str, set[str]] = {}
         self._read_by: dict[str, tuple[str, ...]] = {}
         self._binding = before_changes(name, self._before)
 
@@ -54,11 +55,13 @@ class Copies:
         wanted.update({bundle.file: bundle for bundle in bundles})
 
     async def _before(self, args: pulumi.ResourceHookArgs) -> None:
-        await asyncio.gather(*map(self._copy, self._read_by[args.name]))
+        # What is made anew was undone in between, and the files with it (`drop_steps`, base.sh).
+        new = args.old_inputs is None
+        await asyncio.gather(*(self._copy(name, new=new) for name in self._read_by[args.name]))
 
-    async def _copy(self, name: str) -> None:
+    async def _copy(self, name: str, *, new: bool) -> None:
         wanted = self._wanted.get(name, {})
-        if wanted.keys() <= self._sent.get(name, set()):
+        if wanted.keys() <= (self._sent_to_new if new else self._sent).get(name, set()):
             return
         # Only a run that changes something on hosts needs the library.
         from components.hosts.reach import declared
@@ -74,3 +77,5 @@ class Copies:
         if fault is not None:
             raise pulumi.RunError(str(fault))
         self._sent[name] = set(wanted)
+        if new:
+            self._sent_to_new[name] = set(wanted)

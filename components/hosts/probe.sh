@@ -354,8 +354,8 @@ for folder in "$kept"/*/; do
         done <"$folder/disrupts"
     fi
     expected "$folder/expected" "$phase"
-    [ -r "$folder/steps" ] || continue
-    # Gone or changed: a declaration reads no other ones for its undo.
+    # Gone or changed: a declaration reads no other ones for its undo, and the list keeps them there.
+    [ -r "$folder/steps" ] || { say drift "$phase the list of its steps" && continue; }
     while IFS= read -r step; do
         find_sum "$kept/steps/$step.sh"
         [ "$sum" = "${step##*-}" ] || say drift "$phase the step ${step%-*}"

@@ -7,6 +7,7 @@ it done after it. Owns nothing for long: a node's cordon and taint go with its t
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,8 +17,10 @@ import pulumi_command as command
 from components.drift import dated
 from components.hosts.connection import command_line as host_line
 from components.hosts.container_runtime import gpu_hosts
+from components.hosts.copies import Copies
 from components.hosts.prepare_script import prepare_script
 from components.hosts.runtime_script import runtime_script, toolkit_seconds
+from components.hosts.script import Declaration
 from components.hosts.settings.host import Host
 from components.hosts.settings.reboot import RebootWhen
 from components.hosts.software import installing
@@ -68,9 +71,8 @@ def rollout_document(args: RolloutArgs, private_key: str) -> Json:
     """The input of `components.rollout.roll`: the hosts that change, and no others."""
     cluster, platform = args.cluster, platform_of(args.cluster)
     pool_of = {node: pool for pool in validated_pools(cluster) for node in pool.node_names()}
-    with_runtime = {host.name for host in gpu_hosts(cluster)}
     hosts = [change.host for change in args.plan.changes]
-    plan = args.plan
+    plan, scripts = args.plan, scripts_of(args)
 
     def layout_of(pool: Pool) -> list[str]:
         if not platform.dividers:
@@ -91,20 +93,7 @@ def rollout_document(args: RolloutArgs, private_key: str) -> Json:
                 "refused": refused[host.name],
                 "pool": pool_of[host.node].name if host.node in pool_of else "",
                 "layouts": layouts.get(host.node, []),
-                "prepare": _part(
-                    cluster,
-                    host,
-                    prepare_script(cluster.of(host), host, args.join_token),
-                    installing(cluster.of(host), host),
-                ),
-                "runtime": _part(
-                    cluster,
-                    host,
-                    runtime_script(cluster.of(host), host),
-                    toolkit_seconds(cluster.of(host), host),
-                )
-                if host.name in with_runtime
-                else None,
+                **_parts(cluster, host, scripts[host.name]),
             }
             for host in hosts
         ],
@@ -130,10 +119,30 @@ def rollout_document(args: RolloutArgs, private_key: str) -> Json:
     }
 
 
-def _part(cluster: Cluster, host: Host, script: str, longer: int) -> Json:
-    actions = ("apply", "fetch", "upgrade")
-    lines = {action: host_line(host, cluster.ssh, action, longer) for action in actions}
-    return {"script": script, **lines}
+def scripts_of(args: RolloutArgs) -> dict[str, dict[str, Declaration]]:
+    """The scripts of each host that changes, by phase."""
+    cluster = args.cluster
+    with_runtime = {host.name for host in gpu_hosts(cluster)}
+    scripts = {}
+    for host in (change.host for change in args.plan.changes):
+        seen = cluster.of(host)
+        found = scripts[host.name] = {"prepare": prepare_script(seen, host, args.join_token)}
+        if host.name in with_runtime:
+            found["runtime"] = runtime_script(seen, host)
+    return scripts
+
+
+def _parts(cluster: Cluster, host: Host, scripts: Mapping[str, Declaration]) -> Json:
+    """The phases of a host, each with its script and the lines that run it."""
+    seen = cluster.of(host)
+    limits = {"prepare": installing(seen, host), "runtime": toolkit_seconds(seen, host)}
+
+    def part(phase: str) -> Json:
+        actions = ("apply", "fetch", "upgrade")
+        lines = {one: host_line(host, seen.ssh, one, limits[phase]) for one in actions}
+        return {"script": scripts[phase], **lines}
+
+    return {phase: part(phase) if phase in scripts else None for phase in limits}
 
 
 def tolerant(pod: Json) -> Json:
@@ -143,7 +152,7 @@ def tolerant(pod: Json) -> Json:
 
 
 class Rollout(pulumi.ComponentResource):
-    """One command. ``done``: what it printed. ``hooks`` bring the steps to the hosts before it."""
+    """One command. ``done``: what it printed. ``copies`` brings the steps to hosts before it."""
 
     TYPE = "gpucluster:index:Rollout"
 
@@ -153,7 +162,7 @@ class Rollout(pulumi.ComponentResource):
         self,
         name: str,
         args: RolloutArgs,
-        hooks: pulumi.ResourceHookBinding | None = None,
+        copies: Copies,
         opts: pulumi.ResourceOptions | None = None,
     ) -> None:
         super().__init__(self.TYPE, name, None, opts)
@@ -162,6 +171,11 @@ class Rollout(pulumi.ComponentResource):
             line = command_line("waves", "roll")
             rolled = bool(args.plan.changes)
             key = pulumi.Output.secret(args.private_key)
+            # Said here: the engine may begin with it while the program declares the hosts.
+            changing = {change.host.name: change.host for change in args.plan.changes}
+            for host, scripts in scripts_of(args).items():
+                for script in scripts.values():
+                    copies.want(changing[host], script.bundles)
             self.done = command.local.Command(
                 name,
                 create=line if rolled else NOTHING,
@@ -174,7 +188,7 @@ class Rollout(pulumi.ComponentResource):
                 add_previous_output_in_env=False,
                 opts=pulumi.ResourceOptions(
                     parent=self,
-                    hooks=hooks,
+                    hooks=copies.before(name, changing),
                     # Between two rollouts nothing of it changes.
                     ignore_changes=["create", *(() if rolled else ("environment", "stdin"))],
                 ),

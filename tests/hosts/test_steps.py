@@ -53,11 +53,13 @@ def test_what_a_declaration_does_not_name_does_not_run(plain_host: Running) -> N
     assert subprocess_of(plain_host, command).returncode == 0
 
 
-def subprocess_of(host: Running, command: str) -> subprocess.CompletedProcess[str]:
+def subprocess_of(
+    host: Running, command: str, script: str | None = None
+) -> subprocess.CompletedProcess[str]:
     """The command below the host's scratch root, with what lies there as it is."""
     return subprocess.run(
         ["sh", "-c", command],
-        input=prepare(),
+        input=script or prepare(),
         cwd=host.root,
         env={"GPU_CLUSTER_ROOT": str(host.root), "PATH": plain_path(host)},
         capture_output=True,
@@ -99,6 +101,29 @@ def test_what_the_state_held_before_a_rollout_can_be_undone_after_it(plain_host:
     done = subprocess_of(plain_host, "sh -s -- undo")
     assert done.returncode == 0, done.stderr
     assert differences(before, plain_host.tree()) == {}
+
+
+def test_a_host_that_is_refused_at_first_keeps_nothing_of_it(plain_host: Running) -> None:
+    refused = prepare(systems=["plan9"])
+    done = plain_host.run("sh -s -- apply", refused)
+    assert (done.status, "nothing was changed on this host" in done.errors) == (1, True)
+    assert not plain_host.exists(f"/{STEPS.parent}")
+
+
+def test_a_rollout_that_is_refused_can_try_again_with_what_it_copied(plain_host: Running) -> None:
+    refused = prepare(systems=["plan9"])
+    assert plain_host.apply(refused).status == 1
+    done = subprocess_of(plain_host, "GC_ROLLOUT=1 sh -s -- apply", refused)
+    assert "found operating system" in done.stderr
+
+
+def test_a_lost_list_of_steps_is_drift_of_its_phase(plain_host: Running) -> None:
+    for declared in (prepare(), prepare(inline=True)):
+        assert plain_host.apply(declared).status == 0
+        assert "drift=" not in plain_host.run("sh -s", probe()).output
+        (plain_host.root / STEPS.parent / "prepare" / "steps").unlink()
+        found = plain_host.run("sh -s", probe()).output
+        assert "drift=prepare the list of its steps\n" in found
 
 
 @pytest.fixture

@@ -20,9 +20,12 @@ from components.hosts.prepare_script import prepare
 from components.hosts.reach import Host as Reached
 from components.hosts.runtime_script import runtime
 from components.hosts.script import Bundle
+from components.rollout.component import Rollout, RolloutArgs
+from components.rollout.plan import Change, Plan
 from components.settings.loader import load
 from config.problem import Fault
 from lab.simulator import hosts as simulated
+from tests.unit.mocks import declare
 
 VALID = load(
     {
@@ -111,8 +114,9 @@ def sent(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, set[str]]]:
     return seen
 
 
-def before(made: copies.Copies, resource: str) -> None:
-    asyncio.run(made._before(SimpleNamespace(name=resource)))  # type: ignore[arg-type]
+def before(made: copies.Copies, resource: str, *, new: bool = True) -> None:
+    args = SimpleNamespace(name=resource, old_inputs=None if new else {})
+    asyncio.run(made._before(args))  # type: ignore[arg-type]
 
 
 def test_a_host_gets_what_all_of_its_commands_read_once_a_run(
@@ -141,6 +145,34 @@ def test_a_copy_that_failed_stops_its_command_and_is_made_by_the_next(
         before(made, "hosts")
     before(made, "hosts")
     assert len(sent) == 2
+
+
+def test_a_command_that_replaces_another_gets_the_files_that_went_with_it(
+    sent: list[tuple[str, set[str]]],
+) -> None:
+    """`pulumi up --replace` undoes a host that a rollout before it has copied to."""
+    (host,) = VALID.hosts
+    made = copies.Copies("steps", VALID, "key")
+    made.want(host, prepare().bundles)
+    for resource, new in (("rollout", False), ("hosts", True), ("runtime", True)):
+        made.before(resource, [host.name])
+        before(made, resource, new=new)
+    assert len(sent) == 2
+
+
+def test_a_rollout_says_itself_what_its_hosts_get(sent: list[tuple[str, set[str]]]) -> None:
+    """The engine may begin with it while the program still declares the hosts' own commands."""
+    (host,) = VALID.hosts
+    made = copies.Copies("steps", VALID, "key")
+    plan = Plan(changes=(Change(host, ("sysctl",)),))
+    args = RolloutArgs(
+        cluster=VALID, stack="test", private_key="key", plan=plan, runtime_class=None
+    )
+    declare(lambda: Rollout("rollout", args, made), preview=False)
+    before(made, "rollout", new=False)
+    ((name, bundles),) = sent
+    assert name == host.name
+    assert bundles >= {"library", "swap", "others", "toolkit", "containerd"}
 
 
 @pytest.mark.parametrize(

@@ -82,7 +82,7 @@ lock() {
         fail "another run held /run/gpu-cluster.lock for $GC_LOCK_LIMIT s; wait for it, or end it (fuser -v /run/gpu-cluster.lock names it)"
     [ ! -e "$scratch" ] || rm -rf -- "$scratch"
     (umask 077 && mkdir "$scratch") || fail "can't make $scratch"
-    trap 'rm -rf -- "$scratch"' EXIT
+    trap 'rm -rf -- "$scratch"; drop_steps' EXIT
     trap 'exit 129' HUP
     trap 'exit 130' INT
     trap 'exit 143' TERM
@@ -113,7 +113,7 @@ keep_text() {
 }
 
 keeps_text() {
-    [ -f "$state/$1" ] && printf '%s' "$2" | cmp -s -- - "$state/$1"
+    same_text "${state#"$root"}/$1" "$2"
 }
 
 # digest FILE: its SHA-256, as $digest.
@@ -146,19 +146,23 @@ close_state() {
 }
 
 # After a rollout, which may fail, the state still holds the declaration before: its undo reads those.
+# A script that has all functions in itself loads none.
+# shellcheck disable=SC2154 # the loader sets it
 keep_steps() {
-    # shellcheck disable=SC2154 # the loader sets it
     if [ -z "${GC_ROLLOUT-}" ]; then
-        [ -z "${loaded-}" ] || keep_text steps "${loaded#?}"
+        keep_text steps "${loaded+${loaded#?}}"
         return 0
     fi
+    : >>"$state/steps"
     for each in ${loaded-}; do
         record steps "$each"
     done
 }
 
-# The files go with the last phase.
+# The files go with the last phase, and where the first one was refused. A rollout tries again with
+# those that it has copied.
 drop_steps() {
+    [ -z "${GC_ROLLOUT-}" ] || return 0
     for each in "${state%/*}"/*/; do
         case ${each%/} in
             */steps | */replaced | *'/*') ;;
@@ -189,7 +193,6 @@ main() {
                 undo
                 close_state
             fi
-            drop_steps
             ;;
         *) fail "found the argument '${1-}'; wanted apply, fetch, upgrade or undo" ;;
     esac
