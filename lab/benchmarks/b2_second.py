@@ -7,7 +7,7 @@ from pathlib import Path
 
 from components.hosts.probe import probe
 from lab.benchmarks import peer_tools
-from lab.benchmarks.b1_cold import ROUND_TRIPS, Row, plugin
+from lab.benchmarks.b1_cold import ROUND_TRIPS, plugin
 from lab.benchmarks.fleet import fleet
 from lab.benchmarks.host_stack import HostStack
 from lab.benchmarks.measure import BenchmarkError, write
@@ -18,6 +18,7 @@ GOALS = {"OpenSSH probe": 1.5, "mitogen": 0.2}
 JUDGED = 20
 SIZES = (5, 20, 50)
 ROUNDS = 5
+Row = dict[str, float]
 
 
 def measure(size: int, round_trip: int) -> Row:
@@ -39,10 +40,10 @@ def measure(size: int, round_trip: int) -> Row:
         arguments = ("up", "--yes", "--skip-preview", "--expect-no-changes")
         pairs = []
         for _ in range(ROUNDS + 1):
-            pairs.append((stack.timed(*arguments), peers.openssh(script, "sh -s")))
+            pairs.append((stack.timed(*arguments).wall, peers.openssh(script, "sh -s").wall))
         pairs = pairs[1:]  # the first of each fills the page cache
         peers.ansible("mitogen_linear")
-        mitogen = peers.ansible("mitogen_linear")
+        mitogen = peers.ansible("mitogen_linear").wall
         if hosts.states() != before:
             raise BenchmarkError(f"a second run changed something: {hosts.states()}, not {before}")
         return {

@@ -15,7 +15,7 @@ import yaml
 import toolchain
 from commands.engine_home import engine_home
 from commands.environment import at_once, local_backend
-from lab.benchmarks.measure import timed
+from lab.benchmarks.measure import Sample, timed
 from lab.simulator.hosts import model as simulated
 
 ROOT = Path(__file__).parents[2]
@@ -126,13 +126,13 @@ class HostStack:
         """The command line of plain pulumi on this stack."""
         return ["pulumi", *arguments, "--stack", self.name, "--non-interactive", "--color", "never"]
 
-    def timed(self, *arguments: str) -> float:
-        """Seconds by the clock of a command that must succeed.
+    def timed(self, *arguments: str) -> Sample:
+        """Seconds of a command that must succeed.
 
         Raises:
             BenchmarkError: it didn't.
         """
-        return timed(self.command(*arguments), self.folder, self.environment)[0].wall
+        return timed(self.command(*arguments), self.folder, self.environment)[0]
 
     def checkpoint(self) -> str:
         """The state file's text."""

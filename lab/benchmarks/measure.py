@@ -42,8 +42,7 @@ def timed(
     Raises:
         BenchmarkError: exit code other than 0, or no end within `LIMIT`.
     """
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    started = time.monotonic()
+    before, started = processor_time(), time.monotonic()
     try:
         done = subprocess.run(
             command,
@@ -58,13 +57,17 @@ def timed(
         )
     except subprocess.TimeoutExpired as error:
         raise BenchmarkError(f"{' '.join(command)}: no end within {LIMIT} s") from error
-    wall = time.monotonic() - started
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    sample = Sample(time.monotonic() - started, processor_time() - before)
     if done.returncode:
         tail = "\n".join(done.stdout.splitlines()[-25:])
         raise BenchmarkError(f"{' '.join(command)}: exit code {done.returncode}\n{tail}")
-    cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-    return Sample(wall, cpu), done.stdout
+    return sample, done.stdout
+
+
+def processor_time() -> float:
+    """Seconds that the processes took which this one has started and seen end."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 def ratio(ours: Sequence[float], peer: Sequence[float]) -> float:

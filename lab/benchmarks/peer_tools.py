@@ -15,7 +15,7 @@ import toolchain
 from components.hosts.prepare_script import prepare
 from components.hosts.runtime_script import runtime
 from lab.benchmarks.fleet import Fleet
-from lab.benchmarks.measure import BenchmarkError
+from lab.benchmarks.measure import BenchmarkError, Sample, processor_time
 from lab.benchmarks.measure import timed as _timed
 from lab.simulator.hosts.locks import locked
 
@@ -73,7 +73,7 @@ class Peers:
         path.write_text("".join(lines))
         return path
 
-    def openssh(self, script: str, command: str) -> float:
+    def openssh(self, script: str, command: str) -> Sample:
         """One connection and one script per host, all at once: the floor.
 
         The script comes from a file: a pipe takes 64 KiB, so that each host would wait until the
@@ -89,7 +89,7 @@ class Peers:
             "-o",
             f"UserKnownHostsFile={self.known_hosts}",
         ]
-        started = time.monotonic()
+        before, started = processor_time(), time.monotonic()
         running = []
         for host in self.fleet.seen:
             with text.open("rb") as standard_input:
@@ -104,9 +104,9 @@ class Peers:
             output, errors = child.communicate()
             if child.returncode:
                 raise BenchmarkError(f"ssh: {(output + errors).decode(errors='replace')[-2000:]}")
-        return time.monotonic() - started
+        return Sample(time.monotonic() - started, processor_time() - before)
 
-    def ansible(self, strategy: str) -> float:
+    def ansible(self, strategy: str) -> Sample:
         """The playbook: pipelining, forks as many as hosts; with mitogen its own strategy."""
         config = self.folder / f"ansible-{strategy}.cfg"
         lines = [
@@ -141,7 +141,7 @@ class Peers:
         variables = {"ANSIBLE_CONFIG": str(config), "ANSIBLE_HOME": str(self.folder / "home")}
         return self._run(["ansible-playbook", "-i", str(inventory), *playbook], variables)
 
-    def pyinfra(self) -> float:
+    def pyinfra(self) -> Sample:
         """The deploy, all hosts in parallel."""
         inventory = self.folder / "pyinfra_inventory.py"
         hosts = [
@@ -165,11 +165,10 @@ class Peers:
         parallel = ["--parallel", str(len(hosts))]
         return self._run(["pyinfra", "-y", *parallel, str(inventory), str(HERE / "deploy.py")], {})
 
-    def _run(self, command: Sequence[str], variables: dict[str, str]) -> float:
+    def _run(self, command: Sequence[str], variables: dict[str, str]) -> Sample:
         path = f"{self.programs}:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
         home = {"HOME": str(self.folder), "PATH": path, "LC_ALL": "C.UTF-8", **variables}
-        sample, _ = _timed([str(self.programs / command[0]), *command[1:]], self.folder, home)
-        return sample.wall
+        return _timed([str(self.programs / command[0]), *command[1:]], self.folder, home)[0]
 
 
 def both() -> str:

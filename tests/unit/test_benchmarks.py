@@ -85,14 +85,13 @@ def test_a_command_that_fails_measures_nothing(tmp_path: Path) -> None:
 
 
 def test_a_cold_start_is_held_against_the_floor_pyinfra_and_its_growth() -> None:
-    good = {"ours": 4.0, "OpenSSH": 2.0, "engine": 2.0, "pyinfra": 5.0}
-    rows = {(20, 0): good, (50, 0): {**good, "ours": 5.0}, (200, 0): {**good, "ours": 5.1}}
+    def row(**walls: float) -> b1_cold.Row:
+        each = {"ours": 4.0, "OpenSSH": 2.0, "engine": 2.0, "pyinfra": 5.0, **walls}
+        return {name: Sample(wall, 100.0) for name, wall in each.items()}
+
+    rows = {(20, 0): row(), (50, 0): row(ours=5.0), (200, 0): row(ours=5.1)}
     assert b1_cold.failures(rows) == []
-    slow = {
-        **rows,
-        (50, 0): {**good, "ours": 5.3},
-        (200, 0): {**good, "ours": 80.0, "engine": 70.0},
-    }
+    slow = {**rows, (50, 0): row(ours=5.3), (200, 0): row(ours=80.0, engine=70.0)}
     assert b1_cold.failures(slow) == [
         "50 hosts, 0 ms: 1.32 × (OpenSSH + engine), goal ≤ 1.3",
         "50 hosts, 0 ms: 1.06 × pyinfra, goal ≤ 1.0",
