@@ -60,7 +60,8 @@ class Copies:
         await asyncio.gather(*(self._copy(name, new=new) for name in self._read_by[args.name]))
 
     async def _copy(self, name: str, *, new: bool) -> None:
-        wanted = self._wanted.get(name, {})
+        # As it is now: the program may go on declaring while a copy is on its way.
+        wanted = dict(self._wanted.get(name, {}))
         if wanted.keys() <= (self._sent_to_new if new else self._sent).get(name, set()):
             return
         # Only a run that changes something on hosts needs the library.

@@ -110,6 +110,18 @@ def test_a_host_that_is_refused_at_first_keeps_nothing_of_it(plain_host: Running
     assert not plain_host.exists(f"/{STEPS.parent}")
 
 
+def test_files_that_another_run_removes_meanwhile_stop_a_run_before_a_change(
+    plain_host: Running,
+) -> None:
+    """One that is refused at first ends while this one, which has read them, waits for the lock."""
+    before = plain_host.tree()
+    waiting = f'flock() {{ rm -r "$kept/steps"; command flock "$@"; }}\n{prepare()}'
+    plain_host.copy_steps(prepare())
+    done = subprocess_of(plain_host, "sh -s -- apply", waiting)
+    assert (done.returncode, "run `pulumi up` again" in done.stderr) == (1, True), done
+    assert differences(before, plain_host.tree()) == {}
+
+
 def test_a_rollout_that_is_refused_can_try_again_with_what_it_copied(plain_host: Running) -> None:
     refused = prepare(systems=["plan9"])
     assert plain_host.apply(refused).status == 1

@@ -85,6 +85,18 @@ def test_what_a_phase_was_applied_with_stays_and_what_none_needs_goes(tmp_path: 
     assert lying(tmp_path) == {"swap-1.sh": "of an earlier version", swap.file: swap.text}
 
 
+def test_a_phase_that_lost_its_list_keeps_every_file_that_its_undo_may_read(tmp_path: Path) -> None:
+    folder = tmp_path / upload.STEPS[1:]
+    folder.mkdir(parents=True)
+    (folder / "toolkit-1.sh").write_text("of the runtime")
+    (folder.parent / "prepare").mkdir()
+    (folder.parent / "prepare" / "steps").write_text("swap-1\n")
+    (folder.parent / "runtime").mkdir()
+    swap = script.step("swap")
+    assert take(tmp_path, upload.sent([swap])).returncode == 0
+    assert lying(tmp_path) == {"toolkit-1.sh": "of the runtime", swap.file: swap.text}
+
+
 def test_a_copy_that_is_cut_off_changes_nothing_and_the_next_one_is_whole(tmp_path: Path) -> None:
     swap, whole = script.step("swap"), upload.sent([script.step("swap")])
     folder = tmp_path / upload.STEPS[1:]
@@ -132,6 +144,26 @@ def test_a_host_gets_what_all_of_its_commands_read_once_a_run(
     ((name, bundles),) = sent
     assert name == host.name
     assert bundles >= {"library", "swap", "others", "toolkit", "containerd"}
+
+
+def test_what_is_declared_while_a_copy_is_on_its_way_is_in_the_next_one(
+    monkeypatch: pytest.MonkeyPatch, sent: list[tuple[str, set[str]]]
+) -> None:
+    (host,) = VALID.hosts
+    made = copies.Copies("steps", VALID, "key")
+    made.want(host, prepare().bundles)
+    note = upload.upload
+
+    async def slow(*given: Any) -> Fault | None:
+        fault = await note(*given)
+        made.want(host, runtime().bundles)
+        return fault
+
+    monkeypatch.setattr(upload, "upload", slow)
+    for resource in ("hosts", "runtime"):
+        made.before(resource, [host.name])
+        before(made, resource)
+    assert ["toolkit" in bundles for _, bundles in sent] == [False, True]
 
 
 def test_a_copy_that_failed_stops_its_command_and_is_made_by_the_next(

@@ -159,6 +159,12 @@ keep_steps() {
     done
 }
 
+# They were read before the lock, and another run that held it may have dropped them.
+require_steps() {
+    [ -z "${loaded-}" ] || [ -d "${state%/*}/steps" ] ||
+        fail "found the files of the steps gone, as another run on this host has ended; wanted them for an undo; run \`pulumi up\` again"
+}
+
 # The files go with the last phase, and where the first one was refused. A rollout tries again with
 # those that it has copied.
 drop_steps() {
@@ -177,6 +183,7 @@ main() {
     case ${1-} in
         apply)
             lock
+            require_steps
             require_rollout
             apply
             keep_expectations
@@ -185,6 +192,7 @@ main() {
             ;;
         fetch | upgrade)
             lock
+            require_steps
             "$1"
             ;;
         undo)
