@@ -106,6 +106,7 @@ def test_each_written_file_is_judged_by_its_last_line_and_its_own_name(machine: 
         machine.file(path, text)
         lines.append(f"{hashlib.sha256(text.encode()).hexdigest()}  {path}")
     machine.file("var/lib/gpu-cluster/prepare/written", "\n".join(lines) + "\n")
+    machine.file("var/lib/gpu-cluster/prepare/steps", "")
     facts = parse(machine.lines())
     assert facts.digests == {
         **{path: hashlib.sha256(text.encode()).hexdigest() for path, text in texts.items()},
@@ -121,6 +122,7 @@ def test_a_value_with_tabs_is_the_declared_one(machine: Machine) -> None:
     names = ["net.ipv4.ip_forward 1", "net.ipv4.tcp_rmem 4096 131072 6291456", "vm.swappiness 10"]
     expected = "".join(f"sysctl {name}\n" for name in names)
     machine.file("var/lib/gpu-cluster/prepare/written", "")
+    machine.file("var/lib/gpu-cluster/prepare/steps", "")
     machine.file("var/lib/gpu-cluster/prepare/expected", expected)
     assert parse(machine.lines()).drift == {"prepare": ("sysctl vm.swappiness",)}
 
@@ -139,6 +141,7 @@ def test_the_nvidia_runtime_is_found_by_what_this_containerd_shows(
     machine: Machine, version: str, shows: str, found: bool
 ) -> None:
     machine.file("var/lib/gpu-cluster/runtime/written", "")
+    machine.file("var/lib/gpu-cluster/runtime/steps", "")
     machine.file("var/lib/gpu-cluster/runtime/expected", "runtime containerd\n")
     machine.script(
         "containerd",
