@@ -7,6 +7,7 @@ it done after it. Owns nothing for long: a node's cordon and taint go with its t
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -66,13 +67,25 @@ class RolloutArgs:
     runtime_class: str | None
     join_token: str | None = field(default=None, repr=False)
 
+    @functools.cached_property
+    def scripts(self) -> Mapping[str, Mapping[str, Declaration]]:
+        """The scripts of each host that changes, by host and phase."""
+        with_runtime = {host.name for host in gpu_hosts(self.cluster)}
+        scripts = {}
+        for host in (change.host for change in self.plan.changes):
+            seen = self.cluster.of(host)
+            found = scripts[host.name] = {"prepare": prepare_script(seen, host, self.join_token)}
+            if host.name in with_runtime:
+                found["runtime"] = runtime_script(seen, host)
+        return scripts
+
 
 def rollout_document(args: RolloutArgs, private_key: str) -> Json:
     """The input of `components.rollout.roll`: the hosts that change, and no others."""
     cluster, platform = args.cluster, platform_of(args.cluster)
     pool_of = {node: pool for pool in validated_pools(cluster) for node in pool.node_names()}
     hosts = [change.host for change in args.plan.changes]
-    plan, scripts = args.plan, scripts_of(args)
+    plan = args.plan
 
     def layout_of(pool: Pool) -> list[str]:
         if not platform.dividers:
@@ -93,7 +106,7 @@ def rollout_document(args: RolloutArgs, private_key: str) -> Json:
                 "refused": refused[host.name],
                 "pool": pool_of[host.node].name if host.node in pool_of else "",
                 "layouts": layouts.get(host.node, []),
-                **_parts(cluster, host, scripts[host.name]),
+                **_parts(cluster, host, args.scripts[host.name]),
             }
             for host in hosts
         ],
@@ -117,19 +130,6 @@ def rollout_document(args: RolloutArgs, private_key: str) -> Json:
         },
         "privateKey": private_key,
     }
-
-
-def scripts_of(args: RolloutArgs) -> dict[str, dict[str, Declaration]]:
-    """The scripts of each host that changes, by phase."""
-    cluster = args.cluster
-    with_runtime = {host.name for host in gpu_hosts(cluster)}
-    scripts = {}
-    for host in (change.host for change in args.plan.changes):
-        seen = cluster.of(host)
-        found = scripts[host.name] = {"prepare": prepare_script(seen, host, args.join_token)}
-        if host.name in with_runtime:
-            found["runtime"] = runtime_script(seen, host)
-    return scripts
 
 
 def _parts(cluster: Cluster, host: Host, scripts: Mapping[str, Declaration]) -> Json:
@@ -173,7 +173,7 @@ class Rollout(pulumi.ComponentResource):
             key = pulumi.Output.secret(args.private_key)
             # Said here: the engine may begin with it while the program declares the hosts.
             changing = {change.host.name: change.host for change in args.plan.changes}
-            for host, scripts in scripts_of(args).items():
+            for host, scripts in args.scripts.items():
                 for script in scripts.values():
                     copies.want(changing[host], script.bundles)
             self.done = command.local.Command(
