@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
+from components.hosts.keys import shortest
 from config.problem import Fault, FaultError
 from toolchain.plugins.command_provider.values import SECRET, SIGNATURE, is_secret
 
@@ -41,15 +42,20 @@ def blinded(state: Json, secrets: Mapping[str, str]) -> Json:
     Raises:
         FaultError: something of a secret is left; nothing of it is repeated.
     """
+    spelled = [(name, text) for name in secrets for text in _spellings(secrets[name])]
     pairs = [
         (form, other)
-        for name, text in sorted(secrets.items(), key=lambda item: -len(item[1]))
+        for name, text in sorted(spelled, key=lambda item: -len(item[1]))
         for form, other in zip(_forms(text), _forms(placeholder(name)), strict=True)
-        if text
     ]
     result: Json = _walk(state, pairs)
-    _check(json.dumps(result), secrets)
+    _check(json.dumps(result), spelled)
     return result
+
+
+def _spellings(secret: str) -> set[str]:
+    """A secret as the stack has it, and as a program declares it where it is a key."""
+    return {secret, shortest(secret)} if secret else set()
 
 
 def _forms(text: str) -> tuple[str, ...]:
@@ -81,11 +87,11 @@ def _replace(value: Any, pairs: list[tuple[str, str]]) -> Any:
     return value
 
 
-def _check(text: str, secrets: Mapping[str, str]) -> None:
-    for name, secret in secrets.items():
+def _check(text: str, secrets: Iterable[tuple[str, str]]) -> None:
+    for name, secret in secrets:
         lines = {line.strip() for form in _forms(secret) for line in form.splitlines()}
-        known = placeholder(name)
-        if any(len(line) >= SHORTEST and line in text and line not in known for line in lines):
+        told = {line for line in lines if len(line) >= SHORTEST and not line.startswith("-----")}
+        if any(line in text and line not in placeholder(name) for line in told):
             raise FaultError(
                 Fault(
                     "state for previews",

@@ -12,6 +12,8 @@ from functools import cached_property
 from pathlib import Path
 from types import TracebackType
 
+from components.hosts.keys import shortest
+
 INTERVAL = 0.02
 """Seconds between two looks at processes and temporary files; what lives shorter isn't seen."""
 LARGEST = 64 << 20
@@ -60,10 +62,20 @@ class Canaries:
 
 
 def key_parts(text: str) -> tuple[bytes, ...]:
-    """What is looked for of a key in PEM: the second half of its lines, for the first is public."""
+    """What is looked for of a key in PEM: the second half of its lines, for the first is public.
+
+    Of a key of OpenSSH's own format also in PKCS#8, as the state and the plugin get it. There the
+    secret of Ed25519 has no line of its own: it begins at the 22nd character (RFC 8410, 7).
+    """
+    found = [line for line in _halves(text) if len(line) >= SHORTEST]
+    if (other := shortest(text)) != text:
+        found += [line[-40:] for line in _halves(other)]
+    return tuple(line[:40].encode() for line in found)
+
+
+def _halves(text: str) -> list[str]:
     lines = [line for line in text.splitlines() if line and not line.startswith("-----")]
-    secret = lines[len(lines) // 2 :]
-    return tuple(line[:40].encode() for line in secret if len(line) >= SHORTEST)
+    return lines[len(lines) // 2 :]
 
 
 @dataclass

@@ -9,6 +9,7 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
+import asyncssh
 import pytest
 import yaml
 
@@ -16,6 +17,7 @@ from commands.environment import local_backend
 from commands.placeholders import PLACEHOLDERS, blinded, placeholder
 from commands.preview_secrets import without_secrets
 from commands.preview_state import preview_environment
+from components.hosts.keys import shortest
 from components.secrets import TOKEN
 from config.problem import FaultError
 from lab.simulator import hosts as simulated
@@ -55,6 +57,25 @@ def test_no_secret_is_in_the_state_of_previews(value: Any) -> None:
         assert part not in text
     assert base64.b64encode(b"licence5f1d0c2bb7").decode() not in text
     assert '"b": "kept"' in text
+
+
+def test_a_key_in_the_format_that_a_program_declares_is_not_in_the_state_of_previews() -> None:
+    """The state holds an OpenSSH key in PKCS#8 (`components.hosts.keys`)."""
+    made = asyncssh.generate_private_key("ssh-ed25519").export_private_key().decode()
+    declared = shortest(made)
+    assert declared != made
+    state = {"connection": wrapped(json.dumps({"privateKey": declared, "user": "root"}))}
+    secret = declared.splitlines()[1][22:]
+    assert secret in json.dumps(state)
+    blind = blinded(state, {"gpu-cluster:sshPrivateKey": made})
+    other = placeholder("gpu-cluster:sshPrivateKey")
+    assert json.loads(json.loads(blind["connection"]["plaintext"])) == {
+        "privateKey": other,
+        "user": "root",
+    }
+    assert shortest(other) == other
+    with pytest.raises(FaultError, match="a part of gpu-cluster:sshPrivateKey"):
+        blinded({"a": wrapped(declared.replace("\n", " "))}, {"gpu-cluster:sshPrivateKey": made})
 
 
 def test_a_text_keeps_what_is_no_secret() -> None:
