@@ -1,9 +1,10 @@
 """The program: load what is declared, inspect what is there, declare the cluster, export."""
 
 # ruff: noqa: E402
-from components.inspection.processes import Extent, start
+from components.inspection.processes import Extent, Processes
 
-processes = start(*Extent.wanted().parts)  # first: they read their libraries beside this program
+# First: they read their libraries beside this program.
+processes = Processes(*Extent.wanted().parts)
 
 import pulumi
 import pulumi_command
@@ -54,6 +55,7 @@ built = GpuCluster(
         registry_credentials=secrets.registry_credentials,
         join_token=secrets.join_token,
         secrets=secrets.named,
+        processes=processes,
     ),
     inspection.drift,
     pulumi.ResourceOptions(providers=providers),

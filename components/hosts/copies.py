@@ -15,22 +15,32 @@ import pulumi
 from components.hooks import before_changes
 from components.hosts.script import Bundle
 from components.hosts.settings.host import Host
+from components.inspection.processes import NoAnswer, Processes
 from components.settings.cluster import Cluster
+from config.problem import Fault
 
 
 class Copies:
     """What hosts get in one run, each file once."""
 
-    def __init__(self, name: str, cluster: Cluster, private_key: pulumi.Input[str]) -> None:
+    def __init__(
+        self, name: str, cluster: Cluster, private_key: pulumi.Input[str], processes: Processes
+    ) -> None:
         """Registers the hook.
 
         Args:
             name: of the hook.
             cluster: the configuration.
             private_key: an SSH private key, a secret.
+            processes: the hosts' copies, over the connections of the inspection where it has some.
         """
-        self._ssh = cluster.ssh
+        self._limits = {
+            "dials": cluster.ssh.dial_error_limit,
+            "dial": cluster.ssh.per_dial_timeout_seconds,
+            "copying": cluster.ssh.command_timeout_seconds,
+        }
         self._key = private_key
+        self._processes = processes
         self._hosts: dict[str, Host] = {}
         self._wanted: dict[str, dict[str, Bundle]] = {}
         self._sent: dict[str, set[str]] = {}
@@ -64,19 +74,19 @@ class Copies:
         wanted = dict(self._wanted.get(name, {}))
         if wanted.keys() <= (self._sent_to_new if new else self._sent).get(name, set()):
             return
-        # Only a run that changes something on hosts needs the library.
-        from components.hosts.reach import declared
-        from components.hosts.upload import Limits, upload
-
-        key = await pulumi.Output.from_input(self._key).future()
-        ssh = self._ssh
-        limits = Limits(
-            ssh.dial_error_limit, ssh.per_dial_timeout_seconds, ssh.command_timeout_seconds
-        )
-        host = declared(self._hosts[name].model_dump(mode="json"))
-        fault = await upload(host, str(key), list(wanted.values()), limits)
-        if fault is not None:
-            raise pulumi.RunError(str(fault))
+        question = {
+            "host": self._hosts[name].model_dump(mode="json"),
+            "privateKey": str(await pulumi.Output.from_input(self._key).future()),
+            "files": {file: bundle.text for file, bundle in wanted.items()},
+            "limits": self._limits,
+        }
+        try:
+            answer = await asyncio.wrap_future(self._processes.ask("hosts", {"copy": question}))
+        except NoAnswer as reason:
+            found, cure = f"no answer from the process that copies ({reason})", "run again"
+            answer = {"fault": str(Fault(f"host {name}", found, "the steps' files there", cure))}
+        if answer["fault"] is not None:
+            raise pulumi.RunError(answer["fault"])
         self._sent[name] = set(wanted)
         if new:
             self._sent_to_new[name] = set(wanted)

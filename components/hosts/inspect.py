@@ -16,7 +16,16 @@ import asyncssh
 
 from components.hosts.facts import HostFacts
 from components.hosts.probe import LONGEST, parse, probe
-from components.hosts.reach import Endpoint, Host, connect, declared, read_key, run, shell
+from components.hosts.reach import (
+    Connections,
+    Endpoint,
+    Host,
+    connect,
+    declared,
+    read_key,
+    run,
+    shell,
+)
 from config.printable import printable
 
 PROBE_LIMIT = 10.0
@@ -51,41 +60,49 @@ async def observe(
     if isinstance(key, str):
         broken = HostFacts(error=f"the SSH private key can't be read: {key}", refused=True)
         return {host.name: broken for host in hosts}
-    return await _observe(hosts, key, limit)
+    async with Connections() as connections:
+        return await _observe(hosts, key, limit, connections)
 
 
 async def _observe(
-    hosts: Sequence[Host], key: asyncssh.SSHKey, limit: float, registries: Sequence[str] = ()
+    hosts: Sequence[Host],
+    key: asyncssh.SSHKey,
+    limit: float,
+    connections: Connections,
+    registries: Sequence[str] = (),
 ) -> dict[str, HostFacts]:
     gate = asyncio.Semaphore(AT_ONCE)
     asked = f"GC_REGISTRIES={shlex.quote(' '.join(registries))}\n"
-    async with contextlib.AsyncExitStack() as stack:
-        bastions = {_name(host.bastion): host.bastion for host in hosts if host.bastion is not None}
+    bastions = {_name(host.bastion): host.bastion for host in hosts if host.bastion is not None}
 
-        async def dial(bastion: Endpoint) -> Tunnel:
-            try:
-                async with asyncio.timeout(limit):
-                    return await stack.enter_async_context(connect(bastion, key, None))
-            except (OSError, asyncssh.Error, TimeoutError) as error:
-                return _failure(error, limit, "bastion: ")
+    async def dial(bastion: Endpoint) -> Tunnel:
+        try:
+            async with asyncio.timeout(limit):
+                return await connections.enter_async_context(connect(bastion, key, None))
+        except (OSError, asyncssh.Error, TimeoutError) as error:
+            return _failure(error, limit, "bastion: ")
 
-        dialled = await asyncio.gather(*map(dial, bastions.values()))
-        tunnels: dict[str, Tunnel] = dict(zip(bastions, dialled, strict=True))
+    dialled = await asyncio.gather(*map(dial, bastions.values()))
+    tunnels: dict[str, Tunnel] = dict(zip(bastions, dialled, strict=True))
 
-        async def look(host: Host) -> HostFacts:
-            tunnel = tunnels[_name(host.bastion)] if host.bastion is not None else None
-            if isinstance(tunnel, HostFacts):
-                return tunnel
-            async with gate:
-                return await _probe(host, key, tunnel, limit, asked)
+    async def look(host: Host) -> HostFacts:
+        tunnel = tunnels[_name(host.bastion)] if host.bastion is not None else None
+        if isinstance(tunnel, HostFacts):
+            return tunnel
+        async with gate:
+            return await _probe(host, key, tunnel, limit, connections, asked)
 
-        answers = await asyncio.gather(*(look(host) for host in hosts))
+    answers = await asyncio.gather(*(look(host) for host in hosts))
     return {host.name: facts for host, facts in zip(hosts, answers, strict=True)}
 
 
-async def answer(request: dict[str, Any]) -> dict[str, Any]:
-    """`observe` for a request: ``hosts`` as declared, ``privateKey``, ``registries``: ``host:port``
-    that hosts are asked whether they reach.
+async def answer(request: dict[str, Any], connections: Connections) -> dict[str, Any]:
+    """`observe` for a request, over connections that stay open.
+
+    Args:
+        request: ``hosts`` as declared, ``privateKey``, ``registries``: ``host:port`` that hosts are
+            asked whether they reach.
+        connections: closes them.
 
     Returns:
         ``facts`` by host, and ``problems``: what must stop the run before any host is asked.
@@ -106,7 +123,7 @@ async def answer(request: dict[str, Any]) -> dict[str, Any]:
             "`pulumi config set --secret gpu-cluster:sshPrivateKey < stack_key`"
         )
         return {"facts": {}, "problems": [problem]}
-    seen = await _observe(hosts, key, PROBE_LIMIT, request.get("registries", ()))
+    seen = await _observe(hosts, key, PROBE_LIMIT, connections, request.get("registries", ()))
     facts = {name: dataclasses.asdict(host_facts) for name, host_facts in seen.items()}
     return {"facts": facts, "problems": []}
 
@@ -121,12 +138,15 @@ async def _probe(
     key: asyncssh.SSHKey,
     tunnel: asyncssh.SSHClientConnection | None,
     limit: float,
+    connections: Connections,
     asked: str,
 ) -> HostFacts:
     try:
-        async with asyncio.timeout(limit), connect(host, key, tunnel) as connection:
+        async with asyncio.timeout(limit), contextlib.AsyncExitStack() as ends:
+            connection = await ends.enter_async_context(connect(host, key, tunnel))
             text = f"{asked}{probe()}"
             status, output, errors = await run(connection, shell(host, limit), text)
+            connections.keep(host, connection, ends)
         if "end=ok" in output.splitlines():
             # The host's clock was read at the end of the probe; the answer took less than a second.
             return parse(output.splitlines(), time.time())

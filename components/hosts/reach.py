@@ -19,6 +19,8 @@ MODERN: dict[str, Any] = {
 }
 """What a connection may agree on: AsyncSSH's defaults without SHA-1, as OpenSSH's own since 8.8."""
 _RSA = ["rsa-sha2-512", "rsa-sha2-256"]
+KEPT = 64
+"""Connections that `Connections` keeps, of 256 files that macOS lets a process have open."""
 
 
 @dataclass(frozen=True)
@@ -119,6 +121,32 @@ async def connect(
         yield connection
     finally:
         connection.abort()
+
+
+class Connections(contextlib.AsyncExitStack):
+    """Connections to hosts and their bastions, open for what follows until this is closed."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._to: dict[Host, asyncssh.SSHClientConnection] = {}
+
+    def keep(
+        self, host: Host, connection: asyncssh.SSHClientConnection, ends: contextlib.AsyncExitStack
+    ) -> None:
+        """Keeps one, unless there are enough.
+
+        Args:
+            host: where it leads.
+            connection: is open.
+            ends: would close it; has nothing to close afterwards where it is kept.
+        """
+        if len(self._to) < KEPT:
+            self._to[host] = connection
+            self.push_async_exit(ends.pop_all())
+
+    def to(self, host: Host) -> asyncssh.SSHClientConnection | None:
+        """The one to a host; it may have been lost meanwhile."""
+        return self._to.get(host)
 
 
 async def printed(host: Host, private_key: str, script: str, limit: float) -> str:

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 import asyncssh
 
 from components.hosts.reach import Host, reached, run, shell
-from components.hosts.script import Bundle
 from config.printable import printable
 from config.problem import Fault
 
@@ -36,17 +35,13 @@ class Limits:
 
 
 async def upload(
-    host: Host, private_key: str, bundles: Sequence[Bundle], limits: Limits
+    host: Host, private_key: str, files: Mapping[str, str], limits: Limits
 ) -> Fault | None:
-    """Copies what a host's commands will read; what went wrong, or None.
-
-    One connection and one command, whatever the number of files: a copy by SFTP takes some round
-    trips for each.
-    """
+    """Copies files, by name, that a host's commands will read; what went wrong, or None."""
     delay = FIRST_DELAY
     for dials in range(1, limits.dials + 1):
         try:
-            return await _send(host, private_key, bundles, limits)
+            return await _dial(host, private_key, files, limits)
         except (OSError, asyncssh.Error, TimeoutError, ValueError) as error:
             if dials == limits.dials or isinstance(error, FINAL):
                 reason = printable(str(error) or type(error).__name__)
@@ -58,24 +53,39 @@ async def upload(
     return None
 
 
-async def _send(
-    host: Host, private_key: str, bundles: Sequence[Bundle], limits: Limits
+async def _dial(
+    host: Host, private_key: str, files: Mapping[str, str], limits: Limits
 ) -> Fault | None:
     async with contextlib.AsyncExitStack() as stack:
         async with asyncio.timeout(limits.dial):
             connection = await stack.enter_async_context(reached(host, private_key))
         async with asyncio.timeout(limits.copying):
-            status, _, errors = await run(connection, shell(host, limits.copying), sent(bundles))
+            return await send(connection, host, files, limits)
+
+
+async def send(
+    connection: asyncssh.SSHClientConnection, host: Host, files: Mapping[str, str], limits: Limits
+) -> Fault | None:
+    """Copies over a connection; what went wrong on the host, or None.
+
+    One command, whatever the number of files: a copy by SFTP takes some round trips for each.
+
+    Raises:
+        OSError, asyncssh.Error, ValueError: the connection ended, or more than an answer came.
+    """
+    status, _, errors = await run(connection, shell(host, limits.copying), taking(files))
     if status == 0:
         return None
+    if status is None:
+        raise ConnectionResetError("the connection ended while it was copied")
     found = f"{STEPS} can't be written: {printable(errors.strip() or f'status {status}')}"
     return Fault(f"host {host.name}", found, "the steps' files", "see what it names")
 
 
-def sent(bundles: Sequence[Bundle]) -> str:
-    """A script that takes the bundles: texts, each after a line with its file's name.
+def taking(files: Mapping[str, str]) -> str:
+    """A script that takes files: texts, each after a line with its name.
 
     No text holds such a line, nor the one that ends them all.
     """
-    texts = "".join(f"=== {bundle.file}\n{bundle.text}" for bundle in bundles)
+    texts = "".join(f"=== {name}\n{text}" for name, text in files.items())
     return f"{TAKE.read_text()}take_files <<'=== files'\n{texts}=== end\n=== files\n"

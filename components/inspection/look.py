@@ -17,7 +17,7 @@ from components.hosts.facts import HostFacts
 from components.hosts.new_cluster import UNKNOWN, is_there
 from components.hosts.table import table
 from components.inspection.judgement import Inspection, judged
-from components.inspection.processes import Extent, Processes, answers, start
+from components.inspection.processes import Extent, Processes
 from components.inspection.questions import request
 from components.inspection.rollout import divided, planned, show, show_layouts
 from components.settings.cluster import Cluster
@@ -42,7 +42,8 @@ def inspect(
         private_key: logs in to the hosts. It goes through a pipe: it is in no process argument and
             in no file.
         origins: by host, the values that a pool or the host overrides (`inventory.origins`).
-        processes: of `Extent.parts`, started early, for they read their libraries meanwhile.
+        processes: of `Extent.parts`, started early, for they read their libraries meanwhile. In a
+            run that changes something the hosts' stays.
 
     Raises:
         RunError: something contradicts the configuration.
@@ -85,7 +86,8 @@ def with_rollout(
     def ask(asked: Json) -> tuple[Json, str]:
         if extent is not Extent.ALL:
             return {}, "the pods of nodes that change were not inspected"
-        seen, reason = answers(start("rollout"), {"rollout": asked})
+        with Processes("rollout") as looking:
+            seen, reason = looking.answers({"rollout": asked})
         return seen.get("rollout", {}), reason
 
     made, reason = planned(cluster, inspection.hosts, cordoned, ask)
@@ -101,7 +103,8 @@ def with_layouts(cluster: Cluster, inspection: Inspection, found: Mapping[str, s
     """The inspection with the MIG layouts that must go in waves, which it shows."""
 
     def ask(asked: Json) -> tuple[Json, str]:
-        seen, reason = answers(start("rollout"), {"rollout": asked})
+        with Processes("rollout") as looking:
+            seen, reason = looking.answers({"rollout": asked})
         return seen.get("rollout", {}), reason
 
     made, reason = divided(cluster, found, ask)
@@ -115,7 +118,9 @@ def with_layouts(cluster: Cluster, inspection: Inspection, found: Mapping[str, s
 
 def look(processes: Processes, asked: Json) -> tuple[Json, str]:
     """What the processes found, by part, and why one found nothing."""
-    seen, reasons = answers(processes, asked)
+    seen, reasons = processes.answers(asked)
+    # Only a run that changes something copies to hosts.
+    processes.end(but=() if pulumi.runtime.is_dry_run() else ("hosts",))
     nothing: Json = {
         "cluster": {
             "problems": [], "cordoned": [], "scheduling": {}, "validation": {}, "presence": {},

@@ -1,25 +1,37 @@
-"""The processes that inspect, one for each part, all within one limit.
+"""The processes beside the program, one for each part, each with the library that it needs.
 
 They are started before they are asked: they read their libraries while the program reads its own.
+The hosts' outlives the inspection in a run that changes something: what is copied to hosts goes
+over the connections that it has.
 """
 
 from __future__ import annotations
 
+import atexit
 import json
 import os
 import subprocess
 import sys
+import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
+from contextlib import suppress
 from enum import StrEnum
-from typing import Any, Self
+from typing import IO, TYPE_CHECKING, Any, Self, cast
 
 import pulumi
+
+from config.printable import printable
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future
 
 Json = dict[str, Any]
 
 LIMIT = 60
 """Seconds for the whole inspection; what answers later counts as not reached."""
+ENDING = 5
+"""Seconds for a process to end once its input has."""
 EXTENT = "GPU_CLUSTER_LOOK"
 """Variable that says what is inspected; without it hosts and cluster."""
 
@@ -52,59 +64,164 @@ class Extent(StrEnum):
         return cls(found)
 
 
-Processes = dict[str, subprocess.Popen[str]]
-"""By part."""
+class NoAnswer(Exception):
+    """A process failed, and says why."""
 
 
-def start(*parts: str) -> Processes:
-    """A process for each part, which waits for what it is asked."""
-    return {part: _start(part) for part in parts}
+class Process:
+    """One process: a line of JSON for each question, and one for each answer, in any order.
 
-
-def answers(processes: Processes, asked: Mapping[str, Json]) -> tuple[Json, str]:
-    """What each process that is asked something found, and why one found nothing.
-
-    All have ended afterwards, also those that are asked nothing.
+    It ends with its input, so also when the program is killed.
     """
-    for part, process in processes.items():
-        _ask(process, asked.get(part))
-    seen: Json = {}
-    deadline, reasons = time.monotonic() + LIMIT, []
-    for part, process in processes.items():
+
+    def __init__(self, part: str) -> None:
+        """Starts it.
+
+        Args:
+            part: argument of ``components.inspection``.
+        """
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "components.inspection", part],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        self._lock = threading.Lock()
+        self._asked: dict[int, Future[Json]] = {}
+        self._count = 0
+        self._why = ""
+        self._last = "no message"
+        self._pipe = cast("IO[str]", self._process.stdin)
+        self._threads = [
+            threading.Thread(target=self._hear, args=(self._process.stderr,), daemon=True),
+            threading.Thread(target=self._answer, args=(self._process.stdout,), daemon=True),
+        ]
+        for thread in self._threads:
+            thread.start()
+
+    @property
+    def ended(self) -> bool:
+        """Whether it answers no more."""
+        return bool(self._why)
+
+    def ask(self, question: Json) -> Future[Json]:
+        """What it will answer, or the `NoAnswer` that comes instead."""
+        from concurrent.futures import Future  # 8 ms, while the process reads its libraries
+
+        future: Future[Json] = Future()
+        with self._lock:
+            if self._why:
+                future.set_exception(NoAnswer(self._why))
+                return future
+            self._count += 1
+            self._asked[self._count] = future
+            line = json.dumps({"number": self._count, "question": question})
+        with suppress(BrokenPipeError):  # it has ended, and its last words say why
+            self._pipe.write(f"{line}\n")
+            self._pipe.flush()
+        return future
+
+    def end(self) -> int:
+        """Ends its input, then it; its status."""
+        with suppress(BrokenPipeError):  # a question that it did not wait for
+            self._pipe.close()
         try:
-            output, errors = process.communicate(timeout=max(0.1, deadline - time.monotonic()))
+            status = self._process.wait(ENDING)
         except subprocess.TimeoutExpired:
-            process.kill()
-            process.communicate()
-            reasons.append(f"the inspection of the {part} took longer than {LIMIT} s")
-            continue
-        if process.returncode != 0:
-            last = errors.strip().splitlines()[-1:] or ["no message"]
-            reasons.append(f"the inspection of the {part} failed: {last[0]}")
-        elif part in asked:
-            seen[part] = json.loads(output)
-    return seen, "; ".join(reasons)
+            self._process.kill()
+            status = self._process.wait()
+        for thread in self._threads:
+            thread.join()
+        return status
+
+    def kill(self) -> None:
+        """Ends it at once."""
+        self._process.kill()
+        self.end()
+
+    def _hear(self, errors: IO[str]) -> None:
+        """Remembers the last of its words on standard error."""
+        with errors:
+            for line in errors:
+                self._last = line.strip() or self._last
+
+    def _answer(self, lines: IO[str]) -> None:
+        """Hands each answer to who asked, and to all others, after the last, why there is none."""
+        with lines:
+            for line in lines:
+                said = json.loads(line)
+                with self._lock:
+                    future = self._asked.pop(said["number"])
+                if "failed" in said:
+                    future.set_exception(NoAnswer(said["failed"]))
+                else:
+                    future.set_result(said["answer"])
+        self._threads[0].join()
+        with self._lock:
+            self._why = self._last
+        for future in self._asked.values():
+            future.set_exception(NoAnswer(self._why))
 
 
-def _start(part: str) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        [sys.executable, "-m", "components.inspection", part],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+class Processes:
+    """The processes of one run, by part."""
 
+    def __init__(self, *parts: str) -> None:
+        """Starts one for each part.
 
-def _ask(process: subprocess.Popen[str], asked: Json | None) -> None:
-    """Gives a process its request, and the end of its input, which `communicate` won't find."""
-    pipe = process.stdin
-    if pipe is None:
-        return
-    try:
-        if asked is not None:
-            json.dump(asked, pipe)
-        pipe.close()
-    except BrokenPipeError:
-        pass  # it has ended, and its exit says why
-    process.stdin = None
+        Args:
+            parts: ``cluster``, ``hosts``, ``rollout``.
+        """
+        self._running = {part: Process(part) for part in parts}
+        atexit.register(self.end)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.end()
+
+    def answers(self, questions: Mapping[str, Json]) -> tuple[Json, str]:
+        """What each process that is asked something found, and why one found nothing.
+
+        A part without a process is not asked.
+        """
+        deadline, reasons = time.monotonic() + LIMIT, []
+        asked = {
+            part: process.ask(questions[part])
+            for part, process in self._running.items()
+            if part in questions
+        }
+        seen: Json = {}
+        for part, future in asked.items():
+            try:
+                seen[part] = future.result(max(0.1, deadline - time.monotonic()))
+            except TimeoutError:
+                self._running.pop(part).kill()
+                reasons.append(f"the inspection of the {part} took longer than {LIMIT} s")
+            except NoAnswer as reason:
+                reasons.append(f"the inspection of the {part} failed: {printable(str(reason))}")
+        return seen, "; ".join(reasons)
+
+    def ask(self, part: str, question: Json) -> Future[Json]:
+        """What the process of a part will answer; it is started where none is there.
+
+        The future's error is `NoAnswer`.
+        """
+        if part in self._running and self._running[part].ended:
+            self._running.pop(part).end()
+        if part not in self._running:
+            self._running[part] = Process(part)
+        return self._running[part].ask(question)
+
+    def end(self, but: Collection[str] = ()) -> dict[str, int]:
+        """Ends the processes; their status by part.
+
+        Args:
+            but: parts whose processes stay.
+        """
+        ended = {part: process.end() for part, process in self._running.items() if part not in but}
+        for part in ended:
+            del self._running[part]
+        return ended

@@ -42,9 +42,11 @@ def request(cluster: Cluster, stack: str, private_key: str) -> Json:
             },
         },
         "hosts": {
-            "hosts": [host.model_dump(mode="json") for host in cluster.working_hosts],
-            "privateKey": private_key,
-            "registries": registries(cluster),
+            "look": {
+                "hosts": [host.model_dump(mode="json") for host in cluster.working_hosts],
+                "privateKey": private_key,
+                "registries": registries(cluster),
+            }
         },
     }
 

@@ -18,6 +18,7 @@ from components.hosts.inspect import observe
 from components.hosts.preparation import HostPreparation
 from components.hosts.probe import LONGEST, parse
 from components.hosts.reach import ANSWER
+from components.inspection.processes import Processes
 from components.nodes.inspect import gpus
 from components.platforms.findings import numbers
 from tests.attacks.samples import cluster
@@ -143,7 +144,7 @@ def test_every_command_on_a_host_has_an_end_on_this_side(monkeypatch: pytest.Mon
     asyncio.set_event_loop(LOOP)
     try:
         declared = cluster()
-        copies = Copies("steps", declared, "key")
+        copies = Copies("steps", declared, "key", Processes())
         HostPreparation("hosts", HostsArgs(cluster=declared, private_key="key", copies=copies))
     finally:
         asyncio.set_event_loop(None)

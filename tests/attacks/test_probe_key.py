@@ -71,7 +71,12 @@ def test_an_inspection_by_a_probe_key_finds_the_same(
     path.write_text(key)
     monkeypatch.setenv(inspect.PROBE_KEY_FILE, str(path))
     request = {"hosts": [vars(declared(host))], "privateKey": "what a preview hasn't got"}
-    result = asyncio.run(inspect.answer(request))
+
+    async def look() -> dict[str, Any]:
+        async with reach.Connections() as connections:
+            return await inspect.answer(request, connections)
+
+    result = asyncio.run(look())
     assert result["problems"] == []
     assert result["facts"]["gpu-1"]["error"] == ""
     assert result["facts"]["gpu-1"]["kernel"] == os.uname().release

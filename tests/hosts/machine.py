@@ -97,6 +97,12 @@ class Running:
         status = done.exit_status if done.exit_status is not None else -1
         return Result(status, str(done.stdout), str(done.stderr))
 
+    @property
+    def log_ins(self) -> int:
+        """How often somebody logged in, by the word of the sshd of a host in namespaces."""
+        log = hosts_dir(self.cluster) / self.declared.name / "log"
+        return log.read_text().count("Accepted publickey")
+
     def copy_steps(self, script: str) -> None:
         """The files that a script names, where the product would have copied them, past SSH."""
         wanted = named(script)

@@ -7,6 +7,7 @@ import dataclasses
 import platform
 import socket
 from types import SimpleNamespace
+from typing import Any
 
 import asyncssh
 import pytest
@@ -17,6 +18,7 @@ from components.hosts.inspect import answer, observe
 from components.hosts.preflight import judge
 from components.hosts.prepare_script import prepare
 from components.hosts.probe import parse
+from components.hosts.reach import Connections
 from components.hosts.runtime_script import runtime
 from components.hosts.settings.host import Host, Role
 from components.hosts.settings.system import System
@@ -26,7 +28,6 @@ from components.settings.loader import load
 from config.problem import Severity
 from lab.simulator import hosts as simulated
 from lab.simulator.hosts import catalogue
-from lab.simulator.hosts.model import hosts_dir
 from tests.hosts import software
 from tests.hosts.conftest import start
 from tests.hosts.machine import Declared, Running, differences
@@ -109,11 +110,10 @@ def test_each_host_has_its_own_bastion_and_its_key_is_checked(
         Alias("refused", target.declared.port, bastion=stranger),
     ]
     facts = asyncio.run(observe(hosts, target.key, limit=20))
-    log = (hosts_dir(cluster) / "bastion" / "log").read_text()
     assert (facts["gpu-1"].error, facts["direct"].error) == ("", "")
     assert facts["refused"].error.startswith("bastion: ")
     assert facts["refused"].refused
-    assert log.count("Accepted publickey") == 1
+    assert bastion.log_ins == 1
 
 
 class Alias(Declared):
@@ -131,6 +131,11 @@ def test_a_bad_private_key_is_told_without_the_key() -> None:
     assert "canary" not in facts["gpu-1"].error
 
 
+async def looked(question: dict[str, Any]) -> dict[str, Any]:
+    async with Connections() as connections:
+        return await answer(question, connections)
+
+
 def _key(passphrase: str | None = None) -> str:
     key = asyncssh.generate_private_key("ssh-ed25519")
     return key.export_private_key(passphrase=passphrase).decode()
@@ -145,13 +150,13 @@ def test_a_bad_private_key_is_one_problem_with_its_cure(key: str, why: str) -> N
     endpoint = {"address": "127.0.0.1", "port": 1, "user": "root", "bastion": None}
     endpoint |= {"role": "gpu-worker", "host_key": ""}
     hosts = [{"name": name, "node": name, **endpoint} for name in ("gpu-1", "gpu-2")]
-    observed = asyncio.run(answer({"hosts": hosts, "privateKey": key}))
+    observed = asyncio.run(looked({"hosts": hosts, "privateKey": key}))
     (problem,) = observed["problems"]
     assert observed["facts"] == {}
     assert why in problem
     assert "; cure: `ssh-keygen" in problem
     assert "canary" not in problem
-    assert asyncio.run(answer({"hosts": [], "privateKey": ""})) == {"facts": {}, "problems": []}
+    assert asyncio.run(looked({"hosts": [], "privateKey": ""})) == {"facts": {}, "problems": []}
 
 
 def test_unknown_and_odd_lines_are_passed_over() -> None:

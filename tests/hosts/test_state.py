@@ -95,6 +95,20 @@ def test_a_changed_step_is_one_line_of_a_hosts_declaration(stack: Stack) -> None
     assert changed == {"hosts-gpu-1", "hosts-gpu-2"}
 
 
+@pytest.mark.parametrize(("extent", "first", "second"), [("hosts", 3, 1), ("off", 3, 0)])
+def test_a_host_is_logged_in_to_once_for_the_look_and_the_copies(
+    stack: Stack, extent: str, first: int, second: int
+) -> None:
+    """And once for each of its two commands. Without a look the copies log in themselves."""
+    made, hosts = stack
+    made.environment["GPU_CLUSTER_LOOK"] = extent
+    up(made)
+    assert [host.log_ins for host in hosts] == [first] * len(hosts)
+    again = made.run("up", "--yes", "--skip-preview", "--expect-no-changes")
+    assert again.returncode == 0, again.stdout[-3000:]
+    assert [host.log_ins for host in hosts] == [first + second] * len(hosts)
+
+
 def test_a_host_that_was_set_up_anew_gets_the_steps_again(stack: Stack) -> None:
     made, (host, other) = stack
     up(made)

@@ -97,7 +97,8 @@ def test_what_the_state_held_before_a_rollout_can_be_undone_after_it(plain_host:
     later = prepare(system=System(swap_off=False))
     assert plain_host.apply(prepare()).status == 0
     assert plain_host.apply(later).status == 0  # in a rollout, which then fails elsewhere
-    plain_host.run("sh -s", upload.sent(later.bundles))  # for the next one
+    files = {bundle.file: bundle.text for bundle in later.bundles}
+    plain_host.run("sh -s", upload.taking(files))  # for the next one
     done = subprocess_of(plain_host, "sh -s -- undo")
     assert done.returncode == 0, done.stderr
     assert differences(before, plain_host.tree()) == {}

@@ -6,7 +6,8 @@ import asyncio
 import contextlib
 import os
 import subprocess
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Iterable
+from concurrent.futures import Future
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -20,10 +21,10 @@ from components.hosts.prepare_script import prepare
 from components.hosts.reach import Host as Reached
 from components.hosts.runtime_script import runtime
 from components.hosts.script import Bundle
+from components.inspection.processes import NoAnswer
 from components.rollout.component import Rollout, RolloutArgs
 from components.rollout.plan import Change, Plan
 from components.settings.loader import load
-from config.problem import Fault
 from lab.simulator import hosts as simulated
 from tests.unit.mocks import declare
 
@@ -43,6 +44,7 @@ VALID = load(
     }
 )
 LIMITS = upload.Limits(dials=3, dial=1, copying=1)
+SWAP = {script.step("swap").file: script.step("swap").text}
 NAMED = [file.stem for file in script.FOLDER.glob("*.sh")]
 """Every step."""
 
@@ -60,6 +62,11 @@ def take(root: Path, sent: str) -> subprocess.CompletedProcess[str]:
     )
 
 
+def texts(bundles: Iterable[Bundle]) -> dict[str, str]:
+    """What is sent of bundles."""
+    return {bundle.file: bundle.text for bundle in bundles}
+
+
 def lying(root: Path) -> dict[str, str]:
     """What lies where a declaration reads it."""
     return {file.name: file.read_text() for file in (root / upload.STEPS[1:]).iterdir()}
@@ -67,9 +74,8 @@ def lying(root: Path) -> dict[str, str]:
 
 def test_every_file_lands_where_root_alone_can_write(tmp_path: Path) -> None:
     every = (*prepare().bundles, *runtime().bundles, *map(script.step, NAMED))
-    bundles = list({bundle.file: bundle for bundle in every}.values())
-    assert take(tmp_path, upload.sent(bundles)).returncode == 0
-    assert lying(tmp_path) == {bundle.file: bundle.text for bundle in bundles}
+    assert take(tmp_path, upload.taking(texts(every))).returncode == 0
+    assert lying(tmp_path) == texts(every)
     assert (tmp_path / upload.STEPS[1:]).stat().st_mode & 0o077 == 0
 
 
@@ -80,9 +86,8 @@ def test_what_a_phase_was_applied_with_stays_and_what_none_needs_goes(tmp_path: 
         (folder / f"{name}.sh").write_text("of an earlier version")
     (folder.parent / "prepare").mkdir()
     (folder.parent / "prepare" / "steps").write_text("base-0\nswap-1\nothers-0\n")
-    swap = script.step("swap")
-    assert take(tmp_path, upload.sent([swap])).returncode == 0
-    assert lying(tmp_path) == {"swap-1.sh": "of an earlier version", swap.file: swap.text}
+    assert take(tmp_path, upload.taking(SWAP)).returncode == 0
+    assert lying(tmp_path) == {"swap-1.sh": "of an earlier version"} | SWAP
 
 
 def test_a_phase_that_lost_its_list_keeps_every_file_that_its_undo_may_read(tmp_path: Path) -> None:
@@ -92,13 +97,12 @@ def test_a_phase_that_lost_its_list_keeps_every_file_that_its_undo_may_read(tmp_
     (folder.parent / "prepare").mkdir()
     (folder.parent / "prepare" / "steps").write_text("swap-1\n")
     (folder.parent / "runtime").mkdir()
-    swap = script.step("swap")
-    assert take(tmp_path, upload.sent([swap])).returncode == 0
-    assert lying(tmp_path) == {"toolkit-1.sh": "of the runtime", swap.file: swap.text}
+    assert take(tmp_path, upload.taking(SWAP)).returncode == 0
+    assert lying(tmp_path) == {"toolkit-1.sh": "of the runtime"} | SWAP
 
 
 def test_a_copy_that_is_cut_off_changes_nothing_and_the_next_one_is_whole(tmp_path: Path) -> None:
-    swap, whole = script.step("swap"), upload.sent([script.step("swap")])
+    swap, whole = script.step("swap"), upload.taking(SWAP)
     folder = tmp_path / upload.STEPS[1:]
     folder.mkdir(parents=True)
     (folder / swap.file).write_text(swap.text)
@@ -110,20 +114,33 @@ def test_a_copy_that_is_cut_off_changes_nothing_and_the_next_one_is_whole(tmp_pa
     assert lying(tmp_path) == {swap.file: swap.text}
 
 
+class Process:
+    """The hosts' process: remembers what it was asked to copy, and answers."""
+
+    def __init__(self) -> None:
+        self.seen: list[tuple[str, set[str]]] = []
+        self.meanwhile: Callable[[], None] = lambda: None
+        self.faults: list[str | None] = []
+
+    def ask(self, part: str, question: dict[str, Any]) -> Future[dict[str, Any]]:
+        asked = question["copy"]
+        assert (part, asked["privateKey"]) == ("hosts", "key")
+        names = {file.rpartition("-")[0] for file in asked["files"]}
+        self.seen.append((asked["host"]["name"], names))
+        self.meanwhile()
+        answer: Future[dict[str, Any]] = Future()
+        answer.set_result({"fault": self.faults.pop() if self.faults else None})
+        return answer
+
+
 @pytest.fixture
-def sent(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, set[str]]]:
-    """What was sent: the host, and the names of the bundles."""
-    seen: list[tuple[str, set[str]]] = []
-
-    async def note(host: Reached, key: str, bundles: list[Bundle], _: Any) -> Fault | None:
-        assert key == "key"
-        seen.append((host.name, {bundle.name for bundle in bundles}))
-        broken = len(seen) == 1 and host.name == "broken"
-        return Fault("host broken", "no connection", "one", "see") if broken else None
-
-    monkeypatch.setattr(upload, "upload", note)
+def process(monkeypatch: pytest.MonkeyPatch) -> Process:
     monkeypatch.setattr(copies, "before_changes", lambda *_: pulumi.ResourceHookBinding())
-    return seen
+    return Process()
+
+
+def copies_by(process: Any) -> copies.Copies:
+    return copies.Copies("steps", VALID, "key", process)
 
 
 def before(made: copies.Copies, resource: str, *, new: bool = True) -> None:
@@ -132,77 +149,92 @@ def before(made: copies.Copies, resource: str, *, new: bool = True) -> None:
 
 
 def test_a_host_gets_what_all_of_its_commands_read_once_a_run(
-    sent: list[tuple[str, set[str]]],
+    process: Process,
 ) -> None:
     (host,) = VALID.hosts
-    made = copies.Copies("steps", VALID, "key")
+    made = copies_by(process)
     made.want(host, prepare().bundles)
     made.want(host, runtime().bundles)
     for resource in ("hosts", "runtime", "rollout"):
         made.before(resource, [host.name])
         before(made, resource)
-    ((name, bundles),) = sent
+    ((name, bundles),) = process.seen
     assert name == host.name
     assert bundles >= {"library", "swap", "others", "toolkit", "containerd"}
 
 
 def test_what_is_declared_while_a_copy_is_on_its_way_is_in_the_next_one(
-    monkeypatch: pytest.MonkeyPatch, sent: list[tuple[str, set[str]]]
+    process: Process,
 ) -> None:
     (host,) = VALID.hosts
-    made = copies.Copies("steps", VALID, "key")
+    made = copies_by(process)
     made.want(host, prepare().bundles)
-    note = upload.upload
-
-    async def slow(*given: Any) -> Fault | None:
-        fault = await note(*given)
-        made.want(host, runtime().bundles)
-        return fault
-
-    monkeypatch.setattr(upload, "upload", slow)
+    process.meanwhile = lambda: made.want(host, runtime().bundles)
     for resource in ("hosts", "runtime"):
         made.before(resource, [host.name])
         before(made, resource)
-    assert ["toolkit" in bundles for _, bundles in sent] == [False, True]
+    assert ["toolkit" in bundles for _, bundles in process.seen] == [False, True]
 
 
 def test_a_copy_that_failed_stops_its_command_and_is_made_by_the_next(
-    sent: list[tuple[str, set[str]]],
+    process: Process,
 ) -> None:
-    host = VALID.hosts[0].model_copy(update={"name": "broken"})
-    made = copies.Copies("steps", VALID, "key")
+    (host,) = VALID.hosts
+    made = copies_by(process)
     made.want(host, prepare().bundles)
-    made.before("hosts", ["broken"])
-    with pytest.raises(pulumi.RunError, match="host broken: found no connection"):
+    made.before("hosts", [host.name])
+    process.faults = ["host gpu-1: found no connection"]
+    with pytest.raises(pulumi.RunError, match="host gpu-1: found no connection"):
         before(made, "hosts")
     before(made, "hosts")
-    assert len(sent) == 2
+    assert len(process.seen) == 2
+
+
+def test_a_process_that_gives_no_answer_stops_the_command_and_says_what_to_do(
+    process: Process, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def ask(*_: object) -> Future[dict[str, Any]]:
+        answer: Future[dict[str, Any]] = Future()
+        answer.set_exception(NoAnswer("MemoryError\x1b"))
+        return answer
+
+    monkeypatch.setattr(process, "ask", ask)
+    (host,) = VALID.hosts
+    made = copies_by(process)
+    made.want(host, prepare().bundles)
+    made.before("hosts", [host.name])
+    with pytest.raises(pulumi.RunError) as caught:
+        before(made, "hosts")
+    assert str(caught.value) == (
+        "host gpu-1: found no answer from the process that copies (MemoryError\\x1b); "
+        "wanted: the steps' files there; cure: run again"
+    )
 
 
 def test_a_command_that_replaces_another_gets_the_files_that_went_with_it(
-    sent: list[tuple[str, set[str]]],
+    process: Process,
 ) -> None:
     """`pulumi up --replace` undoes a host that a rollout before it has copied to."""
     (host,) = VALID.hosts
-    made = copies.Copies("steps", VALID, "key")
+    made = copies_by(process)
     made.want(host, prepare().bundles)
     for resource, new in (("rollout", False), ("hosts", True), ("runtime", True)):
         made.before(resource, [host.name])
         before(made, resource, new=new)
-    assert len(sent) == 2
+    assert len(process.seen) == 2
 
 
-def test_a_rollout_says_itself_what_its_hosts_get(sent: list[tuple[str, set[str]]]) -> None:
+def test_a_rollout_says_itself_what_its_hosts_get(process: Process) -> None:
     """The engine may begin with it while the program still declares the hosts' own commands."""
     (host,) = VALID.hosts
-    made = copies.Copies("steps", VALID, "key")
+    made = copies_by(process)
     plan = Plan(changes=(Change(host, ("sysctl",)),))
     args = RolloutArgs(
         cluster=VALID, stack="test", private_key="key", plan=plan, runtime_class=None
     )
     declare(lambda: Rollout("rollout", args, made), preview=False)
     before(made, "rollout", new=False)
-    ((name, bundles),) = sent
+    ((name, bundles),) = process.seen
     assert name == host.name
     assert bundles >= {"library", "swap", "others", "toolkit", "containerd"}
 
@@ -220,11 +252,11 @@ def test_a_host_that_boots_is_dialled_again_and_one_that_refuses_is_not(
         seen.append(1)
         raise error
 
-    monkeypatch.setattr(upload, "_send", fail)
+    monkeypatch.setattr(upload, "_dial", fail)
     monkeypatch.setattr(upload, "FIRST_DELAY", 0)
     (host,) = VALID.hosts
     reached = copies_host(host)
-    fault = asyncio.run(upload.upload(reached, "key", prepare().bundles, LIMITS))
+    fault = asyncio.run(upload.upload(reached, "key", SWAP, LIMITS))
     assert len(seen) == dials
     assert f"no connection as root after {dials} attempt" in str(fault)
 
@@ -244,7 +276,7 @@ def test_the_login_shell_of_a_user_reads_one_plain_line(monkeypatch: pytest.Monk
     monkeypatch.setattr(upload, "run", run)
     monkeypatch.setattr(upload, "reached", reached)
     host = copies_host(VALID.hosts[0].model_copy(update={"user": "admin"}))
-    assert asyncio.run(upload.upload(host, "key", prepare().bundles, LIMITS)) is None
+    assert asyncio.run(upload.upload(host, "key", SWAP, LIMITS)) is None
     assert lines == ["sudo -n timeout -k 1 1 sh -s"]
 
 

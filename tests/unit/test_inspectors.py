@@ -1,44 +1,176 @@
-"""The processes of the inspection wait for what they are asked, end, and say why they failed."""
+"""The processes beside the program wait for what they are asked, end, and say why they failed."""
 
 from __future__ import annotations
 
 import ast
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
 from pathlib import Path
 
+import asyncssh
 import pulumi
 import pytest
 
-from components.inspection import processes
-from components.inspection.processes import EXTENT, Extent, answers, start
+from components.inspection import look, processes
+from components.inspection.processes import EXTENT, Extent, NoAnswer, Processes
 
 ROOT = Path(__file__).resolve().parents[2]
-NO_HOSTS = {"hosts": [], "privateKey": ""}
+NO_HOSTS = {"look": {"hosts": [], "privateKey": ""}}
+NOTHING = {"facts": {}, "problems": []}
+LIMIT = 60
+"""Seconds for what must come."""
+
+
+KEY = asyncssh.generate_private_key("ssh-ed25519")
+
+
+def copy(name: str, port: int = 1, private_key: str = "") -> dict[str, object]:
+    """A question, whose host is never dialled where there is no private key."""
+    endpoint = {"address": "127.0.0.1", "port": port, "user": "root", "bastion": None}
+    public = KEY.export_public_key().decode().strip()
+    host = {"name": name, "node": name, "role": "gpu-worker", "host_key": public, **endpoint}
+    limits = {"dials": 1, "dial": LIMIT, "copying": LIMIT}
+    return {"copy": {"host": host, "privateKey": private_key, "files": {}, "limits": limits}}
+
+
+@pytest.fixture
+def slow() -> Iterator[dict[str, object]]:
+    """A question that finds no end: its host takes the connection and says nothing."""
+    with socket.socket() as silent:
+        silent.bind(("127.0.0.1", 0))
+        silent.listen()
+        yield copy("slow", silent.getsockname()[1], KEY.export_private_key().decode())
 
 
 def test_a_process_that_is_asked_nothing_ends_without_a_word() -> None:
     """So it is where the cluster isn't there yet, or the program ends before it asks."""
-    waiting = start("cluster", "hosts")
-    assert answers(waiting, {"hosts": NO_HOSTS}) == ({"hosts": {"facts": {}, "problems": []}}, "")
-    assert {process.returncode for process in waiting.values()} == {0}
+    with Processes("cluster", "hosts") as waiting:
+        assert waiting.answers({"hosts": NO_HOSTS}) == ({"hosts": NOTHING}, "")
+        assert waiting.end() == {"cluster": 0, "hosts": 0}
 
 
-def test_what_has_no_process_is_not_asked() -> None:
-    assert answers(start(), {"hosts": NO_HOSTS, "cluster": {}}) == ({}, "")
+def test_what_has_no_process_is_not_inspected() -> None:
+    assert Processes().answers({"hosts": NO_HOSTS, "cluster": {}}) == ({}, "")
 
 
 def test_a_process_that_fails_says_why_and_the_others_answer() -> None:
-    seen, reason = answers(start("cluster", "hosts"), {"hosts": NO_HOSTS, "cluster": {}})
-    assert seen == {"hosts": {"facts": {}, "problems": []}}
+    with Processes("cluster", "hosts") as waiting:
+        seen, reason = waiting.answers({"hosts": NO_HOSTS, "cluster": {}})
+    assert seen == {"hosts": NOTHING}
     assert reason == "the inspection of the cluster failed: KeyError: 'chart'"
 
 
-def test_a_process_that_answers_too_late_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_process_that_can_not_begin_says_why() -> None:
+    with Processes("neither") as waiting:
+        assert waiting.answers({"neither": {}})[1] == (
+            "the inspection of the neither failed: KeyError: 'neither'"
+        )
+
+
+def test_a_process_that_answers_too_late_is_ended(
+    monkeypatch: pytest.MonkeyPatch, slow: dict[str, object]
+) -> None:
     monkeypatch.setattr(processes, "LIMIT", 0)
-    host = {"name": "a", "address": "192.0.2.1", "port": 22, "user": "root", "hostKey": "none"}
-    waiting = start("hosts")
-    seen, reason = answers(waiting, {"hosts": {"hosts": [host], "privateKey": ""}})
-    assert (seen, reason) == ({}, "the inspection of the hosts took longer than 0 s")
-    assert all(process.returncode for process in waiting.values())
+    with Processes("hosts") as waiting:
+        late = waiting._running["hosts"]
+        seen, reason = waiting.answers({"hosts": slow})
+        assert (seen, reason) == ({}, "the inspection of the hosts took longer than 0 s")
+        assert late._process.returncode == -signal.SIGKILL
+        assert waiting.ask("hosts", NO_HOSTS).result(LIMIT) == NOTHING
+
+
+def test_many_questions_are_answered_side_by_side_each_to_who_asked(
+    slow: dict[str, object],
+) -> None:
+    with Processes("hosts") as asked:
+        waiting = asked.ask("hosts", slow)
+        quick = [asked.ask("hosts", copy(f"gpu-{number}")) for number in range(5)]
+        faults = [one.result(LIMIT)["fault"] for one in quick]
+        assert [fault.split(":")[0] for fault in faults] == [f"host gpu-{n}" for n in range(5)]
+        assert asked.ask("hosts", NO_HOSTS).result(LIMIT) == NOTHING
+        assert not waiting.done()
+    with pytest.raises(NoAnswer):
+        waiting.result(LIMIT)
+
+
+def test_a_question_that_fails_takes_no_other_one_with_it() -> None:
+    with Processes() as asked:
+        bad, good = asked.ask("hosts", {"copy": {}}), asked.ask("hosts", NO_HOSTS)
+        with pytest.raises(NoAnswer, match="KeyError: 'host'"):
+            bad.result(LIMIT)
+        assert good.result(LIMIT) == NOTHING
+
+
+def test_a_process_that_was_killed_is_started_anew_for_the_next_question(
+    slow: dict[str, object],
+) -> None:
+    with Processes() as asked:
+        waiting = asked.ask("hosts", slow)
+        killed = asked._running["hosts"]
+        killed._process.kill()
+        with pytest.raises(NoAnswer, match="no message"):
+            waiting.result(LIMIT)
+        with pytest.raises(NoAnswer):
+            killed.ask(NO_HOSTS).result(LIMIT)
+        assert asked.ask("hosts", NO_HOSTS).result(LIMIT) == NOTHING
+
+
+def test_processes_end_with_a_program_that_is_killed() -> None:
+    program = """
+from components.inspection.processes import Processes
+made = Processes()
+made.ask("hosts", {"look": {"hosts": [], "privateKey": ""}}).result()
+print(made._running["hosts"]._process.pid, flush=True)
+input()
+"""
+    with subprocess.Popen(
+        [sys.executable, "-c", program],
+        cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+    ) as running:  # fmt: skip
+        assert running.stdout
+        pid = int(running.stdout.readline())
+        command = Path(f"/proc/{pid}/cmdline")
+        assert b"components.inspection" in command.read_bytes()
+        running.kill()
+        running.wait(LIMIT)
+    deadline = time.monotonic() + LIMIT
+    while command.exists() and command.read_bytes():  # empty: ended, and not yet taken note of
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def test_a_word_of_a_library_comes_between_no_answers() -> None:
+    program = """
+import asyncio
+from components.inspection.__main__ import serve
+async def answer(question):
+    print("a library's word")
+    return question
+asyncio.run(serve(answer))
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        cwd=ROOT, input='{"number": 7, "question": {"a": 1}}\n', capture_output=True, text=True,
+        timeout=LIMIT, check=True,
+    )  # fmt: skip
+    assert (done.stdout, done.stderr) == (
+        '{"number": 7, "answer": {"a": 1}}\n',
+        "a library's word\n",
+    )
+
+
+@pytest.mark.parametrize(("preview", "left"), [(True, []), (False, ["hosts"])])
+def test_the_hosts_process_outlives_the_look_where_something_may_be_copied(
+    monkeypatch: pytest.MonkeyPatch, preview: bool, left: list[str]
+) -> None:
+    monkeypatch.setattr(pulumi.runtime, "is_dry_run", lambda: preview)
+    with Processes("cluster", "hosts") as made:
+        look.look(made, {"hosts": NO_HOSTS})
+        assert list(made._running) == left
 
 
 @pytest.mark.parametrize(
@@ -67,6 +199,6 @@ def test_a_program_starts_the_inspection_before_it_imports_the_rest(program: str
     started = next(one for one in statements if isinstance(one, ast.Assign))
     before = [one for one in statements if one.lineno < started.lineno]
     modules = [one.module for one in before if isinstance(one, ast.ImportFrom)]
-    assert ast.unparse(started) == "processes = start(*Extent.wanted().parts)"
+    assert ast.unparse(started) == "processes = Processes(*Extent.wanted().parts)"
     assert set(modules) <= {"__future__", "components.inspection.processes"}
     assert not [one for one in before if isinstance(one, ast.Import)]

@@ -66,7 +66,7 @@ def test_a_host_goes_with_its_node_and_a_node_with_its_host() -> None:
 def test_whoever_looks_or_acts_leaves_it_out() -> None:
     made = cluster(hosts=HOSTS, maintenance=["gpu-1"], monitoring={})
     asked = request(made, "test", "key")
-    assert [host["name"] for host in asked["hosts"]["hosts"]] == ["rack-2"]
+    assert [host["name"] for host in asked["hosts"]["look"]["hosts"]] == ["rack-2"]
     for document in (*asked["cluster"]["scheduling"], *asked["cluster"]["validation"]):
         assert document["nodes"] == ["gpu-2", "gpu-3", "gpu-4"]
         assert document["maintenance"] == ["gpu-1"]

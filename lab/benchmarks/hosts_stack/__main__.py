@@ -7,9 +7,9 @@ GPU_CLUSTER_LOOK leaves the cluster alone.
 from __future__ import annotations
 
 # ruff: noqa: E402
-from components.inspection.processes import Extent, start
+from components.inspection.processes import Extent, Processes
 
-processes = start(*Extent.wanted().parts)
+processes = Processes(*Extent.wanted().parts)
 
 import os
 from dataclasses import replace
@@ -34,7 +34,8 @@ drift = inspect(cluster, pulumi.get_stack(), key, {}, processes).drift
 provider = pulumi_command.Provider("command")
 secret = pulumi.Output.secret(key)
 options = pulumi.ResourceOptions(providers=[provider])
-hosts = HostsArgs(cluster=cluster, private_key=secret, copies=Copies("steps", cluster, secret))
+copies = Copies("steps", cluster, secret, processes)
+hosts = HostsArgs(cluster=cluster, private_key=secret, copies=copies)
 prepared = HostPreparation("hosts", replace(hosts, drift=drift.prepare), options)
 ContainerRuntime(
     "runtime",
