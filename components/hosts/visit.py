@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import os
 from typing import Any
 
@@ -61,10 +60,12 @@ class Visit:
         self, host: Host, private_key: str, files: dict[str, str], limits: Limits
     ) -> Fault | None:
         if (connection := self._kept.to(host)) is not None:
-            # The host may have gone meanwhile; a new connection has more time and more attempts.
-            with contextlib.suppress(OSError, asyncssh.Error, TimeoutError, ValueError):
+            try:
                 async with asyncio.timeout(limits.dial):
                     return await send(connection, host, files, limits)
+            except (OSError, asyncssh.Error, TimeoutError, ValueError):
+                # The host may have gone meanwhile: a new connection has more time and attempts.
+                connection.abort()
         return await upload(host, private_key, files, limits)
 
 

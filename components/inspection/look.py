@@ -119,8 +119,9 @@ def with_layouts(cluster: Cluster, inspection: Inspection, found: Mapping[str, s
 def look(processes: Processes, asked: Json) -> tuple[Json, str]:
     """What the processes found, by part, and why one found nothing."""
     seen, reasons = processes.answers(asked)
-    # Only a run that changes something copies to hosts.
-    processes.end(but=() if pulumi.runtime.is_dry_run() else ("hosts",))
+    # Only a run that may change hosts copies to them.
+    copies = asked["hosts"]["look"]["hosts"] and not pulumi.runtime.is_dry_run()
+    processes.end(but=("hosts",) if copies else ())
     nothing: Json = {
         "cluster": {
             "problems": [], "cordoned": [], "scheduling": {}, "validation": {}, "presence": {},

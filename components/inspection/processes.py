@@ -110,6 +110,7 @@ class Process:
         from concurrent.futures import Future  # 8 ms, while the process reads its libraries
 
         future: Future[Json] = Future()
+        future.set_running_or_notify_cancel()  # who asked may go, and the answer comes all the same
         with self._lock:
             if self._why:
                 future.set_exception(NoAnswer(self._why))

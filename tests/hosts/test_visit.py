@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import dataclasses
 from pathlib import Path
 from typing import Any
@@ -11,7 +10,7 @@ from typing import Any
 import asyncssh
 import pytest
 
-from components.hosts import inspect, reach, visit
+from components.hosts import inspect, reach, upload, visit
 from components.hosts.script import step
 from components.hosts.visit import Visit
 from tests.hosts.conftest import start
@@ -139,28 +138,32 @@ def test_a_connection_that_is_gone_is_made_anew(
         assert dialled == ["gpu-1", "gpu-1"]
 
 
-def test_a_connection_that_is_silent_is_given_up_for_a_new_one(
+def test_a_copy_that_comes_to_a_halt_is_made_over_a_new_connection_and_the_old_one_ends(
     monkeypatch: pytest.MonkeyPatch, plain_host: Running, dialled: list[str]
 ) -> None:
-    run, ended = reach.run, []
+    run, halted = reach.run, []
 
-    async def stuck(connection: Any, command: str, script: str) -> tuple[int | None, str, str]:
-        if len(dialled) > 1:
+    async def halt(
+        connection: asyncssh.SSHClientConnection, command: str, script: str
+    ) -> tuple[int | None, str, str]:
+        if halted:
             return await run(connection, command, script)
-        with contextlib.suppress(asyncio.CancelledError):
-            await asyncio.sleep(60)
-        ended.append(1)
-        raise TimeoutError
+        process = await connection.create_process(command)
+        process.stdin.write(script[: -len("=== end\n=== files\n")])
+        halted.append(connection)
+        await process.wait()
+        raise AssertionError("the host did not wait for the rest")
 
     async def both() -> None:
         made, (key, host) = Visit(), (plain_host.key, plain_host.declared)
         await look(made, key, host)
-        monkeypatch.setattr("components.hosts.upload.run", stuck)
+        monkeypatch.setattr(upload, "run", halt)
         assert await copy(made, key, host, dial=2) is None
+        await halted[0].wait_closed()
 
     asyncio.run(both())
     assert has_it(plain_host)
-    assert (len(dialled), ended) == (2, [1])
+    assert len(dialled) == 2
 
 
 def test_a_fault_on_the_host_is_told_and_not_tried_again(

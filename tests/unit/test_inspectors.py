@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import asyncssh
 import pulumi
@@ -28,7 +29,7 @@ LIMIT = 60
 KEY = asyncssh.generate_private_key("ssh-ed25519")
 
 
-def copy(name: str, port: int = 1, private_key: str = "") -> dict[str, object]:
+def copy(name: str, port: int = 1, private_key: str = "") -> dict[str, Any]:
     """A question, whose host is never dialled where there is no private key."""
     endpoint = {"address": "127.0.0.1", "port": port, "user": "root", "bastion": None}
     public = KEY.export_public_key().decode().strip()
@@ -38,7 +39,7 @@ def copy(name: str, port: int = 1, private_key: str = "") -> dict[str, object]:
 
 
 @pytest.fixture
-def slow() -> Iterator[dict[str, object]]:
+def slow() -> Iterator[dict[str, Any]]:
     """A question that finds no end: its host takes the connection and says nothing."""
     with socket.socket() as silent:
         silent.bind(("127.0.0.1", 0))
@@ -72,7 +73,7 @@ def test_a_process_that_can_not_begin_says_why() -> None:
 
 
 def test_a_process_that_answers_too_late_is_ended(
-    monkeypatch: pytest.MonkeyPatch, slow: dict[str, object]
+    monkeypatch: pytest.MonkeyPatch, slow: dict[str, Any]
 ) -> None:
     monkeypatch.setattr(processes, "LIMIT", 0)
     with Processes("hosts") as waiting:
@@ -84,7 +85,7 @@ def test_a_process_that_answers_too_late_is_ended(
 
 
 def test_many_questions_are_answered_side_by_side_each_to_who_asked(
-    slow: dict[str, object],
+    slow: dict[str, Any],
 ) -> None:
     with Processes("hosts") as asked:
         waiting = asked.ask("hosts", slow)
@@ -106,7 +107,7 @@ def test_a_question_that_fails_takes_no_other_one_with_it() -> None:
 
 
 def test_a_process_that_was_killed_is_started_anew_for_the_next_question(
-    slow: dict[str, object],
+    slow: dict[str, Any],
 ) -> None:
     with Processes() as asked:
         waiting = asked.ask("hosts", slow)
@@ -163,14 +164,25 @@ asyncio.run(serve(answer))
     )
 
 
-@pytest.mark.parametrize(("preview", "left"), [(True, []), (False, ["hosts"])])
+@pytest.mark.parametrize(
+    ("preview", "hosts", "left"),
+    [(True, ["gpu-1"], []), (False, ["gpu-1"], ["hosts"]), (False, [], [])],
+)
 def test_the_hosts_process_outlives_the_look_where_something_may_be_copied(
-    monkeypatch: pytest.MonkeyPatch, preview: bool, left: list[str]
+    monkeypatch: pytest.MonkeyPatch, preview: bool, hosts: list[str], left: list[str]
 ) -> None:
     monkeypatch.setattr(pulumi.runtime, "is_dry_run", lambda: preview)
+    declared = [copy(name)["copy"]["host"] for name in hosts]
     with Processes("cluster", "hosts") as made:
-        look.look(made, {"hosts": NO_HOSTS})
+        look.look(made, {"hosts": {"look": {"hosts": declared, "privateKey": ""}}})
         assert list(made._running) == left
+
+
+def test_who_asks_and_goes_takes_no_other_answer_with_it() -> None:
+    """So it is where the engine cancels a hook."""
+    with Processes() as made:
+        assert not made.ask("hosts", copy("gpu-1")).cancel()
+        assert made.ask("hosts", NO_HOSTS).result(LIMIT) == NOTHING
 
 
 @pytest.mark.parametrize(
