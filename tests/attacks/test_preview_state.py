@@ -75,7 +75,57 @@ def test_a_key_in_the_format_that_a_program_declares_is_not_in_the_state_of_prev
     }
     assert shortest(other) == other
     with pytest.raises(FaultError, match="a part of gpu-cluster:sshPrivateKey"):
-        blinded({"a": wrapped(declared.replace("\n", " "))}, {"gpu-cluster:sshPrivateKey": made})
+        blinded({"a": wrapped(declared.splitlines()[1])}, {"gpu-cluster:sshPrivateKey": made})
+
+
+def kubeconfig() -> tuple[str, str]:
+    """What `kubeadm init` leaves the administrator, after a token; and a part of its key."""
+    key = asyncssh.generate_private_key("ssh-rsa").export_private_key("pkcs1-pem")
+    data = base64.b64encode(key).decode()
+    public = base64.b64encode(b"-----BEGIN CERTIFICATE-----\nMIIC\n-----END CERTIFICATE-----\n")
+    user = {"client-certificate-data": public.decode(), "client-key-data": data}
+    said = f"07401b.f395accd246ae52d sha256:{'0' * 64}\n"
+    return said + yaml.safe_dump({"users": [{"name": "admin", "user": user}]}), data[100:140]
+
+
+def test_what_a_stack_made_itself_is_not_in_the_state_of_previews() -> None:
+    """A cluster of its own has the administrator's kubeconfig in it, and a token."""
+    said, part = kubeconfig()
+    document = json.dumps({"context": "made", "kubeconfig": said})
+    state = {"outputs": {"stdout": wrapped(said)}, "inputs": {"stdin": wrapped(document)}}
+    blind = blinded(state, {})
+    text = json.dumps(blind)
+    assert part in json.dumps(state)
+    assert part not in text
+    assert "f395accd246ae52d" not in text
+    assert "client-certificate-data: LS0tLS1CRUdJTiBDRVJUSUZJQ0FURS0tLS0tCk1JSUMK" in text
+    shown = json.loads(blind["outputs"]["stdout"]["plaintext"])
+    given = json.loads(blind["inputs"]["stdin"]["plaintext"])
+    assert given == json.dumps({"context": "made", "kubeconfig": shown})  # so nothing differs
+
+
+@pytest.mark.parametrize("kind", ["ssh-ed25519", "ssh-rsa", "ecdsa-sha2-nistp256"])
+@pytest.mark.parametrize("form", ["openssh", "pkcs8-pem"])
+def test_a_key_from_a_file_is_not_in_the_state_of_previews(kind: str, form: str) -> None:
+    """GPU_CLUSTER_SSH_PRIVATE_KEY_FILE names it, and the stack has no such secret."""
+    key = asyncssh.generate_private_key(kind).export_private_key(form).decode()
+    for spelling in (key, key.replace("\n", "\r\n"), key.strip(), shortest(key)):
+        connection = {"privateKey": spelling, "user": "root"}
+        for held in (connection, json.dumps(connection), json.dumps(json.dumps(connection))):
+            blind = json.loads(blinded({"a": wrapped(held)}, {})["a"]["plaintext"])
+            for _ in range(2):
+                blind = json.loads(blind) if isinstance(blind, str) else blind
+            assert blind["privateKey"].strip() == placeholder("gpu-cluster:sshPrivateKey")
+            assert blind["user"] == "root"
+
+
+@pytest.mark.parametrize("before", [b"x", b"xy"])
+def test_a_private_key_that_is_left_in_any_form_stops_the_copy(before: bytes) -> None:
+    key = asyncssh.generate_private_key("ssh-ed25519").export_private_key()
+    encoded = base64.b64encode(before + key).decode()
+    for value in (encoded, wrapped(encoded), key.decode()):
+        with pytest.raises(FaultError, match="found a private key"):
+            blinded({"a": value}, {})
 
 
 def test_a_text_keeps_what_is_no_secret() -> None:
