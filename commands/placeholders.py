@@ -6,7 +6,7 @@ import base64
 import binascii
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from components.hosts.keys import shortest
@@ -32,6 +32,7 @@ PRIVATE_KEY = re.compile(
 """One in PEM (RFC 7468), also in JSON, with the end of its last line."""
 ENCODED_PEM = re.compile(r"LS0tLS1CRUdJTi[A-Za-z0-9+/]*={0,2}")
 """Base64 that begins as PEM does, as a kubeconfig has certificates and keys."""
+BASE64 = re.compile(r"[A-Za-z0-9+/]{24,}")
 BOOTSTRAP_TOKEN = re.compile(rf"(?<![a-z0-9.]){TOKEN.pattern}(?![a-z0-9.])")
 
 
@@ -121,8 +122,17 @@ def _check(text: str, secrets: Iterable[tuple[str, str]]) -> None:
         told = {line for line in lines if len(line) >= SHORTEST and not line.startswith("-----")}
         if any(line in text and line not in placeholder(name) for line in told):
             raise _left(f"a part of {name}")
-    if any(mark in text for mark in _marks(b"PRIVATE KEY-----")):
+    marks = _marks(b"PRIVATE KEY-----")
+    if any(mark in one for one in (text, *_decoded(text)) for mark in marks):
         raise _left("a private key")
+
+
+def _decoded(text: str) -> Iterator[str]:
+    """What stands in base64 there."""
+    for run in BASE64.findall(text):
+        for start in range(4):
+            part = run[start : start + (len(run) - start) // 4 * 4]
+            yield base64.b64decode(part).decode(errors="replace")
 
 
 def _marks(part: bytes) -> set[str]:

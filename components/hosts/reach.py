@@ -168,13 +168,23 @@ def shell(host: Endpoint, limit: float) -> str:
 
 
 async def run(
-    connection: asyncssh.SSHClientConnection, command: str, script: str
+    connection: asyncssh.SSHClientConnection,
+    command: str,
+    script: str,
+    opening: float | None = None,
 ) -> tuple[int | None, str, str]:
     """What a script printed, and its status; a host that doesn't stop is left.
 
     A key that is tied to the probe runs the host's own copy, whatever it is given.
 
+    Args:
+        connection: to the host.
+        command: runs the script, its standard input.
+        script: what it runs.
+        opening: seconds until the host says that the command has begun; None: no limit.
+
     Raises:
+        TimeoutError: it did not begin.
         ValueError: more than `ANSWER` bytes.
     """
 
@@ -186,7 +196,8 @@ async def run(
                 raise ValueError(f"the host answered more than {ANSWER} bytes")
         return taken.decode(errors="replace")
 
-    process = await connection.create_process(command, encoding=None)
+    async with asyncio.timeout(opening):
+        process = await connection.create_process(command, encoding=None)
     with contextlib.suppress(BrokenPipeError, ConnectionError):
         process.stdin.write(script.encode())
         process.stdin.write_eof()

@@ -35,13 +35,27 @@ class Limits:
 
 
 async def upload(
-    host: Host, private_key: str, files: Mapping[str, str], limits: Limits
+    host: Host,
+    private_key: str,
+    files: Mapping[str, str],
+    limits: Limits,
+    gate: asyncio.Semaphore,
 ) -> Fault | None:
-    """Copies files, by name, that a host's commands will read; what went wrong, or None."""
+    """Copies what a host's commands will read; what went wrong, or None.
+
+    Args:
+        host: where to.
+        private_key: an SSH private key.
+        files: texts by name.
+        limits: of it all.
+        gate: each dial passes it, and the copying after it. Who waits for the next dial is outside,
+            so that hosts that don't answer keep no other ones out.
+    """
     delay = FIRST_DELAY
     for dials in range(1, limits.dials + 1):
         try:
-            return await _dial(host, private_key, files, limits)
+            async with gate:
+                return await _dial(host, private_key, files, limits)
         except (OSError, asyncssh.Error, TimeoutError, ValueError) as error:
             if dials == limits.dials or isinstance(error, FINAL):
                 reason = printable(str(error) or type(error).__name__)
@@ -59,8 +73,7 @@ async def _dial(
     async with contextlib.AsyncExitStack() as stack:
         async with asyncio.timeout(limits.dial):
             connection = await stack.enter_async_context(reached(host, private_key))
-        async with asyncio.timeout(limits.copying):
-            return await send(connection, host, files, limits)
+        return await send(connection, host, files, limits)
 
 
 async def send(
@@ -71,9 +84,12 @@ async def send(
     One command, whatever the number of files: a copy by SFTP takes some round trips for each.
 
     Raises:
-        OSError, asyncssh.Error, ValueError: the connection ended, or more than an answer came.
+        OSError, asyncssh.Error, TimeoutError, ValueError: the connection ended or says nothing, the
+            copying took too long, or more than an answer came.
     """
-    status, _, errors = await run(connection, shell(host, limits.copying), taking(files))
+    command = shell(host, limits.copying)
+    async with asyncio.timeout(limits.copying):
+        status, _, errors = await run(connection, command, taking(files), limits.dial)
     if status == 0:
         return None
     if status is None:

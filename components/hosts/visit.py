@@ -16,7 +16,7 @@ from config.problem import Fault
 KEPT_FOR = 60.0
 """Seconds that connections are kept after a look."""
 AT_ONCE = 64
-"""Hosts that are copied to together."""
+"""Hosts that are dialled together to be copied to."""
 
 Json = dict[str, Any]
 
@@ -38,8 +38,7 @@ class Visit:
             return await self._look(question["look"])
         asked = question["copy"]
         host, limits = declared(asked["host"]), Limits(**asked["limits"])
-        async with self._gate:
-            fault = await self._copy(host, asked["privateKey"], asked["files"], limits)
+        fault = await self._copy(host, asked["privateKey"], asked["files"], limits)
         return {"fault": None if fault is None else str(fault)}
 
     async def _look(self, question: Json) -> Json:
@@ -61,12 +60,11 @@ class Visit:
     ) -> Fault | None:
         if (connection := self._kept.to(host)) is not None:
             try:
-                async with asyncio.timeout(limits.dial):
-                    return await send(connection, host, files, limits)
+                return await send(connection, host, files, limits)
             except (OSError, asyncssh.Error, TimeoutError, ValueError):
                 # The host may have gone meanwhile: a new connection has more time and attempts.
                 connection.abort()
-        return await upload(host, private_key, files, limits)
+        return await upload(host, private_key, files, limits, self._gate)
 
 
 answer = Visit().answer

@@ -13,9 +13,11 @@ import gc
 import importlib
 import json
 import os
+import signal
 import sys
 import traceback
 from collections.abc import Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NoReturn
 
 Json = dict[str, Any]
@@ -41,12 +43,15 @@ async def serve(answer: Callable[[Json], Awaitable[Json]]) -> NoReturn:
         said.flush()
         gc.enable()  # what comes after the first answer is not in a hurry
 
+    # A thread of its own: slow names of hosts may hold all of the loop's, and nothing was read.
+    reading = ThreadPoolExecutor(1)
     replies = set()
-    while line := await asyncio.to_thread(sys.stdin.readline):
+    while line := await asyncio.get_running_loop().run_in_executor(reading, sys.stdin.readline):
         replies.add(asyncio.create_task(reply(**json.loads(line))))
     os._exit(0)  # what was imported is not worth taking apart: 30 ms
 
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # it ends with its input
     gc.disable()  # collecting is a tenth of the imports' time
     asyncio.run(serve(importlib.import_module(MODULES[sys.argv[1]]).answer))

@@ -151,7 +151,11 @@ class Process:
         """Hands each answer to who asked, and to all others, after the last, why there is none."""
         with lines:
             for line in lines:
-                said = json.loads(line)
+                try:
+                    said = json.loads(line)
+                except ValueError:  # it was ended in the middle of a line
+                    self._process.kill()
+                    break
                 with self._lock:
                     future = self._asked.pop(said["number"])
                 if "failed" in said:

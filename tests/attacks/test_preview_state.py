@@ -128,6 +128,14 @@ def test_a_private_key_that_is_left_in_any_form_stops_the_copy(before: bytes) ->
             blinded({"a": value}, {})
 
 
+@pytest.mark.parametrize("before", ["", "x", "xy", "xyz"])
+def test_a_kubeconfig_in_base64_stops_the_copy(before: str) -> None:
+    """So a Secret has one, in which the key is in base64 already."""
+    encoded = before + base64.b64encode(kubeconfig()[0].encode()).decode()
+    with pytest.raises(FaultError, match="found a private key"):
+        blinded({"a": wrapped({"data": encoded})}, {})
+
+
 def test_a_text_keeps_what_is_no_secret() -> None:
     state = blinded({"a": wrapped(FORMS["in a script"])}, HELD)
     token = placeholder("gpu-cluster:kubeadmToken")

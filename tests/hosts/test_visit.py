@@ -10,7 +10,7 @@ from typing import Any
 import asyncssh
 import pytest
 
-from components.hosts import inspect, reach, upload, visit
+from components.hosts import inspect, reach, visit
 from components.hosts.script import step
 from components.hosts.visit import Visit
 from tests.hosts.conftest import start
@@ -138,32 +138,41 @@ def test_a_connection_that_is_gone_is_made_anew(
         assert dialled == ["gpu-1", "gpu-1"]
 
 
-def test_a_copy_that_comes_to_a_halt_is_made_over_a_new_connection_and_the_old_one_ends(
+def test_a_connection_that_says_nothing_is_given_up_for_a_new_one(
     monkeypatch: pytest.MonkeyPatch, plain_host: Running, dialled: list[str]
 ) -> None:
-    run, halted = reach.run, []
-
-    async def halt(
-        connection: asyncssh.SSHClientConnection, command: str, script: str
-    ) -> tuple[int | None, str, str]:
-        if halted:
-            return await run(connection, command, script)
-        process = await connection.create_process(command)
-        process.stdin.write(script[: -len("=== end\n=== files\n")])
-        halted.append(connection)
-        await process.wait()
-        raise AssertionError("the host did not wait for the rest")
+    async def never(*_: Any, **__: Any) -> None:
+        await asyncio.Event().wait()
 
     async def both() -> None:
         made, (key, host) = Visit(), (plain_host.key, plain_host.declared)
         await look(made, key, host)
-        monkeypatch.setattr(upload, "run", halt)
+        kept = made._kept.to(reach.declared(document(host)))
+        assert kept is not None
+        monkeypatch.setattr(kept, "create_process", never)
         assert await copy(made, key, host, dial=2) is None
-        await halted[0].wait_closed()
+        await kept.wait_closed()
 
     asyncio.run(both())
     assert has_it(plain_host)
     assert len(dialled) == 2
+
+
+def test_a_host_that_takes_its_time_for_a_copy_is_waited_for(
+    plain_host: Running, dialled: list[str]
+) -> None:
+    """Another run has the lock there; a second copy beside the first would wait for both."""
+    held = "steps=$GPU_CLUSTER_ROOT/var/lib/gpu-cluster/steps; mkdir -p $steps; exec 9<$steps"
+    plain_host.run(f"{held}; flock 9; (sleep 4) >/dev/null 2>&1 </dev/null &")
+
+    async def both() -> None:
+        made, (key, host) = Visit(), (plain_host.key, plain_host.declared)
+        await look(made, key, host)
+        assert await copy(made, key, host, dial=2) is None
+
+    asyncio.run(both())
+    assert has_it(plain_host)
+    assert dialled == ["gpu-1"]
 
 
 def test_a_fault_on_the_host_is_told_and_not_tried_again(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import dataclasses
 import os
 import subprocess
 from collections.abc import AsyncIterator, Callable, Iterable
@@ -256,16 +257,39 @@ def test_a_host_that_boots_is_dialled_again_and_one_that_refuses_is_not(
     monkeypatch.setattr(upload, "FIRST_DELAY", 0)
     (host,) = VALID.hosts
     reached = copies_host(host)
-    fault = asyncio.run(upload.upload(reached, "key", SWAP, LIMITS))
+    fault = asyncio.run(upload.upload(reached, "key", SWAP, LIMITS, asyncio.Semaphore(1)))
     assert len(seen) == dials
     assert f"no connection as root after {dials} attempt" in str(fault)
+
+
+def test_hosts_that_do_not_answer_keep_no_other_one_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    dead = {f"dead-{number}" for number in range(3)}
+    order: list[str] = []
+
+    async def dial(host: Reached, *_: object) -> None:
+        order.append(host.name)
+        await asyncio.sleep(0)
+        if host.name in dead:
+            raise TimeoutError
+
+    async def every() -> None:
+        gate, host = asyncio.Semaphore(2), copies_host(VALID.hosts[0])
+        limits = upload.Limits(dials=50, dial=1, copying=1)
+        named = [dataclasses.replace(host, name=name) for name in (*sorted(dead), "gpu-1")]
+        await asyncio.gather(*(upload.upload(one, "key", SWAP, limits, gate) for one in named))
+
+    monkeypatch.setattr(upload, "_dial", dial)
+    monkeypatch.setattr(upload, "FIRST_DELAY", 0)
+    asyncio.run(every())
+    assert order.index("gpu-1") < 10
+    assert len(order) == 3 * 50 + 1
 
 
 def test_the_login_shell_of_a_user_reads_one_plain_line(monkeypatch: pytest.MonkeyPatch) -> None:
     """A shell of the csh family ends a quoted word at the end of a line, and would run the rest."""
     lines = []
 
-    async def run(_: object, line: str, text: str) -> tuple[int, str, str]:
+    async def run(_: object, line: str, *__: object) -> tuple[int, str, str]:
         lines.append(line)
         return 0, "", ""
 
@@ -276,7 +300,7 @@ def test_the_login_shell_of_a_user_reads_one_plain_line(monkeypatch: pytest.Monk
     monkeypatch.setattr(upload, "run", run)
     monkeypatch.setattr(upload, "reached", reached)
     host = copies_host(VALID.hosts[0].model_copy(update={"user": "admin"}))
-    assert asyncio.run(upload.upload(host, "key", SWAP, LIMITS)) is None
+    assert asyncio.run(upload.upload(host, "key", SWAP, LIMITS, asyncio.Semaphore(1))) is None
     assert lines == ["sudo -n timeout -k 1 1 sh -s"]
 
 

@@ -7,6 +7,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -118,6 +119,71 @@ def test_a_process_that_was_killed_is_started_anew_for_the_next_question(
         with pytest.raises(NoAnswer):
             killed.ask(NO_HOSTS).result(LIMIT)
         assert asked.ask("hosts", NO_HOSTS).result(LIMIT) == NOTHING
+
+
+def test_a_process_that_is_interrupted_goes_on() -> None:
+    """It ends with its input alone: Python would wait for the thread that reads it."""
+    with Processes() as asked:
+        assert asked.ask("hosts", NO_HOSTS).result(LIMIT) == NOTHING
+        asked._running["hosts"]._process.send_signal(signal.SIGINT)
+        assert asked.ask("hosts", NO_HOSTS).result(LIMIT) == NOTHING
+        assert asked.end() == {"hosts": 0}
+
+
+SUBSTITUTE = """
+import json, os, sys
+if sys.stdin.readline():
+    print('{"number": 1, "ans', end="", flush=True)
+    STOP
+"""
+
+
+@pytest.mark.parametrize("stop", ["os.kill(os.getpid(), 9)", "print(); sys.stdin.read()"])
+def test_an_answer_that_is_cut_off_is_none(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, stop: str
+) -> None:
+    program = tmp_path / "python"
+    text = SUBSTITUTE.replace("STOP", stop)
+    program.write_text(
+        f"#!/bin/sh\nexec {sys.executable} -c '{text.replace(chr(39), chr(34) * 3)}'\n"
+    )
+    program.chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(program))
+    with Processes("hosts") as asked:
+        cut = asked._running["hosts"]
+        with pytest.raises(NoAnswer, match="no message"):
+            cut.ask(NO_HOSTS).result(LIMIT)
+        monkeypatch.undo()
+        assert asked.ask("hosts", NO_HOSTS).result(LIMIT) == NOTHING
+
+
+def test_names_that_are_found_slowly_keep_no_question_from_being_read() -> None:
+    """More of them than the event loop has threads; the program would wait for the pipe."""
+    program = """
+import asyncio, time
+from components.inspection.__main__ import serve
+async def answer(question):
+    if question:
+        await asyncio.to_thread(time.sleep, 3600)
+    return {}
+asyncio.run(serve(answer))
+"""
+    with subprocess.Popen(
+        [sys.executable, "-c", program],
+        cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+    ) as running:  # fmt: skip
+        assert running.stdin
+        assert running.stdout
+        late = threading.Timer(LIMIT, running.kill)
+        late.start()
+        for number in range(100):
+            running.stdin.write(f'{{"number": {number}, "question": {{"slow": 1}}}}\n')
+        running.stdin.write('{"number": 100, "question": {}}\n')
+        running.stdin.flush()
+        assert running.stdout.readline() == '{"number": 100, "answer": {}}\n'
+        running.stdin.close()
+        assert running.wait() == 0
+        late.cancel()
 
 
 def test_processes_end_with_a_program_that_is_killed() -> None:
