@@ -138,7 +138,7 @@ if sys.stdin.readline():
 """
 
 
-@pytest.mark.parametrize("stop", ["os.kill(os.getpid(), 9)", "print(); sys.stdin.read()"])
+@pytest.mark.parametrize("stop", ["os.kill(os.getpid(), 9)", "print(flush=True); sys.stdin.read()"])
 def test_an_answer_that_is_cut_off_is_none(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, stop: str
 ) -> None:
