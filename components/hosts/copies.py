@@ -42,7 +42,7 @@ class Copies:
         self._key = private_key
         self._processes = processes
         self._hosts: dict[str, Host] = {}
-        self._wanted: dict[str, dict[str, Bundle]] = {}
+        self._wanted: dict[str, dict[str, str]] = {}
         self._sent: dict[str, set[str]] = {}
         self._sent_to_new: dict[str, set[str]] = {}
         self._read_by: dict[str, tuple[str, ...]] = {}
@@ -62,7 +62,7 @@ class Copies:
         """Has a host get what a declaration of it names, with the rest that it gets."""
         self._hosts[host.name] = host
         wanted = self._wanted.setdefault(host.name, {})
-        wanted.update({bundle.file: bundle for bundle in bundles})
+        wanted.update({bundle.file: bundle.text for bundle in bundles})
 
     async def _before(self, args: pulumi.ResourceHookArgs) -> None:
         # What is made anew was undone in between, and the files with it (`drop_steps`, base.sh).
@@ -77,14 +77,15 @@ class Copies:
         question = {
             "host": self._hosts[name].model_dump(mode="json"),
             "privateKey": str(await pulumi.Output.from_input(self._key).future()),
-            "files": {file: bundle.text for file, bundle in wanted.items()},
+            "files": wanted,
             "limits": self._limits,
         }
         try:
             answer = await asyncio.wrap_future(self._processes.ask("hosts", {"copy": question}))
         except NoAnswer as reason:
             found, cure = f"no answer from the process that copies ({reason})", "run again"
-            answer = {"fault": str(Fault(f"host {name}", found, "the steps' files there", cure))}
+            fault = Fault(f"host {name}", found, "the steps' files there", cure)
+            raise pulumi.RunError(str(fault)) from None
         if answer["fault"] is not None:
             raise pulumi.RunError(answer["fault"])
         self._sent[name] = set(wanted)

@@ -115,9 +115,9 @@ class Process:
             if self._why:
                 future.set_exception(NoAnswer(self._why))
                 return future
-            self._count += 1
-            self._asked[self._count] = future
-            line = json.dumps({"number": self._count, "question": question})
+            self._count = number = self._count + 1
+            self._asked[number] = future
+        line = json.dumps({"number": number, "question": question})
         with suppress(BrokenPipeError):  # it has ended, and its last words say why
             self._pipe.write(f"{line}\n")
             self._pipe.flush()
