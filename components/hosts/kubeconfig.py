@@ -4,7 +4,8 @@ Owns one context, with a cluster and a user of the same name, in the file that k
 to: the first that ``KUBECONFIG`` names, else ``~/.kube/config``. Refuses a context of that name
 that it didn't write. A file that it made goes with the context.
 
-Input: ``context``, ``kubeconfig`` (YAML, kubeadm's admin.conf).
+Input: ``context``, and for ``apply`` ``administrator``: the fields of `Administrator`. No other key
+of a kubeconfig can come through.
 """
 
 from __future__ import annotations
@@ -16,8 +17,9 @@ from typing import Any
 import yaml
 
 from components.api import ClusterError, Json
+from components.hosts.access import Administrator, check_key
 from components.program import main
-from config.problem import Fault
+from config.problem import Fault, FaultError
 
 OURS = "gpu-cluster/"
 """Before the context's name: the names of its cluster and its user."""
@@ -41,9 +43,14 @@ async def apply(document: Json) -> Json:
     """Writes the context.
 
     Raises:
-        ClusterError: somebody else's context has that name, or the file can't be read.
+        ClusterError: the client key is none, somebody else's context has that name, or the file
+            can't be read.
     """
-    name, given = document["context"], yaml.safe_load(document["kubeconfig"])
+    name, given = document["context"], Administrator(**document["administrator"])
+    try:
+        check_key(given)
+    except FaultError as error:
+        raise ClusterError(*error.faults) from None
     file, ours = path(), OURS + document["context"]
     found = _read(file)
     there = _named(found, "contexts", name)
@@ -58,8 +65,8 @@ async def apply(document: Json) -> Json:
         )
     written = {**EMPTY, **found, "current-context": found.get("current-context") or name}
     entries = {
-        "clusters": {"name": ours, "cluster": given["clusters"][0]["cluster"]},
-        "users": {"name": ours, "user": given["users"][0]["user"]},
+        "clusters": {"name": ours, "cluster": given.cluster},
+        "users": {"name": ours, "user": given.user},
         "contexts": {"name": name, "context": {"cluster": ours, "user": ours}},
     }
     for kind, entry in entries.items():

@@ -8,7 +8,7 @@ Refuses to own a second control-plane host; the upgrade of the first is the roll
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,7 @@ import yaml
 from components.charts.extra_values import plain
 from components.charts.source import chart_arguments
 from components.drift import dated
+from components.hosts.access import Access, Administrator, read_access
 from components.hosts.cluster_script import (
     JOINING,
     access_script,
@@ -33,6 +34,7 @@ from components.hosts.settings.new_cluster import Init
 from components.manifest import Manifest
 from components.operation import NEW, command_line, repair
 from components.settings.cluster import Cluster
+from config.problem import FaultError
 
 UNKNOWN = (
     "this stack makes its cluster, which isn't there yet: the preview can't know its token and its "
@@ -91,14 +93,15 @@ class NewCluster(pulumi.ComponentResource):
             access_script, lambda *_: 0,
             more=pulumi.ResourceOptions(additional_secret_outputs=["stdout"]),
         )  # fmt: skip
-        said = access[first.name].stdout
-        self.token = said.apply(lambda text: text.split()[0])
-        self.kubeconfig = said.apply(lambda text: text.partition("\n")[2])
-        context = self._context(name, cluster, args.there)
+        said = access[first.name].stdout.apply(lambda text: _read(text, first, init))
+        context_name = cluster.kubernetes.context
+        self.token = said.apply(lambda found: found.token)
+        self.kubeconfig = said.apply(lambda found: kubeconfig(found.administrator, context_name))
+        context = self._context(name, cluster, said, args.there)
         self.provider = k8s.Provider(
             f"{name}-kubernetes",
             kubeconfig="",
-            context=context.stdout.apply(lambda _: cluster.kubernetes.context),
+            context=context.stdout.apply(lambda _: context_name),
             cluster_identifier=cluster.kubernetes.identifier,
             opts=pulumi.ResourceOptions(parent=self, depends_on=[context]),
         )
@@ -106,7 +109,7 @@ class NewCluster(pulumi.ComponentResource):
 
         def join(seen: Cluster, host: Host) -> pulumi.Output[str]:
             hosts.copies.want(host, JOINING)
-            return said.apply(lambda text: _join(seen, host, text))
+            return said.apply(lambda found: join_script(seen, host, found.token, found.hashes))
 
         joined = host_commands(
             self, f"{name}-join", cluster.joining_hosts, hosts, join, member_seconds,
@@ -117,10 +120,13 @@ class NewCluster(pulumi.ComponentResource):
         self.nodes = {**initialized, **joined}
         self.register_outputs({})
 
-    def _context(self, name: str, cluster: Cluster, there: bool) -> command.local.Command:
+    def _context(
+        self, name: str, cluster: Cluster, said: pulumi.Output[Access], there: bool
+    ) -> command.local.Command:
         """The context on this machine, made again where the machine hasn't got it."""
         environment, ignored = repair(None if there else dated("not applied"))
-        document = {"context": cluster.kubernetes.context, "kubeconfig": self.kubeconfig}
+        administrator = said.apply(lambda found: asdict(found.administrator))
+        document = {"context": cluster.kubernetes.context, "administrator": administrator}
         line = command_line("kubeconfig", "apply")
         return command.local.Command(
             f"{name}-kubeconfig",
@@ -198,6 +204,21 @@ def manifests(path: str) -> list[dict[str, Any]]:
     return found
 
 
-def _join(cluster: Cluster, host: Host, said: str) -> str:
-    token, authority = said.partition("\n")[0].split()
-    return join_script(cluster, host, token, (authority,))
+def kubeconfig(administrator: Administrator, context: str) -> str:
+    """Return a whole kubeconfig with this one context."""
+    document = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "clusters": [{"name": context, "cluster": administrator.cluster}],
+        "users": [{"name": context, "user": administrator.user}],
+        "contexts": [{"name": context, "context": {"cluster": context, "user": context}}],
+        "current-context": context,
+    }
+    return yaml.safe_dump(document, sort_keys=False)
+
+
+def _read(text: str, host: Host, init: Init) -> Access:
+    try:
+        return read_access(text, host.name, init.endpoint)
+    except FaultError as error:
+        raise pulumi.RunError(str(error)) from None

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from components.hosts.access import check_key, read_access
 from components.hosts.cluster_script import access_script, init_script, join_script
 from components.hosts.inspect import observe
 from components.settings.cluster import Cluster
@@ -160,11 +161,10 @@ def test_the_access_is_the_same_token_each_time_and_the_kubeconfig(host: Running
     script = access_script(cluster, cluster.hosts[0])
     first, second = host.apply(script), host.apply(script)
     assert (first.status, first.errors) == (0, "")
-    words, _, kubeconfig = first.output.partition("\n")
-    token, authority = words.split()
-    assert TOKEN.fullmatch(token)
-    assert re.fullmatch(r"sha256:[0-9a-f]{64}", authority)
-    assert kubeconfig == host.read("/etc/kubernetes/admin.conf")
+    access = read_access(first.output, "gpu-1", INIT["endpoint"])
+    check_key(access.administrator)
+    assert access.token == host.read("/var/lib/gpu-cluster/cluster/token").strip()
+    assert first.output.endswith("\n" + host.read("/etc/kubernetes/admin.conf"))
     assert second.output == first.output
     assert not host.exists("/run/gpu-cluster-access")
 

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from commands.environment import local_backend
 from components.api import connect
@@ -122,10 +123,13 @@ def made(name: str, folder: Path, repository: Json) -> Iterator[Site]:
         "PULUMI_BACKEND_URL": local_backend(folder / "state"),
         "PULUMI_CONFIG_PASSPHRASE": "of a stack that goes with the test",
     }
-    project.write(declared(wanted, repository))
     before = {host: software.lasting(machine) for host, machine in hosts.items()}
-    register = Register(name, hosts, project.read())
+    document = declared(wanted, repository)
+    register = Register(name, hosts, document)
     control_plane = register.settle().kubeconfig.read_text()
+    server = yaml.safe_load(control_plane)["clusters"][0]["cluster"]["server"]
+    document["kubernetesPackages"]["init"]["endpoint"] = server.removeprefix("https://")
+    project.write(document)
     hosts["cp-1"].write(f"{SEEN}/admin.conf", control_plane)
     register.start()
     try:

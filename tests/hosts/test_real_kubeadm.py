@@ -22,6 +22,7 @@ import aiohttp
 import pytest
 
 import toolchain
+from components.hosts.access import check_key, read_access
 from components.hosts.cluster_script import access_script, init_script
 from components.settings.cluster import Cluster
 from lab.real import build
@@ -29,7 +30,7 @@ from lab.real.relay import End, Relay
 from lab.simulator import api
 from tests.hosts import software
 from tests.hosts.machine import Result, Running, differences, free_port
-from tests.hosts.test_init import COPIED, TOKEN, declared
+from tests.hosts.test_init import COPIED, declared
 
 pytestmark = pytest.mark.full
 
@@ -197,10 +198,10 @@ def test_the_real_kubeadm_makes_what_is_declared_and_unmakes_it(node: Isolated) 
     access = access_script(cluster, cluster.hosts[0])
     said = [node.apply(access) for _ in range(2)]
     assert [(done.status, done.errors) for done in said] == [(0, "")] * 2
-    token, authority = said[0].output.partition("\n")[0].split()
     assert said[0].output == said[1].output
-    assert TOKEN.fullmatch(token)
-    assert authority.startswith("sha256:")
+    found = read_access(said[0].output, "gpu-1", f"{ADDRESS}:6443")
+    check_key(found.administrator)
+    token = found.token
     secrets = kubelet.request("GET", "/api/v1/namespaces/kube-system/secrets")["items"]
     assert f"bootstrap-token-{token[:6]}" in {secret["metadata"]["name"] for secret in secrets}
     kubelet.relay.close()

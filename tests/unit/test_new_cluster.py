@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -15,12 +16,14 @@ from components.api import ClusterError
 from components.cluster import GpuCluster, GpuClusterArgs
 from components.drift import Drift
 from components.hosts import kubeconfig
+from components.hosts.access import read_access
 from components.hosts.new_cluster import manifests
 from config.problem import ConfigError
 from tests.unit.fixtures.clusters import HOST_KEY, cluster
+from tests.unit.fixtures.kubeconfigs import ENDPOINT, administrator, first_line, pair
 from tests.unit.mocks import Recorder, declare
 
-TOKEN, HASH = "abcdef.0123456789abcdef", f"sha256:{'0123456789abcdef' * 4}"
+HASH = f"sha256:{'0123456789abcdef' * 4}"
 OBJECTS = """
 apiVersion: v1
 kind: ServiceAccount
@@ -30,19 +33,17 @@ apiVersion: apps/v1
 kind: DaemonSet
 metadata: {name: cni, namespace: kube-system}
 """
-ADMIN: dict[str, Any] = {
-    "clusters": [{"name": "kubernetes", "cluster": {"server": "https://192.0.2.9:6443"}}],
-    "users": [{"name": "kubernetes-admin", "user": {"client-key-data": "a2V5"}}],
-}
 
 
 class Answers(Recorder):
-    """As the recorder; a control plane says its token and kubeconfig."""
+    """As the recorder; a control plane prints its token and kubeconfig."""
+
+    printed = f"{first_line()}{yaml.safe_dump(administrator())}"
 
     def new_resource(self, args: mocks.MockResourceArgs) -> tuple[str | None, dict[str, Any]]:
         name, outputs = super().new_resource(args)
         if "-access-" in args.name:
-            outputs["stdout"] = f"{TOKEN} {HASH}\n{yaml.safe_dump(ADMIN)}"
+            outputs["stdout"] = self.printed
         return name, outputs
 
 
@@ -153,9 +154,39 @@ def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return path
 
 
-def write(context: str = "new") -> None:
-    document = {"context": context, "kubeconfig": yaml.safe_dump(ADMIN)}
-    asyncio.run(kubeconfig.apply(document))
+def write(context: str = "new", **changes: str) -> None:
+    found = read_access(f"{first_line()}{yaml.safe_dump(administrator())}", "cp-1", ENDPOINT)
+    given = {**asdict(found.administrator), **changes}
+    asyncio.run(kubeconfig.apply({"context": context, "administrator": given}))
+
+
+def test_a_key_of_another_is_not_written(file: Path) -> None:
+    with pytest.raises(ClusterError, match="client key"):
+        write(key=pair("other")[1])
+    assert not file.exists()
+
+
+@pytest.mark.usefixtures("no_hooks")
+def test_a_kubeconfig_that_runs_a_program_ends_the_run_before_anything_uses_it(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "cni.yaml"
+    path.write_text(OBJECTS)
+    declared = cluster(kubernetesPackages=packages(network={"manifest": str(path)}))
+    hostile = administrator()
+    hostile["users"][0]["user"]["exec"] = {"command": "id"}
+    recorder = Answers()
+    recorder.printed = f"{first_line()}{yaml.safe_dump(hostile)}"
+
+    def program() -> None:
+        args = GpuClusterArgs(cluster=declared, stack="test", private_key="key")
+        GpuCluster("gpu-cluster", args)
+
+    with pytest.raises(pulumi.RunError, match="found the key exec in users"):
+        declare(program, preview=False, recorder=recorder)
+    names = [resource.name for resource in recorder.resources]
+    assert "gpu-cluster-cluster-kubeconfig" not in names
+    assert "gpu-cluster-cluster-join-gpu-1" not in names
 
 
 def test_the_context_comes_for_its_owner_alone_and_goes_with_its_file(file: Path) -> None:

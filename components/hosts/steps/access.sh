@@ -1,5 +1,5 @@
-# What others need to come into a new cluster: on the first line a token for nodes and the hash of the
-# cluster's authority, then the administrator's kubeconfig.
+# What others need to come into a new cluster: on the first line a token for nodes and the hashes of
+# the cluster's authority (more than one while it is being replaced), then the administrator's kubeconfig.
 # The token is always the same one and good for a day from now, so that a new node changes nothing for
 # those that have joined. It goes by a file, never by an argument (kubernetes v1.34
 # cmd/kubeadm/app/cmd/token.go: create takes --config).
@@ -14,8 +14,8 @@ EOF
     kubeadm_within 60 token delete "${token%%.*}" --kubeconfig "$root$admin"
     kubeadm_within 60 token create --config "$scratch/token.yaml" --kubeconfig "$root$admin" \
         --print-join-command || fail "kubeadm token create failed: $(kubeadm_said)"
-    hash=$(grep -o 'sha256:[0-9a-f]\{64\}' "$scratch/log" | head -n 1)
-    [ -n "$hash" ] || fail "found no hash of the authority in what kubeadm token create said; wanted it"
-    printf '%s %s\n' "$token" "$hash"
+    hashes=$(grep -o 'sha256:[0-9a-f]\{64\}' "$scratch/log" | head -n 4 | paste -s -d ' ' -)
+    [ -n "$hashes" ] || fail "found no hash of the authority in what kubeadm token create said; wanted it"
+    printf '%s %s\n' "$token" "$hashes"
     cat -- "$root$admin"
 }
