@@ -131,6 +131,14 @@ test-rules: $(VENV) ## the full proof of the rules
 test-attacks: $(VENV) ## each attack that was found, as a test; the last line counts them
 	@venv/bin/python -m pytest -m '' --numprocesses 2 --dist loadfile --no-loadscope-reorder tests/attacks/test_canaries.py tests/attacks
 
+.PHONY: test-promises
+test-promises: $(VENV) ## each promise of README and docs, also after kills; the last line counts them
+	@venv/bin/python -m pytest -m promise --numprocesses 2 --dist loadfile --no-loadscope-reorder tests
+
+.PHONY: promises
+promises: $(VENV) ## write docs/promises.md from the marks of the tests
+	@$(RUN) tests.promises
+
 .PHONY: roles
 roles: $(VENV) ## write policies/roles/ anew, from what an API server was asked for
 	@$(RUN) tests.attacks.record_requests

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from lab.simulator.hosts.rootfs import NoDebootstrap
-from tests import guard
+from tests import guard, promises
 
 pytest_plugins = ("pytester", "tests.pulumi_env")
 
@@ -48,6 +48,17 @@ def pytest_runtest_call() -> Iterator[None]:
         yield
     except NoDebootstrap as error:
         pytest.skip(str(error))
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.pluginmanager.register(promises.Count())
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """A test's promise travels with its result, from another process too."""
+    for item in items:
+        if marker := item.get_closest_marker("promise"):
+            item.user_properties.append(("promise", marker.args[0]))
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
