@@ -98,10 +98,15 @@ images: $(VENV) ## every image and chart that STACK needs
 	@$(RUN) commands.images
 
 .PHONY: test
-test: $(VENV) ## run the whole bounded test suite
+test: $(VENV) ## run the tests, at most about ten minutes on two idle threads
 	@# Before the tests: no limit of theirs has room for a build.
 	@$(RUN) toolchain
-	@venv/bin/python -m pytest --numprocesses 4 --dist loadfile --no-loadscope-reorder
+	@venv/bin/python -m pytest -q --progress --numprocesses 4 --dist loadfile --no-loadscope-reorder
+
+.PHONY: test-full
+test-full: $(VENV) ## the tests that `make test` leaves out for their length; CI runs both
+	@$(RUN) toolchain
+	@venv/bin/python -m pytest -q --progress -m 'slow and not full' --numprocesses 4 --dist loadfile --no-loadscope-reorder
 
 .PHONY: test-hosts
 test-hosts: $(VENV) ## the full proof of host preparation and container runtime

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from lab.simulator.hosts.rootfs import NoDebootstrap
-from tests import guard, promises
+from tests import guard, progress, promises
 
 pytest_plugins = ("pytester", "tests.pulumi_env")
 
@@ -50,8 +50,16 @@ def pytest_runtest_call() -> Iterator[None]:
         pytest.skip(str(error))
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--progress", action="store_true", help="print how far the run is, and how much is left"
+    )
+
+
 def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.register(promises.Count())
+    if config.getoption("progress") and not hasattr(config, "workerinput"):
+        config.pluginmanager.register(progress.Progress(config))
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -1,4 +1,4 @@
-"""What a change must pass: README's test command on a fresh machine, then lint, then nothing left.
+"""What a change must pass: tests on a fresh machine, the slow ones too, lint, and nothing left.
 
 A fresh clone of the last commit, a ``PATH`` with Python, git, make and the shell's own tools, and
 a cache of its own, in which only the tools and the hosts' file systems come from the machine's.
@@ -29,7 +29,10 @@ COMMAND = re.compile(r"^\$ (make test)$", re.M)
 
 FAULT = re.compile(r"^(?:FAILED|ERROR) (\S+\.py(?:::.+?)?)(?: - .*)?$")
 
-MINUTES = {"tools": 60, "roots": 20, "tests": 45, "again": 10, "check": 15}
+SLOW = "make test-full"
+"""What README's command leaves out for its length."""
+
+MINUTES = {"tools": 60, "roots": 20, "tests": 45, "slow": 45, "again": 10, "check": 15}
 """After so long a part is given up; `tools` builds the toolchain where the cache is empty."""
 
 NOT_COPIED = shutil.ignore_patterns("venv", "__pycache__", ".*_cache", ".hypothesis")
@@ -135,15 +138,20 @@ def failed_tests(output: str) -> list[str]:
 
 
 def tests(place: Place, bare: Mapping[str, str]) -> list[str]:
-    """README's command; what failed beside others runs once more alone and is named either way."""
+    """Run README's command, then the slow tests; return the faults of both."""
     match = COMMAND.search((place.clone / "README.md").read_text(encoding="utf-8"))
     if match is None:
         return ["README.md: found no line `$ make test`; wanted: the test command"]
-    output = run(match[1].split(), place, "tests", bare)
+    return judged(match[1], "tests", place, bare) + judged(SLOW, "slow", place, bare)
+
+
+def judged(command: str, part: str, place: Place, bare: Mapping[str, str]) -> list[str]:
+    """Run a command of tests and return its faults; what failed beside others runs again alone."""
+    output = run(command.split(), place, part, bare)
     if output is None:
         return []
     failed = failed_tests(output)
-    faults = [f"{match[1]}: {name}" for name in failed] or [f"{match[1]}: failed; see above"]
+    faults = [f"{command}: {name}" for name in failed] or [f"{command}: failed; see above"]
     if not 0 < len(failed) <= FEW:
         return faults
     again = ["venv/bin/python", "-m", "pytest", "-m", "", *failed]

@@ -97,3 +97,20 @@ def test_a_failing_part_gives_back_its_output(
     assert "exit code 3" in capsys.readouterr().out
     monkeypatch.setitem(fresh_machine.MINUTES, "tests", 0.01)
     assert fresh_machine.run(["sleep", "600"], place, "tests", os.environ) == ""
+
+
+def test_the_slow_tests_run_after_readmes_command(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = fresh_machine.Place(tmp_path)
+    place.clone.mkdir()
+    (place.clone / "README.md").write_text("```\n$ make test\n```\n")
+    ran = []
+
+    def run(command: list[str], _: fresh_machine.Place, part: str, __: object) -> str | None:
+        ran.append((" ".join(command), part))
+        return None if part == "tests" else "FAILED tests/a.py::test_b\n"
+
+    monkeypatch.setattr(fresh_machine, "run", run)
+    assert fresh_machine.tests(place, {}) == ["make test-full: tests/a.py::test_b"]
+    assert [name for name, _ in ran][:2] == ["make test", "make test-full"]

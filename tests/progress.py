@@ -1,0 +1,161 @@
+"""Progress of `make test`: how long it will take, what it has reached, how much is left.
+
+``tests/seconds.json`` holds the seconds that each test file took in an earlier run on two idle
+threads; ``python -m tests.progress RESULTS.xml`` writes it from pytest's JUnit file.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+SECONDS = ROOT / "tests" / "seconds.json"
+EVERY = 15.0
+"""Seconds between two lines."""
+UNKNOWN = 1.0
+"""Seconds that a file without an earlier run is counted with."""
+
+
+def seconds() -> dict[str, float]:
+    """Return the seconds of each test file's earlier run."""
+    return json.loads(SECONDS.read_text(encoding="utf-8")) if SECONDS.exists() else {}
+
+
+def minutes(amount: float) -> str:
+    """Return seconds in words: "less than a minute", "about 3 min"."""
+    return f"about {amount / 60:.0f} min" if amount >= 60 else "less than a minute"
+
+
+@dataclass
+class Estimate:
+    """The work of a run, by file, and how much of it is done.
+
+    Attributes:
+        tests: number of tests by file.
+        known: seconds by file, of an earlier run.
+        done: number of finished tests by file.
+    """
+
+    tests: Mapping[str, int]
+    known: Mapping[str, float]
+    done: dict[str, int] = field(default_factory=dict)
+
+    def finish(self, file: str) -> None:
+        """Count one finished test."""
+        self.done[file] = self.done.get(file, 0) + 1
+
+    @property
+    def whole(self) -> float:
+        """Seconds of all tests, one after the other."""
+        return sum(self._seconds(file) for file in self.tests)
+
+    @property
+    def share(self) -> float:
+        """Part of the work that is done, from 0 to 1."""
+        done = sum(
+            self._seconds(file) * min(1.0, count / self.tests[file])
+            for file, count in self.done.items()
+            if file in self.tests
+        )
+        return done / self.whole if self.whole else 1.0
+
+    def left(self, passed: float, workers: int) -> float:
+        """Return the seconds that are left, judged by the pace so far.
+
+        Args:
+            passed: seconds since the start.
+            workers: number of processes.
+        """
+        expected = self.whole * (1 - self.share) / workers
+        pace = passed / (self.whole * self.share / workers) if self.share > 0.05 else 1.0
+        return expected * max(1.0, pace)
+
+    def _seconds(self, file: str) -> float:
+        return self.known.get(file, UNKNOWN)
+
+
+class Progress:
+    """Pytest plugin: print a line at the start and about every fifteen seconds."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        """Remember the run's settings; counting starts with its collection."""
+        self.config = config
+        self.workers = int(config.getoption("numprocesses", None) or 1)
+        self.estimate: Estimate | None = None
+        self.begun = self.told = time.monotonic()
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_xdist_node_collection_finished(self, ids: list[str]) -> None:
+        """Take the tests that a worker collected; all workers collect the same."""
+        if self.estimate is None:
+            self._start(ids)
+
+    def pytest_collection_finish(self, session: pytest.Session) -> None:
+        """Take the tests of a run without workers."""
+        if self.estimate is None and session.items:
+            self._start([item.nodeid for item in session.items])
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Count a finished test, and print a line if the last one is old."""
+        if report.when != "teardown" or self.estimate is None:
+            return
+        file = report.nodeid.partition("::")[0]
+        self.estimate.finish(file)
+        now = time.monotonic()
+        if now - self.told >= EVERY:
+            self.told = now
+            left = minutes(self.estimate.left(now - self.begun, self.workers))
+            self._print(f"{self.estimate.share:4.0%}  {file}, {left} left")
+
+    def pytest_report_teststatus(self, report: pytest.TestReport) -> tuple[str, str, str] | None:
+        """Print no dots: the lines say how far the run is."""
+        if report.when == "call" and report.passed:
+            return "passed", "", "PASSED"
+        return ("skipped", "", "SKIPPED") if report.skipped else None
+
+    def _start(self, ids: list[str]) -> None:
+        tests: dict[str, int] = {}
+        for name in ids:
+            file = name.partition("::")[0]
+            tests[file] = tests.get(file, 0) + 1
+        self.estimate = Estimate(tests, seconds())
+        self.begun = self.told = time.monotonic()
+        length = minutes(self.estimate.whole / self.workers)
+        self._print(f"{len(ids):,} tests in {len(tests)} files: {length} on an idle machine")
+
+    def _print(self, line: str) -> None:
+        reporter = self.config.pluginmanager.get_plugin("terminalreporter")
+        if reporter is not None:
+            reporter.ensure_newline()
+            reporter.write_line(line)
+
+
+def read_results(text: str) -> dict[str, float]:
+    """Return the seconds of each test file in a JUnit file of pytest, longest first."""
+    found: dict[str, float] = {}
+    for case in ElementTree.fromstring(text).iter("testcase"):  # noqa: S314 - our own file
+        parts = case.attrib["classname"].split(".")
+        file = next(
+            ("/".join(parts[:end]) + ".py" for end in range(len(parts), 0, -1)
+             if (ROOT / ("/".join(parts[:end]) + ".py")).exists()),
+            None,
+        )  # fmt: skip
+        if file:
+            found[file] = found.get(file, 0.0) + float(case.attrib["time"])
+    return {
+        file: round(amount, 1)
+        for file, amount in sorted(found.items(), key=lambda item: (-item[1], item[0]))
+    }
+
+
+if __name__ == "__main__":
+    results = read_results(Path(sys.argv[1]).read_text(encoding="utf-8"))
+    SECONDS.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
