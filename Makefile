@@ -8,6 +8,9 @@ STACK ?= dev
 # Version of the embedded control plane; empty: the newest (toolchain/pins.py).
 KUBERNETES ?=
 export STACK
+# The same text encoding in each locale; a user's filters of warnings are for the user's programs.
+export PYTHONUTF8 := 1
+unexport PYTHONWARNINGS
 
 VENV := venv/.complete
 RUN := venv/bin/python -m

@@ -49,7 +49,7 @@ def main() -> None:
     """Runs the command."""
     started = time.monotonic()
     stack = Stack.current()
-    with answering("destroy") as answer, stack.unsalted():
+    with answering("destroy") as answer, stack.held("make destroy"), stack.unsalted():
         removed = destroy(stack, answer)
         answer["removed"] = removed
         print(f"destroy: {removed} resources removed, {time.monotonic() - started:.0f} s")

@@ -13,7 +13,7 @@ def main() -> None:
     """Runs the command; exit code 1 when something of the stack is left: then all goes on."""
     started = time.monotonic()
     stack = Stack.current()
-    with answering("down") as answer:
+    with answering("down") as answer, stack.held("make down"):
         with stack.unsalted():
             answer["removed"] = destroy(stack, answer)
         stack.stop()

@@ -11,11 +11,13 @@ import secrets
 import shlex
 import sys
 import time
+from collections.abc import Mapping
 from pathlib import Path
 
 import toolchain
 from commands.engine_home import engine_home
 from commands.stack import Stack
+from lab.simulator.proxies import VARIABLES
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -31,6 +33,9 @@ BESIDE_HOSTS = 8
 
 #: At most so many log-ins from one machine at once.
 MOST_AT_ONCE = 256
+
+NO_PROXY = ("no_proxy", "NO_PROXY")
+LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
 TOOLS = (
     "pulumi",
@@ -89,6 +94,20 @@ def at_once(hosts: int) -> int:
     return max(own, min(hosts + BESIDE_HOSTS, MOST_AT_ONCE))
 
 
+def unproxied(environment: Mapping[str, str]) -> dict[str, str]:
+    """Return ``NO_PROXY`` in both spellings, with loopback added; nothing without a proxy.
+
+    The engine and its plugins talk to each other over loopback, and so does everything with the
+    embedded cluster. Go leaves loopback out by itself; gRPC for Python, urllib and httpx do not.
+    """
+    if not any(environment.get(name) for name in VARIABLES):
+        return {}
+    listed = ",".join(filter(None, (environment.get(name) for name in NO_PROXY)))
+    names = dict.fromkeys(name.strip() for name in listed.split(",") if name.strip())
+    value = "*" if "*" in names else ",".join(dict.fromkeys([*names, *LOOPBACK]))
+    return dict.fromkeys(NO_PROXY, value)
+
+
 def variables(stack: Stack) -> dict[str, str]:
     """What a stack's commands need in their environment beyond what is set already.
 
@@ -104,6 +123,10 @@ def variables(stack: Stack) -> dict[str, str]:
         "GPU_CLUSTER_HOME": str(ROOT),
         "PULUMI_HOME": str(engine_home()),
         "PULUMI_SKIP_UPDATE_CHECK": "true",
+        # Programs of this project and their libraries in a shell with any locale and warnings.
+        "PYTHONUTF8": "1",
+        "PYTHONWARNINGS": "",
+        **unproxied(os.environ),
         "TMPDIR": str(_scratch(stack)),
     }
     if "PULUMI_PARALLEL" not in os.environ:

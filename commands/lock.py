@@ -1,4 +1,4 @@
-"""Whether a local backend's lock was left by a process that is gone.
+"""Locks: one run at a time on an embedded stack, and the engine's lock that a dead run left.
 
 The engine's lock names pid, user, hostname and time (pulumi v3.250.0, pkg/backend/diy/lock.go).
 Two containers may share a hostname and a backend, and have pids of their own each: so each run
@@ -7,16 +7,48 @@ first notes beside the state where its pids count, and only there a lock is judg
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
+
+from commands.waiting import for_step
+from config.printable import printable
 
 _FIRST_PIDS = "pid:[4026531836]"
 """The machine's own namespace of pids (include/linux/proc_ns.h, PROC_PID_INIT_INO)."""
 CLOCK = 2.0
 """Seconds by which a process may seem younger than its lock: clock ticks and time adjustments."""
+
+
+@contextmanager
+def one_run(path: Path, command: str) -> Iterator[None]:
+    """Hold a stack's lock while a command runs; wait for the command that holds it.
+
+    The kernel drops the lock with the process that holds it, however it ends.
+
+    Args:
+        path: the lock's file, which stays.
+        command: what runs, such as ``make up``, for those who wait.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("a+", encoding="utf-8") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            holder = printable(path.read_text(encoding="utf-8", errors="replace").strip())
+            text = f"the end of {holder or 'another command'} on the same stack"
+            print(f"waiting for {text}", flush=True)
+            with for_step(text):
+                fcntl.flock(file, fcntl.LOCK_EX)
+        file.truncate(0)
+        file.write(f"`{command}` (process {os.getpid()})\n")
+        file.flush()
+        yield
 
 
 def pids_of() -> str:

@@ -15,6 +15,7 @@ import yaml
 
 import toolchain
 from commands import charts
+from commands.lock import one_run
 from components.settings.cluster import Cluster
 from components.settings.stack_file import load_stack_file
 from config.problem import ConfigError
@@ -143,6 +144,19 @@ class Stack:
         simulated_hosts.down(self.name)
 
     @contextmanager
+    def held(self, command: str) -> Iterator[None]:
+        """Keep other commands from an embedded stack while one starts, changes or removes it.
+
+        Args:
+            command: as the user types it.
+        """
+        if not self.embedded:
+            yield
+            return
+        with one_run(self.folder.with_name(f".{self.name}.run"), command):
+            yield
+
+    @contextmanager
     def unsalted(self) -> Iterator[None]:
         """Keeps the engine's ``encryptionsalt`` out of a committed stack file.
 
@@ -179,5 +193,5 @@ def erase(name: str) -> None:
     cache = toolchain.cache_dir()
     shutil.rmtree(cache / "embedded" / name, ignore_errors=True)
     shutil.rmtree(cache / "tmp" / name, ignore_errors=True)
-    for left in (f"{name}.salt", f"{name}.cluster", f".{name}.lock"):
+    for left in (f"{name}.salt", f"{name}.cluster", f".{name}.lock", f".{name}.run"):
         (cache / "embedded" / left).unlink(missing_ok=True)

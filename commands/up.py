@@ -112,7 +112,7 @@ def _took(what: str, started: float) -> None:
 def main() -> None:
     """Runs the command; exit code 1 when the stack did not come up."""
     stack = Stack.current()
-    with answering("up") as answer, stack.unsalted():
+    with answering("up") as answer, stack.held("make up"), stack.unsalted():
         run(stack, answer)
 
 

@@ -70,7 +70,7 @@ def main() -> None:
         os.environ[ASKED] = chosen(nodes, stack.cluster) if nodes.strip() or not tests else ""
     except ValueError as error:
         sys.exit(str(error))
-    with answering("validate") as answer, stack.unsalted():
+    with answering("validate") as answer, stack.held("make validate"), stack.unsalted():
         up.run(stack, answer)
 
 

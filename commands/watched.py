@@ -5,6 +5,7 @@ With ``JSON=1`` standard output holds one JSON document, and everything else goe
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import sys
@@ -16,7 +17,8 @@ from pulumi import automation
 
 from commands import waiting
 from commands.display import Display
-from config.printable import printable_lines
+from config.printable import printable, printable_lines
+from toolchain import ToolchainError, cache_dir
 
 T = TypeVar("T")
 
@@ -39,16 +41,39 @@ def say(text: str) -> None:
     print(text, end="" if text.endswith("\n") else "\n", flush=True)
 
 
+REFUSED = (errno.EACCES, errno.EDQUOT, errno.ENOSPC, errno.EPERM, errno.EROFS)
+"""Reasons of the system why a file can't be written: the machine's, not the program's."""
+
+
+@contextmanager
+def refusals() -> Iterator[None]:
+    """End the program with one line if a file can't be written or a tool can't be had."""
+    try:
+        yield
+    except ToolchainError as error:
+        sys.exit(f"toolchain: {error}")
+    except OSError as error:
+        if error.errno not in REFUSED:
+            raise
+        place = error.filename2 or error.filename
+        where = f" {printable(os.fsdecode(place))}" if isinstance(place, str | bytes) else ""
+        sys.exit(
+            f"cannot write{where or ' a file'}: {error.strerror}; cure: make room or allow "
+            f"writing there, or set GPU_CLUSTER_CACHE (now {cache_dir()}) to another folder"
+        )
+
+
 @contextmanager
 def answering(command: str) -> Iterator[Answer]:
     """Collects the answer of a command; prints it where ``JSON=1`` asks for it."""
     answer: Answer = {"command": command, "succeeded": False}
     if os.environ.get("JSON") != "1":
-        yield answer
+        with refusals():
+            yield answer
         return
     output = sys.stdout
     try:
-        with redirect_stdout(sys.stderr):
+        with redirect_stdout(sys.stderr), refusals():
             yield answer
         answer["succeeded"] = True
     finally:

@@ -18,6 +18,9 @@ MODERN: dict[str, Any] = {
     "signature_algs": "-ssh-rsa",
 }
 """What a connection may agree on: AsyncSSH's defaults without SHA-1, as OpenSSH's own since 8.8."""
+KEEPALIVE: dict[str, Any] = {"keepalive_interval": 5, "keepalive_count_max": 3}
+"""A connection over which a host answers nothing for 5 s × 3 is lost; `sshd` answers by itself, also
+while a command there takes its time."""
 _RSA = ["rsa-sha2-512", "rsa-sha2-256"]
 KEPT = 64
 """Connections that `Connections` keeps, of 256 files that macOS lets a process have open."""
@@ -115,6 +118,7 @@ async def connect(
         agent_path=None,
         tunnel=tunnel or (),
         **MODERN,
+        **KEEPALIVE,
         **({"server_host_key_algs": _RSA} if trusted.get_algorithm() == "ssh-rsa" else {}),
     )
     try:

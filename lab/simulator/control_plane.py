@@ -11,7 +11,6 @@ import shutil
 import ssl
 import subprocess
 import time
-import urllib.request
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,16 +18,22 @@ from typing import Any
 
 import yaml
 
-from lab.simulator import etcd, kubeconfig, kubelets, logs, marks, processes, stages
+from config.printable import printable
+from lab.simulator import etcd, kubeconfig, kubelets, logs, marks, processes, proxies, stages
 from lab.simulator.api import Access
 from lab.simulator.kubectl import write_kubectl
 from lab.simulator.ports import free_ports
 from toolchain import Tool, cache_dir, ensure
+from toolchain.cache import write_atomically
 
 CREATE_SECONDS = 90
 READY_SECONDS = 30
+#: The program that follows the nodes, started and ended by `embedded`.
+CONTROLLER = "lab.simulator.controller"
 #: Tries to start an existing cluster before it is made anew.
 RESTARTS = 3
+#: Of a log: bytes that are read from its end, and characters of its last line that are quoted.
+LAST_BYTES, LAST_CHARACTERS = 65_536, 400
 COMPONENTS = (
     "etcd",
     "kube-apiserver",
@@ -50,6 +55,17 @@ AUDIT_POLICY = {
 #: need over minutes. Large clusters raise them so (kube-controller-manager, --kube-api-qps).
 #: In the file, not by --extra-args: kwokctl 0.8.0 panics at the second one of a second component.
 RATES = [{"key": "kube-api-qps", "value": "500"}, {"key": "kube-api-burst", "value": "1000"}]
+#: Whether the definitions that kwokctl makes last are there.
+DEFINED = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/logs.kwok.x-k8s.io"
+#: Without these two nothing else can work; the others are started again when kwokctl has ended.
+NEEDED = COMPONENTS[:2]
+#: The API server takes the address that it advertises from the default route, and ends where a
+#: machine has none (kubernetes v1.34.4, options.go, DefaultAdvertiseAddress). It listens on
+#: loopback alone, and objects may not name a loopback address as an endpoint: none is written.
+ADVERTISED = [
+    {"key": "advertise-address", "value": "127.0.0.1"},
+    {"key": "endpoint-reconciler-type", "value": "none"},
+]
 #: kwokctl alone takes the highest free ports: two clusters that start at once take the same.
 PORTS = (
     "etcdPort",
@@ -67,6 +83,7 @@ OPTIONS = {
     "kubeControllerManagerNodeMonitorGracePeriodMilliseconds": 720_000,  # kwokctl: times 5
 }
 PATCHES = [
+    {"name": "kube-apiserver", "extraArgs": ADVERTISED},
     {"name": "kube-controller-manager", "extraArgs": RATES},
     {"name": "kube-scheduler", "extraArgs": RATES},
     {
@@ -93,6 +110,22 @@ def with_ports(options: Mapping[str, object]) -> dict[str, Any]:
 
 class SimulatorError(RuntimeError):
     """The embedded cluster cannot do what is asked; the message names what, why and the cure."""
+
+
+class ComponentError(SimulatorError):
+    """A component ended while others waited for it; the message has its last line."""
+
+
+def last_line(log: Path) -> str:
+    """Return the last line of a log, as the end of a sentence; "" if there is none."""
+    try:
+        with log.open("rb") as file:
+            file.seek(max(0, log.stat().st_size - LAST_BYTES))
+            lines = file.read().decode(errors="replace").splitlines()
+    except OSError:
+        return ""
+    line = next((line for line in reversed(lines) if line.strip()), "")
+    return f", its log ends with: {printable(line.strip(), LAST_CHARACTERS)}" if line else ""
 
 
 @dataclass(frozen=True)
@@ -137,6 +170,16 @@ class ControlPlane:
         return self.directory / "controller.log"
 
     @property
+    def made(self) -> Path:
+        """The mark that this cluster was made whole: written last, removed first."""
+        return self.directory / "made"
+
+    @property
+    def output(self) -> Path:
+        """What kwokctl printed last."""
+        return self.directory / "kwokctl.log"
+
+    @property
     def work(self) -> Path:
         """kwokctl's own folder."""
         return self.directory / "kwok"
@@ -172,16 +215,31 @@ class ControlPlane:
         return process_ids
 
     def is_ready(self) -> bool:
-        """Whether all components run and the API server answers."""
-        return len(self.pids()) == len(COMPONENTS) and self._answers()
+        """Whether the cluster was made whole, all of it runs and the API server answers."""
+        return self.made.exists() and len(self.pids()) == len(COMPONENTS) and self._answers()
 
-    def _answers(self) -> bool:
+    def ended(self, *components: str) -> str:
+        """Return which of these components has ended, with its last line; "" if none has.
+
+        A component whose pid nobody wrote down counts as one that isn't started yet.
+        """
+        running = self.pids()
+        for component in components or COMPONENTS:
+            written = processes.pid_in(self.cluster / "pids" / f"{component}.pid")
+            if written is not None and component not in running:
+                return f"{component} has ended{self.last_line(component)}"
+        return ""
+
+    def last_line(self, component: str) -> str:
+        """Return what a component's log ends with, as the end of a sentence; "" without a log."""
+        return last_line(self.cluster / "logs" / f"{component}.log")
+
+    def _answers(self, path: str = "/readyz") -> bool:
         try:
             access = self.access()
-            url = f"{access.server}/readyz"
-            context = access.context()
-            with urllib.request.urlopen(url, timeout=5, context=context) as answer:  # noqa: S310
-                return bool(answer.read() == b"ok")
+            opener = proxies.direct(access.context())
+            with opener.open(access.server + path, timeout=5) as answer:
+                return bool(answer.status == 200)
         except (OSError, ssl.SSLError, SimulatorError):
             return False
 
@@ -190,15 +248,18 @@ class ControlPlane:
 
         :raises SimulatorError: with the last lines of kwokctl's output.
         """
-        if self.is_ready():
-            return False
-        tools = ensure(*TOOLS)
-        logs.write(self.logs)
-        write_kubectl(self.directory / "bin")
-        if not (self.cluster.exists() and self._restart(tools)):
-            self._create_anew(tools)
-        self.write_kubeconfig()
-        return True
+        ready = self.is_ready()
+        if not ready:
+            tools = ensure(*TOOLS)
+            logs.write(self.logs)
+            write_kubectl(self.directory / "bin")
+            if not (self.made.exists() and self._restart(tools)):
+                self._create_anew(tools)
+        if not (ready and self.kubeconfig.exists()):
+            self.write_kubeconfig()
+        if not self.made.exists():
+            write_atomically(self.made, "")
+        return not ready
 
     def _create_anew(self, tools: dict[str, Tool]) -> None:
         """Tries once more with other ports: one may be taken since it was found free."""
@@ -219,8 +280,13 @@ class ControlPlane:
             for component in COMPONENTS:
                 if component not in running:  # kwokctl would take a zombie for a running process
                     (self.cluster / "pids" / f"{component}.pid").unlink(missing_ok=True)
-            if self._kwokctl(tools, "start", "cluster").returncode:
-                return False
+            # Of a killed run: processes whose ids nobody wrote down, and kwokctl itself.
+            processes.stop_marked(self.directory, {*running.values(), *self._controller()})
+            try:
+                if self._kwokctl(tools, "start", "cluster"):
+                    return False
+            except ComponentError:
+                continue
             if self._await_ready():
                 return True
         return False
@@ -246,15 +312,30 @@ class ControlPlane:
         for tool in TOOLS[:4]:
             arguments += [f"--{tool}-binary", str(tools[tool].path)]
         arguments += ["--kwok-controller-binary", str(tools["kwok"].path)]
-        arguments += ["--config", str(config), "--wait", f"{CREATE_SECONDS}s"]
-        done = self._kwokctl(tools, "create", "cluster", *arguments)
-        if done.returncode or not (self._await_ready() or self._restart(tools)):
-            tail = (done.stdout + done.stderr)[:2000]
-            raise SimulatorError(
-                f"embedded cluster {self.name}: kwokctl ended with {done.returncode} and running "
-                f"are {', '.join(self.pids()) or 'no components'}; "
-                f"wanted: {', '.join(COMPONENTS)}; cure: see {self.cluster / 'logs'}\n{tail}"
-            )
+        status = self._kwokctl(tools, "create", "cluster", *arguments, "--config", str(config))
+        if status or not (self._await_ready() or self._restart(tools)):
+            reason = self.ended() or f"kwokctl ended with status {status}{self._said()}"
+        elif not self._answers(DEFINED):
+            reason = f"kwokctl made no definitions{self._said()}"
+        else:
+            return
+        raise self.failure(reason)
+
+    def failure(self, reason: str) -> SimulatorError:
+        """Return the error of a cluster that isn't up, with its reason and what to do."""
+        return SimulatorError(
+            f"embedded cluster {self.name}: {reason}; wanted: a control plane that answers; cure: "
+            f"see to this cause, then run again; all logs: {self.cluster / 'logs'}"
+        )
+
+    def _said(self) -> str:
+        return last_line(self.output)
+
+    def _controller(self) -> set[int]:
+        """Processes of the cluster's controller, which `embedded` starts and ends."""
+        return {
+            pid for pid in processes.marked(self.directory) if processes.is_running(pid, CONTROLLER)
+        }
 
     def _audit(self) -> dict[str, str]:
         """Options that make the API server log its requests, where `AUDIT` asks for it."""
@@ -269,32 +350,47 @@ class ControlPlane:
         """Requests to the API server, a JSON object a line; only where `AUDIT` asked for it."""
         return self.cluster / "logs" / "audit.log"
 
-    def _kwokctl(self, tools: dict[str, Tool], *arguments: str) -> subprocess.CompletedProcess[str]:
+    def _kwokctl(self, tools: dict[str, Tool], *arguments: str) -> int:
+        """Run kwokctl; its exit status.
+
+        Raises:
+            ComponentError: a component without which it would wait for nothing has ended.
+            SimulatorError: it took too long.
+        """
         version = tools["kube-apiserver"].version.removeprefix("v")
         environment = {
-            **os.environ,
+            **proxies.without(os.environ),
+            processes.MARK: str(self.directory),
             "KWOK_WORKDIR": str(self.work),
             "KWOK_KUBE_VERSION": f"v{version}",
             "PATH": f"{self.directory / 'bin'}{os.pathsep}{os.environ.get('PATH', '')}",
         }
         environment.pop("KUBECONFIG", None)
         command = [str(tools["kwokctl"].path), *arguments, "--name", self.name]
-        try:
-            return subprocess.run(
+        with self.output.open("wb") as output:
+            process = subprocess.Popen(
                 command,
                 env=environment,
                 stdin=subprocess.DEVNULL,
-                capture_output=True,
-                text=True,
-                timeout=CREATE_SECONDS + 30,
-                check=False,
+                stdout=output,
+                stderr=subprocess.STDOUT,
             )
-        except subprocess.TimeoutExpired as error:
-            raise SimulatorError(
-                f"embedded cluster {self.name}: kwokctl {' '.join(arguments[:2])} took more than "
-                f"{error.timeout:.0f} s; cure: see {self.cluster / 'logs'}, then python -m "
-                f"lab.simulator down --name {self.name}"
-            ) from error
+        try:
+            return self._watch(process)
+        finally:
+            process.kill()
+            process.wait()
+
+    def _watch(self, process: subprocess.Popen[bytes]) -> int:
+        deadline = time.monotonic() + CREATE_SECONDS + READY_SECONDS
+        while (status := process.poll()) is None:
+            if reason := self.ended(*NEEDED):
+                raise ComponentError(str(self.failure(reason)))
+            if time.monotonic() > deadline:
+                reason = "kube-apiserver does not answer" + self.last_line("kube-apiserver")
+                raise self.failure(f"{reason} (after {CREATE_SECONDS + READY_SECONDS} s)")
+            time.sleep(0.1)
+        return status
 
     def write_kubeconfig(self) -> None:
         """Write `kubeconfig`, readable by its owner only."""
@@ -306,10 +402,12 @@ class ControlPlane:
 
     def stop(self) -> None:
         """End all components and remove what `start` wrote."""
+        self.made.unlink(missing_ok=True)
         pids = self.pids()
         for component in reversed(COMPONENTS):  # etcd last: the others write to it as they end
             processes.stop(pids.get(component), str(self.cluster))
+        processes.stop_marked(self.directory)
         for path in (self.work, self.logs, self.directory / "bin"):
             shutil.rmtree(path, ignore_errors=True)
-        for path in (self.kubeconfig, self.directory / "kwok.yaml"):
+        for path in (self.kubeconfig, self.directory / "kwok.yaml", self.output):
             path.unlink(missing_ok=True)

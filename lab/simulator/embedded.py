@@ -12,13 +12,21 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import aiohttp
+
 from components.settings.cluster import Cluster
-from lab.simulator import api, faults, marks, nodes, processes
-from lab.simulator.control_plane import COMPONENTS, ControlPlane, SimulatorError
+from config.printable import printable
+from lab.simulator import api, faults, marks, nodes, processes, proxies
+from lab.simulator.control_plane import (
+    COMPONENTS,
+    CONTROLLER,
+    ControlPlane,
+    SimulatorError,
+    last_line,
+)
 from lab.simulator.hosts.locks import locked
 from toolchain import cache_dir
 
-CONTROLLER = "lab.simulator.controller"
 NOT_READY = "node.kubernetes.io/not-ready"
 #: Seconds until nodes are Ready: at least, and for each node more.
 READY_SECONDS, EACH_READY = 60, 0.3
@@ -65,7 +73,7 @@ def up(name: str, cluster: Cluster) -> Embedded:
     :raises SimulatorError: with what failed and the cure.
     """
     plane = ControlPlane(name)
-    with _locked(name):
+    with _locked(name), _explained(plane):
         started = plane.start()
         started |= _start_controller(plane)
         changed, count = asyncio.run(_settle(plane, nodes.node_specs(cluster)))
@@ -144,19 +152,35 @@ def _locked(name: str) -> Iterator[None]:
         yield
 
 
+@contextlib.contextmanager
+def _explained(plane: ControlPlane) -> Iterator[None]:
+    """Turn what the system or the API server refuses into one line that names it."""
+    try:
+        yield
+    except (OSError, aiohttp.ClientError, api.ApiError) as error:
+        text = printable(str(error) or type(error).__name__)
+        raise plane.failure(plane.ended() or text) from error
+
+
 def _start_controller(plane: ControlPlane) -> bool:
     pid = processes.pid_in(plane.controller_pid)
     if processes.is_running(pid, CONTROLLER):
         if processes.pid_in(plane.controller_ready) == pid:
             return False
         processes.stop(pid, CONTROLLER)  # it never came so far
+    processes.stop_marked(plane.directory, word=CONTROLLER)  # a killed run wrote no pid down
     project = Path(__file__).parents[2]
     path = os.pathsep.join(filter(None, (str(project), os.environ.get("PYTHONPATH"))))
     append = os.O_WRONLY | os.O_CREAT | os.O_APPEND
     child = os.posix_spawn(  # not Popen: the process outlives this one
         sys.executable,
         [sys.executable, "-P", "-m", CONTROLLER, "--name", plane.name],
-        {**os.environ, "PYTHONPATH": path, "GPU_CLUSTER_CACHE": str(cache_dir())},
+        {
+            **proxies.without(os.environ),
+            "PYTHONPATH": path,
+            "GPU_CLUSTER_CACHE": str(cache_dir()),
+            processes.MARK: str(plane.directory),
+        },
         file_actions=[
             (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
             (os.POSIX_SPAWN_OPEN, 1, str(plane.controller_log), append, 0o644),
@@ -174,11 +198,11 @@ def _wait_controller(plane: ControlPlane) -> None:
     while processes.pid_in(plane.controller_ready) != pid:
         ended = not processes.is_running(pid, CONTROLLER)
         if ended or time.monotonic() > deadline:
-            tail = "\n".join(plane.controller_log.read_text().splitlines()[-8:])
-            state = "ended" if ended else f"not ready after {CONTROLLER_SECONDS} s"
+            state = "has ended" if ended else f"is not ready after {CONTROLLER_SECONDS} s"
             raise SimulatorError(
-                f"controller of embedded cluster {plane.name}: {state}; wanted: it follows all "
-                f"nodes; cure: see {plane.controller_log}, then run again\n{tail}"
+                f"controller of embedded cluster {plane.name}: it {state}"
+                f"{last_line(plane.controller_log)}; wanted: it follows all nodes; cure: see "
+                f"{plane.controller_log}, then run again"
             )
         time.sleep(0.02)
 
@@ -207,11 +231,11 @@ async def _settle(plane: ControlPlane, specs: tuple[nodes.NodeSpec, ...]) -> tup
                 tasks.append(client.request("DELETE", f"/api/v1/nodes/{name}"))
         await api.gather(*tasks)
         if tasks or not all(map(_is_ready, listed)):
-            await _wait_ready(client, set(wanted))
+            await _wait_ready(plane, client, set(wanted))
     return len(tasks), len(wanted)
 
 
-async def _wait_ready(client: api.Api, wanted: set[str]) -> None:
+async def _wait_ready(plane: ControlPlane, client: api.Api, wanted: set[str]) -> None:
     limit = READY_SECONDS + EACH_READY * len(wanted)
     deadline = time.monotonic() + limit
     while True:
@@ -219,6 +243,8 @@ async def _wait_ready(client: api.Api, wanted: set[str]) -> None:
         ready = {node["metadata"]["name"] for node in listed if _is_ready(node)}
         if wanted <= ready:
             return
+        if reason := plane.ended():
+            raise plane.failure(reason)
         if time.monotonic() > deadline:
             late = sorted(wanted - ready)
             raise SimulatorError(

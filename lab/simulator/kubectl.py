@@ -6,6 +6,7 @@ missing. Nothing of the embedded cluster may depend on either.
 
 from __future__ import annotations
 
+import shlex
 import ssl
 import sys
 import urllib.error
@@ -19,7 +20,8 @@ def write_kubectl(folder: Path) -> None:
     """Puts this program as ``kubectl`` into a folder for ``PATH``."""
     path = folder / "kubectl"
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(f'#!/bin/sh\nexec "{sys.executable}" -I "{Path(__file__)}" "$@"\n')
+    command = shlex.join([sys.executable, "-I", str(Path(__file__))])
+    path.write_text(f'#!/bin/sh\nexec {command} "$@"\n', encoding="utf-8")
     path.chmod(0o755)
 
 

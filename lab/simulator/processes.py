@@ -6,8 +6,12 @@ import contextlib
 import os
 import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Container
+from functools import partial
 from pathlib import Path
+
+MARK = "GPU_CLUSTER_EMBEDDED"
+"""Environment variable with the folder of an embedded cluster, of all of its processes."""
 
 
 def pid_in(path: Path) -> int | None:
@@ -26,6 +30,46 @@ def is_running(pid: int | None, word: str) -> bool:
         return word.encode() in Path(f"/proc/{pid}/cmdline").read_bytes()
     except OSError:
         return False
+
+
+def marked(folder: Path) -> list[int]:
+    """Return the processes whose environment has `MARK` with this folder.
+
+    They are found whether or not a killed run came to write their ids down.
+    """
+    pids = (int(path.name) for path in Path("/proc").glob("[0-9]*"))
+    return sorted(pid for pid in pids if pid != os.getpid() and _is_marked(pid, folder))
+
+
+def stop_marked(
+    folder: Path, keep: Container[int] = (), word: str = "", limit: float = 5.0
+) -> None:
+    """End the processes that `marked` returns by SIGKILL, and wait until they are gone.
+
+    Args:
+        folder: the mark's.
+        keep: processes that go on.
+        word: a part of the command line of those that are meant.
+        limit: seconds to wait.
+    """
+    deadline = time.monotonic() + limit
+    while time.monotonic() < deadline:
+        left = [pid for pid in marked(folder) if pid not in keep and is_running(pid, word)]
+        for pid in left:
+            send(pid, signal.SIGKILL, partial(_is_marked, pid, folder))
+            with contextlib.suppress(ChildProcessError):
+                os.waitpid(pid, os.WNOHANG)
+        if not left:
+            return
+        time.sleep(0.02)
+
+
+def _is_marked(pid: int, folder: Path) -> bool:
+    try:
+        variables = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+    except OSError:
+        return False
+    return os.fsencode(f"{MARK}={folder}") in variables
 
 
 def _lives(pid: int) -> bool:

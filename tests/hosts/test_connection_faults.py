@@ -1,0 +1,148 @@
+"""A connection that breaks, or falls silent, in the middle of a copy to a real SSH server."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import dataclasses
+import time
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from components.hosts import reach
+from components.hosts.prepare_script import prepare
+from components.hosts.upload import Limits
+from components.hosts.visit import Visit
+from tests.hosts.machine import STEPS, Declared, Running
+
+FILES = {bundle.file: bundle.text for bundle in prepare().bundles}
+MIDDLE = 20_000
+"""Bytes that the host gets before the connection breaks: after the log-in, within the files."""
+LIMITS = Limits(dials=3, dial=20, copying=300)
+
+
+class Link:
+    """A network between the copy and the host, of which some connections break."""
+
+    def __init__(self, host: Declared, how: str, broken: int) -> None:
+        self.host = host
+        self.how = how
+        self.broken = broken
+        self.connections = 0
+        self.cut = 0
+        self.tasks: set[asyncio.Task[None]] = set()
+
+    @contextlib.asynccontextmanager
+    async def open(self) -> AsyncIterator[Declared]:
+        """The host as it is reached over this network."""
+        server = await asyncio.start_server(self._carry, "127.0.0.1", 0)
+        port = server.sockets[0].getsockname()[1]
+        try:
+            yield dataclasses.replace(self.host, port=port)
+        finally:
+            server.close()
+            for task in self.tasks:
+                task.cancel()
+            await asyncio.gather(*self.tasks, return_exceptions=True)
+
+    async def _carry(self, here: asyncio.StreamReader, back: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        self.tasks.add(task)
+        self.connections += 1
+        breaks = self.connections <= self.broken
+        there, forth = await asyncio.open_connection(self.host.address, self.host.port)
+        answering = asyncio.create_task(_pass(there, back))
+        passed = 0
+        try:
+            while part := await here.read(4096):
+                passed += len(part)
+                if breaks and passed > MIDDLE:
+                    self.cut += 1
+                    answering.cancel()
+                    if self.how == "reset":
+                        break
+                    continue  # takes what comes, and no answer goes back
+                forth.write(part)
+        except (ConnectionError, asyncio.CancelledError):
+            pass
+        finally:
+            answering.cancel()
+            for writer in (forth, back):
+                writer.transport.abort()
+                with contextlib.suppress(OSError):
+                    await writer.wait_closed()
+
+
+async def _pass(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    with contextlib.suppress(ConnectionError):
+        while part := await reader.read(65536):
+            writer.write(part)
+        writer.close()
+
+
+def document(host: Declared) -> dict[str, Any]:
+    """A host as the program declares it to its process."""
+    endpoint = {name: getattr(host, name) for name in ("address", "port", "user", "host_key")}
+    return {**endpoint, "name": host.name, "node": host.name, "role": "gpu-worker", "bastion": None}
+
+
+def copied(host: Running, how: str, broken: int) -> tuple[str, Link]:
+    """Copy over such a network; the fault, or nothing."""
+    link = Link(host.declared, how, broken)
+
+    async def copy() -> str:
+        async with link.open() as reached:
+            question = {
+                "host": document(reached),
+                "privateKey": host.key,
+                "files": FILES,
+                "limits": dataclasses.asdict(LIMITS),
+            }
+            answer: dict[str, str | None] = await Visit().answer({"copy": question})
+            return answer["fault"] or ""
+
+    return asyncio.run(asyncio.wait_for(copy(), 200)), link
+
+
+def lying(host: Running) -> set[str]:
+    return {name for name in FILES if host.exists(str(STEPS / name))}
+
+
+@pytest.mark.full
+@pytest.mark.promise(
+    "A copy to a host whose connection breaks or falls silent in the middle is made again, whole."
+)
+@pytest.mark.parametrize("how", ["reset", "silent"])
+def test_a_copy_that_is_cut_in_the_middle_is_made_again(plain_host: Running, how: str) -> None:
+    begun = time.monotonic()
+    fault, link = copied(plain_host, how, broken=1)
+    assert fault == ""
+    assert (link.connections, link.cut > 0) == (2, True)
+    assert lying(plain_host) == set(FILES)
+    assert time.monotonic() - begun < LIMITS.copying / 3  # not the limit of a copy that goes on
+
+
+@pytest.mark.full
+@pytest.mark.promise(
+    "A host whose connection breaks in each copy is named in one line, and has all files or none."
+)
+@pytest.mark.parametrize("how", ["reset", "silent"])
+def test_a_host_that_is_cut_off_each_time_is_named(plain_host: Running, how: str) -> None:
+    fault, link = copied(plain_host, how, broken=LIMITS.dials)
+    assert link.connections == LIMITS.dials
+    assert fault.startswith("host gpu-1: found no connection as root after 3 attempts (")
+    assert "\n" not in fault
+    assert lying(plain_host) == set()
+
+
+def test_every_connection_has_a_limit_of_silence(
+    plain_host: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The same in a second: what asks the host is what each connection has."""
+    monkeypatch.setitem(reach.KEEPALIVE, "keepalive_interval", 0.2)
+    fault, link = copied(plain_host, "silent", broken=1)
+    assert (fault, link.connections) == ("", 2)
+    assert lying(plain_host) == set(FILES)
