@@ -18,10 +18,10 @@ from typing import Any
 
 import yaml
 
-from config.printable import printable
 from lab.simulator import etcd, kubeconfig, kubelets, logs, marks, processes, proxies, stages
 from lab.simulator.api import Access
 from lab.simulator.kubectl import write_kubectl
+from lab.simulator.last_words import last_line
 from lab.simulator.ports import free_ports
 from toolchain import Tool, cache_dir, ensure
 from toolchain.cache import write_atomically
@@ -32,8 +32,6 @@ READY_SECONDS = 30
 CONTROLLER = "lab.simulator.controller"
 #: Tries to start an existing cluster before it is made anew.
 RESTARTS = 3
-#: Of a log: bytes that are read from its end, and characters of its last line that are quoted.
-LAST_BYTES, LAST_CHARACTERS = 65_536, 400
 COMPONENTS = (
     "etcd",
     "kube-apiserver",
@@ -114,18 +112,6 @@ class SimulatorError(RuntimeError):
 
 class ComponentError(SimulatorError):
     """A component ended while others waited for it; the message has its last line."""
-
-
-def last_line(log: Path) -> str:
-    """Return the last line of a log, as the end of a sentence; "" if there is none."""
-    try:
-        with log.open("rb") as file:
-            file.seek(max(0, log.stat().st_size - LAST_BYTES))
-            lines = file.read().decode(errors="replace").splitlines()
-    except OSError:
-        return ""
-    line = next((line for line in reversed(lines) if line.strip()), "")
-    return f", its log ends with: {printable(line.strip(), LAST_CHARACTERS)}" if line else ""
 
 
 @dataclass(frozen=True)

@@ -22,9 +22,9 @@ from lab.simulator.control_plane import (
     CONTROLLER,
     ControlPlane,
     SimulatorError,
-    last_line,
 )
 from lab.simulator.hosts.locks import locked
+from lab.simulator.last_words import last_line
 from toolchain import cache_dir
 
 NOT_READY = "node.kubernetes.io/not-ready"

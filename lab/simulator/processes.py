@@ -32,13 +32,13 @@ def is_running(pid: int | None, word: str) -> bool:
         return False
 
 
-def marked(folder: Path) -> list[int]:
-    """Return the processes whose environment has `MARK` with this folder.
+def marked(folder: Path, variable: str = MARK) -> list[int]:
+    """Return the other processes that began with a variable that has this folder.
 
     They are found whether or not a killed run came to write their ids down.
     """
     pids = (int(path.name) for path in Path("/proc").glob("[0-9]*"))
-    return sorted(pid for pid in pids if pid != os.getpid() and _is_marked(pid, folder))
+    return sorted(pid for pid in pids if pid != os.getpid() and _is_marked(pid, folder, variable))
 
 
 def stop_marked(
@@ -64,12 +64,12 @@ def stop_marked(
         time.sleep(0.02)
 
 
-def _is_marked(pid: int, folder: Path) -> bool:
+def _is_marked(pid: int, folder: Path, variable: str = MARK) -> bool:
     try:
         variables = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
     except OSError:
         return False
-    return os.fsencode(f"{MARK}={folder}") in variables
+    return os.fsencode(f"{variable}={folder}") in variables
 
 
 def _lives(pid: int) -> bool:

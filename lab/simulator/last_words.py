@@ -1,0 +1,46 @@
+"""The line of a log that says why a program ended."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from config.printable import printable
+
+#: Of a log: bytes that are read from its end, and characters of its last line that are quoted.
+BYTES, CHARACTERS = 65_536, 400
+
+
+def last_line(log: Path) -> str:
+    """Return a log's last line, as the end of a sentence; "" if there is none.
+
+    Of a Go program that panicked it is the line before the stack, and of a line in JSON its message
+    and its error.
+    """
+    try:
+        with log.open("rb") as file:
+            file.seek(max(0, log.stat().st_size - BYTES))
+            lines = file.read().decode(errors="replace").splitlines()
+    except OSError:
+        return ""
+    line = _reason([line.strip() for line in lines if line.strip()])
+    return f", its log ends with: {printable(line, CHARACTERS)}" if line else ""
+
+
+def _reason(lines: list[str]) -> str:
+    stack = next((at for at, line in enumerate(lines) if line.startswith("goroutine ")), None)
+    lines = lines[:stack]
+    if len(lines) > 1 and lines[-1].startswith("panic: ") and _message(lines[-2]):
+        del lines[-1]  # zap writes the same before it panics, with its error
+    return (_message(lines[-1]) or lines[-1]) if lines else ""
+
+
+def _message(line: str) -> str:
+    """Return message and error of a line in JSON; "" of any other line."""
+    try:
+        record = json.loads(line)
+    except ValueError:
+        return ""
+    if not isinstance(record, dict) or "msg" not in record:
+        return ""
+    return ": ".join(str(record[name]) for name in ("msg", "error", "err") if record.get(name))
