@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from components.api import Client, Refused
+from components.api import Client, Json, Refused
 from components.validation import record, waiting
 from config.printable import printable
 
 MERGE = "application/merge-patch+json"
+JSON_PATCH = "application/json-patch+json"
 GONE = 404
 """HTTP status of what is not there any more."""
+TEST_FAILED = 422
+"""HTTP status of a JSON patch whose ``test`` fails (kubernetes v1.34.4,
+staging/src/k8s.io/apiserver/pkg/endpoints/handlers/patch.go, applyJSPatch)."""
 CAUSES = 3
 """Containers of a node's other pods whose messages explain a shortfall."""
 
@@ -22,6 +26,37 @@ async def annotate(client: Client, name: str, kept: record.Record | None) -> Non
     except Refused as error:
         if error.code != GONE:
             raise
+
+
+async def exchange(client: Client, node: Json, kept: record.Record | None) -> bool:
+    """Replace a node's record, or remove it, unless the record has changed since it was read.
+
+    Commands of several pools run in parallel. When a node moves from one pool to another, the
+    former pool's Command removes the record that it has read while the new pool's writes its own.
+
+    Args:
+        client: of the cluster.
+        node: the Node as it was read, with a record.
+        kept: the new record; None removes the record.
+
+    Returns:
+        Whether the node still had the record.
+    """
+    path = f"/metadata/annotations/{record.RECORD.replace('/', '~1')}"
+    test = {"op": "test", "path": path, "value": node["metadata"]["annotations"][record.RECORD]}
+    change = (
+        {"op": "replace", "path": path, "value": record.encode(kept)}
+        if kept
+        else {"op": "remove", "path": path}
+    )
+    name = node["metadata"]["name"]
+    try:
+        await client.request("PATCH", f"nodes/{name}", body=[test, change], content_type=JSON_PATCH)
+    except Refused as error:
+        if error.code not in (GONE, TEST_FAILED):
+            raise
+        return False
+    return True
 
 
 async def cause_of(client: Client, node: str) -> str:

@@ -17,6 +17,7 @@ import asyncio
 import sys
 import time
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 
 from components.api import Client, ClusterError, Json, connect
 from components.gather import gather
@@ -25,7 +26,7 @@ from components.nodes.inspect import pool_members, with_devices
 from components.program import main
 from components.validation import record, xid
 from components.validation.asked import is_asked
-from components.validation.cluster import annotate
+from components.validation.cluster import annotate, exchange
 from components.validation.node import NodeCheck
 from components.validation.offered import shortfall
 from components.validation.outcome import output
@@ -48,6 +49,7 @@ def due(node: Json, document: Json, facts: dict[str, str]) -> bool:
     kept = record.decode(node)
     return (
         kept is None
+        or kept.manager != document["manager"]
         or kept.missing > 0
         or bool(record.changes(kept, facts))
         or bool(shortfall(node, document["gpus"], document["resources"]))
@@ -140,8 +142,8 @@ async def validate(document: Json) -> Json:
     """
     async with connect(document["context"]) as client:
         run = _Run(client, document)
-        members = await run.nodes()
         sets = await _daemon_sets(client)
+        members = await _own(run, await run.nodes(), sets)
         facts = {node["metadata"]["name"]: record.facts(node, document, sets) for node in members}
         run.checks = [
             NodeCheck(client, document, node, facts[node["metadata"]["name"]])
@@ -159,6 +161,33 @@ async def validate(document: Json) -> Json:
             reports = await xid.lines(document, names)
             raise ClusterError(*_failure(run.checks, document, len(members), reports))
         return output(document, members)
+
+
+async def _own(run: _Run, members: list[Json], daemon_sets: list[Json]) -> list[Json]:
+    """Take over valid records of nodes that come from another pool; return the pool's nodes.
+
+    The other pool's Command removes the records that are still its own. A record that it removes
+    in this moment can't be taken over: the node is validated.
+    """
+    document = run.document
+    moved = {}
+    for node in members:
+        kept = record.decode(node)
+        if kept and kept.manager != document["manager"]:
+            own = replace(kept, manager=document["manager"])
+            node = _with_record(node, own)
+            if not due(node, document, record.facts(node, document, daemon_sets)):
+                moved[node["metadata"]["name"]] = own
+    if not moved:
+        return members
+    coming = [node for node in members if node["metadata"]["name"] in moved]
+    await gather(lambda n: exchange(run.client, n, moved[n["metadata"]["name"]]), coming)
+    return await run.nodes()
+
+
+def _with_record(node: Json, kept: record.Record) -> Json:
+    annotations = {**node["metadata"]["annotations"], record.RECORD: record.encode(kept)}
+    return {**node, "metadata": {**node["metadata"], "annotations": annotations}}
 
 
 async def validate_nodes(client: Client, document: Json, names: set[str]) -> None:
@@ -183,13 +212,16 @@ async def validate_nodes(client: Client, document: Json, names: set[str]) -> Non
 
 
 async def _forget_others(client: Client, document: Json, members: set[str]) -> None:
-    """Takes records away from nodes that have left the pool, but for those in maintenance."""
+    """Takes records away from nodes that have left the pool, but for those in maintenance.
+
+    A record that another pool's Command has written meanwhile stays.
+    """
     for node in await client.list("nodes"):
         kept = record.decode(node)
         name = node["metadata"]["name"]
         stays = name in members or name in document.get("maintenance", [])
         if kept and kept.manager == document["manager"] and not stays:
-            await annotate(client, name, None)
+            await exchange(client, node, None)
 
 
 async def forget(document: Json) -> Json:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 import json
 import time
+from typing import Any
 
 import pytest
 
-from components.api import ClusterError
+from components.api import Client, ClusterError
 from components.nodes import schedule
 from components.nodes.pools import scheduling_document
 from components.nodes.settings.taint import STARTUP_TAINT
@@ -260,3 +261,53 @@ def test_each_mig_device_runs_a_kernel(stack: Stack) -> None:
         for name in ("gpu-1", "gpu-2", "gpu-3"):
             none: Json = {"metadata": {"annotations": {marks.MIG: None}}}
             stack.cluster.request("PATCH", f"/api/v1/nodes/{name}", none)
+
+
+@pytest.mark.promise("A node's validation record survives its move to another pool.")
+def test_a_record_that_another_pools_command_wrote_meanwhile_stays(
+    stack: Stack, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stack.run()
+    coming = {**stack.document, "pool": "b100", "manager": "b100", "nodes": ["gpu-2"]}
+    coming["settings"] = "another way"
+    request, once = Client.request, []
+
+    async def between(client: Client, method: str, url: str, **options: Any) -> Any:
+        """The new pool's Command ends after the former's has read, and before it writes."""
+        if (method, url) == ("PATCH", "nodes/gpu-2") and not once:
+            once.append(url)
+            await validate.validate(coming)
+        return await request(client, method, url, **options)
+
+    monkeypatch.setattr(Client, "request", between)
+    stack.run(nodes=["gpu-1", "gpu-3"], own={"gpu-1": "another driver"})
+    assert once
+    assert stack.record("gpu-2")["manager"] == "b100"
+    assert len(stack.record("gpu-2")["devices"]) == 8
+
+
+def test_a_renamed_pool_takes_over_the_records_of_its_nodes(stack: Stack) -> None:
+    stack.run()
+    before = stack.record("gpu-2")
+    stack.run(pool="b100", manager="b100")
+    asyncio.run(validate.forget(stack.document))  # the engine deletes the former Command last
+    assert stack.record("gpu-2") == {**before, "manager": "b100"}
+    assert stack.finding() is None
+
+
+def test_a_record_that_goes_while_it_is_taken_over_is_made_again(
+    stack: Stack, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stack.run()
+    request, once = Client.request, []
+
+    async def between(client: Client, method: str, url: str, **options: Any) -> Any:
+        if (method, url) == ("PATCH", "nodes/gpu-2") and not once:
+            once.append(url)
+            await validate.forget(stack.document)
+        return await request(client, method, url, **options)
+
+    monkeypatch.setattr(Client, "request", between)
+    stack.run(pool="b100", manager="b100")
+    assert once
+    assert [stack.record(f"gpu-{number}")["manager"] for number in (1, 2, 3)] == ["b100"] * 3
