@@ -141,13 +141,20 @@ class GpuCluster(pulumi.ComponentResource):
             Guardrails(f"{name}-guardrails", guarded, after())
         ready: list[pulumi.Resource] = [runtime, scheduling]
         served = PlatformArgs(
-            cluster=cluster, registry_credentials=credentials, secrets=args.secrets
+            cluster=cluster,
+            registry_credentials=credentials,
+            secrets=args.secrets,
+            unfinished=drift.release,
         )
         if cluster.driver.managed_by_daemonset:
             ready.append(DriverInstaller(f"{name}-driver", served, after(*ready)))
         serving = GpuPlatform(f"{name}-platform", platform, served, after(*ready))
         checked = presence(
-            f"{name}-presence", cluster, drift.platform, serving.revision, after(serving)
+            f"{name}-presence",
+            cluster,
+            drift.platform or drift.release,
+            serving.revision,
+            after(serving),
         )
         divided = self._layouts(name, args, drift, after(serving, checked))
         validation = Validation(

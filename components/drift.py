@@ -23,6 +23,8 @@ class Drift:
         rollout: what must go in waves.
         layouts: nodes that have another MIG layout, in waves too.
         platform: what is missing of the platform; None: nothing.
+        release: which record of the platform's release says that its upgrade did not end; None: it
+            did.
         groups: API groups that the cluster was seen to serve.
         cluster: by host, what changed since it became a node of the stack's own cluster.
         context: whether this machine has the cluster's context.
@@ -36,6 +38,7 @@ class Drift:
     rollout: Plan = field(default_factory=Plan)
     layouts: LayoutPlan = field(default_factory=LayoutPlan)
     platform: str | None = None
+    release: str | None = None
     groups: frozenset[str] = frozenset()
     cluster: Mapping[str, str] = field(default_factory=dict)
     context: bool = True

@@ -40,23 +40,32 @@ async def _clear(kind: str, content: dict[str, Any]) -> None:
 
 
 def clearing(
-    kind: str, context: str, name: str, more: Mapping[str, Any] | None = None
+    kind: str,
+    context: str,
+    name: str,
+    more: Mapping[str, Any] | None = None,
+    *,
+    updates: bool = False,
 ) -> pulumi.ResourceHookBinding:
-    """A hook before a create.
+    """A hook before a create, or before an update.
 
     Args:
-        kind: ``release`` or ``namespace``.
+        kind: ``release`` or ``namespace``, or ``upgrade`` before an update.
         context: context of the kubeconfig.
         name: name of the resource; hooks need names of their own.
         more: what the action needs beside the resource's inputs.
+        updates: whether it runs before an update instead.
     """
 
-    async def before_create(args: pulumi.ResourceHookArgs) -> None:
+    async def before(args: pulumi.ResourceHookArgs) -> None:
         await _clear(
             kind, {"context": context, "inputs": dict(args.new_inputs or {}), **(more or {})}
         )
 
-    return _binding(f"clear-{kind}-{name}", before_create)
+    binding = _binding(f"clear-{kind}-{name}", before, updates=updates)
+    if updates:
+        binding.before_create = None
+    return binding
 
 
 def ending_servers(

@@ -15,7 +15,7 @@ from components.nodes.inspect import (
     wanted_of,
     with_devices,
 )
-from components.platforms.helm_record import newest
+from components.platforms.helm_record import DEPLOYED, named, newest
 from components.platforms.inspect import surroundings
 from components.platforms.objects import lacking
 from components.rollout import divided
@@ -85,13 +85,21 @@ async def validation_findings(
     return records
 
 
-async def _missing(client: Client, document: Json) -> str:
-    """What an installed platform lacks; empty where nothing is missing or none is installed."""
-    release = document["release"]
-    if await newest(client, release["name"], release["namespace"]) is None:
-        return ""
-    missing = _some([str(item) for item in await lacking(client, document)])
-    return f"missing: {missing}" if missing else ""
+async def _presence(client: Client, document: Json) -> dict[str, str]:
+    """What is wrong with an installed platform; nothing where none is installed.
+
+    Returns:
+        ``platform``: what it lacks; ``release``: which record of Helm's is not ``deployed``.
+    """
+    release, found = document["release"], {}
+    record = await newest(client, release["name"], release["namespace"])
+    if record is None:
+        return {}
+    if lacks := await lacking(client, document):
+        found["platform"] = f"missing: {_some([str(item) for item in lacks])}"
+    if record.status != DEPLOYED:
+        found["release"] = f"{named(release)}: revision {record.revision} is {record.status}"
+    return found
 
 
 async def nodes_by_name(context: str) -> dict[str, Json]:
@@ -138,10 +146,11 @@ async def observe(
     Returns:
         ``reached``, ``unreachable`` (why not), ``problems`` (texts that must stop the run),
         ``scheduling`` and ``validation``: findings by pool; ``presence``: under ``platform``, what
-        is missing of it; ``surroundings``: what `components.platforms.judge` judges; ``nodes``:
-        names of all nodes; ``members``: labels of each pool's nodes; ``cordoned``: nodes that a run
-        of this program cordoned and did not give back; ``unschedulable``: nodes of the pools that
-        somebody else cordoned; ``layouts``: nodes that have another MIG layout, and which.
+        is missing of it, under ``release``, whose installation did not end; ``surroundings``: what
+        `components.platforms.judge` judges; ``nodes``: names of all nodes; ``members``: labels of
+        each pool's nodes; ``cordoned``: nodes that a run of this program cordoned and did not give
+        back; ``unschedulable``: nodes of the pools that somebody else cordoned; ``layouts``: nodes
+        that have another MIG layout, and which.
     """
     findings: Json = {"reached": False, "problems": [], "cordoned": []}
     findings |= {"scheduling": {}, "validation": {}, "presence": {}, "layouts": {}}
@@ -178,8 +187,7 @@ async def observe(
                 [node for pool in members.values() for node in pool]
             )
             try:
-                if missing := await _missing(client, presence):
-                    findings["presence"]["platform"] = missing
+                findings["presence"] = await _presence(client, presence)
             except grammar.IllFormed as error:
                 findings["problems"].append(f"release {presence['release']['name']}: {error}")
             findings["validation"] = await validation_findings(client, nodes, validation)

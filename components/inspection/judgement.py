@@ -83,6 +83,7 @@ def judged(declared: Cluster, seen: Json, reasons: str) -> Inspection:
             scheduling=noted(cluster["scheduling"]),
             validation=noted({**_after(declared, reboots), **cluster["validation"]}),
             platform=noted(cluster["presence"]).get("platform"),
+            release=noted(cluster["presence"]).get("release"),
             groups=frozenset(cluster.get("surroundings", {}).get("groups", {})),
         ),
     )

@@ -3,10 +3,10 @@
 That is what a killed run left, what another platform's release leaves for a moment, and a device
 plugin that is no longer declared. And it refuses a namespace that isn't ours.
 
-Input: ``context`` and ``inputs``, those of the resource about to be created. ``release`` also gets
-``others``: charts of the other platforms, and what selects their pods. ``servers`` gets, instead of
-``inputs``, ``namespace``, ``selector`` of the pods, and ``declared``, the names of the DaemonSets
-that stay.
+Input: ``context`` and ``inputs``, those of the resource about to be created or updated. ``release``
+also gets ``others``: charts of the other platforms, and what selects their pods. ``servers`` gets,
+instead of ``inputs``, ``namespace``, ``selector`` of the pods, and ``declared``, the names of the
+DaemonSets that stay.
 """
 
 from __future__ import annotations
@@ -19,12 +19,14 @@ from typing import Any
 from components.api import Client, ClusterError, Json, Refused, connect
 from components.nodes.managers import OWNER
 from components.platforms import runtime_class
-from components.platforms.helm_record import decode_release, secrets_of
+from components.platforms.helm_record import decode_release, secrets_of, settle
 from components.platforms.inspect import ours
 from config.problem import Fault
 
 #: Seconds to wait until the pods of another platform are gone: their grace period is 30.
 OTHERS_GONE = 90
+#: Seconds to wait until an object that was deleted is gone.
+GONE = 60
 
 
 def same_values(recorded: Any, wanted: Any) -> bool:
@@ -72,9 +74,42 @@ async def release(document: Json) -> Json:
                     f"`helm uninstall -n {namespace} {name}`, or another namespace",
                 )
             )
-        for record in records:
-            await _delete(client, f"namespaces/{namespace}/secrets/{record['metadata']['name']}")
+        urls = [f"namespaces/{namespace}/secrets/{r['metadata']['name']}" for r in records]
+        for url in urls:
+            await _delete(client, url, propagation="Background")
+        for url in urls:
+            await _gone(client, url)
     return {"removed": [f"record of release {namespace}/{name}"]}
+
+
+async def upgrade(document: Json) -> Json:
+    """Settles the record of a release that a killed run left unfinished: Helm refuses it."""
+    inputs = document["inputs"]
+    name, namespace = inputs["name"], inputs["namespace"]
+    async with connect(document["context"]) as client:
+        status = await settle(client, name, namespace)
+    return {"removed": [f"{status} of release {namespace}/{name}"] if status else []}
+
+
+async def _gone(client: Client, url: str) -> None:
+    """Waits until an object that was deleted is gone: a finalizer may keep it for a while.
+
+    Raises:
+        ClusterError: it is still there after `GONE` seconds.
+    """
+    deadline = time.monotonic() + GONE
+    while present := await client.find(url):
+        if time.monotonic() > deadline:
+            finalizers = ", ".join(present["metadata"].get("finalizers", [])) or "none"
+            raise ClusterError(
+                Fault(
+                    url,
+                    f"still there {GONE} s after it was deleted; finalizers: {finalizers}",
+                    "its name free",
+                    "see who holds it by a finalizer, then run again",
+                )
+            )
+        await asyncio.sleep(0.2)
 
 
 async def _others_gone(client: Client, name: str, others: dict[str, str]) -> None:
@@ -204,23 +239,29 @@ async def servers(document: Json) -> Json:
     return {"removed": [f"DaemonSet {document['namespace']}/{name}" for name in names]}
 
 
-async def _delete(client: Client, url: str, base: str = "") -> None:
+async def _delete(
+    client: Client, url: str, base: str = "", propagation: str = "Foreground"
+) -> None:
     try:
-        await client.request("DELETE", url, base=base, body={"propagationPolicy": "Foreground"})
+        await client.request("DELETE", url, base=base, body={"propagationPolicy": propagation})
     except Refused as error:
         if error.code != 404:
             raise
 
 
 async def namespace(document: Json) -> Json:
-    """Refuses to create a namespace that somebody else has.
+    """Refuses to create a namespace that somebody else has; waits for one that is being deleted.
 
     Raises:
         ClusterError: there is one of that name, without our label.
     """
     name = document["inputs"]["metadata"]["name"]
     async with connect(document["context"]) as client:
-        present = await client.find(f"namespaces/{name}")
+        url = f"namespaces/{name}"
+        present = await client.find(url)
+        if present and ours([present]) and present["metadata"].get("deletionTimestamp"):
+            await _gone(client, url)
+            present = None
     if present is not None and not ours([present]):
         raise ClusterError(
             Fault(
@@ -237,5 +278,6 @@ ACTIONS: dict[str, Callable[[Json], Coroutine[Any, Any, Json]]] = {
     "namespace": namespace,
     "release": release,
     "servers": servers,
+    "upgrade": upgrade,
 }
 """What a hook can ask for."""

@@ -24,6 +24,7 @@ from components.platforms.base import Part, Platform
 from components.platforms.pull_secret import pull_secret
 from components.platforms.registry import every
 from components.settings.cluster import Cluster
+from config.printable import printable
 
 #: Seconds until a release that doesn't come up is given up. Large pools pull images for long;
 #: Helm's default of 300 s was too short for some 180 nodes (METR/hawk#1363).
@@ -38,11 +39,14 @@ class PlatformArgs:
         cluster: the configuration.
         registry_credentials: a Docker configuration in JSON, a secret; None: none is given.
         secrets: the stack's secrets that parts are filled from, by name.
+        unfinished: which of Helm's records says that an upgrade did not end, with the time at which
+            that was found; None: no record says so.
     """
 
     cluster: Cluster
     registry_credentials: pulumi.Input[str] | None = None
     secrets: Mapping[str, pulumi.Output[str]] = field(default_factory=dict)
+    unfinished: str | None = None
 
 
 class GpuPlatform(pulumi.ComponentResource):
@@ -141,8 +145,9 @@ class GpuPlatform(pulumi.ComponentResource):
         others = {other.chart: other.servers for other in every() if other.chart != chart}
         name = f"{self._name}-release"
         hooks = clearing("release", self._context, name, {"others": others})
-        if ending is not None:
-            hooks.before_update = ending.before_update
+        before = clearing("upgrade", self._context, name, updates=True).before_update or []
+        hooks.before_update = [*before, *((ending and ending.before_update) or [])]
+        unfinished = self._args.unfinished
         return k8s.helm.v3.Release(
             name,
             k8s.helm.v3.ReleaseArgs(
@@ -152,12 +157,18 @@ class GpuPlatform(pulumi.ComponentResource):
                 values=platform.values(cluster),
                 timeout=TIMEOUT,
                 cleanup_on_fail=True,
+                # Helm's own diff finds nothing to do where the pending record has the new values.
+                description=printable(unfinished) if unfinished else None,
                 **chart_arguments(
                     cluster.charts, chart, platform.repository, platform.version(cluster)
                 ),
             ),
             pulumi.ResourceOptions(
-                parent=self, depends_on=list(needed), delete_before_replace=True, hooks=hooks
+                parent=self,
+                depends_on=list(needed),
+                delete_before_replace=True,
+                hooks=hooks,
+                ignore_changes=None if unfinished else ["description"],
             ),
         )
 

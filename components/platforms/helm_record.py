@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import gzip
 import hashlib
 import json
 import re
@@ -30,6 +31,13 @@ from config.yaml_file import NODE_LIMIT
 UNPACKED: Final = 32 * 1024 * 1024
 #: What Helm writes (helm.sh/helm/v3 pkg/storage/driver/secrets.go, pkg/storage/storage.go makeKey).
 TYPE: Final = "helm.sh/release.v1"
+DEPLOYED: Final = "deployed"
+#: What Helm upgrades on: a deployed release, or a failed one (pkg/action/upgrade.go,
+#: prepareUpgrade). On any other status it refuses, and a killed run leaves some of them.
+FAILED: Final = "failed"
+SETTLED: Final = frozenset({DEPLOYED, FAILED, "superseded"})
+MERGE: Final = "application/merge-patch+json"
+_STATUS = re.compile(r"[a-z-]{1,30}", re.ASCII)
 _KEY = re.compile(r"sh\.helm\.release\.v1\.(?P<name>.+)\.v(?P<revision>[0-9]{1,9})", re.ASCII)
 
 
@@ -50,10 +58,18 @@ class Expected:
 
 @dataclass(frozen=True)
 class Record:
-    """What Helm recorded of one revision of a release."""
+    """What Helm recorded of one revision of a release.
+
+    Attributes:
+        revision: its number.
+        manifest: all of its objects.
+        status: such as ``deployed`` or ``pending-upgrade`` (pkg/release/status.go); ``unknown``
+            where the record has none.
+    """
 
     revision: int
     manifest: str
+    status: str = DEPLOYED
 
     @property
     def digest(self) -> str:
@@ -85,6 +101,27 @@ def decode_release(secret: Json) -> Json:
     if not isinstance(release, dict):
         raise _ill_formed(secret, "no record")
     return release
+
+
+def encode_release(release: Json) -> str:
+    """The value under which Helm keeps a release in a Secret: the inverse of `decode_release`.
+
+    Source: helm.sh/helm/v3 pkg/storage/driver/util.go, ``encodeRelease``.
+    """
+    packed = gzip.compress(json.dumps(release, separators=(",", ":")).encode())
+    return base64.b64encode(base64.b64encode(packed)).decode()
+
+
+def named(release: Json) -> str:
+    """A release (``name``, ``namespace``) as messages name it."""
+    return f"release {release['namespace']}/{release['name']}"
+
+
+def status_of(release: Json) -> str:
+    """The status of a release as Helm recorded it; ``unknown`` for what is none."""
+    info = release.get("info")
+    status = info.get("status") if isinstance(info, dict) else None
+    return status if isinstance(status, str) and _STATUS.fullmatch(status) else "unknown"
 
 
 def _ill_formed(secret: Json, found: str) -> IllFormed:
@@ -182,7 +219,46 @@ async def newest(client: Client, name: str, namespace: str) -> Record | None:
     secrets = await secrets_of(client, name, namespace)
     if not secrets:
         return None
-    manifest = decode_release(secrets[-1]).get("manifest")
+    release = decode_release(secrets[-1])
+    manifest = release.get("manifest")
     if not isinstance(manifest, str):
         raise _ill_formed(secrets[-1], "a record without a manifest")
-    return Record(_revision(secrets[-1], name) or 0, manifest)
+    return Record(_revision(secrets[-1], name) or 0, manifest, status_of(release))
+
+
+async def settle(client: Client, name: str, namespace: str) -> str:
+    """Mark the newest record of a release as failed if a killed run left it unfinished.
+
+    Helm refuses to upgrade a release with a pending record, for another Helm may be at work. Here
+    the stack's lock keeps other runs out. The record isn't removed: as a failed one it still says
+    that what it holds was not installed.
+
+    Returns:
+        The status that the record had; empty where nothing was to be done.
+
+    Raises:
+        IllFormed: the record can't be read.
+        Refused: somebody else has changed the record meanwhile.
+    """
+    secrets = await secrets_of(client, name, namespace)
+    release = decode_release(secrets[-1]) if secrets else {}
+    status = status_of(release)
+    if not secrets or status in SETTLED:
+        return ""
+    info = release.get("info")
+    release["info"] = {
+        **(info if isinstance(info, dict) else {}),
+        "status": FAILED,
+        "description": f"Was {status} when its run was killed",
+    }
+    metadata = secrets[-1]["metadata"]
+    body = {
+        "metadata": {
+            "resourceVersion": metadata["resourceVersion"],
+            "labels": {"status": FAILED},
+        },
+        "data": {"release": encode_release(release)},
+    }
+    url = f"namespaces/{namespace}/secrets/{metadata['name']}"
+    await client.request("PATCH", url, body=body, content_type=MERGE)
+    return status

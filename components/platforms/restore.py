@@ -20,7 +20,7 @@ import os
 
 from components.api import Client, ClusterError, Json, connect
 from components.platforms import runtime_class
-from components.platforms.helm_record import Expected, Record, newest
+from components.platforms.helm_record import DEPLOYED, Expected, Record, named, newest
 from components.platforms.objects import Kinds, lacking
 from components.program import main
 from config.problem import Fault
@@ -35,6 +35,15 @@ async def _check(client: Client, document: Json) -> Json:
             *(Fault(place, f"no {item}", wanted, cure) for item in sorted(missing, key=str))
         )
     record = await newest(client, document["release"]["name"], document["release"]["namespace"])
+    if record and record.status != DEPLOYED:
+        raise ClusterError(
+            Fault(
+                named(document["release"]),
+                f"its newest record (revision {record.revision}) is {record.status}",
+                DEPLOYED,
+                "run `up` again: it settles what a killed run left; else `helm history` tells more",
+            )
+        )
     return {
         "platform": document["platform"],
         "restored": [],
@@ -67,7 +76,7 @@ async def _vouched(client: Client, document: Json) -> bool:
     if _said(release, record) != last:
         raise ClusterError(
             Fault(
-                f"release {release['namespace']}/{release['name']}",
+                named(release),
                 f"a record (revision {record.revision}) that this stack did not make",
                 f"revision {last.get('revision')} as the last run left it",
                 f"`helm history -n {release['namespace']} {release['name']}`, remove what is not "

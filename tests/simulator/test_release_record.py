@@ -1,0 +1,130 @@
+"""Helm's record of a release, as a killed run leaves it, on a real API server."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from components.api import ClusterError, connect
+from components.inspection.cluster import _presence
+from components.platforms import clear, restore
+from components.platforms.helm_record import TYPE, decode_release, encode_release
+from tests.simulator.running import CLUSTER, Json, Running
+
+NAME = "nvidia-device-plugin"
+SECRETS = "/api/v1/namespaces/default/secrets"
+CONTEXT = f"gpu-cluster-{CLUSTER}"
+INPUTS = {"name": NAME, "namespace": "default", "values": {}}
+RELEASE = {"name": NAME, "namespace": "default"}
+DOCUMENT = {
+    "context": CONTEXT,
+    "platform": "device-plugin",
+    "release": RELEASE,
+    "revision": 2,
+    "objects": [],
+}
+UNFINISHED = ("pending-install", "pending-upgrade", "pending-rollback", "uninstalling")
+
+
+@pytest.fixture
+def api(cluster: Running, monkeypatch: pytest.MonkeyPatch) -> Iterator[Running]:
+    """The cluster, by its kubeconfig; no record is left."""
+    monkeypatch.setenv("KUBECONFIG", str(cluster.plane.kubeconfig))
+    yield cluster
+    for secret in cluster.items(SECRETS):
+        path = f"{SECRETS}/{secret['metadata']['name']}"
+        cluster.request("DELETE", path)
+        if secret["metadata"].get("finalizers"):
+            cluster.request("PATCH", path, {"metadata": {"finalizers": None}})
+
+
+def record(cluster: Running, revision: int, status: str, *finalizers: str) -> str:
+    """Make a record as Helm writes it; return the path of its Secret."""
+    name = f"sh.helm.release.v1.{NAME}.v{revision}"
+    release = {
+        "name": NAME,
+        "namespace": "default",
+        "version": revision,
+        "config": {},
+        "manifest": "",
+        "info": {"status": status, "first_deployed": "2026-01-01T00:00:00Z"},
+    }
+    labels = {"owner": "helm", "name": NAME, "status": status, "version": str(revision)}
+    metadata = {"name": name, "labels": labels, "finalizers": list(finalizers)}
+    body = {"metadata": metadata, "type": TYPE, "data": {"release": encode_release(release)}}
+    cluster.request("POST", SECRETS, body)
+    return f"{SECRETS}/{name}"
+
+
+def statuses(cluster: Running) -> list[tuple[str, str]]:
+    """Return the status of each record, as its label and as the record itself has it."""
+    items = sorted(cluster.items(SECRETS), key=lambda item: str(item["metadata"]["name"]))
+    return [
+        (item["metadata"]["labels"]["status"], decode_release(item)["info"]["status"])
+        for item in items
+    ]
+
+
+def found() -> dict[str, str]:
+    """Return what the inspection finds of the release."""
+
+    async def ask() -> dict[str, str]:
+        async with connect(CONTEXT) as client:
+            return await _presence(client, DOCUMENT)
+
+    return asyncio.run(ask())
+
+
+@pytest.mark.parametrize("status", UNFINISHED)
+def test_an_unfinished_record_is_found_refused_and_settled(api: Running, status: str) -> None:
+    record(api, 1, "deployed")
+    record(api, 2, status)
+    assert found() == {"release": f"release default/{NAME}: revision 2 is {status}"}
+    with pytest.raises(ClusterError, match=rf"newest record \(revision 2\) is {status}"):
+        asyncio.run(restore.check(DOCUMENT))
+    content: Json = {"context": CONTEXT, "inputs": INPUTS}
+    said = asyncio.run(clear.upgrade(content))
+    assert said == {"removed": [f"{status} of release default/{NAME}"]}
+    assert statuses(api) == [("deployed", "deployed"), ("failed", "failed")]
+    assert asyncio.run(clear.upgrade(content)) == {"removed": []}
+    # A failed upgrade is no success either: the next run upgrades again.
+    assert found() == {"release": f"release default/{NAME}: revision 2 is failed"}
+
+
+def test_a_release_in_good_order_is_left_as_it_is(api: Running) -> None:
+    path = record(api, 1, "deployed")
+    before = api.request("GET", path)
+    assert asyncio.run(clear.upgrade({"context": CONTEXT, "inputs": INPUTS})) == {"removed": []}
+    assert api.request("GET", path) == before
+    assert found() == {}
+    assert asyncio.run(restore.check(DOCUMENT))["record"]["revision"] == 1
+
+
+@pytest.mark.promise("A release's name that was cleared is free before the release is made.")
+def test_the_name_of_a_cleared_release_is_free_afterwards(api: Running) -> None:
+    path = record(api, 1, "deployed", "example.com/holds-it")
+
+    def let_go() -> None:
+        time.sleep(2)
+        api.request("PATCH", path, {"metadata": {"finalizers": None}})
+
+    holder = threading.Thread(target=let_go)
+    holder.start()
+    said = asyncio.run(clear.release({"context": CONTEXT, "inputs": INPUTS, "others": {}}))
+    left = api.items(SECRETS)
+    holder.join()
+    assert said["removed"] == [f"record of release default/{NAME}"]
+    assert left == []
+
+
+def test_a_name_that_stays_taken_is_named_with_who_holds_it(
+    api: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(clear, "GONE", 0.5)
+    record(api, 1, "deployed", "example.com/holds-it")
+    with pytest.raises(ClusterError, match="finalizers: example.com/holds-it"):
+        asyncio.run(clear.release({"context": CONTEXT, "inputs": INPUTS, "others": {}}))
