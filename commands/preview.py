@@ -1,4 +1,7 @@
-"""`make preview`: what `make up` would change, judged by the policy pack; changes nothing."""
+"""`make preview`: what `make up` would change, judged by the policy pack.
+
+Starts, stops and changes nothing: neither the cluster nor a host.
+"""
 
 from __future__ import annotations
 
@@ -13,8 +16,8 @@ from commands.watched import Answer, answering, watched
 
 def run(stack: Stack, answer: Answer) -> None:
     """Runs the command on a stack."""
+    stack.require_running()
     selected = select(stack)
-    stack.start()
     try:
         result = watched(
             selected.preview,

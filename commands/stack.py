@@ -21,6 +21,7 @@ from components.settings.stack_file import load_stack_file
 from config.problem import ConfigError
 from lab import simulator
 from lab.simulator import hosts as simulated_hosts
+from lab.simulator.hardware import Hardware, hardware_of, load_hardware, write_hardware
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -89,16 +90,50 @@ class Stack:
         result["GPU_CHARTS"] = charts.directory()
         return result
 
+    @property
+    def hardware_file(self) -> Path:
+        """The file of the embedded cluster's simulated hardware."""
+        return ROOT / "lab" / "hardware" / f"{self.name}.yaml"
+
+    def hardware(self) -> Hardware:
+        """Return the simulated hardware: what its file says.
+
+        Where there is no file, it is what the stack declares: written down for an embedded stack,
+        and for the substitute of a real cluster, whose machines nobody simulates, at each start.
+
+        Raises:
+            ConfigError: all problems of the file.
+            OSError: the file can't be written.
+        """
+        if self.hardware_file.exists():
+            return load_hardware(self.hardware_file)
+        if self.stand_in:
+            return hardware_of(self.cluster, with_hosts=False)
+        write_hardware(self.hardware_file, self.name, hardware_of(self.cluster))
+        print(
+            f"{self.hardware_file.relative_to(ROOT)}: written, with the nodes and hosts that "
+            f"{self.file.name} declares; edit it to add or remove simulated machines"
+        )
+        return load_hardware(self.hardware_file)
+
     def start(self) -> None:
         """Starts what is missing of the embedded cluster and its hosts."""
         if not self.embedded:
             return
         try:
+            hardware = self.hardware()
             if not self.stand_in:
                 _, public_key = simulated_hosts.client_key(self.name)
-                simulated_hosts.up(self.name, self.cluster.hosts, public_key, progress=print)
-            started = simulator.up(self.name, self.cluster)
-        except (simulated_hosts.HostError, simulator.SimulatorError) as error:
+                shown = hardware.host_settings()
+                machines = hardware.machines()
+                simulated_hosts.up(self.name, machines, public_key, shown, progress=print)
+            started = simulator.start(self.name, hardware)
+        except (
+            ConfigError,
+            OSError,
+            simulated_hosts.HostError,
+            simulator.SimulatorError,
+        ) as error:
             print(error, file=sys.stderr)
             sys.exit(1)
         if self.stand_in:
@@ -108,6 +143,22 @@ class Stack:
             content["current-context"] = self.cluster.kubernetes.context
             self.kubeconfig.touch(mode=0o600)
             self.kubeconfig.write_text(yaml.safe_dump(content))
+
+    def require_running(self) -> None:
+        """Ends the program where the embedded cluster does not run; starts and makes nothing."""
+        if not self.embedded:
+            return
+        status = simulator.status(self.name)
+        if status.ready and self.kubeconfig.exists():
+            return
+        first = "EMBEDDED=1 " if self.stand_in else ""
+        missing = f" ({', '.join(status.missing)} not running)" if status.running else ""
+        print(
+            f"The embedded cluster of stack {self.name} does not run{missing}, and a preview "
+            f"starts nothing. Run `{first}make start STACK={self.name}` first.",
+            file=sys.stderr,
+        )
+        sys.exit(1)
 
     @property
     def _identity(self) -> str:

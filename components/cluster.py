@@ -89,7 +89,7 @@ class GpuCluster(pulumi.ComponentResource):
                 providers=[self.made.provider] if self.made else None,
             )
 
-        copies = Copies(f"{name}-steps", cluster, args.private_key, args.processes)
+        copies = Copies(f"{name}-steps", cluster, args.private_key, args.processes, drift.unreached)
         rollout = RolloutArgs(
             cluster=cluster,
             stack=args.stack,

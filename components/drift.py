@@ -15,6 +15,7 @@ class Drift:
     """Findings, as inputs of the resources that repair them; without any nothing differs.
 
     Attributes:
+        unreached: by host, why the inspection did not reach it.
         prepare: by host, what changed since it was prepared.
         reboot: by host, why it must be rebooted, or its node given back; with the host's time.
         runtime: by host, what changed of its container runtime.
@@ -30,6 +31,7 @@ class Drift:
         context: whether this machine has the cluster's context.
     """
 
+    unreached: Mapping[str, str] = field(default_factory=dict)
     prepare: Mapping[str, str] = field(default_factory=dict)
     reboot: Mapping[str, str] = field(default_factory=dict)
     runtime: Mapping[str, str] = field(default_factory=dict)

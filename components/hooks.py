@@ -4,7 +4,7 @@ A run that is killed between making an object and recording it leaves an object 
 not know. Most objects are simply applied again; a Helm release whose name is taken is not. And the
 engine deletes after all that it makes, so a device plugin that is no longer declared would serve a
 node beside the one that follows it. `components.platforms.clear` removes them, only where they are
-ours. Hooks never run in a preview.
+ours. They never run in a preview; `before_changes` does.
 """
 
 from __future__ import annotations
@@ -98,19 +98,23 @@ def ending_servers(
 
 
 def before_changes(name: str, function: pulumi.ResourceHookFunction) -> pulumi.ResourceHookBinding:
-    """A hook before a create or update.
+    """A hook before a create or update, in previews too.
 
     Args:
         name: hooks need names of their own.
         function: what it calls.
     """
-    return _binding(name, function, updates=True)
+    return _binding(name, function, updates=True, previews=True)
 
 
 def _binding(
-    name: str, function: pulumi.ResourceHookFunction, *, updates: bool = False
+    name: str,
+    function: pulumi.ResourceHookFunction,
+    *,
+    updates: bool = False,
+    previews: bool = False,
 ) -> pulumi.ResourceHookBinding:
-    hook = pulumi.ResourceHook(name, function)
+    hook = pulumi.ResourceHook(name, function, pulumi.ResourceHookOptions(on_dry_run=previews))
     return pulumi.ResourceHookBinding(
         before_create=[hook], before_update=[hook] if updates else None
     )

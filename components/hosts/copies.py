@@ -3,12 +3,14 @@
 A hook, not a resource: a script runs nothing that its declaration doesn't name by its sum, so what
 lies on a host needs no record, and the state holds a host's declarations only. What was applied
 stays there, so that a delete, before which no hook runs, needs no copy.
+
+The same hook refuses the change of a host that the inspection did not reach, in previews too.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 import pulumi
 
@@ -17,14 +19,19 @@ from components.hosts.script import Bundle
 from components.hosts.settings.host import Host
 from components.inspection.processes import NoAnswer, Processes
 from components.settings.cluster import Cluster
-from config.problem import Fault
+from config.problem import Fault, FaultError
 
 
 class Copies:
     """What hosts get in one run, each file once."""
 
     def __init__(
-        self, name: str, cluster: Cluster, private_key: pulumi.Input[str], processes: Processes
+        self,
+        name: str,
+        cluster: Cluster,
+        private_key: pulumi.Input[str],
+        processes: Processes,
+        unreached: Mapping[str, str] | None = None,
     ) -> None:
         """Registers the hook.
 
@@ -33,6 +40,7 @@ class Copies:
             cluster: the configuration.
             private_key: an SSH private key, a secret.
             processes: the hosts' copies, over the connections of the inspection where it has some.
+            unreached: by host, why the inspection did not reach it.
         """
         self._limits = {
             "dials": cluster.ssh.dial_error_limit,
@@ -41,6 +49,7 @@ class Copies:
         }
         self._key = private_key
         self._processes = processes
+        self._unreached = unreached or {}
         self._hosts: dict[str, Host] = {}
         self._wanted: dict[str, dict[str, str]] = {}
         self._sent: dict[str, set[str]] = {}
@@ -65,9 +74,23 @@ class Copies:
         wanted.update({bundle.file: bundle.text for bundle in bundles})
 
     async def _before(self, args: pulumi.ResourceHookArgs) -> None:
+        if faults := [
+            self._refused(host) for host in self._read_by[args.name] if host in self._unreached
+        ]:
+            raise pulumi.RunError(str(FaultError(*faults)))
+        if pulumi.runtime.is_dry_run():
+            return
         # What is made anew was undone in between, and the files with it (`drop_steps`, base.sh).
         new = args.old_inputs is None
         await asyncio.gather(*(self._copy(name, new=new) for name in self._read_by[args.name]))
+
+    def _refused(self, name: str) -> Fault:
+        return Fault(
+            f"host {name}",
+            self._unreached[name],
+            "a host that answers, as this run changes it",
+            "bring it up or correct its address, or declare it in `maintenance`",
+        )
 
     async def _copy(self, name: str, *, new: bool) -> None:
         # As it is now: the program may go on declaring while a copy is on its way.

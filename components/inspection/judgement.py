@@ -76,6 +76,7 @@ def judged(declared: Cluster, seen: Json, reasons: str) -> Inspection:
         problems=_printable(*cluster["problems"], *seen["hosts"]["problems"], *errors),
         warnings=_printable(*warnings, *unequal(declared, facts)),
         drift=Drift(
+            unreached={name: host.error for name, host in facts.items() if host.error},
             prepare=_changed(facts, "prepare"),
             runtime=_changed(facts, "runtime"),
             cluster=_changed(facts, "cluster"),

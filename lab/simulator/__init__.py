@@ -7,7 +7,7 @@ Whatever is simulated is marked so: nodes by annotations, logs by their first li
 """
 
 from lab.simulator.control_plane import SimulatorError
-from lab.simulator.embedded import Embedded, Status, authority, down, set_fault, status, up
+from lab.simulator.embedded import Embedded, Status, authority, down, set_fault, start, status, up
 
 __all__ = [
     "Embedded",
@@ -16,6 +16,7 @@ __all__ = [
     "authority",
     "down",
     "set_fault",
+    "start",
     "status",
     "up",
 ]

@@ -6,10 +6,10 @@ import argparse
 import sys
 from pathlib import Path
 
-from components.settings.stack_file import load_stack_file
 from config.problem import ConfigError
 from lab import simulator
 from lab.simulator import faults
+from lab.simulator.hardware import load_hardware
 
 
 def parser() -> argparse.ArgumentParser:
@@ -19,7 +19,7 @@ def parser() -> argparse.ArgumentParser:
     main = argparse.ArgumentParser(prog="python -m lab.simulator", description=__doc__)
     commands = main.add_subparsers(dest="command", required=True)
     up = commands.add_parser("up", parents=[common], help="start what is missing")
-    up.add_argument("--stack-file", type=Path, help="default: Pulumi.<name>.yaml")
+    up.add_argument("--hardware", type=Path, help="default: lab/hardware/<name>.yaml")
     commands.add_parser("down", parents=[common], help="stop everything, remove its files")
     commands.add_parser("status", parents=[common], help="what runs")
     fault = commands.add_parser("fault", parents=[common], help="set a node's faults")
@@ -33,8 +33,8 @@ def main(arguments: list[str] | None = None) -> int:
     asked = parser().parse_args(arguments)
     try:
         if asked.command == "up":
-            path = asked.stack_file or Path(f"Pulumi.{asked.name}.yaml")
-            embedded = simulator.up(asked.name, load_stack_file(path))
+            path = asked.hardware or Path("lab", "hardware", f"{asked.name}.yaml")
+            embedded = simulator.start(asked.name, load_hardware(path))
             print(f"KUBECONFIG={embedded.kubeconfig}")
             print(f"context {embedded.context}, {embedded.nodes} simulated nodes")
         elif asked.command == "down":

@@ -23,6 +23,7 @@ from lab.simulator.control_plane import (
     ControlPlane,
     SimulatorError,
 )
+from lab.simulator.hardware import Hardware, hardware_of
 from lab.simulator.hosts.locks import locked
 from lab.simulator.last_words import last_line
 from toolchain import cache_dir
@@ -65,7 +66,17 @@ class Status:
 
 
 def up(name: str, cluster: Cluster) -> Embedded:
-    """Start what is missing and make the nodes be those of ``cluster``'s pools.
+    """Start an embedded cluster whose hardware is what a declaration needs: for tests.
+
+    A stack's own start has a hardware file (`start`).
+
+    :raises SimulatorError: with what failed and the cure.
+    """
+    return start(name, hardware_of(cluster))
+
+
+def start(name: str, hardware: Hardware) -> Embedded:
+    """Start what is missing and make the nodes be those of the hardware.
 
     A second call changes nothing. SSH hosts are not started here (``lab.simulator.hosts.up``); a
     node whose host does not run is not prepared.
@@ -76,7 +87,7 @@ def up(name: str, cluster: Cluster) -> Embedded:
     with _locked(name), _explained(plane):
         started = plane.start()
         started |= _start_controller(plane)
-        changed, count = asyncio.run(_settle(plane, nodes.node_specs(cluster)))
+        changed, count = asyncio.run(_settle(plane, nodes.node_specs(hardware)))
         _wait_controller(plane)
     return Embedded(
         name=name,

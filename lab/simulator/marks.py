@@ -21,6 +21,8 @@ GPUS = f"{PREFIX}/gpus"
 MIG = f"{PREFIX}/mig"
 #: On a node: faults, one or several separated by commas.
 FAULT = f"{PREFIX}/fault"
+#: On a node: the faults of its hardware file, set as `FAULT` whenever the file changes them.
+DECLARED_FAULT = f"{PREFIX}/declared-fault"
 #: On a node: why it offers fewer GPUs than it has; set by the controller, never by a person.
 FAULT_MESSAGE = f"{PREFIX}/fault-message"
 #: On a node: labels that the simulator gave it, as JSON, so that stale ones can be removed.

@@ -1,4 +1,4 @@
-"""The nodes that a cluster's declaration asks for, as Node objects. Pure functions."""
+"""The nodes of the simulated hardware, as Node objects. Pure functions."""
 
 from __future__ import annotations
 
@@ -6,13 +6,11 @@ import json
 from dataclasses import dataclass, field
 from typing import Any
 
-from components.nodes.settings.pool import Pool
-from components.settings.cluster import Cluster
+from components.nodes.settings.node_range import written_out
 from lab.simulator import marks
+from lab.simulator.hardware import Hardware
 
 Json = dict[str, Any]
-
-CONTROL_PLANE = "control-plane-1"
 
 #: Capacity of an eight-GPU server (NVIDIA DGX H100 data sheet: 2 x 56 cores, 2 TB of memory) and of
 #: a small control-plane machine; ``pods`` is the kubelet's default.
@@ -25,7 +23,7 @@ class NodeSpec:
     """One simulated node.
 
     ``gpus``: what it would have; ``host``: the SSH host standing for it; ``driver``: whether it
-    has one from the start, or waits for an installer's pod.
+    has one from the start, or waits for an installer's pod; ``faults``: those of its file.
     """
 
     name: str
@@ -34,37 +32,25 @@ class NodeSpec:
     control_plane: bool = False
     driver: bool = True
     labels: dict[str, str] = field(default_factory=dict)
+    faults: tuple[str, ...] = ()
 
 
-def pool_nodes(pool: Pool) -> tuple[str, ...]:
-    """Names of a pool's nodes; a pool with a selector gets ``<pool>-<i>``, from 1."""
-    if pool.nodes is not None:
-        return pool.node_names()
-    return tuple(f"{pool.name}-{index}" for index in range(1, pool.size + 1))
-
-
-def node_specs(cluster: Cluster) -> tuple[NodeSpec, ...]:
-    """All nodes: the pools', those of hosts outside of pools, and a control plane."""
-    hosts = {host.node: host for host in cluster.hosts}
-    specs: dict[str, NodeSpec] = {}
-    for pool in cluster.pools:
-        for name in pool_nodes(pool):
-            host = hosts.get(name)
-            specs[name] = NodeSpec(
-                name=name,
-                gpus=pool.on_the_bus(name),
-                driver=not cluster.driver.managed_by_daemonset,
-                host=host.name if host else None,
-                control_plane=host is not None and host.role.is_control_plane,
-                labels=dict(pool.selector or {}),
-            )
-    for host in cluster.hosts:
-        if host.node not in specs:
-            control_plane = host.role.is_control_plane
-            specs[host.node] = NodeSpec(host.node, host=host.name, control_plane=control_plane)
-    if not any(spec.control_plane for spec in specs.values()):
-        specs[CONTROL_PLANE] = NodeSpec(CONTROL_PLANE, control_plane=True)
-    return tuple(specs.values())
+def node_specs(hardware: Hardware) -> tuple[NodeSpec, ...]:
+    """Return all nodes of the hardware, each with the host that stands for it."""
+    hosts = {host.of_node: host.name for host in hardware.hosts}
+    return tuple(
+        NodeSpec(
+            name=name,
+            gpus=kind.gpus,
+            host=hosts.get(name),
+            control_plane=kind.control_plane,
+            driver=kind.driver,
+            labels=dict(kind.labels),
+            faults=kind.faults,
+        )
+        for kind in hardware.nodes
+        for name in written_out(kind.names)
+    )
 
 
 def manifest(spec: NodeSpec) -> Json:
@@ -86,6 +72,9 @@ def manifest(spec: NodeSpec) -> Json:
             annotations[marks.DRIVER_WANTED] = "true"
     if spec.host:
         annotations[marks.HOST] = spec.host
+    if spec.faults:
+        text = ",".join(spec.faults)
+        annotations |= {marks.FAULT: text, marks.DECLARED_FAULT: text}
     annotations[marks.DECLARED] = json.dumps(labels, sort_keys=True, separators=(",", ":"))
     size = dict(GPU_SERVER if spec.gpus else CPU_SERVER)
     return {
@@ -99,19 +88,26 @@ def manifest(spec: NodeSpec) -> Json:
 def difference(wanted: Json, present: Json) -> Json | None:
     """The merge patch that brings a node to what is declared; ``None`` where nothing differs.
 
-    Only what the simulator set is touched: labels that others gave a node stay.
+    Only what the simulator set is touched: labels that others gave a node stay, and so do faults
+    that a person set, until those of the hardware file change.
     """
     labels = _changed(wanted["metadata"]["labels"], present["metadata"].get("labels") or {})
     annotations = present["metadata"].get("annotations") or {}
     before: dict[str, str] = json.loads(annotations.get(marks.DECLARED, "{}"))
     labels |= {key: None for key in before if key not in wanted["metadata"]["labels"]}
-    ours = (marks.GPUS, marks.PREPARED, marks.HOST, marks.DRIVER_WANTED)
-    notes = _changed(wanted["metadata"]["annotations"], annotations)
-    notes |= {
-        key: None
-        for key in ours
-        if key in annotations and key not in wanted["metadata"]["annotations"]
-    }
+    ours = (
+        marks.GPUS,
+        marks.PREPARED,
+        marks.HOST,
+        marks.DRIVER_WANTED,
+        marks.DECLARED_FAULT,
+    )
+    declared: dict[str, str] = dict(wanted["metadata"]["annotations"])
+    fault = declared.pop(marks.FAULT, None)
+    notes = _changed(declared, annotations)
+    notes |= {key: None for key in ours if key in annotations and key not in declared}
+    if marks.DECLARED_FAULT in notes:
+        notes[marks.FAULT] = fault
     if not labels and not notes:
         return None
     return {"metadata": {"labels": labels, "annotations": notes}}

@@ -9,7 +9,7 @@ import signal
 import subprocess
 import time
 from collections.abc import Callable, Coroutine, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
@@ -22,8 +22,11 @@ from commands.environment import local_backend
 from commands.files import copy_project
 from commands.stack import erase
 from components.api import Client, connect
+from components.settings.loader import load
+from config.problem import ConfigError
 from lab import simulator
 from lab.simulator import hosts as simulated_hosts
+from lab.simulator.hardware import hardware_of, write_hardware
 from lab.simulator.ports import free_ports
 
 LIMIT = 900
@@ -99,13 +102,21 @@ class Project:
         content: Json = yaml.safe_load(self.file.read_text())["config"]["gpu-cluster:cluster"]
         return content
 
-    def write(self, cluster: Json) -> None:
+    def write(self, cluster: Json, *, hardware: bool = True) -> None:
+        """Write the stack file, and the hardware that it needs, or leave the hardware as it is."""
         self.file.write_text(yaml.safe_dump({"config": {"gpu-cluster:cluster": cluster}}))
+        if hardware:
+            with suppress(ConfigError):  # the commands refuse it
+                write_hardware(self.hardware_file, self.stack, hardware_of(load(cluster)))
 
-    def edit(self, change: Callable[[Json], None]) -> None:
+    @property
+    def hardware_file(self) -> Path:
+        return self.root / "lab" / "hardware" / f"{self.stack}.yaml"
+
+    def edit(self, change: Callable[[Json], None], *, hardware: bool = True) -> None:
         cluster = self.read()
         change(cluster)
-        self.write(cluster)
+        self.write(cluster, hardware=hardware)
 
     def command(self, name: str, **environment: str) -> subprocess.CompletedProcess[str]:
         """`make NAME`, without make: its output and exit code."""

@@ -96,7 +96,7 @@ def _specs(
             user=host.user,
             authorized_key=authorized_key.strip(),
             gpus=settings.gpus_of(host),
-            driver=(settings.driver or "") if str(host.role).startswith("gpu-") else "",
+            driver=settings.driver_of(host),
             mode=mode,
             lower=lowers[host.name],
             layer=_layers(layer, settings.system_of(host)),

@@ -44,19 +44,26 @@ class HostSettings:
 
     ``gpus``: NVIDIA PCI devices on each host with GPUs (default 8), or by host
     name. ``driver``: version of the NVIDIA kernel driver that those hosts show as loaded, ``None``
-    for no driver. ``mode``: ``namespaces`` or ``plain``; ``None`` takes namespaces
-    where they work. ``system``: ``debian``, or ``rocky`` for an RPM host (in namespaces only), or
-    ``docker`` for Debian with Docker, for all hosts or by host name.
+    for no driver, for all hosts or by host name. ``mode``: ``namespaces`` or ``plain``; ``None``
+    takes namespaces where they work. ``system``: ``debian``, or ``rocky`` for an RPM host (in
+    namespaces only), or ``docker`` for Debian with Docker, for all hosts or by host name.
     """
 
     gpus: int | Mapping[str, int] = 8
-    driver: str | None = DRIVER
+    driver: str | Mapping[str, str | None] | None = DRIVER
     mode: str | None = None
     system: str | Mapping[str, str] = "debian"
 
     def system_of(self, host: Host) -> str:
         """The operating system that ``host`` shows."""
         return self.system if isinstance(self.system, str) else self.system.get(host.name, "debian")
+
+    def driver_of(self, host: Host) -> str:
+        """The version of the driver that ``host`` shows as loaded; empty for none."""
+        if not str(host.role).startswith("gpu-"):
+            return ""
+        one = self.driver
+        return (one.get(host.name, DRIVER) if isinstance(one, Mapping) else one) or ""
 
     def gpus_of(self, host: Host) -> int:
         """The number of simulated NVIDIA PCI devices of ``host``."""

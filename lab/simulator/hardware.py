@@ -1,0 +1,329 @@
+"""The simulated hardware of a stack: nodes, their GPUs and faults, and hosts, from a file.
+
+The file ``lab/hardware/<stack>.yaml`` stands apart from the stack file, as a machine room stands
+apart from what is declared for it: an edit of the stack file neither adds nor removes a machine.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Literal, TypeVar
+
+import yaml
+from pydantic import AfterValidator, Field, StrictBool, StrictInt, StrictStr, ValidationError
+
+from components.hosts.settings.host import Host
+from components.hosts.settings.user import Port, User
+from components.nodes.settings.devices import GPU_LIMIT
+from components.nodes.settings.node_range import NodeNames, written_out
+from components.nodes.settings.pool import Pool
+from components.settings.cluster import Cluster
+from config import yaml_file
+from config.address import Address
+from config.explain import explain_all
+from config.model import Freeze, FrozenDict, Model
+from config.names import DnsLabel, LabelKey, LabelValue, NodeName
+from config.problem import ConfigError, Fault, InputError, Location, fault, refuse, show
+from lab.simulator import faults
+from lab.simulator.hosts.model import DRIVER, HostSettings
+
+CONTROL_PLANE = "control-plane-1"
+#: GPUs that a declared GPU host shows whose node is in no pool by name.
+GPUS = 8
+#: Digits of a number in a range (`components.nodes.settings.node_range`).
+LONGEST_NUMBER = 9
+HEAD = """\
+# The simulated hardware of stack {stack}: the machines that are there, whatever the stack declares.
+# `make start STACK={stack}` applies it. docs/commands.md says what can stand here.
+"""
+M = TypeVar("M", bound=Model)
+
+
+def _known(word: str) -> str:
+    try:
+        faults.parse(word)
+    except faults.FaultError:
+        raise refuse(
+            show(word), f"one of {', '.join(faults.NAMES)}", "write it so, or leave it out"
+        ) from None
+    return word
+
+
+class NodeHardware(Model):
+    """Nodes of one kind."""
+
+    names: NodeNames = Field(
+        min_length=1,
+        description="a list of node names or ranges, such as gpu-[1-4]",
+        examples=["[gpu-1, gpu-2]"],
+    )
+    gpus: StrictInt = Field(
+        default=0,
+        ge=0,
+        le=GPU_LIMIT,
+        description=f"a whole number from 0 to {GPU_LIMIT}, the GPUs of one node",
+        examples=[8],
+    )
+    driver: StrictBool = Field(
+        default=True,
+        description="true, or false where a node has no driver until a pod installs one",
+    )
+    control_plane: StrictBool = Field(default=False, description="true for a control-plane node")
+    labels: Annotated[dict[LabelKey, LabelValue], Freeze] = Field(
+        default=FrozenDict(), description="a mapping of label keys to values"
+    )
+    faults: tuple[Annotated[StrictStr, AfterValidator(_known)], ...] = Field(
+        default=(), description="a list of faults", examples=["[unhealthy-gpus=2]"]
+    )
+
+
+class HostHardware(Model):
+    """A machine with an SSH server, and the node that it is."""
+
+    name: DnsLabel = Field(description="the host's name, such as gpu-1", examples=["gpu-1"])
+    node: NodeName | None = Field(
+        default=None,
+        description="the name of the host's node; the host's own if left out",
+        examples=["gpu-1"],
+    )
+    address: Address = Field(
+        default="127.0.0.1", description="an address of this machine's loopback", examples=["::1"]
+    )
+    port: Port
+    user: User = "root"
+    system: Literal["debian", "docker", "rocky"] = Field(
+        default="debian", description="debian, docker (Debian with Docker) or rocky"
+    )
+    gpus: StrictInt | None = Field(
+        default=None,
+        ge=0,
+        le=GPU_LIMIT,
+        description="how many GPUs the host shows; those of its node if left out",
+        examples=[8],
+    )
+    driver: StrictStr | None = Field(
+        default=DRIVER, description="the version of the loaded driver, or null for none"
+    )
+
+    @property
+    def of_node(self) -> str:
+        """The name of the host's node."""
+        return self.node or self.name
+
+
+@dataclass(frozen=True)
+class Machine:
+    """A host as `lab.simulator.hosts` starts it."""
+
+    name: str
+    role: str
+    address: str
+    port: int
+    user: str
+
+
+class Hardware(Model):
+    """All machines of a stack."""
+
+    version: Literal["v1"] = Field(description="v1")
+    nodes: tuple[NodeHardware, ...] = Field(min_length=1, description="a list of kinds of nodes")
+    hosts: tuple[HostHardware, ...] = Field(default=(), description="a list of hosts")
+
+    def gpus_of(self, host: HostHardware) -> int:
+        """Return how many GPUs a host shows."""
+        if host.gpus is not None:
+            return host.gpus
+        of_kind = (kind.gpus for kind in self.nodes if host.of_node in written_out(kind.names))
+        return next(of_kind, 0)
+
+    def machines(self) -> tuple[Machine, ...]:
+        """Return the hosts to start."""
+        return tuple(
+            Machine(
+                host.name,
+                "gpu-worker" if self.gpus_of(host) else "cpu-worker",
+                host.address,
+                host.port,
+                host.user,
+            )
+            for host in self.hosts
+        )
+
+    def host_settings(self) -> HostSettings:
+        """Return what the hosts show, by host."""
+        return HostSettings(
+            gpus={host.name: self.gpus_of(host) for host in self.hosts},
+            driver={host.name: host.driver for host in self.hosts},
+            system={host.name: host.system for host in self.hosts},
+        )
+
+
+def load_hardware(path: Path) -> Hardware:
+    """Read a hardware file.
+
+    Raises:
+        ConfigError: all problems, each with its line.
+    """
+    try:
+        document = yaml_file.read(path)
+    except InputError as error:
+        problem = fault((), error.found, "a hardware file", error.cure)
+        lines: dict[Location, int] = {(): error.line} if error.line else {}
+        raise ConfigError([problem], path.name).located(path.name, lines) from None
+    problems: list[Fault] = []
+    hardware = None
+    if isinstance(document.value, Mapping):
+        try:
+            hardware = Hardware.model_validate(document.value, by_alias=True, by_name=False)
+        except ValidationError as error:
+            problems += explain_all(Hardware, error.errors(include_url=False))
+        problems += _between(document.value)
+    else:
+        wanted = "a mapping with version, nodes and hosts"
+        problems.append(fault((), show(document.value), wanted, "see lab/hardware/dev.yaml"))
+    if hardware is None or problems:
+        raise ConfigError(problems, path.name).located(path.name, document.lines)
+    return hardware
+
+
+def _between(document: Mapping[str, Any]) -> Iterator[Fault]:
+    """Check what must hold between the entries that are valid on their own."""
+    seen: dict[tuple[str, object], Location] = {}
+
+    def once(kind: str, value: object, at: Location) -> Iterator[Fault]:
+        if seen.setdefault((kind, value), at) != at:
+            text = f"{kind} {value}, which another entry has, too"
+            yield fault(at, text, f"each {kind} once", "correct or remove one of them")
+
+    nodes: set[str] = set()
+    for at, kind in _valid(NodeHardware, document, "nodes"):
+        for name in written_out(kind.names):
+            nodes.add(name)
+            yield from once("node", name, (*at, "names"))
+    for at, host in _valid(HostHardware, document, "hosts"):
+        yield from once("host", host.name, (*at, "name"))
+        yield from once("node of a host", host.of_node, (*at, "node"))
+        yield from once("port", f"{host.port} of {host.address}", (*at, "port"))
+        if host.of_node not in nodes:
+            cure = "add the node to `nodes`, or correct `node`"
+            yield fault((*at, "node"), show(host.of_node), "a node of this file", cure)
+        if not _is_loopback(host.address):
+            # Host keys of simulated hosts are public.
+            wanted = "an address of 127.0.0.0/8, or ::1"
+            yield fault((*at, "address"), show(host.address), wanted, "write 127.0.0.1")
+
+
+def _valid(model: type[M], document: Mapping[str, Any], key: str) -> Iterator[tuple[Location, M]]:
+    listed = document.get(key)
+    for index, item in enumerate(listed if isinstance(listed, list) else ()):
+        try:
+            yield (key, index), model.model_validate(item, by_alias=True, by_name=False)
+        except ValidationError:
+            continue  # its own problems are reported
+
+
+def _is_loopback(address: str) -> bool:
+    try:
+        return ipaddress.ip_address(address).is_loopback
+    except ValueError:
+        return False
+
+
+def write_hardware(path: Path, stack: str, hardware: Hardware) -> None:
+    """Write a hardware file, whole or not at all."""
+    document = hardware.model_dump(mode="json", by_alias=True, exclude_defaults=True)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    draft = path.with_name(f".{path.name}.new")
+    draft.write_text(HEAD.format(stack=stack) + yaml.safe_dump(document, sort_keys=False))
+    draft.replace(path)
+
+
+def hardware_of(cluster: Cluster, *, with_hosts: bool = True) -> Hardware:
+    """Return the hardware that a declaration needs: as if every declared machine were there.
+
+    Args:
+        cluster: the declaration.
+        with_hosts: False leaves out the hosts; their nodes stay.
+    """
+    kinds: dict[str, NodeHardware] = {}
+    hosts = {host.node: host for host in cluster.hosts}
+    for pool in cluster.pools:
+        for name in pool_nodes(pool):
+            kinds[name] = NodeHardware(
+                names=(name,),
+                gpus=pool.on_the_bus(name),
+                driver=not cluster.driver.managed_by_daemonset,
+                control_plane=name in hosts and hosts[name].role.is_control_plane,
+                labels=dict(pool.selector or {}),
+            )
+    for host in cluster.hosts:
+        if host.node not in kinds:
+            control_plane = host.role.is_control_plane
+            kinds[host.node] = NodeHardware(names=(host.node,), control_plane=control_plane)
+    if not any(kind.control_plane for kind in kinds.values()):
+        kinds[CONTROL_PLANE] = NodeHardware(names=(CONTROL_PLANE,), control_plane=True)
+    machines = [_host(host, kinds[host.node]) for host in cluster.hosts if with_hosts]
+    return Hardware(version="v1", nodes=tuple(_joined(kinds)), hosts=tuple(machines))
+
+
+def pool_nodes(pool: Pool) -> tuple[str, ...]:
+    """Return the names of a pool's nodes; a pool with a selector gets ``<pool>-<i>``, from 1."""
+    if pool.nodes is not None:
+        return pool.node_names()
+    return tuple(f"{pool.name}-{index}" for index in range(1, pool.size + 1))
+
+
+def _host(host: Host, kind: NodeHardware) -> HostHardware:
+    shown = (kind.gpus or GPUS) if host.role.has_gpus else 0
+    return HostHardware(
+        name=host.name,
+        node=None if host.node == host.name else host.node,
+        address=host.address,
+        port=host.port,
+        user=host.user,
+        gpus=None if shown == kind.gpus else shown,
+    )
+
+
+def _joined(kinds: Mapping[str, NodeHardware]) -> Iterator[NodeHardware]:
+    """Join neighbours that differ by their names only."""
+
+    def alike(item: tuple[str, NodeHardware]) -> NodeHardware:
+        return item[1].model_copy(update={"names": ()})
+
+    for kind, group in itertools.groupby(kinds.items(), alike):
+        names = tuple(ranges([name for name, _ in group]))
+        yield kind.model_copy(update={"names": names})
+
+
+def ranges(names: Sequence[str]) -> Iterator[str]:
+    """Write names in short, in their order: ``gpu-1``, ``gpu-2`` as ``gpu-[1-2]``."""
+    run: list[tuple[str, str]] = []
+    for name in names:
+        text = name.rstrip("0123456789")
+        number = name[len(text) :]
+        if run and not _follows(run[-1], (text, number)):
+            yield _range(run)
+            run = []
+        run.append((text, number))
+    if run:
+        yield _range(run)
+
+
+def _follows(before: tuple[str, str], after: tuple[str, str]) -> bool:
+    (text, first), (other, second) = before, after
+    if text != other or not first or not second or len(second) > LONGEST_NUMBER:
+        return False
+    padded = first.startswith("0") and first != "0"
+    return int(second) == int(first) + 1 and (
+        len(first) == len(second) or not (padded or second.startswith("0"))
+    )
+
+
+def _range(run: Sequence[tuple[str, str]]) -> str:
+    (text, first), (_, last) = run[0], run[-1]
+    return f"{text}{first}" if first == last else f"{text}[{first}-{last}]"
