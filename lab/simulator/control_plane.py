@@ -381,10 +381,14 @@ class ControlPlane:
     def write_kubeconfig(self) -> None:
         """Write `kubeconfig`, readable by its owner only."""
         text = kubeconfig.text(self.access(), self.context)
-        draft = self.kubeconfig.with_suffix(".new")
-        draft.touch(mode=0o600)
-        draft.write_text(text)
-        draft.replace(self.kubeconfig)
+        self._draft.unlink(missing_ok=True)
+        self._draft.touch(mode=0o600)
+        self._draft.write_text(text)
+        self._draft.replace(self.kubeconfig)
+
+    @property
+    def _draft(self) -> Path:
+        return self.kubeconfig.with_suffix(".new")
 
     def stop(self) -> None:
         """End all components and remove what `start` wrote."""
@@ -395,5 +399,12 @@ class ControlPlane:
         processes.stop_marked(self.directory)
         for path in (self.work, self.logs, self.directory / "bin"):
             shutil.rmtree(path, ignore_errors=True)
-        for path in (self.kubeconfig, self.directory / "kwok.yaml", self.output):
+        drafts = self.directory.glob(f".{self.made.name}.*")  # of a write that was killed
+        for path in (
+            self.kubeconfig,
+            self._draft,
+            self.directory / "kwok.yaml",
+            self.output,
+            *drafts,
+        ):
             path.unlink(missing_ok=True)
