@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -123,6 +124,19 @@ def test_a_process_younger_than_the_lock_is_another(backend: Backend) -> None:
     with sleeping() as other:
         backend.lock(other.pid, NOW - timedelta(hours=1))
         assert backend.abandoned
+
+
+def test_a_clock_that_was_set_frees_no_lock_of_a_living_engine(
+    backend: Backend, tmp_path: Path
+) -> None:
+    """The kernel tells when a process started by today's clock: set forth, it seems younger."""
+    engine = tmp_path / "pulumi"
+    shutil.copy2(shutil.which("sleep") or "/bin/sleep", engine)
+    with subprocess.Popen([str(engine), "60"]) as living:
+        backend.lock(living.pid, NOW - timedelta(hours=1))
+        assert not backend.abandoned
+        living.kill()
+    assert backend.abandoned
 
 
 def test_a_lock_of_another_container_is_never_dropped(
