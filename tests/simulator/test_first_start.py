@@ -231,7 +231,7 @@ def test_a_machine_whose_loopback_is_down_is_named(first: First) -> None:
 
 
 @pytest.mark.full
-@pytest.mark.promise("After etcd or the API server was killed, `make up` starts it with its objects.")
+@pytest.mark.promise("After etcd or the API server was killed, `make up` heals it and keeps its objects.")
 @pytest.mark.parametrize("component", ["etcd", "kube-apiserver", "kube-controller-manager"])
 def test_a_killed_part_of_the_control_plane_comes_back(cluster: Running, component: str) -> None:
     uid = cluster.node("gpu-1")["metadata"]["uid"]
