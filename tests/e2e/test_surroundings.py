@@ -127,9 +127,7 @@ def own_cache(folder: Path) -> Path:
 
 
 @pytest.mark.full
-@pytest.mark.promise(
-    "`make up` works in folders with blanks and letters of any language."
-)
+@pytest.mark.promise("`make up` works in folders with blanks and letters of any language.")
 def test_folders_with_blanks_and_letters(
     surrounded: Surrounded, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -125,9 +125,7 @@ def fake_api_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable
     def make(lines: str) -> str:
         program = tmp_path / "fake" / "kube-apiserver"
         program.parent.mkdir()
-        program.write_text(
-            f'#!/bin/sh\n[ "$1" != --version ] || exec {real} --version\n{lines}\n'
-        )
+        program.write_text(f'#!/bin/sh\n[ "$1" != --version ] || exec {real} --version\n{lines}\n')
         program.chmod(0o755)
         return f"{program.parent}{os.pathsep}{os.environ['PATH']}"
 
@@ -231,7 +229,9 @@ def test_a_machine_whose_loopback_is_down_is_named(first: First) -> None:
 
 
 @pytest.mark.full
-@pytest.mark.promise("After etcd or the API server was killed, `make up` heals it and keeps its objects.")
+@pytest.mark.promise(
+    "After etcd or the API server was killed, `make up` heals it and keeps its objects."
+)
 @pytest.mark.parametrize("component", ["etcd", "kube-apiserver", "kube-controller-manager"])
 def test_a_killed_part_of_the_control_plane_comes_back(cluster: Running, component: str) -> None:
     uid = cluster.node("gpu-1")["metadata"]["uid"]
