@@ -28,6 +28,8 @@ from toolchain.cache import write_atomically
 
 CREATE_SECONDS = 90
 READY_SECONDS = 30
+#: Names the folder of clusters that earlier versions of this program made.
+EARLIER = "KWOK_WORKDIR"
 #: The program that follows the nodes, started and ended by `embedded`.
 CONTROLLER = "lab.simulator.controller"
 #: Tries to start an existing cluster before it is made anew.
@@ -167,8 +169,12 @@ class ControlPlane:
 
     @property
     def work(self) -> Path:
-        """kwokctl's own folder."""
-        return self.directory / "kwok"
+        """kwokctl's own folder, below what it takes for the home folder.
+
+        Its variable KWOK_WORKDIR would name any folder, but none with a blank in its path
+        (kwok v0.8.0, pkg/utils/envs).
+        """
+        return self.directory / ".kwok"
 
     @property
     def cluster(self) -> Path:
@@ -347,11 +353,12 @@ class ControlPlane:
         environment = {
             **proxies.without(os.environ),
             processes.MARK: str(self.directory),
-            "KWOK_WORKDIR": str(self.work),
+            "HOME": str(self.directory),
             "KWOK_KUBE_VERSION": f"v{version}",
             "PATH": f"{self.directory / 'bin'}{os.pathsep}{os.environ.get('PATH', '')}",
         }
-        environment.pop("KUBECONFIG", None)
+        for name in ("KUBECONFIG", EARLIER):
+            environment.pop(name, None)
         command = [str(tools["kwokctl"].path), *arguments, "--name", self.name]
         with self.output.open("wb") as output:
             process = subprocess.Popen(
@@ -393,11 +400,14 @@ class ControlPlane:
     def stop(self) -> None:
         """End all components and remove what `start` wrote."""
         self.made.unlink(missing_ok=True)
+        processes.stop(processes.pid_in(self.controller_pid), CONTROLLER)
         pids = self.pids()
         for component in reversed(COMPONENTS):  # etcd last: the others write to it as they end
             processes.stop(pids.get(component), str(self.cluster))
         processes.stop_marked(self.directory)
-        for path in (self.work, self.logs, self.directory / "bin"):
+        earlier = self.directory / "kwok"
+        processes.stop_marked(earlier, variable=EARLIER)
+        for path in (self.work, self.logs, self.directory / "bin", earlier):
             shutil.rmtree(path, ignore_errors=True)
         drafts = self.directory.glob(f".{self.made.name}.*")  # of a write that was killed
         for path in (

@@ -13,6 +13,8 @@ from pathlib import Path
 MARK = "GPU_CLUSTER_EMBEDDED"
 """Environment variable with the folder of an embedded cluster, of all of its processes."""
 
+KILL_SECONDS = 5.0
+
 
 def pid_in(path: Path) -> int | None:
     """The number in a pid file; ``None`` where there is none."""
@@ -42,21 +44,23 @@ def marked(folder: Path, variable: str = MARK) -> list[int]:
 
 
 def stop_marked(
-    folder: Path, keep: Container[int] = (), word: str = "", limit: float = 5.0
+    folder: Path, keep: Container[int] = (), word: str = "", variable: str = MARK
 ) -> None:
-    """End the processes that `marked` returns by SIGKILL, and wait until they are gone.
+    """End the processes that `marked` returns by SIGKILL, and wait some seconds for their end.
 
     Args:
         folder: the mark's.
         keep: processes that go on.
         word: a part of the command line of those that are meant.
-        limit: seconds to wait.
+        variable: the mark's name.
     """
-    deadline = time.monotonic() + limit
+    deadline = time.monotonic() + KILL_SECONDS
     while time.monotonic() < deadline:
-        left = [pid for pid in marked(folder) if pid not in keep and is_running(pid, word)]
+        left = [
+            pid for pid in marked(folder, variable) if pid not in keep and is_running(pid, word)
+        ]
         for pid in left:
-            send(pid, signal.SIGKILL, partial(_is_marked, pid, folder))
+            send(pid, signal.SIGKILL, partial(_is_marked, pid, folder, variable))
             with contextlib.suppress(ChildProcessError):
                 os.waitpid(pid, os.WNOHANG)
         if not left:
