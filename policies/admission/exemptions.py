@@ -20,6 +20,8 @@ _GRANTED = (
     f"!format.date().validate({_GRANT}.substring(0, 10)).hasValue() && "
     f"{_GRANT}.substring(0, 10) >= {_DAY}"
 )
+_UNKNOWN_DAY = "9999-12-32"
+"""Later than any day on which an exemption can end."""
 _HOLDS = (
     f'e.matches("{_FORM}") && e.substring(0, 6) in {texts(set(RULES) - {RULE_ID})} && '
     f"!format.date().validate({_DAY}).hasValue() && {_DAY} >= variables.today && "
@@ -39,11 +41,18 @@ VARIABLES: Final[Mapping[str, str]] = {
     f'variables.annotations.filter(k, k.startsWith("{PREFIX}") && '
     "!(k in variables.ownAnnotations))"
     f'.map(k, k.substring({len(PREFIX)}) + "=" + variables.annotations[k])',
-    # CEL has no clock. The API server has just noted the time of this change in the object.
+    # CEL has no clock. The API server sets the time of a creation, and writes the time of a change
+    # into an entry of managedFields. A user can empty that list, or write entries with other times:
+    # the server's entry then stands next to them, or there is no new one (k8s.io/apimachinery
+    # v0.34.4 pkg/util/managedfields/internal/fieldmanager.go Update). Without a new entry the day
+    # isn't known, and no exemption holds.
     # Without types: these are texts, which the type check takes for times.
-    "today": '([string(dyn(object).metadata.?creationTimestamp.orValue(""))] + '
-    "dyn(object).metadata.?managedFields.orValue([])"
-    '.map(m, string(m.?time.orValue("")))).max().substring(0, 10)',
+    "stamps": "dyn(object).metadata.?managedFields.orValue([]).filter(m, m.?time.hasValue() && "
+    "!(m in dyn(oldObject).metadata.?managedFields.orValue([]))).map(m, string(m.time))",
+    "today": 'request.operation == "CREATE" ? '
+    "string(dyn(object).metadata.creationTimestamp).substring(0, 10) : "
+    f"size(variables.stamps) == 0 ? {text(_UNKNOWN_DAY)} : "
+    "variables.stamps.max().substring(0, 10)",
     "holding": f"variables.exemptions.filter(e, {_HOLDS})",
     "lifted": "variables.holding.map(e, e.substring(0, 6))",
 }

@@ -49,7 +49,8 @@ def manifests(
         "apiGroups": [""],
         "apiVersions": ["v1"],
         "operations": ["CREATE", "UPDATE"],
-        "resources": ["namespaces"],
+        # Labels and annotations can be changed by the subresources, too.
+        "resources": ["namespaces", "namespaces/finalize", "namespaces/status"],
         "scope": "Cluster",
     }
     policy = {

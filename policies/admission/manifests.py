@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from policies.admission import grants, ordinary, parameters
+from policies.admission import grants, ordinary, parameters, placing
 from policies.admission.grants import OPT_OUT
 from policies.admission.shapes import SHAPES, Shape
 from policies.rules import RULES, TWINS, Context, Rule, Severity
@@ -47,8 +47,12 @@ def manifests(context: Context, enforcement: Enforcement) -> list[Json]:
             if twins:
                 policy = _policy(shape, severity, twins, enforcement.failure_policy)
                 result += [policy, _binding(policy, parameter, severity, enforcement)]
-    actions = enforcement.actions[Severity.MANDATORY]
-    return [*result, *grants.manifests(_LABELS, actions, enforcement.failure_policy)]
+    actions, failure_policy = enforcement.actions[Severity.MANDATORY], enforcement.failure_policy
+    return [
+        *result,
+        *placing.manifests(_LABELS, actions, failure_policy, _judged_namespaces(enforcement)),
+        *grants.manifests(_LABELS, actions, failure_policy),
+    ]
 
 
 def _judged(context: Context, shape: Shape, severity: Severity) -> list[tuple[Rule, Twin]]:
@@ -124,8 +128,8 @@ def _violation(rule: Rule) -> str:
     return f"(size({places}) > 0{lifted} ? [{line}] : [])"
 
 
-def _binding(policy: Json, parameter: Json, severity: Severity, enforcement: Enforcement) -> Json:
-    name = policy["metadata"]["name"]
+def _judged_namespaces(enforcement: Enforcement) -> Json:
+    """Return the selector of all namespaces but those that are left alone."""
     left_alone: list[Json] = [{"key": OPT_OUT, "operator": "NotIn", "values": ["exempt"]}]
     if enforcement.excluded:
         left_alone.append(
@@ -135,6 +139,11 @@ def _binding(policy: Json, parameter: Json, severity: Severity, enforcement: Enf
                 "values": sorted(enforcement.excluded),
             }
         )
+    return {"matchExpressions": left_alone}
+
+
+def _binding(policy: Json, parameter: Json, severity: Severity, enforcement: Enforcement) -> Json:
+    name = policy["metadata"]["name"]
     return {
         "apiVersion": f"{_GROUP}/v1",
         "kind": "ValidatingAdmissionPolicyBinding",
@@ -146,7 +155,7 @@ def _binding(policy: Json, parameter: Json, severity: Severity, enforcement: Enf
                 "namespace": parameter["metadata"]["namespace"],
                 "parameterNotFoundAction": "Deny",
             },
-            "matchResources": {"namespaceSelector": {"matchExpressions": left_alone}},
+            "matchResources": {"namespaceSelector": _judged_namespaces(enforcement)},
             "validationActions": list(enforcement.actions[severity]),
         },
     }

@@ -75,6 +75,9 @@ def _rule(
 
 
 _BOTH = ("CREATE", "UPDATE")
+_NAMESPACES = _rule(
+    "", _BOTH, "namespaces", "namespaces/finalize", "namespaces/status", scope="Cluster"
+)
 _OWN = {"ownAnnotations": "object.metadata.?annotations.orValue({})"}
 _GRANTS = {"grants": "namespaceObject.metadata.?annotations.orValue({})"}
 _BARE = {**_OWN, "annotations": "variables.ownAnnotations"}
@@ -131,7 +134,8 @@ SHAPES: Final = (
     Shape(
         name="pod-updates",
         scope=Scope.PODS,
-        rules=(_rule("", ("UPDATE",), "pods"),),
+        # By `status` annotations can be changed, by `resize` cpu and memory.
+        rules=(_rule("", ("UPDATE",), "pods", "pods/resize", "pods/status"),),
         variables=_POD,
         updates=True,
     ),
@@ -195,7 +199,7 @@ SHAPES: Final = (
     Shape(
         name="namespaces",
         scope=Scope.NAMESPACES,
-        rules=(_rule("", _BOTH, "namespaces", scope="Cluster"),),
+        rules=(_NAMESPACES,),
         # Who may set its annotations is asked by `policies.admission.grants`: its own exemptions
         # need no grant beside them.
         variables={**_BARE, "grants": exemptions.GRANTED_BY_THEMSELVES, **exemptions.VARIABLES},

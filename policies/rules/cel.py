@@ -146,6 +146,12 @@ IMAGES_CHANGED: Final = " || ".join(
     f"object.spec{field}.map(c, c.?image) != oldObject.spec{field}.map(c, c.?image)"
     for field in (".containers", ".?initContainers.orValue([])")
 )
+# What a resize of a pod can change: pkg/registry/core/pod/strategy.go podResizeStrategy.
+SIZES_CHANGED: Final = " || ".join(
+    f"dyn(object).spec{field}.map(c, c.?resources) != "
+    f"dyn(oldObject).spec{field}.map(c, c.?resources)"
+    for field in (".containers", ".?initContainers.orValue([])")
+)
 
 
 def unless_empty(condition: str, place: str) -> str:

@@ -224,7 +224,8 @@ def install(client: httpx.Client, namespace: str, context: Context, how: Enforce
             manifest["metadata"]["name"] += f"-{namespace}"
         if manifest["kind"] == "ValidatingAdmissionPolicyBinding":
             manifest["metadata"]["name"] += f"-{namespace}"
-            manifest["spec"]["paramRef"]["name"] += f"-{namespace}"
+            if "paramRef" in manifest["spec"]:
+                manifest["spec"]["paramRef"]["name"] += f"-{namespace}"
             selector = manifest["spec"]["matchResources"]["namespaceSelector"]
             selector["matchLabels"] = {LABEL: namespace}
         apply(client, manifest)

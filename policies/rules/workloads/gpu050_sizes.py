@@ -72,6 +72,7 @@ TWIN = pods(
         '"no request of cpu or memory, or memory without an equal limit"',
         "variables.gpuContainers",
     ),
+    on_update=cel.SIZES_CHANGED,
     signs=(NAMES, _SIGN),
 )
 
