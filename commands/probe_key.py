@@ -20,8 +20,9 @@ import asyncssh
 import toolchain
 from commands.environment import make_private
 from commands.stack import Stack
-from components.hosts.probe import probe
-from components.hosts.reach import Host, declared, reached
+from components.hosts.answers import ANSWER, Channel
+from components.hosts.probe import PROBE, probe
+from components.hosts.reach import Host, declared, reached, run
 from config.printable import printable
 
 PLACE = "/usr/local/lib/gpu-cluster/probe.sh"
@@ -30,6 +31,8 @@ LIMIT = 30.0
 """Seconds for all checks of one host."""
 _REFUSALS = (asyncssh.Error, asyncssh.ChannelOpenError, asyncssh.ChannelListenError)
 _ASKED, _ANSWER = "echo allowed-$((6 * 7))", "allowed-42"
+ALLOWED = Channel("allowed", ANSWER, lambda text: _ANSWER in text)
+"""Whether a command ran that isn't the probe, whatever else is printed."""
 
 
 def authorized_line(public_key: str, user: str) -> str:
@@ -59,19 +62,18 @@ def instructions(public_key: str, user: str, script: Path) -> str:
     )
 
 
-async def _runs(connection: asyncssh.SSHClientConnection, command: str, text: str) -> str:
-    done = await connection.run(command, input=text, check=False, timeout=LIMIT, errors="replace")
-    return str(done.stdout)
+async def _runs(connection: asyncssh.SSHClientConnection, command: str, text: str) -> bool:
+    return (await run(connection, command, text, ALLOWED)).read()
 
 
 async def allowed(connection: asyncssh.SSHClientConnection) -> list[str]:
     """What a logged-in key may do besides the probe; empty where it is tied to that."""
 
     async def command() -> bool:
-        return _ANSWER in await _runs(connection, _ASKED, "")
+        return await _runs(connection, _ASKED, "")
 
     async def script() -> bool:
-        return _ANSWER in await _runs(connection, "sh -s", f"{_ASKED}\n")
+        return await _runs(connection, "sh -s", f"{_ASKED}\n")
 
     async def files() -> bool:
         async with connection.start_sftp_client() as client:
@@ -99,7 +101,7 @@ async def allowed(connection: asyncssh.SSHClientConnection) -> list[str]:
         try:
             if await asyncio.wait_for(way(), LIMIT / len(ways)):
                 commands.append(name)
-        except (*_REFUSALS, OSError, TimeoutError):
+        except (*_REFUSALS, OSError, TimeoutError, ValueError):
             continue
     return commands
 
@@ -114,7 +116,9 @@ async def problem_of(host: Host, key: str) -> str:
     """Why a host isn't ready for the key; empty where it runs the probe and nothing else."""
     try:
         async with _logged_in(host, key) as connection:
-            if "end=ok" not in (await _runs(connection, "true", "")).splitlines():
+            try:
+                (await run(connection, "true", "", PROBE)).read()
+            except ValueError:
                 return f"found no probe; wanted: {PLACE} as the key's command; cure: see above"
             more = await allowed(connection)
     except (asyncssh.Error, OSError, TimeoutError) as error:

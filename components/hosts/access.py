@@ -26,6 +26,7 @@ from cryptography.hazmat.primitives.serialization import (
     load_pem_private_key,
 )
 
+from components.hosts.answers import Channel
 from config.printable import printable
 from config.problem import Fault, FaultError, InputError
 from config.yaml_file import parse
@@ -90,7 +91,7 @@ class Access:
     administrator: Administrator
 
 
-def read_access(text: str, host: str, endpoint: str) -> Access:
+def _read(text: str, host: str, endpoint: str) -> Access:
     """Read the standard output of `access_script`.
 
     Args:
@@ -102,8 +103,6 @@ def read_access(text: str, host: str, endpoint: str) -> Access:
         FaultError: the output isn't exactly what a control-plane host prints. Nothing of it that
             may be secret is repeated.
     """
-    if len(text) > SIZE_LIMIT:
-        raise _refused(host, f"more than {SIZE_LIMIT} characters", "a token and a kubeconfig")
     line, _, kubeconfig = text.partition("\n")
     first = _FIRST_LINE.fullmatch(line)
     if first is None:
@@ -142,6 +141,9 @@ def _administrator(text: str, host: str, endpoint: str, hashes: tuple[str, ...])
     client = _encoded(_certificates(user, "client-certificate-data", host))
     _decoded(user, "client-key-data", host)
     return Administrator(cluster["server"], _encoded(authority), client, user["client-key-data"])
+
+
+ACCESS = Channel("access", SIZE_LIMIT, _read)
 
 
 def check_key(administrator: Administrator) -> None:

@@ -9,6 +9,7 @@ import pulumi
 import pulumi_command as command
 
 from components.hosts import maintenance
+from components.hosts.answers import Channel, P, T, Unreadable
 from components.hosts.connection import command_line, connection, time_limit
 from components.hosts.copies import Copies
 from components.hosts.script import Declaration
@@ -16,6 +17,7 @@ from components.hosts.settings.host import Host
 from components.operation import repair_line, report_drift
 from components.settings.cluster import Cluster
 from components.untraced import untraced
+from config.problem import FaultError
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -106,6 +108,32 @@ def host_commands(
         if finding is not None:
             report_drift(finding, f"host {host.name}: ")
     return commands
+
+
+def answer(
+    ran: command.remote.Command,
+    host: str,
+    channel: Channel[P, T],
+    *args: P.args,
+    **kwargs: P.kwargs,
+) -> pulumi.Output[T]:
+    """Read what a command printed on a host.
+
+    Args:
+        ran: the command.
+        host: its name, for errors.
+        channel: what is read of it; ``args`` and ``kwargs`` are the channel's own.
+    """
+
+    def read(text: str) -> T:
+        try:
+            return channel.read(text, *args, **kwargs)
+        except FaultError as error:
+            raise pulumi.RunError(str(error)) from None
+        except Unreadable as error:
+            raise pulumi.RunError(f"host {host}: {error}; nothing of it was used") from None
+
+    return ran.stdout.apply(read)
 
 
 def _gated(text: pulumi.Input[str], gate: pulumi.Output[str] | None) -> pulumi.Input[str]:

@@ -7,7 +7,6 @@ import contextlib
 import dataclasses
 import os
 import shlex
-import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,7 @@ from typing import Any
 import asyncssh
 
 from components.hosts.facts import HostFacts
-from components.hosts.probe import LONGEST, parse, probe
+from components.hosts.probe import LONGEST, PROBE, probe
 from components.hosts.reach import (
     Connections,
     Endpoint,
@@ -145,15 +144,15 @@ async def _probe(
         async with asyncio.timeout(limit), contextlib.AsyncExitStack() as ends:
             connection = await ends.enter_async_context(connect(host, key, tunnel))
             text = f"{asked}{probe()}"
-            status, output, errors = await run(connection, shell(host, limit), text)
+            answered = await run(connection, shell(host, limit), text, PROBE)
             connections.keep(host, connection, ends)
-        if "end=ok" in output.splitlines():
-            # The host's clock was read at the end of the probe; the answer took less than a second.
-            return parse(output.splitlines(), time.time())
+        if answered.status == 0:
+            return answered.read()
     except (OSError, asyncssh.Error, TimeoutError, ValueError) as error:
         return _failure(error, limit)
-    last = errors.strip().splitlines()[-1:] or ["no message"]
-    return HostFacts(error=printable(f"the probe ended with status {status}: {last[0]}", LONGEST))
+    last = (answered.errors or ["no message"])[-1]
+    found = f"the probe ended with status {answered.status}: {last}"
+    return HostFacts(error=printable(found, LONGEST))
 
 
 def _failure(error: BaseException, limit: float, where: str = "") -> HostFacts:

@@ -20,7 +20,7 @@ import yaml
 from components.charts.extra_values import plain
 from components.charts.source import chart_arguments
 from components.drift import dated
-from components.hosts.access import Access, Administrator, read_access
+from components.hosts.access import ACCESS, Access, Administrator
 from components.hosts.cluster_script import (
     JOINING,
     access_script,
@@ -28,13 +28,12 @@ from components.hosts.cluster_script import (
     join_script,
     member_seconds,
 )
-from components.hosts.command import HostsArgs, host_commands
+from components.hosts.command import HostsArgs, answer, host_commands
 from components.hosts.settings.host import Host
 from components.hosts.settings.new_cluster import Init
 from components.manifest import Manifest
 from components.operation import NEW, command_line, repair
 from components.settings.cluster import Cluster
-from config.problem import FaultError
 
 UNKNOWN = (
     "this stack makes its cluster, which isn't there yet: the preview can't know its token and its "
@@ -93,7 +92,7 @@ class NewCluster(pulumi.ComponentResource):
             access_script, lambda *_: 0,
             more=pulumi.ResourceOptions(additional_secret_outputs=["stdout"]),
         )  # fmt: skip
-        said = access[first.name].stdout.apply(lambda text: _read(text, first, init))
+        said = answer(access[first.name], first.name, ACCESS, first.name, init.endpoint)
         context_name = cluster.kubernetes.context
         self.token = said.apply(lambda found: found.token)
         self.kubeconfig = said.apply(lambda found: kubeconfig(found.administrator, context_name))
@@ -215,10 +214,3 @@ def kubeconfig(administrator: Administrator, context: str) -> str:
         "current-context": context,
     }
     return yaml.safe_dump(document, sort_keys=False)
-
-
-def _read(text: str, host: Host, init: Init) -> Access:
-    try:
-        return read_access(text, host.name, init.endpoint)
-    except FaultError as error:
-        raise pulumi.RunError(str(error)) from None

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Iterable
+import time
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
+from components.hosts.answers import ANSWER, BOOT_ID_FORM, Channel, Unreadable
 from components.hosts.facts import HostFacts
 from components.hosts.script import FOLDER
 from config.printable import printable
@@ -22,9 +24,37 @@ HARDWARE = ("gpu", "rdma", "memory", "rows", "unreached")
 registries."""
 DEVICES = 64
 """How many of each kind are taken."""
+SHOWN = 60
+"""Characters that an error shows of a value."""
 LONGEST = 1024
 """Characters of one value of it."""
 _DIGITS = re.compile(r"[0-9]{1,15}")
+_PHASE = r"[a-z_-]{1,32}"
+_COUNT, _YES = r"[0-9]{1,15}", r"(?:yes|no)?"
+_VERSION, _WORD = r"[0-9A-Za-z.~+-]{0,128}", r"[!-~]{0,256}"
+_COUNTS = ("nvidia_devices", "nvswitches", "cgroup", "disk_free_mib", "clock")
+_TRUTHS = ("headers", "secure_boot", "driver_container", "reboot_required", "simulated")
+FORMS: Mapping[str, re.Pattern[str]] = {
+    key: re.compile(form, re.DOTALL)
+    for key, form in {
+        **dict.fromkeys(("os", "arch", "kernel", "runtime_mode", "governor", "driver"), _WORD),
+        **dict.fromkeys(("containerd", "toolkit", "docker", "crio"), _VERSION),
+        **dict.fromkeys(_COUNTS, _COUNT),
+        **dict.fromkeys((*_TRUTHS, "peermem", "open_modules"), _YES),
+        "os_version": r"[ -~]{0,64}",
+        "loaded": r"[a-z0-9_]{1,64}",
+        "boot_id": f"(?:{BOOT_ID_FORM})?",
+        "numa": r"[0-9,-]{1,256}",
+        "unreached": r"[0-9A-Za-z.:\[\]-]{1,300}",
+        "now": r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z",
+        "applied": _PHASE,
+        "digest": f"{_PHASE} (?:[0-9a-f]{{64}}|missing) .*",
+        "disrupts": f"{_PHASE} .*",
+        "drift": f"{_PHASE} .*",
+        "end": "ok",
+    }.items()
+}
+"""What the values of keys look like; those that aren't here are text, shown and cut."""
 
 
 @functools.cache
@@ -98,6 +128,29 @@ def parse(lines: Iterable[str], now: float | None = None) -> HostFacts:
         disrupts=disrupts,
         drift=drift,
     )
+
+
+def answer(text: str) -> HostFacts:
+    """Return the facts of a whole answer of the probe, which ended just now.
+
+    Unknown keys are passed over: a host may have another release's copy (`make probe-key`).
+
+    Raises:
+        Unreadable: it didn't end, or a value isn't what the probe prints for its key.
+    """
+    lines = text.split("\n")
+    if lines[-2:] != ["end=ok", ""]:
+        raise Unreadable("the probe's answer doesn't end with end=ok")
+    for line in lines:
+        key, _, value = line.partition("=")
+        if key in FORMS and not FORMS[key].fullmatch(value):
+            shown = printable(value, SHOWN)
+            raise Unreadable(f"the probe's answer has {key}={shown}, which the probe never prints")
+    # The host's clock was read at the end of the probe; the answer took less than a second.
+    return parse(lines, time.time())
+
+
+PROBE = Channel("probe", ANSWER, answer)
 
 
 def _split(text: str, parts: int) -> tuple[str, ...]:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, Generic, TypeVar
 
 import asyncssh
 
-ANSWER = 256 * 1024
-"""Bytes of one host's answer; that of a host with 500 files of ours has some 60 KiB."""
+from components.hosts.answers import ANSWER, Channel, last_lines
+
+T = TypeVar("T")
 MODERN: dict[str, Any] = {
     "kex_algs": "-*sha1,gss-*",
     "mac_algs": "-hmac-sha1*",
@@ -153,16 +154,41 @@ class Connections(contextlib.AsyncExitStack):
         return self._to.get(host)
 
 
-async def printed(host: Host, private_key: str, script: str, limit: float) -> str:
+@dataclass(frozen=True)
+class Answer(Generic[T]):
+    """What a script printed on a host; its text is read by its channel only.
+
+    Attributes:
+        status: exit status; None where the connection ended before.
+        errors: the last lines of standard error, fit to be shown.
+    """
+
+    status: int | None
+    errors: list[str]
+    _text: str = field(repr=False)
+    _channel: Channel[[], T] = field(repr=False)
+
+    def read(self) -> T:
+        """Return the value of standard output.
+
+        Raises:
+            ValueError: the channel doesn't take it.
+        """
+        return self._channel.read(self._text)
+
+
+async def printed(
+    host: Host, private_key: str, script: str, limit: float, channel: Channel[[], T]
+) -> T:
     """What a script of ours prints on a host.
 
     Raises:
         OSError, asyncssh.Error, TimeoutError: no connection, another host key, no log-in, no end.
-        ValueError: more than `ANSWER` bytes.
+        ValueError: the channel doesn't take it.
     """
     async with asyncio.timeout(limit), reached(host, private_key) as connection:
-        _, output, _ = await run(connection, shell(host, limit), script)
-    return output
+        answer = await run(connection, shell(host, limit), script, channel)
+    return answer.read()
 
 
 def shell(host: Endpoint, limit: float) -> str:
@@ -175,8 +201,9 @@ async def run(
     connection: asyncssh.SSHClientConnection,
     command: str,
     script: str,
+    channel: Channel[[], T],
     opening: float | None = None,
-) -> tuple[int | None, str, str]:
+) -> Answer[T]:
     """What a script printed, and its status; a host that doesn't stop is left.
 
     A key that is tied to the probe runs the host's own copy, whatever it is given.
@@ -185,19 +212,20 @@ async def run(
         connection: to the host.
         command: runs the script, its standard input.
         script: what it runs.
+        channel: what is read of its standard output.
         opening: seconds until the host says that the command has begun; None: no limit.
 
     Raises:
         TimeoutError: it did not begin.
-        ValueError: more than `ANSWER` bytes.
+        ValueError: more bytes than the channel takes.
     """
 
-    async def read(stream: asyncssh.SSHReader[bytes]) -> str:
+    async def read(stream: asyncssh.SSHReader[bytes], limit: int) -> str:
         taken = b""
         while part := await stream.read(65536):
             taken += part
-            if len(taken) > ANSWER:
-                raise ValueError(f"the host answered more than {ANSWER} bytes")
+            if len(taken) > limit:
+                raise ValueError(f"the host answered more than {limit} bytes")
         return taken.decode(errors="replace")
 
     async with asyncio.timeout(opening):
@@ -205,6 +233,8 @@ async def run(
     with contextlib.suppress(BrokenPipeError, ConnectionError):
         process.stdin.write(script.encode())
         process.stdin.write_eof()
-    output, errors = await asyncio.gather(read(process.stdout), read(process.stderr))
+    output, errors = await asyncio.gather(
+        read(process.stdout, channel.limit), read(process.stderr, ANSWER)
+    )
     await process.wait_closed()
-    return process.exit_status, output, errors
+    return Answer(process.exit_status, last_lines(errors), output, channel)

@@ -21,11 +21,13 @@ from dataclasses import dataclass
 import asyncssh
 
 from components.api import Client, ClusterError, Json, connect
+from components.hosts.answers import BOOT_ID, NOTHING, SHORT, Channel, exactly
 from components.hosts.inspect import observe
 from components.hosts.kubeconfig import is_there
-from components.hosts.reach import Host, declared, printed, reached
+from components.hosts.reach import Host, declared, printed, reached, run
 from components.nodes import drain
 from components.program import main
+from config.printable import printable
 from config.problem import Fault
 
 CONTROL_PLANE = "control-plane"
@@ -34,7 +36,8 @@ DIAL = 10.0
 """Seconds for one attempt to reach a host that boots."""
 KUBELET = "/etc/kubernetes/kubelet.conf"
 """Credentials of a host that is a node."""
-BOOT_ID = "cat /proc/sys/kernel/random/boot_id"
+MEMBER = Channel("member", SHORT, exactly("member", "(?:node)?", "`node`, or nothing"))
+READ_BOOT_ID = "cat /proc/sys/kernel/random/boot_id"
 
 
 @dataclass(frozen=True)
@@ -81,7 +84,7 @@ def reboot_command(user: str, boot_id: str) -> str:
 
     The boot id was read from a host, so it is an argument of the script and no part of it.
     """
-    guarded = f'[ "$({BOOT_ID})" = "$1" ] && exec systemctl reboot'
+    guarded = f'[ "$({READ_BOOT_ID})" = "$1" ] && exec systemctl reboot'
     line = shlex.join(["sh", "-c", guarded, "reboot", boot_id])
     return line if user == "root" else f"sudo -n {line}"
 
@@ -89,7 +92,7 @@ def reboot_command(user: str, boot_id: str) -> str:
 async def boot_id_of(host: Host, key: str) -> str:
     """The boot id that a host shows now; empty where it can't be asked."""
     with contextlib.suppress(OSError, asyncssh.Error, TimeoutError, ValueError):
-        return (await printed(host, key, f"{BOOT_ID}\n", DIAL)).strip()
+        return await printed(host, key, f"{READ_BOOT_ID}\n", DIAL, BOOT_ID)
     return ""
 
 
@@ -97,12 +100,16 @@ async def restart(host: Host, key: str, before: str, limit: float) -> str:
     """Reboots one host and waits for its next boot; gives back the new boot id.
 
     Raises:
-        ClusterError: the host does not answer, or shows the old boot id, after ``limit`` seconds.
+        ClusterError: nobody knows which boot it is now; or the host does not answer, or shows the
+            old boot id, after ``limit`` seconds.
     """
+    if not before:
+        found, cure = "no boot id in its answer to the probe", "look at /proc on its console"
+        raise ClusterError(Fault(f"host {host.name}", found, "one, to know a reboot by", cure))
     # The connection ends with the system: that isn't a failure.
-    with contextlib.suppress(OSError, asyncssh.Error, TimeoutError):
+    with contextlib.suppress(OSError, asyncssh.Error, TimeoutError, ValueError):
         async with asyncio.timeout(DIAL), reached(host, key) as connection:
-            await connection.run(reboot_command(host.user, before), check=False)
+            await run(connection, reboot_command(host.user, before), "", NOTHING)
     now = ""
 
     async def booted() -> bool:
@@ -127,11 +134,17 @@ async def node_of(client: Client | None, host: Host, key: str) -> Json | None:
     """The host's Node; None where it is in no cluster yet.
 
     Raises:
-        ClusterError: the host is a node of a cluster that can't be asked here.
+        ClusterError: the host is a node of a cluster that can't be asked here, or doesn't answer.
     """
     if client is not None:
         return await drain.node_of(client, host.node)
-    if await printed(host, key, f"[ ! -f {KUBELET} ] || echo node\n", DIAL):
+    try:
+        is_node = await printed(host, key, f"[ ! -f {KUBELET} ] || echo node\n", DIAL, MEMBER)
+    except (OSError, asyncssh.Error, TimeoutError, ValueError) as error:
+        found = f"no answer whether it is a node ({printable(str(error) or type(error).__name__)})"
+        cure = "see that ssh works from here, and who answers there"
+        raise ClusterError(Fault(f"host {host.name}", found, "one", cure)) from None
+    if is_node:
         cure = "write `pulumi stack output --show-secrets kubeconfig` to a file of KUBECONFIG"
         found = "a node whose cluster has no context on this machine"
         raise ClusterError(Fault(f"host {host.name}", found, "one, to drain the node", cure))

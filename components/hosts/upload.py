@@ -10,6 +10,7 @@ from pathlib import Path
 
 import asyncssh
 
+from components.hosts.answers import NOTHING
 from components.hosts.reach import Host, reached, run, shell
 from config.printable import printable
 from config.problem import Fault
@@ -89,12 +90,12 @@ async def send(
     """
     command = shell(host, limits.copying)
     async with asyncio.timeout(limits.copying):
-        status, _, errors = await run(connection, command, taking(files), limits.dial)
-    if status == 0:
+        answer = await run(connection, command, taking(files), NOTHING, limits.dial)
+    if answer.status == 0:
         return None
-    if status is None:
+    if answer.status is None:
         raise ConnectionResetError("the connection ended while it was copied")
-    found = f"{STEPS} can't be written: {printable(errors.strip() or f'status {status}')}"
+    found = f"{STEPS} can't be written: {' / '.join(answer.errors) or f'status {answer.status}'}"
     return Fault(f"host {host.name}", found, "the steps' files", "see what it names")
 
 

@@ -23,6 +23,7 @@ import asyncssh
 from components.api import Client, ClusterError, Json, connect
 from components.gather import gather
 from components.hosts import restart
+from components.hosts.answers import NOTHING
 from components.hosts.inspect import observe
 from components.hosts.reach import declared, reached, run
 from components.nodes import drain
@@ -34,7 +35,7 @@ from components.rollout.released import can_validate
 from components.rollout.target import Target, fault, refuse
 from components.rollout.waves import in_waves
 from components.validation.validate import validate_nodes
-from config.printable import printable, printable_lines
+from config.printable import printable
 from config.problem import Fault
 
 ATTEMPTS = 2
@@ -69,15 +70,14 @@ class Rollout:
         try:
             async with reached(target.host, self.key) as connection:
                 text = f"GC_ROLLOUT=1\n{part['script']}"
-                status, _, errors = await run(connection, part[action], text)
+                answer = await run(connection, part[action], text, NOTHING)
         except (OSError, asyncssh.Error, TimeoutError, ValueError) as error:
             found = f"no end of {phase} ({printable(str(error) or type(error).__name__)})"
             raise fault(target, found, "a connection", "see that ssh works from here") from error
-        if status != 0:
-            last = "\n".join(line for line in errors.splitlines() if line.strip())
-            shown = printable_lines("\n".join(last.splitlines()[-TAIL:]) or "no message")
-            cure = "see what it names"
-            raise fault(target, f"{phase} ended with status {status}: {shown}", "status 0", cure)
+        if answer.status != 0:
+            shown = "\n".join(answer.errors[-TAIL:]) or "no message"
+            found = f"{phase} ended with status {answer.status}: {shown}"
+            raise fault(target, found, "status 0", "see what it names")
 
     async def again(self, step: Callable[[], Awaitable[None]], target: Target) -> None:
         """A step that is tried a second time where it fails."""

@@ -10,17 +10,30 @@ import asyncssh
 
 from components.api import Json
 from components.gather import gather
+from components.hosts.answers import SHORT, Channel, Unreadable
 from components.hosts.reach import declared, printed
 from config.printable import printable
 
 #: "NVRM: Xid (PCI:0000:3b:00): 79, …" (NVIDIA, "XID Errors"; open-gpu-kernel-modules,
 #: src/nvidia/arch/nvalloc/unix/src/os.c).
-SCRIPT = "dmesg 2>/dev/null | grep -a 'NVRM: Xid' | tail -n 3\n"
+MARK = "NVRM: Xid"
 LINES = 3
+SCRIPT = f"dmesg 2>/dev/null | grep -a '{MARK}' | tail -n {LINES}\n"
 SHOWN = 160
 """Characters of one line."""
 LIMIT = 10.0
 """Seconds for one host."""
+
+
+def _lines(text: str) -> list[str]:
+    """Return what `SCRIPT` prints, fit to be shown."""
+    found = text.splitlines()
+    if len(found) > LINES or not all(MARK in line for line in found):
+        raise Unreadable(f"xid: found other lines; wanted: at most {LINES} with {MARK!r}")
+    return [printable(line.strip(), SHOWN) for line in found]
+
+
+XID = Channel("xid", LINES * SHORT, _lines)
 
 
 async def lines(document: Json, nodes: list[str]) -> dict[str, str]:
@@ -38,9 +51,8 @@ async def lines(document: Json, nodes: list[str]) -> dict[str, str]:
 
 async def _of_host(host: Json, key: str) -> str:
     try:
-        text = await printed(declared(host), key, SCRIPT, LIMIT)
+        found = await printed(declared(host), key, SCRIPT, LIMIT, XID)
     except (OSError, asyncssh.Error, TimeoutError, ValueError) as error:
         why = printable(str(error) or type(error).__name__, SHOWN)
         return f"host {host['name']}: its kernel's log can't be read: {why}"
-    found = [printable(line.strip(), SHOWN) for line in text.splitlines() if line.strip()]
-    return f"host {host['name']}: {' / '.join(found[-LINES:])}" if found else ""
+    return f"host {host['name']}: {' / '.join(found)}" if found else ""

@@ -17,10 +17,14 @@ from typing import Any
 
 from command_provider.output import Redactor, visible
 
+import commands.probe_key  # noqa: F401 -- has a channel
+import components.validation.xid  # noqa: F401 -- has a channel
 from components.api import ClusterError
 from components.grammar import IllFormed
+from components.hosts.access import ACCESS, Access, check_key
+from components.hosts.answers import CHANNELS, last_lines
 from components.hosts.facts import HostFacts
-from components.hosts.probe import LONGEST, parse
+from components.hosts.probe import LONGEST, PROBE, parse
 from components.inspection.cluster import scheduling_drift
 from components.inspection.judgement import judged
 from components.nodes.drain import losses, to_evict
@@ -31,7 +35,7 @@ from components.validation import judge as judging
 from components.validation import record, use, waiting
 from components.validation.offered import shortfall
 from config.printable import printable, printable_lines
-from config.problem import InputError
+from config.problem import FaultError, InputError
 from config.yaml_file import parse as parse_yaml
 from policies.rules import quantity
 from tests.attacks import samples
@@ -52,6 +56,67 @@ def refusal(read: Callable[[], Any], kind: type[Exception]) -> str:
 @cache
 def _cluster() -> Cluster:
     return samples.cluster()
+
+
+ENDPOINT = "192.0.2.9:6443"
+"""The declared one, to which `corpus/host-access.json` was made."""
+WRITTEN = frozenset(
+    {"server", "certificate-authority-data", "client-certificate-data", "client-key-data"}
+)
+
+
+def channel(name: str) -> Callable[[str], None]:
+    """Whatever a host prints to a channel: a value that can be shown, or refused in one line."""
+
+    def check(text: str) -> None:
+        values: list[object] = []
+        said = refusal(lambda: values.append(CHANNELS[name].read(text)), ValueError)
+        assert samples.is_safe(said)
+        assert "\n" not in said
+        assert len(said) < 1000
+        for value in values:
+            for part in value if isinstance(value, list) else [value]:
+                assert part in (None, True, False) or samples.is_safe(str(part))
+                assert len(str(part)) < 2000
+
+    return check
+
+
+def probed(text: str) -> None:
+    """A host's answer to the probe as it comes: facts that can be judged, or refused."""
+    said = refusal(lambda: PROBE.read(text), ValueError)
+    assert said.isprintable()
+    assert len(said) < 1000
+    if not said:
+        answer(text.split("\n"))
+
+
+def access(text: str) -> None:
+    """A control-plane host's answer: four values of the declared cluster, or refused."""
+    found: list[Access] = []
+    for read in (
+        lambda: found.append(ACCESS.read(text, "cp-1", ENDPOINT)),
+        lambda: check_key(found[0].administrator) if found else None,
+    ):
+        kinds: type[Exception] = FaultError if len(text) <= ACCESS.limit else ValueError
+        said = refusal(read, kinds)
+        assert said.isprintable()
+        assert len(said) < 5000
+    for one in found:
+        taken = one.administrator
+        assert taken.server == f"https://{ENDPOINT}"
+        assert {*taken.cluster, *taken.user} == WRITTEN
+        for value in (taken.authority, taken.certificate, taken.key):
+            base64.b64decode(value, validate=True)
+
+
+def errors(text: str) -> None:
+    """What a host's script writes to standard error: a few lines that can be shown."""
+    lines = last_lines(text)
+    assert len(lines) <= 8
+    for line in lines:
+        assert samples.is_safe(line)
+        assert len(line) < 11_000  # each character may be an escape
 
 
 def answer(lines: list[str]) -> None:
@@ -210,7 +275,18 @@ class Target:
     fixed: frozenset[str] = frozenset()
 
 
+HOSTS: Mapping[str, Target] = {
+    "access": Target(access, typed=True),
+    "probe": Target(probed, typed=True),
+    **{
+        name: Target(channel(name), typed=True)
+        for name in ("allowed", "boot-id", "member", "nothing", "xid")
+    },
+}
+"""Each channel of `components.hosts.answers`."""
 TARGETS: Mapping[str, Target] = {
+    **{f"host-{name}": target for name, target in HOSTS.items()},
+    "errors": Target(errors, typed=True),
     "answer": Target(answer, typed=True),
     "secret": Target(secret, typed=True),
     "release": Target(release, typed=True),

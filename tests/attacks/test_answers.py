@@ -12,12 +12,12 @@ import asyncssh
 import pulumi
 import pytest
 
+from components.hosts.answers import ANSWER
 from components.hosts.command import HostsArgs
 from components.hosts.copies import Copies
 from components.hosts.inspect import observe
 from components.hosts.preparation import HostPreparation
 from components.hosts.probe import LONGEST, parse
-from components.hosts.reach import ANSWER
 from components.inspection.processes import Processes
 from components.nodes.inspect import gpus
 from components.platforms.findings import numbers

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from tests.attacks import fuzz, targets
 
 pytestmark = pytest.mark.filterwarnings("ignore::hypothesis.errors.HypothesisWarning")
-STRUCTURED = 9
+STRUCTURED = 12
 INPUTS = int(os.environ.get("FUZZ_INPUTS") or 0)
 EACH = settings(
     max_examples=-(-INPUTS // STRUCTURED) or 60,
@@ -89,6 +89,11 @@ def test_any_manifest_is_objects_or_refused(text: str) -> None:
     targets.manifest(text)
 
 
+FIRST = (
+    f"abcdef.0123456789abcdef sha256:{'0' * 64}\n",
+    "[1.5] NVRM: Xid (PCI:0000:3b:00): ",
+    "node",
+)
 YAML = st.text(alphabet="{}[]&*!:-? \n\ta", max_size=60)
 
 
@@ -203,6 +208,30 @@ def test_no_secret_outlives_the_redactor(before: str, after: str, name: str, for
 def test_any_text_is_shown_as_text(text: str) -> None:
     one()
     targets.shown(text)
+
+
+@EACH
+@given(
+    st.sampled_from([name for name in targets.HOSTS if name != "probe"]),
+    st.one_of(TEXT, JSON.map(yaml.safe_dump), st.tuples(st.sampled_from(FIRST), TEXT).map("".join)),
+)
+def test_any_answer_to_a_channel_is_a_value_or_refused(name: str, text: str) -> None:
+    one()
+    targets.HOSTS[name].check(text)
+
+
+@EACH
+@given(st.lists(st.one_of(TEXT, st.tuples(KEYS, TEXT).map("=".join)), max_size=30))
+def test_any_answer_to_the_probe_is_facts_or_refused(lines: list[str]) -> None:
+    one()
+    targets.probed("\n".join([*lines, "end=ok", ""]))
+
+
+@EACH
+@given(st.one_of(TEXT, st.text(max_size=200)))
+def test_any_errors_of_a_script_are_lines_to_show(text: str) -> None:
+    one()
+    targets.errors(text)
 
 
 CHANGED = 100

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from components.hosts.access import check_key, read_access
+from components.hosts.access import ACCESS, check_key
 from components.hosts.cluster_script import access_script, init_script, join_script
 from components.hosts.inspect import observe
 from components.settings.cluster import Cluster
@@ -161,7 +161,7 @@ def test_the_access_is_the_same_token_each_time_and_the_kubeconfig(host: Running
     script = access_script(cluster, cluster.hosts[0])
     first, second = host.apply(script), host.apply(script)
     assert (first.status, first.errors) == (0, "")
-    access = read_access(first.output, "gpu-1", INIT["endpoint"])
+    access = ACCESS.read(first.output, "gpu-1", INIT["endpoint"])
     check_key(access.administrator)
     assert access.token == host.read("/var/lib/gpu-cluster/cluster/token").strip()
     assert first.output.endswith("\n" + host.read("/etc/kubernetes/admin.conf"))

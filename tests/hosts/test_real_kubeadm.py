@@ -22,7 +22,7 @@ import aiohttp
 import pytest
 
 import toolchain
-from components.hosts.access import check_key, read_access
+from components.hosts.access import ACCESS, check_key
 from components.hosts.cluster_script import access_script, init_script
 from components.settings.cluster import Cluster
 from lab.real import build
@@ -199,7 +199,7 @@ def test_the_real_kubeadm_makes_what_is_declared_and_unmakes_it(node: Isolated) 
     said = [node.apply(access) for _ in range(2)]
     assert [(done.status, done.errors) for done in said] == [(0, "")] * 2
     assert said[0].output == said[1].output
-    found = read_access(said[0].output, "gpu-1", f"{ADDRESS}:6443")
+    found = ACCESS.read(said[0].output, "gpu-1", f"{ADDRESS}:6443")
     check_key(found.administrator)
     token = found.token
     secrets = kubelet.request("GET", "/api/v1/namespaces/kube-system/secrets")["items"]

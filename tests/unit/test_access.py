@@ -13,7 +13,8 @@ import pytest
 import yaml
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 
-from components.hosts.access import SIZE_LIMIT, Access, check_key, read_access
+from components.hosts.access import ACCESS, SIZE_LIMIT, Access, check_key
+from components.hosts.answers import Unreadable
 from config.problem import FaultError
 from tests.unit.fixtures.kubeconfigs import (
     ENDPOINT,
@@ -30,7 +31,7 @@ Change = Callable[[Json], None]
 
 def read(document: Json, line: str | None = None, endpoint: str = ENDPOINT) -> Access:
     text = (first_line() if line is None else line) + yaml.safe_dump(document)
-    return read_access(text, "cp-1", endpoint)
+    return ACCESS.read(text, "cp-1", endpoint)
 
 
 def changed(change: Change) -> Json:
@@ -81,6 +82,10 @@ def test_keys_of_kubeadm_s_algorithms_are_read(key: Any) -> None:
 EXEC = {"apiVersion": "client.authentication.k8s.io/v1", "command": "sh", "args": ["-c", "id"]}
 
 
+@pytest.mark.promise(
+    "Of a kubeconfig that a host printed only the server, the authority, the client certificate "
+    "and the client key are taken; any other key, such as exec or proxy-url, refuses the host."
+)
 @pytest.mark.parametrize(
     "change",
     [
@@ -110,6 +115,10 @@ def test_any_other_key_refuses_the_host(change: Change) -> None:
         read(changed(change))
 
 
+@pytest.mark.promise(
+    "The server in a host's kubeconfig is the declared endpoint, and its authority has the public "
+    "key whose hash kubeadm printed; otherwise nothing of the host's answer is used."
+)
 @pytest.mark.parametrize(
     ("change", "says"),
     [
@@ -198,15 +207,19 @@ GROWING = "a: &a [x]\n" + "".join(
         f"{first_line()}{GROWING}",
         f"{first_line()}kind: Config\nkind: Config\n",
         f"{first_line()}!!python/object/apply:os.system [id]",
-        f"{first_line()}{' ' * SIZE_LIMIT}",
         f"{first_line()}\x00",
     ],
 )  # fmt: skip
 def test_another_form_is_refused_without_repeating_it(text: str) -> None:
     with pytest.raises(FaultError, match="host cp-1, its answer about the new cluster") as refused:
-        read_access(text, "cp-1", ENDPOINT)
+        ACCESS.read(text, "cp-1", ENDPOINT)
     assert TOKEN not in str(refused.value)
     assert str(refused.value).isprintable()
+
+
+def test_an_answer_beyond_its_bound_is_not_parsed() -> None:
+    with pytest.raises(Unreadable, match=f"found more than {SIZE_LIMIT} characters"):
+        ACCESS.read(first_line() + " " * SIZE_LIMIT, "cp-1", ENDPOINT)
 
 
 @pytest.mark.parametrize(

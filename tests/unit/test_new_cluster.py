@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import gc
+import logging
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -16,7 +18,7 @@ from components.api import ClusterError
 from components.cluster import GpuCluster, GpuClusterArgs
 from components.drift import Drift
 from components.hosts import kubeconfig
-from components.hosts.access import read_access
+from components.hosts.access import ACCESS
 from components.hosts.new_cluster import manifests
 from config.problem import ConfigError
 from tests.unit.fixtures.clusters import HOST_KEY, cluster
@@ -155,7 +157,7 @@ def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def write(context: str = "new", **changes: str) -> None:
-    found = read_access(f"{first_line()}{yaml.safe_dump(administrator())}", "cp-1", ENDPOINT)
+    found = ACCESS.read(f"{first_line()}{yaml.safe_dump(administrator())}", "cp-1", ENDPOINT)
     given = {**asdict(found.administrator), **changes}
     asyncio.run(kubeconfig.apply({"context": context, "administrator": given}))
 
@@ -168,8 +170,9 @@ def test_a_key_of_another_is_not_written(file: Path) -> None:
 
 @pytest.mark.usefixtures("no_hooks")
 def test_a_kubeconfig_that_runs_a_program_ends_the_run_before_anything_uses_it(
-    tmp_path: Path,
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
+    caplog.set_level(logging.CRITICAL, "asyncio")  # as the language host has it
     path = tmp_path / "cni.yaml"
     path.write_text(OBJECTS)
     declared = cluster(kubernetesPackages=packages(network={"manifest": str(path)}))
@@ -184,6 +187,7 @@ def test_a_kubeconfig_that_runs_a_program_ends_the_run_before_anything_uses_it(
 
     with pytest.raises(pulumi.RunError, match="found the key exec in users"):
         declare(program, preview=False, recorder=recorder)
+    gc.collect()
     names = [resource.name for resource in recorder.resources]
     assert "gpu-cluster-cluster-kubeconfig" not in names
     assert "gpu-cluster-cluster-join-gpu-1" not in names
