@@ -1,9 +1,10 @@
 """What kwok does with simulated nodes and pods: its Stages, as documents. Pure functions.
 
 The controller decides (annotation `marks.OUTCOME` on a pod), kwok acts. Pods of the device plugin
-stay Pending until there is a decision; all other pods run at once, and those of Jobs complete. How
-a validation pod ends the controller writes itself, since its containers end apart. Stage semantics:
-kwok v0.8.0, pkg/utils/expression/selector.go.
+stay Pending until there is a decision; all other pods run at once, and those that are not restarted
+when they end (restartPolicy Never or OnFailure, as Jobs' pods have) complete. How a validation pod
+ends the controller writes itself, since its containers end apart. Stage semantics: kwok v0.8.0,
+pkg/utils/expression/selector.go.
 """
 
 from __future__ import annotations
@@ -242,7 +243,7 @@ def stages() -> list[Json]:
     pending = _match(".status.phase", "In", "Pending")
     running = _match(".status.phase", "In", "Running")
     unready = _match(_READY, "NotIn", "True")
-    of_job = _match(".metadata.ownerReferences.[].kind", "In", "Job")
+    ends = _match(".spec.restartPolicy", "In", "Never", "OnFailure")
     message_old = _match(f'(.status.message // "") == ({_MESSAGE} // "")', "In", "false")
     return [
         _stage("Node", "node-ready", [unready], {"statusTemplate": NODE_READY + NODE_INFO}),
@@ -270,7 +271,7 @@ def stages() -> list[Json]:
             "pod-completes",
             _ended("Succeeded", 0),
             running,
-            of_job,
+            ends,
             _match(_VALIDATION, "DoesNotExist"),
         ),
         _stage(

@@ -68,6 +68,15 @@ def named(condition: str, container: str = "c") -> str:
     )
 
 
+def asks_for(condition: str, container: str = "c") -> str:
+    """Whether a container asks for more than 0 of a resource `n` for which a condition holds."""
+    either = (
+        f"{listed}.exists(n, {condition} && {positive(f'{listed}[n]')})"
+        for listed in (limits(container), requests(container))
+    )
+    return f"({' || '.join(either)})"
+
+
 def amount(quantity: str) -> str:
     """A whole quantity as an integer of at most `CAP`."""
     return (

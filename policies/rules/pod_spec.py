@@ -90,6 +90,19 @@ class Container:
         """Every resource named under requests or limits."""
         return frozenset(self.requests) | frozenset(self.limits)
 
+    @property
+    def asked_names(self) -> frozenset[str]:
+        """Every resource of which the container asks for more than 0, or for an unknown amount.
+
+        0 asks for none: a LimitRange's default writes it into containers that name no GPUs.
+        """
+        return frozenset(
+            name
+            for listed in (self.requests, self.limits)
+            for name, resource in listed.items()
+            if resource.quantity is None or resource.quantity.milli != 0
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class Pod:

@@ -46,6 +46,34 @@ def test_no_gpu_before_the_plugin_and_none_after_it(cluster: Running) -> None:
         cluster.wait_gpus(node, "8", "0")
 
 
+@pytest.mark.promise(
+    "A pod with restartPolicy Never or OnFailure completes on the embedded cluster and gives its "
+    "GPUs back; one with Always goes on."
+)
+def test_a_pod_that_runs_once_completes_and_gives_its_gpus_back(cluster: Running) -> None:
+    cluster.deploy_plugin()
+    cluster.wait_gpus("gpu-1", "8", "8")
+    path = "/api/v1/namespaces/default/pods"
+    cluster.hold("serves", "gpu-1", 1)
+    for policy in ("Never", "OnFailure"):
+        name = f"runs-once-{policy.lower()}"
+        container = {"name": "add", "image": "x", "resources": {"limits": {marks.GPU: "7"}}}
+        spec = {
+            "nodeSelector": {"kubernetes.io/hostname": "gpu-1"},
+            "restartPolicy": policy,
+            "containers": [container],
+        }
+        cluster.request("POST", path, {"metadata": {"name": name}, "spec": spec})
+        done = until(
+            lambda name=name: cluster.request("GET", f"{path}/{name}"),  # type: ignore[misc]
+            lambda pod: pod["status"]["phase"] not in ("Pending", "Running"),
+        )
+        assert done["status"]["phase"] == "Succeeded"
+        (status,) = done["status"]["containerStatuses"]
+        assert status["state"]["terminated"]["reason"] == "Completed"
+    assert cluster.request("GET", f"{path}/serves")["status"]["phase"] == "Running"
+
+
 def test_a_log_says_that_it_is_simulated_and_names_the_containers_own_gpu(
     cluster: Running,
 ) -> None:

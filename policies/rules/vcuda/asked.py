@@ -11,6 +11,3 @@ CORE_NAME, MEMORY_NAME = cel.text(VCUDA_CORE), cel.text(VCUDA_MEMORY)
 NAMES_OF_VCUDA = cel.texts((VCUDA_CORE, VCUDA_MEMORY))
 
 CORES_ASKED, BLOCKS_ASKED = cel.asked("c", CORE_NAME), cel.asked("c", MEMORY_NAME)
-
-
-HAS_CORE = f"{cel.LIMITS}.exists(n, n == {CORE_NAME})"

@@ -16,7 +16,6 @@ from policies.rules.twin import pods
 from policies.rules.vcuda.asked import (
     CORE_NAME,
     CORES_ASKED,
-    HAS_CORE,
 )
 
 _ALLOCATOR = "tkestack gpu-manager pkg/services/allocator/nvidia/allocator.go allocateOne"
@@ -28,7 +27,7 @@ def _core_steps(subject: Subject, _: Context) -> Iterator[Finding]:
         if core is None or core.quantity is None or not core.quantity.whole:
             continue
         units = core.quantity.units
-        if units == 0 or (units > 100 and units % 100):
+        if units > 100 and units % 100:
             yield Finding(
                 path=core.path,
                 found=str(core.quantity),
@@ -43,7 +42,7 @@ RULE = Rule(
     title="vcuda-core is 1 to 100 or a multiple of 100",
     severity=Severity.MANDATORY,
     check=_core_steps,
-    why="100 cores are one GPU. gpu-manager gives a part of one GPU or several whole ones; "
+    why="100 cores are one GPU, and 0 asks for none. gpu-manager gives a part of one GPU or several whole ones; "
     "150 passes the API server and the scheduler, and then the kubelet ends the pod with "
     "UnexpectedAdmissionError.",
     source=_ALLOCATOR,
@@ -51,8 +50,7 @@ RULE = Rule(
 
 TWIN = pods(
     cel.each_container(
-        f"{HAS_CORE} && ({CORES_ASKED} == 0 || "
-        f"({CORES_ASKED} > 100 && !{cel.hundreds(f'{cel.LIMITS}[{CORE_NAME}]')}))",
+        f"{CORES_ASKED} > 100 && !{cel.hundreds(f'{cel.LIMITS}[{CORE_NAME}]')}",
         f"string({cel.LIMITS}[{CORE_NAME}])",
     ),
     signs=(NAMES,),

@@ -16,7 +16,7 @@ from policies.rules.signs import NAMES
 from policies.rules.twin import pods
 from policies.rules.vcuda.asked import (
     BLOCKS_ASKED,
-    HAS_CORE,
+    CORES_ASKED,
     MEMORY_NAME,
 )
 
@@ -27,7 +27,8 @@ def _core_with_memory(subject: Subject, _: Context) -> Iterator[Finding]:
         known = container.limits_known and container.requests_known
         if memory is None or memory.quantity is None or memory.quantity.milli <= 0 or not known:
             continue
-        if container.effective(VCUDA_CORE) is None:
+        core = container.effective(VCUDA_CORE)
+        if core is None or (core.quantity is not None and core.quantity.milli == 0):
             yield Finding(
                 path=memory.path,
                 found=f"{memory.quantity} without {VCUDA_CORE}",
@@ -49,7 +50,7 @@ RULE = Rule(
 
 TWIN = pods(
     cel.each_container(
-        f"{BLOCKS_ASKED} > 0 && !{HAS_CORE}",
+        f"{BLOCKS_ASKED} > 0 && {CORES_ASKED} == 0",
         f'string({cel.LIMITS}[{MEMORY_NAME}]) + " blocks of memory without cores"',
     ),
     signs=(NAMES,),

@@ -22,7 +22,7 @@ from policies.rules.vcuda.asked import (
 def _not_in_init(subject: Subject, _: Context) -> Iterator[Finding]:
     for container in subject.pod.containers if subject.pod else ():
         if container.role in (Role.INIT, Role.SIDECAR):
-            for name in sorted(filter(is_vcuda, container.resource_names)):
+            for name in sorted(filter(is_vcuda, container.asked_names)):
                 yield Finding(
                     path=f"{container.path}.resources",
                     found=f"{name} in an {Role.INIT}",
@@ -44,7 +44,7 @@ RULE = Rule(
 
 TWIN = pods(
     cel.each_container(
-        cel.named(f"n in {NAMES_OF_VCUDA}"), '"vcuda in an init container"', "variables.init"
+        cel.asks_for(f"n in {NAMES_OF_VCUDA}"), '"vcuda in an init container"', "variables.init"
     ),
     signs=(NAMES,),
 )

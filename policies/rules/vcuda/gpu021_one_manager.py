@@ -21,7 +21,7 @@ from policies.rules.vcuda.asked import (
 def _one_manager(subject: Subject, _: Context) -> Iterator[Finding]:
     if subject.pod is None:
         return
-    names = {name for container in subject.pod.containers for name in container.resource_names}
+    names = {name for container in subject.pod.containers for name in container.asked_names}
     nvidia = sorted(name for name in names if name.startswith("nvidia.com/"))
     tencent = sorted(filter(is_vcuda, names))
     if nvidia and tencent:
@@ -43,12 +43,12 @@ RULE = Rule(
     source="tkestack gpu-manager pkg/services/allocator; NVIDIA k8s-device-plugin internal/rm",
 )
 
-_NVIDIA = cel.named('n.startsWith("nvidia.com/")')
+_NVIDIA = cel.asks_for('n.startsWith("nvidia.com/")')
 
 TWIN = pods(
     cel.unless_empty(
         f"variables.containers.exists(c, {_NVIDIA}) && "
-        f"variables.containers.exists(c, {cel.named(f'n in {NAMES_OF_VCUDA}')})",
+        f"variables.containers.exists(c, {cel.asks_for(f'n in {NAMES_OF_VCUDA}')})",
         '"found nvidia.com and vcuda resources in one pod"',
     ),
     signs=(NAMES,),
