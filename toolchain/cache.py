@@ -74,7 +74,7 @@ class Store:
         return self.root / "store" / f"{name}-{version}-{key}"
 
     def read(self, entry: Path) -> Tool | None:
-        """The tool of an entry; ``None`` where there is no whole entry.
+        """The tool of an entry; ``None`` where there is no whole entry, with the sums of its files.
 
         Raises:
             ToolchainError: it isn't what was made, or others may write to it (`trust.check`).
@@ -85,9 +85,10 @@ class Store:
             if path.stat().st_size != record["size"]:
                 return None
             tool = Tool(record["name"], record["version"], record["origin"], path)
-        except (FileNotFoundError, NotADirectoryError, ValueError, KeyError):
+            sums = dict(record["sha256"])
+        except (FileNotFoundError, NotADirectoryError, ValueError, KeyError, TypeError):
             return None
-        trust.check(entry, record.get("sha256"), self.root)
+        trust.check(entry, sums, self.root)
         return tool
 
     def stage(self) -> Path:

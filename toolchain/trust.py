@@ -36,12 +36,12 @@ def _digest(file: Path) -> str:
         return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
-def check(entry: Path, recorded: Mapping[str, str] | None, root: Path) -> None:
+def check(entry: Path, recorded: Mapping[str, str], root: Path) -> None:
     """Refuses an entry that others may write to, or whose files aren't those that were made.
 
     Args:
         entry: its folder.
-        recorded: SHA-256 by file; None for entries of before they were recorded.
+        recorded: SHA-256 by file.
         root: the cache's ``tools`` folder.
 
     Raises:
@@ -51,8 +51,6 @@ def check(entry: Path, recorded: Mapping[str, str] | None, root: Path) -> None:
     # The cache's folder may be a link, whose mode says nothing: what it leads to counts.
     for place in (root.resolve(), entry.parent.resolve(), entry, *files):
         check_owner(place)
-    if recorded is None:
-        return
     compared = _read(root / _COMPARED)
     stamps = {str(file): _stamp(file) for file in files}
     if all(compared.get(place) == stamp for place, stamp in stamps.items()):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 from pathlib import Path
@@ -42,6 +43,19 @@ def test_a_planted_tool_of_the_same_size_is_refused(store: Store, entry: Path, n
     for _ in range(2):
         with pytest.raises(ToolchainError, match=f"found other files than were made .{name}"):
             store.read(entry)
+
+
+@pytest.mark.promise("A tool of the cache without recorded sums is made again, and never run.")
+@pytest.mark.parametrize("sums", [None, [], "", 0], ids=repr)
+def test_a_tool_without_sums_is_not_trusted(store: Store, entry: Path, sums: object) -> None:
+    record = json.loads((entry / "tool.json").read_text())
+    del record["sha256"]
+    (entry / "tool.json").write_text(json.dumps(record))
+    (entry / "tool").write_text(EVIL)
+    assert store.read(entry) is None
+    (entry / "tool.json").write_text(json.dumps({**record, "sha256": sums}))
+    with pytest.raises(ToolchainError) if sums in ([], "") else contextlib.nullcontext():
+        assert store.read(entry) is None
 
 
 def test_a_planted_file_beside_a_tool_is_refused(store: Store, entry: Path) -> None:

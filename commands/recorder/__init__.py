@@ -1,0 +1,1 @@
+"""A policy pack that judges nothing: it writes what a program declares to a file."""
