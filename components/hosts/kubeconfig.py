@@ -10,7 +10,10 @@ of a kubeconfig can come through.
 
 from __future__ import annotations
 
+import asyncio
 import os
+import time
+from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +26,9 @@ from config.problem import Fault, FaultError
 
 OURS = "gpu-cluster/"
 """Before the context's name: the names of its cluster and its user."""
+LOCK_SECONDS = 20
+"""Seconds to wait for another program that changes the file."""
+Change = Callable[[Json], Coroutine[Any, Any, Json]]
 EMPTY: Json = {"apiVersion": "v1", "kind": "Config", "clusters": [], "users": [], "contexts": []}
 
 
@@ -32,6 +38,44 @@ def path() -> Path:
     return Path(named[0]) if named else Path.home() / ".kube" / "config"
 
 
+def exclusive(change: Change) -> Change:
+    """Return a change of the kubeconfig that runs while its lock file is held.
+
+    The lock is that of kubectl: a file of the same name and ``.lock``, which must not exist
+    (k8s.io/client-go v0.34 tools/clientcmd/loader.go, lockFile). kubectl fails then; this waits.
+    """
+
+    async def locked(document: Json) -> Json:
+        lock = path().with_name(f"{path().name}.lock")
+        await _take(lock)
+        try:
+            return await change(document)
+        finally:
+            lock.unlink(missing_ok=True)
+
+    return locked
+
+
+async def _take(lock: Path) -> None:
+    lock.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    end = time.monotonic() + LOCK_SECONDS
+    while True:
+        try:
+            os.close(os.open(lock, os.O_CREAT | os.O_EXCL, 0))
+            return
+        except FileExistsError:
+            if time.monotonic() > end:
+                raise ClusterError(
+                    Fault(
+                        str(lock),
+                        f"another program's lock, for {LOCK_SECONDS} s",
+                        "none",
+                        "wait for kubectl to end; remove the file if none runs",
+                    )
+                ) from None
+        await asyncio.sleep(0.1)
+
+
 def is_there(context: str) -> bool:
     """Whether any file of this machine's kubeconfig has the context."""
     named = os.environ.get("KUBECONFIG", "").split(os.pathsep)
@@ -39,6 +83,7 @@ def is_there(context: str) -> bool:
     return any(_named(_read(file), "contexts", context) for file in files)
 
 
+@exclusive
 async def apply(document: Json) -> Json:
     """Writes the context.
 
@@ -76,6 +121,7 @@ async def apply(document: Json) -> Json:
     return {"context": name}
 
 
+@exclusive
 async def undo(document: Json) -> Json:
     """Takes the context away, and the file where nothing else is in it."""
     name, file = document["context"], path()
@@ -87,7 +133,8 @@ async def undo(document: Json) -> Json:
         found[kind] = [other for other in found.get(kind) or [] if other["name"] != entry]
     if found.get("current-context") == name:
         found["current-context"] = ""
-    if any(found[kind] for kind in ("clusters", "users", "contexts")):
+    # A link is somebody's choice of a place, and stays.
+    if file.is_symlink() or any(found[kind] for kind in ("clusters", "users", "contexts")):
         _write(file, found)
     else:
         file.unlink()
@@ -111,13 +158,14 @@ def _read(file: Path) -> Json:
 
 
 def _write(file: Path, document: Json) -> None:
-    """Whole, by one rename, and for its owner alone: a key is in it."""
-    file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    draft = file.with_name(f"{file.name}.gpu-cluster-new")
+    """Write the file whole, by one rename, for its owner alone: a key is in it. Follow a link."""
+    target = file.resolve()
+    target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    draft = target.with_name(f"{target.name}.gpu-cluster-new")
     draft.unlink(missing_ok=True)
-    with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as target:
-        yaml.safe_dump(document, target, sort_keys=False)
-    draft.replace(file)
+    with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as stream:
+        yaml.safe_dump(document, stream, sort_keys=False)
+    draft.replace(target)
 
 
 if __name__ == "__main__":
