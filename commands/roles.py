@@ -2,7 +2,8 @@
 
 An API server's audit log says who asked for what. Requests of this program and its plugins become
 a ClusterRole each for previews and deployments: nothing that no request needed is in them, but for
-`bind` and `escalate`, which a log doesn't show (`BEYOND`).
+`bind` and `escalate`, which a log doesn't show (`BEYOND`). A preview reads Secrets by a Role in
+each release's namespace.
 """
 
 from __future__ import annotations
@@ -106,6 +107,27 @@ def role(name: str, asked: Iterable[Request]) -> Json:
     }
 
 
+def releases_role(namespace: str, asked: Iterable[Request]) -> Json:
+    """Return the Role that reads Helm's records in the namespace of a release."""
+    declared = role("preview-releases", asked)
+    declared["metadata"]["namespace"] = namespace
+    return {**declared, "kind": "Role"}
+
+
+def preview_roles(asked: Iterable[Request], namespaces: Iterable[str]) -> list[Json]:
+    """Return a preview's roles: a ClusterRole without Secrets, and a Role for each release.
+
+    Helm keeps its records in Secrets of the release's namespace, and nothing else that a preview
+    reads is in a Secret.
+    """
+    everywhere = {request for request in asked if request.resource != "secrets"}
+    records = set(asked) - everywhere
+    return [
+        role("preview", everywhere),
+        *(releases_role(namespace, records) for namespace in sorted(namespaces)),
+    ]
+
+
 def allows(declared: Json, asked: Request) -> bool:
     """Whether a role allows a request, as the API server judges (plugin/pkg/auth, RBAC)."""
     return any(_matches(rule, asked) for rule in declared["rules"])
@@ -125,7 +147,7 @@ def _matches(rule: Json, asked: Request) -> bool:
     )
 
 
-def text(declared: Json, head: str) -> str:
-    """A role as its committed file holds it."""
+def text(declared: Iterable[Json], head: str) -> str:
+    """Return roles as their committed file holds them."""
     comment = "".join(f"# {line}\n" for line in head.splitlines())
-    return comment + yaml.safe_dump(declared, sort_keys=False)
+    return comment + yaml.safe_dump_all(declared, sort_keys=False)

@@ -17,7 +17,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from commands.roles import Request, requests, role, text
+from commands.roles import Request, preview_roles, requests, role, text
+from components.platforms.registry import named
+from components.platforms.settings import NAMES
+from components.settings.loader import load
 from lab.simulator.control_plane import AUDIT, ControlPlane
 from tests.e2e.project import Project, started
 from tests.platform import ways
@@ -31,8 +34,10 @@ WAYS = (
     "dra",
 )
 HEAD = {
-    "preview": "What a preview needs: it can only read. Secrets are among it, for Helm keeps its\n"
-    "records there; name their namespaces by RoleBindings where that is too much.",
+    "preview": "What a preview needs: it can only read. Helm keeps its records in Secrets: a Role\n"
+    "in each release's namespace reads them. Where a stack file names another namespace, so must\n"
+    "the Role. Bind the ClusterRole by a ClusterRoleBinding, a Role by a RoleBinding of its\n"
+    "namespace.",
     "deploy": "What a deployment needs. Charts bring roles of their own, so who deploys them may\n"
     "give himself any (bind, escalate): in effect cluster-admin.",
 }
@@ -164,14 +169,29 @@ def record(chosen: Iterable[str]) -> dict[str, set[Request]]:
     return result
 
 
+def namespaces() -> set[str]:
+    """Return the namespaces of the platforms' releases, as they are without settings.
+
+    A namespace that isn't the platform's own holds Secrets of others: no Role opens those.
+    """
+    pools = [{"name": "any", "nodes": ["any"], "gpusPerNode": 1}]
+    base = {"version": "v1", "kubernetes": {"context": "any"}, "pools": pools}
+    return {
+        named(name).namespace(load({**base, "platform": name}))
+        for name in NAMES
+        if named(name).own_namespace
+    }
+
+
 def write(found: dict[str, set[Request]]) -> None:
     """Writes what was recorded, and the roles that follow from it."""
     kept = {name: [asdict(item) for item in sorted(asked)] for name, asked in found.items()}
     FILE.write_text(json.dumps(kept, indent=0) + "\n")
     for name, asked in found.items():
+        declared = preview_roles(asked, namespaces()) if name == "preview" else [role(name, asked)]
         file = ROOT / "policies" / "roles" / f"{name}.yaml"
         file.parent.mkdir(exist_ok=True)
-        file.write_text(text(role(name, asked), HEAD[name]))
+        file.write_text(text(declared, HEAD[name]))
         print(f"{file.relative_to(ROOT)}: {len(asked)} kinds of requests")
 
 

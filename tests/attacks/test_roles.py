@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import yaml
 
-from commands.roles import Request, allows, requests, role
+from commands.roles import Request, allows, preview_roles, requests, role
 
 ROOT = Path(__file__).resolve().parents[2]
 RECORDED: dict[str, list[dict[str, str]]] = json.loads(
@@ -26,14 +26,44 @@ def recorded(name: str) -> set[Request]:
     return {Request(**request) for request in RECORDED[name]}
 
 
+def roles(name: str) -> list[dict[str, Any]]:
+    """Return the ClusterRole, then Roles of namespaces."""
+    return list(yaml.safe_load_all((ROOT / "policies" / "roles" / f"{name}.yaml").read_text()))
+
+
 def committed(name: str) -> dict[str, Any]:
-    return dict(yaml.safe_load((ROOT / "policies" / "roles" / f"{name}.yaml").read_text()))
+    return roles(name)[0]
+
+
+def everywhere(name: str) -> set[Request]:
+    """Return the requests that the ClusterRole must allow."""
+    secret = name == "preview"
+    return {asked for asked in recorded(name) if not (secret and asked.resource == "secrets")}
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_committed_role_is_what_the_recorded_requests_need(name: str) -> None:
-    assert committed(name) == role(name, recorded(name))
-    assert all(allows(committed(name), request) for request in recorded(name))
+    assert committed(name) == role(name, everywhere(name))
+    assert all(allows(committed(name), request) for request in everywhere(name))
+
+
+@pytest.mark.promise("A preview's role reads Secrets in the namespaces of releases only.")
+def test_a_preview_reads_secrets_in_the_namespaces_of_releases_only() -> None:
+    cluster_role, *releases = roles("preview")
+    assert cluster_role["kind"] == "ClusterRole"
+    for verb in ("get", "list", "watch"):
+        assert not allows(cluster_role, Request("", "secrets", verb))
+    rules = [{"apiGroups": [""], "resources": ["secrets"], "verbs": ["list"]}]
+    for each in releases:
+        assert each["kind"] == "Role"
+        assert each["rules"] == rules
+    where = [each["metadata"]["namespace"] for each in releases]
+    assert where == ["gpu-operator", "nvidia-device-plugin", "nvidia-dra-driver"]
+    wanted = preview_roles(recorded("preview"), where)
+    assert roles("preview") == wanted
+    asked = recorded("preview") - everywhere("preview")
+    assert asked, "Helm's records"
+    assert all(allows(releases[0], request) for request in asked)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -42,7 +72,7 @@ def test_no_rule_is_without_a_request_that_needs_it(name: str, record_property: 
     unused = []
     for number, rule in enumerate(whole["rules"]):
         rest = {**whole, "rules": [*whole["rules"][:number], *whole["rules"][number + 1 :]]}
-        if all(allows(rest, request) for request in recorded(name)):
+        if all(allows(rest, request) for request in everywhere(name)):
             unused.append(rule)
     record_property("role rules", len(whole["rules"]))
     record_property("role rules used", len(whole["rules"]) - len(unused))
