@@ -3,153 +3,233 @@
 from __future__ import annotations
 
 import base64
+import codecs
+import html
 import json
+import os
 import secrets
+import shlex
 import subprocess
+import textwrap
+import urllib.parse
+import zlib
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import asyncssh
 import pytest
 import yaml
 
-from commands.environment import local_backend
-from commands.placeholders import PLACEHOLDERS, blinded, placeholder
-from commands.preview_secrets import without_secrets
-from commands.preview_state import preview_environment
-from components.hosts.keys import shortest
+import toolchain
+from commands.environment import TOOLS, local_backend
+from commands.placeholders import (
+    PLACEHOLDERS,
+    blinded,
+    blinded_access,
+    is_complete,
+    placeholder,
+)
+from commands.preview_state import Copy, preview_environment, without_secrets
 from components.secrets import TOKEN
 from config.problem import FaultError
 from lab.simulator import hosts as simulated
 from tests.attacks.canaries import Canaries, in_files, key_parts
 from tests.e2e.project import LIMIT, Project, figures, started
 from tests.guard import own_name
-from toolchain.plugins.command_provider.values import SECRET, SIGNATURE
+from toolchain.plugins.command_provider.values import SECRET, SIGNATURE, UNKNOWN
 
-KEY = "-----BEGIN OPENSSH PRIVATE KEY-----\nb3BlbnNzaC1rZXktdjEA\nsecond4line\n-----END\n"
-HELD = {
-    "gpu-cluster:sshPrivateKey": KEY,
-    "gpu-cluster:kubeadmToken": "abcdef.0123456789abcdef",
-    "gpu-cluster:licenseToken": "licence5f1d0c2bb7",
-}
+URN = "urn:pulumi:s::p::command:local:Command::c"
 
 
 def wrapped(value: Any) -> dict[str, str]:
-    """A secret, as the engine exports one in clear."""
+    """Return a secret, as the engine exports one in clear."""
     return {SIGNATURE: SECRET, "plaintext": json.dumps(value)}
 
 
-FORMS: dict[str, Any] = {
-    "alone": KEY,
-    "in an object": {"privateKey": KEY, "port": 22},
-    "in a script": "GC_STEPS='a'\nGC_JOIN='{\"token\": \"abcdef.0123456789abcdef\"}'\n",
-    "in JSON": json.dumps({"privateKey": KEY}),
-    "in JSON within JSON": json.dumps({"inner": json.dumps({"privateKey": KEY})}),
-    "in a Secret's data": {"token": base64.b64encode(b"licence5f1d0c2bb7").decode()},
+def state_of(*secret: Any, clear: Any = "kept", urn: str = URN, **more: Any) -> dict[str, Any]:
+    """Return a state with values that are marked secret, and one that isn't."""
+    inputs = {f"secret{number}": wrapped(value) for number, value in enumerate(secret)}
+    kind = urn.rpartition("::")[0].rpartition("::")[2].rpartition("$")[2]
+    resource = {"urn": urn, "type": kind, "inputs": {**inputs, "clear": clear}, **more}
+    return {"version": 3, "deployment": {"resources": [resource]}}
+
+
+def shown(state: dict[str, Any], name: str = "secret0", part: str = "inputs") -> Any:
+    (resource,) = state["deployment"]["resources"]
+    return json.loads(resource[part][name]["plaintext"])
+
+
+@dataclass(frozen=True)
+class Held:
+    """The secrets of a stack, of one length whatever they are."""
+
+    key: str = field(default_factory=lambda: base64.b64encode(secrets.token_bytes(90)).decode())
+    token: str = field(default_factory=lambda: f"{secrets.token_hex(3)}.{secrets.token_hex(8)}")
+    password: str = field(default_factory=lambda: f'a&{secrets.token_hex(9)}"<b/>')
+
+    @property
+    def pem(self) -> str:
+        lines = "\n".join(textwrap.wrap(self.key, 60))
+        return f"-----BEGIN PRIVATE KEY-----\n{lines}\n-----END PRIVATE KEY-----\n"
+
+    @property
+    def login(self) -> str:
+        return base64.b64encode(f"user:{self.password}".encode()).decode()
+
+    @property
+    def docker(self) -> dict[str, Any]:
+        return {"auths": {"registry.example.org": {"auth": self.login}}}
+
+    @property
+    def jwt(self) -> str:
+        parts = ({"alg": "none"}, {"sub": self.token})
+        return ".".join(
+            base64.urlsafe_b64encode(json.dumps(part).encode()).decode().rstrip("=")
+            for part in parts
+        )
+
+
+def coded(text: str, coding: str) -> str:
+    return codecs.encode(text.encode(), coding).decode()
+
+
+#: How a secret may be spelled where the state marks it.
+SPELLINGS: dict[str, Callable[[Held], Any]] = {
+    "alone": lambda held: held.pem,
+    "in an object": lambda held: {"privateKey": held.pem, "port": 22},
+    "in a script": lambda held: f"GC_JOIN='{held.token}'\n",
+    "in JSON": lambda held: json.dumps({"privateKey": held.pem}),
+    "in JSON within JSON": lambda held: json.dumps({"a": json.dumps({"privateKey": held.pem})}),
+    "in YAML": lambda held: yaml.safe_dump({"privateKey": held.pem}),
+    "in a Secret's data": lambda held: {"token": base64.b64encode(held.token.encode()).decode()},
+    "Docker auth, compact": lambda held: json.dumps(held.docker, separators=(",", ":")),
+    "Docker auth, indented": lambda held: json.dumps(held.docker, indent=2),
+    "Docker auth in base64": lambda held: coded(json.dumps(held.docker), "base64"),
+    "Docker's field auth": lambda held: held.login,
+    "Docker's password": lambda held: held.password,
+    "Docker's user and password": lambda held: {"username": "user", "password": held.password},
+    "escaped as Go does": lambda held: json.dumps(held.password).replace("&", "\\u0026"),
+    "escaped whole": lambda held: "".join(f"\\u{ord(letter):04x}" for letter in held.token),
+    "gzip": lambda held: base64.b64encode(zlib.compress(held.key.encode(), 0)).decode(),
+    "URL": lambda held: f"https://user:{urllib.parse.quote(held.password)}@registry.example.org/",
+    "form": lambda held: urllib.parse.urlencode({"password": held.password}),
+    "JWT": lambda held: held.jwt,
+    "JWT in a header": lambda held: {"Authorization": f"Bearer {held.jwt}"},
+    "nested secure": lambda held: {"auth": {"secure": f"v1:{held.token}"}},
+    "nested mark": lambda held: {SIGNATURE: SECRET, "value": held.token},
+    "hexadecimal": lambda held: held.token.encode().hex(),
+    "base32": lambda held: base64.b32encode(held.token.encode()).decode(),
+    "base85": lambda held: base64.b85encode(held.token.encode()).decode(),
+    "base64 twice": lambda held: coded(coded(held.key, "base64"), "base64"),
+    "base64 after another byte": lambda held: coded("x" + held.pem, "base64"),
+    "quoted printable": lambda held: coded(held.password, "quopri"),
+    "HTML": lambda held: html.escape(held.password),
+    "for a shell": lambda held: shlex.quote(held.password),
+    "reversed": lambda held: held.token[::-1],
+    "upper case": lambda held: held.token.upper(),
+    "line by line": lambda held: held.pem.splitlines(),
+    "on one line": lambda held: held.pem.replace("\n", " "),
+    "with CRLF": lambda held: held.pem.replace("\n", "\r\n"),
+    "half of it": lambda held: held.key[:40],
+    "as bytes": lambda held: list(held.token.encode()),
+    "as a number": lambda held: int.from_bytes(held.token.encode()),
+    "as a name": lambda held: {held.token: "x"},
+    "as a name in JSON": lambda held: json.dumps({held.token: {"a": [held.password]}}),
 }
 
 
-@pytest.mark.parametrize("value", FORMS.values(), ids=FORMS)
-def test_no_secret_is_in_the_state_of_previews(value: Any) -> None:
-    state = {"deployment": {"resources": [{"inputs": {"a": wrapped(value), "b": "kept"}}]}}
-    text = json.dumps(blinded(state, HELD))
-    for part in ("b3BlbnNzaC1rZXktdjEA", "second4line", "0123456789abcdef", "5f1d0c2bb7"):
-        assert part not in text
-    assert base64.b64encode(b"licence5f1d0c2bb7").decode() not in text
-    assert '"b": "kept"' in text
+@pytest.mark.promise("Nothing of a value that the state marks secret is in the state of previews.")
+@pytest.mark.parametrize("spelled", SPELLINGS.values(), ids=SPELLINGS)
+def test_a_secret_in_any_spelling_changes_nothing_in_the_state_of_previews(
+    spelled: Callable[[Held], Any],
+) -> None:
+    """Two stacks that differ in their secrets alone have the same copy."""
+    states = [
+        state_of(spelled(held), outputs={"stdout": wrapped(spelled(held)), "code": 0})
+        for held in (Held(), Held())
+    ]
+    assert states[0] != states[1]
+    copies = [blinded(state, {}, {}) for state in states]
+    assert copies[0] == copies[1]
+    (resource,) = copies[0]["deployment"]["resources"]
+    assert resource["inputs"]["clear"] == "kept"
 
 
-def test_a_key_in_the_format_that_a_program_declares_is_not_in_the_state_of_previews() -> None:
-    """The state holds an OpenSSH key in PKCS#8 (`components.hosts.keys`)."""
-    made = asyncssh.generate_private_key("ssh-ed25519").export_private_key().decode()
-    declared = shortest(made)
-    assert declared != made
-    state = {"connection": wrapped(json.dumps({"privateKey": declared, "user": "root"}))}
-    secret = declared.splitlines()[1][22:]
-    assert secret in json.dumps(state)
-    blind = blinded(state, {"gpu-cluster:sshPrivateKey": made})
-    other = placeholder("gpu-cluster:sshPrivateKey")
-    assert json.loads(json.loads(blind["connection"]["plaintext"])) == {
-        "privateKey": other,
-        "user": "root",
+def test_what_is_still_encrypted_is_not_in_the_state_of_previews() -> None:
+    state = state_of()
+    state["deployment"]["resources"][0]["inputs"]["a"] = {SIGNATURE: SECRET, "ciphertext": "v1:abc"}
+    state["deployment"]["pending_operations"] = [{"resource": {"inputs": {"a": wrapped("held")}}}]
+    text = json.dumps(blinded(state, {}, {}))
+    assert "abc" not in text
+    assert "held" not in text
+
+
+def test_a_placeholder_is_what_the_program_declares_there() -> None:
+    held, stdin = Held(), json.dumps({"key": "placeholder", "hosts": ["gpu-1"]})
+    real = json.dumps({"key": held.pem, "hosts": ["gpu-1"]})
+    state = state_of(real, outputs={"stdin": wrapped(real), "stdout": wrapped("read")})
+    declared: dict[str, Any] = {URN: {"secret0": stdin, "clear": "other"}}
+    assert is_complete(state, declared)
+    copy = blinded(state, declared, {})
+    assert shown(copy) == shown(copy, "stdin", "outputs") == stdin
+    assert shown(copy, "stdout", "outputs") == "placeholder"
+    assert copy["deployment"]["resources"][0]["inputs"]["clear"] == "kept"
+    for unknown in ({}, {URN: {"secret0": UNKNOWN}}, {URN: {"secret0": {"a": [UNKNOWN]}}}):
+        assert not is_complete(state, unknown)
+        assert shown(blinded(state, unknown, {})) != stdin
+
+
+def test_what_the_state_publishes_itself_is_kept() -> None:
+    """The engine marks all of a Command's outputs where one input is a secret."""
+    held = Held()
+    printed = json.dumps({"nodes": [{"name": "gpu-1", "gpus": 8, "token": held.token}]})
+    published = {"nodes": {"name": "gpu-1", "gpus": 8}}
+    copy = shown(blinded(state_of(printed, clear=published), {}, {}))
+    nodes = [{"name": "gpu-1", "gpus": 8, "placeholder-2": "placeholder"}]
+    assert json.loads(copy) == {"nodes": nodes}
+
+
+def test_a_secret_without_a_mark_stops_the_copy_and_is_not_repeated() -> None:
+    held = Held()
+    named = {"gpu-cluster:licenseToken": held.token}
+    with pytest.raises(FaultError, match="gpu-cluster:licenseToken in a value") as error:
+        blinded(state_of(clear=f"plain {held.token}"), {}, named)
+    assert held.token not in str(error.value)
+
+
+def new_cluster(held: Held, **more: str) -> str:
+    """Return what `kubeadm init` leaves the administrator, after a token and a hash."""
+    certificate = "-----BEGIN CERTIFICATE-----\nMIIC\n-----END CERTIFICATE-----\n"
+    public = base64.b64encode(certificate.encode()).decode()
+    user = {"client-certificate-data": public, "client-key-data": coded(held.pem, "base64"), **more}
+    cluster = {"server": "https://192.0.2.1:6443", "certificate-authority-data": public}
+    document = {
+        "users": [{"name": "kubernetes-admin", "user": user}],
+        "clusters": [{"name": "kubernetes", "cluster": cluster}],
     }
-    assert shortest(other) == other
-    with pytest.raises(FaultError, match="a part of gpu-cluster:sshPrivateKey"):
-        blinded({"a": wrapped(declared.splitlines()[1])}, {"gpu-cluster:sshPrivateKey": made})
+    return f"{held.token} sha256:{'0' * 64}\n{yaml.safe_dump(document)}"
 
 
-def kubeconfig() -> tuple[str, str]:
-    """What `kubeadm init` leaves the administrator, after a token; and a part of its key."""
-    key = asyncssh.generate_private_key("ssh-rsa").export_private_key("pkcs1-pem")
-    data = base64.b64encode(key).decode()
-    public = base64.b64encode(b"-----BEGIN CERTIFICATE-----\nMIIC\n-----END CERTIFICATE-----\n")
-    user = {"client-certificate-data": public.decode(), "client-key-data": data}
-    said = f"07401b.f395accd246ae52d sha256:{'0' * 64}\n"
-    return said + yaml.safe_dump({"users": [{"name": "admin", "user": user}]}), data[100:140]
+NEW_CLUSTER = URN.replace("command:local", "gpucluster:index:NewCluster$command:remote")
 
 
-def test_what_a_stack_made_itself_is_not_in_the_state_of_previews() -> None:
-    """A cluster of its own has the administrator's kubeconfig in it, and a token."""
-    said, part = kubeconfig()
-    document = json.dumps({"context": "made", "kubeconfig": said})
-    state = {"outputs": {"stdout": wrapped(said)}, "inputs": {"stdin": wrapped(document)}}
-    blind = blinded(state, {})
-    text = json.dumps(blind)
-    assert part in json.dumps(state)
-    assert part not in text
-    assert "f395accd246ae52d" not in text
-    assert "client-certificate-data: LS0tLS1CRUdJTiBDRVJUSUZJQ0FURS0tLS0tCk1JSUMK" in text
-    shown = json.loads(blind["outputs"]["stdout"]["plaintext"])
-    given = json.loads(blind["inputs"]["stdin"]["plaintext"])
-    assert given == json.dumps({"context": "made", "kubeconfig": shown})  # so nothing differs
-
-
-@pytest.mark.parametrize("kind", ["ssh-ed25519", "ssh-rsa", "ecdsa-sha2-nistp256"])
-@pytest.mark.parametrize("form", ["openssh", "pkcs8-pem"])
-def test_a_key_from_a_file_is_not_in_the_state_of_previews(kind: str, form: str) -> None:
-    """GPU_CLUSTER_SSH_PRIVATE_KEY_FILE names it, and the stack has no such secret."""
-    key = asyncssh.generate_private_key(kind).export_private_key(form).decode()
-    for spelling in (key, key.replace("\n", "\r\n"), key.strip(), shortest(key)):
-        connection = {"privateKey": spelling, "user": "root"}
-        for held in (connection, json.dumps(connection), json.dumps(json.dumps(connection))):
-            blind = json.loads(blinded({"a": wrapped(held)}, {})["a"]["plaintext"])
-            for _ in range(2):
-                blind = json.loads(blind) if isinstance(blind, str) else blind
-            assert blind["privateKey"].strip() == placeholder("gpu-cluster:sshPrivateKey")
-            assert blind["user"] == "root"
-
-
-@pytest.mark.parametrize("before", [b"x", b"xy"])
-def test_a_private_key_that_is_left_in_any_form_stops_the_copy(before: bytes) -> None:
-    key = asyncssh.generate_private_key("ssh-ed25519").export_private_key()
-    encoded = base64.b64encode(before + key).decode()
-    for value in (encoded, wrapped(encoded), key.decode()):
-        with pytest.raises(FaultError, match="found a private key"):
-            blinded({"a": value}, {})
-
-
-@pytest.mark.parametrize("before", ["", "x", "xy", "xyz"])
-def test_a_kubeconfig_in_base64_stops_the_copy(before: str) -> None:
-    """So a Secret has one, in which the key is in base64 already."""
-    encoded = before + base64.b64encode(kubeconfig()[0].encode()).decode()
-    with pytest.raises(FaultError, match="found a private key"):
-        blinded({"a": wrapped({"data": encoded})}, {})
-
-
-def test_a_text_keeps_what_is_no_secret() -> None:
-    state = blinded({"a": wrapped(FORMS["in a script"])}, HELD)
-    token = placeholder("gpu-cluster:kubeadmToken")
-    assert json.loads(state["a"]["plaintext"]) == FORMS["in a script"].replace(
-        HELD["gpu-cluster:kubeadmToken"], token
-    )
-
-
-def test_a_secret_in_a_form_that_is_not_known_stops_the_copy_and_is_not_repeated() -> None:
-    for value in (wrapped(KEY.replace("\n", " ")), "plain " + HELD["gpu-cluster:licenseToken"]):
-        with pytest.raises(FaultError, match="a part of gpu-cluster:") as error:
-            blinded({"a": value}, HELD)
-        assert "second4line" not in str(error.value)
-        assert "5f1d0c2bb7" not in str(error.value)
+def test_of_a_cluster_that_the_stack_made_certificates_and_server_are_kept() -> None:
+    copies = []
+    for held in (Held(), Held()):
+        printed = new_cluster(held, **{"exec": held.password})
+        state = state_of(urn=NEW_CLUSTER, outputs={"stdout": wrapped(printed)})
+        copies.append(shown(blinded(state, {}, {}), "stdout", "outputs"))
+    assert copies[0] == copies[1]
+    line, _, kubeconfig = copies[0].partition("\n")
+    assert line == f"{placeholder('gpu-cluster:kubeadmToken')} sha256:{'0' * 64}"
+    document = yaml.safe_load(kubeconfig)
+    assert document["clusters"][0]["cluster"]["server"] == "https://192.0.2.1:6443"
+    user = document["users"][0]["user"]
+    assert sorted(user) == ["client-certificate-data", "client-key-data"]
+    assert base64.b64decode(user["client-key-data"]).startswith(b"placeholder")
+    hidden = new_cluster(Held(), **{"client-certificate-data": coded("token", "base64")})
+    assert blinded_access(hidden) == "placeholder"
 
 
 def test_a_placeholder_has_the_form_that_is_checked() -> None:
@@ -209,7 +289,35 @@ def give(project: Project, name: str, text: str) -> None:
     )
 
 
+@pytest.mark.promise(
+    "`make preview-state` works any number of times, also with another passphrase."
+)
+def test_the_copy_is_made_any_number_of_times(tmp_path: Path) -> None:
+    """By the real engine, in a backend of its own."""
+    backend = tmp_path / "previews"
+    state = state_of("held", urn="urn:pulumi:often::gpu-cluster::gpucluster:index:Part::c")
+    backend.mkdir()
+    tools = toolchain.ensure(*TOOLS).values()
+    folders = [str(tool.path.parent) for tool in tools]
+    base = {**os.environ, "PATH": os.pathsep.join([*folders, os.environ["PATH"]])}
+    text = yaml.safe_dump({"config": {"gpu-cluster:licenseToken": {"secure": "v1:abc"}}})
+    for number, phrase in enumerate(("first", "first", "second")):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        named = {"PREVIEW_BACKEND_URL": local_backend(backend), "PREVIEW_PASSPHRASE": phrase}
+        own = preview_environment({**base, "PULUMI_HOME": str(tmp_path / "home"), **named})
+        copy = Copy("often", folder, own)
+        copy.make(text)
+        copy.write(blinded(state, {}, {}))
+        (file,) = backend.rglob("often.json")
+        assert yaml.safe_load(copy.file.read_text())["encryptionsalt"] in file.read_text()
+        assert "held" not in file.read_text()
+
+
 @pytest.mark.full
+@pytest.mark.promise(
+    "`make preview-state` works after each deployment, and a preview of it is exact."
+)
 def test_a_preview_of_a_deployed_stack_opens_its_copy_alone_and_finds_no_change(
     tmp_path: Path,
 ) -> None:
@@ -232,8 +340,10 @@ def test_a_preview_of_a_deployed_stack_opens_its_copy_alone_and_finds_no_change(
             give(project, f"gpu-cluster:{name}", text)
         assert figures(project.up())[:2] == (32, 32)
         named = {"PREVIEW_BACKEND_URL": local_backend(backend), "PREVIEW_PASSPHRASE": "previews"}
-        done = project.command("preview_state", **named)
-        assert done.stdout.strip().splitlines()[-1].startswith("preview-state: 2 secrets replaced")
+        for _ in range(3):  # each deployment makes the copy again
+            done = project.command("preview_state", **named)
+            last = done.stdout.strip().splitlines()[-1]
+            assert last.startswith("preview-state: 2 secrets replaced"), done.stdout
 
         project.environment |= {
             "PULUMI_BACKEND_URL": local_backend(backend),
@@ -247,6 +357,12 @@ def test_a_preview_of_a_deployed_stack_opens_its_copy_alone_and_finds_no_change(
         assert made.stdout.strip() == "preview-secrets: 2 placeholders"
         same = project.pulumi("preview", "--expect-no-changes")
         assert same.returncode == 0, same.stdout
+        edited = yaml.safe_load(project.file.read_text())
+        edited["config"]["gpu-cluster:cluster"]["validation"]["timeoutSeconds"] = 121
+        project.file.write_text(yaml.safe_dump(edited))
+        other = project.pulumi("preview", "--diff")
+        assert "gpu-cluster-validation-a100" in other.stdout, other.stdout
+        assert "1 to update" in other.stdout, "a change in a value that is marked secret is shown"
         opened = project.pulumi("stack", "export", "--show-secrets").stdout
         assert placeholder("gpu-cluster:sshPrivateKey") in opened
         assert canaries.found(opened.encode()) == set()
