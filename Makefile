@@ -88,9 +88,9 @@ sbom: $(VENV) ## print the bill of materials: packages, Go modules, tools (Cyclo
 release: $(VENV) ## write source archive, bill of materials and their sums to dist/
 	@$(RUN) commands.release
 
-.PHONY: publish
-publish: ## make a release of TAG from dist/ (in CI, by gh)
-	@gh release create "$(TAG)" dist/* --verify-tag --generate-notes
+.PHONY: release-sums
+release-sums:
+	@echo "sums=$$(sha256sum dist/SHA256SUMS | cut -d ' ' -f 1)" >> "$${GITHUB_OUTPUT:-/dev/stdout}"
 
 .PHONY: tools
 tools: $(VENV) ## show the toolchain, build what is missing

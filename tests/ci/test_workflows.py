@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 import stat
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -74,7 +75,8 @@ def test_permissions_are_none_at_the_top_and_named_in_each_job(path: Path) -> No
     assert content["permissions"] == {}
     for job in content["jobs"].values():
         writes = {scope for scope, access in job["permissions"].items() if access == "write"}
-        if path.stem == "release" and "steps" in job:
+        if job.get("environment") == "release":
+            assert path.stem == "release"
             assert writes == {"contents", "id-token", "attestations"}
             continue
         assert job["permissions"]["contents"] == "read"
@@ -149,6 +151,8 @@ def test_a_shell_part_is_short_and_has_no_expression_pasted_in(name: str) -> Non
 @pytest.mark.parametrize("name", RUNS, ids=by_name)
 def test_a_shell_part_is_a_make_target_with_a_recipe_or_a_script_of_ours(name: str) -> None:
     """The targets themselves are run by hand, by this suite's caller and by the other tests."""
+    if name.startswith("release.publish."):
+        return  # has no checkout: nothing of the repository runs there
     program, *arguments = RUNS[name]["run"].split()
     if program == "make":
         done = subprocess.run(
@@ -162,6 +166,65 @@ def test_a_shell_part_is_a_make_target_with_a_recipe_or_a_script_of_ours(name: s
     else:
         assert program == ENVIRONMENT
         assert os.access(ROOT / program, os.X_OK)
+
+
+@pytest.mark.promise("What signs and publishes a release runs nothing of the repository.")
+def test_a_release_is_built_without_the_rights_to_sign_and_publish() -> None:
+    build, publish = JOBS["release.build"], JOBS["release.publish"]
+    assert build["permissions"] == {"contents": "read"}
+    assert "environment" not in build
+    assert "secrets." not in str(build)
+    assert publish["environment"] == "release"
+    assert publish["needs"] == "build"
+    used = [step.get("uses", "").partition("@")[0] for step in publish["steps"]]
+    assert used == ["actions/download-artifact", "", "actions/attest-build-provenance", ""]
+    for step in publish["steps"]:
+        assert "make" not in step.get("run", "").split()
+
+
+CHANGES: dict[str, Callable[[Path], object]] = {
+    "": lambda _: None,
+    "an archive": lambda folder: (folder / "a.tar.gz").write_text("other"),
+    "a file more": lambda folder: (folder / "more").write_text("x"),
+    "a file less": lambda folder: (folder / "a.tar.gz").unlink(),
+    "archive and list": lambda folder: (folder / "SHA256SUMS").write_text(
+        f"{hashlib.sha256(b'other').hexdigest()}  a.tar.gz\n"
+    ),
+}
+
+
+@pytest.mark.parametrize("changed", CHANGES)
+def test_what_was_changed_between_build_and_signature_is_not_signed(
+    tmp_path: Path, changed: str
+) -> None:
+    """The publishing job's own step runs, after the building job's own."""
+    dist = tmp_path / "dist"
+    dist.mkdir()
+    (dist / "a.tar.gz").write_text("archive")
+    digest = hashlib.sha256(b"archive").hexdigest()
+    (dist / "SHA256SUMS").write_text(f"{digest}  a.tar.gz\n")
+    output = tmp_path / "output"
+    makefile = ["make", "--silent", "--file", str(ROOT / "Makefile"), "release-sums"]
+    environment = {**os.environ, "GITHUB_OUTPUT": str(output)}
+    subprocess.run(makefile, cwd=tmp_path, env=environment, check=True, timeout=60)
+    CHANGES[changed](dist)
+    if changed == "archive and list":
+        (dist / "a.tar.gz").write_text("other")
+    (step,) = [step for step in JOBS["release.publish"]["steps"] if "sums" in step.get("name", "")]
+    done = subprocess.run(
+        ["bash", "-e", "-c", step["run"]],  # as a runner does
+        cwd=dist,
+        env={**os.environ, "SUMS": output.read_text().strip().removeprefix("sums=")},
+        capture_output=True,
+        timeout=60,
+    )
+    assert (done.returncode == 0) == (changed == "")
+
+
+def test_the_documents_name_who_may_push_tags_and_what_protects_a_release() -> None:
+    text = (ROOT / "docs" / "ci.md").read_text(encoding="utf-8")
+    assert "**Tags `v*`**" in text
+    assert "**Environment `release`**" in text
 
 
 def run_environment(tmp_path: Path, **given: str) -> tuple[int, str, dict[str, str]]:
