@@ -5,6 +5,8 @@ from __future__ import annotations
 import hashlib
 import os
 import stat
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -28,10 +30,28 @@ def cluster(project: Project) -> dict[str, Json]:
     the annotations by which the simulator marks what it simulates, and the one that follows the
     cluster's size.
     """
-    return project.ask(_objects)
+    return project.ask(partial(_objects, moving=MOVING, keep=_kept))
 
 
-async def _objects(client: Client) -> dict[str, Json]:
+def versions(project: Project) -> dict[str, Json]:
+    """All objects of all kinds by path, with their resource versions.
+
+    Left out: Events and Leases, and of Nodes the version and the status, which heartbeats change.
+    """
+    return project.ask(partial(_objects, moving={"Event", "Lease"}, keep=_version))
+
+
+def _version(kind: str, item: Json) -> Json:
+    if kind != "Node":
+        return {key: item["metadata"].get(key) for key in ("uid", "resourceVersion")}
+    parts = ("resourceVersion", "managedFields")
+    metadata = {key: value for key, value in item["metadata"].items() if key not in parts}
+    return {"metadata": metadata, "spec": item["spec"]}
+
+
+async def _objects(
+    client: Client, moving: set[str], keep: Callable[[str, Json], Json]
+) -> dict[str, Json]:
     objects: dict[str, Json] = {}
     groups = (await client.request("GET", "", base="/apis", version=""))["groups"]
     versions = [("/api", "v1")]
@@ -43,13 +63,13 @@ async def _objects(client: Client) -> dict[str, Json]:
         resources = await client.request("GET", "", base=listing, version=version)
         for resource in resources["resources"]:
             kind, name = resource["kind"], resource["name"]
-            if "/" in name or "list" not in resource["verbs"] or kind in MOVING:
+            if "/" in name or "list" not in resource["verbs"] or kind in moving:
                 continue
             items = await client.request("GET", name, base=listing, version=version)
             for item in items["items"]:
                 metadata = item["metadata"]
                 path = f"{kind}/{metadata.get('namespace', '')}/{metadata['name']}"
-                objects[path] = _kept(kind, item)
+                objects[path] = keep(kind, item)
     return objects
 
 

@@ -221,20 +221,28 @@ def test_a_label_changed_by_hand_shows_in_the_preview_and_is_repaired_once(
     assert figures(project.up()) == (32, 32, 0)
 
 
-def test_a_node_that_is_not_in_the_cluster_is_an_error_and_no_new_object(
-    project: Project,
-) -> None:
-    def add(cluster: Json) -> None:
-        cluster["pools"][0]["nodes"] = ["gpu-[1-4]", "gpu-9"]
-
-    kept = project.read()
-    project.edit(add)
-    preview = project.pulumi("preview")
-    project.write(kept)
-    assert preview.returncode != 0
-    assert "node gpu-9: found no such node" in preview.stdout
-    names = [node["metadata"]["name"] for node in project.request("GET", "nodes")["items"]]
-    assert "gpu-9" not in names
+@pytest.mark.promise(
+    "A declared node that is not there, and a host at a wrong port, fail a preview of the embedded "
+    "cluster as they do at a site."
+)
+def test_a_preview_finds_what_is_not_there_and_changes_nothing(project: Project) -> None:
+    kept, before = project.read(), snapshot.versions(project)
+    found = []
+    for change in (
+        lambda cluster: cluster["pools"][0].update(nodes=["gpu-[1-4]", "gpu-9"]),
+        lambda cluster: cluster["hosts"][1].update(port=1),
+        lambda cluster: cluster["pools"][0].update(nodes=["gpu-[1-3]"]),
+    ):
+        project.edit(change, hardware=False)
+        found.append(project.command("preview"))
+        project.write(kept, hardware=False)
+    missing, wrong, fewer = found
+    assert missing.returncode == 1
+    assert "node gpu-9: found no such node" in missing.stdout
+    assert wrong.returncode == 1
+    assert "host gpu-2: found Connection refused; wanted: a host that answers" in wrong.stdout
+    assert fewer.returncode == 0, fewer.stdout
+    assert snapshot.versions(project) == before
 
 
 def destroy(project: Project, before: Before) -> None:

@@ -34,7 +34,7 @@ drift = inspect(cluster, pulumi.get_stack(), key, {}, processes).drift
 provider = pulumi_command.Provider("command")
 secret = pulumi.Output.secret(key)
 options = pulumi.ResourceOptions(providers=[provider])
-copies = Copies("steps", cluster, secret, processes)
+copies = Copies("steps", cluster, secret, processes, drift.unreached)
 hosts = HostsArgs(cluster=cluster, private_key=secret, copies=copies)
 prepared = HostPreparation("hosts", replace(hosts, drift=drift.prepare), options)
 ContainerRuntime(
