@@ -35,7 +35,7 @@ validate: $(VENV) ## run a kernel on each GPU of nodes anew: make validate NODES
 	@NODES='$(NODES)' TESTS='$(TESTS)' $(RUN) commands.validate
 
 .PHONY: preview
-preview: $(VENV) ## show what `make up` would change, judged by the policy pack
+preview: $(VENV) ## show what `make up` would change, judged by the policy pack; starts nothing (make start)
 	@$(RUN) commands.preview
 
 .PHONY: down
@@ -43,7 +43,7 @@ down: $(VENV) ## destroy the stack, stop cluster and hosts
 	@$(RUN) commands.down
 
 .PHONY: start
-start: $(VENV) ## start the embedded cluster and its hosts, without the stack
+start: $(VENV) ## start the embedded cluster and its hosts (lab/hardware/STACK.yaml), without the stack
 	@$(RUN) commands.start
 
 .PHONY: destroy

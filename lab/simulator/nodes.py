@@ -36,7 +36,7 @@ class NodeSpec:
 
 
 def node_specs(hardware: Hardware) -> tuple[NodeSpec, ...]:
-    """Return all nodes of the hardware, each with the host that stands for it."""
+    """Return all nodes of the hardware, each with its host."""
     hosts = {host.of_node: host.name for host in hardware.hosts}
     return tuple(
         NodeSpec(

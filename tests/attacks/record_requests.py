@@ -144,6 +144,7 @@ class Recording:
         for command in ("preview", "up"):
             self.run(CHANGES, command)
         project.write(ways.declared(project.stack, "device-plugin", runtime=runtime))
+        assert project.command("start").returncode == 0
         for command in ("preview", "up"):
             self.run(CHANGES, command)
         self.run(CHANGES, "destroy")
@@ -158,6 +159,7 @@ def record(chosen: Iterable[str]) -> dict[str, set[Request]]:
         with started(project), defined(project, *KINDS):
             for way in (way for way in WAYS if way in chosen):
                 project.write(ways.declared(project.stack, way, **BESIDE.get(way, {})))
+                assert project.command("start").returncode == 0
                 for command in ("preview", "up", "preview"):
                     recording.run(way, command)
                 recording.run(way, "destroy")

@@ -279,7 +279,7 @@ FAULTS: dict[str, tuple[Fault, str]] = {
     "wrong host key": (wrong_host_key, "shows another key than the declared one"),
     "key refused": (key_refused, "does not let us log in"),
     "probe hanging": (probe_hanging, "no answer within 10 s"),
-    "host down": (host_down, "no connection as root after 1 attempt "),
+    "host down": (host_down, "Connection refused; wanted: a host that answers"),
 }
 
 

@@ -306,3 +306,29 @@ def test_the_login_shell_of_a_user_reads_one_plain_line(monkeypatch: pytest.Monk
 
 def copies_host(host: Any) -> Reached:
     return Reached(host.address, host.port, host.user, host.host_key, host.name, "n", "r", None)
+
+
+def test_the_change_of_a_host_that_was_not_reached_is_refused(
+    process: Process, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (host,) = VALID.hosts
+    made = copies.Copies("steps", VALID, "key", process, {host.name: "Connection refused"})  # type: ignore[arg-type]
+    made.want(host, prepare().bundles)
+    made.before("hosts", [host.name])
+    made.before("rollout", [])
+    for preview in (True, False):
+        monkeypatch.setattr(pulumi.runtime, "is_dry_run", lambda: preview)  # noqa: B023
+        with pytest.raises(pulumi.RunError, match=r"host gpu-1: found Connection refused; wanted"):
+            before(made, "hosts")
+        before(made, "rollout")
+    assert process.seen == []
+
+
+def test_a_preview_copies_nothing(process: Process, monkeypatch: pytest.MonkeyPatch) -> None:
+    (host,) = VALID.hosts
+    made = copies_by(process)
+    made.want(host, prepare().bundles)
+    made.before("hosts", [host.name])
+    monkeypatch.setattr(pulumi.runtime, "is_dry_run", lambda: True)
+    before(made, "hosts")
+    assert process.seen == []
