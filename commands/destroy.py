@@ -7,7 +7,7 @@ import time
 
 from pulumi import automation
 
-from commands.engine import select, stale
+from commands.engine import select, settle
 from commands.left import left
 from commands.stack import Stack
 from commands.up import changed
@@ -30,7 +30,7 @@ def destroy(stack: Stack, answer: Answer) -> int:
             selected.destroy,
             answer,
             continue_on_error=True,
-            refresh=stale(selected, stack),
+            refresh=settle(selected, stack),
         )
     except automation.CommandError:
         resources = left((selected.export_stack().deployment or {}).get("resources", []))

@@ -15,6 +15,8 @@ from commands.orphans import end_orphans
 from commands.stack import Stack
 
 POLICIES = str(ROOT / "policies")
+CREATING = "creating"
+"""Kind of an unfinished creation (pulumi v3.250.0, sdk/go/common/apitype/core.go)."""
 
 
 def select(stack: Stack) -> automation.Stack:
@@ -37,13 +39,41 @@ def select(stack: Stack) -> automation.Stack:
 def stale(selected: automation.Stack, stack: Stack) -> bool:
     """Whether the state may tell of things that are gone, so that the run reads them first.
 
-    A killed run left operations of which the state does not know how they ended, or the embedded
-    cluster was made anew: a release that is gone, for instance, can't be uninstalled again.
+    A killed run left updates or deletions of which the state does not know how they ended, or the
+    embedded cluster was made anew: a release that is gone, for instance, can't be uninstalled
+    again. Of unfinished creations the state holds no resource, so there is nothing to read.
     """
+    return _is_stale(stack, _pending(selected.export_stack()))
+
+
+def settle(selected: automation.Stack, stack: Stack) -> bool:
+    """Drop the creations that a killed run left unfinished; return whether to refresh first.
+
+    The engine keeps unfinished creations in the state until a person clears them (pulumi v3.250.0,
+    pkg/backend/snapshot.go). This program needs nobody for it: it creates again what it declares,
+    and hooks remove what would be in the way. An import of the state drops all pending operations
+    (pkg/cmd/pulumi/stack/io.go), so other operations come first: the run refreshes, which ends
+    them, and the next call drops the creations.
+    """
+    exported = selected.export_stack()
+    pending = _pending(exported)
+    if pending and all(operation == CREATING for operation in pending):
+        selected.import_stack(exported)
+        print(f"A killed run left {len(pending)} unfinished creations: the state drops them.")
+    return _is_stale(stack, pending)
+
+
+def _is_stale(stack: Stack, pending: list[str]) -> bool:
     if stack.replaced():
         print("The embedded cluster was made anew since the last run: its objects are read first.")
         return True
-    return bool((selected.export_stack().deployment or {}).get("pending_operations"))
+    return any(operation != CREATING for operation in pending)
+
+
+def _pending(exported: automation.Deployment) -> list[str]:
+    """Return the kinds of the operations that a killed run left unfinished."""
+    operations = (exported.deployment or {}).get("pending_operations") or []
+    return [str(operation["type"]) for operation in operations]
 
 
 def _local_backend(environment: dict[str, str]) -> Path | None:

@@ -11,7 +11,7 @@ from pulumi import automation
 from rich.console import Console
 
 import toolchain
-from commands.engine import POLICIES, select, stale
+from commands.engine import POLICIES, select, settle
 from commands.environment import TOOLS
 from commands.node_table import WIDTH, table
 from commands.stack import Stack
@@ -63,7 +63,7 @@ def run(stack: Stack, answer: Answer) -> None:
     ensure_tools(stack)
     selected = select(stack)
     start_cluster(stack)
-    outdated = stale(selected, stack)
+    outdated = settle(selected, stack)
     if not outdated:
         stack.remember()
     started = time.monotonic()
@@ -73,6 +73,8 @@ def run(stack: Stack, answer: Answer) -> None:
         print(f"up: failed after {time.monotonic() - started:.0f} s; the cause stands above")
         sys.exit(1)
     stack.remember()
+    if outdated:
+        settle(selected, stack)
     outputs = {name: output.value for name, output in result.outputs.items()}
     live = asyncio.run(nodes_by_name(stack.cluster.kubernetes.context))
     answer |= {"outputs": outputs, "changed": changed(result.summary)}

@@ -8,6 +8,8 @@ promises and kills.
 from __future__ import annotations
 
 import ast
+import os
+import random
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,6 +17,8 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
+KILL_SEED = "GPU_CLUSTER_KILL_SEED"
+"""Environment variable with the seed of the random kills; a run prints the one that it used."""
 PAGE = ROOT / "docs" / "promises.md"
 HEAD = """\
 # Promises
@@ -89,6 +93,14 @@ class Count:
     kept: dict[str, bool] = field(default_factory=dict)
     kills: int = 0
     healed: int = 0
+
+    def pytest_configure(self) -> None:
+        """Draw the seed of the kills before other processes of the run start."""
+        os.environ.setdefault(KILL_SEED, str(random.SystemRandom().randrange(10**6)))
+
+    def pytest_report_header(self) -> str:
+        """Return the line that names the seed of the kills."""
+        return f"kills: {KILL_SEED}={os.environ[KILL_SEED]}"
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Take the outcome of a test, with that of its fixtures."""

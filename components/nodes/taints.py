@@ -80,8 +80,8 @@ async def write_taints(
         own = claimed(node, recorded, wanted)
         if after == plain:
             return {"ours": own, "changed": False}
-        whole = {(t["key"], t["effect"]): t for t in current}
-        value = [whole.get((t["key"], t["effect"]), t) for t in after]
+        # As they are where they stay: the control plane notes the time at some of them.
+        value = [next((t for t in current if _plain(t) == taint), taint) for taint in after]
         version = node["metadata"]["resourceVersion"]
         patch: list[Json] = [{"op": "test", "path": "/metadata/resourceVersion", "value": version}]
         if value:

@@ -1,21 +1,28 @@
-"""SIGKILL of the engine in the middle of `up` and of `destroy`: the next run converges."""
+"""SIGKILL in the middle of runs, at chosen and at random moments: the next run converges."""
 
 from __future__ import annotations
 
+import os
+import random
 import re
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from lab import simulator
 from tests.e2e import snapshot
+from tests.e2e.kills import Killer, chance
 from tests.e2e.project import Project, figures
+from tests.promises import KILL_SEED
 
 POINTS = [
-    pytest.param("gpu-cluster-hosts-gpu-1", id="host"),
+    pytest.param("gpu-cluster-hosts-gpu-1", id="host", marks=pytest.mark.full),
     pytest.param("gpu-cluster-platform-release", id="release"),
-    pytest.param("gpu-cluster-validation-a100", id="validation"),
+    pytest.param("gpu-cluster-validation-a100", id="validation", marks=pytest.mark.full),
 ]
+FEW, MORE = 10, 30
+"""Random kills of `make test`, and those that `make test-promises` adds to them."""
 
 
 def plugins(stack: str) -> set[int]:
@@ -30,6 +37,43 @@ def plugins(stack: str) -> set[int]:
         if ours and re.search(rb"pulumi-(resource|language)-", text):
             result.add(int(path.name))
     return result
+
+
+def kill_at_random(
+    project: Project, count: int, source: random.Random, note: Callable[[str, object], None]
+) -> None:
+    """Kill so many runs; fail with all that was not healed."""
+    declared = project.read()
+    try:
+        project.up()
+        killed = list(Killer(project, source).kills(count))
+    finally:
+        project.write(declared)
+        project.command("destroy")
+    faulty = [kill for kill in killed if kill.faults]
+    note("kills", len(killed))
+    note("kills_healed", len(killed) - len(faulty))
+    seed = f"{KILL_SEED}={os.environ[KILL_SEED]}"
+    assert not faulty, "\n\n".join([seed, *map(str, faulty)])
+
+
+@pytest.mark.promise(
+    "After a run is killed the next `up` heals, and the one after refreshes and changes nothing."
+)
+def test_random_kills_are_healed(
+    project: Project, record_property: Callable[[str, object], None]
+) -> None:
+    kill_at_random(project, FEW, chance(os.environ[KILL_SEED]), record_property)
+
+
+@pytest.mark.full
+@pytest.mark.promise(
+    "After `up`, `preview`, `destroy` or `validate` is killed at any moment, one `up` heals."
+)
+def test_more_random_kills_are_healed(
+    project: Project, record_property: Callable[[str, object], None]
+) -> None:
+    kill_at_random(project, MORE, chance(f"{os.environ[KILL_SEED]} more"), record_property)
 
 
 @pytest.mark.parametrize("resource", POINTS)

@@ -126,5 +126,5 @@ def test_a_name_that_stays_taken_is_named_with_who_holds_it(
 ) -> None:
     monkeypatch.setattr(clear, "GONE", 0.5)
     record(api, 1, "deployed", "example.com/holds-it")
-    with pytest.raises(ClusterError, match="finalizers: example.com/holds-it"):
+    with pytest.raises(ClusterError, match=r"finalizers: example\.com/holds-it"):
         asyncio.run(clear.release({"context": CONTEXT, "inputs": INPUTS, "others": {}}))

@@ -1,0 +1,87 @@
+"""Operations that a killed engine left unfinished, on the real engine."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import time
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from pulumi import automation
+
+from commands.engine import settle, stale
+
+PROGRAM = """\
+import os
+import pulumi_command
+line = os.environ["TEST_LINE"]
+pulumi_command.local.Command("one", create=line, update=line)
+"""
+SLOW = "touch begun; sleep 60"
+STACK: Any = SimpleNamespace(replaced=lambda: False)
+"""All that is asked of the stack here: its cluster is the same as before."""
+
+
+@pytest.fixture
+def selected(
+    tmp_path: Path, pulumi_env: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> automation.Stack:
+    """A stack of one command."""
+    monkeypatch.setenv("PATH", pulumi_env["PATH"])
+    (tmp_path / "Pulumi.yaml").write_text("name: pending\nruntime: python\n")
+    (tmp_path / "__main__.py").write_text(PROGRAM)
+    environment = {**pulumi_env, "TEST_LINE": "true"}
+    workspace = automation.LocalWorkspace(work_dir=str(tmp_path), env_vars=environment)
+    return automation.Stack.create_or_select(f"t{os.getpid()}-{tmp_path.name}", workspace)
+
+
+def pending(selected: automation.Stack) -> list[str]:
+    """Return the kinds of the unfinished operations that the state holds."""
+    operations = (selected.export_stack().deployment or {}).get("pending_operations") or []
+    return [operation["type"] for operation in operations]
+
+
+def killed(selected: automation.Stack) -> None:
+    """Kill the engine of an `up` as soon as the command runs."""
+    folder = Path(selected.workspace.work_dir)
+    (folder / "begun").unlink(missing_ok=True)
+    process = subprocess.Popen(
+        ["pulumi", "up", "--yes", "--skip-preview", "--non-interactive", "--stack", selected.name],
+        cwd=folder,
+        env={**selected.workspace.env_vars, "TEST_LINE": SLOW},
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        stdin=subprocess.DEVNULL,
+    )
+    deadline = time.monotonic() + 300
+    while not (folder / "begun").exists():
+        assert process.poll() is None
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    selected.cancel()  # its lock
+
+
+@pytest.mark.promise("After a killed `up` at most one later run refreshes.")
+def test_unfinished_operations_are_settled_once(selected: automation.Stack) -> None:
+    killed(selected)
+    assert pending(selected) == ["creating"]
+    assert not stale(selected, STACK)  # there is nothing to read of what the state doesn't hold
+    assert not settle(selected, STACK)
+    assert pending(selected) == []
+    selected.up()
+
+    killed(selected)
+    assert pending(selected) == ["updating"]
+    assert stale(selected, STACK)
+    assert settle(selected, STACK)
+    assert pending(selected) == ["updating"]  # as long as no run has refreshed
+    selected.up(refresh=True)
+    assert pending(selected) == []
+    assert not settle(selected, STACK)
+    selected.destroy(remove=True)

@@ -1,0 +1,37 @@
+"""Taints of a pool's nodes on a real API server."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from components.nodes import schedule
+from components.nodes.pools import scheduling_document
+from tests.simulator.running import Json, Running
+from tests.simulator.validating import given
+
+KEY, EFFECT = "example.com/team", "PreferNoSchedule"
+
+
+def tainted(cluster: Running, value: str) -> list[Json]:
+    """Declare a taint with this value; return the taints of that key on a node."""
+    taints = [{"key": KEY, "value": value, "effect": EFFECT}]
+    declared = given("device-plugin", {"taints": taints})
+    document = scheduling_document(declared, declared.pools[0], "test")
+    asyncio.run(schedule.apply({**document, "closes": False}))
+    return [taint for taint in cluster.node("gpu-1")["spec"]["taints"] if taint["key"] == KEY]
+
+
+def test_another_value_of_a_taint_is_written(
+    cluster: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KUBECONFIG", str(cluster.plane.kubeconfig))
+    declared = given("device-plugin")
+    document = scheduling_document(declared, declared.pools[0], "test")
+    try:
+        assert [taint["value"] for taint in tainted(cluster, "a")] == ["a"]
+        assert [taint["value"] for taint in tainted(cluster, "b")] == ["b"]
+        assert [taint["value"] for taint in tainted(cluster, "b")] == ["b"]
+    finally:
+        asyncio.run(schedule.release(document))
