@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import socket
+import time
 from functools import partial
 from pathlib import Path
 
@@ -11,18 +12,28 @@ import toolchain
 from lab.simulator.processes import send
 from toolchain.plugin import NO_ENGINE
 
+LIMIT = 15.0
+"""Seconds that a plugin gets to end what it runs: the command plugin takes up to 8."""
+
 
 def end_orphans() -> None:
-    """Ends the toolchain's plugins that had an engine which no longer answers.
+    """Ends the toolchain's plugins that had an engine which no longer answers, and waits for them.
+
+    What a plugin still does would race with what the next run does.
 
     A plugin that was started without one belongs to who asks it: another run's policy pack renders
     a chart by it (`policies.charts`), another `make` asks for its version (`toolchain.plugin`).
     """
     tools = toolchain.ensure("pulumi-resource-kubernetes", "pulumi-resource-command").values()
     ours = {tool.path.resolve() for tool in tools}
-    for folder in Path("/proc").glob("[0-9]*"):
-        if _is_orphan(folder, ours):  # asked again while its pid is held
-            send(int(folder.name), signal.SIGTERM, partial(_is_orphan, folder, ours))
+    orphans = [folder for folder in Path("/proc").glob("[0-9]*") if _is_orphan(folder, ours)]
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        for folder in orphans:  # asked again while its pid is held
+            send(int(folder.name), number, partial(_is_orphan, folder, ours))
+        deadline = time.monotonic() + LIMIT
+        while orphans and time.monotonic() < deadline:
+            time.sleep(0.05)
+            orphans = [folder for folder in orphans if _is_orphan(folder, ours)]
 
 
 def _is_orphan(folder: Path, ours: set[Path]) -> bool:

@@ -17,8 +17,11 @@ from commands.node_table import WIDTH, table
 from commands.stack import Stack
 from commands.waiting import for_step
 from commands.watched import Answer, answering, watched
+from components.api import ClusterError
 from components.inspection.cluster import nodes_by_name
+from components.platforms.clear import await_deletions
 from components.validation.trial import Outcome
+from config.printable import printable_lines
 from lab.simulator import control_plane
 
 SLOWEST = 5
@@ -68,8 +71,12 @@ def run(stack: Stack, answer: Answer) -> None:
         stack.remember()
     started = time.monotonic()
     try:
+        if outdated:
+            asyncio.run(await_deletions(stack.cluster.kubernetes.context))
         result = watched(selected.up, answer, policy_packs=[POLICIES], refresh=outdated)
-    except automation.CommandError:
+    except (automation.CommandError, ClusterError) as error:
+        if isinstance(error, ClusterError):
+            print(printable_lines(str(error)))
         print(f"up: failed after {time.monotonic() - started:.0f} s; the cause stands above")
         sys.exit(1)
     stack.remember()

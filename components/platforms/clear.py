@@ -239,6 +239,21 @@ async def servers(document: Json) -> Json:
     return {"removed": [f"DaemonSet {document['namespace']}/{name}" for name in names]}
 
 
+async def await_deletions(context: str) -> None:
+    """Waits until none of our namespaces is being deleted.
+
+    A killed run leaves such a namespace. The engine would find it there and make objects in it,
+    which the API server refuses.
+
+    Raises:
+        ClusterError: one that is still there after `GONE` seconds.
+    """
+    async with connect(context) as client:
+        for space in await client.list("namespaces"):
+            if ours([space]) and space["metadata"].get("deletionTimestamp"):
+                await _gone(client, f"namespaces/{space['metadata']['name']}")
+
+
 async def _delete(
     client: Client, url: str, base: str = "", propagation: str = "Foreground"
 ) -> None:

@@ -7,14 +7,18 @@ import random
 import re
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from components.platforms.helm_record import decode_release, encode_release, secrets_of
 from lab import simulator
 from tests.e2e import snapshot
 from tests.e2e.kills import Killer, chance
 from tests.e2e.project import Project, figures
 from tests.promises import KILL_SEED
+
+Json = dict[str, Any]
 
 POINTS = [
     pytest.param("gpu-cluster-hosts-gpu-1", id="host", marks=pytest.mark.full),
@@ -97,6 +101,50 @@ def test_a_killed_up_and_a_killed_destroy_converge(project: Project, resource: s
 
     assert snapshot.cluster(project) == objects
     assert hosts == {name: snapshot.host(project.host_root(name)) for name in hosts}
+
+
+@pytest.mark.full
+@pytest.mark.promise("`up` never reports success while Helm's newest record is not deployed.")
+def test_an_upgrade_that_was_killed_is_done_by_the_next_up(project: Project) -> None:
+    space = name = "nvidia-device-plugin"
+    declared = project.read()
+    assert figures(project.up())[:2] == (32, 32)
+
+    def newest() -> Json:
+        return project.ask(lambda client: secrets_of(client, name, space))[-1]
+
+    # As Helm is killed in the middle of an upgrade: its record is there, no object has changed.
+    before = newest()
+    release = decode_release(before)
+    release["version"] += 1
+    release["info"]["status"] = "pending-upgrade"
+    release["config"].setdefault("podAnnotations", {})["example.com/edit"] = "new"
+    labels = {"status": "pending-upgrade", "version": str(release["version"])}
+    body = {
+        "metadata": {
+            "name": f"sh.helm.release.v1.{name}.v{release['version']}",
+            "labels": {**before["metadata"]["labels"], **labels},
+        },
+        "type": before["type"],
+        "data": {"release": encode_release(release)},
+    }
+    project.request("POST", f"namespaces/{space}/secrets", body=body)
+    annotations = {"podAnnotations": {"example.com/edit": "new"}}
+    try:
+        project.edit(lambda cluster: cluster.update(devicePlugin={"extraValues": annotations}))
+        # The refresh that follows a killed update reads the values of the pending record.
+        assert project.pulumi("refresh", "--yes", "--skip-preview").returncode == 0
+        done = project.command("up")
+        assert done.returncode == 0, done.stdout
+        assert "is pending-upgrade" in done.stdout
+        assert decode_release(newest())["info"]["status"] == "deployed"
+        daemon_set = f"namespaces/{space}/daemonsets/{name}"
+        template = project.request("GET", daemon_set, base="/apis/apps")["spec"]["template"]
+        assert template["metadata"]["annotations"]["example.com/edit"] == "new"
+        assert figures(project.up()) == (32, 32, 0)
+    finally:
+        project.write(declared)
+        project.command("destroy")
 
 
 def test_a_cluster_made_anew_gets_everything_again(project: Project) -> None:

@@ -11,9 +11,11 @@ import pytest
 
 from components.api import ClusterError, connect
 from components.inspection.cluster import _presence
+from components.namespace import LABELS
 from components.platforms import clear, restore
 from components.platforms.helm_record import TYPE, decode_release, encode_release
 from tests.simulator.running import CLUSTER, Json, Running
+from tests.simulator.validating import SPACES
 
 NAME = "nvidia-device-plugin"
 SECRETS = "/api/v1/namespaces/default/secrets"
@@ -119,6 +121,24 @@ def test_the_name_of_a_cleared_release_is_free_afterwards(api: Running) -> None:
     holder.join()
     assert said["removed"] == [f"record of release default/{NAME}"]
     assert left == []
+
+
+def test_a_namespace_in_deletion_is_waited_for(api: Running) -> None:
+    metadata = {"name": "in-deletion", "labels": LABELS, "finalizers": ["example.com/holds-it"]}
+    path = f"{SPACES}/in-deletion"
+    api.request("POST", SPACES, {"metadata": metadata})
+    api.request("DELETE", path)
+
+    def let_go() -> None:
+        time.sleep(2)
+        api.request("PATCH", path, {"metadata": {"finalizers": None}})
+
+    holder = threading.Thread(target=let_go)
+    holder.start()
+    asyncio.run(clear.await_deletions(CONTEXT))
+    names = [item["metadata"]["name"] for item in api.items(SPACES)]
+    holder.join()
+    assert "in-deletion" not in names
 
 
 def test_a_name_that_stays_taken_is_named_with_who_holds_it(
