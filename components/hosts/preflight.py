@@ -24,8 +24,18 @@ ENGINES = {Engine.CONTAINERD: (1, 6), Engine.DOCKER: (20, 10), Engine.CRI_O: (1,
 DISK_MIB = 1024
 SKEW_LIMIT = 30.0
 """Seconds. Certificates and tokens of a cluster are not valid yet, or no longer, beyond some."""
-OLDEST = {"debian": "11", "ubuntu": "20.04", "rhel": "8", "rocky": "8", "almalinux": "8"}
+OLDEST = {"debian": "11", "ubuntu": "20.04"}
 """The oldest releases that are still maintained, of systems that number theirs so."""
+FIRST_WITH_DNF = {
+    "centos": "8",
+    "rhel": "8",
+    "rocky": "8",
+    "almalinux": "8",
+    "ol": "8",
+    "amzn": "2023",
+}
+"""Earlier ones have yum alone, which no step of ours uses (dnf: RHEL 8, "Considerations in adopting
+RHEL 8"; Amazon Linux 2023, "Comparing AL2 and AL2023")."""
 
 
 def judge(host: Host, facts: HostFacts, cluster: Cluster) -> list[Fault]:
@@ -52,6 +62,10 @@ def _system(host: Host, facts: HostFacts, cluster: Cluster) -> list[Fault]:
         tell(f"operating system {facts.os or 'unknown'}", wanted, "use a supported system")
     if facts.arch not in ARCHITECTURES:
         tell(f"architecture {facts.arch}", "x86_64 or aarch64", "use a machine NVIDIA supports")
+    with_dnf = FIRST_WITH_DNF.get(facts.os, "")
+    if facts.os_version and version(facts.os_version) < version(with_dnf):
+        has = f"{facts.os} {facts.os_version}, which has yum and no dnf"
+        tell(has, f"{with_dnf} or later", "install a later system: packages come by apt or dnf")
     oldest = OLDEST.get(facts.os, "")
     if version(facts.os_version) < version(oldest):
         has = f"{facts.os} {facts.os_version}"

@@ -12,8 +12,11 @@ from config.problem import Fault
 
 Json = dict[str, Any]
 
-#: Kubernetes below this has no ``backoffLimitPerIndex`` by default, which validation Jobs use.
-FLOOR = (1, 29)
+#: The oldest Kubernetes that this program's client supports (kr8s 0.20.15, kr8s/_constants.py).
+FLOOR = (1, 28)
+#: ``admissionregistration.k8s.io/v1`` has ValidatingAdmissionPolicy from here on (Kubernetes 1.30,
+#: "ValidatingAdmissionPolicy is GA").
+GUARDRAILS_FLOOR = (1, 30)
 #: ``resource.k8s.io/v1`` is served from here on by default (Kubernetes 1.34, "DRA is GA").
 DRA_FLOOR = (1, 34)
 

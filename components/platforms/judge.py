@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from components.hosts.facts import HostFacts
 from components.nodes.managers import NFD
 from components.nodes.settings.scheduling import NodeFeatures
-from components.platforms.findings import FLOOR, numbers
+from components.platforms.findings import FLOOR, GUARDRAILS_FLOOR, numbers
 from components.platforms.registry import platform_of
 from components.settings.cluster import Cluster
 from config.problem import Fault
@@ -56,8 +56,12 @@ def _version(cluster: Cluster, seen: Json) -> Iterator[Fault]:
     version = seen["version"]
     place = f"cluster {cluster.kubernetes.context}"
     if numbers(version) < FLOOR:
-        wanted = f"{FLOOR[0]}.{FLOOR[1]} or later (Jobs that count each index by itself)"
+        wanted = f"{FLOOR[0]}.{FLOOR[1]} or later, the oldest that this program's client supports"
         yield Fault(place, f"Kubernetes {version}", wanted, "upgrade the cluster")
+    elif cluster.guardrails is not None and numbers(version) < GUARDRAILS_FLOOR:
+        found = f"Kubernetes {version}, with guardrails declared"
+        wanted = f"{GUARDRAILS_FLOOR[0]}.{GUARDRAILS_FLOOR[1]} or later (ValidatingAdmissionPolicy)"
+        yield Fault(place, found, wanted, "upgrade the cluster, or remove the section guardrails")
 
 
 def _namespaces(seen: Json) -> Iterator[Fault]:

@@ -199,6 +199,17 @@ DIFFERED = {
             "resourceClaims": [{"name": "gpu", "resourceClaimTemplateName": "one-gpu"}],
         },
     ),
+    "no cores": pod("vcuda", {"containers": [container({CORE: 0})]}),
+    "no cores for memory": pod("vcuda", {"containers": [container({CORE: 0, MEMORY: 1})]}),
+    "no cores in an init container": pod(
+        "vcuda",
+        {
+            "containers": [container({})],
+            "initContainers": [{**container({CORE: 0}), "name": "first"}],
+        },
+    ),
+    "GPUs, and no cores": pod("vcuda", {"containers": [container({GPU: 1, CORE: 0})]}),
+    "cores, and no GPUs": pod("vcuda", {"containers": [container({GPU: 0, CORE: 100})]}),
 }
 """Manifests of which a rule and its twin once said different things, or might."""
 

@@ -7,10 +7,12 @@ import copy
 from typing import Any
 
 import pytest
+from kr8s import KUBERNETES_MINIMUM_SUPPORTED_VERSION
 
 from components.hosts.facts import HostFacts
 from components.hosts.preflight import judge as judge_host
 from components.nodes.managers import daemon_set
+from components.platforms import findings
 from components.platforms.inspect import surroundings
 from components.platforms.judge import judge
 from components.platforms.registry import platform_of
@@ -112,13 +114,20 @@ def test_a_node_whose_operands_are_off_is_in_no_pool_with_gpus() -> None:
 
 
 def test_kubernetes_below_the_floor_is_refused() -> None:
-    assert (
-        "found Kubernetes v1.28.15; wanted: 1.29"
-        in faults_of("device-plugin", version="v1.28.15")[0]
-    )
+    assert KUBERNETES_MINIMUM_SUPPORTED_VERSION.release[:2] == findings.FLOOR
+    (text,) = faults_of("device-plugin", version="v1.27.16")
+    assert "found Kubernetes v1.27.16; wanted: 1.28 or later" in text
+    assert faults_of("device-plugin", version="v1.28.15") == []
     old = {"version": "v1.33.13", "groups": {"resource.k8s.io": ["v1beta2"]}}
     assert "without resource.k8s.io/v1" in faults_of("dra", **old)[0]
     assert faults_of("device-plugin", **old) == []
+
+
+def test_guardrails_need_the_kubernetes_that_has_admission_policies() -> None:
+    declared = load(ways.declared("x", "device-plugin", guardrails={"mode": "warn"}))
+    for version, refused in (("v1.29.15", True), ("v1.30.0", False)):
+        found = [str(one) for one in judge(declared, {**SEEN, "version": version}, {}, {})]
+        assert any("with guardrails declared; wanted: 1.30" in text for text in found) is refused
 
 
 def test_another_manager_on_the_same_nodes_is_refused_and_elsewhere_is_not() -> None:

@@ -306,6 +306,33 @@ def test_an_old_kernel_is_refused_unless_the_declared_one_cures_it() -> None:
         assert any("4.18 or later" in each for each in found) is stopped
 
 
+@pytest.mark.promise(
+    "A host whose system has yum and no dnf, such as CentOS 7, is refused by name before anything "
+    "is changed."
+)
+@pytest.mark.parametrize(
+    ("os", "os_version", "refused"),
+    [
+        ("centos", "7", True),
+        ("rhel", "7.9", True),
+        ("ol", "7.9", True),
+        ("amzn", "2", True),
+        ("centos", "8", False),
+        ("rocky", "9.4", False),
+        ("amzn", "2023", False),
+        ("fedora", "42", False),
+        ("debian", "12", False),
+    ],
+)
+def test_a_system_without_dnf_is_named(os: str, os_version: str, refused: bool) -> None:
+    declared = cluster(kernel={"release": "5.4.278"})  # a kernel that it can't install
+    facts = HostFacts(os=os, os_version=os_version, arch="x86_64", kernel="3.10.0-1160.el7.x86_64")
+    found = [each for each in judge(declared.hosts[0], facts, declared) if "no dnf" in each.found]
+    assert [each.severity for each in found] == [Severity.ERROR] * refused
+    if refused:
+        assert str(found[0]).startswith(f"host gpu-1: found {os} {os_version}, which has yum")
+
+
 def test_a_host_whose_containers_lose_their_gpus_at_a_reload_is_named() -> None:
     declared = cluster()
     for mode, warned in (("legacy", True), ("auto", False), ("", False)):

@@ -42,9 +42,9 @@ RULE = Rule(
     title="vcuda-core is 1 to 100 or a multiple of 100",
     severity=Severity.MANDATORY,
     check=_core_steps,
-    why="100 cores are one GPU, and 0 asks for none. gpu-manager gives a part of one GPU or several whole ones; "
-    "150 passes the API server and the scheduler, and then the kubelet ends the pod with "
-    "UnexpectedAdmissionError.",
+    why="100 cores are one GPU, and 0 asks for none. gpu-manager gives a part of one GPU or "
+    "several whole ones; 150 passes the API server and the scheduler, and then the kubelet ends "
+    "the pod with UnexpectedAdmissionError.",
     source=_ALLOCATOR,
 )
 

@@ -27,6 +27,12 @@ require_system() {
         *) problem "operating system '${os:-unknown}' (/etc/os-release)" "one of: $GC_SYSTEMS" \
             "use a supported system, or add it to the list if you have tested it" ;;
     esac
+    case $os-${os_version%%.*} in
+        centos-[1-7] | rhel-[1-7] | ol-[1-7] | amzn-2 | amzn-2018)
+            problem "$os $os_version, which has yum and no dnf" "a system with apt or dnf" \
+                "install a later system"
+            ;;
+    esac
     # shellcheck disable=SC2046 # two words
     set -- $(uname -m -r)
     kernel=${GC_KERNEL_RELEASE:-$1} arch=$2
