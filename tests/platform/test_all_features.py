@@ -1,0 +1,183 @@
+"""All features at once, on each platform: what a site declares together still lets pods in.
+
+By the real engine and the embedded cluster's own API server, with guardrails that enforce, limits
+and quotas per namespace, monitoring and priority classes. A dry run of a creation passes all of
+admission (Kubernetes documentation, "Dry-run").
+"""
+
+from __future__ import annotations
+
+import copy
+import time
+from typing import Any
+
+import pytest
+
+from components.guardrails.context import context_of
+from components.nodes.scheduling_classes import limit_range
+from components.platforms.namespaces import own_namespaces
+from components.settings.loader import load
+from policies.rules import evaluate
+from tests.e2e.project import Project, figures
+from tests.platform import ways
+from tests.platform.ways import ALL, served
+
+Json = dict[str, Any]
+
+TEAM, OTHER = "team-a", "team-b"
+GPU, CORE, MEMORY = "nvidia.com/gpu", "tencent.com/vcuda-core", "tencent.com/vcuda-memory"
+CLASS = "gpu.nvidia.com.deviceclass.resource.k8s.io/devices"
+CLAIM = "one-gpu"
+LIMIT = 120
+ROOM: Json = {"requests": {"cpu": "1", "memory": "1Gi"}, "limits": {"memory": "1Gi"}}
+
+
+def features(way: str) -> Json:
+    """Every feature that admission knows of, for a namespace with limits and one without."""
+    counted = {"gpu-manager": CORE, "dra": CLASS}.get(way, GPU)
+    limits = [] if way == "dra" else [{"namespace": TEAM, "maxCards": 2}]
+    return {
+        "guardrails": {
+            "mode": "enforce",
+            "maxGpusPerContainer": 4,
+            "maxGpusPerPod": 8,
+            "quotas": [{"namespace": TEAM, "resources": {counted: 400}}],
+        },
+        "monitoring": {},
+        "scheduling": {
+            "limits": limits,
+            "priorityClasses": [{"name": "gpu-batch", "value": 1000, "preempts": False}],
+        },
+    }
+
+
+def plain() -> Json:
+    """A pod of anybody's, as the documentation of Kubernetes begins with."""
+    container = {"name": "busybox", "image": "busybox:1.36", "command": ["true"]}
+    first = {**container, "name": "first"}
+    return _pod("plain", {"initContainers": [first], "containers": [container]})
+
+
+def asking(way: str) -> Json:
+    """A pod that gets one GPU, or a part of one, the platform's own way."""
+    asked: Json = {"gpu-manager": {CORE: "50", MEMORY: "8"}, "dra": {}}.get(way, {GPU: "1"})
+    image = f"registry.example.com/train@sha256:{'1' * 64}"
+    container: Json = {
+        "name": "train",
+        "image": image,
+        "resources": {**ROOM, "limits": {**ROOM["limits"], **asked}},
+    }
+    spec: Json = {"priorityClassName": "gpu-batch", "restartPolicy": "Never"}
+    if way == "dra":
+        container["resources"]["claims"] = [{"name": CLAIM}]
+        spec["resourceClaims"] = [{"name": CLAIM, "resourceClaimTemplateName": CLAIM}]
+    tolerations = [{"key": GPU, "operator": "Exists", "effect": "NoSchedule"}]
+    return _pod("asking", {**spec, "containers": [container], "tolerations": tolerations})
+
+
+def _pod(name: str, spec: Json) -> Json:
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": spec}
+
+
+def pods_of(project: Project, space: str) -> list[Json]:
+    """The pods of workloads there; those of the validation come and go by themselves."""
+    items: list[Json] = project.request("GET", f"namespaces/{space}/pods")["items"]
+    return [pod for pod in items if pod["metadata"].get("ownerReferences")]
+
+
+def made_again(project: Project, space: str) -> None:
+    """Every pod of the stack's own workloads is made again while all features are on."""
+    before = pods_of(project, space)
+    for pod in before:
+        project.request("DELETE", f"namespaces/{space}/pods/{pod['metadata']['name']}")
+    old = {pod["metadata"]["uid"] for pod in before}
+    end = time.monotonic() + LIMIT
+    while True:
+        new = [pod for pod in pods_of(project, space) if pod["metadata"]["uid"] not in old]
+        if len(new) >= len(before):
+            return
+        assert time.monotonic() < end, f"{space}: {len(new)} of {len(before)} pods came again"
+        time.sleep(0.5)
+
+
+def defaulted(pod: Json, limits: Json) -> Json:
+    """The pod as a LimitRange leaves it (kubernetes v1.34.4 plugin/pkg/admission/limitranger)."""
+    spec = copy.deepcopy(pod["spec"])
+    for container in (*spec["containers"], *spec.get("initContainers", [])):
+        own = container.setdefault("resources", {}).setdefault("limits", {})
+        container["resources"]["limits"] = {**limits, **own}
+    return {**pod, "metadata": {**pod["metadata"], "namespace": TEAM}, "spec": spec}
+
+
+@pytest.mark.parametrize("way", ways.WAYS)
+def test_no_rule_refuses_what_a_limit_range_leaves_of_an_ordinary_pod(way: str) -> None:
+    declared = load(ways.declared("x", way, **features(way)))
+    ranges = [limit_range(declared, limit) for limit in declared.scheduling.limits]
+    (none,) = [made["spec"]["limits"][0]["default"] for made in ranges] or [{}]
+    for pod in (plain(), asking(way)):
+        found = evaluate(defaulted(pod, none), context_of(declared))
+        assert [violation.rule.id for violation in found] == []
+
+
+@pytest.mark.full
+@pytest.mark.promise(
+    "With guardrails that enforce, limits, quotas, monitoring and priority classes all declared, "
+    "pods with and without GPUs and the platform's own pods are created, on each platform."
+)
+@pytest.mark.parametrize("way", ways.WAYS)
+def test_pods_are_created_with_all_features_on(project: Project, way: str) -> None:
+    served(project, way)
+    for space in (TEAM, OTHER):
+        body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": space}}
+        project.request("POST", "namespaces", body=body)
+    declared = ways.declared(project.stack, way, **features(way))
+    own = [space.name for space in own_namespaces(load(declared))]
+    try:
+        project.write(declared)
+        assert figures(project.up())[:2] == (ALL, ALL)
+        if way == "dra":
+            _claims(project)
+        for space in own:
+            made_again(project, space)
+        for space in (TEAM, OTHER, "default", *own):
+            _created(project, space, plain(), dryRun="All")
+        for space in (TEAM, OTHER, "default"):
+            _created(project, space, asking(way), dryRun="All")
+        _created(project, TEAM, plain())
+        _completes(project, TEAM, "plain")
+        if way != "dra":  # the simulator has no driver that prepares a claim of others
+            _created(project, TEAM, asking(way))
+            _completes(project, TEAM, "asking")
+    finally:
+        project.command("destroy")
+        for space in (TEAM, OTHER):
+            project.request("DELETE", f"namespaces/{space}")
+
+
+def _created(project: Project, space: str, pod: Json, **params: str) -> None:
+    made = project.request("POST", f"namespaces/{space}/pods", body=pod, params=params)
+    assert made["metadata"]["name"] == pod["metadata"]["name"]
+
+
+def _completes(project: Project, space: str, name: str) -> None:
+    end = time.monotonic() + LIMIT
+    wanted = ("Succeeded",) if name == "asking" else ("Running", "Succeeded")
+    phase = ""
+    while phase not in wanted:
+        assert time.monotonic() < end, f"{space}/{name} is {phase}"
+        time.sleep(0.5)
+        phase = project.request("GET", f"namespaces/{space}/pods/{name}")["status"]["phase"]
+
+
+def _claims(project: Project) -> None:
+    """A claim template in each namespace whose pods ask."""
+    requests = [{"name": "gpu", "exactly": {"deviceClassName": "gpu.nvidia.com", "count": 1}}]
+    for space in (TEAM, OTHER, "default"):
+        body = {
+            "apiVersion": "resource.k8s.io/v1",
+            "kind": "ResourceClaimTemplate",
+            "metadata": {"name": CLAIM},
+            "spec": {"spec": {"devices": {"requests": requests}}},
+        }
+        url = f"namespaces/{space}/resourceclaimtemplates"
+        project.request("POST", url, base="/apis/resource.k8s.io", body=body)
