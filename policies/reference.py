@@ -142,6 +142,9 @@ grant says. Grants, and the label `gpu-cluster/guardrails: exempt` that leaves a
 are set by whom RBAC lets `grant` `exemptions` of the group `guardrails.gpu-cluster`. The API
 server's audit log has what was exempted.
 
+Only schedulers bind pods to nodes and allocate devices to claims: who may create `pods/binding`, or
+update `resourceclaims/status`, in all namespaces.
+
 ```yaml
 kind: Namespace
 metadata:
