@@ -1,13 +1,18 @@
 """``make images STACK=…``: every image and chart that a stack needs, for a site without internet.
 
 Two tables on a terminal; one name a line, ``<upstream> <where it is taken from>``, to a pipe, as
-tools that copy images read it.
+tools that copy images read it. Signatures are verified by cosign if it is on PATH; each image says
+whether its signature was verified, and why not. Exit code 1 if one was refused.
 """
 
 from __future__ import annotations
 
 import os
+import shutil
+import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 
 from rich.console import Console
 from rich.table import Table
@@ -16,6 +21,7 @@ from components.charts.images import UnknownImages
 from components.platforms.needed import Chart, Image, charts
 from components.platforms.needed import images as needed
 from components.settings.stack_file import load_stack_file
+from config.printable import printable
 from config.problem import ConfigError
 
 
@@ -41,30 +47,76 @@ def lines(images: tuple[Image, ...]) -> list[str]:
     ]
 
 
-#: How to check who made an image, by its registry. NVIDIA's are signed with a key of its own that
-#: it hands out on another way, without provenance (NVIDIA/gpu-operator issue 2432); Kubernetes' by
-#: its release account (Kubernetes documentation, "Verify Signed Kubernetes Artifacts").
-CHECKS = {
-    "nvcr.io/": "cosign verify --key NVIDIA.pub {image}",
+#: How cosign verifies who made an image, by its registry. NVIDIA's are signed with a key that NGC
+#: publishes, without an entry in a transparency log (NGC Catalog User Guide, "Finding NVIDIA's
+#: Public Key"; NVIDIA/gpu-operator issue 2432). Kubernetes' are signed by its release account
+#: (Kubernetes documentation, "Verify Signed Kubernetes Artifacts").
+SIGNERS = {
+    "nvcr.io/": (
+        "--key=https://api.ngc.nvidia.com/v2/catalog/containers/public-key",
+        "--insecure-ignore-tlog",
+    ),
     "registry.k8s.io/": (
-        "cosign verify {image} --certificate-identity "
-        "krel-trust@k8s-releng-prod.iam.gserviceaccount.com "
-        "--certificate-oidc-issuer https://accounts.google.com"
+        "--certificate-identity=krel-trust@k8s-releng-prod.iam.gserviceaccount.com",
+        "--certificate-oidc-issuer=https://accounts.google.com",
     ),
 }
+LIMIT = 120
+"""Seconds for the verification of one image."""
 
 
-def checks(images: tuple[Image, ...]) -> list[str]:
-    """A comment for each image: how its signature is checked before it is copied."""
-    problems = []
-    for image in images:
-        name = f"{image.upstream}{f'@{image.digest}' if image.digest else ''}"
-        known = [text for registry, text in CHECKS.items() if image.upstream.startswith(registry)]
-        how = (
-            known[0].format(image=name) if known else "no signature of it is known; pin its digest"
-        )
-        problems.append(f"# check {image.upstream}: {how}")
-    return problems
+@dataclass(frozen=True)
+class Check:
+    """Who made an image.
+
+    Attributes:
+        text: a comment for the list.
+        refused: whether a verification was run and failed.
+    """
+
+    text: str
+    refused: bool = False
+
+
+def verify_command(image: Image) -> tuple[str, ...]:
+    """Return cosign's arguments for an image; none if its publisher names no key."""
+    name = f"{image.upstream}{f'@{image.digest}' if image.digest else ''}"
+    known = (how for registry, how in SIGNERS.items() if image.upstream.startswith(registry))
+    how = next(known, ())
+    return ("cosign", "verify", *how, name) if how else ()
+
+
+def check(image: Image, program: str | None) -> Check:
+    """Verify the signature of an image where its publisher stores it.
+
+    Args:
+        image: the image.
+        program: path of cosign, None if there is none.
+    """
+    head, command = f"# signature {image.upstream}:", verify_command(image)
+    if image.note:
+        return Check(f"{head} can't be verified: the name is not complete")
+    if not command:
+        return Check(f"{head} can't be verified: its publisher names no key; pin its digest")
+    if program is None:
+        return Check(f"{head} not verified: found no cosign on PATH; run: {' '.join(command)}")
+    try:
+        done = subprocess.run(
+            [program, *command[1:]], capture_output=True, text=True, errors="replace",
+            timeout=LIMIT, check=False, stdin=subprocess.DEVNULL,
+        )  # fmt: skip
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return Check(f"{head} NOT verified: {type(error).__name__}", refused=True)
+    if done.returncode:
+        lines = done.stderr.strip().splitlines() or [f"exit code {done.returncode}"]
+        return Check(f"{head} NOT verified: {printable(lines[-1], 300)}", refused=True)
+    return Check(f"{head} verified by {command[2]}")
+
+
+def checks(images: tuple[Image, ...], program: str | None) -> list[Check]:
+    """Return a check for each image, four at a time."""
+    with ThreadPoolExecutor(4) as pool:
+        return list(pool.map(lambda image: check(image, program), images))
 
 
 def chart_checks(releases: tuple[Chart, ...]) -> list[str]:
@@ -90,18 +142,23 @@ def main() -> int:
     except (ConfigError, UnknownImages) as error:
         print(error, file=sys.stderr)
         return 1
+    found = checks(images, shutil.which("cosign"))
+    comments = [*(one.text for one in found), *chart_checks(releases)]
     if sys.stdout.isatty():
         console = Console()
         for table in tables(images, releases):
             console.print(table)
-        for line in [*checks(images), *chart_checks(releases)]:
-            console.print(line, highlight=False, soft_wrap=True)
+        for line in comments:
+            console.print(line, highlight=False, markup=False, soft_wrap=True)
     else:
         print("\n".join(lines(images)))
         for chart in releases:
             print(f"# chart {chart.name} {chart.version} {chart.source}")
-        print("\n".join([*checks(images), *chart_checks(releases)]))
-    return 0
+        print("\n".join(comments))
+    refused = sum(one.refused for one in found)
+    if refused:
+        print(f"images: {refused} of {len(found)} signatures NOT verified", file=sys.stderr)
+    return int(bool(refused))
 
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@ import json
 import os
 import re
 import subprocess
+import sys
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -202,15 +203,78 @@ def test_every_pinned_sum_is_of_a_download_that_is_used() -> None:
     assert all(re.fullmatch("[0-9a-f]{64}", digest) for digest in SUMS.values())
 
 
-def test_for_each_image_it_is_said_how_its_signature_is_checked() -> None:
-    digest = "sha256:" + "a" * 64
-    listed = (
-        Image("nvcr.io/nvidia/a:v1", "nvcr.io/nvidia/a:v1", digest),
-        Image("mirror.example.org/b:v1", "registry.k8s.io/b:v1", ""),
-        Image("docker.io/c/d:v1", "docker.io/c/d:v1", ""),
+LISTED = (
+    Image("nvcr.io/nvidia/a:v1", "nvcr.io/nvidia/a:v1", "sha256:" + "a" * 64),
+    Image("mirror.example.org/b:v1", "registry.k8s.io/b:v1", ""),
+    Image("docker.io/c/d:v1", "docker.io/c/d:v1", ""),
+    Image("nvcr.io/nvidia/e", "nvcr.io/nvidia/e", "", "<driver>-<system>"),
+)
+#: Refuses what cosign's `verify` doesn't take (sigstore/cosign v3 doc/cosign_verify.md), and an
+#: image without a publisher's key; says as cosign does that there is no good signature.
+COSIGN = """#!/bin/sh
+[ "$1" = verify ] || exit 64
+shift
+key=
+for argument; do
+    case $argument in
+    --key=https://api.ngc.nvidia.com/v2/catalog/containers/public-key) key=nvcr.io ;;
+    --certificate-identity=*@*) key=registry.k8s.io ;;
+    --certificate-oidc-issuer=https://*|--insecure-ignore-tlog) ;;
+    -*) echo "Error: unknown flag: $argument" >&2; exit 1 ;;
+    "$key"/*) [ "$BAD" != "$key" ] || { echo 'Error: no signatures found[2J' >&2; exit 10; } ;;
+    *) exit 65 ;;
+    esac
+done
+"""
+
+
+def test_without_cosign_each_image_says_how_its_signature_is_verified() -> None:
+    nvidia, kubernetes, other, incomplete = images.checks(LISTED, None)
+    digest = LISTED[0].digest
+    assert nvidia.text.endswith(f"--insecure-ignore-tlog nvcr.io/nvidia/a:v1@{digest}")
+    assert "found no cosign on PATH; run: cosign verify --certificate-identity" in kubernetes.text
+    assert kubernetes.text.endswith(" registry.k8s.io/b:v1")
+    assert other.text.endswith("can't be verified: its publisher names no key; pin its digest")
+    assert incomplete.text.endswith("can't be verified: the name is not complete")
+    checks = (nvidia, kubernetes, other, incomplete)
+    assert all(check.text.startswith("# signature ") for check in checks)
+    assert not any(check.refused for check in checks)
+
+
+@pytest.mark.promise("`make images` verifies signatures by cosign, and says where it can't.")
+@pytest.mark.parametrize("bad", ["", "nvcr.io", "registry.k8s.io"])
+def test_a_signature_is_verified_by_the_publisher_s_key(
+    bad: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = tmp_path / "cosign"
+    program.write_text(COSIGN)
+    program.chmod(0o755)
+    monkeypatch.setenv("BAD", bad)
+    checks = images.checks(LISTED, str(program))
+    assert [check.refused for check in checks] == [
+        bad == "nvcr.io",
+        bad == "registry.k8s.io",
+        False,
+        False,
+    ]
+    text = "\n".join(check.text for check in checks)
+    assert text.count("verified by --") == (1 if bad else 2)
+    assert text.count("NOT verified: Error: no signatures found") == (1 if bad else 0)
+    assert "\x1b" not in text
+
+
+def test_a_refused_signature_fails_the_command(tmp_path: Path) -> None:
+    program = tmp_path / "cosign"
+    program.write_text("#!/bin/sh\necho 'Error: no signatures found' >&2\nexit 10\n")
+    program.chmod(0o755)
+    done = subprocess.run(
+        [sys.executable, "-m", "commands.images"],
+        env={**os.environ, "PATH": f"{tmp_path}:/usr/bin:/bin", "STACK": "prod"},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
     )
-    nvidia, kubernetes, other = images.checks(listed)
-    assert nvidia.endswith(f"cosign verify --key NVIDIA.pub nvcr.io/nvidia/a:v1@{digest}")
-    assert "cosign verify registry.k8s.io/b:v1 --certificate-identity" in kubernetes
-    assert "no signature of it is known" in other
-    assert all(line.startswith("# check ") for line in (nvidia, kubernetes, other))
+    assert done.returncode == 1
+    assert "signatures NOT verified" in done.stderr
+    assert "nvcr.io/nvidia/" in done.stdout, "the list is whole"
