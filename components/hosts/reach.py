@@ -20,7 +20,7 @@ MODERN: dict[str, Any] = {
 }
 """What a connection may agree on: AsyncSSH's defaults without SHA-1, as OpenSSH's own since 8.8."""
 KEEPALIVE: dict[str, Any] = {"keepalive_interval": 5, "keepalive_count_max": 3}
-"""A connection over which a host answers nothing for 5 s × 3 is lost; `sshd` answers by itself, also
+"""A connection over which nothing is answered for 5 s × 3 is lost; `sshd` answers by itself, also
 while a command there takes its time."""
 _RSA = ["rsa-sha2-512", "rsa-sha2-256"]
 KEPT = 64
