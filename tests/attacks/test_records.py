@@ -59,7 +59,8 @@ def secret(content: bytes, revision: int = 1, kind: str = TYPE) -> Json:
 
 
 def record(manifest: Any, revision: int = 1, kind: str = TYPE) -> Json:
-    packed = gzip.compress(json.dumps({"manifest": manifest}).encode())
+    release = {"manifest": manifest, "info": {"status": "deployed"}}
+    packed = gzip.compress(json.dumps(release).encode())
     return secret(packed, revision, kind)
 
 
