@@ -12,6 +12,23 @@ export STACK
 export PYTHONUTF8 := 1
 unexport PYTHONWARNINGS
 
+# Targets for those who run a cluster, in the order of the list; targets of other groups go by name.
+USERS := up preview validate env start down destroy forget images tools probe-key preview-state preview-secrets
+define HELP
+/^[a-z-]+:.*## / {
+    name = text = $$0; sub(/:.*/, "", name); sub(/^[^#]*## /, "", text); gsub(/\$$\$$/, "$$", text)
+    line[name] = sprintf("make %-15s %s\n", name, text)
+    if (index(" " users " ", " " name " ")) next
+    if (name ~ /^(test|bench|fuzz|check)/) proofs = proofs line[name]; else rest = rest line[name]
+}
+END {
+    print "Your cluster (STACK=name chooses the stack, dev by default):"
+    count = split(users, names, " "); for (i = 1; i <= count; i++) printf "%s", line[names[i]]
+    printf "\nProofs:\n%s\nFor maintainers:\n%s", proofs, rest
+}
+endef
+export HELP
+
 VENV := venv/.complete
 RUN := venv/bin/python -m
 
@@ -24,14 +41,14 @@ $(VENV): requirements.lock
 
 .PHONY: help
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -v users='$(USERS)' "$$HELP" $(MAKEFILE_LIST)
 
 .PHONY: up
 up: $(VENV) ## bring the stack up: toolchain, embedded cluster, hosts, GPUs counted
 	@$(RUN) commands.up
 
 .PHONY: validate
-validate: $(VENV) ## run a kernel on each GPU of nodes anew: make validate NODES=gpu-[1-2]; all without; TESTS=name runs tests
+validate: $(VENV) ## run a kernel on each GPU of nodes again: make validate NODES=gpu-[1-2]; all without; TESTS=name runs tests
 	@NODES='$(NODES)' TESTS='$(TESTS)' $(RUN) commands.validate
 
 .PHONY: preview

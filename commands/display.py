@@ -14,6 +14,7 @@ from pulumi.automation import EngineEvent
 from pulumi.automation.events import StepEventMetadata
 
 from commands.difference import differences
+from commands.failure import condensed
 from commands.waiting import FIRST
 from config.printable import printable, printable_lines
 
@@ -177,7 +178,8 @@ class Display:
         if any(message["text"] == text for message in self.messages):
             return
         self.messages.append({"severity": severity, "text": text})
-        lines = (text if severity == "info" else f"{severity}: {text}").splitlines()
+        shown = condensed(text)
+        lines = (shown if severity == "info" else f"{severity}: {shown}").splitlines()
         if severity == "info" and len(lines) > MOST_LINES:
             more = f"… and {len(lines) - MOST_LINES} more lines; VERBOSE=1 shows them"
             lines = [*lines[:MOST_LINES], more]

@@ -74,7 +74,8 @@ def proof(group: list[Row]) -> str:
         lines.append(f"{count} offered ({name})")
     lines.append(f"{_sum(group, ran)} {ran}")
     if deferred := _sum(group, "deferred"):
-        lines.append(f"{deferred} deferred")
+        held = group[0].get("held") if len(group) == 1 else ""
+        lines.append(f"{deferred} deferred{f', held by {held}' if held else ''}")
     if len(group) == 1 and group[0]["since"]:
         lines.append(f"since {group[0]['since']}")
     return "\n".join(lines)

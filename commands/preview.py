@@ -9,6 +9,7 @@ import sys
 
 from pulumi import automation
 
+from commands.contexts import require_context
 from commands.engine import POLICIES, select, stale
 from commands.stack import Stack
 from commands.watched import Answer, answering, watched
@@ -16,6 +17,7 @@ from commands.watched import Answer, answering, watched
 
 def run(stack: Stack, answer: Answer) -> None:
     """Runs the command on a stack."""
+    require_context(stack)
     stack.require_running()
     selected = select(stack)
     try:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import shlex
+import shutil
 import sys
 import time
 from typing import Any
@@ -11,6 +13,7 @@ from pulumi import automation
 from rich.console import Console
 
 import toolchain
+from commands.contexts import require_context
 from commands.engine import POLICIES, select, settle
 from commands.environment import TOOLS
 from commands.node_table import WIDTH, table
@@ -24,6 +27,8 @@ from components.validation.trial import Outcome
 from config.printable import printable_lines
 from lab.simulator import control_plane
 
+MOST_DEFERRED = 10
+"""Nodes with deferred GPUs that have a line each."""
 SLOWEST = 5
 """Nodes that the line of a test names."""
 
@@ -55,14 +60,37 @@ def measured(tests: list[dict[str, Any]]) -> list[str]:
     return lines
 
 
+def deferred(nodes: list[dict[str, Any]]) -> list[str]:
+    """Return a line for each node with deferred GPUs: who holds them, and what to do."""
+    waiting = [node for node in nodes if node["deferred"] and node.get("held")]
+    lines = [
+        f"deferred: node {node['name']}: {node['deferred']} "
+        f"GPU{'s' * (node['deferred'] > 1)}, held by {node['held']}; when these have ended: "
+        f"make validate NODES={node['name']}"
+        for node in waiting[:MOST_DEFERRED]
+    ]
+    more = len(waiting) - MOST_DEFERRED
+    return [*lines, f"deferred: {more} more nodes"] if more > 0 else lines
+
+
+def shown_next(stack: Stack, lines: list[str]) -> list[str]:
+    """Return the commands to type next, as they work in a shell that has none of our variables."""
+    chosen = "" if stack.name == "dev" else f" STACK={shlex.quote(stack.name)}"
+    shown = [f'eval "$(make env{chosen})" && {line}' for line in lines]
+    if shutil.which("kubectl"):
+        return shown
+    return [line for line in shown if "&& kubectl " not in line]
+
+
 def changed(summary: automation.UpdateSummary) -> int:
     """Resources that the engine created, updated, replaced or deleted."""
     changes = summary.resource_changes or {}
     return sum(count for kind, count in changes.items() if kind != "same")
 
 
-def run(stack: Stack, answer: Answer) -> None:
-    """Runs the command on a stack."""
+def run(stack: Stack, answer: Answer, name: str = "up") -> None:
+    """Runs the command on a stack; ``name``: that of the command, for the last line."""
+    require_context(stack)
     ensure_tools(stack)
     selected = select(stack)
     start_cluster(stack)
@@ -77,7 +105,7 @@ def run(stack: Stack, answer: Answer) -> None:
     except (automation.CommandError, ClusterError) as error:
         if isinstance(error, ClusterError):
             print(printable_lines(str(error)))
-        print(f"up: failed after {time.monotonic() - started:.0f} s; the cause stands above")
+        print(f"{name}: failed after {time.monotonic() - started:.0f} s; the cause stands above")
         sys.exit(1)
     stack.remember()
     if outdated:
@@ -90,10 +118,12 @@ def run(stack: Stack, answer: Answer) -> None:
     )
     for line in measured(outputs["tests"]):
         print(line)
-    for line in outputs["next"]:
+    for line in deferred(outputs["nodes"]):
+        print(line)
+    for line in shown_next(stack, outputs["next"]):
         print(f"next: {line}")
     print(
-        f"up: {summary_of(outputs['gpus'], len(outputs['maintenance']))}, "
+        f"{name}: {summary_of(outputs['gpus'], len(outputs['maintenance']))}, "
         f"{answer['changed']} resources changed, {time.monotonic() - started:.0f} s"
     )
 

@@ -71,7 +71,7 @@ def main() -> None:
     except ValueError as error:
         sys.exit(str(error))
     with answering("validate") as answer, stack.held("make validate"), stack.unsalted():
-        up.run(stack, answer)
+        up.run(stack, answer, "validate")
 
 
 if __name__ == "__main__":

@@ -17,7 +17,9 @@ from pulumi import automation
 
 from commands import waiting
 from commands.display import Display
-from config.printable import printable, printable_lines
+from commands.failure import cause, errors_of
+from commands.interrupts import left_to_the_engine
+from config.printable import printable
 from toolchain import ToolchainError, cache_dir
 
 T = TypeVar("T")
@@ -95,22 +97,46 @@ def watched(
     Raises:
         automation.CommandError: it failed; why was shown.
     """
-    if verbose():
-        shown = {"diff": True} if preview else {}
-        return operation(on_output=say, on_error=say, color=color(), **shown, **options)
-    display = Display(say, preview=preview)
-    errors: list[str] = []
-    try:
-        with waiting.named(display.waits_for, say):
-            result = operation(
-                on_event=display.show, on_error=errors.append, color="never", **options
-            )
-    except automation.CommandError:
+    with left_to_the_engine() as interrupts:
+        if verbose():
+            return _verbose(operation, {"diff": True} if preview else {}, options)
+
+        def unless_interrupted(text: str) -> None:
+            if not interrupts.count:
+                say(text)
+
+        display = Display(unless_interrupted, preview=preview)
+        errors: list[str] = []
+        try:
+            with waiting.named(display.waits_for, unless_interrupted):
+                result = operation(
+                    on_event=display.show, on_error=errors.append, color="never", **options
+                )
+        except automation.CommandError as error:
+            display.finish()
+            if not any(message["severity"] == "error" for message in display.messages):
+                for line in errors_of("\n".join(errors)) or cause(error):
+                    unless_interrupted(line)
+            raise
+        finally:
+            answer["resources"], answer["messages"] = display.resources, display.messages
         display.finish()
-        if not any(message["severity"] == "error" for message in display.messages):
-            say(printable_lines("\n".join(map(str.rstrip, errors))))
+        return result
+
+
+def _verbose(operation: Callable[..., T], shown: dict[str, bool], options: dict[str, Any]) -> T:
+    """Run an operation with the engine's own output; say why it failed if the engine didn't."""
+    errors: list[str] = []
+
+    def show(text: str) -> None:
+        say(text)
+        if "error:" in text:
+            errors.append(text)
+
+    try:
+        return operation(on_output=show, on_error=show, color=color(), **shown, **options)
+    except automation.CommandError as error:
+        if not errors:
+            for line in cause(error):
+                say(line)
         raise
-    finally:
-        answer["resources"], answer["messages"] = display.resources, display.messages
-    display.finish()
-    return result

@@ -18,6 +18,7 @@ import httpx
 import kr8s._auth
 import kr8s.asyncio
 
+from components.kubeconfig_contexts import missing_context
 from config.printable import printable, printable_lines
 from config.problem import Fault, FaultError
 
@@ -259,6 +260,8 @@ async def _log_in(api: kr8s.asyncio.Api, context: str | None) -> None:
         found = f"a credential plugin that failed ({error})"
         raise ClusterError(fault(found, "credentials", again)) from error
     except (KeyError, ValueError, AttributeError, TypeError) as error:
+        if context and (missing := missing_context(context)):
+            raise ClusterError(missing) from error
         found = f"no usable context of that name in the kubeconfig ({error})"
         cure = "`kubectl config get-contexts`, then `kubernetes.context` in the stack file"
         raise ClusterError(fault(found, "one of its contexts", cure)) from error

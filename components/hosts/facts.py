@@ -13,6 +13,7 @@ class HostFacts:
     Attributes:
         error: why nothing was found; empty when the host answered, and then the rest holds.
         refused: the host was reached but not trusted: its key is another, or it rejects our login.
+        wanted, cure: what must be there instead of the error, and what to do; may be empty.
         driver: version of the loaded NVIDIA kernel driver; None where none is loaded.
         containerd: version of containerd on PATH; None where there is none.
         toolkit: version of nvidia-ctk on PATH; None where there is none.
@@ -46,6 +47,8 @@ class HostFacts:
 
     error: str = ""
     refused: bool = False
+    wanted: str = ""
+    cure: str = ""
     os: str = ""
     os_version: str = ""
     arch: str = ""

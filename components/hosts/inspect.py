@@ -25,6 +25,7 @@ from components.hosts.reach import (
     run,
     shell,
 )
+from components.hosts.unreached import unreached
 from config.printable import printable
 
 PROBE_LIMIT = 10.0
@@ -79,7 +80,7 @@ async def _observe(
             async with asyncio.timeout(limit):
                 return await connections.enter_async_context(connect(bastion, key, None))
         except (OSError, asyncssh.Error, TimeoutError) as error:
-            return _failure(error, limit, "bastion: ")
+            return _failure(error, bastion, limit, "bastion: ")
 
     dialled = await asyncio.gather(*map(dial, bastions.values()))
     tunnels: dict[str, Tunnel] = dict(zip(bastions, dialled, strict=True))
@@ -149,22 +150,17 @@ async def _probe(
         if answered.status == 0:
             return answered.read()
     except (OSError, asyncssh.Error, TimeoutError, ValueError) as error:
-        return _failure(error, limit)
+        return _failure(error, host, limit)
     last = (answered.errors or ["no message"])[-1]
     found = f"the probe ended with status {answered.status}: {last}"
     return HostFacts(error=printable(found, LONGEST))
 
 
-def _failure(error: BaseException, limit: float, where: str = "") -> HostFacts:
-    refused = (asyncssh.HostKeyNotVerifiable, asyncssh.PermissionDenied, asyncssh.KeyImportError)
-    if isinstance(error, asyncssh.HostKeyNotVerifiable):
-        text = f"the host shows another key than the declared one ({error.reason})"
-    elif isinstance(error, asyncssh.PermissionDenied):
-        text = f"the host does not let us log in ({error.reason})"
-    elif isinstance(error, TimeoutError):
-        text = f"no answer within {limit:.0f} s"
-    elif isinstance(error, OSError) and error.errno:
-        text = os.strerror(error.errno)
-    else:
-        text = str(error) or type(error).__name__
-    return HostFacts(error=printable(where + text, LONGEST), refused=isinstance(error, refused))
+def _failure(error: BaseException, to: Endpoint, limit: float, where: str = "") -> HostFacts:
+    why = unreached(error, to, limit)
+    return HostFacts(
+        error=printable(where + why.found, LONGEST),
+        wanted=why.wanted,
+        cure=printable(why.cure),
+        refused=why.refused,
+    )

@@ -42,8 +42,10 @@ def judge(host: Host, facts: HostFacts, cluster: Cluster) -> list[Fault]:
     """Everything on ``host`` that contradicts ``cluster`` or will probably do harm."""
     if facts.error:
         severity = Severity.ERROR if facts.refused else Severity.WARNING
-        cure = f"see that ssh {host.user}@{host.address} -p {host.port} works from here"
-        return [Fault(f"host {host.name}", facts.error, "a host that answers", cure, severity)]
+        wanted = facts.wanted or "a host that answers"
+        ssh = f"`ssh -p {host.port} {host.user}@{host.address}`"
+        cure = facts.cure or f"check that {ssh} works from here"
+        return [Fault(f"host {host.name}", facts.error, wanted, cure, severity)]
     faults = [*_system(host, facts, cluster)]
     if host.role.has_gpus:
         faults += [*_gpus(host, facts, cluster), *_driver(host, facts, cluster)]

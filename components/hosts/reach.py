@@ -42,6 +42,36 @@ class Endpoint:
     host_key: str
 
 
+class OtherHostKey(asyncssh.HostKeyNotVerifiable):
+    """A host or bastion shows another key than the declared one.
+
+    Attributes:
+        to: where it was.
+        shown, declared: the fingerprints, as `ssh-keygen -l` prints them.
+    """
+
+    def __init__(self, to: Endpoint, shown: str, declared: str) -> None:
+        super().__init__(f"shows {shown}, declared is {declared}")
+        self.to, self.shown, self.declared = to, shown, declared
+
+
+class _Client(asyncssh.SSHClient):
+    """Notes a key that is not the declared one; trusts none."""
+
+    shown = ""
+
+    def validate_host_public_key(
+        self, host: str, addr: str, port: int, key: asyncssh.SSHKey
+    ) -> bool:
+        self.shown = fingerprint(key)
+        return False
+
+
+def fingerprint(key: asyncssh.SSHKey) -> str:
+    """Return a key's type and fingerprint, such as ``ssh-ed25519 SHA256:…``."""
+    return f"{key.get_algorithm()} {key.get_fingerprint()}"
+
+
 @dataclass(frozen=True)
 class Host(Endpoint):
     """A declared host, as far as a process without pydantic's models needs it.
@@ -108,20 +138,26 @@ async def connect(
     Raises:
         OSError, asyncssh.Error: no connection, another host key, no log-in.
     """
-    trusted = asyncssh.import_public_key(to.host_key)
-    connection = await asyncssh.connect(
-        to.address,
-        to.port,
-        username=to.user,
-        client_keys=[key],
-        known_hosts=([trusted], [], []),
-        config=None,
-        agent_path=None,
-        tunnel=tunnel or (),
-        **MODERN,
-        **KEEPALIVE,
-        **({"server_host_key_algs": _RSA} if trusted.get_algorithm() == "ssh-rsa" else {}),
-    )
+    trusted, client = asyncssh.import_public_key(to.host_key), _Client()
+    try:
+        connection = await asyncssh.connect(
+            to.address,
+            to.port,
+            username=to.user,
+            client_factory=lambda: client,
+            client_keys=[key],
+            known_hosts=([trusted], [], []),
+            config=None,
+            agent_path=None,
+            tunnel=tunnel or (),
+            **MODERN,
+            **KEEPALIVE,
+            **({"server_host_key_algs": _RSA} if trusted.get_algorithm() == "ssh-rsa" else {}),
+        )
+    except asyncssh.HostKeyNotVerifiable as error:
+        if not client.shown:
+            raise
+        raise OtherHostKey(to, client.shown, fingerprint(trusted)) from error
     try:
         yield connection
     finally:

@@ -12,6 +12,7 @@ import asyncssh
 
 from components.hosts.answers import NOTHING
 from components.hosts.reach import Host, reached, run, shell
+from components.hosts.unreached import unreached
 from config.printable import printable
 from config.problem import Fault
 
@@ -59,10 +60,11 @@ async def upload(
                 return await _dial(host, private_key, files, limits)
         except (OSError, asyncssh.Error, TimeoutError, ValueError) as error:
             if dials == limits.dials or isinstance(error, FINAL):
-                reason = printable(str(error) or type(error).__name__)
+                why = unreached(error, host, limits.dial)
                 attempts = f"{dials} attempt{'s' if dials > 1 else ''}"
+                reason = printable(why.found)
                 found = f"no connection as {host.user} after {attempts} ({reason})"
-                return Fault(f"host {host.name}", found, "one", "see that ssh works from here")
+                return Fault(f"host {host.name}", found, why.wanted, printable(why.cure))
         await asyncio.sleep(delay)
         delay = min(delay * DELAY_FACTOR, LONGEST_DELAY)
     return None

@@ -19,6 +19,7 @@ from components.platforms.helm_record import DEPLOYED, named, newest
 from components.platforms.inspect import surroundings
 from components.platforms.objects import lacking
 from components.rollout import divided
+from components.validation.inspect import deferred
 from components.validation.inspect import drift as validation_drift
 
 #: Node names that one finding spells out; the rest are counted.
@@ -85,6 +86,18 @@ async def validation_findings(
     return records
 
 
+async def _deferred(client: Client, nodes: list[Json], documents: list[Json]) -> dict[str, str]:
+    """Return who holds GPUs that no run has validated yet, by node."""
+    found: dict[str, str] = {}
+    for document in documents:
+        try:
+            members = pool_members(nodes, document)
+        except ClusterError:
+            continue  # the whole pool's scheduling reports it
+        found |= await deferred(client, members, document)
+    return found
+
+
 async def _presence(client: Client, document: Json) -> dict[str, str]:
     """What is wrong with an installed platform; nothing where none is installed.
 
@@ -149,8 +162,9 @@ async def observe(
         is missing of it, under ``release``, whose installation did not end; ``surroundings``: what
         `components.platforms.judge` judges; ``nodes``: names of all nodes; ``members``: labels of
         each pool's nodes; ``cordoned``: nodes that a run of this program cordoned and did not give
-        back; ``unschedulable``: nodes of the pools that somebody else cordoned; ``layouts``: nodes
-        that have another MIG layout, and which.
+        back; ``unschedulable``: nodes of the pools that somebody else cordoned; ``deferred``: who
+        holds GPUs that no run has validated, by node; ``layouts``: nodes that have another MIG
+        layout, and which.
     """
     findings: Json = {"reached": False, "problems": [], "cordoned": []}
     findings |= {"scheduling": {}, "validation": {}, "presence": {}, "layouts": {}}
@@ -191,6 +205,7 @@ async def observe(
             except grammar.IllFormed as error:
                 findings["problems"].append(f"release {presence['release']['name']}: {error}")
             findings["validation"] = await validation_findings(client, nodes, validation)
+            findings["deferred"] = await _deferred(client, nodes, validation)
     except ClusterError as error:
         findings["unreachable"] = str(error)
     return findings

@@ -23,6 +23,9 @@ from config.problem import Fault, Severity
 
 Json = dict[str, Any]
 
+NAMED = 10
+"""Nodes that have a line each; the others are counted."""
+
 
 @dataclass(frozen=True)
 class Inspection:
@@ -59,6 +62,7 @@ def judged(declared: Cluster, seen: Json, reasons: str) -> Inspection:
     findings += _gone(declared, facts, cluster.get("nodes"))
     findings += _chart(declared, cluster.get("chart", ""))
     findings += map(_cordoned, cluster.get("unschedulable", []))
+    findings += _deferred(cluster.get("deferred", {}))
     if "surroundings" in cluster:
         surroundings, members = cluster["surroundings"], cluster["members"]
         findings += judge_platform(declared, surroundings, members, facts)
@@ -143,6 +147,26 @@ def _cordoned(node: str) -> Fault:
         f"`kubectl uncordon {node}` when the work on it is done",
         Severity.WARNING,
     )
+
+
+def _deferred(held: Mapping[str, str]) -> Iterator[Fault]:
+    """Yield a warning for each node with GPUs that wait for their holders; some are named."""
+    for node, text in list(held.items())[:NAMED]:
+        yield Fault(
+            f"node {node}",
+            text,
+            "each GPU runs a kernel",
+            f"when these have ended, run `make validate NODES={node}`",
+            Severity.WARNING,
+        )
+    if (more := len(held) - NAMED) > 0:
+        yield Fault(
+            f"{more} more nodes",
+            "GPUs not validated: held by pods",
+            "each GPU runs a kernel",
+            "when these have ended, run `make validate`",
+            Severity.WARNING,
+        )
 
 
 def _after(declared: Cluster, reboots: Mapping[str, str]) -> dict[str, str]:

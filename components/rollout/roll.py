@@ -26,6 +26,7 @@ from components.hosts import restart
 from components.hosts.answers import NOTHING
 from components.hosts.inspect import observe
 from components.hosts.reach import declared, reached, run
+from components.hosts.unreached import unreached
 from components.nodes import drain
 from components.program import main
 from components.rollout import operands
@@ -72,8 +73,9 @@ class Rollout:
                 text = f"GC_ROLLOUT=1\n{part['script']}"
                 answer = await run(connection, part[action], text, NOTHING)
         except (OSError, asyncssh.Error, TimeoutError, ValueError) as error:
-            found = f"no end of {phase} ({printable(str(error) or type(error).__name__)})"
-            raise fault(target, found, "a connection", "see that ssh works from here") from error
+            why = unreached(error, target.host, self.limit)
+            found = f"no end of {phase} ({printable(why.found)})"
+            raise fault(target, found, why.wanted, printable(why.cure)) from error
         if answer.status != 0:
             shown = "\n".join(answer.errors[-TAIL:]) or "no message"
             found = f"{phase} ended with status {answer.status}: {shown}"
@@ -99,7 +101,7 @@ class Rollout:
             return bool(await restart.boot_id_of(target.host, self.key))
 
         if not await drain.until(answers, self.limit):
-            found, cure = f"no answer for {self.limit:.0f} s", "see that ssh works from here"
+            found, cure = f"no answer for {self.limit:.0f} s", "check that ssh works from here"
             raise fault(target, found, "a host that answers", cure)
         await self.again(lambda: self.script(target, "prepare", "fetch"), target)
         self.tell(target, "has all that it needs")
@@ -148,7 +150,7 @@ class Rollout:
         host = target.host
         facts = (await observe([host], self.key))[host.name]
         if facts.error:
-            raise fault(target, facts.error, "a host that answers", "see that ssh works from here")
+            raise fault(target, facts.error, facts.wanted, facts.cure)
         if not facts.reboot:
             return False
         why = printable("; ".join(facts.reboot))

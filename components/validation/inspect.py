@@ -32,10 +32,30 @@ async def _freed(client: Client, node: Json, document: Json) -> str:
     if kept is None or not kept.missing:
         return ""
     holders = await use.holders(client, node["metadata"]["name"], document)
-    free = use.free(node, document, holders)
-    if not any(free.values()) or use.digest(holders) == kept.holders:
-        return ""
-    return "GPUs that others held may be free"
+    return "GPUs that others held may be free" if _may_be_free(node, document, holders) else ""
+
+
+def _may_be_free(node: Json, document: Json, holders: list[use.Holder]) -> bool:
+    kept, free = record.decode(node), use.free(node, document, holders)
+    return bool(kept and any(free.values()) and use.digest(holders) != kept.holders)
+
+
+async def deferred(client: Client, members: list[Json], document: Json) -> dict[str, str]:
+    """Return who holds the GPUs that no run has validated, by node.
+
+    Nodes that this run validates are left out.
+    """
+    found = {}
+    for node in members:
+        kept = record.decode(node)
+        if kept is None or not kept.missing or reason(node, document, []):
+            continue
+        name = node["metadata"]["name"]
+        holders = [one for one in await use.holders(client, name, document) if one.amounts]
+        if holders and not _may_be_free(node, document, holders):
+            count = f"{kept.missing} GPU{'s' * (kept.missing > 1)}"
+            found[name] = f"{count} not validated: held by {use.named(holders)}"
+    return found
 
 
 async def drift(

@@ -25,6 +25,8 @@ ROUNDS = 3
 class NodeCheck:
     """One node on its way: ``problem`` says why it failed, ``waits`` what it waits for.
 
+    ``cure`` says what to do about the problem, if that is known.
+
     ``uid`` is that of the pod that was made for it: no other one's logs prove anything.
     """
 
@@ -34,6 +36,7 @@ class NodeCheck:
     facts: dict[str, str]
     done: bool = False
     problem: str = ""
+    cure: str = ""
     waits: str = ""
     asked: dict[str, int] = field(default_factory=dict)
     uid: str = ""
@@ -117,6 +120,7 @@ class NodeCheck:
                 return
             if self.document["busy"] == "fail":
                 self._fail(f"GPUs in use: {self.waits}")
+                self.cure = self._when_free
                 return
         ask = {name: number for name, number in ask.items() if number}
         if not ask:
@@ -200,6 +204,7 @@ class NodeCheck:
                 since=kept.since if kept and kept.devices == self.devices and not self.ran else now,
                 missing=max(0, self.missing),
                 holders=use.digest(held) if self.missing > 0 else "",
+                held=use.named(held) if self.missing > 0 else "",
                 simulated=self.simulated,
                 manager=self.document["manager"],
             ),
@@ -223,6 +228,15 @@ class NodeCheck:
         if finished and self.asked:
             text += f"; pods that asked for GPUs: {use.named(finished)}"
         self._fail(text)
+        if held:
+            self.cure = self._when_free
+
+    @property
+    def _when_free(self) -> str:
+        return (
+            f"when these pods have ended, run `make validate NODES={self.name}`; with "
+            "validation.busy: defer the stack comes up without these GPUs"
+        )
 
     @property
     def _pods(self) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from components.api import Json
 from components.nodes.inspect import gpus as amount
 from components.validation import record
+from config.printable import printable
 
 NAMED = 100
 """Nodes of a pool whose GPUs the result names by UUID; of a larger one their records do alone."""
@@ -18,7 +19,7 @@ def instances(document: Json) -> int:
 
 
 def of_node(document: Json, node: Json) -> Json:
-    """One node: GPUs declared, offered, computed, simulated and deferred, and since when."""
+    """One node: GPUs declared, offered, computed, simulated, deferred (and held by whom)."""
     kept = record.decode(node) or record.Record()
     ran = min(kept.gpus(instances(document)), document["gpus"])
     return {
@@ -28,6 +29,7 @@ def of_node(document: Json, node: Json) -> Json:
         "computed": 0 if kept.simulated else ran,
         "simulated": ran if kept.simulated else 0,
         "deferred": document["gpus"] - ran,
+        "held": printable(kept.held) if ran < document["gpus"] else "",
         "since": kept.since,
         "devices": kept.devices,
     }

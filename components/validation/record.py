@@ -43,6 +43,7 @@ class Record:
         since: when the last of them did, in UTC.
         missing: devices that did not, because others held them.
         holders: digest of who held them; empty where none is missing.
+        held: who held them, in words (`components.validation.use.named`).
         simulated: whether no GPU ran the kernels.
         manager: field manager of the pool that it belongs to.
     """
@@ -54,6 +55,7 @@ class Record:
     holders: str = ""
     simulated: bool = False
     manager: str = ""
+    held: str = ""
 
     @property
     def count(self) -> int:
@@ -87,7 +89,7 @@ def decode(node: Json) -> Record | None:
 
 
 def _is_sound(record: Record) -> bool:
-    texts = (record.since, record.holders, record.manager)
+    texts = (record.since, record.holders, record.held, record.manager)
     return (
         all(isinstance(text, str) for text in texts)
         and isinstance(record.missing, int)

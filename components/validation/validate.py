@@ -124,12 +124,13 @@ def _failure(
     for check in failed[:EXPLAINED]:
         closed = CLOSED if startup.is_closed(check.node) else ""
         parts = (check.problem, reports.get(check.name, ""), closed)
-        yield Fault(f"node {check.name}", "; ".join(filter(None, parts)), wanted, "mend it")
+        cure = check.cure or f"repair the node, then run `make validate NODES={check.name}`"
+        yield Fault(f"node {check.name}", "; ".join(filter(None, parts)), wanted, cure)
     found = f"{len(failed)} of {total} nodes whose GPUs did not all run a kernel"
     if len(failed) > EXPLAINED:
         rest = ", ".join(check.name for check in failed[EXPLAINED : 4 * EXPLAINED])
         found += f", {len(failed) - EXPLAINED} more than above: {rest}"
-    wanted, cure = f"all {document['gpus']} GPUs of each", "mend these nodes, then run again"
+    wanted, cure = f"all {document['gpus']} GPUs of each", "repair these nodes, then run again"
     yield Fault(f"pool {document['pool']}", found, wanted, cure)
 
 

@@ -34,12 +34,15 @@ _ALL = (0, GPUS, 0, _NAMES)
 _ERROR = "Failed to allocate device vector A (error code system not yet initialized)!"
 _POOL = (
     "pool gpus: found 1 of 1 nodes whose GPUs did not all run a kernel; wanted: all 8 GPUs of "
-    "each; cure: mend these nodes, then run again"
+    "each; cure: repair these nodes, then run again"
 )
 
 
 def _failed(found: str) -> list[str]:
-    node = f"node NODE: found {found}; wanted: all 8 GPUs run a kernel; cure: mend it"
+    node = (
+        f"node NODE: found {found}; wanted: all 8 GPUs run a kernel; cure: repair the "
+        "node, then run `make validate NODES=NODE`"
+    )
     return [node, _POOL]
 
 

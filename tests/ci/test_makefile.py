@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
+import os
+import re
 import subprocess
 from pathlib import Path
+
+import pytest
+
+import toolchain
+from commands.files import copy_project
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -21,3 +28,59 @@ def test_tools_are_built_before_the_tests_whose_limits_have_no_room_for_it() -> 
     built = next(n for n, line in enumerate(lines) if line.endswith("-m toolchain"))
     tested = next(n for n, line in enumerate(lines) if "-m pytest" in line)
     assert built < tested
+
+
+def help_groups() -> dict[str, list[str]]:
+    """Return the targets of `make help` by the first word of their group's heading."""
+    shown = subprocess.run(
+        ["make", "help"], cwd=ROOT, capture_output=True, text=True, timeout=60, check=True
+    ).stdout
+    groups: dict[str, list[str]] = {}
+    heading = ""
+    for line in filter(None, shown.splitlines()):
+        if line.startswith("make "):
+            groups[heading].append(line.split()[1])
+        else:
+            heading = line
+            groups[heading] = []
+    return groups
+
+
+@pytest.mark.promise("`make` lists a user's commands first, then the proofs, then the others.")
+def test_help_lists_each_target_once_and_the_users_first() -> None:
+    user, proofs, others = help_groups().items()
+    assert user[0].startswith("Your cluster")
+    assert user[1][:3] == ["up", "preview", "validate"]
+    assert proofs[0] == "Proofs:"
+    assert "test" in proofs[1]
+    assert "lock" in others[1]
+    declared = re.findall(r"^([a-z-]+):.*## ", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    assert sorted([*user[1], *proofs[1], *others[1]]) == sorted(declared)
+
+
+@pytest.mark.promise("What the help of `make` prints works when it is pasted into a shell.")
+def test_the_line_that_help_prints_for_a_shell_works_there(tmp_path: Path) -> None:
+    project = tmp_path / "project"
+    copy_project(project)
+    os.utime(project / "requirements.lock", (0, 0))  # the environment is there
+    kept = ("HOME", "PATH", "GPU_CHARTS")
+    environment = {name: os.environ[name] for name in kept if name in os.environ}
+    environment["GPU_CLUSTER_CACHE"] = str(toolchain.cache_dir())
+    script = """
+        line=$(make help | sed -n 's/^make env .*plain pulumi: //p')
+        echo "$line"
+        eval "$line"
+        test -n "$PULUMI_BACKEND_URL" && command -v pulumi
+    """
+    done = subprocess.run(
+        ["bash", "-euc", script],
+        cwd=project,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith('eval "$(make env)"\n')
+    assert str(toolchain.cache_dir()) in done.stdout.splitlines()[-1]

@@ -1,0 +1,132 @@
+"""Shows why a command ended: one line for a person, never a traceback."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import sys
+from pathlib import Path
+from types import TracebackType
+
+from config.printable import printable
+
+PROGRAM_FAILED = "Traceback (most recent call last)"
+NAMES = {"environment": "env"}
+"""Modules whose make target has another name."""
+MOST = 5
+"""Lines of the engine that one failure repeats."""
+
+CURES = (
+    (
+        r"passphrase must be set",
+        "set PULUMI_CONFIG_PASSPHRASE or PULUMI_CONFIG_PASSPHRASE_FILE to the stack's passphrase",
+    ),
+    (
+        r"incorrect passphrase",
+        "set PULUMI_CONFIG_PASSPHRASE to the passphrase that the stack was created with "
+        "(`encryptionsalt` in the stack file belongs to it)",
+    ),
+    (
+        r"currently locked|\[409\] Conflict",
+        "wait until the other run ends; if there is none, run `pulumi cancel`",
+    ),
+    (
+        r"could not (open|list) bucket|unable to open bucket|failed to open bucket|backend",
+        "check PULUMI_BACKEND_URL, and that this machine can read and write there",
+    ),
+    (
+        r"no stack named",
+        "check STACK; `pulumi stack ls` lists the stacks of this backend",
+    ),
+    (
+        r"polic(y|ies).*(pack|plugin)|analyzer",
+        "check that the folder policies/ is complete (`git status`)",
+    ),
+    (
+        r"plugin|language host",
+        "run `make tools`, which shows the toolchain and builds what is missing",
+    ),
+)
+"""What to do, by a pattern of the engine's error; the first that fits."""
+
+
+def name_of(argument: str) -> str:
+    """Return the make target of the module that runs.
+
+    Args:
+        argument: path of the module's file.
+    """
+    stem = Path(argument).stem
+    return NAMES.get(stem, stem.replace("_", "-"))
+
+
+def with_cure(text: str) -> str:
+    """Return the engine's error with what to do, if that is known."""
+    for pattern, cure in CURES:
+        if re.search(pattern, text, re.IGNORECASE):
+            return f"{text}; cure: {cure}"
+    return text
+
+
+def errors_of(text: str) -> list[str]:
+    """Return the errors among what the engine wrote to standard error, each on one line."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    errors = [line for line in lines if line.startswith("error:")] or lines[-MOST:]
+    return [with_cure(printable(line)) for line in dict.fromkeys(errors[:MOST])]
+
+
+def cause(error: BaseException) -> list[str]:
+    """Return the lines that say why a command of the engine failed; never none.
+
+    Args:
+        error: `automation.CommandError`, whose text has the parts code, stdout and stderr
+            (pulumi 3.250.0, automation/_cmd.py, ``CommandResult.__str__``).
+    """
+    before, _, errors = str(error).partition("\n stderr: ")
+    code, _, output = before.partition("\n stdout: ")
+    lines = errors_of(errors) or errors_of(output)
+    number = code.rpartition("code: ")[2].strip() or "unknown"
+    return lines or [
+        f"error: the engine ended with exit code {number} and wrote no reason; cure: run it again "
+        "with VERBOSE=1"
+    ]
+
+
+def condensed(text: str) -> str:
+    """Return an error of the program without its traceback; other texts as they are."""
+    if PROGRAM_FAILED not in text:
+        return text
+    last = next((line for line in reversed(text.splitlines()) if line.strip()), "no reason")
+    return f"the program failed: {last.strip()}; cure: VERBOSE=1 shows where, for a report"
+
+
+def show(kind: type[BaseException], error: BaseException, traceback: TracebackType | None) -> None:
+    """Print why a command ended; `sys.excepthook` of the commands.
+
+    An interrupt ends the process by SIGINT afterwards, which a shell reports as 130.
+    """
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # one more ends the process, without a word
+    name = name_of(sys.argv[0])
+    if issubclass(kind, KeyboardInterrupt):
+        lines = [f"{name}: interrupted; run it again to go on"]
+    elif os.environ.get("VERBOSE") == "1":
+        sys.__excepthook__(kind, error, traceback)
+        lines = []
+    elif any(base.__name__ == "CommandError" for base in kind.__mro__):
+        lines = [f"{name}: failed: {line}" for line in cause(error)]
+    else:
+        lines = [f"{name}: failed: {line}" for line in _of_ours(kind, error)]
+    sys.stdout.flush()
+    for line in lines:
+        print(line, file=sys.stderr, flush=True)
+
+
+def _of_ours(kind: type[BaseException], error: BaseException) -> list[str]:
+    """Return the lines of an error that this project raised, or of one that nobody expected."""
+    lines = [printable(line) for line in str(error).splitlines() if line.strip()]
+    own = kind.__module__.partition(".")[0] in ("components", "config", "lab", "toolchain")
+    if lines and (own or issubclass(kind, OSError)):
+        return lines[:MOST]
+    text = f"{kind.__name__}: {lines[0]}" if lines else kind.__name__
+    return [f"{text}; cure: VERBOSE=1 shows where, for a report"]

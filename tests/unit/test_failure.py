@@ -1,0 +1,68 @@
+"""A failed command names its cause; no text of the engine or the program is lost without a word."""
+
+from __future__ import annotations
+
+import pytest
+from pulumi.automation import CommandError
+from pulumi.automation._cmd import CommandResult
+
+from commands import up
+from commands.display import Display
+from commands.failure import cause, condensed, errors_of, name_of
+from components.inspection.judgement import NAMED, _deferred
+from tests.unit.test_display import message
+
+
+@pytest.mark.parametrize(
+    ("stderr", "stdout", "wanted"),
+    [
+        ("error: passphrase must be set with X", "", "set PULUMI_CONFIG_PASSPHRASE or"),
+        ("error: getting secrets manager: incorrect passphrase", "", "created with"),
+        ("error: the stack is currently locked by 1 lock(s)", "", "`pulumi cancel`"),
+        ("", "the reason is here", "the reason is here"),
+        ("something that is no error line", "", "something that is no error line"),
+        ("", "", "exit code 255 and wrote no reason"),
+    ],
+)
+def test_a_failure_of_the_engine_has_a_cause(stderr: str, stdout: str, wanted: str) -> None:
+    lines = cause(CommandError(CommandResult(stdout, stderr, 255)))
+    assert len(lines) == 1
+    assert wanted in lines[0]
+
+
+def test_the_engines_text_reaches_no_terminal_unescaped() -> None:
+    assert errors_of("error: \x1b[2Jgone") == ["error: \\x1b[2Jgone"]
+
+
+def test_a_traceback_of_the_program_is_one_line() -> None:
+    text = "Traceback (most recent call last):\n  File \"x\", line 1\nKeyError: 'a'\n"
+    assert condensed(text) == (
+        "the program failed: KeyError: 'a'; cure: VERBOSE=1 shows where, for a report"
+    )
+    assert condensed("two\nlines") == "two\nlines"
+    said: list[str] = []
+    Display(said.append).show(message(f"Program failed:\n{text}", severity="error"))
+    assert said == [f"error: {condensed(text)}"]
+
+
+def test_a_command_has_the_name_of_its_target() -> None:
+    assert name_of("/x/commands/environment.py") == "env"
+    assert name_of("/x/commands/preview_state.py") == "preview-state"
+
+
+def test_who_holds_a_deferred_gpu_is_named_with_what_to_do() -> None:
+    node = {"name": "gpu-1", "deferred": 1, "held": "team/train (Running, holds 1)"}
+    free = {"name": "gpu-2", "deferred": 0, "held": ""}
+    assert up.deferred([node, free]) == [
+        "deferred: node gpu-1: 1 GPU, held by team/train (Running, holds 1); when these have "
+        "ended: make validate NODES=gpu-1"
+    ]
+    many = [{**node, "name": f"gpu-{number}"} for number in range(12)]
+    assert up.deferred(many)[-1] == "deferred: 2 more nodes"
+
+
+def test_a_preview_names_some_holders_and_counts_the_others() -> None:
+    faults = [str(fault) for fault in _deferred({f"gpu-{n}": "1 GPU" for n in range(NAMED + 2)})]
+    assert len(faults) == NAMED + 1
+    assert "make validate NODES=gpu-0" in faults[0]
+    assert faults[-1].startswith("2 more nodes: ")
