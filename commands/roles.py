@@ -107,27 +107,6 @@ def role(name: str, asked: Iterable[Request]) -> Json:
     }
 
 
-def releases_role(namespace: str, asked: Iterable[Request]) -> Json:
-    """Return the Role that reads Helm's records in the namespace of a release."""
-    declared = role("preview-releases", asked)
-    declared["metadata"]["namespace"] = namespace
-    return {**declared, "kind": "Role"}
-
-
-def preview_roles(asked: Iterable[Request], namespaces: Iterable[str]) -> list[Json]:
-    """Return a preview's roles: a ClusterRole without Secrets, and a Role for each release.
-
-    Helm keeps its records in Secrets of the release's namespace, and nothing else that a preview
-    reads is in a Secret.
-    """
-    everywhere = {request for request in asked if request.resource != "secrets"}
-    records = set(asked) - everywhere
-    return [
-        role("preview", everywhere),
-        *(releases_role(namespace, records) for namespace in sorted(namespaces)),
-    ]
-
-
 def allows(declared: Json, asked: Request) -> bool:
     """Whether a role allows a request, as the API server judges (plugin/pkg/auth, RBAC)."""
     return any(_matches(rule, asked) for rule in declared["rules"])

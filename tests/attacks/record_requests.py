@@ -17,7 +17,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from commands.roles import Request, preview_roles, requests, role, text
+from commands.roles import Json, Request, requests, role, text
 from components.platforms.registry import named
 from components.platforms.settings import NAMES
 from components.settings.loader import load
@@ -169,6 +169,27 @@ def record(chosen: Iterable[str]) -> dict[str, set[Request]]:
                 recording.change()
     result["deploy"] |= result["preview"]  # a deployment inspects, too
     return result
+
+
+def releases_role(namespace: str, asked: Iterable[Request]) -> Json:
+    """Return the Role that reads Helm's records in the namespace of a release."""
+    declared = role("preview-releases", asked)
+    declared["metadata"]["namespace"] = namespace
+    return {**declared, "kind": "Role"}
+
+
+def preview_roles(asked: Iterable[Request], namespaces: Iterable[str]) -> list[Json]:
+    """Return a preview's roles: a ClusterRole without Secrets, and a Role for each release.
+
+    Helm keeps its records in Secrets of the release's namespace, and nothing else that a preview
+    reads is in a Secret.
+    """
+    everywhere = {request for request in asked if request.resource != "secrets"}
+    records = set(asked) - everywhere
+    return [
+        role("preview", everywhere),
+        *(releases_role(namespace, records) for namespace in sorted(namespaces)),
+    ]
 
 
 def namespaces() -> set[str]:

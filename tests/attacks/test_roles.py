@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 import yaml
 
-from commands.roles import Request, allows, preview_roles, requests, role
+from commands.roles import Request, allows, requests, role
+from tests.attacks.record_requests import preview_roles
 
 ROOT = Path(__file__).resolve().parents[2]
 RECORDED: dict[str, list[dict[str, str]]] = json.loads(
