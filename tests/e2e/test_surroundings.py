@@ -19,12 +19,6 @@ from tests.e2e.project import Project, figures
 from tests.guard import own_name
 
 SECONDS = 900
-JUMPING = """\
-import itertools, time
-_real, _calls = time.time, itertools.count()
-time.time = lambda: _real() + (86_400 if next(_calls) % 2 else -86_400)
-"""
-"""A clock that is set by two days at each look, for every Python program of the project."""
 PROXIES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy")
 NOBODY = "http://127.0.0.1:9"
 
@@ -91,16 +85,6 @@ def test_a_umask_that_gives_others_nothing(surrounded: Surrounded) -> None:
 @pytest.mark.promise("`make up` needs no proxy for what is on this machine, and no NO_PROXY.")
 def test_proxies_that_answer_nobody(surrounded: Surrounded) -> None:
     surrounded.environment |= dict.fromkeys(PROXIES, NOBODY)
-    surrounded.comes_up()
-
-
-@pytest.mark.full
-@pytest.mark.promise("`make up` works while the machine's clock is set forth and back.")
-def test_a_clock_that_jumps(surrounded: Surrounded, tmp_path: Path) -> None:
-    folder = tmp_path / "clock"
-    folder.mkdir()
-    (folder / "sitecustomize.py").write_text(JUMPING)
-    surrounded.environment["PYTHONPATH"] = str(folder)
     surrounded.comes_up()
 
 
