@@ -18,7 +18,9 @@ import pulumi
 import pytest
 
 from components.hosts import copies, script, upload
+from components.hosts.answers import NOTHING
 from components.hosts.prepare_script import prepare
+from components.hosts.reach import Answer
 from components.hosts.reach import Host as Reached
 from components.hosts.runtime_script import runtime
 from components.hosts.script import Bundle
@@ -289,9 +291,9 @@ def test_the_login_shell_of_a_user_reads_one_plain_line(monkeypatch: pytest.Monk
     """A shell of the csh family ends a quoted word at the end of a line, and would run the rest."""
     lines = []
 
-    async def run(_: object, line: str, *__: object) -> tuple[int, str, str]:
+    async def run(_: object, line: str, *__: object) -> Answer[str]:
         lines.append(line)
-        return 0, "", ""
+        return Answer(0, "", [], NOTHING)
 
     @contextlib.asynccontextmanager
     async def reached(*_: object) -> AsyncIterator[None]:
