@@ -117,6 +117,10 @@ tools: $(VENV) ## show the toolchain, build what is missing
 images: $(VENV) ## every image and chart that STACK needs
 	@$(RUN) commands.images
 
+.PHONY: facts
+facts: $(VENV) ## write the tables of config/facts/: make facts CSAF=<folder of NVIDIA's bulletins>
+	@CSAF='$(CSAF)' $(RUN) commands.facts
+
 .PHONY: test
 test: $(VENV) ## run the tests, at most about ten minutes on two idle threads
 	@# Before the tests: no limit of theirs has room for a build.

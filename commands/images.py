@@ -21,6 +21,7 @@ from components.charts.images import UnknownImages
 from components.platforms.needed import Chart, Image, charts
 from components.platforms.needed import images as needed
 from components.settings.stack_file import load_stack_file
+from config.facts.floors import of_images
 from config.printable import printable
 from config.problem import ConfigError
 
@@ -134,6 +135,14 @@ def chart_checks(releases: tuple[Chart, ...]) -> list[str]:
     return result
 
 
+def below_floors(images: tuple[Image, ...]) -> list[str]:
+    """A comment for each image that a security bulletin reports, with the version to take."""
+    names = tuple(image.upstream for image in images)
+    return [
+        f"# below {name}: take {version}: {border}" for name, version, border in of_images(names)
+    ]
+
+
 def main() -> int:
     """Print the lists for the stack that `STACK` names."""
     try:
@@ -143,7 +152,7 @@ def main() -> int:
         print(error, file=sys.stderr)
         return 1
     found = checks(images, shutil.which("cosign"))
-    comments = [*(one.text for one in found), *chart_checks(releases)]
+    comments = [*(one.text for one in found), *chart_checks(releases), *below_floors(images)]
     if sys.stdout.isatty():
         console = Console()
         for table in tables(images, releases):

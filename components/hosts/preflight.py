@@ -14,6 +14,7 @@ from components.hosts.settings.runtime import Engine, ToolkitSource
 from components.platforms.base import Delivery
 from components.platforms.registry import platform_of
 from components.settings.cluster import Cluster
+from config.facts.floors import Part, below, floor, wanted
 from config.problem import Fault, Severity
 
 SYSTEMS = ("debian", "ubuntu", "rhel", "rocky", "almalinux", "centos", "fedora", "amzn", "ol")
@@ -159,6 +160,8 @@ def _driver(host: Host, facts: HostFacts, cluster: Cluster) -> list[Fault]:
         cure = "install that driver, or declare this one in driver.version"
         faults.append(Fault(f"host {host.name}", f"driver {facts.driver}", driver.version, cure))
     faults += _pairs(host, facts, cluster)
+    there = driver.version or facts.driver or ""
+    faults += _floor(host, Part.DRIVER, there, Severity.WARNING)
     for module in facts.loaded:
         cure = "reboot the host after it is prepared"
         has = f"module {module} loaded"
@@ -217,10 +220,28 @@ def _runtime(host: Host, facts: HostFacts, cluster: Cluster) -> list[Fault]:
     by_us = runtime.toolkit.source is ToolkitSource.PACKAGE
     if facts.toolkit is None and wanted_here and not by_us:
         cure = "install nvidia-container-toolkit, or declare runtime.toolkit.source: package"
-        faults.append(Fault(f"host {host.name}", "no nvidia-ctk", "1.18 or later", cure))
+        least = f"{floor(Part.TOOLKIT).fixed} or later"
+        faults.append(Fault(f"host {host.name}", "no nvidia-ctk", least, cure))
+    if wanted_here:
+        there = (runtime.toolkit.version if by_us else None) or facts.toolkit or ""
+        faults += _floor(host, Part.TOOLKIT, there, Severity.ERROR)
     if wanted_here and facts.runtime_mode == "legacy":
         faults.append(_legacy(host))
     return faults
+
+
+def _floor(host: Host, part: Part, there: str, severity: Severity) -> list[Fault]:
+    """A version below the floor of the security bulletins, declared or found.
+
+    A toolkit stops the run: a container gets out through it. A driver doesn't, since another one
+    takes the GPUs of every pod there.
+    """
+    border = below(part, there)
+    if border is None:
+        return []
+    cure = f"install or declare that version: {border}"
+    found = f"{part} {there}"
+    return [Fault(f"host {host.name}", found, wanted(part, there, border), cure, severity)]
 
 
 def _legacy(host: Host) -> Fault:

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from datetime import date
 from enum import StrEnum
 
+from config.facts.floors import Part, floor
+
 
 class Severity(StrEnum):
     """What a violation does: `mandatory` stops a preview, `advisory` is printed, `off` is not."""
@@ -103,10 +105,11 @@ class Context:
     `runtime_class`: the RuntimeClass that GPU pods must name, empty where nvidia is the default
     runtime, `None` where unknown. `runtime_classes`: further ones that the cluster has.
     `max_gpus_per_container`, `max_gpus_per_pod`: caps in whole GPUs, `None` for none.
-    `toolkit_floor`: the oldest NVIDIA Container Toolkit that may be deployed; 1.17.4 is the first
-    without CVE-2025-23359. `daemon_set_controllers`: the users that make the pods of DaemonSets,
-    which only admission sees. `namespace`: of objects that name none. `today`: for the end of
-    exemptions, the current date by default.
+    `toolkit_floor`: the oldest NVIDIA Container Toolkit that may be deployed; by default the first
+    with the fixes of all bulletins (`config.facts.floors`). `daemon_set_controllers`: the users
+    that make the pods of DaemonSets, which only admission sees.
+    `namespace`: of objects that name none. `today`: for the end of exemptions, the current date by
+    default.
     """
 
     pools: tuple[Pool, ...] = ()
@@ -120,7 +123,7 @@ class Context:
     runtime_classes: frozenset[str] = frozenset()
     max_gpus_per_container: int | None = None
     max_gpus_per_pod: int | None = None
-    toolkit_floor: str = "1.17.4"
+    toolkit_floor: str = field(default_factory=lambda: floor(Part.TOOLKIT).fixed)
     namespace: str = ""
     daemon_set_controllers: frozenset[str] = DAEMON_SET_CONTROLLERS
     today: date | None = None

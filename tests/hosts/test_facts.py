@@ -251,6 +251,52 @@ def test_each_fault_alone_is_found(
     assert finding.cure
 
 
+@pytest.mark.promise("A host with a container toolkit below the security floor stops the run.")
+@pytest.mark.parametrize(
+    ("there", "package", "declared_version", "named"),
+    [
+        ("1.18.0", False, None, "1.18.0"),
+        ("1.19.0", False, None, "1.19.0"),
+        ("1.19.1", False, None, ""),
+        ("1.18.0", True, None, "1.18.0"),
+        ("1.18.0", True, "1.20.0", ""),
+        ("1.20.0", True, "1.18.0", "1.18.0"),
+        (None, True, "1.19.0", "1.19.0"),
+    ],
+)
+def test_a_toolkit_below_the_bulletins_is_refused(
+    there: str | None, package: bool, declared_version: str | None, named: str
+) -> None:
+    source = "package" if package else "preinstalled"
+    toolkit = {"source": source, **({"version": declared_version} if declared_version else {})}
+    cluster, host = declared_with(runtime={"toolkit": toolkit})
+    faults = judge(host, dataclasses.replace(GOOD, toolkit=there), cluster)
+    assert [fault.found for fault in faults] == ([f"container-toolkit {named}"] if named else [])
+    for fault in faults:
+        assert fault.severity is Severity.ERROR
+        assert fault.wanted == "1.19.1 or later"
+        assert "NVIDIA bulletin 5850 of 2026-06-30: CVE-2026-24260" in fault.cure
+
+
+@pytest.mark.promise("A host's driver below its branch's security floor is named, with the fix.")
+@pytest.mark.parametrize(
+    ("driver", "wanted"),
+    [
+        ("580.126.20", "580.159.03 or later of branch 580"),
+        ("580.159.03", ""),
+        ("595.71.04", "595.71.05 or later of branch 595"),
+        ("595.71.05", ""),
+        ("570.211.01", "580.159.03 or later: branch 570 has no fix"),
+    ],
+)
+def test_a_driver_below_the_bulletins_is_named(driver: str, wanted: str) -> None:
+    cluster, host = declared()
+    faults = judge(host, dataclasses.replace(GOOD, driver=driver), cluster)
+    assert [(fault.wanted, fault.severity) for fault in faults] == (
+        [(wanted, Severity.WARNING)] if wanted else []
+    )
+
+
 @pytest.mark.parametrize(
     ("driver", "cuda", "fits"),
     [
@@ -265,6 +311,7 @@ def test_cuda_and_driver_that_do_not_fit_are_refused(driver: str, cuda: str, fit
     image = f"nvcr.io/nvidia/k8s/cuda-sample:vectoradd-cuda{cuda}"
     cluster, host = declared_with(validation={"image": image})
     faults = judge(host, dataclasses.replace(GOOD, driver=driver), cluster)
+    faults = [fault for fault in faults if fault.severity is Severity.ERROR]
     assert [fault.severity for fault in faults] == ([] if fits else [Severity.ERROR])
     assert fits or f"driver {driver} for CUDA {cuda}" in str(faults[0])
 

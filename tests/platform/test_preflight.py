@@ -98,7 +98,7 @@ def test_a_host_needs_no_toolkit_where_the_platform_takes_none(way: str) -> None
     version = 1 if way == "gpu-manager" else 2
     facts = HostFacts(
         os="debian", os_version="12", arch="x86_64", kernel="6.1.0", nvidia_devices=8,
-        driver="580.65.06", containerd="2.0.0", cgroup=version, disk_free_mib=50_000,
+        driver="580.159.03", containerd="2.0.0", cgroup=version, disk_free_mib=50_000,
     )  # fmt: skip
     assert judge_host(cluster.hosts[0], facts, cluster) == []
 

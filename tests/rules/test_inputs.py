@@ -130,6 +130,7 @@ def test_versions_of_the_parts(part: str, version: Any, refused: bool) -> None:
         ("v2.0.0", "1.17.4", False),
         ("v1.18.0", "1.17.4", False),
         ("v1.18.0", "1.20.0", True),
+        ("v1.30.0", "1.30.1", True),
         ("v1.17.3-".ljust(50, "x"), "1.17.4", True),
         ("sha256:0", "1.17.4", False),
         (UNKNOWN, "1.17.4", False),
@@ -141,6 +142,71 @@ def test_the_toolkits_floor(version: Any, floor: str, refused: bool) -> None:
     assert paths("GPU054", manifest, context) == (["values.toolkit.version"] if refused else [])
     manifest["values"]["toolkit"]["enabled"] = False
     assert paths("GPU054", manifest, context) == []
+
+
+@pytest.mark.promise("GPU054 refuses container toolkits below the newest security bulletin.")
+@pytest.mark.parametrize(
+    ("version", "refused"),
+    [
+        *((version, True) for version in ("1.17.4", "1.17.7", "v1.17.8", "1.18.2", "1.19.0")),
+        *((version, False) for version in ("1.19.1", "v1.19.1-ubuntu22.04", "1.20.2")),
+    ],
+)
+def test_the_toolkits_floor_is_the_bulletins(version: str, refused: bool) -> None:
+    manifest = release(values={"toolkit": {"version": version}})
+    assert paths("GPU054", manifest) == (["values.toolkit.version"] if refused else [])
+
+
+@pytest.mark.promise("GPU072 names a driver below its branch's floor, also a chart's default.")
+@pytest.mark.parametrize(
+    ("chart", "driver", "found"),
+    [
+        ("v26.7.0", {"version": "580.126.20"}, ["values.driver.version"]),
+        ("v26.7.0", {"version": "580.159.03-ubuntu22.04"}, []),
+        ("v26.7.0", {"version": "595.71.04"}, ["values.driver.version"]),
+        ("v26.7.0", {"version": "595.71.05"}, []),
+        ("v26.7.0", {"version": "535.309.00"}, ["values.driver.version"]),
+        ("v26.7.0", {"version": "535.309.01"}, []),
+        ("v26.7.0", {"version": "570.211.01"}, ["values.driver.version"]),
+        ("v26.7.0", {"version": "620.10.01"}, []),
+        ("v26.7.0", {"version": UNKNOWN}, []),
+        ("v26.3.2", {}, ["version"]),
+        ("v26.3.2", {"enabled": False}, []),
+        ("v26.7.0", {}, []),
+    ],
+)
+def test_the_drivers_floor(chart: str, driver: dict[str, Any], found: list[str]) -> None:
+    manifest = {**release(values={"driver": driver}), "version": chart}
+    assert paths("GPU072", manifest) == found
+
+
+def test_a_node_reports_its_driver() -> None:
+    labels = {"nvidia.com/cuda.driver-version.full": "580.126.20"}
+    node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n", "labels": labels}}
+    assert len(paths("GPU072", node)) == 1
+    labels["nvidia.com/cuda.driver-version.full"] = "580.159.03"
+    assert paths("GPU072", node) == []
+
+
+@pytest.mark.parametrize(
+    ("chart", "values", "found"),
+    [
+        ("v26.3.1", {}, ["version"]),
+        ("v26.3.2", {}, []),
+        ("v26.7.0", {"devicePlugin": {"version": "v0.17.2"}}, ["values.devicePlugin.version"]),
+        ("v26.7.0", {"devicePlugin": {"version": "v0.17.3"}}, []),
+        (
+            "v26.7.0",
+            {"dcgmExporter": {"version": "4.5.2-4.8.1-d"}},
+            ["values.dcgmExporter.version"],
+        ),
+        ("v26.7.0", {"dcgmExporter": {"version": "4.5.3-4.8.2-d"}}, []),
+        ("v26.3.2", {"dcgm": {"enabled": True}}, ["version"]),
+        ("v26.7.0", {"dcgm": {"enabled": True}}, []),
+    ],
+)
+def test_the_parts_floors(chart: str, values: dict[str, Any], found: list[str]) -> None:
+    assert paths("GPU073", {**release(values=values), "version": chart}) == found
 
 
 POLICY = "values.driver.upgradePolicy"

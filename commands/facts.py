@@ -1,0 +1,59 @@
+"""``make facts CSAF=<folder>``: write the tables of `config/facts/` from their sources."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+
+from components.charts.images import sections
+from config.facts import csaf, floors, parts
+from config.problem import Fault
+
+
+def documents(folder: Path) -> dict[str, str]:
+    """Return the texts of a folder's CSAF documents, by name.
+
+    Raises:
+        OSError, ValueError: a document can't be read or is too long.
+    """
+    texts = {}
+    for path in sorted(folder.rglob("[0-9]*.json"))[: csaf.DOCUMENTS + 1]:
+        with path.open(encoding="utf-8") as file:
+            texts[path.name] = file.read(csaf.BYTES + 1)
+    return texts
+
+
+def chart_parts() -> str:
+    """Return the table of the parts that each version of the operator's chart brings."""
+    found: dict[str, dict[str, str]] = {}
+    for section in sections():
+        for chart, version in section.versions.items():
+            found.setdefault(chart, {})[section.path] = version
+    source = "components/charts/images.yaml; written by `make facts`"
+    document = {"source": source, "gpu-operator": dict(sorted(found.items()))}
+    return json.dumps(document, indent=1) + "\n"
+
+
+def main() -> int:
+    """Write the tables; without `CSAF` those that need no bulletins."""
+    given = os.environ.get("CSAF", "")
+    try:
+        if given:
+            text = csaf.table(documents(Path(given)))
+            floors.TABLE.write_text(text, encoding="utf-8")
+            entries = floors.read(text)
+            bulletins = len({entry.bulletin for entry in entries})
+            print(f"facts: {bulletins} bulletins with {len(entries)} borders: {floors.TABLE.name}")
+        parts.TABLE.write_text(chart_parts(), encoding="utf-8")
+        print(f"facts: parts of the operator's chart: {parts.TABLE.name}")
+    except (OSError, ValueError) as error:
+        cure = "give a folder of CSAF 2.0 documents: make facts CSAF=<folder>"
+        print(Fault("CSAF", str(error), "NVIDIA's bulletins", cure), file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

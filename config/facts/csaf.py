@@ -1,0 +1,151 @@
+"""Read NVIDIA's security bulletins: CSAF 2.0 documents, strict and bounded.
+
+Layout of `product_tree` as NVIDIA writes it (NVIDIA/product-security): vendor NVIDIA, below it an
+architecture such as ``Linux(R580)``, below it a product once for each of its affected and fixed
+versions, which are the products' names. Which of them is affected or fixed, and by which weakness, stands in `product_status`
+(OASIS CSAF 2.0, 3.2.2 and 3.2.3.9).
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from config.facts.floors import Floor, Part
+
+Json = Mapping[str, Any]
+
+BYTES = 4 * 1024 * 1024
+"""The longest document that is read; NVIDIA's have up to 160 KB."""
+DOCUMENTS = 5000
+DEPTH = 8
+_LEAVES = 5000
+_PRODUCTS = {
+    "Tesla": Part.DRIVER,
+    "NVIDIA Container Toolkit": Part.TOOLKIT,
+    "NVIDIA GPU Operator": Part.OPERATOR,
+    "NVIDIA Kubernetes Device Plugin": Part.DEVICE_PLUGIN,
+    "NVIDIA MIG Manager": Part.MIG_MANAGER,
+    "DCGM": Part.DCGM,
+    "DCGM Exporter": Part.DCGM_EXPORTER,
+}
+_BRANCH = re.compile(r"Linux\(R([0-9]{3})\)")
+_PLAIN = re.compile(r"(Linux|All)(\([0-9.]{1,9}\))?")
+_FIXED = re.compile(r"v?([0-9]{1,9}(?:\.[0-9]{1,9}){1,3})")
+_AFFECTED = re.compile(
+    r"(All (driver )?versions? (prior to|up to and including)|0\.0 +to) "
+    r"v?[0-9]{1,9}(\.[0-9]{1,9}){1,3}( \([^()]{1,120}\))?"
+)
+
+
+class BulletinError(ValueError):
+    """A document that isn't a CSAF bulletin in a known form."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Leaf:
+    part: Part
+    branch: str
+    product_id: str
+    text: str
+
+
+def bulletin(text: str) -> tuple[Floor, ...]:
+    """Return the borders of one bulletin for the parts that we know; empty without such a part.
+
+    Raises:
+        BulletinError: the document is none, or says something of our parts in an unknown form.
+    """
+    if len(text) > BYTES:
+        raise BulletinError(f"{len(text)} characters, wanted at most {BYTES}")
+    try:
+        document = json.loads(text)
+        head = document["document"]
+        if (head["category"], head["csaf_version"]) != ("csaf_security_advisory", "2.0"):
+            raise BulletinError("not a security advisory of CSAF 2.0")
+        number, released = head["tracking"]["id"], head["tracking"]["current_release_date"][:10]
+        leaves = tuple(_leaves(document["product_tree"]["branches"], ()))
+        return tuple(_borders(document["vulnerabilities"], leaves, number, released))
+    except (KeyError, TypeError, AttributeError, IndexError, RecursionError) as error:
+        raise BulletinError(f"{type(error).__name__}: {error}") from error
+    except json.JSONDecodeError as error:
+        raise BulletinError(f"not JSON: {error}") from error
+
+
+def _leaves(branches: list[Json], path: tuple[str, ...]) -> Iterator[_Leaf]:
+    """Yield the versions of our parts; `path` holds the names above."""
+    if len(path) > DEPTH or len(branches) > _LEAVES:
+        raise BulletinError("a product tree that is deeper or wider than any known")
+    for branch in branches:
+        names = (*path, branch["name"])
+        if "product" in branch and branch["category"] == "product_version":
+            if len(names) != 3:
+                raise BulletinError(f"a version {len(names)} levels deep, wanted 3")
+            if place := _place(names[1], names[2]):
+                product = branch["product"]
+                yield _Leaf(*place, product["product_id"], product["name"])
+        yield from _leaves(branch.get("branches", []), names)
+
+
+def _place(architecture: str, product: str) -> tuple[Part, str] | None:
+    part = _PRODUCTS.get(product)
+    if part is None:
+        return None
+    if part is Part.DRIVER:
+        match = _BRANCH.fullmatch(architecture)
+        return (part, match[1]) if match else None
+    if _PLAIN.fullmatch(architecture):
+        return part, ""
+    raise BulletinError(f"{product} of the unknown architecture {architecture!r}")
+
+
+def _borders(
+    vulnerabilities: list[Json], leaves: tuple[_Leaf, ...], number: str, released: str
+) -> Iterator[Floor]:
+    for part, branch in sorted({(leaf.part, leaf.branch) for leaf in leaves}):
+        own = [leaf for leaf in leaves if (leaf.part, leaf.branch) == (part, branch)]
+        fixed = _of(own, vulnerabilities, "fixed")
+        affected = _of(own, vulnerabilities, "known_affected")
+        where = f"{part} {branch}".rstrip()
+        if len(fixed) != 1 or len(affected) != 1 or len(own) != 2:
+            raise BulletinError(f"{where}: wanted one affected and one fixed version")
+        match = _FIXED.fullmatch(fixed[0].text)
+        if not match or not _AFFECTED.fullmatch(affected[0].text):
+            raise BulletinError(f"{where}: unknown words {fixed[0].text!r}, {affected[0].text!r}")
+        ids = fixed[0].product_id
+        cves = {v["cve"] for v in vulnerabilities if ids in v["product_status"].get("fixed", [])}
+        text = " ".join(affected[0].text.split())
+        yield Floor(part, branch, number, released, tuple(sorted(cves)), text, match[1])
+
+
+def _of(leaves: list[_Leaf], vulnerabilities: list[Json], status: str) -> list[_Leaf]:
+    named = {name for v in vulnerabilities for name in v["product_status"].get(status, [])}
+    return [leaf for leaf in leaves if leaf.product_id in named]
+
+
+def table(documents: Mapping[str, str]) -> str:
+    """Return the table of all bulletins as its file has it: sorted, one entry a line.
+
+    Args:
+        documents: texts of the bulletins, by the name of their file.
+
+    Raises:
+        BulletinError: names the file whose text can't be taken.
+    """
+    if not 0 < len(documents) <= DOCUMENTS:
+        raise BulletinError(f"{len(documents)} bulletins, wanted 1 to {DOCUMENTS}")
+    entries: list[Floor] = []
+    for name, text in sorted(documents.items()):
+        try:
+            entries += bulletin(text)
+        except ValueError as error:
+            raise BulletinError(f"{name}: {error}") from error
+    if not entries:
+        raise BulletinError("none of the bulletins concerns a known part")
+    entries.sort(key=lambda entry: (entry.part, entry.branch, entry.date, entry.bulletin))
+    rows = ",\n".join("  " + json.dumps(asdict(entry), ensure_ascii=False) for entry in entries)
+    source = "NVIDIA/product-security, CSAF 2.0; written by `make facts CSAF=<folder>`"
+    return f'{{\n "source": {json.dumps(source)},\n "floors": [\n{rows}\n ]\n}}\n'

@@ -1,0 +1,86 @@
+"""GPU073: Charts and their parts have the fixes of the security bulletins."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from config.facts.floors import Part, below, exporter, wanted
+from policies.rules.charts.operator import part_version
+from policies.rules.context import Context, Severity
+from policies.rules.example import Example
+from policies.rules.helm import DEVICE_PLUGIN, GPU_OPERATOR, ChartRelease, release
+from policies.rules.rule import Finding, Rule, Subject
+from policies.rules.twin import (
+    CHART_VALUES,
+)
+from policies.rules.unknown import at
+
+_CHARTS = {GPU_OPERATOR: Part.OPERATOR, DEVICE_PLUGIN: Part.DEVICE_PLUGIN}
+_PARTS = {
+    "devicePlugin": Part.DEVICE_PLUGIN,
+    "migManager": Part.MIG_MANAGER,
+    "dcgm": Part.DCGM,
+    "dcgmExporter": Part.DCGM_EXPORTER,
+}
+_OFF_BY_DEFAULT = ("dcgm",)
+
+
+def _floors(subject: Subject, _: Context) -> Iterator[Finding]:
+    chart = release(subject)
+    if chart is None or chart.chart not in _CHARTS:
+        return
+    for part, version, path in _versions(chart):
+        if border := below(part, version):
+            yield Finding(
+                path=path,
+                found=f"{part} {version[:40]}",
+                wanted=wanted(part, version, border),
+                cure=f"Take that version: {border}.",
+            )
+
+
+def _versions(chart: ChartRelease) -> Iterator[tuple[Part, str, str]]:
+    yield _CHARTS[chart.chart], chart.version or "", "version"
+    if chart.chart != GPU_OPERATOR:
+        return
+    for section, part in _PARTS.items():
+        enabled = at(chart.values, section, "enabled")
+        if enabled is True or (enabled is None and section not in _OFF_BY_DEFAULT):
+            version, path = part_version(chart, section)
+            yield part, exporter(version) if part is Part.DCGM_EXPORTER else version, path
+
+
+RULE = Rule(
+    id="GPU073",
+    title="Charts and their parts have the fixes of the security bulletins",
+    severity=Severity.ADVISORY,
+    check=_floors,
+    why="The parts run with the rights of the host on each GPU node; the bulletins name the "
+    "versions that let others use them.",
+    source="NVIDIA's security bulletins 5582 to 5857 (config/facts/security_floors.json)",
+)
+
+TWIN = CHART_VALUES
+
+EXAMPLE = Example(
+    passing="""\
+apiVersion: helm.sh/v3
+kind: Release
+name: gpu-operator
+chart: gpu-operator
+version: v26.7.0
+repositoryOpts: {repo: https://helm.ngc.nvidia.com/nvidia}
+values:
+  migManager: {version: v0.12.2}
+""",
+    failing="""\
+apiVersion: helm.sh/v3
+kind: Release
+name: gpu-operator
+chart: gpu-operator
+version: v26.7.0
+repositoryOpts: {repo: https://helm.ngc.nvidia.com/nvidia}
+values:
+  migManager: {version: v0.12.1}
+""",
+)
