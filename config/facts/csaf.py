@@ -2,8 +2,8 @@
 
 Layout of `product_tree` as NVIDIA writes it (NVIDIA/product-security): vendor NVIDIA, below it an
 architecture such as ``Linux(R580)``, below it a product once for each of its affected and fixed
-versions, which are the products' names. Which of them is affected or fixed, and by which weakness, stands in `product_status`
-(OASIS CSAF 2.0, 3.2.2 and 3.2.3.9).
+versions, which are the products' names. Which of them is affected or fixed, and by which weakness,
+stands in `product_status` (OASIS CSAF 2.0, 3.2.2 and 3.2.3.9).
 """
 
 from __future__ import annotations
