@@ -19,6 +19,7 @@ from config import yaml_file
 ROOT = Path(__file__).resolve().parents[2]
 FILES = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
 ENVIRONMENT = ".github/scripts/environment.sh"
+PROPOSE = ".github/scripts/propose_facts.sh"
 PINNED = re.compile(r"uses: [\w.-]+/[\w./-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+")
 
 
@@ -49,7 +50,7 @@ def by_name(value: str) -> str:
 
 def test_the_workflows_are_there() -> None:
     names = [path.stem for path in FILES]
-    assert names == ["analysis", "audit", "check", "deploy", "preview", "release"]
+    assert names == ["analysis", "audit", "check", "deploy", "facts", "preview", "release"]
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
@@ -78,6 +79,9 @@ def test_permissions_are_none_at_the_top_and_named_in_each_job(path: Path) -> No
         if job.get("environment") == "release":
             assert path.stem == "release"
             assert writes == {"contents", "id-token", "attestations"}
+            continue
+        if path.stem == "facts":
+            assert writes == {"contents", "pull-requests"}
             continue
         assert job["permissions"]["contents"] == "read"
         assert writes <= ({"security-events"} if path.stem == "analysis" else {"pull-requests"})
@@ -164,7 +168,7 @@ def test_a_shell_part_is_a_make_target_with_a_recipe_or_a_script_of_ours(name: s
         assert done.returncode == 0, done.stderr
         assert done.stdout.strip()
     else:
-        assert program == ENVIRONMENT
+        assert program in (ENVIRONMENT, PROPOSE)
         assert os.access(ROOT / program, os.X_OK)
 
 
