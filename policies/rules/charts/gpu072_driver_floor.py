@@ -51,7 +51,7 @@ RULE = Rule(
 
 TWIN = NoTwin(
     "A policy on nodes would refuse the labels that report the driver, not the driver. "
-    "The inspection names such nodes and hosts."
+    "The inspection of the hosts names it."
 )
 
 EXAMPLE = Example(
