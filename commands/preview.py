@@ -19,6 +19,7 @@ def run(stack: Stack, answer: Answer) -> None:
     """Runs the command on a stack."""
     require_context(stack)
     stack.require_running()
+    stack.note_absent_machines()
     selected = select(stack)
     try:
         result = watched(

@@ -21,7 +21,14 @@ from components.settings.stack_file import load_stack_file
 from config.problem import ConfigError
 from lab import simulator
 from lab.simulator import hosts as simulated_hosts
-from lab.simulator.hardware import Hardware, hardware_of, load_hardware, write_hardware
+from lab.simulator.hardware import (
+    Hardware,
+    absent,
+    hardware_of,
+    load_hardware,
+    ranges,
+    write_hardware,
+)
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -115,6 +122,20 @@ class Stack:
             f"{self.file.name} declares; edit it to add or remove simulated machines"
         )
         return load_hardware(self.hardware_file)
+
+    def note_absent_machines(self) -> None:
+        """Say which declared machines the hardware file lacks: the run then finds them missing."""
+        if not self.embedded or not self.hardware_file.exists():
+            return
+        try:
+            lacking = list(ranges(absent(load_hardware(self.hardware_file), self.cluster)))
+        except ConfigError:
+            return  # `make start` reports it
+        if lacking:
+            print(
+                f"{self.hardware_file.relative_to(ROOT)} has no {', '.join(lacking)}, declared by "
+                f"{self.file.name}. If they should exist, add them there and run `make start`."
+            )
 
     def start(self) -> None:
         """Starts what is missing of the embedded cluster and its hosts."""

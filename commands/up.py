@@ -94,6 +94,7 @@ def run(stack: Stack, answer: Answer, name: str = "up") -> None:
     ensure_tools(stack)
     selected = select(stack)
     start_cluster(stack)
+    stack.note_absent_machines()
     outdated = settle(selected, stack)
     if not outdated:
         stack.remember()

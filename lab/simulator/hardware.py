@@ -270,6 +270,16 @@ def hardware_of(cluster: Cluster, *, with_hosts: bool = True) -> Hardware:
     return Hardware(version="v1", nodes=tuple(_joined(kinds)), hosts=tuple(machines))
 
 
+def absent(hardware: Hardware, cluster: Cluster) -> tuple[str, ...]:
+    """Return the names of declared nodes and hosts that the hardware does not have."""
+    there = {name for kind in hardware.nodes for name in written_out(kind.names)}
+    there |= {host.name for host in hardware.hosts}
+    pools = (pool for pool in cluster.pools if pool.nodes is not None)
+    declared = [name for pool in pools for name in pool.node_names()]
+    declared += [host.name for host in cluster.hosts]
+    return tuple(name for name in dict.fromkeys(declared) if name not in there)
+
+
 def pool_nodes(pool: Pool) -> tuple[str, ...]:
     """Return the names of a pool's nodes; a pool with a selector gets ``<pool>-<i>``, from 1."""
     if pool.nodes is not None:

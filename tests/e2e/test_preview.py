@@ -81,14 +81,14 @@ EDITS: dict[str, tuple[Callable[[Json], None], str]] = {
     "a wrong port": (host(port=1), "host gpu-2: found .*; wanted: a host that answers"),
     "the port of another host": (swapped, "host gpu-1"),
     "another user": (host(user="somebody"), "host gpu-2"),
-    "another runtime": (section(runtime={"devicesByEnvironment": True}), "rollout"),
-    "swap": (section(system={"swap": "keep"}), r"preview: .*"),
+    "another runtime": (section(runtime={"devicesByEnvironment": True}), "changed in waves"),
+    "swap": (section(system={"swapOff": False}), r"preview: .*"),
     "reboots": (section(reboot={"when": "required"}), r"preview: .*"),
     "longer validation": (section(validation={"timeoutSeconds": 121}), r"preview: .*"),
     "maintenance": (section(maintenance=["gpu-2"]), "in maintenance"),
-    "guardrails": (section(guardrails={}), "create"),
+    "guardrails": (section(guardrails={"mode": "warn"}), "create"),
     "monitoring": (section(monitoring={}), r"preview: .*"),
-    "another cluster": (section(kubernetes={"context": "nowhere"}), "nowhere"),
+    "wider waves": (section(rollout={"maxUnavailable": 2}), r"preview: .*"),
     "a mistake": (section(platfrom="dra"), "platfrom"),
 }
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from commands import stack
 from components.settings.loader import load
 from components.settings.stack_file import load_stack_file
 from config.problem import ConfigError
@@ -14,6 +15,7 @@ from lab.simulator import marks, nodes
 from lab.simulator.hardware import (
     Hardware,
     NodeHardware,
+    absent,
     hardware_of,
     load_hardware,
     ranges,
@@ -174,3 +176,30 @@ def test_faults_of_the_file_are_set_when_they_change_and_leave_those_that_a_pers
     by_hand = manifest()
     by_hand["metadata"]["annotations"][marks.FAULT] = "driver-missing"
     assert nodes.difference(manifest(), by_hand) is None
+
+
+def test_declared_machines_that_the_hardware_lacks_are_named() -> None:
+    there = hardware_of(declared({"name": "a100", "nodes": ["gpu-[1-4]"], "gpusPerNode": 8}))
+    more = declared({"name": "a100", "nodes": ["gpu-[1-6]"], "gpusPerNode": 8})
+    assert absent(there, more) == ("gpu-5", "gpu-6")
+    assert absent(there, declared({"name": "b", "nodes": ["gpu-2"], "gpusPerNode": 8})) == ()
+
+
+def test_a_run_names_the_file_that_lacks_declared_machines(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    document = {"version": "v1", "platform": "device-plugin"}
+    pool = {"name": "a100", "nodes": ["gpu-[1-6]"], "gpusPerNode": 8}
+    cluster = load({**document, "kubernetes": {"context": "gpu-cluster-lab"}, "pools": [pool]})
+    monkeypatch.setattr(stack, "ROOT", tmp_path)
+    embedded = stack.Stack("lab", cluster)
+    embedded.note_absent_machines()
+    assert capsys.readouterr().out == ""
+    text = "version: v1\nnodes: [{names: ['gpu-[1-4]'], gpus: 8}]\n"
+    embedded.hardware_file.parent.mkdir(parents=True)
+    embedded.hardware_file.write_text(text)
+    embedded.note_absent_machines()
+    assert capsys.readouterr().out == (
+        "lab/hardware/lab.yaml has no gpu-[5-6], declared by Pulumi.lab.yaml. "
+        "If they should exist, add them there and run `make start`.\n"
+    )
