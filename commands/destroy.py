@@ -5,13 +5,11 @@ from __future__ import annotations
 import sys
 import time
 
-from pulumi import automation
-
 from commands.engine import select, settle
 from commands.left import left
 from commands.stack import Stack
 from commands.up import changed
-from commands.watched import Answer, answering, watched
+from commands.watched import Answer, Failed, answering, watched
 
 
 def destroy(stack: Stack, answer: Answer) -> int:
@@ -32,7 +30,7 @@ def destroy(stack: Stack, answer: Answer) -> int:
             continue_on_error=True,
             refresh=settle(selected, stack),
         )
-    except automation.CommandError:
+    except Failed:
         resources = left((selected.export_stack().deployment or {}).get("resources", []))
         answer["left"] = resources
         for line in resources:

@@ -7,12 +7,10 @@ from __future__ import annotations
 
 import sys
 
-from pulumi import automation
-
 from commands.contexts import require_context
 from commands.engine import POLICIES, select, stale
 from commands.stack import Stack
-from commands.watched import Answer, answering, watched
+from commands.watched import Answer, Failed, answering, watched
 
 
 def run(stack: Stack, answer: Answer) -> None:
@@ -29,7 +27,7 @@ def run(stack: Stack, answer: Answer) -> None:
             policy_packs=[POLICIES],
             refresh=stale(selected, stack),
         )
-    except automation.CommandError:
+    except Failed:
         print("preview: failed; the cause stands above")
         sys.exit(1)
     changes = {str(kind): count for kind, count in result.change_summary.items()}

@@ -19,7 +19,7 @@ from commands.environment import TOOLS
 from commands.node_table import WIDTH, table
 from commands.stack import Stack
 from commands.waiting import for_step
-from commands.watched import Answer, answering, watched
+from commands.watched import Answer, Failed, answering, watched
 from components.api import ClusterError
 from components.inspection.cluster import nodes_by_name
 from components.platforms.clear import await_deletions
@@ -103,7 +103,7 @@ def run(stack: Stack, answer: Answer, name: str = "up") -> None:
         if outdated:
             asyncio.run(await_deletions(stack.cluster.kubernetes.context))
         result = watched(selected.up, answer, policy_packs=[POLICIES], refresh=outdated)
-    except (automation.CommandError, ClusterError) as error:
+    except (Failed, ClusterError) as error:
         if isinstance(error, ClusterError):
             print(printable_lines(str(error)))
         print(f"{name}: failed after {time.monotonic() - started:.0f} s; the cause stands above")

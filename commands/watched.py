@@ -28,6 +28,10 @@ T = TypeVar("T")
 Answer = dict[str, Any]
 
 
+class Failed(Exception):
+    """An operation of the engine failed, and its cause was shown."""
+
+
 def verbose() -> bool:
     """Whether the engine's own output is asked for."""
     return os.environ.get("VERBOSE") == "1"
@@ -95,7 +99,7 @@ def watched(
         options: of the operation.
 
     Raises:
-        automation.CommandError: it failed; why was shown.
+        Failed: it failed; the cause was shown.
     """
     with left_to_the_engine() as interrupts:
         if verbose():
@@ -117,7 +121,7 @@ def watched(
             if not any(message["severity"] == "error" for message in display.messages):
                 for line in errors_of("\n".join(errors)) or cause(error):
                     unless_interrupted(line)
-            raise
+            raise Failed from error
         finally:
             answer["resources"], answer["messages"] = display.resources, display.messages
         display.finish()
@@ -139,4 +143,4 @@ def _verbose(operation: Callable[..., T], shown: dict[str, bool], options: dict[
         if not errors:
             for line in cause(error):
                 say(line)
-        raise
+        raise Failed from error

@@ -18,7 +18,7 @@ from components.hosts.inspect import answer, observe
 from components.hosts.preflight import judge
 from components.hosts.prepare_script import prepare
 from components.hosts.probe import parse
-from components.hosts.reach import Connections
+from components.hosts.reach import Connections, fingerprint
 from components.hosts.runtime_script import runtime
 from components.hosts.settings.host import Host, Role
 from components.hosts.settings.system import System
@@ -76,6 +76,10 @@ def test_drift_is_found_by_phase(host: Running) -> None:
     assert "swap" in (drift(facts, "prepare") or "")
 
 
+@pytest.mark.promise(
+    "A host that cannot be trusted or reached is named with both fingerprints or its address, the "
+    "reason and what to do."
+)
 def test_hosts_that_cannot_be_inspected_say_why(cluster: str, namespaces: None) -> None:
     first, second = start(cluster, "gpu-1", "gpu-2", mode="namespaces")
     other = dataclasses.replace(first.declared)
@@ -93,9 +97,16 @@ def test_hosts_that_cannot_be_inspected_say_why(cluster: str, namespaces: None) 
     assert facts["gpu-2"].error == ""
     assert "another key than the declared one" in facts["wrong-key"].error
     assert facts["wrong-key"].refused
-    assert facts["closed"].error == "Connection refused"
+    keys = (first.declared.host_key, other.host_key)
+    shown, declared = (fingerprint(asyncssh.import_public_key(key)) for key in keys)
+    assert shown.startswith("ssh-ed25519 SHA256:")
+    fault = facts["wrong-key"].error + facts["wrong-key"].wanted + facts["wrong-key"].cure
+    for part in (shown, declared, "ssh-keygen -lf /etc/ssh/ssh_host_ed25519_key.pub", "hostKey"):
+        assert part in fault
+    assert "`ssh -p 1 root@127.0.0.1`" in facts["closed"].cure
+    assert facts["closed"].error == "Connection refused (127.0.0.1:1)"
     assert not facts["closed"].refused
-    assert facts["silent"].error == "no answer within 3 s"
+    assert facts["silent"].error.startswith("no answer within 3 s (127.0.0.1:")
     assert drift(facts["silent"], "prepare") is None
 
 
