@@ -39,10 +39,8 @@ _POOL = (
 
 
 def _failed(found: str) -> list[str]:
-    node = (
-        f"node NODE: found {found}; wanted: all 8 GPUs run a kernel; cure: repair the "
-        "node, then run `make validate NODES=NODE`"
-    )
+    cure = "repair the node, then run `make validate NODES=NODE`"
+    node = f"node NODE: found {found}; wanted: all 8 GPUs run a kernel; cure: {cure}"
     return [node, _POOL]
 
 
