@@ -51,7 +51,7 @@ def unreached(error: BaseException, to: Endpoint, limit: float) -> Unreached:
     place = f"{to.address}:{to.port}"
     if isinstance(error, asyncssh.PermissionDenied):
         return Unreached(
-            f"the host does not let us log in as {to.user} at {place} ({error.reason})",
+            f"the host rejected the login of {to.user} at {place} ({error.reason})",
             "a host that accepts the stack's SSH key",
             f"add the key's public half to ~{to.user}/.ssh/authorized_keys there, or correct user "
             "or gpu-cluster:sshPrivateKey",

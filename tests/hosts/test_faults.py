@@ -277,9 +277,9 @@ FAULTS: dict[str, tuple[Fault, str]] = {
         "can't|MiB free",
     ),
     "wrong host key": (wrong_host_key, "shows another key than the declared one"),
-    "key refused": (key_refused, "does not let us log in"),
+    "key refused": (key_refused, "rejected the login"),
     "probe hanging": (probe_hanging, "no answer within 10 s"),
-    "host down": (host_down, "Connection refused; wanted: a host that answers"),
+    "host down": (host_down, "Connection refused ("),
 }
 
 
