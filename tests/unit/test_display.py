@@ -11,6 +11,7 @@ from pulumi.automation import EngineEvent
 
 from commands.difference import MOST, differences
 from commands.display import Display
+from commands.failure import condensed
 from commands.waiting import EVERY, FIRST, Reminder
 from components.operation import report_drift
 
@@ -206,3 +207,10 @@ def test_drift_has_a_line_for_each_part_and_what_is_new_has_none(
     monkeypatch.setattr(pulumi.log, "info", said.append)
     report_drift(finding)
     assert said == lines
+
+
+def test_a_traceback_of_the_program_is_one_line() -> None:
+    text = "Traceback (most recent call last):\n  File \"x\", line 1\nKeyError: 'a'\n"
+    said: list[str] = []
+    Display(said.append).show(message(f"Program failed:\n{text}", severity="error"))
+    assert said == [f"error: {condensed(text)}"]

@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 from pulumi.automation import CommandError
 from pulumi.automation._cmd import CommandResult
 
 from commands import up
-from commands.display import Display
 from commands.failure import cause, condensed, errors_of, name_of
 from components.inspection.judgement import NAMED, _deferred
-from tests.unit.test_display import message
-from tests.unit.test_node_table import stack
 
 
 @pytest.mark.parametrize(
@@ -43,26 +38,11 @@ def test_a_traceback_of_the_program_is_one_line() -> None:
         "the program failed: KeyError: 'a'; cure: VERBOSE=1 shows where, for a report"
     )
     assert condensed("two\nlines") == "two\nlines"
-    said: list[str] = []
-    Display(said.append).show(message(f"Program failed:\n{text}", severity="error"))
-    assert said == [f"error: {condensed(text)}"]
 
 
 def test_a_command_has_the_name_of_its_target() -> None:
     assert name_of("/x/commands/environment.py") == "env"
     assert name_of("/x/commands/preview_state.py") == "preview-state"
-
-
-@pytest.mark.parametrize("has_kubectl", [True, False])
-def test_next_lines_bring_their_environment_and_name_no_missing_program(
-    monkeypatch: pytest.MonkeyPatch, has_kubectl: bool
-) -> None:
-    monkeypatch.setattr("shutil.which", lambda name: f"/bin/{name}" if has_kubectl else None)
-    lines = up.shown_next(stack(1), ["kubectl get nodes", "pulumi preview"])
-    assert lines[-1] == 'eval "$(make env)" && pulumi preview'
-    assert len(lines) == (2 if has_kubectl else 1)
-    other = up.shown_next(replace(stack(1), name="lab"), ["pulumi preview"])
-    assert other == ['eval "$(make env STACK=lab)" && pulumi preview']
 
 
 def test_who_holds_a_deferred_gpu_is_named_with_what_to_do() -> None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from commands import up
 from commands.node_table import MOST, proof, table
 from commands.stack import Stack
 from components.settings.loader import load
@@ -65,3 +67,15 @@ def test_a_label_that_only_some_have_is_counted() -> None:
 def test_what_was_deferred_and_since_when_is_shown() -> None:
     text = proof([row(1, simulated=6, deferred=2, since="2026-01-01T00:00:00Z")])
     assert text.splitlines()[2:] == ["6 simulated", "2 deferred", "since 2026-01-01T00:00:00Z"]
+
+
+@pytest.mark.parametrize("has_kubectl", [True, False])
+def test_next_lines_bring_their_environment_and_name_no_missing_program(
+    monkeypatch: pytest.MonkeyPatch, has_kubectl: bool
+) -> None:
+    monkeypatch.setattr("shutil.which", lambda name: f"/bin/{name}" if has_kubectl else None)
+    lines = up.shown_next(stack(1), ["kubectl get nodes", "pulumi preview"])
+    assert lines[-1] == 'eval "$(make env)" && pulumi preview'
+    assert len(lines) == (2 if has_kubectl else 1)
+    other = up.shown_next(replace(stack(1), name="lab"), ["pulumi preview"])
+    assert other == ['eval "$(make env STACK=lab)" && pulumi preview']

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import re
 from typing import Any
 
 import pytest
 
+from components.api import Client
 from components.nodes.inspect import managed_by
 from tests.e2e.project import Project, figures
 from tests.validation import ways
@@ -47,6 +50,7 @@ def test_a_test_of_ones_own_runs_where_it_is_asked_for_and_its_figures_stay(
     failed = project.command("validate", TESTS="all-reduce", NODES="gpu-2")
     assert failed.returncode == 1
     assert "test all-reduce on node gpu-2: found 340, below 350" in failed.stdout
+    assert failed.stdout.strip().splitlines()[-1].startswith("validate: failed after ")
     project.fault("gpu-2")
     assert project.command("validate", TESTS="x").returncode == 1
 
@@ -69,3 +73,54 @@ def test_a_node_in_maintenance_is_left_as_it_is_and_every_table_says_so(project:
         assert after["metadata"][part] == before["metadata"][part]
     assert after["spec"] == before["spec"]
     assert managed_by(after, f"gpu-cluster-{project.stack}-a100")
+
+
+HOLDER = {
+    "apiVersion": "v1",
+    "kind": "Pod",
+    "metadata": {"name": "holder"},
+    "spec": {
+        "nodeSelector": {"kubernetes.io/hostname": "gpu-2"},
+        "tolerations": [{"key": "nvidia.com/gpu", "operator": "Exists"}],
+        "containers": [
+            {
+                "name": "train",
+                "image": "registry.example.com/train:1",
+                "resources": {"limits": {"nvidia.com/gpu": "1"}},
+            }
+        ],
+    },
+}
+
+
+@pytest.mark.promise("Who holds a GPU that is deferred is named, with what to do.")
+def test_the_holder_of_a_deferred_gpu_is_named_by_validate_and_in_previews(
+    project: Project,
+) -> None:
+    declare(project)
+    project.up()
+    project.request("POST", "namespaces/default/pods", body=HOLDER)
+
+    async def bound(client: Client) -> None:
+        async with asyncio.timeout(120):
+            while True:
+                pod = await client.request("GET", "namespaces/default/pods/holder")
+                if pod["spec"].get("nodeName"):
+                    return
+                await asyncio.sleep(0.2)
+
+    project.ask(bound)
+    done = project.command("validate", NODES="gpu-2")
+    assert done.returncode == 0, done.stdout
+    assert re.search(
+        r"^deferred: node gpu-2: 1 GPU, held by default/holder .*make validate "
+        r"NODES=gpu-2$",
+        done.stdout,
+        re.M,
+    ), done.stdout
+    assert done.stdout.strip().splitlines()[-1].startswith("validate: ")
+    preview = project.command("preview")
+    assert "default/holder" in preview.stdout, preview.stdout
+    project.request("DELETE", "namespaces/default/pods/holder")
+    project.command("validate", NODES="gpu-2")
+    assert "default/holder" not in project.command("preview").stdout
