@@ -104,7 +104,9 @@ class Progress:
             self._start([item.nodeid for item in session.items])
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Count a finished test, and print a line if the last one is old."""
+        """Count a finished test, name a failed one, print a line if the last one is old."""
+        if report.failed:
+            self._print(f"FAILED {report.nodeid} ({report.when})")
         if report.when != "teardown" or self.estimate is None:
             return
         file = report.nodeid.partition("::")[0]
@@ -116,7 +118,9 @@ class Progress:
             self._print(f"{self.estimate.share:4.0%}  {file}, {left} left")
 
     def pytest_report_teststatus(self, report: pytest.TestReport) -> tuple[str, str, str] | None:
-        """Print no dots: the lines say how far the run is."""
+        """Print no letters: the lines say how far the run is, and which tests failed."""
+        if report.failed:
+            return ("failed" if report.when == "call" else "error"), "", "FAILED"
         if report.when == "call" and report.passed:
             return "passed", "", "PASSED"
         return ("skipped", "", "SKIPPED") if report.skipped else None

@@ -49,10 +49,11 @@ def test_lines_name_the_length_the_share_and_the_file(
         "    if not hasattr(config, 'workerinput'):\n"
         "        config.pluginmanager.register(progress.Progress(config))\n"
     )
-    pytester.makepyfile("def test_a(): pass\ndef test_b(): pass")
+    pytester.makepyfile("def test_a(): pass\ndef test_b(): assert False")
     for arguments in ((), ("--numprocesses", "2", "--dist", "loadfile")):
         lines = pytester.runpytest_subprocess("-q", *arguments).outlines
         name = "test_lines_name_the_length_the_share_and_the_file.py"
         assert "2 tests in 1 files: less than a minute on an idle machine" in lines
         assert f" 50%  {name}, less than a minute left" in lines
         assert f"100%  {name}, less than a minute left" in lines
+        assert f"FAILED {name}::test_b (call)" in lines
