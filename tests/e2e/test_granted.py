@@ -9,6 +9,8 @@ import pytest
 
 from tests.e2e.project import DROP_IN, Project, figures
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module", autouse=True)
 def stack(project: Project) -> Iterator[None]:

@@ -18,6 +18,8 @@ from tests.e2e.kills import Killer, chance
 from tests.e2e.project import Project, figures
 from tests.promises import KILL_SEED
 
+pytestmark = pytest.mark.slow
+
 Json = dict[str, Any]
 
 POINTS = [

@@ -22,6 +22,8 @@ from lab.simulator import hosts as simulated_hosts
 from tests.e2e.project import LIMIT, Project, started
 from tests.guard import own_name
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[2]
 BLOCK = re.compile(r"^ *```(yaml|sh)\n(.*?)^ *```$", re.M | re.S)
 

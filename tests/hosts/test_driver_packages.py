@@ -15,6 +15,8 @@ from tests.hosts import software
 from tests.hosts.machine import Running
 from tests.unit.fixtures.clusters import INSTALLERS
 
+pytestmark = pytest.mark.slow
+
 SHOWN = "/proc/driver/nvidia/version"
 V100, H100 = "0x1db1", "0x2330"
 LIST = "/etc/apt/sources.list.d/cuda-ubuntu2404-x86_64.list"

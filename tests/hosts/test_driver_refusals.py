@@ -10,6 +10,8 @@ from lab.simulator.hosts import catalogue
 from tests.hosts import software
 from tests.hosts.machine import Running
 
+pytestmark = pytest.mark.slow
+
 VERSION, NEWER = "570.195.03", "580.65.06"
 SHOWN = "/proc/driver/nvidia/version"
 MARK = "/run/gpu-cluster/reboot-required"

@@ -12,6 +12,8 @@ from lab.simulator.hosts.packages import Package
 from tests.hosts import software
 from tests.hosts.machine import differences
 
+pytestmark = pytest.mark.slow
+
 VERSION = "580.65.06"
 PINNED = {"debian": "6.1.0-42-amd64", "rocky": "6.1.150-1.el9.elrepo.x86_64"}
 GRUB = {"debian": "boot/grub/grub.cfg", "rocky": "boot/grub2/grub.cfg"}

@@ -12,6 +12,8 @@ from tests.hosts import fakes, software
 from tests.hosts.fakes import UNIT
 from tests.hosts.machine import Running
 
+pytestmark = pytest.mark.slow
+
 WITHOUT_INSTALL = "[Service]\nExecStart=/usr/bin/sleep 100000\n"
 SELINUX = "/etc/selinux/config"
 

@@ -14,6 +14,8 @@ from lab.simulator.hosts.packages import served
 from tests.hosts import software
 from tests.hosts.machine import Result, Running
 
+pytestmark = pytest.mark.slow
+
 VERSION = "580.65.06"
 OLD = "440.64"
 SHOWN = "/proc/driver/nvidia/version"

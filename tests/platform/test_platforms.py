@@ -19,6 +19,8 @@ from tests.e2e.project import Project, figures
 from tests.platform import ways
 from tests.platform.ways import ALL, served
 
+pytestmark = pytest.mark.slow
+
 Json = dict[str, Any]
 
 

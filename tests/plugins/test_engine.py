@@ -14,6 +14,8 @@ from commands.engine_home import engine_home
 from commands.environment import at_once
 from tests.plugins.rig import LIMIT, Host, Project, alive, until
 
+pytestmark = pytest.mark.slow
+
 CANARY = "canary-5d1e0b77"
 
 LIFECYCLE = """

@@ -13,6 +13,8 @@ import toolchain
 from lab.benchmarks.api_server import ApiServer, running
 from tests.plugins.rig import Project
 
+pytestmark = pytest.mark.slow
+
 #: Manifests of many groups, and the type that each is registered as.
 KINDS = {
     "ConfigMap": ("v1", "core/v1"),

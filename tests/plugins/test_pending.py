@@ -15,6 +15,8 @@ from pulumi import automation
 
 from commands.engine import settle, stale
 
+pytestmark = pytest.mark.slow
+
 PROGRAM = """\
 import os
 import pulumi_command

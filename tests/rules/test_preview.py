@@ -14,6 +14,8 @@ import yaml
 from policies.rules import EXAMPLES, RULES, Rule, Severity
 from tests.rules.previews import Run
 
+pytestmark = pytest.mark.slow
+
 POOL = {"name": "a100", "nodes": ["gpu-[1-4]"], "gpusPerNode": 8}
 CLUSTER = {
     "version": "v1",
