@@ -5,11 +5,15 @@ from __future__ import annotations
 import json
 import os
 import sys
+from datetime import date
 from pathlib import Path
 
 from components.charts.images import sections
 from config.facts import csaf, floors, parts
+from config.facts.support import overdue
 from config.problem import Fault
+
+ROOT = Path(__file__).resolve().parents[1]
 
 
 def documents(folder: Path) -> dict[str, str]:
@@ -52,6 +56,8 @@ def main() -> int:
         cure = "give a folder of CSAF 2.0 documents: make facts CSAF=<folder>"
         print(Fault("CSAF", str(error), "NVIDIA's bulletins", cure), file=sys.stderr)
         return 1
+    for line in overdue(ROOT, date.today()):
+        print(f"facts: {line}: say so in that line, or claim a supported version")
     return 0
 
 

@@ -14,19 +14,18 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-import yaml
 
 import toolchain
 from lab import simulator
 from lab.simulator import SimulatorError, control_plane, processes
 from lab.simulator.control_plane import COMPONENTS, CONTROLLER, ControlPlane
+from lab.simulator.hardware import hardware_of, write_hardware
 from tests.guard import own_name
 from tests.simulator.running import CLUSTER, Running, declared, until
 
 ROOT = Path(__file__).parents[2]
 SECONDS = 200
 """For any one start, on a busy machine."""
-POOLS = [{"name": "a100", "nodes": ["gpu-[1-3]"], "gpusPerNode": 8}]
 WORDS = {
     "kwokctl": "kwokctl",
     **{name: f"/bin/{name}" for name in COMPONENTS},
@@ -56,17 +55,14 @@ class First:
     def __init__(self, folder: Path) -> None:
         self.plane = ControlPlane(own_name("first"))
         self.name = self.plane.name
-        self.file = folder / f"Pulumi.{self.name}.yaml"
-        context = {"context": f"gpu-cluster-{self.name}"}
-        cluster = {"version": "v1", "kubernetes": context, "platform": "device-plugin"}
-        content = {"config": {"gpu-cluster:cluster": {**cluster, "pools": POOLS}}}
-        self.file.write_text(yaml.safe_dump(content))
+        self.file = folder / f"{self.name}.yaml"
+        write_hardware(self.file, self.name, hardware_of(declared()))
 
     def start(self, *around: str, **environment: str) -> subprocess.Popen[str]:
         """The command that starts it."""
         command = [sys.executable, "-m", "lab.simulator", "up", "--name", self.name]
         return subprocess.Popen(
-            [*around, *command, "--stack-file", str(self.file)],
+            [*around, *command, "--hardware", str(self.file)],
             cwd=ROOT,
             env={**os.environ, **environment},
             stdout=subprocess.PIPE,

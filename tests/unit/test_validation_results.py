@@ -40,7 +40,7 @@ def test_uuids_of_a_large_pool_are_left_to_its_nodes() -> None:
 
 def test_an_error_says_what_the_driver_wrote_into_the_hosts_log() -> None:
     failed: Any = [
-        SimpleNamespace(name=name, problem="exit code 1", node={"spec": {}})
+        SimpleNamespace(name=name, problem="exit code 1", cure="", node={"spec": {}})
         for name in ("gpu-1", "gpu-2")
     ]
     reports = {"gpu-1": "host gpu-1: NVRM: Xid (PCI:0000:3b:00): 79"}
