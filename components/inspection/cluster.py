@@ -65,15 +65,12 @@ def scheduling_drift(members: list[Json], document: Json) -> str | None:
 
 
 async def validation_findings(
-    client: Client, nodes: list[Json], documents: list[Json]
+    client: Client, nodes: list[Json], documents: list[Json], daemon_sets: list[Json]
 ) -> dict[str, str]:
     """Which nodes must be validated, by pool, for pools whose nodes are all in the cluster.
 
     Nodes with GPUs left out are a pool of their own here, so each document has its own nodes.
     """
-    if not documents:
-        return {}
-    daemon_sets = await client.list("daemonsets", base="/apis/apps")
     records = {}
     for document in documents:
         try:
@@ -86,7 +83,9 @@ async def validation_findings(
     return records
 
 
-async def _deferred(client: Client, nodes: list[Json], documents: list[Json]) -> dict[str, str]:
+async def deferrals(
+    client: Client, nodes: list[Json], documents: list[Json], daemon_sets: list[Json]
+) -> dict[str, str]:
     """Return who holds GPUs that no run has validated yet, by node."""
     found: dict[str, str] = {}
     for document in documents:
@@ -94,7 +93,7 @@ async def _deferred(client: Client, nodes: list[Json], documents: list[Json]) ->
             members = pool_members(nodes, document)
         except ClusterError:
             continue  # the whole pool's scheduling reports it
-        found |= await deferred(client, members, document)
+        found |= await deferred(client, members, document, daemon_sets)
     return found
 
 
@@ -204,8 +203,11 @@ async def observe(
                 findings["presence"] = await _presence(client, presence)
             except grammar.IllFormed as error:
                 findings["problems"].append(f"release {presence['release']['name']}: {error}")
-            findings["validation"] = await validation_findings(client, nodes, validation)
-            findings["deferred"] = await _deferred(client, nodes, validation)
+            if validation:
+                sets = await client.list("daemonsets", base="/apis/apps")
+                due = await validation_findings(client, nodes, validation, sets)
+                waiting = await deferrals(client, nodes, validation, sets)
+                findings |= {"validation": due, "deferred": waiting}
     except ClusterError as error:
         findings["unreachable"] = str(error)
     return findings

@@ -40,7 +40,9 @@ def _may_be_free(node: Json, document: Json, holders: list[use.Holder]) -> bool:
     return bool(kept and any(free.values()) and use.digest(holders) != kept.holders)
 
 
-async def deferred(client: Client, members: list[Json], document: Json) -> dict[str, str]:
+async def deferred(
+    client: Client, members: list[Json], document: Json, daemon_sets: list[Json]
+) -> dict[str, str]:
     """Return who holds the GPUs that no run has validated, by node.
 
     Nodes that this run validates are left out.
@@ -48,7 +50,7 @@ async def deferred(client: Client, members: list[Json], document: Json) -> dict[
     found = {}
     for node in members:
         kept = record.decode(node)
-        if kept is None or not kept.missing or reason(node, document, []):
+        if kept is None or not kept.missing or reason(node, document, daemon_sets):
             continue
         name = node["metadata"]["name"]
         holders = [one for one in await use.holders(client, name, document) if one.amounts]

@@ -82,12 +82,29 @@ def test_gpus_in_use_are_deferred_and_the_next_run_takes_up_the_rest(stack: Stac
     output = stack.run()["gpu-3"]
     assert (output["simulated"], output["deferred"]) == (5, 3)
     assert stack.finding() is None  # as long as the same pod holds them
+    holder = "default/train (Running, holds 3)"
+    assert output["held"] == stack.record("gpu-3")["held"] == holder
+    assert stack.deferrals() == {"gpu-3": f"3 GPUs not validated: held by {holder}"}
     assert stack.run()["gpu-3"]["deferred"] == 3
     stack.cluster.request("DELETE", "/api/v1/namespaces/default/pods/train")
     until(stack.finding, lambda finding: finding == "gpu-3: GPUs that others held may be free")
     output = stack.run()["gpu-3"]
     assert (output["simulated"], output["deferred"]) == (8, 0)
     assert held["status"]["phase"] == "Running"
+
+
+def test_a_node_that_this_run_validates_is_not_called_deferred(stack: Stack) -> None:
+    stack.document["spaces"] = ["default"]
+    stack.cluster.wait_gpus("gpu-3", "8", "8")
+    stack.cluster.hold("train", "gpu-3", 3)
+    stack.run()
+    assert list(stack.deferrals()) == ["gpu-3"]
+    path = "/apis/apps/v1/namespaces/default/daemonsets/plugin"
+    plugin = stack.cluster.request("GET", path)
+    plugin["spec"]["template"]["spec"]["containers"][0]["image"] = "another"
+    stack.cluster.request("PUT", path, plugin)
+    assert "gpu-3" in str(stack.finding())
+    assert stack.deferrals() == {}
 
 
 def test_whoever_must_not_defer_is_told_who_holds_the_gpus(stack: Stack) -> None:

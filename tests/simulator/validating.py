@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 from components.api import connect
-from components.inspection.cluster import validation_findings
+from components.inspection.cluster import deferrals, validation_findings
 from components.nodes.inspect import pool_members
 from components.nodes.startup import is_closed
 from components.settings.cluster import Cluster
@@ -40,15 +41,22 @@ class Stack:
         return {node["name"]: node for node in result["nodes"]}
 
     def finding(self) -> str | None:
-        """What the look finds."""
+        """What the inspection finds due."""
+        return self._inspected(validation_findings).get("a100")
 
+    def deferrals(self) -> dict[str, str]:
+        """Who holds GPUs that the inspection finds deferred, by node."""
+        return self._inspected(deferrals)
+
+    def _inspected(self, inspect: Callable[..., Awaitable[dict[str, str]]]) -> dict[str, str]:
         async def find() -> dict[str, str]:
             async with connect(self.document["context"]) as client:
                 nodes = await client.list("nodes")
                 assert pool_members(nodes, self.document)
-                return await validation_findings(client, nodes, [self.document])
+                sets = await client.list("daemonsets", base="/apis/apps")
+                return await inspect(client, nodes, [self.document], sets)
 
-        return asyncio.run(find()).get("a100")
+        return asyncio.run(find())
 
     def record(self, node: str) -> Json:
         kept: Json = json.loads(self.cluster.node(node)["metadata"]["annotations"][RECORD])
