@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from pulumi.automation import CommandError
-from pulumi.automation._cmd import CommandResult
+from pulumi.automation import CommandError, CommandResult
 
 from commands import up
 from commands.failure import cause, condensed, errors_of, name_of
