@@ -106,7 +106,7 @@ class Progress:
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Count a finished test, name a failed one, print a line if the last one is old."""
         if report.failed:
-            self._print(f"FAILED {report.nodeid} ({report.when})")
+            self._print(f"failed: {report.nodeid} ({report.when})")
         if report.when != "teardown" or self.estimate is None:
             return
         file = report.nodeid.partition("::")[0]

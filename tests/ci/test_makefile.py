@@ -33,7 +33,12 @@ def test_tools_are_built_before_the_tests_whose_limits_have_no_room_for_it() -> 
 def help_groups() -> dict[str, list[str]]:
     """Return the targets of `make help` by the first word of their group's heading."""
     shown = subprocess.run(
-        ["make", "help"], cwd=ROOT, capture_output=True, text=True, timeout=60, check=True
+        ["make", "--no-print-directory", "help"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
     ).stdout
     groups: dict[str, list[str]] = {}
     heading = ""

@@ -56,4 +56,4 @@ def test_lines_name_the_length_the_share_and_the_file(
         assert "2 tests in 1 files: less than a minute on an idle machine" in lines
         assert f" 50%  {name}, less than a minute left" in lines
         assert f"100%  {name}, less than a minute left" in lines
-        assert f"FAILED {name}::test_b (call)" in lines
+        assert f"failed: {name}::test_b (call)" in lines

@@ -139,6 +139,8 @@ class Process:
 @pytest.fixture
 def process(monkeypatch: pytest.MonkeyPatch) -> Process:
     monkeypatch.setattr(copies, "before_changes", lambda *_: pulumi.ResourceHookBinding())
+    # Mocks of an earlier test in this process may have been those of a preview.
+    monkeypatch.setattr(pulumi.runtime, "is_dry_run", lambda: False)
     return Process()
 
 
