@@ -11,6 +11,8 @@ from components.hosts.runtime_script import runtime
 from components.hosts.settings.runtime import DefaultRuntime, Runtime
 from tests.hosts.machine import Running, differences
 
+pytestmark = pytest.mark.slow
+
 SCRIPT = runtime()
 ROOT = "/etc/containerd/config.toml"
 DROPIN = "/etc/containerd/conf.d/99-nvidia.toml"

@@ -20,6 +20,8 @@ from components.hosts.settings.system import LimitItem, System
 from components.hosts.system_steps import Machine
 from tests.hosts.machine import STEPS, Running, differences
 
+pytestmark = pytest.mark.slow
+
 IOMMU = """\
 # The IOMMU passes through.
 

@@ -16,6 +16,8 @@ from components.hosts.visit import Visit
 from tests.hosts.conftest import start
 from tests.hosts.machine import STEPS, Declared, Running
 
+pytestmark = pytest.mark.slow
+
 SWAP = step("swap")
 LIMITS = {"dials": 1, "dial": 20, "copying": 20}
 
