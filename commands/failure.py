@@ -1,4 +1,4 @@
-"""Shows why a command ended: one line for a person, never a traceback."""
+"""Shows why a command ended: one line for a person; the traceback with VERBOSE=1 alone."""
 
 from __future__ import annotations
 
@@ -110,14 +110,13 @@ def show(kind: type[BaseException], error: BaseException, traceback: TracebackTy
     name = name_of(sys.argv[0])
     if issubclass(kind, KeyboardInterrupt):
         lines = [f"{name}: interrupted; run it again to go on"]
-    elif os.environ.get("VERBOSE") == "1":
-        sys.__excepthook__(kind, error, traceback)
-        lines = []
     elif any(base.__name__ == "CommandError" for base in kind.__mro__):
         lines = [f"{name}: failed: {line}" for line in cause(error)]
     else:
         lines = [f"{name}: failed: {line}" for line in _of_ours(kind, error)]
     sys.stdout.flush()
+    if os.environ.get("VERBOSE") == "1" and not issubclass(kind, KeyboardInterrupt):
+        sys.__excepthook__(kind, error, traceback)
     for line in lines:
         print(line, file=sys.stderr, flush=True)
 

@@ -112,9 +112,20 @@ def _is_held(lock: Path) -> bool:
         return False
     except PermissionError:
         pass
+    if _is_ended(pid):
+        return False
     started = _started(pid)
     # A clock that was set since makes an engine seem younger than its lock.
     return started is None or started <= made + CLOCK or _is_engine(pid)
+
+
+def _is_ended(pid: int) -> bool:
+    """Check for a process that was killed and that nobody has waited for yet (proc(5), stat)."""
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except (OSError, IndexError):
+        return False
+    return state in ("Z", "X")
 
 
 def _is_engine(pid: int) -> bool:

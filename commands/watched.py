@@ -135,12 +135,11 @@ def _verbose(operation: Callable[..., T], shown: dict[str, bool], options: dict[
     def show(text: str) -> None:
         say(text)
         if "error:" in text:
-            errors.append(text)
+            errors.append(f"{text}\n")
 
     try:
         return operation(on_output=show, on_error=show, color=color(), **shown, **options)
     except automation.CommandError as error:
-        if not errors:
-            for line in cause(error):
-                say(line)
+        for line in errors_of("".join(errors)) or cause(error):
+            say(line)
         raise Failed from error

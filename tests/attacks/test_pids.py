@@ -115,6 +115,15 @@ def test_the_lock_of_a_process_that_is_gone_is_abandoned(backend: Backend) -> No
     assert backend.abandoned
 
 
+def test_a_killed_process_that_nobody_waited_for_holds_no_lock(backend: Backend) -> None:
+    with subprocess.Popen(["sleep", "600"]) as killed:
+        backend.lock(killed.pid, datetime.now(UTC))
+        assert not backend.abandoned
+        killed.kill()
+        os.waitid(os.P_PID, killed.pid, os.WEXITED | os.WNOWAIT)
+        assert backend.abandoned
+
+
 def test_a_living_process_holds_its_lock(backend: Backend) -> None:
     backend.lock(os.getpid(), datetime.now(UTC))
     assert not backend.abandoned
