@@ -10,6 +10,7 @@ import sys
 import toolchain
 from commands.environment import ROOT
 from commands.files import project_files
+from components.desired.resolve import resolve
 from components.hosts.cluster_script import access_script, init_script
 from components.hosts.prepare_script import prepare
 from components.hosts.probe import probe
@@ -78,11 +79,11 @@ def _new_cluster() -> dict[str, str]:
     packages = KubernetesPackages(version="1.34.4", init=init)
     declared = load_stack_file(ROOT / "Pulumi.prod.yaml")
     cluster = declared.model_copy(update={"kubernetes_packages": packages})
-    first = cluster.hosts[0]
+    first = resolve(cluster, "prod").hosts[0]
     return {
-        "cluster": init_script(cluster, first, inline=True),
+        "cluster": init_script(first, inline=True),
         # Its main replaces the library's, which is then unreachable.
-        "access": f"# shellcheck disable=SC2317\n{access_script(cluster, first, inline=True)}",
+        "access": f"# shellcheck disable=SC2317\n{access_script(first, (), inline=True)}",
     }
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import pulumi
 
+from components.desired.resolve import resolve
 from components.drift import Drift
 from components.driver_daemonset.component import DriverInstaller
 from components.guardrails.component import Guardrails, GuardrailsArgs
@@ -77,6 +78,7 @@ class GpuCluster(pulumi.ComponentResource):
         drift = drift or Drift()
         cluster, credentials = args.cluster, args.registry_credentials
         check(cluster)
+        desired = resolve(cluster, args.stack)
         platform = platform_of(cluster)
         runtime_class = platform.runtime_class(cluster)
 
@@ -100,7 +102,7 @@ class GpuCluster(pulumi.ComponentResource):
         )
         rolled = Rollout(f"{name}-rollout", rollout, copies, after())
         hosts = HostsArgs(
-            cluster=cluster,
+            hosts=desired.hosts,
             private_key=args.private_key,
             join_token=args.join_token,
             copies=copies,
@@ -110,7 +112,12 @@ class GpuCluster(pulumi.ComponentResource):
         prepared = HostPreparation(f"{name}-hosts", replace(hosts, drift=drift.prepare), after())
         rebooted = HostReboot(
             f"{name}-reboot",
-            HostRebootArgs(cluster=cluster, private_key=args.private_key, drift=drift.reboot),
+            HostRebootArgs(
+                hosts=desired.hosts,
+                rollout=desired.rollout,
+                private_key=args.private_key,
+                drift=drift.reboot,
+            ),
             after(prepared),
         )
         runtime = ContainerRuntime(
@@ -118,7 +125,7 @@ class GpuCluster(pulumi.ComponentResource):
             replace(hosts, drift=drift.runtime, after=prepared.commands, gate=rebooted.done),
             after(),
         )
-        if (first := cluster.first_host) is not None:
+        if desired.kubeadm is not None:
             members = replace(
                 hosts,
                 drift=drift.cluster,
@@ -127,10 +134,10 @@ class GpuCluster(pulumi.ComponentResource):
             )
             self.made = NewCluster(
                 f"{name}-cluster",
-                NewClusterArgs(hosts=members, first=first, there=drift.context),
+                NewClusterArgs(cluster=desired.kubeadm, hosts=members, there=drift.context),
                 after(),
             )
-        joins = any(map(cluster.joins, cluster.hosts))
+        joins = any(host.joins for host in desired.hosts)
         scheduling = NodeScheduling(
             f"{name}-scheduling",
             NodeSchedulingArgs(cluster=cluster, stack=args.stack, drift=drift.scheduling),

@@ -8,14 +8,13 @@ from dataclasses import dataclass, field
 import pulumi
 import pulumi_command as command
 
+from components.desired.host import DesiredHost
 from components.hosts import maintenance
 from components.hosts.answers import Channel, P, T, Unreadable
 from components.hosts.connection import command_line, connection, time_limit
 from components.hosts.copies import Copies
 from components.hosts.script import Declaration
-from components.hosts.settings.host import Host
 from components.operation import repair_line, report_drift
-from components.settings.cluster import Cluster
 from components.untraced import untraced
 from config.problem import FaultError
 
@@ -25,7 +24,7 @@ class HostsArgs:
     """What a component that acts on hosts needs.
 
     Attributes:
-        cluster: the configuration.
+        hosts: all hosts of the stack.
         private_key: an SSH private key, a secret.
         copies: brings the files of the steps to hosts.
         drift: what the inspection of the hosts found to differ, by host.
@@ -37,7 +36,7 @@ class HostsArgs:
         gate: waited for before the first command, without becoming a dependency of the state.
     """
 
-    cluster: Cluster
+    hosts: tuple[DesiredHost, ...]
     private_key: pulumi.Input[str]
     copies: Copies
     drift: Mapping[str, str] = field(default_factory=dict)
@@ -50,11 +49,11 @@ class HostsArgs:
 def host_commands(
     parent: pulumi.ComponentResource,
     name: str,
-    hosts: tuple[Host, ...],
+    hosts: tuple[DesiredHost, ...],
     args: HostsArgs,
-    script: Callable[[Cluster, Host], pulumi.Input[str]],
-    installing: Callable[[Cluster, Host], int],
-    kind: Callable[[Cluster], str] | None = None,
+    script: Callable[[DesiredHost], pulumi.Input[str]],
+    installing: Callable[[DesiredHost], int],
+    kind: Callable[[DesiredHost], str] | None = None,
     more: pulumi.ResourceOptions | None = None,
     kept: Sequence[str] = (),
 ) -> dict[str, command.remote.Command]:
@@ -69,28 +68,26 @@ def host_commands(
     that is as it should be. Whose script isn't a `Declaration` itself, but an output, has said to
     `HostsArgs.copies` what it reads.
     """
-    ssh = args.cluster.ssh
     commands = {}
-    for host in maintenance.declared(args.cluster, hosts, name):
-        seen = args.cluster.of(host)
-        longer = installing(seen, host)
-        line = command_line(host, ssh, "apply", longer)
+    for host in maintenance.declared(hosts, name):
+        longer = installing(host)
+        line = command_line(host, "apply", longer)
         finding = args.drift.get(host.name)
         update, ignored = repair_line(line, finding, kept)
         if host.name in args.left:
             ignored = maintenance.INPUTS
-        text = script(seen, host)
+        text = script(host)
         if isinstance(text, Declaration):
             args.copies.want(host, text.bundles)
         with untraced():
             commands[host.name] = command.remote.Command(
                 f"{name}-{host.name}",
-                connection=connection(host, ssh, args.private_key),
+                connection=connection(host, args.private_key),
                 create=line,
                 update=update,
-                delete=command_line(host, ssh, "undo", longer),
+                delete=command_line(host, "undo", longer),
                 stdin=_gated(text, args.gate),
-                triggers=[kind(seen)] if kind else None,
+                triggers=[kind(host)] if kind else None,
                 logging=command.remote.Logging.NONE,
                 add_previous_output_in_env=False,
                 opts=pulumi.ResourceOptions.merge(
@@ -98,9 +95,9 @@ def host_commands(
                         parent=parent,
                         depends_on=args.after.get(host.name),
                         delete_before_replace=True,
-                        custom_timeouts=time_limit(host, ssh, longer),
+                        custom_timeouts=time_limit(host, longer),
                         hooks=args.copies.before(f"{name}-{host.name}", [host.name]),
-                        **maintenance.options(args.cluster, host, ignored),
+                        **maintenance.options(host, ignored),
                     ),
                     more,
                 ),

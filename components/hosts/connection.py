@@ -5,21 +5,17 @@ from __future__ import annotations
 import pulumi
 import pulumi_command as command
 
-from components.hosts.settings.host import Host
-from components.hosts.settings.ssh import Ssh
+from components.desired.host import DesiredHost
 
 
-def connection(
-    host: Host, ssh: Ssh, private_key: pulumi.Input[str]
-) -> command.remote.ConnectionArgs:
+def connection(host: DesiredHost, private_key: pulumi.Input[str]) -> command.remote.ConnectionArgs:
     """Connection to a host, its key checked, through the bastion where there is one.
 
     Args:
         host: the host; its ``host_key`` is required by the configuration, as its bastion's is.
-        ssh: limits of the stack.
         private_key: an SSH private key, a secret.
     """
-    proxy = None
+    ssh, proxy = host.ssh, None
     if host.bastion is not None:
         proxy = command.remote.ProxyConnectionArgs(
             host=host.bastion.address,
@@ -42,7 +38,7 @@ def connection(
     )
 
 
-def command_line(host: Host, ssh: Ssh, action: str, installing: int = 0) -> str:
+def command_line(host: DesiredHost, action: str, installing: int = 0) -> str:
     """The line that runs a script from standard input, ended when it outlasts the limit.
 
     ``remote.Command`` itself has no time limit (pulumi-command 1.2.1,
@@ -50,21 +46,21 @@ def command_line(host: Host, ssh: Ssh, action: str, installing: int = 0) -> str:
 
     Args:
         host: the host.
-        ssh: limits of the stack.
         action: ``apply``, ``fetch``, ``upgrade`` or ``undo``.
         installing: seconds that installers may take in addition, each under a limit of its own: a
             package manager that is killed leaves packages half installed.
     """
-    line = f"timeout -k 10 {ssh.command_timeout_seconds + installing} sh -s -- {action}"
+    line = f"timeout -k 10 {host.ssh.command_timeout_seconds + installing} sh -s -- {action}"
     return line if host.user == "root" else f"sudo -n {line}"
 
 
-def time_limit(host: Host, ssh: Ssh, installing: int = 0) -> pulumi.CustomTimeouts:
+def time_limit(host: DesiredHost, installing: int = 0) -> pulumi.CustomTimeouts:
     """When the engine gives a command up: a host that answers too slowly ends nothing on its own.
 
     The longest that dialling (pulumi-command waits 5 s at most between two attempts) and the
     command's own limit take together.
     """
+    ssh = host.ssh
     attempt = ssh.per_dial_timeout_seconds + 5
     dials = ssh.dial_error_limit * attempt * (2 if host.bastion else 1)
     text = f"{dials + ssh.command_timeout_seconds + installing + 60}s"

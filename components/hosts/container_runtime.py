@@ -10,28 +10,13 @@ from collections.abc import Mapping
 
 import pulumi
 
+from components.desired.host import DesiredHost
 from components.hosts.command import HostsArgs, host_commands
 from components.hosts.runtime_script import runtime_script, toolkit_seconds
-from components.hosts.settings.host import Host
-from components.platforms.base import Delivery
-from components.platforms.registry import platform_of
-from components.settings.cluster import Cluster
 
 
-def gpu_hosts(cluster: Cluster) -> tuple[Host, ...]:
-    """Hosts with GPUs; the others get no GPU step.
-
-    None where the platform configures the runtime: two writers undo each other. None where it
-    mounts devices itself and wants plain runc (tkestack/gpu-manager#78).
-    """
-    platform = platform_of(cluster)
-    if platform.delivery is Delivery.PLUGIN or platform.configures_runtime(cluster):
-        return ()
-    return tuple(host for host in cluster.hosts if host.role.has_gpus)
-
-
-def _engine(cluster: Cluster) -> str:
-    return cluster.runtime.engine.value
+def _engine(host: DesiredHost) -> str:
+    return host.runtime.engine.value
 
 
 class ContainerRuntime(pulumi.ComponentResource):
@@ -46,7 +31,7 @@ class ContainerRuntime(pulumi.ComponentResource):
         self, name: str, args: HostsArgs, opts: pulumi.ResourceOptions | None = None
     ) -> None:
         super().__init__(self.TYPE, name, None, opts)
-        hosts = gpu_hosts(args.cluster)
+        hosts = tuple(host for host in args.hosts if host.configures_runtime)
         self.commands = host_commands(
             self, name, hosts, args, runtime_script, toolkit_seconds, _engine
         )

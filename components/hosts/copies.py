@@ -14,9 +14,9 @@ from collections.abc import Iterable, Mapping
 
 import pulumi
 
+from components.desired.host import DesiredHost
 from components.hooks import before_changes
 from components.hosts.script import Bundle
-from components.hosts.settings.host import Host
 from components.inspection.processes import NoAnswer, Processes
 from components.settings.cluster import Cluster
 from config.problem import Fault, FaultError
@@ -50,7 +50,7 @@ class Copies:
         self._key = private_key
         self._processes = processes
         self._unreached = unreached or {}
-        self._hosts: dict[str, Host] = {}
+        self._hosts: dict[str, DesiredHost] = {}
         self._wanted: dict[str, dict[str, str]] = {}
         self._sent: dict[str, set[str]] = {}
         self._sent_to_new: dict[str, set[str]] = {}
@@ -67,7 +67,7 @@ class Copies:
         self._read_by[resource] = tuple(hosts)
         return self._binding
 
-    def want(self, host: Host, bundles: Iterable[Bundle]) -> None:
+    def want(self, host: DesiredHost, bundles: Iterable[Bundle]) -> None:
         """Has a host get what a declaration of it names, with the rest that it gets."""
         self._hosts[host.name] = host
         wanted = self._wanted.setdefault(host.name, {})
@@ -98,7 +98,7 @@ class Copies:
         if wanted.keys() <= (self._sent_to_new if new else self._sent).get(name, set()):
             return
         question = {
-            "host": self._hosts[name].model_dump(mode="json"),
+            "host": self._hosts[name].target,
             "privateKey": str(await pulumi.Output.from_input(self._key).future()),
             "files": wanted,
             "limits": self._limits,

@@ -2,36 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
+from components.desired.host import DesiredHost
 from components.hosts.facts import HostFacts
-from components.settings.cluster import Cluster
 
 
-def unequal(cluster: Cluster, facts: Mapping[str, HostFacts]) -> list[str]:
-    """One warning for each pool whose hosts run several kernels.
+def unequal(hosts: Iterable[DesiredHost], facts: Mapping[str, HostFacts]) -> list[str]:
+    """Return one warning for each pool whose hosts run several kernels.
 
     A driver that builds on one need not build on the other, and a job that spans nodes meets
-    both. A pinned kernel (``kernel.release``) ends it; a host that was not looked at says nothing.
+    both. A pinned kernel (``kernel.release``) ends it; a host that was not inspected says nothing.
     """
-    unequal_hosts = []
-    for pool in cluster.pools:
-        if pool.nodes is None:
-            continue
-        nodes = set(pool.node_names())
-        by_kernel: dict[str, list[str]] = {}
-        for host in cluster.hosts:
-            seen = facts.get(host.name)
-            pinned = cluster.of(host).kernel.release
-            if host.node in nodes and seen is not None and not seen.error and not pinned:
-                by_kernel.setdefault(seen.kernel, []).append(host.name)
-        if len(by_kernel) > 1:
-            shown = "; ".join(
-                f"{kernel} on {', '.join(names[:3])}{' …' if len(names) > 3 else ''}"
-                for kernel, names in sorted(by_kernel.items())
-            )
-            unequal_hosts.append(
-                f"pool {pool.name}: found {len(by_kernel)} kernels ({shown}); wanted one; "
-                "declare kernel.release, or upgrade the hosts that are behind"
-            )
-    return unequal_hosts
+    by_pool: dict[str, dict[str, list[str]]] = {}
+    for host in hosts:
+        seen = facts.get(host.name)
+        if host.pool and seen is not None and not seen.error and not host.kernel.release:
+            kernels = by_pool.setdefault(host.pool, {})
+            kernels.setdefault(seen.kernel, []).append(host.name)
+    return [_warning(pool, kernels) for pool, kernels in by_pool.items() if len(kernels) > 1]
+
+
+def _warning(pool: str, kernels: Mapping[str, list[str]]) -> str:
+    shown = "; ".join(
+        f"{kernel} on {', '.join(names[:3])}{' …' if len(names) > 3 else ''}"
+        for kernel, names in sorted(kernels.items())
+    )
+    return (
+        f"pool {pool}: found {len(kernels)} kernels ({shown}); wanted one; "
+        "declare kernel.release, or upgrade the hosts that are behind"
+    )

@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from components.charts.extra_values import plain
-from components.hosts.settings.host import Host, Role
+from components.desired.host import DesiredHost
+from components.hosts.settings.host import Role
 from components.hosts.settings.kubernetes_packages import Join
 from components.hosts.settings.new_cluster import Init
 from components.hosts.settings.runtime import Engine, Runtime
@@ -29,7 +30,7 @@ constants/constants.go, DefaultTokenDuration)."""
 def join_configuration(
     version: str,
     join: Join,
-    host: Host,
+    host: DesiredHost,
     token: str,
     engine: Engine,
     more: Mapping[str, Any] | None = None,
@@ -60,7 +61,7 @@ def join_configuration(
     return json.dumps(document, indent=1) + "\n"
 
 
-def init_configuration(version: str, init: Init, host: Host, runtime: Runtime) -> str:
+def init_configuration(version: str, init: Init, host: DesiredHost, runtime: Runtime) -> str:
     """What `kubeadm init` reads, as documents of YAML: no secret, as `PLACE` stands in it.
 
     Source: kubernetes v1.34 cmd/kubeadm/app/apis/kubeadm/v1beta4/types.go.
@@ -129,7 +130,7 @@ def _documents(*documents: dict[str, Any]) -> str:
     return "\n---\n".join(json.dumps(one, indent=1) for one in documents) + "\n"
 
 
-def _registration(host: Host, engine: Engine) -> dict[str, Any]:
+def _registration(host: DesiredHost, engine: Engine) -> dict[str, Any]:
     found: dict[str, Any] = {"name": host.node}
     if engine in SOCKETS:
         found["criSocket"] = SOCKETS[engine]

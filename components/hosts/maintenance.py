@@ -11,8 +11,7 @@ from typing import Any
 
 import pulumi
 
-from components.hosts.settings.host import Host
-from components.settings.cluster import Cluster
+from components.desired.host import DesiredHost
 
 COMMAND = "command:remote:Command"
 INPUTS = [
@@ -25,33 +24,31 @@ READ = "pulumi:pulumi:readStackResourceOutputs"
 pkg/resource/deploy/builtins.go)."""
 
 
-def declared(cluster: Cluster, hosts: tuple[Host, ...], name: str) -> tuple[Host, ...]:
+def declared(hosts: tuple[DesiredHost, ...], name: str) -> tuple[DesiredHost, ...]:
     """The hosts of which a command is declared.
 
     Args:
-        cluster: the configuration.
         hosts: those that the command is for.
         name: the commands' name, to which the host's is added.
     """
-    if not any(map(cluster.in_maintenance, hosts)):
+    if not any(host.in_maintenance for host in hosts):
         return hosts
     known = _recorded()
     return tuple(
         host
         for host in hosts
-        if not cluster.in_maintenance(host) or f"{COMMAND}::{name}-{host.name}" in known
+        if not host.in_maintenance or f"{COMMAND}::{name}-{host.name}" in known
     )
 
 
-def options(cluster: Cluster, host: Host, ignored: list[str]) -> dict[str, Any]:
+def options(host: DesiredHost, ignored: list[str]) -> dict[str, Any]:
     """How the engine treats a host's command.
 
     Args:
-        cluster: the configuration.
         host: the host.
         ignored: inputs of which changes are ignored on a working host, too.
     """
-    if not cluster.in_maintenance(host):
+    if not host.in_maintenance:
         return {"ignore_changes": ignored}
     # Also with the whole stack, or with the host's own lines, nothing on the host is undone.
     return {"ignore_changes": INPUTS, "retain_on_delete": True}

@@ -19,6 +19,8 @@ import yaml
 
 from components.charts.extra_values import plain
 from components.charts.source import chart_arguments
+from components.desired.host import DesiredHost
+from components.desired.kubeadm_cluster import KubeadmCluster
 from components.drift import dated
 from components.hosts.access import ACCESS, Access, Administrator
 from components.hosts.cluster_script import (
@@ -29,11 +31,8 @@ from components.hosts.cluster_script import (
     member_seconds,
 )
 from components.hosts.command import HostsArgs, answer, host_commands
-from components.hosts.settings.host import Host
-from components.hosts.settings.new_cluster import Init
 from components.manifest import Manifest
 from components.operation import NEW, command_line, repair
-from components.settings.cluster import Cluster
 
 UNKNOWN = (
     "this stack makes its cluster, which isn't there yet: the preview can't know its token and its "
@@ -41,26 +40,18 @@ UNKNOWN = (
 )
 
 
-def is_there(cluster: Cluster) -> bool:
-    """Whether this machine has the context of a cluster that the stack makes."""
-    # Only such stacks need the client of the cluster here.
-    from components.hosts.kubeconfig import is_there as has_context
-
-    return has_context(cluster.kubernetes.context)
-
-
 @dataclass(frozen=True, kw_only=True)
 class NewClusterArgs:
     """What `NewCluster` needs.
 
     Attributes:
+        cluster: the cluster.
         hosts: how hosts are reached; ``after``: by host, the command that comes before.
-        first: the control-plane host.
         there: whether this machine has the cluster's context.
     """
 
+    cluster: KubeadmCluster
     hosts: HostsArgs
-    first: Host
     there: bool = True
 
 
@@ -78,40 +69,39 @@ class NewCluster(pulumi.ComponentResource):
         self, name: str, args: NewClusterArgs, opts: pulumi.ResourceOptions | None = None
     ) -> None:
         super().__init__(self.TYPE, name, None, opts)
-        cluster, hosts, first = args.hosts.cluster, args.hosts, args.first
-        init = cluster.kubernetes_packages.init
-        if init is None:
-            raise ValueError("kubernetesPackages.init: found none")
+        cluster, hosts = args.cluster, args.hosts
+        first, init = cluster.first, cluster.init
+        nodes = [host.node for host in cluster.joining]
         initialized = host_commands(
             self, f"{name}-init", (first,), hosts, init_script, member_seconds,
             more=pulumi.ResourceOptions(protect=init.protect),
         )  # fmt: skip
         access = host_commands(
             self, f"{name}-access", (first,),
-            replace(hosts, after=initialized, drift=_waiting(hosts, first)),
-            access_script, lambda *_: 0,
+            replace(hosts, after=initialized, drift=_waiting(cluster, hosts.drift)),
+            lambda host: access_script(host, nodes), lambda _: 0,
             more=pulumi.ResourceOptions(additional_secret_outputs=["stdout"]),
         )  # fmt: skip
         said = answer(access[first.name], first.name, ACCESS, first.name, init.endpoint)
-        context_name = cluster.kubernetes.context
+        context_name = cluster.context
         self.token = said.apply(lambda found: found.token)
         self.kubeconfig = said.apply(lambda found: kubeconfig(found.administrator, context_name))
-        context = self._context(name, cluster, said, args.there)
+        context = self._context(name, cluster.context, said, args.there)
         self.provider = k8s.Provider(
             f"{name}-kubernetes",
             kubeconfig="",
             context=context.stdout.apply(lambda _: context_name),
-            cluster_identifier=cluster.kubernetes.identifier,
+            cluster_identifier=cluster.identifier,
             opts=pulumi.ResourceOptions(parent=self, depends_on=[context]),
         )
-        network = self._network(f"{name}-network", init, cluster, initialized[first.name])
+        network = self._network(f"{name}-network", cluster, initialized[first.name])
 
-        def join(seen: Cluster, host: Host) -> pulumi.Output[str]:
+        def join(host: DesiredHost) -> pulumi.Output[str]:
             hosts.copies.want(host, JOINING)
-            return said.apply(lambda found: join_script(seen, host, found.token, found.hashes))
+            return said.apply(lambda found: join_script(host, found.token, found.hashes))
 
         joined = host_commands(
-            self, f"{name}-join", cluster.joining_hosts, hosts, join, member_seconds,
+            self, f"{name}-join", cluster.joining, hosts, join, member_seconds,
             more=pulumi.ResourceOptions(depends_on=network),
             # A new token for a new host is nothing to those that have joined.
             kept=["stdin"],
@@ -120,12 +110,12 @@ class NewCluster(pulumi.ComponentResource):
         self.register_outputs({})
 
     def _context(
-        self, name: str, cluster: Cluster, said: pulumi.Output[Access], there: bool
+        self, name: str, context: str, said: pulumi.Output[Access], there: bool
     ) -> command.local.Command:
         """The context on this machine, made again where the machine hasn't got it."""
         environment, ignored = repair(None if there else dated("not applied"))
         administrator = said.apply(lambda found: asdict(found.administrator))
-        document = {"context": cluster.kubernetes.context, "administrator": administrator}
+        document = {"context": context, "administrator": administrator}
         line = command_line("kubeconfig", "apply")
         return command.local.Command(
             f"{name}-kubeconfig",
@@ -139,10 +129,10 @@ class NewCluster(pulumi.ComponentResource):
         )
 
     def _network(
-        self, name: str, init: Init, cluster: Cluster, control_plane: pulumi.Resource
+        self, name: str, cluster: KubeadmCluster, control_plane: pulumi.Resource
     ) -> list[pulumi.Resource]:
         """The add-on; nothing waits for its end in a cluster that ends with it."""
-        network = init.network
+        network = cluster.init.network
         options = pulumi.ResourceOptions(
             parent=self, provider=self.provider, deleted_with=control_plane
         )
@@ -168,16 +158,18 @@ class NewCluster(pulumi.ComponentResource):
                     **chart_arguments(cluster.charts, chart.chart, chart.repository, chart.version),
                 ),
                 # A refused destroy would forget it, and Helm refuses a name that is in use.
-                pulumi.ResourceOptions.merge(options, pulumi.ResourceOptions(protect=init.protect)),
+                pulumi.ResourceOptions.merge(
+                    options, pulumi.ResourceOptions(protect=cluster.init.protect)
+                ),
             )
         ]
 
 
-def _waiting(hosts: HostsArgs, first: Host) -> dict[str, str]:
-    """Why the token must be good again: hosts that have not joined, also not in an earlier run."""
-    found = (hosts.drift.get(host.name, "") for host in hosts.cluster.joining_hosts)
+def _waiting(cluster: KubeadmCluster, drift: Mapping[str, str]) -> dict[str, str]:
+    """Return why the token must be good again: hosts that have not joined in any run."""
+    found = (drift.get(host.name, "") for host in cluster.joining)
     waiting = [finding for finding in found if NEW.match(finding)]
-    return {first.name: "; ".join(waiting)} if waiting else {}
+    return {cluster.first.name: "; ".join(waiting)} if waiting else {}
 
 
 def manifests(path: str) -> list[dict[str, Any]]:

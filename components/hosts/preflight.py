@@ -5,15 +5,12 @@ Every refusal names the host, what was found, what was wanted and the cure.
 
 from __future__ import annotations
 
+from components.desired.host import DesiredHost
 from components.hosts.compatibility import cuda_of, driver_for, kernel_refused, runs, shown, version
 from components.hosts.facts import HostFacts
 from components.hosts.settings.driver import DriverSource
-from components.hosts.settings.host import Host
 from components.hosts.settings.reboot import RebootWhen
 from components.hosts.settings.runtime import Engine, ToolkitSource
-from components.platforms.base import Delivery
-from components.platforms.registry import platform_of
-from components.settings.cluster import Cluster
 from config.facts.floors import Part, below, floor, wanted
 from config.problem import Fault, Severity
 
@@ -39,22 +36,22 @@ FIRST_WITH_DNF = {
 RHEL 8"; Amazon Linux 2023, "Comparing AL2 and AL2023")."""
 
 
-def judge(host: Host, facts: HostFacts, cluster: Cluster) -> list[Fault]:
-    """Everything on ``host`` that contradicts ``cluster`` or will probably do harm."""
+def judge(host: DesiredHost, facts: HostFacts) -> list[Fault]:
+    """Return everything on a host that contradicts its declaration or will probably do harm."""
     if facts.error:
         severity = Severity.ERROR if facts.refused else Severity.WARNING
         wanted = facts.wanted or "a host that answers"
         ssh = f"`ssh -p {host.port} {host.user}@{host.address}`"
         cure = facts.cure or f"check that {ssh} works from here"
         return [Fault(f"host {host.name}", facts.error, wanted, cure, severity)]
-    faults = [*_system(host, facts, cluster)]
+    faults = [*_system(host, facts)]
     if host.role.has_gpus:
-        faults += [*_gpus(host, facts, cluster), *_driver(host, facts, cluster)]
-        faults += _runtime(host, facts, cluster)
+        faults += [*_gpus(host, facts), *_driver(host, facts)]
+        faults += _runtime(host, facts)
     return faults
 
 
-def _system(host: Host, facts: HostFacts, cluster: Cluster) -> list[Fault]:
+def _system(host: DesiredHost, facts: HostFacts) -> list[Fault]:
     faults = []
 
     def tell(has: str, wanted: str, cure: str, severity: Severity = Severity.ERROR) -> None:
@@ -73,7 +70,7 @@ def _system(host: Host, facts: HostFacts, cluster: Cluster) -> list[Fault]:
     if version(facts.os_version) < version(oldest):
         has = f"{facts.os} {facts.os_version}"
         tell(has, f"{oldest} or later", "upgrade the system", Severity.WARNING)
-    kernel = cluster.kernel.release or facts.kernel  # the declared one cures an older one
+    kernel = host.kernel.release or facts.kernel  # the declared one cures an older one
     if version(kernel) < KERNEL:
         tell(f"kernel {kernel}", "4.18 or later", "upgrade it, or declare kernel.release")
     if facts.disk_free_mib < DISK_MIB:
@@ -81,7 +78,7 @@ def _system(host: Host, facts: HostFacts, cluster: Cluster) -> list[Fault]:
     if facts.package_lock:
         cure = "wait until the package manager ends"
         tell(f"{facts.package_lock} held", "no package manager at work", cure, Severity.WARNING)
-    for reason in facts.reboot if cluster.reboot.when is RebootWhen.NEVER else ():
+    for reason in facts.reboot if host.reboot.when is RebootWhen.NEVER else ():
         cure = "reboot it, or declare reboot.when: required"
         tell(f"a reboot pending ({reason})", "none", cure, Severity.WARNING)
     if facts.reboot_required:
@@ -91,17 +88,17 @@ def _system(host: Host, facts: HostFacts, cluster: Cluster) -> list[Fault]:
         has = f"a clock {abs(facts.skew):.0f} s {'ahead' if facts.skew > 0 else 'behind'}"
         cure = "start a time service there (chronyd, systemd-timesyncd), or here"
         tell(has, f"at most {SKEW_LIMIT:.0f} s", cure, Severity.WARNING)
-    for where in _rejected_by_sqv(facts, cluster):
+    for where in _rejected_by_sqv(host, facts):
         wanted = "its repository for debian13, which is signed anew (8793F200)"
         cure = f"declare cuda/repos/debian13/x86_64 with its own key in {where}"
         tell(f"Debian 13 with NVIDIA's repository of another system in {where}", wanted, cure)
-    if facts.cgroup == 1 and not facts.simulated and not platform_of(cluster).wants_cgroup_v1:
+    if facts.cgroup == 1 and not facts.simulated and not host.takes_cgroup_v1:
         cure = "boot with systemd.unified_cgroup_hierarchy=1"
         tell("cgroup v1", "cgroup v2 (v1 is in maintenance since 1.31)", cure, Severity.WARNING)
     return faults
 
 
-def _rejected_by_sqv(facts: HostFacts, cluster: Cluster) -> list[str]:
+def _rejected_by_sqv(host: DesiredHost, facts: HostFacts) -> list[str]:
     """Declared repositories whose signing key Debian 13 takes no more.
 
     Its apt verifies by sqv, which refuses keys bound by SHA-1 since 2026-02-01: that of NVIDIA's
@@ -111,9 +108,9 @@ def _rejected_by_sqv(facts: HostFacts, cluster: Cluster) -> list[str]:
     if facts.os != "debian" or version(facts.os_version) < (13,):
         return []
     declared = {
-        "driver.repository": cluster.driver.repository.apt,
-        "cuda.repository": cluster.cuda.repository.apt,
-        "packages.repository": cluster.packages.repository.apt,
+        "driver.repository": host.driver.repository.apt,
+        "cuda.repository": host.cuda.repository.apt,
+        "packages.repository": host.packages.repository.apt,
     }
     return [
         where
@@ -124,13 +121,8 @@ def _rejected_by_sqv(facts: HostFacts, cluster: Cluster) -> list[str]:
     ]
 
 
-def _gpus(host: Host, facts: HostFacts, cluster: Cluster) -> list[Fault]:
-    wanted = [
-        pool.on_the_bus(host.node)
-        for pool in cluster.pools
-        if pool.nodes is not None and host.node in pool.node_names()
-    ]
-    least = wanted[0] if wanted else 1
+def _gpus(host: DesiredHost, facts: HostFacts) -> list[Fault]:
+    least = 1 if host.gpus is None else host.gpus
     if facts.nvidia_devices >= least:
         return []
     cure = (
@@ -141,9 +133,9 @@ def _gpus(host: Host, facts: HostFacts, cluster: Cluster) -> list[Fault]:
     return [Fault(f"host {host.name}", has, f"{least} or more", cure)]
 
 
-def _driver(host: Host, facts: HostFacts, cluster: Cluster) -> list[Fault]:
+def _driver(host: DesiredHost, facts: HostFacts) -> list[Fault]:
     faults = []
-    driver = cluster.driver
+    driver = host.driver
     sources = DriverSource
     if driver.source in (sources.OPERATOR, sources.DAEMONSET):
         if facts.driver and not facts.driver_container:
@@ -159,7 +151,7 @@ def _driver(host: Host, facts: HostFacts, cluster: Cluster) -> list[Fault]:
     elif driver.version and facts.driver != driver.version:
         cure = "install that driver, or declare this one in driver.version"
         faults.append(Fault(f"host {host.name}", f"driver {facts.driver}", driver.version, cure))
-    faults += _pairs(host, facts, cluster)
+    faults += _pairs(host, facts)
     there = driver.version or facts.driver or ""
     faults += _floor(host, Part.DRIVER, there, Severity.WARNING)
     for module in facts.loaded:
@@ -171,13 +163,13 @@ def _driver(host: Host, facts: HostFacts, cluster: Cluster) -> list[Fault]:
     return faults
 
 
-def _pairs(host: Host, facts: HostFacts, cluster: Cluster) -> list[Fault]:
+def _pairs(host: DesiredHost, facts: HostFacts) -> list[Fault]:
     """Driver and CUDA, driver and kernel, driver and Secure Boot, where they don't fit."""
     faults = []
-    driver = cluster.driver.version or facts.driver
+    driver = host.driver.version or facts.driver
     needed = {
-        "validation.image": cuda_of(cluster.validation.image),
-        "cuda.version": cluster.cuda.version or "",
+        "validation.image": cuda_of(host.validation_image),
+        "cuda.version": host.cuda.version or "",
     }
     for where, cuda in needed.items() if driver else ():
         if not runs(cuda, driver or ""):
@@ -186,7 +178,7 @@ def _pairs(host: Host, facts: HostFacts, cluster: Cluster) -> list[Fault]:
             wanted = f"{shown(driver_for(cuda))} or later"
             faults.append(Fault(f"host {host.name}", has, wanted, cure))
     built_here = driver is not None and facts.driver != driver
-    kernel = cluster.kernel.release or facts.kernel
+    kernel = host.kernel.release or facts.kernel
     if driver and built_here and (why := kernel_refused(driver, kernel)):
         has = f"driver {driver} on kernel {kernel}, {why}"
         cure = "declare another driver.version, or another kernel.release"
@@ -194,7 +186,7 @@ def _pairs(host: Host, facts: HostFacts, cluster: Cluster) -> list[Fault]:
     if facts.secure_boot and facts.driver is None:
         # The GPU Operator's driver container signs no module that it builds: NVIDIA/gpu-operator
         # issue 266. Precompiled ones are signed where their distribution signs them.
-        built = cluster.driver.managed_by_operator and not cluster.driver.precompiled
+        built = host.driver.managed_by_operator and not host.driver.precompiled
         severity = Severity.ERROR if built else Severity.WARNING
         cure = "turn it off in the firmware, or enrol the key that signs the driver (mokutil)"
         wanted = "it off, or a driver that is signed"
@@ -202,9 +194,9 @@ def _pairs(host: Host, facts: HostFacts, cluster: Cluster) -> list[Fault]:
     return faults
 
 
-def _runtime(host: Host, facts: HostFacts, cluster: Cluster) -> list[Fault]:
+def _runtime(host: DesiredHost, facts: HostFacts) -> list[Fault]:
     faults = []
-    runtime = cluster.runtime
+    runtime = host.runtime
     oldest = ENGINES.get(runtime.engine)
     if oldest is not None:
         name = runtime.engine.value
@@ -215,22 +207,20 @@ def _runtime(host: Host, facts: HostFacts, cluster: Cluster) -> list[Fault]:
             faults.append(Fault(f"host {host.name}", f"no {name}", wanted, cure))
         elif has is not None and version(has) < oldest:
             faults.append(Fault(f"host {host.name}", f"{name} {has}", wanted, f"upgrade {name}"))
-    platform = platform_of(cluster)
-    wanted_here = platform.delivery is Delivery.RUNTIME and not platform.configures_runtime(cluster)
     by_us = runtime.toolkit.source is ToolkitSource.PACKAGE
-    if facts.toolkit is None and wanted_here and not by_us:
+    if facts.toolkit is None and host.uses_toolkit and not by_us:
         cure = "install nvidia-container-toolkit, or declare runtime.toolkit.source: package"
         least = f"{floor(Part.TOOLKIT).fixed} or later"
         faults.append(Fault(f"host {host.name}", "no nvidia-ctk", least, cure))
-    if wanted_here:
+    if host.uses_toolkit:
         there = (runtime.toolkit.version if by_us else None) or facts.toolkit or ""
         faults += _floor(host, Part.TOOLKIT, there, Severity.ERROR)
-    if wanted_here and facts.runtime_mode == "legacy":
+    if host.uses_toolkit and facts.runtime_mode == "legacy":
         faults.append(_legacy(host))
     return faults
 
 
-def _floor(host: Host, part: Part, there: str, severity: Severity) -> list[Fault]:
+def _floor(host: DesiredHost, part: Part, there: str, severity: Severity) -> list[Fault]:
     """A version below the floor of the security bulletins, declared or found.
 
     A toolkit stops the run: a container gets out through it. A driver doesn't, since another one
@@ -244,7 +234,7 @@ def _floor(host: Host, part: Part, there: str, severity: Severity) -> list[Fault
     return [Fault(f"host {host.name}", found, wanted(part, there, border), cure, severity)]
 
 
-def _legacy(host: Host) -> Fault:
+def _legacy(host: DesiredHost) -> Fault:
     """Devices that a hook adds behind the engine's back: NVIDIA/nvidia-container-toolkit#48.
 
     In mode ``auto`` the toolkit generates CDI specifications since 1.18, the oldest that we take

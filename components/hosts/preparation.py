@@ -10,11 +10,10 @@ from collections.abc import Mapping
 
 import pulumi
 
+from components.desired.host import DesiredHost
 from components.hosts.command import HostsArgs, host_commands
 from components.hosts.prepare_script import prepare_script
-from components.hosts.settings.host import Host
 from components.hosts.software import installing
-from components.settings.cluster import Cluster
 
 
 class HostPreparation(pulumi.ComponentResource):
@@ -30,12 +29,12 @@ class HostPreparation(pulumi.ComponentResource):
     ) -> None:
         super().__init__(self.TYPE, name, None, opts)
 
-        def script(cluster: Cluster, host: Host) -> pulumi.Input[str]:
-            text = prepare_script(cluster, host, args.join_token)
+        def script(host: DesiredHost) -> pulumi.Input[str]:
+            text = prepare_script(host, args.join_token)
             args.copies.want(host, text.bundles)
             # The state and the preview show neither the token nor the text around it.
-            return pulumi.Output.secret(str(text)) if cluster.joins(host) else text
+            return pulumi.Output.secret(str(text)) if host.joins else text
 
-        self.commands = host_commands(self, name, args.cluster.hosts, args, script, installing)
-        self.hosts = pulumi.Output.from_input([host.name for host in args.cluster.hosts])
+        self.commands = host_commands(self, name, args.hosts, args, script, installing)
+        self.hosts = pulumi.Output.from_input([host.name for host in args.hosts])
         self.register_outputs({"hosts": self.hosts})

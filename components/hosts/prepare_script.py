@@ -8,15 +8,15 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from components.desired.host import DesiredHost
 from components.hosts import disruption
 from components.hosts.script import COMMON, Declaration, assemble, given, library, others, step
-from components.hosts.settings.host import Host, Role
+from components.hosts.settings.host import Role
 from components.hosts.settings.proxy import Proxy
 from components.hosts.settings.runtime import Engine
 from components.hosts.settings.system import System
 from components.hosts.software import NAMES, PACKAGE_LIBRARY, Steps, steps
 from components.hosts.system_steps import SYSTEM, Machine, ports_of
-from components.settings.cluster import Cluster
 
 NOUVEAU = ("nouveau", "nova_core")
 """Modules that hold the GPUs of a host and must not load on their own."""
@@ -101,35 +101,29 @@ def prepare(
 
 
 def prepare_script(
-    cluster: Cluster, host: Host, join_token: str | None = None, *, inline: bool = False
+    host: DesiredHost, join_token: str | None = None, *, inline: bool = False
 ) -> Declaration:
-    """The script of phase ``prepare`` for ``host``: nouveau is kept out of GPU hosts only.
+    """Return the script of phase ``prepare``; only GPU hosts keep nouveau from loading.
 
     Args:
-        cluster: as this host sees it (`Cluster.of`).
         host: the host.
         join_token: kubeadm's bootstrap token, where the host joins: the script is a secret then.
         inline: as in `assemble`.
     """
     return prepare(
         blacklist=NOUVEAU if host.role.has_gpus else (),
-        system=host.system or cluster.system,
+        system=host.system,
         role=host.role,
-        engine=(host.runtime or cluster.runtime).engine,
-        excluded=_excluded_gpus(cluster, host),
-        proxy=cluster.proxy,
-        steps=steps(cluster, host, join_token),
+        engine=host.runtime.engine,
+        excluded=host.excluded_gpus,
+        proxy=host.proxy,
+        steps=steps(host, join_token),
         inline=inline,
     )
 
 
-def disrupting(cluster: Cluster, host: Host) -> str:
-    """What of ``host`` disrupts pods where it changes; ``cluster``: as the host sees it."""
-    machine = Machine(cluster.system, (), (), excluded=_excluded_gpus(cluster, host))
-    settings = {**steps(cluster, host).settings, **(SYSTEM["excluded"](machine) or {})}
+def disrupting(host: DesiredHost) -> str:
+    """Return the lines of a host's preparation that disrupt its pods if they change."""
+    machine = Machine(host.system, (), (), excluded=host.excluded_gpus)
+    settings = {**steps(host).settings, **(SYSTEM["excluded"](machine) or {})}
     return disruption.lines(settings, disruption.PREPARE)
-
-
-def _excluded_gpus(cluster: Cluster, host: Host) -> tuple[str, ...]:
-    declared = [pool.unhealthy_devices.get(host.node) for pool in cluster.pools]
-    return tuple(sorted(uuid for devices in declared if devices for uuid in devices.uuid))

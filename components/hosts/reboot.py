@@ -15,10 +15,10 @@ from typing import Any
 import pulumi
 import pulumi_command as command
 
+from components.desired.host import DesiredHost, working
+from components.desired.rollout import DesiredRollout
 from components.hosts.prepare_script import prepare_script
-from components.hosts.settings.reboot import RebootWhen
 from components.operation import command_line, repair
-from components.settings.cluster import Cluster
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,34 +26,33 @@ class HostRebootArgs:
     """What `HostReboot` needs.
 
     Attributes:
-        cluster: the configuration.
+        hosts: the hosts that may be rebooted.
+        rollout: how nodes are taken out of use.
         private_key: an SSH private key, a secret.
         drift: why hosts must be rebooted, by host, as the inspection found it.
     """
 
-    cluster: Cluster
+    hosts: tuple[DesiredHost, ...]
+    rollout: DesiredRollout
     private_key: pulumi.Input[str]
     drift: Mapping[str, str] = field(default_factory=dict)
 
 
-def reboot_document(cluster: Cluster, private_key: str) -> dict[str, Any]:
-    """The input of ``components.hosts.restart``.
+def reboot_document(args: HostRebootArgs, private_key: str) -> dict[str, Any]:
+    """Return the input of ``components.hosts.restart``.
 
     ``prepared`` is the digest of what hosts are prepared with: after a change of it hosts may ask.
     """
-    reboot = cluster.reboot
-    scripts = "\0".join(prepare_script(cluster.of(host), host) for host in cluster.working_hosts)
+    hosts, rollout = working(args.hosts), args.rollout
+    scripts = "\0".join(prepare_script(host) for host in hosts)
     return {
-        "context": cluster.kubernetes.context,
-        "makesCluster": cluster.first_host is not None,
-        "hosts": [
-            host.model_dump(mode="json", exclude={"driver", "runtime", "system"})
-            for host in cluster.working_hosts
-        ],
-        "maxUnavailable": cluster.rollout.max_unavailable,
-        "timeoutSeconds": reboot.timeout_seconds,
-        "drainTimeoutSeconds": cluster.rollout.drain_timeout_seconds,
-        "consent": sorted(cluster.rollout.evict),
+        "context": rollout.context,
+        "makesCluster": rollout.makes_cluster,
+        "hosts": [host.target for host in hosts],
+        "maxUnavailable": rollout.max_unavailable,
+        "timeoutSeconds": rollout.boot_timeout_seconds,
+        "drainTimeoutSeconds": rollout.drain_timeout_seconds,
+        "consent": list(rollout.consent),
         "prepared": hashlib.sha256(scripts.encode()).hexdigest(),
         "privateKey": private_key,
     }
@@ -70,9 +69,8 @@ class HostReboot(pulumi.ComponentResource):
         self, name: str, args: HostRebootArgs, opts: pulumi.ResourceOptions | None = None
     ) -> None:
         super().__init__(self.TYPE, name, None, opts)
-        cluster = args.cluster
         self.done = pulumi.Output.from_input("")
-        if cluster.reboot.when is RebootWhen.REQUIRED and cluster.hosts:
+        if args.rollout.boots and args.hosts:
             line = command_line("reboot", "apply")
             finding = "; ".join(f"host {host}: {why}" for host, why in sorted(args.drift.items()))
             environment, ignored = repair(finding or None)
@@ -82,9 +80,7 @@ class HostReboot(pulumi.ComponentResource):
                 create=line,
                 update=line,
                 environment=environment,
-                stdin=pulumi.Output.json_dumps(
-                    key.apply(lambda text: reboot_document(cluster, text))
-                ),
+                stdin=pulumi.Output.json_dumps(key.apply(lambda text: reboot_document(args, text))),
                 add_previous_output_in_env=False,
                 opts=pulumi.ResourceOptions(parent=self, ignore_changes=ignored),
             ).stdout

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 
+from components.desired.host import DesiredHost
 from components.hosts import disruption
 from components.hosts.script import COMMON, Bundle, Declaration, assemble, given, library, step
-from components.hosts.settings.host import Host
 from components.hosts.settings.proxy import Proxy
 from components.hosts.settings.runtime import Engine, Runtime, ToolkitSource
 from components.hosts.software import PACKAGE_LIBRARY, common, run_seconds
-from components.settings.cluster import Cluster
 
 LIBRARY = library(*COMMON, *PACKAGE_LIBRARY, "runtime")
 ENGINES = {
@@ -73,16 +72,14 @@ def runtime(
     return assemble(values, {"each_repository": rows}, bundles, inline=inline)
 
 
-def runtime_script(cluster: Cluster, host: Host) -> Declaration:
-    """The script of phase ``runtime`` for ``host``."""
-    limit = cluster.packages.lock_seconds
-    return runtime(host.runtime or cluster.runtime, package_limit=limit, proxy=cluster.proxy)
+def runtime_script(host: DesiredHost) -> Declaration:
+    """Return the script of phase ``runtime`` of a host."""
+    return runtime(host.runtime, package_limit=host.packages.lock_seconds, proxy=host.proxy)
 
 
-def disrupting(cluster: Cluster, host: Host) -> str:
-    """What of ``host`` disrupts pods where it changes; ``cluster``: as the host sees it."""
-    settings = host.runtime or cluster.runtime
-    return _lines(settings, _disrupting(settings))
+def disrupting(host: DesiredHost) -> str:
+    """Return the lines of a host's container runtime that disrupt its pods if they change."""
+    return _lines(host.runtime, _disrupting(host.runtime))
 
 
 def _lines(settings: Runtime, disrupts: dict[str, str]) -> str:
@@ -100,10 +97,9 @@ def _disrupting(settings: Runtime) -> dict[str, str]:
     }
 
 
-def toolkit_seconds(cluster: Cluster, host: Host) -> int:
-    """Seconds that the installation of the toolkit may take."""
-    settings = host.runtime or cluster.runtime
-    return run_seconds(cluster, 2) if settings.toolkit.source is ToolkitSource.PACKAGE else 0
+def toolkit_seconds(host: DesiredHost) -> int:
+    """Return the seconds that the installation of the toolkit may take."""
+    return run_seconds(host, 2) if host.runtime.toolkit.source is ToolkitSource.PACKAGE else 0
 
 
 def _of_engine(settings: Runtime) -> dict[str, str]:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
+from components.desired.host import DesiredHost
 from components.hosts import upgrade
 from components.hosts.script import given
 from components.hosts.settings.cuda import CudaSource
-from components.hosts.settings.host import Host
 from components.hosts.settings.proxy import Proxy
 from components.hosts.settings.repository import Repositories
 from components.hosts.step_settings import (
@@ -20,7 +20,6 @@ from components.hosts.step_settings import (
     kubernetes_settings,
     packages_settings,
 )
-from components.settings.cluster import Cluster
 
 RUN_LIMIT = 1800
 """Seconds for one run of a package manager or installer, as `steps/library/effects.sh` has it."""
@@ -85,68 +84,65 @@ class Steps:
     adapter_locations: tuple[str, ...] = ()
 
 
-def steps(cluster: Cluster, host: Host, join_token: str | None = None) -> Steps:
-    """The steps of ``host``; hosts without GPUs get no GPU step.
+def steps(host: DesiredHost, join_token: str | None = None) -> Steps:
+    """Return the steps of a host; a host without GPUs gets no GPU step.
 
     Args:
-        cluster: the cluster as this host sees it (`Cluster.of`).
         host: the host.
         join_token: kubeadm's bootstrap token, a secret: it makes the script one. The program sees
             that it is there (`__main__.join_token`).
     """
     gpu = host.role.has_gpus
-    acts = cluster.driver.by_preparation or cluster.driver.remove_earlier
-    driver = cluster.driver if gpu and acts else None
-    build = cluster.packages.build or (driver is not None and driver.by_preparation)
-    tools = build_tools(cluster.packages.build, driver) if build else ()
-    words = tools + cluster.packages.install
-    runtime = host.runtime or cluster.runtime
-    engine = runtime.install
+    acts = host.driver.by_preparation or host.driver.remove_earlier
+    driver = host.driver if gpu and acts else None
+    build = host.packages.build or (driver is not None and driver.by_preparation)
+    tools = build_tools(host.packages.build, driver) if build else ()
+    words = tools + host.packages.install
+    engine = host.runtime.install
     chosen = {
-        "packages": (bool(words), cluster.packages.repository),
-        "kernel": (cluster.kernel.release is not None, cluster.kernel.repository),
-        "driver": (driver is not None, cluster.driver.repository),
+        "packages": (bool(words), host.packages.repository),
+        "kernel": (host.kernel.release is not None, host.kernel.repository),
+        "driver": (driver is not None, host.driver.repository),
         "cuda": (
-            gpu and cluster.cuda.source is not CudaSource.NONE,
-            cluster.cuda.repository,
+            gpu and host.cuda.source is not CudaSource.NONE,
+            host.cuda.repository,
         ),
         "engine": (engine is not None, engine.repository if engine else Repositories()),
         "kubernetes": (
-            cluster.kubernetes_packages.version is not None,
-            cluster.kubernetes_packages.repository,
+            host.kubernetes_packages.version is not None,
+            host.kubernetes_packages.repository,
         ),
     }
     names = tuple(name for name in NAMES if chosen[name][0])
     settings = {
-        **common(cluster.packages.remove, cluster.packages.lock_seconds, cluster.proxy),
+        **common(host.packages.remove, host.packages.lock_seconds, host.proxy),
         **(packages_settings(words, build) if "packages" in names else {}),
-        **(kernel_settings(cluster.kernel) if "kernel" in names else {}),
-        **(driver_settings(driver, cluster.cuda) if driver else {}),
-        **(cuda_settings(cluster.cuda) if "cuda" in names else {}),
-        **(engine_settings(runtime, engine) if engine else {}),
-        **(kubernetes_settings(cluster, host, join_token) if "kubernetes" in names else {}),
+        **(kernel_settings(host.kernel) if "kernel" in names else {}),
+        **(driver_settings(driver, host.cuda) if driver else {}),
+        **(cuda_settings(host.cuda) if "cuda" in names else {}),
+        **(engine_settings(host.runtime, engine) if engine else {}),
+        **(kubernetes_settings(host, join_token) if "kubernetes" in names else {}),
     }
     return Steps(
         names=names,
         settings=settings,
         repositories=tuple(row for name in names for row in _repositories(name, chosen[name][1])),
         driver_locations=driver.runfile.locations if driver and driver.runfile else (),
-        cuda_locations=cluster.cuda.runfile.locations if cluster.cuda.runfile else (),
+        cuda_locations=host.cuda.runfile.locations if host.cuda.runfile else (),
         adapter_locations=engine.cri_dockerd.locations if engine and engine.cri_dockerd else (),
     )
 
 
-def installing(cluster: Cluster, host: Host) -> int:
-    """Seconds that the steps' installers may take together."""
-    runs = sum(RUNS[name] for name in steps(cluster, host).names)
-    join = cluster.kubernetes_packages.join if cluster.joins(host) else None
-    kubeadm = (join.timeout_seconds if join else 0) + upgrade.seconds(cluster, host)
-    return run_seconds(cluster, runs) + kubeadm
+def installing(host: DesiredHost) -> int:
+    """Return the seconds that the installers of all of a host's steps may take together."""
+    runs = sum(RUNS[name] for name in steps(host).names)
+    join = host.join.timeout_seconds if host.join else 0
+    return run_seconds(host, runs) + join + upgrade.SECONDS[host.upgrade]
 
 
-def run_seconds(cluster: Cluster, runs: int) -> int:
-    """Seconds of so many runs of a package manager, each of which waits for others first."""
-    return runs * (RUN_LIMIT + cluster.packages.lock_seconds)
+def run_seconds(host: DesiredHost, runs: int) -> int:
+    """Return the seconds that a number of package manager runs may take, each with its wait."""
+    return runs * (RUN_LIMIT + host.packages.lock_seconds)
 
 
 def _repositories(step: str, declared: Repositories) -> Iterator[tuple[str, ...]]:

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
+from components.desired.host import DesiredHost
 from components.hosts.kubeadm import SOCKETS, join_configuration
 from components.hosts.settings.cuda import Cuda, CudaSource
 from components.hosts.settings.driver import Driver
 from components.hosts.settings.engine_install import EngineInstall
-from components.hosts.settings.host import Host
 from components.hosts.settings.kernel import Kernel
 from components.hosts.settings.packages import BUILD
 from components.hosts.settings.runtime import Runtime
 from components.hosts.upgrade import upgrade_settings
-from components.settings.cluster import Cluster
 
 PERSISTENCED_UNIT = """[Unit]
 Description=NVIDIA Persistence Daemon
@@ -112,12 +111,11 @@ def engine_settings(runtime: Runtime, install: EngineInstall) -> dict[str, str]:
     }
 
 
-def kubernetes_settings(cluster: Cluster, host: Host, join_token: str | None) -> dict[str, str]:
-    """Settings of the step ``kubernetes``, a secret where the host joins."""
-    packages = cluster.kubernetes_packages
+def kubernetes_settings(host: DesiredHost, join_token: str | None) -> dict[str, str]:
+    """Return the settings of the step ``kubernetes``: a secret if the host joins."""
+    packages, join = host.kubernetes_packages, host.join
     names = ("kubelet", "kubeadm", "kubectl")
-    join = packages.join if cluster.joins(host) else None
-    engine = (host.runtime or cluster.runtime).engine
+    engine = host.runtime.engine
     return {
         "GC_KUBERNETES_PACKAGES": _versioned(names, packages.version),
         "GC_KUBERNETES_HELD": " ".join(names),
@@ -128,5 +126,5 @@ def kubernetes_settings(cluster: Cluster, host: Host, join_token: str | None) ->
         "GC_JOIN_ENDPOINT": join.endpoint if join else "",
         "GC_JOIN_LIMIT": str(join.timeout_seconds) if join else "",
         "GC_CRI_SOCKET": SOCKETS.get(engine, ""),
-        **upgrade_settings(cluster, host),
+        **upgrade_settings(host),
     }

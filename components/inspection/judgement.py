@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from components.desired.resolve import Desired
 from components.drift import Drift, dated
 from components.driver_daemonset.container import judge_all
 from components.hosts import hardware
@@ -46,15 +47,15 @@ class Inspection:
     drift: Drift = field(default_factory=Drift)
 
 
-def judged(declared: Cluster, seen: Json, reasons: str) -> Inspection:
+def judged(declared: Cluster, desired: Desired, seen: Json, reasons: str) -> Inspection:
     """Holds what was seen against what is declared."""
     cluster = seen["cluster"]
     facts = {name: HostFacts(**host) for name, host in seen["hosts"]["facts"].items()}
     findings = [
         finding
-        for host in declared.hosts
+        for host in desired.hosts
         if host.name in facts
-        for finding in judge(host, facts[host.name], declared.of(host))
+        for finding in judge(host, facts[host.name])
     ]
     findings += judge_all(declared, facts)
     findings += hardware.advice(facts)
@@ -78,7 +79,7 @@ def judged(declared: Cluster, seen: Json, reasons: str) -> Inspection:
         unreachable=printable_lines("; ".join(filter(None, (cluster.get("unreachable"), reasons)))),
         hosts=facts,
         problems=_printable(*cluster["problems"], *seen["hosts"]["problems"], *errors),
-        warnings=_printable(*warnings, *unequal(declared, facts)),
+        warnings=_printable(*warnings, *unequal(desired.hosts, facts)),
         drift=Drift(
             unreached={name: host.error for name, host in facts.items() if host.error},
             prepare=_changed(facts, "prepare"),

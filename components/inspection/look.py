@@ -13,8 +13,10 @@ from typing import Any
 
 import pulumi
 
+from components.desired.resolve import Desired, resolve
 from components.hosts.facts import HostFacts
-from components.hosts.new_cluster import UNKNOWN, is_there
+from components.hosts.kubeconfig import is_there
+from components.hosts.new_cluster import UNKNOWN
 from components.hosts.table import table
 from components.inspection.judgement import Inspection, judged
 from components.inspection.processes import Extent, Processes
@@ -48,16 +50,17 @@ def inspect(
     Raises:
         RunError: something contradicts the configuration.
     """
-    extent, there = Extent.wanted(), cluster.first_host is None or is_there(cluster)
+    extent, desired = Extent.wanted(), resolve(cluster, stack)
+    there = desired.kubeadm is None or is_there(desired.context)
     asked = request(cluster, stack, private_key)
     if not there:
         pulumi.log.info(UNKNOWN)
         del asked["cluster"]
     seen, reasons = look(processes, asked)
-    inspection = judged(cluster, seen, reasons)
+    inspection = judged(cluster, desired, seen, reasons)
     inspection = replace(inspection, drift=replace(inspection.drift, context=there))
     if extent is not Extent.OFF and there:
-        inspection = with_rollout(cluster, inspection, seen["cluster"]["cordoned"], extent)
+        inspection = with_rollout(cluster, desired, inspection, seen["cluster"]["cordoned"], extent)
         inspection = with_layouts(cluster, inspection, seen["cluster"]["layouts"])
     resting = {
         host.name: HostFacts(error=RESTING)
@@ -79,7 +82,11 @@ def inspect(
 
 
 def with_rollout(
-    cluster: Cluster, inspection: Inspection, cordoned: list[str], extent: Extent
+    cluster: Cluster,
+    desired: Desired,
+    inspection: Inspection,
+    cordoned: list[str],
+    extent: Extent,
 ) -> Inspection:
     """The inspection with what must go in waves, which it shows."""
 
@@ -90,7 +97,7 @@ def with_rollout(
             seen, reason = looking.answers({"rollout": asked})
         return seen.get("rollout", {}), reason
 
-    made, reason = planned(cluster, inspection.hosts, cordoned, ask)
+    made, reason = planned(cluster, desired, inspection.hosts, cordoned, ask)
     show(made)
     return replace(
         inspection,

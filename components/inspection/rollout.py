@@ -7,6 +7,7 @@ from typing import Any
 
 import pulumi
 
+from components.desired.resolve import Desired
 from components.hosts.facts import HostFacts
 from components.hosts.settings.reboot import RebootWhen
 from components.rollout import layout_plan
@@ -22,6 +23,7 @@ Json = dict[str, Any]
 
 def planned(
     cluster: Cluster,
+    desired: Desired,
     facts: Mapping[str, HostFacts],
     cordoned: list[str],
     ask: Callable[[Json], tuple[Json, str]],
@@ -30,11 +32,12 @@ def planned(
 
     Args:
         cluster: the configuration.
+        desired: what it resolves to.
         facts: what the hosts said.
         cordoned: nodes that an earlier run of this program cordoned.
         ask: inspects nodes, as `components.rollout.inspect.answer` does.
     """
-    found = changes(cluster, facts, frozenset(cordoned))
+    found = changes(desired.hosts, facts, frozenset(cordoned))
     if not found:
         return Plan(), ""
     answer, reason = ask(

@@ -15,14 +15,13 @@ from typing import Any
 import pulumi
 import pulumi_command as command
 
+from components.desired.host import DesiredHost, Upgrade
 from components.drift import dated
 from components.hosts.connection import command_line as host_line
-from components.hosts.container_runtime import gpu_hosts
 from components.hosts.copies import Copies
 from components.hosts.prepare_script import prepare_script
 from components.hosts.runtime_script import runtime_script, toolkit_seconds
 from components.hosts.script import Declaration
-from components.hosts.settings.host import Host
 from components.hosts.settings.reboot import RebootWhen
 from components.hosts.software import installing
 from components.nodes.pools import gpu_pools, validated_pools
@@ -38,7 +37,6 @@ from components.validation.document import validation_document
 
 Json = dict[str, Any]
 
-REACH = {"name", "node", "role", "address", "port", "user", "host_key", "bastion"}
 UNSCHEDULABLE = {
     "key": "node.kubernetes.io/unschedulable", "operator": "Exists", "effect": "NoSchedule",
 }  # fmt: skip
@@ -70,13 +68,11 @@ class RolloutArgs:
     @functools.cached_property
     def scripts(self) -> Mapping[str, Mapping[str, Declaration]]:
         """The scripts of each host that changes, by host and phase."""
-        with_runtime = {host.name for host in gpu_hosts(self.cluster)}
         scripts = {}
         for host in (change.host for change in self.plan.changes):
-            seen = self.cluster.of(host)
-            found = scripts[host.name] = {"prepare": prepare_script(seen, host, self.join_token)}
-            if host.name in with_runtime:
-                found["runtime"] = runtime_script(seen, host)
+            found = scripts[host.name] = {"prepare": prepare_script(host, self.join_token)}
+            if host.configures_runtime:
+                found["runtime"] = runtime_script(host)
         return scripts
 
 
@@ -100,13 +96,13 @@ def rollout_document(args: RolloutArgs, private_key: str) -> Json:
         "context": cluster.kubernetes.context,
         "hosts": [
             {
-                **host.model_dump(mode="json", include=REACH),
+                **host.target,
                 "gpus": host.role.has_gpus,
-                "upgrades": host == cluster.first_host,
+                "upgrades": host.upgrade is Upgrade.APPLY,
                 "refused": refused[host.name],
                 "pool": pool_of[host.node].name if host.node in pool_of else "",
                 "layouts": layouts.get(host.node, []),
-                **_parts(cluster, host, args.scripts[host.name]),
+                **_parts(host, args.scripts[host.name]),
             }
             for host in hosts
         ],
@@ -132,14 +128,13 @@ def rollout_document(args: RolloutArgs, private_key: str) -> Json:
     }
 
 
-def _parts(cluster: Cluster, host: Host, scripts: Mapping[str, Declaration]) -> Json:
-    """The phases of a host, each with its script and the lines that run it."""
-    seen = cluster.of(host)
-    limits = {"prepare": installing(seen, host), "runtime": toolkit_seconds(seen, host)}
+def _parts(host: DesiredHost, scripts: Mapping[str, Declaration]) -> Json:
+    """Return the phases of a host, each with its script and the lines that run it."""
+    limits = {"prepare": installing(host), "runtime": toolkit_seconds(host)}
 
     def part(phase: str) -> Json:
         actions = ("apply", "fetch", "upgrade")
-        lines = {one: host_line(host, seen.ssh, one, limits[phase]) for one in actions}
+        lines = {one: host_line(host, one, limits[phase]) for one in actions}
         return {"script": scripts[phase], **lines}
 
     return {phase: part(phase) if phase in scripts else None for phase in limits}

@@ -6,29 +6,28 @@ to be rolled is known anew in each run, also after one that was killed.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
+from components.desired.host import DesiredHost, working
 from components.hosts import disruption
-from components.hosts.container_runtime import gpu_hosts
 from components.hosts.facts import HostFacts
 from components.hosts.prepare_script import disrupting as of_preparation
 from components.hosts.runtime_script import disrupting as of_runtime
-from components.hosts.settings.host import Host
 from components.rollout.plan import Change
-from components.settings.cluster import Cluster
 
 
-def declared(cluster: Cluster, host: Host, with_runtime: frozenset[str]) -> dict[str, str]:
-    """What of a host disrupts pods, by phase."""
-    own = cluster.of(host)
-    phases = {"prepare": of_preparation(own, host)}
-    if host.name in with_runtime:
-        phases["runtime"] = of_runtime(own, host)
+def declared(host: DesiredHost) -> dict[str, str]:
+    """Return what of a host disrupts its pods if it changes, by phase."""
+    phases = {"prepare": of_preparation(host)}
+    if host.configures_runtime:
+        phases["runtime"] = of_runtime(host)
     return phases
 
 
 def changes(
-    cluster: Cluster, facts: Mapping[str, HostFacts], cordoned: frozenset[str] = frozenset()
+    hosts: Iterable[DesiredHost],
+    facts: Mapping[str, HostFacts],
+    cordoned: frozenset[str] = frozenset(),
 ) -> tuple[Change, ...]:
     """Hosts on which something is declared that disrupts pods and isn't applied yet.
 
@@ -36,19 +35,18 @@ def changes(
     may be booting.
 
     Args:
-        cluster: the configuration.
+        hosts: the hosts of the stack.
         facts: what the hosts said.
         cordoned: nodes that this program cordoned.
     """
-    with_runtime = frozenset(host.name for host in gpu_hosts(cluster))
     found = []
-    for host in cluster.working_hosts:
+    for host in working(hosts):
         seen = facts.get(host.name)
         if seen is None or seen.refused:
             continue
         what: tuple[str, ...] = ()
         if not seen.error:
-            for phase, after in declared(cluster, host, with_runtime).items():
+            for phase, after in declared(host).items():
                 what += _changed(phase, seen.disrupts.get(phase), after)
         if host.node in cordoned and not what:
             what = ("an earlier run did not end",)

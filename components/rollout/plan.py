@@ -14,7 +14,7 @@ from components.rollout.skew import ControlPlane, kubelet_refusal
 from config.printable import printable
 
 if TYPE_CHECKING:
-    from components.hosts.settings.host import Host
+    from components.desired.host import DesiredHost
 
 _KUBELET = re.compile(r"kubernetes kubelet=(?P<old>\d+\.\d+\.\d+) → kubelet=(?P<new>\d+\.\d+\.\d+)")
 OWNERS = 5
@@ -31,7 +31,7 @@ class Change:
         first: nothing was ever applied on the host.
     """
 
-    host: Host
+    host: DesiredHost
     what: tuple[str, ...]
     first: bool = False
 

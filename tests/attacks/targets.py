@@ -20,6 +20,7 @@ from command_provider.output import Redactor, visible
 import commands.probe_key  # noqa: F401 -- has a channel
 import components.validation.xid  # noqa: F401 -- has a channel
 from components.api import ClusterError
+from components.desired.resolve import resolve
 from components.grammar import IllFormed
 from components.hosts.access import ACCESS, Access, check_key
 from components.hosts.answers import CHANNELS, last_lines
@@ -132,7 +133,7 @@ def answer(lines: list[str]) -> None:
         },
         "hosts": {"problems": [], "facts": {"gpu-1": vars(facts)}},
     }  # fmt: skip
-    result = judged(_cluster(), json.loads(json.dumps(seen)), "")
+    result = judged(_cluster(), resolve(_cluster(), "dev"), json.loads(json.dumps(seen)), "")
     assert isinstance(result.hosts["gpu-1"], HostFacts)
     assert samples.is_safe("\n".join((*result.problems, *result.warnings)))
     drift = result.drift

@@ -12,6 +12,7 @@ import asyncssh
 import pulumi
 import pytest
 
+from components.desired.resolve import resolve
 from components.hosts.answers import ANSWER
 from components.hosts.command import HostsArgs
 from components.hosts.copies import Copies
@@ -145,7 +146,8 @@ def test_every_command_on_a_host_has_an_end_on_this_side(monkeypatch: pytest.Mon
     try:
         declared = cluster()
         copies = Copies("steps", declared, "key", Processes())
-        HostPreparation("hosts", HostsArgs(cluster=declared, private_key="key", copies=copies))
+        hosts = resolve(declared, "dev").hosts
+        HostPreparation("hosts", HostsArgs(hosts=hosts, private_key="key", copies=copies))
     finally:
         asyncio.set_event_loop(None)
     assert [(timeouts.create, timeouts.update, timeouts.delete) for timeouts in seen] == [

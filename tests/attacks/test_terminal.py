@@ -14,6 +14,7 @@ import pytest
 from command_provider.output import visible
 
 from components.api import Client, Refused
+from components.desired.resolve import resolve
 from components.hosts.probe import parse
 from components.hosts.table import table
 from components.inspection.judgement import judged
@@ -72,7 +73,7 @@ def test_no_finding_of_an_inspection_is_an_instruction(text: str) -> None:
         },
         "hosts": {"problems": [text], "facts": {"gpu-1": facts}},
     }
-    result = judged(cluster(), seen, text)
+    result = judged(cluster(), resolve(cluster(), "dev"), seen, text)
     assert result.problems
     assert is_safe("\n".join((*result.problems, *result.warnings, result.unreachable)))
 

@@ -13,6 +13,7 @@ from components.settings.loader import load
 from lab.simulator import hosts as simulated
 from lab.simulator.hosts import catalogue
 from lab.simulator.hosts.packages import Format, Package, Signature, build, served
+from tests.desired_host import desired_host
 from tests.hosts.machine import Declared, Running, free_port
 
 LIMIT = 300
@@ -89,7 +90,7 @@ def script(
         }
     )
     (declared,) = cluster.hosts
-    return prepare_script(cluster.of(declared), declared, token, inline=inline)
+    return prepare_script(desired_host(cluster, declared), token, inline=inline)
 
 
 def lasting(host: Running) -> dict[str, str]:

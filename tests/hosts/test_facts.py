@@ -28,6 +28,7 @@ from components.settings.loader import load
 from config.problem import Severity
 from lab.simulator import hosts as simulated
 from lab.simulator.hosts import catalogue
+from tests.desired_host import desired_host
 from tests.hosts import software
 from tests.hosts.conftest import start
 from tests.hosts.machine import Declared, Running, differences
@@ -215,15 +216,15 @@ GOOD = HostFacts(
 
 def test_a_good_host_has_no_findings() -> None:
     cluster, host = declared()
-    assert judge(host, GOOD, cluster) == []
+    assert judge(desired_host(cluster, host), GOOD) == []
 
 
 def test_an_engine_that_is_declared_may_be_missing() -> None:
     bare = dataclasses.replace(GOOD, containerd=None)
     cluster, host = declared_with(runtime={"install": {"packages": ["containerd"]}})
-    assert judge(host, bare, cluster) == []
+    assert judge(desired_host(cluster, host), bare) == []
     cluster, host = declared()
-    (finding,) = judge(host, bare, cluster)
+    (finding,) = judge(desired_host(cluster, host), bare)
     assert finding.cure == "install containerd, or declare runtime.install"
 
 
@@ -255,7 +256,7 @@ def test_each_fault_alone_is_found(
     change: dict[str, object], found: str, severity: Severity
 ) -> None:
     cluster, host = declared(version="595.91.07")
-    (finding,) = judge(host, dataclasses.replace(GOOD, **change), cluster)  # type: ignore[arg-type]
+    (finding,) = judge(desired_host(cluster, host), dataclasses.replace(GOOD, **change))  # type: ignore[arg-type]
     assert (finding.place, finding.severity) == ("host gpu-1", severity)
     assert found in str(finding)
     assert finding.wanted
@@ -281,7 +282,7 @@ def test_a_toolkit_below_the_bulletins_is_refused(
     source = "package" if package else "preinstalled"
     toolkit = {"source": source, **({"version": declared_version} if declared_version else {})}
     cluster, host = declared_with(runtime={"toolkit": toolkit})
-    faults = judge(host, dataclasses.replace(GOOD, toolkit=there), cluster)
+    faults = judge(desired_host(cluster, host), dataclasses.replace(GOOD, toolkit=there))
     assert [fault.found for fault in faults] == ([f"container-toolkit {named}"] if named else [])
     for fault in faults:
         assert fault.severity is Severity.ERROR
@@ -302,7 +303,7 @@ def test_a_toolkit_below_the_bulletins_is_refused(
 )
 def test_a_driver_below_the_bulletins_is_named(driver: str, wanted: str) -> None:
     cluster, host = declared()
-    faults = judge(host, dataclasses.replace(GOOD, driver=driver), cluster)
+    faults = judge(desired_host(cluster, host), dataclasses.replace(GOOD, driver=driver))
     assert [(fault.wanted, fault.severity) for fault in faults] == (
         [(wanted, Severity.WARNING)] if wanted else []
     )
@@ -321,7 +322,7 @@ def test_a_driver_below_the_bulletins_is_named(driver: str, wanted: str) -> None
 def test_cuda_and_driver_that_do_not_fit_are_refused(driver: str, cuda: str, fits: bool) -> None:
     image = f"nvcr.io/nvidia/k8s/cuda-sample:vectoradd-cuda{cuda}"
     cluster, host = declared_with(validation={"image": image})
-    faults = judge(host, dataclasses.replace(GOOD, driver=driver), cluster)
+    faults = judge(desired_host(cluster, host), dataclasses.replace(GOOD, driver=driver))
     faults = [fault for fault in faults if fault.severity is Severity.ERROR]
     assert [fault.severity for fault in faults] == ([] if fits else [Severity.ERROR])
     assert fits or f"driver {driver} for CUDA {cuda}" in str(faults[0])
@@ -351,7 +352,9 @@ def test_the_kernel_that_is_declared_is_judged_and_the_toolkit_too() -> None:
         kernel={"release": "6.5.0-41-amd64"},
         cuda={"source": "package", "version": "13.0"},
     )
-    text = "\n".join(map(str, judge(host, dataclasses.replace(GOOD, driver=None), cluster)))
+    text = "\n".join(
+        map(str, judge(desired_host(cluster, host), dataclasses.replace(GOOD, driver=None)))
+    )
     assert "driver 530.41.03 for CUDA 13.0 of cuda.version" in text
     assert "driver 530.41.03 on kernel 6.5.0-41-amd64, known not to build" in text
 
@@ -359,8 +362,10 @@ def test_the_kernel_that_is_declared_is_judged_and_the_toolkit_too() -> None:
 def test_secure_boot_is_told_where_no_driver_is_loaded_yet() -> None:
     facts = dataclasses.replace(GOOD, secure_boot=True)
     cluster, host = declared()
-    assert judge(host, facts, cluster) == []
-    text = "\n".join(map(str, judge(host, dataclasses.replace(facts, driver=None), cluster)))
+    assert judge(desired_host(cluster, host), facts) == []
+    text = "\n".join(
+        map(str, judge(desired_host(cluster, host), dataclasses.replace(facts, driver=None)))
+    )
     assert "found Secure Boot on" in text
 
 

@@ -18,6 +18,7 @@ from components.settings.loader import load
 from config.problem import ConfigError
 from lab.simulator import hosts as simulated
 from lab.simulator.hosts import catalogue
+from tests.desired_host import desired_host
 from tests.hosts import software
 from tests.hosts.machine import Running, differences
 
@@ -54,7 +55,7 @@ def declared(role: str = "control-plane", **init: Any) -> Cluster:
 
 def initialize(**init: Any) -> str:
     cluster = declared(**init)
-    return init_script(cluster, cluster.hosts[0])
+    return init_script(desired_host(cluster, 0))
 
 
 @pytest.fixture
@@ -126,7 +127,7 @@ def test_a_refused_configuration_changes_nothing_that_undo_leaves(host: Running)
 def test_a_refusal_of_kubeadm_is_told_by_its_errors_without_its_advice(host: Running) -> None:
     host.write("/etc/kubernetes/bootstrap-kubelet.conf", "theirs\n")
     cluster = declared("gpu-worker")
-    script = join_script(cluster, cluster.hosts[0], "abcdef.0123456789abcdef", (HASH,))
+    script = join_script(desired_host(cluster, 0), "abcdef.0123456789abcdef", (HASH,))
     refused = host.apply(script)
     assert "bootstrap-kubelet.conf already exists" in refused.errors
     assert "make a check non-fatal" not in refused.errors
@@ -157,8 +158,8 @@ def test_another_configuration_is_refused_and_another_version_is_not(host: Runni
 
 def test_the_access_is_the_same_token_each_time_and_the_kubeconfig(host: Running) -> None:
     cluster = declared()
-    assert host.apply(init_script(cluster, cluster.hosts[0])).status == 0
-    script = access_script(cluster, cluster.hosts[0])
+    assert host.apply(init_script(desired_host(cluster, 0))).status == 0
+    script = access_script(desired_host(cluster), ())
     first, second = host.apply(script), host.apply(script)
     assert (first.status, first.errors) == (0, "")
     access = ACCESS.read(first.output, "gpu-1", INIT["endpoint"])
@@ -171,7 +172,7 @@ def test_the_access_is_the_same_token_each_time_and_the_kubeconfig(host: Running
 
 def test_access_to_a_cluster_that_is_not_there_says_so(host: Running) -> None:
     cluster = declared()
-    refused = host.apply(access_script(cluster, cluster.hosts[0]))
+    refused = host.apply(access_script(desired_host(cluster), ()))
     assert refused.status == 1
     assert "found no cluster that this stack has made here" in refused.errors
 
@@ -179,7 +180,7 @@ def test_access_to_a_cluster_that_is_not_there_says_so(host: Running) -> None:
 def test_a_host_joins_the_new_cluster_and_leaves_to_the_byte(host: Running) -> None:
     before = software.lasting(host)
     cluster = declared("gpu-worker", nodeRegistration={"ignorePreflightErrors": ["Swap"]})
-    script = join_script(cluster, cluster.hosts[0], "abcdef.0123456789abcdef", (HASH,))
+    script = join_script(desired_host(cluster, 0), "abcdef.0123456789abcdef", (HASH,))
     first = host.apply(script)
     assert (first.status, first.errors) == (0, "")
     (joined,) = configuration(host)

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from components.desired.resolve import resolve
 from components.hosts.connection import connection
 from components.hosts.prepare_script import prepare_script
 from components.hosts.settings.system import Firewall, Selinux
@@ -15,6 +16,7 @@ from components.settings.inventory import origins
 from components.settings.loader import load
 from config.problem import ConfigError
 from lab.simulator import hosts as simulated
+from tests.desired_host import desired_host
 
 BASTION = {"address": "192.0.2.10", "hostKey": simulated.host_public_key("bastion")}
 
@@ -98,7 +100,7 @@ def test_a_bastion_is_the_hosts_own_its_pools_or_the_stacks() -> None:
 
     async def through() -> list[bool]:
         """In a loop of its own: the arguments hold Outputs, which ask for one."""
-        reached = [connection(host, cluster.ssh, "key") for host in cluster.hosts]
+        reached = [connection(host, "key") for host in resolve(cluster, "dev").hosts]
         return [arguments.proxy is not None for arguments in reached]
 
     assert asyncio.run(through()) == [True, False, True, True]
@@ -116,7 +118,7 @@ def test_a_mistake_of_the_stack_is_told_once_and_one_of_a_host_at_the_host() -> 
 
 def test_a_host_without_gpus_gets_no_gpu_step_and_the_ports_of_its_role() -> None:
     cluster = load(document(system={"firewall": "rules"}))
-    scripts = {host.name: prepare_script(cluster, host) for host in cluster.hosts}
+    scripts = {host.name: prepare_script(desired_host(cluster, host)) for host in cluster.hosts}
     assert "GC_BLACKLIST=" in scripts["gpu-1"]
     assert "GC_BLACKLIST=" not in scripts["cp-1"]
     assert "6443/tcp" in scripts["cp-1"]

@@ -17,6 +17,7 @@ from components.settings.cluster import Cluster
 from components.settings.loader import load
 from config.model import FrozenDict
 from lab.simulator import hosts as simulated
+from tests.desired_host import desired_host
 from tests.hosts.test_runtime_text import VALUE, shown
 
 pytestmark = pytest.mark.full
@@ -98,8 +99,8 @@ def script_of(values: dict[str, str]) -> str:
         "kubernetes_packages": packages.model_copy(update={"join": join}),
         "system": system,
     }
-    (host,) = VALID.hosts
-    return prepare_script(VALID.model_copy(update=changed), host, values["token"], inline=True)
+    host = desired_host(VALID.model_copy(update=changed))
+    return prepare_script(host, values["token"], inline=True)
 
 
 def arrived(shell: str, script: str) -> dict[str, list[str]]:

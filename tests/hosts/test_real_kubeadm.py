@@ -28,6 +28,7 @@ from components.settings.cluster import Cluster
 from lab.real import build
 from lab.real.relay import End, Relay
 from lab.simulator import api
+from tests.desired_host import desired_host
 from tests.hosts import software
 from tests.hosts.machine import Result, Running, differences, free_port
 from tests.hosts.test_init import COPIED, declared
@@ -184,7 +185,7 @@ class Kubelet(threading.Thread):
 def test_the_real_kubeadm_makes_what_is_declared_and_unmakes_it(node: Isolated) -> None:
     before = software.lasting(node.host)
     cluster = initialize()
-    script = init_script(cluster, cluster.hosts[0])
+    script = init_script(desired_host(cluster, 0))
     kubelet = Kubelet(node)
     kubelet.start()
     try:
@@ -195,7 +196,7 @@ def test_the_real_kubeadm_makes_what_is_declared_and_unmakes_it(node: Isolated) 
     taints = kubelet.request("GET", "/api/v1/nodes/gpu-1")["spec"]["taints"]
     assert "node-role.kubernetes.io/control-plane" in {taint["key"] for taint in taints}
     assert node.apply(script).output == "changed=0\n"
-    access = access_script(cluster, cluster.hosts[0])
+    access = access_script(desired_host(cluster), ())
     said = [node.apply(access) for _ in range(2)]
     assert [(done.status, done.errors) for done in said] == [(0, "")] * 2
     assert said[0].output == said[1].output

@@ -25,6 +25,7 @@ from components.settings.loader import load
 from lab import simulator
 from lab.simulator import hosts as simulated
 from lab.simulator.hosts.model import cluster_dir
+from tests.desired_host import rebooting
 from tests.hosts.machine import Running, free_port
 
 pytestmark = pytest.mark.full
@@ -83,7 +84,7 @@ class Site:
             self.hosts[name].write("/run/gpu-cluster/reboot-required", "nouveau is loaded\n")
 
     def input(self, **changes: Any) -> Json:
-        return {**reboot_document(self.declared, self.key), **changes}
+        return {**reboot_document(rebooting(self.declared), self.key), **changes}
 
     def reboot(self, **changes: Any) -> Json:
         return asyncio.run(reboot.apply(self.input(**changes)))

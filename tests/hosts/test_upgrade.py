@@ -15,6 +15,7 @@ from components.settings.cluster import Cluster
 from components.settings.loader import load
 from lab.simulator import hosts as simulated
 from lab.simulator.hosts import catalogue
+from tests.desired_host import desired_host
 from tests.hosts import software
 from tests.hosts.machine import Result, Running
 from tests.kubeadm_refusals import REFUSALS
@@ -59,16 +60,16 @@ class Member:
         """Makes it a member at the first version, if it isn't one."""
         declared = self.cluster(VERSIONS[0], **init)
         if self.role == "control-plane":
-            joins = init_script(declared, declared.hosts[0])
+            joins = init_script(desired_host(declared, 0))
         else:
-            joins = join_script(declared, declared.hosts[0], TOKEN, (HASH,))
+            joins = join_script(desired_host(declared, 0), TOKEN, (HASH,))
         for script in (self.script(VERSIONS[0], **init), joins):
             done = self.host.apply(script)
             assert (done.status, done.errors) == (0, "")
 
     def script(self, version: str, **init: Any) -> Declaration:
         cluster = self.cluster(version, **init)
-        return prepare_script(cluster.of(cluster.hosts[0]), cluster.hosts[0])
+        return prepare_script(desired_host(cluster, cluster.hosts[0]))
 
     def run(self, action: str, version: str, **init: Any) -> Result:
         """What a rollout runs."""

@@ -22,6 +22,7 @@ from typing import Any
 import pytest
 
 from components.api import ClusterError, connect
+from components.desired.resolve import resolve
 from components.hosts.facts import HostFacts
 from components.hosts.inspect import observe
 from components.hosts.prepare_script import prepare_script
@@ -39,6 +40,7 @@ from components.settings.loader import load
 from lab import simulator
 from lab.simulator import hosts as simulated
 from lab.simulator.hosts.model import cluster_dir
+from tests.desired_host import desired_host
 from tests.hosts.machine import Running, free_port
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -92,9 +94,9 @@ class Site:
         """What the hosts' own commands do."""
         for host in cluster.hosts:
             machine = self.hosts[host.name]
-            scripts = [prepare_script(cluster.of(host), host)]
+            scripts = [prepare_script(desired_host(cluster, host))]
             if host.role.has_gpus:
-                scripts.append(runtime_script(cluster.of(host), host))
+                scripts.append(runtime_script(desired_host(cluster, host)))
             for script in scripts:
                 result = machine.run("sh -s -- apply", script)
                 assert result.status == 0, result
@@ -107,7 +109,7 @@ class Site:
         """What the inspection would plan for the declaration with these sections."""
         cluster = load({**self.document, **changed})
         cordoned = frozenset(name for name in self.hosts if CORDONED in self.annotations(name))
-        found = changes(cluster, self.facts(), cordoned)
+        found = changes(resolve(cluster, "dev").hosts, self.facts(), cordoned)
         asked = {
             "context": cluster.kubernetes.context,
             "nodes": [change.host.node for change in found],

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from components.desired.resolve import resolve
 from components.hosts import disruption
 from components.hosts.facts import HostFacts
 from components.hosts.prepare_script import disrupting as of_preparation
@@ -16,6 +17,7 @@ from components.rollout.pending import changes
 from components.rollout.plan import Change, Plan, View, blockers, plan, waves, words
 from components.rollout.skew import ControlPlane
 from components.settings.cluster import Cluster
+from tests.desired_host import desired_host
 from tests.unit.fixtures.clusters import HOST_KEY, cluster
 
 DRIVER = {
@@ -37,8 +39,8 @@ def applied(declared: Cluster, **more: HostFacts) -> dict[str, HostFacts]:
     facts = {
         host.name: HostFacts(
             disrupts={
-                "prepare": of_preparation(declared.of(host), host),
-                "runtime": of_runtime(declared.of(host), host),
+                "prepare": of_preparation(desired_host(declared, host)),
+                "runtime": of_runtime(desired_host(declared, host)),
             }
         )
         for host in declared.hosts
@@ -54,11 +56,14 @@ def test_a_script_and_the_plan_have_the_same_lines() -> None:
     declared = made(kubernetesPackages={"version": "1.34.4"}, kernel={"release": "6.1.0-44-amd64"})
     host = declared.hosts[0]
     for script, lines in (
-        (prepare_script(declared, host), of_preparation(declared, host)),
-        (runtime_script(declared, host), of_runtime(declared, host)),
+        (
+            prepare_script(desired_host(declared, host)),
+            of_preparation(desired_host(declared, host)),
+        ),
+        (runtime_script(desired_host(declared, host)), of_runtime(desired_host(declared, host))),
     ):
         assert f"{disruption.SETTING}={lines!r}".replace("\\n", "\n") in script
-    assert disruption.steps(of_preparation(declared, host)) == {
+    assert disruption.steps(of_preparation(desired_host(declared, host))) == {
         "kernel": "6.1.0-44-amd64 kernel",
         "kubernetes": "kubelet=1.34.4",
     }
@@ -67,20 +72,20 @@ def test_a_script_and_the_plan_have_the_same_lines() -> None:
 def test_no_host_is_rolled_that_no_line_changes() -> None:
     before = made(kubernetesPackages={"version": "1.34.4"})
     facts = applied(before)
-    assert changes(before, facts) == ()
+    assert changes(resolve(before, "dev").hosts, facts) == ()
     # What disrupts nothing: limits, kernel parameters, a repository's place.
     after = made(
         kubernetesPackages={"version": "1.34.4"}, system={"sysctl": {"vm.swappiness": "1"}}
     )
-    assert changes(after, facts) == ()
+    assert changes(resolve(after, "dev").hosts, facts) == ()
 
 
 def test_a_changed_version_is_worded_before_and_after() -> None:
     facts = applied(made(kubernetesPackages={"version": "1.33.5"}))
-    found = changes(made(kubernetesPackages={"version": "1.34.4"}), facts)
+    found = changes(resolve(made(kubernetesPackages={"version": "1.34.4"}), "dev").hosts, facts)
     assert [change.host.name for change in found] == ["gpu-1", "gpu-2", "gpu-3", "gpu-4"]
     assert found[0].what == ("kubernetes kubelet=1.33.5 → kubelet=1.34.4",)
-    gone = changes(made(), facts)
+    gone = changes(resolve(made(), "dev").hosts, facts)
     assert gone[0].what == ("kubernetes kubelet=1.33.5 → none",)
 
 
@@ -89,25 +94,30 @@ def test_only_the_host_is_rolled_whose_line_changes() -> None:
     hosts = [dict(host) for host in before.model_dump(mode="json", include={"hosts"})["hosts"]]
     named = [{"name": h["name"], "address": h["address"], "hostKey": h["host_key"]} for h in hosts]
     named[2]["runtime"] = {"defaultRuntime": "runc"}
-    found = changes(made(hosts=named), applied(before))
+    found = changes(resolve(made(hosts=named), "dev").hosts, applied(before))
     assert [change.host.name for change in found] == ["gpu-3"]
 
 
 def test_another_engine_is_not_rolled() -> None:
-    found = changes(made(runtime={"engine": "cri-o"}), applied(made()))
+    found = changes(resolve(made(runtime={"engine": "cri-o"}), "dev").hosts, applied(made()))
     assert found == ()
 
 
 def test_an_interrupted_change_is_rolled_whatever_is_declared_now() -> None:
     facts = applied(made(), **{"gpu-2": HostFacts(disrupts={"prepare": "unfinished"})})
-    (change,) = (c for c in changes(made(), facts) if c.host.name == "gpu-2")
+    (change,) = (c for c in changes(resolve(made(), "dev").hosts, facts) if c.host.name == "gpu-2")
     assert "unfinished change to nothing" in change.what
 
 
 def test_a_host_that_does_not_answer_is_rolled_only_if_its_node_was_left_cordoned() -> None:
     facts = applied(made(), **{"gpu-2": HostFacts(error="no answer within 10 s")})
-    assert changes(made(kubernetesPackages={"version": "1.34.4"}), facts)[1].host.name == "gpu-3"
-    (change,) = changes(made(), facts, frozenset({"gpu-2"}))
+    assert (
+        changes(resolve(made(kubernetesPackages={"version": "1.34.4"}), "dev").hosts, facts)[
+            1
+        ].host.name
+        == "gpu-3"
+    )
+    (change,) = changes(resolve(made(), "dev").hosts, facts, frozenset({"gpu-2"}))
     assert (change.host.name, change.first) == ("gpu-2", False)
 
 

@@ -9,6 +9,7 @@ import pytest
 from components.hosts.runtime_script import runtime_script
 from components.rollout.plan import words
 from components.settings.loader import load
+from tests.desired_host import desired_host
 from tests.rollout.site import REBOOT, Site
 
 pytestmark = pytest.mark.full
@@ -65,7 +66,7 @@ def test_a_second_run_touches_nothing(site: Site) -> None:
 
 def test_outside_of_a_rollout_a_host_refuses_what_disrupts(site: Site) -> None:
     cluster = load({**site.document, **other(site)})
-    result = site.hosts["gpu-1"].run("sh -s -- apply", runtime_script(cluster, cluster.hosts[1]))
+    result = site.hosts["gpu-1"].run("sh -s -- apply", runtime_script(desired_host(cluster, 1)))
     assert result.status != 0
     assert "found a change of runtime outside of a rollout" in result.errors
 

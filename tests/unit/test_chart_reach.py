@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from components.charts import reach
+from components.desired.resolve import resolve
 from components.hosts.facts import HostFacts
 from components.hosts.probe import parse
 from components.inspection.judgement import judged
@@ -80,9 +81,9 @@ def seen(**cluster: Any) -> dict[str, Any]:
 
 def test_a_chart_that_cannot_be_fetched_stops_the_run_before_any_host() -> None:
     declared = load(document())
-    (problem,) = judged(declared, seen(chart="no answer"), "").problems
+    (problem,) = judged(declared, resolve(declared, "dev"), seen(chart="no answer"), "").problems
     assert problem.startswith("chart nvidia-device-plugin ")
-    assert judged(declared, seen(chart=""), "").problems == ()
+    assert judged(declared, resolve(declared, "dev"), seen(chart=""), "").problems == ()
     assert request(declared, "x", "")["cluster"]["chart"]["place"] == chart_place(declared)
 
 
@@ -122,7 +123,7 @@ def test_a_registry_that_workers_do_not_reach_is_a_warning() -> None:
     result["hosts"]["facts"] = {
         name: dataclasses.asdict(away) for name in ("gpu-1", "gpu-2", "unknown")
     }
-    told = judged(declared, result, "")
+    told = judged(declared, resolve(declared, "dev"), result, "")
     warnings = [warning for warning in told.warnings if "no answer from" in warning]
     assert [warning.partition(";")[0] for warning in warnings] == [
         f"hosts gpu-1, gpu-2: found no answer from {registry}"

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from components.desired.resolve import resolve
 from components.hosts import hardware
 from components.hosts.facts import HostFacts
 from components.hosts.probe import DEVICES, parse
@@ -182,6 +183,7 @@ def test_the_table_shows_them_and_advice_never_stops_a_run() -> None:
         },
         "hosts": {"problems": [], "facts": {"other": dataclasses.asdict(host)}},
     }  # fmt: skip
-    result = judged(load(document()), seen, "")
+    declared = load(document())
+    result = judged(declared, resolve(declared, "dev"), seen, "")
     assert result.problems == ()
     assert any("RDMA devices" in warning for warning in result.warnings)

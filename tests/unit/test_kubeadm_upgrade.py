@@ -10,6 +10,7 @@ from components.hosts.software import installing
 from components.hosts.upgrade import APPLY_LIMIT, NODE_LIMIT, upgrade_settings
 from components.settings.cluster import Cluster
 from components.settings.loader import load
+from tests.desired_host import desired_host
 from tests.unit.fixtures.clusters import HOST_KEY
 
 INIT = {"endpoint": "192.0.2.1:6443", "network": {"manifest": "cni.yaml"}}
@@ -39,14 +40,14 @@ def made(
 
 
 def settings(cluster: Cluster, host: int = 0) -> dict[str, str]:
-    return upgrade_settings(cluster.of(cluster.hosts[host]), cluster.hosts[host])
+    return upgrade_settings(desired_host(cluster, host))
 
 
 def test_one_host_upgrades_the_control_plane_and_the_others_follow() -> None:
     cluster = made()
     assert settings(cluster)["GC_UPGRADE"] == "apply"
     assert settings(cluster, 1)["GC_UPGRADE"] == "node"
-    first, second = (installing(cluster.of(host), host) for host in cluster.hosts)
+    first, second = (installing(desired_host(cluster, host)) for host in cluster.hosts)
     assert first - second == APPLY_LIMIT - NODE_LIMIT
 
 

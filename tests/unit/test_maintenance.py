@@ -21,6 +21,7 @@ from components.monitoring.values import _cluster
 from components.nodes.inspect import pool_members
 from components.nodes.pools import scheduling_document, working_gpus
 from config.problem import ConfigError
+from tests.desired_host import rebooting
 from tests.unit.fixtures.clusters import HOST_KEY, cluster
 from tests.unit.mocks import Recorder, declare
 
@@ -70,7 +71,7 @@ def test_whoever_looks_or_acts_leaves_it_out() -> None:
     for document in (*asked["cluster"]["scheduling"], *asked["cluster"]["validation"]):
         assert document["nodes"] == ["gpu-2", "gpu-3", "gpu-4"]
         assert document["maintenance"] == ["gpu-1"]
-    assert [host["name"] for host in reboot_document(made, "key")["hosts"]] == ["rack-2"]
+    assert [host["name"] for host in reboot_document(rebooting(made), "key")["hosts"]] == ["rack-2"]
     assert context_of(made).pools[0].nodes == 3
     assert working_gpus(made, made.pools[0]) == 24
     alert = _cluster(made, "plugin")[0]

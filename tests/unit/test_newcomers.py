@@ -10,6 +10,7 @@ import pytest
 from pulumi.runtime import mocks
 
 from components.cluster import GpuCluster, GpuClusterArgs
+from components.desired.resolve import resolve
 from components.hosts.facts import HostFacts
 from components.inspection.judgement import judged
 from components.inspection.questions import request
@@ -53,7 +54,7 @@ def problems(cluster: Cluster, nodes: list[str], *applied: str) -> tuple[str, ..
         },
         "hosts": {"problems": [], "facts": {"gpu-1": dataclasses.asdict(facts)}},
     }
-    told = judged(cluster, found, "").problems
+    told = judged(cluster, resolve(cluster, "dev"), found, "").problems
     return tuple(line for line in told if "no such node" in line)
 
 

@@ -17,6 +17,7 @@ from components.platforms.registry import platform_of
 from components.settings.cluster import Cluster
 from components.settings.loader import load
 from config.problem import ConfigError
+from tests.desired_host import desired_host
 
 LABEL = "nvidia.com/device-plugin.config"
 
@@ -139,11 +140,14 @@ BY_UUID = pool(unhealthyDevices={"gpu-3": {"uuid": [UUID]}})
 def test_a_gpu_by_uuid_is_left_out_by_its_hosts_driver_also_off_the_bus(devices: int) -> None:
     declared = cluster(pools=BY_UUID, hosts=[HOST])
     (host,) = declared.hosts
-    seen = declared.of(host)
-    assert f"GC_EXCLUDED={UUID}\n" in prepare_script(seen, host)
+    assert f"GC_EXCLUDED={UUID}\n" in prepare_script(desired_host(declared, host))
     facts = HostFacts(nvidia_devices=devices)
-    assert not [fault for fault in judge(host, facts, seen) if "PCI devices" in fault.found]
-    assert judge(host, HostFacts(nvidia_devices=6), seen)[-1]
+    assert not [
+        fault
+        for fault in judge(desired_host(declared, host), facts)
+        if "PCI devices" in fault.found
+    ]
+    assert judge(desired_host(declared, host), HostFacts(nvidia_devices=6))[-1]
     counted = {
         name: part.gpus_per_node for part in validated_pools(declared) for name in part.nodes or ()
     }

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from components.hosts.container_runtime import gpu_hosts
+from components.desired.resolve import resolve
 from components.hosts.prepare_script import prepare_script
 from components.hosts.restart import Turns
 from components.hosts.settings.host import Role
@@ -17,6 +17,7 @@ from components.nodes.inspect import CORDONED, cordoned_by_others
 from components.settings.cluster import Cluster
 from components.settings.loader import load
 from config.problem import ConfigError
+from tests.desired_host import desired_host
 from tests.unit.fixtures.documents import document
 
 Json = dict[str, Any]
@@ -45,15 +46,15 @@ def assigned(script: str, name: str) -> str:
 def test_a_control_plane_with_gpus_has_the_ports_of_both(role: str, ports: tuple[str, ...]) -> None:
     declared = cluster(role, system={"firewall": "rules"})
     (host,) = declared.hosts
-    wanted = assigned(prepare_script(declared, host), "GC_PORTS").split()
+    wanted = assigned(prepare_script(desired_host(declared, host)), "GC_PORTS").split()
     assert wanted == list(dict.fromkeys(ports))
 
 
 def test_a_control_plane_with_gpus_gets_what_gpus_need_and_joins_nothing() -> None:
     declared = cluster("gpu-control-plane")
     (host,) = declared.hosts
-    assert gpu_hosts(declared) == (host,)
-    assert "nouveau" in assigned(prepare_script(declared, host), "GC_BLACKLIST")
+    assert desired_host(declared).configures_runtime
+    assert "nouveau" in assigned(prepare_script(desired_host(declared, host)), "GC_BLACKLIST")
     assert not declared.joins(host)
 
 
@@ -108,5 +109,6 @@ def test_only_what_somebody_else_cordoned_is_reported() -> None:
         },
         "hosts": {"problems": [], "facts": {}},
     }  # fmt: skip
-    (warning,) = judged(cluster("gpu-worker"), seen, "").warnings
+    declared = cluster("gpu-worker")
+    (warning,) = judged(declared, resolve(declared, "dev"), seen, "").warnings
     assert warning.startswith("node a: found cordoned, not by this program; wanted")

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from components.desired.resolve import resolve
 from components.hosts.compatibility import runs
 from components.hosts.connection import command_line
 from components.hosts.facts import HostFacts
@@ -18,6 +19,7 @@ from components.hosts.software import NAMES, RUN_LIMIT, RUNS, installing, steps
 from components.settings.cluster import Cluster
 from components.settings.loader import load
 from config.problem import ConfigError, Severity
+from tests.desired_host import desired_host
 from tests.unit.fixtures.clusters import INSTALLERS
 
 SUM = "0" * 64
@@ -93,7 +95,7 @@ def test_contradictions_are_refused(sections: dict[str, Any], found: str) -> Non
 
 def names_of(declared: Cluster, name: str) -> tuple[str, ...]:
     (host,) = [host for host in declared.hosts if host.name == name]
-    return steps(declared.of(host), host).names
+    return steps(desired_host(declared, host)).names
 
 
 def test_hosts_without_gpus_get_no_gpu_step() -> None:
@@ -113,7 +115,7 @@ def test_a_host_overrides_its_kernel_alone() -> None:
     declared = cluster(
         {"kernel": {"release": "6.1.0-42-amd64"}}, kernel={"release": "6.1.0-41-amd64"}
     )
-    scripts = [prepare_script(declared.of(host), host) for host in declared.hosts]
+    scripts = [prepare_script(desired_host(declared, host)) for host in declared.hosts]
     assert ["GC_KERNEL_RELEASE=6.1.0-42-amd64" in script for script in scripts] == [
         True,
         False,
@@ -127,7 +129,7 @@ def test_a_driver_that_the_preparation_brings_may_be_missing() -> None:
     )
     for source, stopped in (({"source": "preinstalled"}, True), (RUNFILE_DRIVER, False)):
         declared = cluster(driver=source)
-        found = [str(each) for each in judge(declared.hosts[0], bare, declared)]
+        found = [str(each) for each in judge(desired_host(declared, 0), bare)]
         assert any("no NVIDIA driver" in each for each in found) is stopped
 
 
@@ -139,7 +141,7 @@ def test_what_a_platform_does_not_need_of_a_host_is_not_asked_for() -> None:
 
     def asked(platform: str, text: str) -> bool:
         declared = cluster(platform=platform)
-        return any(text in str(each) for each in judge(declared.hosts[0], facts, declared))
+        return any(text in str(each) for each in judge(desired_host(declared, 0), facts))
 
     platforms = ("device-plugin", "dra", "gpu-manager", "gpu-operator")
     assert [name for name in platforms if asked(name, "nvidia-ctk")] == [
@@ -155,7 +157,7 @@ def test_a_leftover_driver_is_told_where_another_one_comes() -> None:
         driver={"source": "daemonset", "version": "595.91.07"},
         driverInstaller={"images": INSTALLERS},
     )
-    found = judge(declared.hosts[0], facts, declared)
+    found = judge(desired_host(declared, 0), facts)
     assert [each.severity for each in found if "driver 580.65.06 on the host" in each.found] == [
         Severity.WARNING
     ]
@@ -167,10 +169,13 @@ def test_unequal_kernels_of_a_pool_are_told_unless_one_is_pinned() -> None:
         "gpu-2": HostFacts(kernel="6.1.0-41-amd64"),
         "cp-1": HostFacts(kernel="6.1.0-99-amd64"),
     }
-    (told,) = unequal(cluster(), facts)
+    (told,) = unequal(resolve(cluster(), "dev").hosts, facts)
     assert "pool a: found 2 kernels (6.1.0-40-amd64 on gpu-1; 6.1.0-41-amd64 on gpu-2)" in told
-    assert unequal(cluster(kernel={"release": "6.1.0-41-amd64"}), facts) == []
-    assert unequal(cluster(), {**facts, "gpu-2": HostFacts(error="no answer")}) == []
+    assert unequal(resolve(cluster(kernel={"release": "6.1.0-41-amd64"}), "dev").hosts, facts) == []
+    assert (
+        unequal(resolve(cluster(), "dev").hosts, {**facts, "gpu-2": HostFacts(error="no answer")})
+        == []
+    )
 
 
 @pytest.mark.parametrize(
@@ -216,7 +221,7 @@ def test_dkms_is_installed_only_where_something_asks_for_it() -> None:
     def packages(**sections: Any) -> list[str]:
         declared = cluster(**sections)
         (host,) = [host for host in declared.hosts if host.name == "gpu-1"]
-        return steps(declared.of(host), host).settings["GC_PACKAGES"].split()
+        return steps(desired_host(declared, host)).settings["GC_PACKAGES"].split()
 
     plain = {**RUNFILE_DRIVER, "runfile": {**RUNFILE, "dkms": False}}
     assert "dkms" in packages(driver=RUNFILE_DRIVER)
@@ -228,7 +233,7 @@ def test_dkms_is_installed_only_where_something_asks_for_it() -> None:
 def test_the_runtime_waits_for_the_package_manager_as_long_as_is_declared() -> None:
     declared = cluster(packages={"lockSeconds": 900})
     (host,) = [host for host in declared.hosts if host.name == "gpu-1"]
-    assert "GC_PACKAGE_LOCK_LIMIT=900\n" in runtime_script(declared.of(host), host)
+    assert "GC_PACKAGE_LOCK_LIMIT=900\n" in runtime_script(desired_host(declared, host))
 
 
 CUDA_REPOS = "https://developer.download.nvidia.com/compute/cuda/repos"
@@ -249,7 +254,9 @@ def test_debian_13_refuses_keys_bound_by_sha_1(os_version: str, url: str, refuse
     declared = cluster(driver=driver)
     facts = HostFacts(os="debian", os_version=os_version, kernel="6.12.0", disk_free_mib=99999)
     (host,) = [host for host in declared.hosts if host.name == "gpu-1"]
-    found = [each for each in judge(host, facts, declared.of(host)) if "Debian 13" in each.found]
+    found = [
+        each for each in judge(desired_host(declared, host), facts) if "Debian 13" in each.found
+    ]
     assert bool(found) == refused
 
 
@@ -261,7 +268,7 @@ def test_a_driver_that_a_container_loaded_is_no_driver_of_the_host(
     facts = HostFacts(os="ubuntu", os_version="24.04", driver="595.91.07")
     facts = dataclasses.replace(facts, driver_container=container)
     (host,) = [host for host in declared.hosts if host.name == "gpu-1"]
-    found = judge(host, facts, declared.of(host))
+    found = judge(desired_host(declared, host), facts)
     assert any("its module already loaded" in each.found for each in found) == told
 
 
@@ -270,9 +277,10 @@ def test_a_hosts_own_driver_may_be_removed_where_a_container_brings_one() -> Non
         platform="gpu-operator", driver={"source": "operator", "removeEarlier": True}
     )
     (host,) = [host for host in declared.hosts if host.name == "gpu-1"]
-    seen = declared.of(host)
-    assert "GC_DRIVER_SOURCE=operator\n" in prepare_script(seen, host)
-    found = judge(host, HostFacts(os="ubuntu", os_version="24.04", driver="595.91.07"), seen)
+    assert "GC_DRIVER_SOURCE=operator\n" in prepare_script(desired_host(declared, host))
+    found = judge(
+        desired_host(declared, host), HostFacts(os="ubuntu", os_version="24.04", driver="595.91.07")
+    )
     assert not any("its module already loaded" in each.found for each in found)
 
 
@@ -288,21 +296,20 @@ def test_a_commands_limit_holds_all_that_its_installers_may_take() -> None:
         kernel={"release": "6.1.0-41-amd64"},
         runtime={"toolkit": {"source": "package"}},
     )
-    (first, _, control_plane) = declared.hosts
-    seen = declared.of(first)
-    assert installing(seen, first) == 2 * (RUN_LIMIT + 100)
-    assert command_line(first, declared.ssh, "apply", installing(seen, first)) == (
+    first, *_ = resolve(declared, "dev").hosts
+    assert installing(first) == 2 * (RUN_LIMIT + 100)
+    assert command_line(first, "apply", installing(first)) == (
         f"timeout -k 10 {600 + 2 * (RUN_LIMIT + 100)} sh -s -- apply"
     )
-    assert toolkit_seconds(seen, first) == 2 * (RUN_LIMIT + 100)
-    assert installing(cluster().of(control_plane), control_plane) == 0
+    assert toolkit_seconds(first) == 2 * (RUN_LIMIT + 100)
+    assert installing(resolve(cluster(), "dev").hosts[2]) == 0
     assert RUNS.keys() == set(NAMES)
 
 
 def test_an_old_kernel_is_refused_unless_the_declared_one_cures_it() -> None:
     old = HostFacts(os="centos", os_version="7", arch="x86_64", kernel="3.10.0-1160.el7.x86_64")
     for declared, stopped in ((cluster(), True), (cluster(kernel={"release": "5.4.278"}), False)):
-        found = [str(each) for each in judge(declared.hosts[0], old, declared)]
+        found = [str(each) for each in judge(desired_host(declared, 0), old)]
         assert any("4.18 or later" in each for each in found) is stopped
 
 
@@ -327,7 +334,7 @@ def test_an_old_kernel_is_refused_unless_the_declared_one_cures_it() -> None:
 def test_a_system_without_dnf_is_named(os: str, os_version: str, refused: bool) -> None:
     declared = cluster(kernel={"release": "5.4.278"})  # a kernel that it can't install
     facts = HostFacts(os=os, os_version=os_version, arch="x86_64", kernel="3.10.0-1160.el7.x86_64")
-    found = [each for each in judge(declared.hosts[0], facts, declared) if "no dnf" in each.found]
+    found = [each for each in judge(desired_host(declared, 0), facts) if "no dnf" in each.found]
     assert [each.severity for each in found] == [Severity.ERROR] * refused
     if refused:
         assert str(found[0]).startswith(f"host gpu-1: found {os} {os_version}, which has yum")
@@ -337,7 +344,7 @@ def test_a_host_whose_containers_lose_their_gpus_at_a_reload_is_named() -> None:
     declared = cluster()
     for mode, warned in (("legacy", True), ("auto", False), ("", False)):
         facts = HostFacts(os="debian", toolkit="1.20.0", runtime_mode=mode)
-        found = [str(each) for each in judge(declared.hosts[0], facts, declared)]
+        found = [str(each) for each in judge(desired_host(declared, 0), facts)]
         assert any("lose their GPUs when systemd reloads" in each for each in found) is warned
 
 
@@ -360,5 +367,5 @@ def test_imex_of_hosts_is_refused_where_others_run_it_or_hosts_are_left_alone(
         assert tuple(each.place for each in raised.value.faults) == refused
         return
     declared = cluster(platform=platform, driver=section)
-    settings = steps(declared, declared.hosts[0]).settings
+    settings = steps(desired_host(declared, 0)).settings
     assert settings["GC_DRIVER_IMEX_NODES"].split() == nodes

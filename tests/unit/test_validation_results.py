@@ -17,6 +17,7 @@ from components.hosts.reboot import reboot_document
 from components.validation import record, validate, xid
 from components.validation.document import validation_document
 from components.validation.outcome import NAMED, output
+from tests.desired_host import rebooting
 from tests.unit.fixtures.clusters import cluster
 from tests.unit.mocks import declare
 
@@ -55,7 +56,7 @@ def test_hosts_in_the_documents_of_programs_can_be_reached() -> None:
     made = cluster()
     by_node = validation_document(made, made.pools[0], "test")["hosts"]
     assert {node: declared(host).node for node, host in by_node.items()} == {n: n for n in by_node}
-    rebooted = [declared(host) for host in reboot_document(made, "key")["hosts"]]
+    rebooted = [declared(host) for host in reboot_document(rebooting(made), "key")["hosts"]]
     assert [host for host in rebooted if host.node in by_node] == [*map(declared, by_node.values())]
 
 

@@ -19,6 +19,7 @@ import pulumi
 import pulumi_command
 
 from components.calls import await_calls_in_turn
+from components.desired.resolve import resolve
 from components.hosts.command import HostsArgs
 from components.hosts.container_runtime import ContainerRuntime
 from components.hosts.copies import Copies
@@ -35,7 +36,8 @@ provider = pulumi_command.Provider("command")
 secret = pulumi.Output.secret(key)
 options = pulumi.ResourceOptions(providers=[provider])
 copies = Copies("steps", cluster, secret, processes, drift.unreached)
-hosts = HostsArgs(cluster=cluster, private_key=secret, copies=copies)
+resolved = resolve(cluster, pulumi.get_stack()).hosts
+hosts = HostsArgs(hosts=resolved, private_key=secret, copies=copies)
 prepared = HostPreparation("hosts", replace(hosts, drift=drift.prepare), options)
 ContainerRuntime(
     "runtime",

@@ -1,0 +1,110 @@
+"""A host as it should be: the stack's sections with its pool's and its own values over them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from components.hosts.settings.cuda import Cuda
+from components.hosts.settings.driver import Driver
+from components.hosts.settings.host import Role
+from components.hosts.settings.kernel import Kernel
+from components.hosts.settings.kubernetes_packages import Join, KubernetesPackages
+from components.hosts.settings.packages import Packages
+from components.hosts.settings.proxy import Proxy
+from components.hosts.settings.reboot import Reboot
+from components.hosts.settings.runtime import Runtime
+from components.hosts.settings.ssh import Bastion, Ssh
+from components.hosts.settings.system import System
+
+
+class Upgrade(StrEnum):
+    """The subcommand of `kubeadm upgrade` that a host runs when its kubeadm changes.
+
+    `apply` upgrades the control plane. `node` follows it. `none`: kubeadm upgrades nothing there.
+    """
+
+    APPLY = "apply"
+    NODE = "node"
+    NONE = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class DesiredHost:
+    """A host with everything that its scripts, its inspection and its commands need.
+
+    Attributes:
+        name: the host's name; `node`: its node's name; `role`: what it is in the cluster.
+        address: where it is reached; `port`, `user`, `host_key` and `bastion` too.
+        ssh: limits of connections and commands.
+        system: the operating system's settings; `kernel`, `packages`, `driver`, `cuda`,
+            `kubernetes_packages`, `runtime`, `proxy` and `reboot` likewise.
+        in_maintenance: the host is out for repair: nothing connects to it.
+        joins: its preparation joins it to an existing cluster (`kubernetesPackages.join`).
+        upgrade: what kubeadm upgrades there.
+        takes_a_job: a node of the stack takes the Job by which kubeadm checks an upgrade.
+        excluded_gpus: UUIDs of the GPUs that its driver leaves out, sorted.
+        pool: name of the pool that names its node; empty: none does.
+        gpus: GPUs that its driver must show; None: no pool names its node.
+        configures_runtime: this program configures the NVIDIA runtime there.
+        uses_toolkit: its containers get GPUs from a toolkit that no platform installs.
+        takes_cgroup_v1: its platform works with cgroup v1 alone.
+        validation_image: image that runs a kernel on its GPUs.
+    """
+
+    name: str
+    node: str
+    role: Role
+    address: str
+    port: int
+    user: str
+    host_key: str
+    bastion: Bastion | None
+    ssh: Ssh
+    system: System
+    kernel: Kernel
+    packages: Packages
+    driver: Driver
+    cuda: Cuda
+    kubernetes_packages: KubernetesPackages
+    runtime: Runtime
+    proxy: Proxy
+    reboot: Reboot
+    in_maintenance: bool
+    joins: bool
+    upgrade: Upgrade
+    takes_a_job: bool
+    excluded_gpus: tuple[str, ...]
+    pool: str
+    gpus: int | None
+    configures_runtime: bool
+    uses_toolkit: bool
+    takes_cgroup_v1: bool
+    validation_image: str
+
+    @property
+    def target(self) -> dict[str, Any]:
+        """How a program on the engineer's machine reaches the host, as JSON."""
+        bastion = self.bastion.model_dump(mode="json") if self.bastion else None
+        return {
+            "name": self.name,
+            "node": self.node,
+            "role": self.role.value,
+            "address": self.address,
+            "port": self.port,
+            "user": self.user,
+            "host_key": self.host_key,
+            "bastion": bastion,
+        }
+
+    @property
+    def join(self) -> Join | None:
+        """How the host joins an existing cluster; None: its preparation doesn't join it."""
+        return self.kubernetes_packages.join if self.joins else None
+
+
+def working(hosts: Iterable[DesiredHost]) -> tuple[DesiredHost, ...]:
+    """Return the hosts that may be reached and changed: those not in maintenance."""
+    return tuple(host for host in hosts if not host.in_maintenance)

@@ -1,0 +1,24 @@
+"""A host of a declaration as the program resolves it."""
+
+from __future__ import annotations
+
+from components.desired.host import DesiredHost
+from components.desired.resolve import resolve
+from components.hosts.reboot import HostRebootArgs
+from components.hosts.settings.host import Host
+from components.settings.cluster import Cluster
+
+
+def desired_host(cluster: Cluster, host: Host | int = 0) -> DesiredHost:
+    """Return a host of a declaration, by its settings or its place; of others their settings."""
+    if isinstance(host, int):
+        return resolve(cluster, "dev").hosts[host]
+    hosts = tuple(host if each.name == host.name else each for each in cluster.hosts)
+    resolved = resolve(cluster.model_copy(update={"hosts": hosts}), "dev").hosts
+    return next(each for each in resolved if each.name == host.name)
+
+
+def rebooting(cluster: Cluster) -> HostRebootArgs:
+    """Return the arguments of the reboots of a declaration."""
+    desired = resolve(cluster, "dev")
+    return HostRebootArgs(hosts=desired.hosts, rollout=desired.rollout, private_key="key")
