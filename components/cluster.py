@@ -93,11 +93,13 @@ class GpuCluster(pulumi.ComponentResource):
 
         copies = Copies(f"{name}-steps", cluster, args.private_key, args.processes, drift.unreached)
         rollout = RolloutArgs(
-            cluster=cluster,
-            stack=args.stack,
+            rollout=desired.rollout,
+            has_hosts=bool(desired.hosts),
+            operands=desired.operands,
+            pools=desired.validation.pools,
+            layouts=desired.layouts,
             private_key=args.private_key,
             plan=drift.rollout,
-            runtime_class=runtime_class,
             join_token=args.join_token,
         )
         rolled = Rollout(f"{name}-rollout", rollout, copies, after())
@@ -140,7 +142,7 @@ class GpuCluster(pulumi.ComponentResource):
         joins = any(host.joins for host in desired.hosts)
         scheduling = NodeScheduling(
             f"{name}-scheduling",
-            NodeSchedulingArgs(cluster=cluster, stack=args.stack, drift=drift.scheduling),
+            NodeSchedulingArgs(scheduling=desired.scheduling, drift=drift.scheduling),
             after(*([prepared] if joins else [])),
         )
         if cluster.guardrails is not None:
@@ -163,13 +165,21 @@ class GpuCluster(pulumi.ComponentResource):
             serving.revision,
             after(serving),
         )
-        divided = self._layouts(name, args, drift, after(serving, checked))
+        layouts = LayoutsArgs(
+            rollout=desired.rollout,
+            layouts=desired.layouts,
+            pools=desired.validation.pools,
+            private_key=args.private_key,
+            has_hosts=bool(desired.hosts),
+            plan=drift.layouts,
+        )
+        divided: list[pulumi.Resource] = []
+        if layouts.needed:
+            divided.append(Layouts(f"{name}-layouts", layouts, after(serving, checked)))
         validation = Validation(
             f"{name}-validation",
             ValidationArgs(
-                cluster=cluster,
-                stack=args.stack,
-                runtime_class=runtime_class,
+                validation=desired.validation,
                 registry_credentials=credentials,
                 drift=drift.validation,
                 private_key=args.private_key,
@@ -191,16 +201,3 @@ class GpuCluster(pulumi.ComponentResource):
         self.nodes, self.tests = validation.nodes, validation.tests
         self.charts = serving.version.apply(lambda version: {platform.chart: version})
         self.register_outputs({"nodes": self.nodes, "charts": self.charts})
-
-    def _layouts(
-        self, name: str, args: GpuClusterArgs, drift: Drift, opts: pulumi.ResourceOptions
-    ) -> list[pulumi.Resource]:
-        """The nodes' MIG layouts, where there are any."""
-        made = LayoutsArgs(
-            cluster=args.cluster,
-            stack=args.stack,
-            private_key=args.private_key,
-            plan=drift.layouts,
-            runtime_class=platform_of(args.cluster).runtime_class(args.cluster),
-        )
-        return [Layouts(f"{name}-layouts", made, opts)] if made.needed else []

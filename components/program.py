@@ -5,22 +5,29 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
-from collections.abc import Callable, Coroutine
-from typing import Any
+from collections.abc import Callable, Coroutine, Mapping
+from typing import Any, TypeVar
 
 from components.api import ClusterError, Json
+from components.requests import read
 from config.printable import printable_lines
 
+T = TypeVar("T")
 
-def main(actions: dict[str, Callable[[Json], Coroutine[Any, Any, Json]]]) -> None:
-    """Runs the action that the first argument names on the JSON of standard input.
+
+def main(kind: type[T], actions: Mapping[str, Callable[[T], Coroutine[Any, Any, Json]]]) -> None:
+    """Run the action that the first argument names on the request of standard input.
+
+    Args:
+        kind: class of the request.
+        actions: by name.
 
     The result goes to standard output as JSON; a `ClusterError` to standard error, exit code 1.
     """
     action = actions[sys.argv[1]]
-    document = json.load(sys.stdin)
+    request = read(kind, sys.stdin.read())
     try:
-        result = asyncio.run(action(document))
+        result = asyncio.run(action(request))
     except ClusterError as error:
         print(printable_lines(str(error)), file=sys.stderr)
         sys.exit(1)

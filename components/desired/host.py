@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from enum import StrEnum
-from typing import Any
 
 from components.hosts.settings.cuda import Cuda
 from components.hosts.settings.driver import Driver
@@ -32,12 +31,33 @@ class Upgrade(StrEnum):
 
 
 @dataclass(frozen=True, kw_only=True)
-class DesiredHost:
+class Target:
+    """How a host is reached, and what it is; a part of the requests of programs.
+
+    Attributes:
+        name: the host's name.
+        node: its node's name.
+        role: what it is in the cluster.
+        address: its address; `port` and `user`: as `ssh` has them.
+        host_key: the public key that it must show, as in ssh_host_ed25519_key.pub.
+        bastion: the jump host; None: it is reached directly.
+    """
+
+    name: str
+    node: str
+    role: Role
+    address: str
+    port: int
+    user: str
+    host_key: str
+    bastion: Bastion | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class DesiredHost(Target):
     """A host with everything that its scripts, its inspection and its commands need.
 
     Attributes:
-        name: the host's name; `node`: its node's name; `role`: what it is in the cluster.
-        address: where it is reached; `port`, `user`, `host_key` and `bastion` too.
         ssh: limits of connections and commands.
         system: the operating system's settings; `kernel`, `packages`, `driver`, `cuda`,
             `kubernetes_packages`, `runtime`, `proxy` and `reboot` likewise.
@@ -54,14 +74,6 @@ class DesiredHost:
         validation_image: image that runs a kernel on its GPUs.
     """
 
-    name: str
-    node: str
-    role: Role
-    address: str
-    port: int
-    user: str
-    host_key: str
-    bastion: Bastion | None
     ssh: Ssh
     system: System
     kernel: Kernel
@@ -85,19 +97,9 @@ class DesiredHost:
     validation_image: str
 
     @property
-    def target(self) -> dict[str, Any]:
-        """How a program on the engineer's machine reaches the host, as JSON."""
-        bastion = self.bastion.model_dump(mode="json") if self.bastion else None
-        return {
-            "name": self.name,
-            "node": self.node,
-            "role": self.role.value,
-            "address": self.address,
-            "port": self.port,
-            "user": self.user,
-            "host_key": self.host_key,
-            "bastion": bastion,
-        }
+    def target(self) -> Target:
+        """How the host is reached, without the rest."""
+        return Target(**{each.name: getattr(self, each.name) for each in fields(Target)})
 
     @property
     def join(self) -> Join | None:

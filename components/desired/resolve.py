@@ -6,17 +6,50 @@ pool's and a host's values over each other.
 
 from __future__ import annotations
 
+import hashlib
+import json
 from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
 
 from components.desired.host import DesiredHost, Upgrade
 from components.desired.kubeadm_cluster import KubeadmCluster
-from components.desired.rollout import DesiredRollout
+from components.desired.pool import DesiredScheduling, OwnScheduling, PoolScheduling
+from components.desired.rollout import DesiredLayouts, DesiredRollout, Operands, PoolLayout
+from components.desired.validation import (
+    DesiredValidation,
+    MeasuredPool,
+    MeasuredTest,
+    Measuring,
+    PoolValidation,
+)
 from components.hosts.settings.host import Host
 from components.hosts.settings.reboot import RebootWhen
+from components.nodes.pools import (
+    POOL_LABEL,
+    counted_pools,
+    layouts_manager,
+    manager,
+    node_taints,
+    plain_taints,
+    tolerations,
+)
+from components.nodes.resources import MIG_LABEL
+from components.nodes.scheduling_classes import (
+    is_by_rule,
+    limit_range,
+    node_feature_rule,
+    priority_class,
+)
+from components.nodes.settings.pool import Pool
 from components.nodes.settings.taint import Effect
-from components.platforms.base import Delivery
+from components.platforms.base import Delivery, Platform
+from components.platforms.namespaces import own_namespaces
 from components.platforms.registry import platform_of
 from components.settings.cluster import Cluster
+from components.validation.pod import pod_spec, template
+
+Json = dict[str, Any]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,6 +62,10 @@ class Desired:
         hosts: all hosts, in the order of the stack file.
         kubeadm: the cluster that the stack makes; None: the cluster exists without the stack.
         rollout: how nodes are taken out of use.
+        layouts: the MIG layouts.
+        operands: the platform's pods, which hold GPUs.
+        scheduling: what decides where pods go.
+        validation: what is validated, and how.
     """
 
     stack: str
@@ -36,6 +73,10 @@ class Desired:
     hosts: tuple[DesiredHost, ...]
     kubeadm: KubeadmCluster | None
     rollout: DesiredRollout
+    layouts: DesiredLayouts
+    operands: Operands
+    scheduling: DesiredScheduling
+    validation: DesiredValidation
 
 
 def resolve(cluster: Cluster, stack: str) -> Desired:
@@ -45,27 +86,54 @@ def resolve(cluster: Cluster, stack: str) -> Desired:
         cluster: the declaration, as `components.settings.loader.load` returns it.
         stack: name of the stack.
     """
-    platform = platform_of(cluster)
-    by_node = {node: pool for pool in cluster.pools for node in pool.node_names()}
-    tainted = {
-        node
-        for pool in cluster.pools
-        if any(taint.effect is not Effect.PREFER_NO_SCHEDULE for taint in pool.taints)
-        for node in pool.node_names()
-    }
-    takes_a_job = any(host.node not in tainted for host in cluster.hosts)
-    configures_runtime = not (
-        platform.delivery is Delivery.PLUGIN or platform.configures_runtime(cluster)
-    )
-    init = cluster.kubernetes_packages.init
-    first = next((host for host in cluster.hosts if host.role.is_control_plane), None)
-    first = first if init is not None else None
+    return _Resolver(cluster, stack).desired()
 
-    def resolved(host: Host) -> DesiredHost:
-        pool = by_node.get(host.node)
+
+@dataclass(frozen=True)
+class _Resolver:
+    cluster: Cluster
+    stack: str
+
+    @cached_property
+    def platform(self) -> Platform:
+        return platform_of(self.cluster)
+
+    @cached_property
+    def pool_of(self) -> dict[str, Pool]:
+        """The pool that names each node."""
+        return {node: pool for pool in self.cluster.pools for node in pool.node_names()}
+
+    @cached_property
+    def first(self) -> Host | None:
+        """The control-plane host on which the stack makes its cluster."""
+        if self.cluster.kubernetes_packages.init is None:
+            return None
+        return next((host for host in self.cluster.hosts if host.role.is_control_plane), None)
+
+    @cached_property
+    def hosts(self) -> tuple[DesiredHost, ...]:
+        return tuple(map(self.host, self.cluster.hosts))
+
+    def desired(self) -> Desired:
+        return Desired(
+            stack=self.stack,
+            context=self.cluster.kubernetes.context,
+            hosts=self.hosts,
+            kubeadm=self.kubeadm(),
+            rollout=self.rollout(),
+            layouts=self.layouts(),
+            operands=self.operands(),
+            scheduling=self.scheduling(),
+            validation=self.validation(),
+        )
+
+    def host(self, host: Host) -> DesiredHost:
+        cluster, pool = self.cluster, self.pool_of.get(host.node)
+        delivery = self.platform.delivery
+        left_to_us = not self.platform.configures_runtime(cluster)
         joins = cluster.kubernetes_packages.join is not None and not host.role.is_control_plane
-        follows = first is not None or joins
-        upgrade = Upgrade.APPLY if host == first else Upgrade.NODE if follows else Upgrade.NONE
+        follows = self.first is not None or joins
+        upgrade = Upgrade.APPLY if host == self.first else Upgrade.NODE if follows else Upgrade.NONE
         left_out = pool.unhealthy_devices.get(host.node) if pool else None
         return DesiredHost(
             name=host.name,
@@ -89,40 +157,279 @@ def resolve(cluster: Cluster, stack: str) -> Desired:
             in_maintenance=cluster.in_maintenance(host),
             joins=joins,
             upgrade=upgrade,
-            takes_a_job=takes_a_job,
+            takes_a_job=self.takes_a_job,
             excluded_gpus=tuple(sorted(left_out.uuid)) if left_out else (),
             pool=pool.name if pool else "",
             gpus=pool.on_the_bus(host.node) if pool else None,
-            configures_runtime=host.role.has_gpus and configures_runtime,
-            uses_toolkit=platform.delivery is Delivery.RUNTIME and configures_runtime,
-            takes_cgroup_v1=platform.wants_cgroup_v1,
+            # Two writers undo each other; and a platform that mounts devices itself wants plain
+            # runc (tkestack/gpu-manager#78).
+            configures_runtime=(
+                host.role.has_gpus and left_to_us and delivery is not Delivery.PLUGIN
+            ),
+            uses_toolkit=left_to_us and delivery is Delivery.RUNTIME,
+            takes_cgroup_v1=self.platform.wants_cgroup_v1,
             validation_image=cluster.validation.image,
         )
 
-    hosts = tuple(map(resolved, cluster.hosts))
-    kubeadm = None
-    if init is not None and first is not None:
-        kubeadm = KubeadmCluster(
-            first=next(host for host in hosts if host.name == first.name),
-            joining=tuple(host for host in hosts if host.name != first.name),
+    @cached_property
+    def takes_a_job(self) -> bool:
+        """Whether a node takes kubeadm's Job, which tolerates the control plane's taint alone."""
+        tainted = {
+            node
+            for pool in self.cluster.pools
+            if any(taint.effect is not Effect.PREFER_NO_SCHEDULE for taint in pool.taints)
+            for node in pool.node_names()
+        }
+        return any(host.node not in tainted for host in self.cluster.hosts)
+
+    def kubeadm(self) -> KubeadmCluster | None:
+        init, first = self.cluster.kubernetes_packages.init, self.first
+        if init is None or first is None:
+            return None
+        return KubeadmCluster(
+            first=next(host for host in self.hosts if host.name == first.name),
+            joining=tuple(host for host in self.hosts if host.name != first.name),
             init=init,
-            context=cluster.kubernetes.context,
-            identifier=cluster.kubernetes.identifier,
-            charts=cluster.charts,
+            context=self.cluster.kubernetes.context,
+            identifier=self.cluster.kubernetes.identifier,
+            charts=self.cluster.charts,
         )
-    rollout = DesiredRollout(
-        context=cluster.kubernetes.context,
-        makes_cluster=kubeadm is not None,
-        max_unavailable=cluster.rollout.max_unavailable,
-        drain_timeout_seconds=cluster.rollout.drain_timeout_seconds,
-        consent=tuple(sorted(cluster.rollout.evict)),
-        boots=cluster.reboot.when is RebootWhen.REQUIRED,
-        boot_timeout_seconds=cluster.reboot.timeout_seconds,
-    )
-    return Desired(
-        stack=stack,
-        context=cluster.kubernetes.context,
-        hosts=hosts,
-        kubeadm=kubeadm,
-        rollout=rollout,
-    )
+
+    def rollout(self) -> DesiredRollout:
+        rollout, reboot = self.cluster.rollout, self.cluster.reboot
+        return DesiredRollout(
+            context=self.cluster.kubernetes.context,
+            makes_cluster=self.first is not None,
+            max_unavailable=rollout.max_unavailable,
+            drain_timeout_seconds=rollout.drain_timeout_seconds,
+            consent=tuple(sorted(rollout.evict)),
+            boots=reboot.when is RebootWhen.REQUIRED,
+            boot_timeout_seconds=reboot.timeout_seconds,
+        )
+
+    def layouts(self) -> DesiredLayouts:
+        own = self.cluster.scheduling.nodes
+        named = {name for name, node in own.items() if MIG_LABEL in node.labels}
+        pools = [pool for pool in self.cluster.pools if pool.gpus_per_node]
+        return DesiredLayouts(
+            manager=layouts_manager(self.stack),
+            maintenance=tuple(sorted(self.cluster.nodes_in_maintenance)),
+            pools=tuple(
+                PoolLayout(
+                    **self.members(pool),
+                    layout=self.platform.layout(pool),
+                    excluded=tuple(sorted(named & set(pool.node_names()))),
+                )
+                for pool in (pools if self.platform.dividers else ())
+            ),
+            namespace=self.platform.namespace(self.cluster),
+            selector=self.platform.dividers,
+            timeout_seconds=self.cluster.validation.timeout_seconds,
+        )
+
+    def operands(self) -> Operands:
+        spaces = {space.name for space in own_namespaces(self.cluster)}
+        return Operands(
+            spaces=tuple(sorted(spaces - {self.cluster.validation.namespace})),
+            namespace=self.platform.namespace(self.cluster),
+            labels=dict(part.split("=", 1) for part in self.platform.servers.split(",")),
+        )
+
+    def members(self, pool: Pool) -> Json:
+        """The fields of `Members`."""
+        out = self.cluster.nodes_in_maintenance
+        members: Json = {"context": self.cluster.kubernetes.context, "pool": pool.name}
+        if pool.nodes is not None:
+            names = pool.node_names()
+            nodes = tuple(name for name in names if name not in out)
+            resting = tuple(name for name in names if name in out)
+            return {**members, "nodes": nodes, "maintenance": resting}
+        resting = tuple(sorted(out - self.pool_of.keys()))
+        found = {"selector": dict(pool.selector or {}), "count": pool.size}
+        return {**members, **found, "maintenance": resting}
+
+    def labels(self, pool: Pool) -> dict[str, str]:
+        """Labels of a pool's nodes: the declared ones, and what the platform needs."""
+        declared = dict(pool.labels)
+        if not pool.gpus_per_node:
+            return declared
+        declared = {**self.platform.labels(self.cluster, pool), **declared}
+        if self.platform.dividers:
+            declared.pop(MIG_LABEL, None)  # it changes in waves (`components.rollout.layouts`)
+        if self.cluster.driver.managed_by_daemonset and pool.selector is None:
+            declared[POOL_LABEL] = pool.name
+        return declared
+
+    def scheduling(self) -> DesiredScheduling:
+        section, pools = self.cluster.scheduling, self.cluster.pools
+        by_rule = [pool for pool in pools if is_by_rule(section.node_features, pool)]
+        return DesiredScheduling(
+            pools=tuple(map(self.pool_scheduling, pools)),
+            by_rule=frozenset(pool.name for pool in by_rule),
+            objects={
+                **{
+                    f"priority-{each.name}": priority_class(each)
+                    for each in section.priority_classes
+                },
+                **{
+                    f"limit-{limit.namespace}": limit_range(
+                        limit, self.platform.limit(limit.max_cards)
+                    )
+                    for limit in section.limits
+                },
+                **{
+                    f"rule-{pool.name}": node_feature_rule(pool, self.labels(pool), self.stack)
+                    for pool in by_rule
+                },
+            },
+        )
+
+    def pool_scheduling(self, pool: Pool) -> PoolScheduling:
+        own = self.cluster.scheduling.nodes
+        offers = self.platform.offers(self.cluster, pool) if pool.starts_closed else ()
+        handed = {MIG_LABEL: layouts_manager(self.stack)} if self.platform.dividers else {}
+        return PoolScheduling(
+            **self.members(pool),
+            manager=manager(self.stack, pool),
+            labels=self.labels(pool),
+            taints=tuple(plain_taints(pool.taints)),
+            startup_taint=pool.starts_closed,
+            resources=tuple(offer.resource for offer in offers),
+            namespace=self.cluster.validation.namespace,
+            hands_over=handed,
+            by_node={
+                name: OwnScheduling(
+                    labels=dict(own[name].labels), taints=tuple(plain_taints(own[name].taints))
+                )
+                for name in pool.node_names()
+                if name in own
+            },
+        )
+
+    def digest(self, pool: Pool, host: Host | None = None) -> str:
+        """A digest of the settings for which a node's validation stands."""
+        cluster = self.cluster
+        driver, runtime = (
+            (host and host.driver) or cluster.driver,
+            (host and host.runtime) or cluster.runtime,
+        )
+        parts = [
+            pool.gpus_per_node,
+            pool.model_dump(mode="json", include={"mig"}),
+            cluster.registry.model_dump(mode="json"),
+            cluster.validation.image,
+            cluster.validation.command,
+            driver.model_dump(mode="json"),
+            runtime.model_dump(mode="json"),
+            str(cluster.platform),
+            cluster.device_plugin.model_dump(mode="json"),
+            cluster.gpu_operator.model_dump(mode="json"),
+            cluster.gpu_manager.model_dump(mode="json"),
+            cluster.dra.model_dump(mode="json", include={"version", "namespace"}),
+            cluster.driver_installer.model_dump(mode="json"),
+        ]
+        return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:16]
+
+    def validation(self) -> DesiredValidation:
+        validation = self.cluster.validation
+        space = validation.namespace
+        gpus = sorted({test.gpus for test in validation.tests.values()})
+        claims = {number: self.platform.claim(f"test-{number}", space, number) for number in gpus}
+        return DesiredValidation(
+            context=self.cluster.kubernetes.context,
+            namespace=space,
+            pools=tuple(map(self.pool_validation, counted_pools(self.cluster.pools))),
+            pool_of={node: pool.name for node, pool in self.pool_of.items() if pool.gpus_per_node},
+            measuring=self.measuring(),
+            claim=self.platform.claim(space, space, 1),
+            test_claims={number: claim for number, claim in claims.items() if claim},
+            pull_secret=self.cluster.registry.pull_secret,
+        )
+
+    def pool_validation(self, pool: Pool) -> PoolValidation:
+        validation, settings = self.cluster.validation, self.digest(pool)
+        hosts = {host.node: host for host in self.cluster.hosts}
+        names = set(pool.node_names()) if pool.nodes is not None else set(hosts)
+        digests = {node: self.digest(pool, hosts[node]) for node in names & hosts.keys()}
+        return PoolValidation(
+            **self.members(pool),
+            gpus=pool.gpus_per_node,
+            offers=self.platform.offers(self.cluster, pool),
+            namespace=validation.namespace,
+            manager=manager(self.stack, pool),
+            timeout_seconds=validation.timeout_seconds,
+            busy=str(validation.busy),
+            settings=settings,
+            own={node: own for node, own in sorted(digests.items()) if own != settings},
+            spaces=self.spaces,
+            hosts={
+                host.node: host.target
+                for host in self.hosts
+                if host.node in names and not host.in_maintenance
+            },
+            pod=self.pod(pool),
+        )
+
+    @cached_property
+    def spaces(self) -> tuple[str, ...]:
+        """Namespaces whose DaemonSets bring GPUs to containers."""
+        namespaces = {self.platform.namespace(self.cluster)}
+        if self.cluster.driver.managed_by_daemonset:
+            namespaces.add(self.cluster.driver_installer.namespace)
+        return tuple(sorted(namespaces))
+
+    def pod(self, pool: Pool) -> Json:
+        """What a pool's validation pods have in common."""
+        validation, registry = self.cluster.validation, self.cluster.registry
+        claim = self.platform.claim(validation.namespace, validation.namespace, 1)
+        return template(
+            image=registry.deployed(validation.image),
+            command=validation.command,
+            tolerations=tolerations((pool,), node_taints(self.cluster)),
+            runtime_class=None if claim else self.platform.runtime_class(self.cluster),
+            pull_secret=registry.pull_secret or None,
+            annotations=dict(validation.pod_annotations),
+            priority_class=validation.namespace,
+            claim_template=claim["metadata"]["name"] if claim else None,
+        )
+
+    def measuring(self) -> Measuring:
+        validation = self.cluster.validation
+        return Measuring(
+            context=self.cluster.kubernetes.context,
+            namespace=validation.namespace,
+            busy=str(validation.busy),
+            tests=tuple(map(self.test, validation.tests)),
+            pools=tuple(
+                MeasuredPool(
+                    **self.members(pool),
+                    gpus=pool.gpus_per_node,
+                    offers=self.platform.offers(self.cluster, pool),
+                    namespace=validation.namespace,
+                    tolerations=tuple(tolerations((pool,), node_taints(self.cluster))),
+                )
+                for pool in counted_pools(self.cluster.pools)
+            ),
+        )
+
+    def test(self, name: str) -> MeasuredTest:
+        validation, registry = self.cluster.validation, self.cluster.registry
+        test = validation.tests[name]
+        claim = self.platform.claim(f"test-{test.gpus}", validation.namespace, test.gpus)
+        return MeasuredTest(
+            name=name,
+            image=registry.deployed(test.image),
+            command=test.command,
+            gpus=test.gpus,
+            pattern=test.pattern,
+            minimum=test.minimum,
+            memory=f"{test.memory_gi}Gi",
+            timeout_seconds=test.timeout_seconds,
+            annotations=dict(validation.pod_annotations),
+            spec=pod_spec(
+                runtime_class=None if claim else self.platform.runtime_class(self.cluster),
+                pull_secret=registry.pull_secret or None,
+                priority_class=validation.namespace,
+            ),
+            claim_template=claim["metadata"]["name"] if claim else None,
+        )

@@ -78,7 +78,7 @@ def daemon_set(cluster: Cluster, pool: Pool) -> dict[str, Any]:
             "template": {
                 "metadata": {"labels": labels},
                 "spec": {
-                    **pull_secrets(cluster),
+                    **pull_secrets(cluster.registry.pull_secret),
                     "hostPID": True,
                     "priorityClassName": "system-node-critical",
                     "nodeSelector": node_selector(pool),
@@ -136,7 +136,7 @@ class DriverInstaller(pulumi.ComponentResource):
         secrets = pull_secret(
             self,
             name,
-            cluster,
+            cluster.registry.pull_secret,
             args.registry_credentials,
             space,
             cluster.driver_installer.namespace,

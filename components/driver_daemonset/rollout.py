@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Iterator
+from typing import Any
 
 from components.api import Client, ClusterError, Json, connect
 from components.program import main
@@ -93,4 +94,4 @@ def _explain(late: list[Json], problems: list[tuple[str, str]]) -> Iterator[Faul
 
 
 if __name__ == "__main__":
-    main({"wait": wait})
+    main(dict[str, Any], {"wait": wait})

@@ -13,8 +13,9 @@ import asyncio
 from collections.abc import Iterable, Mapping
 
 import pulumi
+from pydantic import TypeAdapter
 
-from components.desired.host import DesiredHost
+from components.desired.host import DesiredHost, Target
 from components.hooks import before_changes
 from components.hosts.script import Bundle
 from components.inspection.processes import NoAnswer, Processes
@@ -98,7 +99,7 @@ class Copies:
         if wanted.keys() <= (self._sent_to_new if new else self._sent).get(name, set()):
             return
         question = {
-            "host": self._hosts[name].target,
+            "host": TypeAdapter(Target).dump_python(self._hosts[name].target, mode="json"),
             "privateKey": str(await pulumi.Output.from_input(self._key).future()),
             "files": wanted,
             "limits": self._limits,

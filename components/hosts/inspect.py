@@ -12,15 +12,15 @@ from pathlib import Path
 from typing import Any
 
 import asyncssh
+from pydantic import TypeAdapter
 
+from components.desired.host import Target
 from components.hosts.facts import HostFacts
 from components.hosts.probe import LONGEST, PROBE, probe
 from components.hosts.reach import (
     Connections,
     Endpoint,
-    Host,
     connect,
-    declared,
     read_key,
     run,
     shell,
@@ -42,7 +42,7 @@ Tunnel = asyncssh.SSHClientConnection | HostFacts | None
 
 
 async def observe(
-    hosts: Sequence[Host], private_key: str, limit: float = PROBE_LIMIT
+    hosts: Sequence[Target], private_key: str, limit: float = PROBE_LIMIT
 ) -> dict[str, HostFacts]:
     """Look at every host, in parallel, each host's key checked against its ``host_key``.
 
@@ -65,7 +65,7 @@ async def observe(
 
 
 async def _observe(
-    hosts: Sequence[Host],
+    hosts: Sequence[Target],
     key: asyncssh.SSHKey,
     limit: float,
     connections: Connections,
@@ -85,7 +85,7 @@ async def _observe(
     dialled = await asyncio.gather(*map(dial, bastions.values()))
     tunnels: dict[str, Tunnel] = dict(zip(bastions, dialled, strict=True))
 
-    async def look(host: Host) -> HostFacts:
+    async def look(host: Target) -> HostFacts:
         tunnel = tunnels[_name(host.bastion)] if host.bastion is not None else None
         if isinstance(tunnel, HostFacts):
             return tunnel
@@ -107,7 +107,7 @@ async def answer(request: dict[str, Any], connections: Connections) -> dict[str,
     Returns:
         ``facts`` by host, and ``problems``: what must stop the run before any host is asked.
     """
-    hosts = [declared(host) for host in request["hosts"]]
+    hosts = TypeAdapter(list[Target]).validate_python(request["hosts"])
     if not hosts:
         return {"facts": {}, "problems": []}
     try:
@@ -134,7 +134,7 @@ def _name(endpoint: Endpoint) -> str:
 
 
 async def _probe(
-    host: Host,
+    host: Target,
     key: asyncssh.SSHKey,
     tunnel: asyncssh.SSHClientConnection | None,
     limit: float,

@@ -169,4 +169,4 @@ def _write(file: Path, document: Json) -> None:
 
 
 if __name__ == "__main__":
-    main({"apply": apply, "undo": undo})
+    main(dict[str, Any], {"apply": apply, "undo": undo})

@@ -10,7 +10,9 @@ from typing import Any, Generic, TypeVar
 
 import asyncssh
 
+from components.desired.host import Target
 from components.hosts.answers import ANSWER, Channel, last_lines
+from components.hosts.settings.ssh import Bastion
 
 T = TypeVar("T")
 MODERN: dict[str, Any] = {
@@ -27,19 +29,8 @@ KEPT = 64
 """Connections that `Connections` keeps, of 256 files that macOS lets a process have open."""
 
 
-@dataclass(frozen=True)
-class Endpoint:
-    """Where one logs in: a bastion, or a host.
-
-    Attributes:
-        address, port, user: as `ssh` has them.
-        host_key: the public key that it must show, as in ssh_host_ed25519_key.pub.
-    """
-
-    address: str
-    port: int
-    user: str
-    host_key: str
+Endpoint = Target | Bastion
+"""A host, or a bastion."""
 
 
 class OtherHostKey(asyncssh.HostKeyNotVerifiable):
@@ -72,37 +63,6 @@ def fingerprint(key: asyncssh.SSHKey) -> str:
     return f"{key.get_algorithm()} {key.get_fingerprint()}"
 
 
-@dataclass(frozen=True)
-class Host(Endpoint):
-    """A declared host, as far as a process without pydantic's models needs it.
-
-    Attributes:
-        name, node, role: as declared.
-        bastion: the jump host; None where it is reached directly.
-    """
-
-    name: str
-    node: str
-    role: str
-    bastion: Endpoint | None
-
-
-def declared(document: dict[str, Any]) -> Host:
-    """A host as a document has it: what ``model_dump`` made of ``components.hosts.settings``."""
-    bastion = document["bastion"]
-    return Host(
-        **_endpoint(document),
-        name=document["name"],
-        node=document["node"],
-        role=document["role"],
-        bastion=Endpoint(**_endpoint(bastion)) if bastion else None,
-    )
-
-
-def _endpoint(document: dict[str, Any]) -> dict[str, Any]:
-    return {name: document[name] for name in ("address", "port", "user", "host_key")}
-
-
 def read_key(private_key: str) -> asyncssh.SSHKey | str:
     """The key, or why it can't be used, without a word of it.
 
@@ -115,7 +75,7 @@ def read_key(private_key: str) -> asyncssh.SSHKey | str:
 
 
 @contextlib.asynccontextmanager
-async def reached(host: Host, private_key: str) -> AsyncIterator[asyncssh.SSHClientConnection]:
+async def reached(host: Target, private_key: str) -> AsyncIterator[asyncssh.SSHClientConnection]:
     """A connection to one host, through its bastion where it has one.
 
     Raises:
@@ -169,10 +129,13 @@ class Connections(contextlib.AsyncExitStack):
 
     def __init__(self) -> None:
         super().__init__()
-        self._to: dict[Host, asyncssh.SSHClientConnection] = {}
+        self._to: dict[Target, asyncssh.SSHClientConnection] = {}
 
     def keep(
-        self, host: Host, connection: asyncssh.SSHClientConnection, ends: contextlib.AsyncExitStack
+        self,
+        host: Target,
+        connection: asyncssh.SSHClientConnection,
+        ends: contextlib.AsyncExitStack,
     ) -> None:
         """Keeps one, unless there are enough.
 
@@ -185,7 +148,7 @@ class Connections(contextlib.AsyncExitStack):
             self._to[host] = connection
             self.push_async_exit(ends.pop_all())
 
-    def to(self, host: Host) -> asyncssh.SSHClientConnection | None:
+    def to(self, host: Target) -> asyncssh.SSHClientConnection | None:
         """The one to a host; it may have been lost meanwhile."""
         return self._to.get(host)
 
@@ -214,7 +177,7 @@ class Answer(Generic[T]):
 
 
 async def printed(
-    host: Host, private_key: str, script: str, limit: float, channel: Channel[[], T]
+    host: Target, private_key: str, script: str, limit: float, channel: Channel[[], T]
 ) -> T:
     """What a script of ours prints on a host.
 

@@ -10,15 +10,15 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 import pulumi
 import pulumi_command as command
 
 from components.desired.host import DesiredHost, working
-from components.desired.rollout import DesiredRollout
+from components.desired.rollout import DesiredRollout, RebootRequest
 from components.hosts.prepare_script import prepare_script
 from components.operation import command_line, repair
+from components.requests import write
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,24 +38,16 @@ class HostRebootArgs:
     drift: Mapping[str, str] = field(default_factory=dict)
 
 
-def reboot_document(args: HostRebootArgs, private_key: str) -> dict[str, Any]:
-    """Return the input of ``components.hosts.restart``.
-
-    ``prepared`` is the digest of what hosts are prepared with: after a change of it hosts may ask.
-    """
-    hosts, rollout = working(args.hosts), args.rollout
+def reboot_request(args: HostRebootArgs, private_key: str) -> RebootRequest:
+    """Return the request of the program ``reboot``."""
+    hosts = working(args.hosts)
     scripts = "\0".join(prepare_script(host) for host in hosts)
-    return {
-        "context": rollout.context,
-        "makesCluster": rollout.makes_cluster,
-        "hosts": [host.target for host in hosts],
-        "maxUnavailable": rollout.max_unavailable,
-        "timeoutSeconds": rollout.boot_timeout_seconds,
-        "drainTimeoutSeconds": rollout.drain_timeout_seconds,
-        "consent": list(rollout.consent),
-        "prepared": hashlib.sha256(scripts.encode()).hexdigest(),
-        "privateKey": private_key,
-    }
+    return RebootRequest(
+        rollout=args.rollout,
+        hosts=tuple(host.target for host in hosts),
+        prepared=hashlib.sha256(scripts.encode()).hexdigest(),
+        private_key=private_key,
+    )
 
 
 class HostReboot(pulumi.ComponentResource):
@@ -80,7 +72,7 @@ class HostReboot(pulumi.ComponentResource):
                 create=line,
                 update=line,
                 environment=environment,
-                stdin=pulumi.Output.json_dumps(key.apply(lambda text: reboot_document(args, text))),
+                stdin=key.apply(lambda text: write(reboot_request(args, text))),
                 add_previous_output_in_env=False,
                 opts=pulumi.ResourceOptions(parent=self, ignore_changes=ignored),
             ).stdout

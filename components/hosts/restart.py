@@ -5,9 +5,7 @@ before and given back after; the boot id before and after is compared, so that n
 twice and none counts as rebooted that was not. After the first host that does not come back no
 other one is touched.
 
-Input: ``context``, ``makesCluster`` (the stack does, perhaps later), ``hosts`` (``config.Host``),
-``maxUnavailable``, ``timeoutSeconds``, ``drainTimeoutSeconds``, ``consent`` (`rollout.evict`),
-``privateKey``.
+Input: `components.desired.rollout.RebootRequest`.
 """
 
 from __future__ import annotations
@@ -21,17 +19,18 @@ from dataclasses import dataclass
 import asyncssh
 
 from components.api import Client, ClusterError, Json, connect
+from components.desired.host import Target
+from components.desired.rollout import DesiredRollout, RebootRequest
 from components.hosts.answers import BOOT_ID, NOTHING, SHORT, Channel, exactly
 from components.hosts.inspect import observe
 from components.hosts.kubeconfig import is_there
-from components.hosts.reach import Host, declared, printed, reached, run
+from components.hosts.reach import printed, reached, run
+from components.hosts.settings.host import Role
 from components.nodes import drain
 from components.program import main
 from config.printable import printable
 from config.problem import Fault
 
-CONTROL_PLANE = "control-plane"
-"""End of the roles of hosts that run it."""
 DIAL = 10.0
 """Seconds for one attempt to reach a host that boots."""
 KUBELET = "/etc/kubernetes/kubelet.conf"
@@ -58,14 +57,14 @@ class Turns:
         self.failed = ""
 
     @contextlib.asynccontextmanager
-    async def turn(self, name: str, role: str) -> AsyncIterator[None]:
+    async def turn(self, name: str, role: Role) -> AsyncIterator[None]:
         """A host's turn.
 
         Raises:
             ClusterError: another host failed before.
         """
         async with contextlib.AsyncExitStack() as stack:
-            if role.endswith(CONTROL_PLANE):
+            if role.is_control_plane:
                 await stack.enter_async_context(self._control_plane)
             await stack.enter_async_context(self._all)
             if self.failed:
@@ -89,14 +88,14 @@ def reboot_command(user: str, boot_id: str) -> str:
     return line if user == "root" else f"sudo -n {line}"
 
 
-async def boot_id_of(host: Host, key: str) -> str:
+async def boot_id_of(host: Target, key: str) -> str:
     """The boot id that a host shows now; empty where it can't be asked."""
     with contextlib.suppress(OSError, asyncssh.Error, TimeoutError, ValueError):
         return await printed(host, key, f"{READ_BOOT_ID}\n", DIAL, BOOT_ID)
     return ""
 
 
-async def restart(host: Host, key: str, before: str, limit: float) -> str:
+async def restart(host: Target, key: str, before: str, limit: float) -> str:
     """Reboots one host and waits for its next boot; gives back the new boot id.
 
     Raises:
@@ -130,7 +129,7 @@ async def restart(host: Host, key: str, before: str, limit: float) -> str:
     return now
 
 
-async def node_of(client: Client | None, host: Host, key: str) -> Json | None:
+async def node_of(client: Client | None, host: Target, key: str) -> Json | None:
     """The host's Node; None where it is in no cluster yet.
 
     Raises:
@@ -152,12 +151,12 @@ async def node_of(client: Client | None, host: Host, key: str) -> Json | None:
 
 
 @contextlib.asynccontextmanager
-async def cluster_of(document: Json) -> AsyncIterator[Client | None]:
-    """A client; None where the stack makes the cluster, and this machine has no context of it."""
-    if document["makesCluster"] and not is_there(document["context"]):
+async def cluster_of(rollout: DesiredRollout) -> AsyncIterator[Client | None]:
+    """Connect to the cluster; None where the stack makes the cluster, and this machine has no context of it."""
+    if rollout.makes_cluster and not is_there(rollout.context):
         yield None
         return
-    async with connect(document["context"]) as client:
+    async with connect(rollout.context) as client:
         yield client
 
 
@@ -187,7 +186,7 @@ async def give_back(client: Client | None, node: Json | None, limit: float) -> N
     await drain.uncordon(client, found)
 
 
-async def one(client: Client | None, host: Host, key: str, before: str, limits: Limits) -> Json:
+async def one(client: Client | None, host: Target, key: str, before: str, limits: Limits) -> Json:
     """Drains, reboots and gives back one host."""
     node = await node_of(client, host, key)
     if client is not None and node is not None:
@@ -204,22 +203,21 @@ async def one(client: Client | None, host: Host, key: str, before: str, limits: 
     return {"before": before, "after": after}
 
 
-async def apply(document: Json) -> Json:
+async def apply(request: RebootRequest) -> Json:
     """Reboots what must be rebooted, gives back nodes that an earlier run left cordoned.
 
     Raises:
         ClusterError: what failed, by host; the hosts after it were left alone.
     """
-    key = document["privateKey"]
-    hosts = [declared(host) for host in document["hosts"]]
-    waits = document["timeoutSeconds"], document["drainTimeoutSeconds"]
-    limits = Limits(*waits, tuple(document["consent"]))
-    turns = Turns(document["maxUnavailable"])
+    key, hosts, rollout = request.private_key, request.hosts, request.rollout
+    waits = rollout.boot_timeout_seconds, rollout.drain_timeout_seconds
+    limits = Limits(*waits, rollout.consent)
+    turns = Turns(rollout.max_unavailable)
     facts = await observe(hosts, key)
     asking = [host for host in hosts if facts[host.name].reboot]
-    async with cluster_of(document) as client:
+    async with cluster_of(rollout) as client:
 
-        async def run(host: Host) -> Json:
+        async def run(host: Target) -> Json:
             seen = facts[host.name]
             async with turns.turn(host.name, host.role):
                 done = await one(client, host, key, seen.boot_id, limits)
@@ -240,4 +238,4 @@ async def apply(document: Json) -> Json:
 
 
 if __name__ == "__main__":
-    main({"apply": apply})
+    main(RebootRequest, {"apply": apply})

@@ -10,8 +10,9 @@ from pathlib import Path
 
 import asyncssh
 
+from components.desired.host import Target
 from components.hosts.answers import NOTHING
-from components.hosts.reach import Host, reached, run, shell
+from components.hosts.reach import reached, run, shell
 from components.hosts.unreached import unreached
 from config.printable import printable
 from config.problem import Fault
@@ -37,7 +38,7 @@ class Limits:
 
 
 async def upload(
-    host: Host,
+    host: Target,
     private_key: str,
     files: Mapping[str, str],
     limits: Limits,
@@ -71,7 +72,7 @@ async def upload(
 
 
 async def _dial(
-    host: Host, private_key: str, files: Mapping[str, str], limits: Limits
+    host: Target, private_key: str, files: Mapping[str, str], limits: Limits
 ) -> Fault | None:
     async with contextlib.AsyncExitStack() as stack:
         async with asyncio.timeout(limits.dial):
@@ -80,7 +81,7 @@ async def _dial(
 
 
 async def send(
-    connection: asyncssh.SSHClientConnection, host: Host, files: Mapping[str, str], limits: Limits
+    connection: asyncssh.SSHClientConnection, host: Target, files: Mapping[str, str], limits: Limits
 ) -> Fault | None:
     """Copies over a connection; what went wrong on the host, or None.
 

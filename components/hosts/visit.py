@@ -7,9 +7,11 @@ import os
 from typing import Any
 
 import asyncssh
+from pydantic import TypeAdapter
 
+from components.desired.host import Target
 from components.hosts import inspect
-from components.hosts.reach import Connections, Host, declared
+from components.hosts.reach import Connections
 from components.hosts.upload import Limits, send, upload
 from config.problem import Fault
 
@@ -37,7 +39,7 @@ class Visit:
         if "look" in question:
             return await self._look(question["look"])
         asked = question["copy"]
-        host, limits = declared(asked["host"]), Limits(**asked["limits"])
+        host, limits = TypeAdapter(Target).validate_python(asked["host"]), Limits(**asked["limits"])
         fault = await self._copy(host, asked["privateKey"], asked["files"], limits)
         return {"fault": None if fault is None else str(fault)}
 
@@ -56,7 +58,7 @@ class Visit:
         await kept.aclose()
 
     async def _copy(
-        self, host: Host, private_key: str, files: dict[str, str], limits: Limits
+        self, host: Target, private_key: str, files: dict[str, str], limits: Limits
     ) -> Fault | None:
         if (connection := self._kept.to(host)) is not None:
             try:

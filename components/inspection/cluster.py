@@ -12,7 +12,6 @@ from components.nodes.inspect import (
     cordoned_by_others,
     managed_by,
     pool_members,
-    wanted_of,
     with_devices,
 )
 from components.platforms.helm_record import DEPLOYED, named, newest
@@ -31,22 +30,21 @@ def _some(names: list[str]) -> str:
     return ", ".join(names[:NAMED]) + more
 
 
-def scheduling_drift(members: list[Json], document: Json) -> str | None:
+def scheduling_drift(members: list[Json], pool: PoolScheduling) -> str | None:
     """What the nodes of a pool lack of its labels and taints; None where nothing differs.
 
     Nodes that no run touched are a finding too: the state can't tell whether this is the first run
     or the nodes were made anew since the last one.
     """
-    manager = document["manager"]
-    declared = document["labels"] or document["taints"]
+    manager, declared = pool.manager, pool.labels or pool.taints
     if declared and members and not any(managed_by(node, manager) for node in members):
         return f"not applied on {_some([node['metadata']['name'] for node in members])}"
     findings: dict[str, list[str]] = {}
     for node in members:
         name = node["metadata"]["name"]
         labels = node["metadata"].get("labels", {})
-        wanted_labels, wanted_taints = wanted_of(document, name)
-        for key, value in wanted_labels.items():
+        wanted = pool.of_node(name)
+        for key, value in wanted.labels.items():
             if key not in labels:
                 findings.setdefault(f"lacks label {key}={value}", []).append(name)
             elif labels[key] != value:
@@ -57,7 +55,7 @@ def scheduling_drift(members: list[Json], document: Json) -> str | None:
             (taint["key"], taint.get("value", ""), taint["effect"])
             for taint in node["spec"].get("taints") or []
         }
-        for taint in wanted_taints:
+        for taint in wanted.taints:
             if (taint["key"], taint.get("value", ""), taint["effect"]) not in taints:
                 text = f"{taint['key']}={taint.get('value', '')}:{taint['effect']}"
                 findings.setdefault(f"lacks taint {text}", []).append(name)
@@ -65,35 +63,35 @@ def scheduling_drift(members: list[Json], document: Json) -> str | None:
 
 
 async def validation_findings(
-    client: Client, nodes: list[Json], documents: list[Json], daemon_sets: list[Json]
+    client: Client, nodes: list[Json], pools: Iterable[PoolValidation], daemon_sets: list[Json]
 ) -> dict[str, str]:
     """Which nodes must be validated, by pool, for pools whose nodes are all in the cluster.
 
     Nodes with GPUs left out are a pool of their own here, so each document has its own nodes.
     """
     records = {}
-    for document in documents:
+    for pool in pools:
         try:
-            members = pool_members(nodes, document)
+            members = pool_members(nodes, pool)
         except ClusterError:
             continue  # the whole pool's scheduling tells it
-        finding = await validation_drift(client, members, document, daemon_sets)
+        finding = await validation_drift(client, members, pool, daemon_sets)
         if finding:
-            records[document["pool"]] = finding
+            records[pool.pool] = finding
     return records
 
 
 async def deferrals(
-    client: Client, nodes: list[Json], documents: list[Json], daemon_sets: list[Json]
+    client: Client, nodes: list[Json], pools: Iterable[PoolValidation], daemon_sets: list[Json]
 ) -> dict[str, str]:
     """Return who holds GPUs that no run has validated yet, by node."""
     found: dict[str, str] = {}
-    for document in documents:
+    for pool in pools:
         try:
-            members = pool_members(nodes, document)
+            members = pool_members(nodes, pool)
         except ClusterError:
             continue  # the whole pool's scheduling reports it
-        found |= await deferred(client, members, document, daemon_sets)
+        found |= await deferred(client, members, pool, daemon_sets)
     return found
 
 
@@ -183,7 +181,7 @@ async def observe(
             for document in scheduling:
                 pool = document["pool"]
                 try:
-                    members[pool] = pool_members(nodes, document)
+                    members[pool] = pool_members(nodes, pool)
                 except ClusterError as error:
                     findings["problems"].append(str(error))
                     continue

@@ -14,7 +14,7 @@ from components.hosts.facts import HostFacts, drift, reboot
 from components.hosts.kernels import unequal
 from components.hosts.preflight import judge
 from components.inspection.questions import chart_place
-from components.nodes.pools import validated_pools
+from components.nodes.pools import counted_pools
 from components.platforms.judge import judge as judge_platform
 from components.platforms.needed import registries
 from components.platforms.registry import platform_of
@@ -175,7 +175,7 @@ def _after(declared: Cluster, reboots: Mapping[str, str]) -> dict[str, str]:
     nodes = {host.node: host.name for host in declared.hosts if host.name in reboots}
     return {
         pool.name: f"{', '.join(rebooted)}: rebooted by this run"
-        for pool in validated_pools(declared)
+        for pool in counted_pools(declared.pools)
         if (rebooted := [name for name in pool.node_names() if name in nodes])
     }
 

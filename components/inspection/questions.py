@@ -5,14 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from components.charts.source import location, wanted_digest
-from components.nodes.pools import scheduling_document, validated_pools
 from components.platforms.documents import presence_document
 from components.platforms.namespaces import own_namespaces
 from components.platforms.needed import registries
 from components.platforms.registry import platform_of
 from components.rollout.layout_component import nodes_document
 from components.settings.cluster import Cluster
-from components.validation.document import validation_document
 
 Json = dict[str, Any]
 
@@ -25,13 +23,8 @@ def request(cluster: Cluster, stack: str, private_key: str) -> Json:
     return {
         "cluster": {
             "context": cluster.kubernetes.context,
-            "scheduling": [
-                {**scheduling_document(cluster, pool, stack), **joining} for pool in cluster.pools
-            ],
-            "validation": [
-                {**validation_document(cluster, pool, stack), **joining}
-                for pool in validated_pools(cluster)
-            ],
+            "scheduling": [replace(pool, joining=joining) for pool in desired.scheduling.pools],
+            "validation": [replace(pool, joining=joining) for pool in desired.validation.pools],
             "presence": presence_document(cluster),
             "endpoints": sorted(platform_of(cluster).endpoints(cluster).values()),
             "own": [space.name for space in own_namespaces(cluster)],

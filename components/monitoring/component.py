@@ -67,7 +67,7 @@ def exporter(cluster: Cluster, settings: Settings, runtime: str | None) -> Json:
     (dcgm-exporter 4.5.3-4.8.2, dcgm-exporter.yaml).
     """
     pod: Json = {
-        **pull_secrets(cluster),
+        **pull_secrets(cluster.registry.pull_secret),
         "automountServiceAccountToken": False,
         "priorityClassName": "system-node-critical",
         "affinity": {
@@ -230,7 +230,7 @@ class Monitoring(pulumi.ComponentResource):
         secrets = pull_secret(
             self,
             name,
-            args.cluster,
+            args.cluster.registry.pull_secret,
             args.registry_credentials,
             space,
             args.settings.namespace,

@@ -14,10 +14,10 @@ from dataclasses import dataclass, field
 import pulumi
 import pulumi_command as command
 
-from components.nodes.pools import scheduling_document
-from components.nodes.scheduling_classes import by_rule, declare
-from components.operation import command_line, document, repair
-from components.settings.cluster import Cluster
+from components.desired.pool import DesiredScheduling
+from components.nodes.scheduling_classes import declare
+from components.operation import command_line, repair
+from components.requests import write
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,13 +25,11 @@ class NodeSchedulingArgs:
     """What `NodeScheduling` needs.
 
     Attributes:
-        cluster: the configuration.
-        stack: name of the stack, part of the field managers.
+        scheduling: what decides where pods go.
         drift: what the inspection of the cluster found to differ, by pool.
     """
 
-    cluster: Cluster
-    stack: str
+    scheduling: DesiredScheduling
     drift: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -46,21 +44,21 @@ class NodeScheduling(pulumi.ComponentResource):
         self, name: str, args: NodeSchedulingArgs, opts: pulumi.ResourceOptions | None = None
     ) -> None:
         super().__init__(self.TYPE, name, None, opts)
-        declare(self, name, args.cluster, args.stack)
-        for pool in args.cluster.pools:
-            if by_rule(args.cluster, pool):
+        declare(self, name, args.scheduling.objects)
+        for pool in args.scheduling.pools:
+            if pool.pool in args.scheduling.by_rule:
                 continue
             line = command_line("scheduling", "apply")
-            environment, ignored = repair(args.drift.get(pool.name))
+            environment, ignored = repair(args.drift.get(pool.pool))
             command.local.Command(
-                f"{name}-{pool.name}",
+                f"{name}-{pool.pool}",
                 create=line,
                 update=line,
                 environment=environment,
                 delete=command_line("scheduling", "release"),
-                stdin=document(scheduling_document(args.cluster, pool, args.stack)),
+                stdin=write(pool),
                 add_previous_output_in_env=False,
                 opts=pulumi.ResourceOptions(parent=self, ignore_changes=ignored),
             )
-        self.pools = pulumi.Output.from_input([pool.name for pool in args.cluster.pools])
+        self.pools = pulumi.Output.from_input([pool.pool for pool in args.scheduling.pools])
         self.register_outputs({"pools": self.pools})

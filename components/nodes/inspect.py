@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Collection, Iterable
 
 from components import grammar
 from components.api import Client, ClusterError, Json
+from components.desired.pool import Members
 from components.nodes.resources import DRA_DRIVER, GPU
 from config.problem import Fault
 
@@ -16,49 +18,43 @@ CORDONED = "gpu-cluster/cordoned"
 """Annotation of a node that this program cordoned for a reboot."""
 
 
-def pool_members(nodes: list[Json], pool: Json) -> list[Json]:
+def pool_members(nodes: list[Json], pool: Members) -> list[Json]:
     """The nodes of a pool, by name or by selector, in the order in which the pool names them.
 
     Args:
         nodes: Node objects of the API server.
-        pool: ``pool``, ``nodes`` (names) or ``selector`` (labels) with ``count``, and
-            ``maintenance``: names that are left out, and that may be missing; ``joining``: names
-            that may be missing, for this run lets them join.
+        pool: which nodes are its.
 
     Raises:
         ClusterError: a named node is not in the cluster, a selector finds another number of nodes
             than ``count``, or a node whose name can't be one. All missing nodes are named.
     """
     by_name = {node["metadata"]["name"]: node for node in nodes}
-    joining = pool.get("joining", [])
-    if pool.get("nodes") is not None:
-        absent = [name for name in pool["nodes"] if name not in by_name]
-        if missing := [name for name in absent if name not in joining]:
+    if pool.nodes is not None:
+        absent = [name for name in pool.nodes if name not in by_name]
+        if missing := [name for name in absent if name not in pool.joining]:
             found = f"no such node in the cluster ({len(nodes)} nodes)"
             wanted, cure = "a node that has joined", "join it, or take it out of the pool"
             raise ClusterError(
-                *(
-                    Fault(f"pool {pool['pool']}: node {name}", found, wanted, cure)
-                    for name in missing
-                )
+                *(Fault(f"pool {pool.pool}: node {name}", found, wanted, cure) for name in missing)
             )
-        return [by_name[name] for name in pool["nodes"] if name in by_name]
-    selector: dict[str, str] = pool["selector"]
+        return [by_name[name] for name in pool.nodes if name in by_name]
+    selector = pool.selector
     members = [
         node
         for node in nodes
         if all(node["metadata"].get("labels", {}).get(k) == v for k, v in selector.items())
     ]
-    out = pool.get("maintenance", [])
+    out = pool.maintenance
     # One that is missing may be any pool's.
-    most = len(members) + sum(name not in by_name for name in {*out, *joining})
-    if not len(members) <= pool["count"] <= most:
+    most = len(members) + sum(name not in by_name for name in {*out, *pool.joining})
+    if not len(members) <= pool.count <= most:
         text = ",".join(f"{key}={value}" for key, value in selector.items())
         raise ClusterError(
             Fault(
-                f"pool {pool['pool']}: selector {text}",
+                f"pool {pool.pool}: selector {text}",
                 f"{len(members)} nodes",
-                f"the {pool['count']} that `count` declares",
+                f"the {pool.count} that `count` declares",
                 "label the nodes, or change `count`",
             )
         )
@@ -74,14 +70,6 @@ def cordoned_by_others(nodes: list[Json]) -> list[str]:
         if node["spec"].get("unschedulable")
         and CORDONED not in node["metadata"].get("annotations", {})
     ]
-
-
-def wanted_of(document: Json, name: str) -> tuple[dict[str, str], list[Json]]:
-    """Labels and taints that a node of a pool should have: the pool's, and its own before them."""
-    own = document.get("byItself", {}).get(name, {"labels": {}, "taints": []})
-    pairs = {(taint["key"], taint["effect"]) for taint in own["taints"]}
-    shared = [taint for taint in document["taints"] if (taint["key"], taint["effect"]) not in pairs]
-    return {**document["labels"], **own["labels"]}, [*shared, *own["taints"]]
 
 
 def managed_by(node: Json, manager: str) -> bool:
@@ -128,9 +116,11 @@ def count_devices(nodes: list[Json], slices: list[Json], driver: str) -> list[Js
     return [_with(node, driver, by_node.get(node["metadata"]["name"], [])) for node in nodes]
 
 
-async def with_devices(client: Client, nodes: list[Json], documents: list[Json]) -> list[Json]:
-    """The nodes as `count_devices` gives them, where a document counts DRA devices."""
-    if not any(DRA_DRIVER in document["resources"] for document in documents):
+async def with_devices(
+    client: Client, nodes: list[Json], resources: Iterable[Collection[str]]
+) -> list[Json]:
+    """Return the nodes, with their DRA devices if one of the pools' resources counts these."""
+    if not any(DRA_DRIVER in names for names in resources):
         return nodes
     slices = await client.list("resourceslices", base="/apis/resource.k8s.io")
     return count_devices(nodes, slices, DRA_DRIVER)

@@ -1,17 +1,13 @@
-"""What the cluster side is asked to do for each pool: plain documents, from the configuration.
-
-The same documents are the input of the operations and of the inspection, so
-that what is declared, what is done and what is checked can't differ.
-"""
+"""Pools: their taints and tolerations, the nodes in maintenance, and how they are counted."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
-from components.nodes.resources import LAYOUTS, MIG_LABEL
+from components.nodes.resources import LAYOUTS
 from components.nodes.settings.pool import Pool
 from components.nodes.settings.taint import STARTUP_TAINT, Taint
-from components.platforms.registry import platform_of
 from components.settings.cluster import Cluster
 
 Json = dict[str, Any]
@@ -25,16 +21,6 @@ def manager(stack: str, pool: Pool) -> str:
 def layouts_manager(stack: str) -> str:
     """Field manager of the label that names a node's MIG layout."""
     return f"gpu-cluster-{stack}{LAYOUTS}"
-
-
-def members_document(cluster: Cluster, pool: Pool) -> Json:
-    """What names a pool's nodes to an operation."""
-    members: Json = {"context": cluster.kubernetes.context, "pool": pool.name}
-    if out := resting(cluster, pool):
-        members["maintenance"] = out
-    if pool.nodes is not None:
-        return {**members, "nodes": [name for name in pool.node_names() if name not in out]}
-    return {**members, "selector": dict(pool.selector or {}), "count": pool.size}
 
 
 def resting(cluster: Cluster, pool: Pool) -> list[str]:
@@ -60,20 +46,6 @@ def working_gpus(cluster: Cluster, pool: Pool) -> int:
 
 #: Label of a pool's nodes where objects of the platform select them.
 POOL_LABEL = "gpu-cluster/pool"
-
-
-def labels(cluster: Cluster, pool: Pool) -> dict[str, str]:
-    """Labels of a pool's nodes: the declared ones, and what the platform needs to find them."""
-    declared = dict(pool.labels)
-    if not pool.gpus_per_node:
-        return declared
-    platform = platform_of(cluster)
-    declared = {**platform.labels(cluster, pool), **declared}
-    if platform.dividers:
-        declared.pop(MIG_LABEL, None)  # it goes in waves (`components.rollout.layouts`)
-    if cluster.driver.managed_by_daemonset and pool.selector is None:
-        declared[POOL_LABEL] = pool.name
-    return declared
 
 
 def plain_taints(taints: tuple[Taint, ...]) -> list[dict[str, str]]:
@@ -145,13 +117,15 @@ def exclusions(cluster: Cluster) -> dict[str, tuple[Pool, tuple[int, ...]]]:
     }
 
 
-def validated_pools(cluster: Cluster) -> tuple[Pool, ...]:
-    """Pools with GPUs, as they are counted: nodes with GPUs left out are pools of their own.
+def counted_pools(declared: Iterable[Pool]) -> tuple[Pool, ...]:
+    """Return the pools with GPUs as they are counted: all nodes of each advertise the same.
 
-    All nodes of a document offer the same.
+    Nodes with GPUs left out become pools of their own.
     """
     pools: list[Pool] = []
-    for pool in gpu_pools(cluster):
+    for pool in declared:
+        if not pool.gpus_per_node:
+            continue
         left_out = {node: devices.count for node, devices in pool.unhealthy_devices.items()}
         by_count: dict[int, list[str]] = {}
         for node in pool.node_names():
@@ -164,37 +138,3 @@ def validated_pools(cluster: Cluster) -> tuple[Pool, ...]:
             part = {"name": name, "nodes": tuple(nodes), "gpus_per_node": gpus}
             pools.append(pool.model_copy(update={**part, "unhealthy_devices": {}}))
     return tuple(pools)
-
-
-def _handed_over(cluster: Cluster, stack: str) -> Json:
-    """Labels that former releases set here, and who holds them now."""
-    if not platform_of(cluster).dividers:
-        return {}
-    return {"handsOver": {MIG_LABEL: layouts_manager(stack)}}
-
-
-def scheduling_document(cluster: Cluster, pool: Pool, stack: str) -> Json:
-    """Input of ``components.nodes.schedule`` for one pool."""
-    by_itself = cluster.scheduling.nodes
-    return {
-        **members_document(cluster, pool),
-        "manager": manager(stack, pool),
-        "labels": labels(cluster, pool),
-        "taints": plain_taints(pool.taints),
-        "closes": pool.starts_closed,
-        **_handed_over(cluster, stack),
-        "resources": [
-            offer.resource
-            for offer in platform_of(cluster).offers(cluster, pool)
-            if pool.starts_closed
-        ],
-        "namespace": cluster.validation.namespace,
-        "byItself": {
-            name: {
-                "labels": dict(by_itself[name].labels),
-                "taints": plain_taints(by_itself[name].taints),
-            }
-            for name in pool.node_names()
-            if name in by_itself
-        },
-    }

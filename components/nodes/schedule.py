@@ -8,22 +8,20 @@ on release. Taints are added one by one (`components.nodes.taints`), and an anno
 them. A node that is seen for the first time is closed until its GPUs ran a kernel
 (`components.nodes.startup`).
 
-Input: ``context``, ``manager``, ``pool``, ``nodes`` (names) or ``selector`` (labels) with
-``count``, ``maintenance`` (nodes that are left as they are), ``labels``, ``taints`` (``key``,
-``value``, ``effect``), ``closes``, ``resources`` (names of what GPU pods ask for), ``namespace`` of
-the validation, ``handsOver``, field managers by the label that they hold instead of us, and
-``byItself``, labels and taints of single nodes by name.
+Input: `components.desired.pool.PoolScheduling`.
 """
 
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import replace
 
 from components.api import APPLY, Client, ClusterError, Json, Refused, connect
+from components.desired.pool import PoolScheduling
 from components.gather import gather
 from components.nodes import startup
-from components.nodes.inspect import managed_by, pool_members, wanted_of
+from components.nodes.inspect import managed_by, pool_members
 from components.nodes.taints import RECORD, claimed, recorded_taints, write_taints
 from components.program import main
 from config.problem import Fault
@@ -55,18 +53,20 @@ async def _apply_metadata(client: Client, node: Json, metadata: Json, manager: s
         raise ClusterError(Fault(f"node {name}", error.message, wanted, cure)) from error
 
 
-async def _hand_over(client: Client, node: Json, document: Json, labels: Json) -> None:
+async def _hand_over(
+    client: Client, node: Json, pool: PoolScheduling, labels: Mapping[str, str]
+) -> None:
     """Lets others hold labels that are no longer ours, so that they stay when we let go."""
-    for key, manager in document.get("handsOver", {}).items():
-        if key in _held(node, document["manager"]) and key not in labels:
+    for key, manager in pool.hands_over.items():
+        if key in _held(node, pool.manager) and key not in labels:
             metadata = {"labels": {key: node["metadata"]["labels"][key]}}
             await _apply_metadata(client, node, metadata, manager)
 
 
-async def _settle(client: Client, node: Json, document: Json) -> bool:
-    labels, taints = wanted_of(document, node["metadata"]["name"])
-    manager: str = document["manager"]
-    await _hand_over(client, node, document, labels)
+async def _settle(client: Client, node: Json, pool: PoolScheduling) -> bool:
+    wanted, manager = pool.of_node(node["metadata"]["name"]), pool.manager
+    labels, taints = wanted.labels, list(wanted.taints)
+    await _hand_over(client, node, pool, labels)
     try:
         node = await _claim(client, node, taints, manager)
         written = await write_taints(client, node, recorded_taints(node), taints, manager)
@@ -122,48 +122,47 @@ async def _let_go(client: Client, node: Json, manager: str) -> bool:
     return True
 
 
-async def apply(document: Json) -> Json:
+async def apply(pool: PoolScheduling) -> Json:
     """Labels and taints every node of the pool, lets go of nodes that left it.
 
     Nothing is written before all nodes are known to exist.
     """
-    manager = document["manager"]
-    async with connect(document["context"]) as client:
+    manager = pool.manager
+    async with connect(pool.context) as client:
         nodes = await client.list("nodes")
-        members = pool_members(nodes, document)
+        members = pool_members(nodes, pool)
         names = {node["metadata"]["name"] for node in members}
-        left = [n for n in _ours(nodes, document) if n["metadata"]["name"] not in names]
-        if document["closes"]:
+        left = [n for n in _ours(nodes, pool) if n["metadata"]["name"] not in names]
+        if pool.startup_taint:
             # First of all: a pod may come as soon as there are labels.
             fresh = [n for n in members if not managed_by(n, manager)]
-            await gather(lambda node: startup.close(client, node, document), fresh)
-            members = pool_members(await client.list("nodes"), document) if fresh else members
-        changed = await gather(lambda node: _settle(client, node, document), members)
+            await gather(lambda node: startup.close(client, node, pool), fresh)
+            members = pool_members(await client.list("nodes"), pool) if fresh else members
+        changed = await gather(lambda node: _settle(client, node, pool), members)
         await gather(lambda node: _let_go(client, node, manager), left)
     return {"nodes": len(members), "changed": sum(changed), "released": len(left)}
 
 
-def _ours(nodes: list[Json], document: Json) -> list[Json]:
+def _ours(nodes: list[Json], pool: PoolScheduling) -> list[Json]:
     """Nodes where this pool's manager holds something, but for those in maintenance."""
-    out = document.get("maintenance", [])
     return [
         node
         for node in nodes
-        if managed_by(node, document["manager"]) and node["metadata"]["name"] not in out
+        if managed_by(node, pool.manager) and node["metadata"]["name"] not in pool.maintenance
     ]
 
 
-async def release(document: Json) -> Json:
+async def release(pool: PoolScheduling) -> Json:
     """Removes what `apply` set, on all nodes where this pool's manager holds something.
 
     Nodes in maintenance keep it: they aren't touched.
     """
-    manager = document["manager"]
-    async with connect(document["context"]) as client:
-        ours = _ours(await client.list("nodes"), document)
+    manager = pool.manager
+    async with connect(pool.context) as client:
+        ours = _ours(await client.list("nodes"), pool)
         await gather(lambda node: _let_go(client, node, manager), ours)
     return {"released": len(ours)}
 
 
 if __name__ == "__main__":
-    main({"apply": apply, "release": release})
+    main(PoolScheduling, {"apply": apply, "release": release})

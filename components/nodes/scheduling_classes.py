@@ -6,16 +6,15 @@ Owns what it makes. Refuses to own namespaces: a limit goes into one that is the
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import Any
 
 import pulumi
 
 from components.manifest import Manifest
-from components.nodes.pools import labels, plain_taints
+from components.nodes.pools import plain_taints
 from components.nodes.settings.pool import Pool
 from components.nodes.settings.scheduling import NamespaceLimit, NodeFeatures, PriorityClass
-from components.platforms.registry import platform_of
-from components.settings.cluster import Cluster
 
 LABELS = {"app.kubernetes.io/managed-by": "gpu-cluster"}
 FEATURE = "feature.node.kubernetes.io/"
@@ -55,20 +54,20 @@ def features(selector: dict[str, str]) -> list[dict[str, Any]] | None:
     return rules
 
 
-def by_rule(cluster: Cluster, pool: Pool) -> bool:
-    """Whether Node Feature Discovery labels and taints a pool's nodes."""
+def is_by_rule(by: NodeFeatures, pool: Pool) -> bool:
+    """Return whether Node Feature Discovery labels and taints a pool's nodes."""
     return (
-        cluster.scheduling.node_features is NodeFeatures.RULE
+        by is NodeFeatures.RULE
         and pool.selector is not None
         and features(dict(pool.selector)) is not None
     )
 
 
-def node_feature_rule(cluster: Cluster, pool: Pool, stack: str) -> dict[str, Any]:
-    """The rule of a pool: one object, however many nodes join."""
+def node_feature_rule(pool: Pool, labels: dict[str, str], stack: str) -> dict[str, Any]:
+    """Return the rule of a pool: one object, however many nodes join."""
     rule: dict[str, Any] = {
         "name": pool.name,
-        "labels": labels(cluster, pool),
+        "labels": labels,
         "matchFeatures": features(dict(pool.selector or {})),
     }
     if pool.taints:
@@ -94,42 +93,24 @@ def priority_class(declared: PriorityClass) -> dict[str, Any]:
     }
 
 
-def limit_range(cluster: Cluster, limit: NamespaceLimit) -> dict[str, Any]:
-    """A LimitRange: the most that one container may ask for, in the platform's own resource.
+def limit_range(limit: NamespaceLimit, most: Mapping[str, str]) -> dict[str, Any]:
+    """Return a LimitRange: the most that one container may request of the platform's resources.
 
     Without a default the API server takes the most for one, and gives it to every container that
     asks for none (kubernetes v1.34.4, pkg/apis/core/v1/defaults.go, SetDefaults_LimitRangeItem).
     """
-    most = platform_of(cluster).limit(limit.max_cards)
     none = dict.fromkeys(most, "0")
     return {
         "apiVersion": "v1",
         "kind": "LimitRange",
         "metadata": {"name": "gpu-cluster", "namespace": limit.namespace, "labels": LABELS},
-        "spec": {"limits": [{"type": "Container", "max": most, "default": none}]},
+        "spec": {"limits": [{"type": "Container", "max": dict(most), "default": none}]},
     }
 
 
-def scheduling_objects(cluster: Cluster, stack: str) -> dict[str, dict[str, Any]]:
-    """Every object of the section, by the end of its resource's name."""
-    section = cluster.scheduling
-    return {
-        **{
-            f"priority-{priority.name}": priority_class(priority)
-            for priority in section.priority_classes
-        },
-        **{f"limit-{limit.namespace}": limit_range(cluster, limit) for limit in section.limits},
-        **{
-            f"rule-{pool.name}": node_feature_rule(cluster, pool, stack)
-            for pool in cluster.pools
-            if by_rule(cluster, pool)
-        },
-    }
-
-
-def declare(parent: pulumi.Resource, name: str, cluster: Cluster, stack: str) -> None:
-    """Declares the objects below a component."""
-    for end, manifest in scheduling_objects(cluster, stack).items():
+def declare(parent: pulumi.Resource, name: str, objects: Mapping[str, dict[str, Any]]) -> None:
+    """Declare objects below a component, by the end of their resources' names."""
+    for end, manifest in objects.items():
         Manifest(
             f"{name}-{end}",
             manifest,

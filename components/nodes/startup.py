@@ -7,6 +7,7 @@ open, and what its pods hold is validated when they are gone.
 from __future__ import annotations
 
 from components.api import Client, Json
+from components.desired.pool import PoolScheduling
 from components.nodes.settings.taint import STARTUP_TAINT
 from components.nodes.taints import write_taints
 from components.validation import record, use
@@ -20,17 +21,18 @@ def is_closed(node: Json) -> bool:
     return any(taint["key"] == TAINT["key"] for taint in node["spec"].get("taints") or [])
 
 
-async def close(client: Client, node: Json, document: Json) -> None:
+async def close(client: Client, node: Json, pool: PoolScheduling) -> None:
     """Closes a node that no run has seen, unless a pod uses its GPUs.
 
     Args:
         client: of the cluster.
         node: the Node.
-        document: ``resources`` that GPU pods ask for, ``namespace`` of the validation.
+        pool: the node's pool.
     """
     if is_closed(node) or record.decode(node):
         return
-    holders = await use.holders(client, node["metadata"]["name"], document)
+    name = node["metadata"]["name"]
+    holders = await use.holders(client, name, pool.resources, pool.namespace)
     if not any(holder.amounts for holder in holders):
         await write_taints(client, node, [], [TAINT], MANAGER)
 

@@ -99,7 +99,12 @@ class GpuPlatform(pulumi.ComponentResource):
         if platform.own_namespace:
             space = namespace(self, f"{name}-namespace", self._context, space_name)
             credentials = self._args.registry_credentials
-            needed += [space, *pull_secret(self, name, cluster, credentials, space, space_name)]
+            needed += [
+                space,
+                *pull_secret(
+                    self, name, cluster.registry.pull_secret, credentials, space, space_name
+                ),
+            ]
         for program in platform.programs(cluster):
             needed.append(
                 command.local.Command(

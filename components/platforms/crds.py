@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import json
 import os
+from typing import Any
 
 from components.api import Client, Json, Refused, connect
 from components.program import main
@@ -65,4 +66,4 @@ async def remove(document: Json) -> Json:
 
 
 if __name__ == "__main__":
-    main({"note": note, "remove": remove})
+    main(dict[str, Any], {"note": note, "remove": remove})

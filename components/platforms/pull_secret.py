@@ -5,13 +5,12 @@ from __future__ import annotations
 import pulumi
 
 from components.manifest import Manifest
-from components.settings.cluster import Cluster
 
 
 def pull_secret(
     parent: pulumi.ComponentResource,
     name: str,
-    cluster: Cluster,
+    secret: str | None,
     credentials: pulumi.Input[str] | None,
     namespace: Manifest,
     namespace_name: str,
@@ -19,10 +18,11 @@ def pull_secret(
     """The Secret that ``registry.pullSecret`` names; none where the stack has no credentials.
 
     Args:
+        parent: the resource above it; `name`: its name.
+        secret: name of the Secret.
         credentials: a Docker configuration in JSON, a secret; None: the Secret is made by others.
         namespace: the namespace's resource, and ``namespace_name`` its name.
     """
-    secret = cluster.registry.pull_secret
     if secret is None or credentials is None:
         return []
     content = pulumi.Output.secret(credentials)
@@ -49,7 +49,6 @@ def pull_secret(
     ]
 
 
-def pull_secrets(cluster: Cluster) -> dict[str, list[dict[str, str]]]:
-    """``imagePullSecrets`` of a pod; nothing where the registry asks for no credentials."""
-    secret = cluster.registry.pull_secret
+def pull_secrets(secret: str | None) -> dict[str, list[dict[str, str]]]:
+    """Return ``imagePullSecrets`` of a pod; nothing if the registry needs no credentials."""
     return {"imagePullSecrets": [{"name": secret}]} if secret else {}

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import json
 import os
+from typing import Any
 
 from components.api import Client, ClusterError, Json, connect
 from components.platforms import runtime_class
@@ -140,4 +141,4 @@ async def restore(document: Json) -> Json:
 
 
 if __name__ == "__main__":
-    main({"check": check, "restore": restore})
+    main(dict[str, Any], {"check": check, "restore": restore})

@@ -16,6 +16,7 @@ import asyncio
 import json
 import os
 import time
+from typing import Any
 
 from components import grammar
 from components.api import Client, ClusterError, Json, Refused, connect
@@ -133,4 +134,4 @@ async def remove(document: Json) -> Json:
 
 
 if __name__ == "__main__":
-    main({"own": own, "remove": remove})
+    main(dict[str, Any], {"own": own, "remove": remove})

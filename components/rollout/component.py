@@ -9,31 +9,33 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pulumi
 import pulumi_command as command
 
 from components.desired.host import DesiredHost, Upgrade
+from components.desired.rollout import (
+    DesiredLayouts,
+    DesiredRollout,
+    Operands,
+    Phase,
+    RolledHost,
+    RolloutRequest,
+)
+from components.desired.validation import PoolValidation
 from components.drift import dated
 from components.hosts.connection import command_line as host_line
 from components.hosts.copies import Copies
 from components.hosts.prepare_script import prepare_script
 from components.hosts.runtime_script import runtime_script, toolkit_seconds
 from components.hosts.script import Declaration
-from components.hosts.settings.reboot import RebootWhen
 from components.hosts.software import installing
-from components.nodes.pools import gpu_pools, validated_pools
 from components.nodes.resources import ALL_DISABLED
-from components.nodes.settings.pool import Pool
 from components.operation import FINDING, command_line
-from components.platforms.namespaces import own_namespaces
-from components.platforms.registry import platform_of
+from components.requests import write
 from components.rollout.plan import Plan, words
-from components.settings.cluster import Cluster
-from components.validation.component import pods
-from components.validation.document import validation_document
 
 Json = dict[str, Any]
 
@@ -50,19 +52,23 @@ class RolloutArgs:
     """What `Rollout` needs.
 
     Attributes:
-        cluster: the configuration.
-        stack: name of the stack.
+        rollout: how nodes are taken out of use.
+        has_hosts: the stack has hosts.
+        operands: the platform's pods.
+        pools: how nodes are validated after their change.
+        layouts: the MIG layouts.
         private_key: an SSH private key, a secret.
         plan: what the inspection found that must be rolled.
-        runtime_class: RuntimeClass of pods that use GPUs.
         join_token: kubeadm's bootstrap token, a secret: scripts hold it.
     """
 
-    cluster: Cluster
-    stack: str
+    rollout: DesiredRollout
+    has_hosts: bool
+    operands: Operands
+    pools: tuple[PoolValidation, ...]
+    layouts: DesiredLayouts
     private_key: pulumi.Input[str]
     plan: Plan
-    runtime_class: str | None
     join_token: str | None = field(default=None, repr=False)
 
     @functools.cached_property
@@ -76,72 +82,57 @@ class RolloutArgs:
         return scripts
 
 
-def rollout_document(args: RolloutArgs, private_key: str) -> Json:
-    """The input of `components.rollout.roll`: the hosts that change, and no others."""
-    cluster, platform = args.cluster, platform_of(args.cluster)
-    pool_of = {node: pool for pool in validated_pools(cluster) for node in pool.node_names()}
+def rollout_request(args: RolloutArgs, private_key: str) -> RolloutRequest:
+    """Return the request of the program ``rollout``: the hosts that change, and no others."""
+    pool_of = {node: pool for pool in args.pools for node in pool.nodes or ()}
     hosts = [change.host for change in args.plan.changes]
-    plan = args.plan
-
-    def layout_of(pool: Pool) -> list[str]:
-        if not platform.dividers:
-            return []
-        return [platform.layout(pool)] if platform.layout(pool) else ["", ALL_DISABLED]
-
-    refused = {change.host.name: plan.refusal(change) for change in plan.changes}
-    used = {pool_of[host.node].name: pool_of[host.node] for host in hosts if host.node in pool_of}
-    layouts = {node: layout_of(pool) for pool in gpu_pools(cluster) for node in pool.node_names()}
-    spaces = {space.name for space in own_namespaces(cluster)} - {cluster.validation.namespace}
-    return {
-        "context": cluster.kubernetes.context,
-        "hosts": [
-            {
-                **host.target,
-                "gpus": host.role.has_gpus,
-                "upgrades": host.upgrade is Upgrade.APPLY,
-                "refused": refused[host.name],
-                "pool": pool_of[host.node].name if host.node in pool_of else "",
-                "layouts": layouts.get(host.node, []),
-                **_parts(host, args.scripts[host.name]),
-            }
+    refused = {change.host.name: args.plan.refusal(change) for change in args.plan.changes}
+    used = {pool_of[host.node].pool: pool_of[host.node] for host in hosts if host.node in pool_of}
+    return RolloutRequest(
+        rollout=args.rollout,
+        hosts=tuple(
+            RolledHost(
+                target=host.target,
+                has_gpus=host.role.has_gpus,
+                upgrades=host.upgrade is Upgrade.APPLY,
+                refused=refused[host.name],
+                pool=pool_of[host.node].pool if host.node in pool_of else "",
+                layouts=_layouts(args.layouts, host.node),
+                **_phases(host, args.scripts[host.name]),
+            )
             for host in hosts
-        ],
-        "maxUnavailable": cluster.rollout.max_unavailable,
-        "timeoutSeconds": cluster.reboot.timeout_seconds,
-        "drainTimeoutSeconds": cluster.rollout.drain_timeout_seconds,
-        "consent": sorted(cluster.rollout.evict),
-        "reboot": cluster.reboot.when is RebootWhen.REQUIRED,
-        "operands": {
-            "spaces": sorted(spaces),
-            "space": platform.namespace(cluster),
-            "labels": dict(part.split("=", 1) for part in platform.servers.split(",")),
-        },
-        "pools": {
-            name: {
-                **validation_document(cluster, pool, args.stack),
-                "pod": tolerant(pods(cluster, pool, args.runtime_class)),
-                "privateKey": private_key,
-            }
+        ),
+        operands=args.operands,
+        pools={
+            name: replace(pool, pod=tolerant(pool.pod), private_key=private_key)
             for name, pool in used.items()
         },
-        "privateKey": private_key,
-    }
+        private_key=private_key,
+    )
 
 
-def _parts(host: DesiredHost, scripts: Mapping[str, Declaration]) -> Json:
+def _layouts(layouts: DesiredLayouts, node: str) -> tuple[str, ...]:
+    """Return the MIG layouts that a node may have when it is validated; none: any."""
+    for pool in layouts.pools:
+        if node in (pool.nodes or ()):
+            return (pool.layout,) if pool.layout else ("", ALL_DISABLED)
+    return ()
+
+
+def _phases(host: DesiredHost, scripts: Mapping[str, Declaration]) -> dict[str, Any]:
     """Return the phases of a host, each with its script and the lines that run it."""
     limits = {"prepare": installing(host), "runtime": toolkit_seconds(host)}
 
-    def part(phase: str) -> Json:
+    def phase(name: str) -> Phase:
         actions = ("apply", "fetch", "upgrade")
-        lines = {one: host_line(host, one, limits[phase]) for one in actions}
-        return {"script": scripts[phase], **lines}
+        lines = {action: host_line(host, action, limits[name]) for action in actions}
+        return Phase(name=name, script=str(scripts[name]), lines=lines)
 
-    return {phase: part(phase) if phase in scripts else None for phase in limits}
+    return {name: phase(name) if name in scripts else None for name in limits}
 
 
 def tolerant(pod: Json) -> Json:
-    """A pod's template for nodes that are still cordoned."""
+    """Return a pod's template for nodes that are still cordoned."""
     spec = pod["spec"]
     return {**pod, "spec": {**spec, "tolerations": [*spec["tolerations"], UNSCHEDULABLE]}}
 
@@ -162,7 +153,7 @@ class Rollout(pulumi.ComponentResource):
     ) -> None:
         super().__init__(self.TYPE, name, None, opts)
         self.done = pulumi.Output.from_input("")
-        if args.cluster.hosts:
+        if args.has_hosts:
             line = command_line("waves", "roll")
             rolled = bool(args.plan.changes)
             key = pulumi.Output.secret(args.private_key)
@@ -176,9 +167,7 @@ class Rollout(pulumi.ComponentResource):
                 create=line if rolled else NOTHING,
                 update=line,
                 environment={FINDING: dated("; ".join(words(args.plan)))} if rolled else {},
-                stdin=pulumi.Output.json_dumps(
-                    key.apply(lambda text: rollout_document(args, text) if rolled else {})
-                ),
+                stdin=key.apply(lambda text: write(rollout_request(args, text)) if rolled else ""),
                 logging=command.local.Logging.STDERR,
                 add_previous_output_in_env=False,
                 opts=pulumi.ResourceOptions(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from components.api import Json
+from components.desired.rollout import DesiredLayouts
 from components.nodes.inspect import CORDONED, managed_by, pool_members
 from components.nodes.resources import ALL_DISABLED, MIG_LABEL, MIG_STATE
 
@@ -40,28 +41,26 @@ class Target:
         return ""
 
 
-def targets(nodes: list[Json], document: Json) -> dict[str, Target]:
+def targets(nodes: list[Json], layouts: DesiredLayouts) -> dict[str, Target]:
     """The layouts that nodes should have, by name.
 
     Args:
         nodes: Node objects of the API server.
-        document: ``members``, the pools with GPUs, each with its ``layout`` (empty: none) and
-            ``except``, nodes that name a layout of their own; ``manager``, the field manager of
-            the labels; ``maintenance``, nodes that are left as they are.
+        layouts: what is declared.
 
     Raises:
         ClusterError: as `pool_members`.
     """
     found = {
-        node["metadata"]["name"]: Target(part["layout"])
-        for part in document["members"]
-        if part["layout"]
-        for node in pool_members(nodes, part)
-        if node["metadata"]["name"] not in part["except"]
+        node["metadata"]["name"]: Target(pool.layout)
+        for pool in layouts.pools
+        if pool.layout
+        for node in pool_members(nodes, pool)
+        if node["metadata"]["name"] not in pool.excluded
     }
-    left = {node["metadata"]["name"] for node in nodes if managed_by(node, document["manager"])} - {
+    left = {node["metadata"]["name"] for node in nodes if managed_by(node, layouts.manager)} - {
         *found,
-        *document["maintenance"],
+        *layouts.maintenance,
     }
     return {**found, **{name: Target(ALL_DISABLED, declared=False) for name in left}}
 
@@ -81,9 +80,9 @@ def begun(node: Json) -> bool:
     return bool(node["metadata"].get("annotations", {}).get(CORDONED) == MARK)
 
 
-def differences(nodes: list[Json], document: Json) -> dict[str, str]:
+def differences(nodes: list[Json], layouts: DesiredLayouts) -> dict[str, str]:
     """What is to be done, by node (`Target.difference`)."""
-    wanted = targets(nodes, document)
+    wanted = targets(nodes, layouts)
     found = {
         name: wanted[name].difference(node)
         for node in nodes

@@ -6,6 +6,7 @@ Reads only, and only the nodes that change. A process of the inspection (`compon
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 
 from components.api import Client, ClusterError, Json, connect
 from components.gather import gather
@@ -85,7 +86,7 @@ async def exhausted(client: Client, spaces: set[str]) -> Held:
 
 
 def view(
-    node: Json, pods: list[Json], held: dict[tuple[str, str], str], consent: list[str]
+    node: Json, pods: list[Json], held: dict[tuple[str, str], str], consent: Sequence[str]
 ) -> Json:
     """One node as `components.rollout.plan.View` takes it."""
     going = drain.to_evict(pods)
@@ -103,7 +104,7 @@ def view(
     }
 
 
-async def views(client: Client, names: list[str], consent: list[str]) -> dict[str, Json]:
+async def views(client: Client, names: list[str], consent: Sequence[str]) -> dict[str, Json]:
     """The nodes that are in the cluster, by name."""
 
     async def look(name: str) -> tuple[str, Json | None, list[Json]]:

@@ -7,29 +7,18 @@ operator's own ones (`components.platforms.gpu_operator.labels`).
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, field, replace
 
 import pulumi
 import pulumi_command as command
 
+from components.desired.rollout import DesiredLayouts, DesiredRollout, LayoutsRequest
+from components.desired.validation import PoolValidation
 from components.drift import dated
-from components.nodes.pools import (
-    gpu_pools,
-    layouts_manager,
-    members_document,
-    validated_pools,
-)
-from components.nodes.resources import MIG_LABEL
-from components.operation import FINDING, command_line, document
-from components.platforms.registry import platform_of
+from components.operation import FINDING, command_line
+from components.requests import write
 from components.rollout.component import tolerant
 from components.rollout.layout_plan import LayoutPlan, words
-from components.settings.cluster import Cluster
-from components.validation.component import pods
-from components.validation.document import validation_document
-
-Json = dict[str, Any]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,66 +26,36 @@ class LayoutsArgs:
     """What `Layouts` needs.
 
     Attributes:
-        cluster: the configuration.
-        stack: name of the stack.
+        rollout: how nodes are taken out of use.
+        layouts: the MIG layouts.
+        pools: how nodes are validated after their change.
         private_key: an SSH private key, a secret; a failed validation reads hosts with it.
+        has_hosts: the stack has hosts.
         plan: which nodes the inspection found to have another layout.
-        runtime_class: RuntimeClass of pods that use GPUs.
     """
 
-    cluster: Cluster
-    stack: str
+    rollout: DesiredRollout
+    layouts: DesiredLayouts
+    pools: tuple[PoolValidation, ...]
     private_key: pulumi.Input[str]
+    has_hosts: bool
     plan: LayoutPlan = field(default_factory=LayoutPlan)
-    runtime_class: str | None = None
 
     @property
     def needed(self) -> bool:
         """Whether a pool declares a layout, or a node still has one."""
-        platform = platform_of(self.cluster)
-        declared = any(platform.layout(pool) for pool in gpu_pools(self.cluster))
-        return bool(platform.dividers) and (declared or bool(self.plan.names))
+        return bool(self.layouts.selector) and (self.layouts.is_declared or bool(self.plan.names))
 
 
-def nodes_document(cluster: Cluster, stack: str) -> Json:
-    """What says which nodes should have which layout (`components.rollout.divided.targets`)."""
-    platform, own = platform_of(cluster), cluster.scheduling.nodes
-    named = [name for name, node in own.items() if MIG_LABEL in node.labels]
-    pools = gpu_pools(cluster) if platform.dividers else ()
-    return {
-        "manager": layouts_manager(stack),
-        "maintenance": sorted(cluster.nodes_in_maintenance),
-        "members": [
-            {
-                **members_document(cluster, pool),
-                "layout": platform.layout(pool),
-                "except": sorted(set(named) & set(pool.node_names())),
-            }
-            for pool in pools
-        ],
-    }
-
-
-def layouts_document(args: LayoutsArgs, private_key: str) -> Json:
-    """The input of `components.rollout.layouts`."""
-    cluster, platform = args.cluster, platform_of(args.cluster)
-    return {
-        "context": cluster.kubernetes.context,
-        **nodes_document(cluster, args.stack),
-        "maxUnavailable": cluster.rollout.max_unavailable,
-        "drainTimeoutSeconds": cluster.rollout.drain_timeout_seconds,
-        "consent": sorted(cluster.rollout.evict),
-        "timeoutSeconds": cluster.validation.timeout_seconds,
-        "dividers": {"space": platform.namespace(cluster), "labels": platform.dividers},
-        "pools": [
-            {
-                **validation_document(cluster, pool, args.stack),
-                "pod": tolerant(pods(cluster, pool, args.runtime_class)),
-                "privateKey": private_key,
-            }
-            for pool in validated_pools(cluster)
-        ],
-    }
+def layouts_request(args: LayoutsArgs, private_key: str) -> LayoutsRequest:
+    """Return the request of the program ``layouts``."""
+    return LayoutsRequest(
+        rollout=args.rollout,
+        layouts=args.layouts,
+        pools=tuple(
+            replace(pool, pod=tolerant(pool.pod), private_key=private_key) for pool in args.pools
+        ),
+    )
 
 
 class Layouts(pulumi.ComponentResource):
@@ -111,14 +70,17 @@ class Layouts(pulumi.ComponentResource):
         line = command_line("layouts", "apply")
         found = "; ".join(words(args.plan)) if args.plan.names else ""
         # Without hosts there is no key, and nothing to hide.
-        hosts = bool(args.cluster.hosts)
-        given = pulumi.Output.secret(args.private_key) if hosts else pulumi.Output.from_input("")
+        given = (
+            pulumi.Output.secret(args.private_key)
+            if args.has_hosts
+            else pulumi.Output.from_input("")
+        )
         command.local.Command(
             name,
             create=line,
             update=line,
             environment={FINDING: dated(found)} if found else {},
-            stdin=given.apply(lambda text: document(layouts_document(args, text))),
+            stdin=given.apply(lambda text: write(layouts_request(args, text))),
             logging=command.local.Logging.STDERR,
             add_previous_output_in_env=False,
             opts=pulumi.ResourceOptions(

@@ -6,10 +6,7 @@ in use would make it fail (mig-parted v0.15.0, pkg/mig/reconfigure/reconfigure.g
 validated and given back. A failure leaves its node cordoned and begins no other one. What is done
 is on the nodes, so a run that was killed is continued by the next.
 
-Input: ``context``, ``members``, ``manager`` and ``maintenance`` (`components.rollout.divided`),
-``maxUnavailable``, ``drainTimeoutSeconds``, ``consent``, ``timeoutSeconds`` (for MIG manager),
-``dividers`` (``space`` and ``labels`` of its pods) and ``pools`` (inputs of
-`components.validation.validate`).
+Input: `components.desired.rollout.LayoutsRequest`.
 """
 
 from __future__ import annotations
@@ -17,6 +14,7 @@ from __future__ import annotations
 import sys
 
 from components.api import APPLY, Client, ClusterError, Json, connect
+from components.desired.rollout import LayoutsRequest
 from components.gather import CONCURRENCY
 from components.nodes import drain
 from components.nodes.inspect import pool_members
@@ -35,11 +33,13 @@ from config.problem import Fault
 class Layouts:
     """One run."""
 
-    def __init__(self, client: Client, document: Json, targets: dict[str, divided.Target]) -> None:
+    def __init__(
+        self, client: Client, request: LayoutsRequest, targets: dict[str, divided.Target]
+    ) -> None:
         self.client = client
-        self.document = document
+        self.request = request
         self.targets = targets
-        self.limit: float = document["timeoutSeconds"]
+        self.limit: float = request.layouts.timeout_seconds
         self.changed: list[str] = []
         self.busy: list[str] = []
         """Nodes on which pods came between the first look and the cordon."""
@@ -85,8 +85,10 @@ class Layouts:
     async def in_turn(self, name: str) -> None:
         """All of a node with pods."""
         await self.cordon(name)
-        wait, consent = self.document["drainTimeoutSeconds"], self.document["consent"]
-        await drain.drain_or_uncordon(self.client, name, wait, consent)
+        bounds = self.request.rollout
+        await drain.drain_or_uncordon(
+            self.client, name, bounds.drain_timeout_seconds, bounds.consent
+        )
         self.tell(name, "drained")
         await self.finish(name)
 
@@ -127,7 +129,7 @@ class Layouts:
 
     def fault(self, name: str, found: str, wanted: str) -> ClusterError:
         """What MIG manager did not do."""
-        space = self.document["dividers"]["space"]
+        space = self.request.layouts.namespace
         cure = (
             f"look at the log of MIG manager's pod there (namespace {space}): a GPU in use, or a "
             "profile that it doesn't have; the node stays cordoned, and `up` goes on with it"
@@ -182,7 +184,7 @@ class Layouts:
             "kind": "Node",
             "metadata": {"name": name, "uid": node["metadata"]["uid"], **labels},
         }
-        params = {"fieldManager": self.document["manager"], "force": "true"}
+        params = {"fieldManager": self.request.layouts.manager, "force": "true"}
         await self.client.request(
             "PATCH", f"nodes/{name}", body=body, content_type=APPLY, params=params
         )
@@ -190,16 +192,16 @@ class Layouts:
     async def restart(self, name: str) -> None:
         """Lets a new pod of MIG manager act: the one that failed waits for another label."""
         await self.forget(name)
-        dividers = self.document["dividers"]
-        url = f"namespaces/{dividers['space']}/pods"
-        query = {"fieldSelector": f"spec.nodeName={name}", "labelSelector": dividers["labels"]}
+        layouts = self.request.layouts
+        url = f"namespaces/{layouts.namespace}/pods"
+        query = {"fieldSelector": f"spec.nodeName={name}", "labelSelector": layouts.selector}
         for pod in await self.client.list(url, **query):
             await self.client.request("DELETE", f"{url}/{pod['metadata']['name']}")
 
     async def validate(self, name: str) -> None:
         """Runs a kernel on each GPU, where what validation pods need is in the cluster."""
         nodes = await self.client.list("nodes")
-        for pool in self.document["pools"]:
+        for pool in self.request.pools:
             if name not in {node["metadata"]["name"] for node in pool_members(nodes, pool)}:
                 continue
             if await can_validate(self.client, pool):
@@ -209,32 +211,33 @@ class Layouts:
                 self.tell(name, "is validated later: what its pod needs comes later")
 
 
-async def apply(document: Json) -> Json:
+async def apply(request: LayoutsRequest) -> Json:
     """Brings each node to its layout; gives back which were changed, and which left alone, and why.
 
     Raises:
         ClusterError: what stopped it, and which nodes were not begun.
     """
-    async with connect(document["context"]) as client:
+    rollout = request.rollout
+    async with connect(rollout.context) as client:
         nodes = await client.list("nodes")
-        differing = divided.differences(nodes, document)
-        seen = await views(client, list(differing), document["consent"]) if differing else {}
+        differing = divided.differences(nodes, request.layouts)
+        seen = await views(client, list(differing), rollout.consent) if differing else {}
         left = {name: view["left"] for name, view in seen.items() if view["left"]}
         # What an earlier run began comes first.
         names = sorted(seen.keys() - left.keys(), key=lambda name: (not seen[name]["begun"], name))
         if faults := [fault for name in names for fault in lost(name, seen[name])]:
             raise ClusterError(*faults)
-        targets = divided.targets(nodes, document)
-        run = Layouts(client, document, {name: targets[name] for name in names})
+        targets = divided.targets(nodes, request.layouts)
+        run = Layouts(client, request, {name: targets[name] for name in names})
         idle = [name for name in names if not seen[name]["evicts"]]
         rest = [name for name in names if seen[name]["evicts"]]
         try:
             await in_waves([], idle, CONCURRENCY, run.at_once, str)
         except ClusterError as error:
             raise ClusterError(*error.faults, *not_begun([*run.busy, *rest])) from error
-        await in_waves([], [*run.busy, *rest], document["maxUnavailable"], run.in_turn, str)
+        await in_waves([], [*run.busy, *rest], rollout.max_unavailable, run.in_turn, str)
     return {"changed": run.changed, "left": left}
 
 
 if __name__ == "__main__":
-    main({"apply": apply})
+    main(LayoutsRequest, {"apply": apply})

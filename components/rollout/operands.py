@@ -9,6 +9,7 @@ pkg/controller/daemon/daemon_controller.go, NodeShouldRunDaemonPod).
 from __future__ import annotations
 
 from components.api import Client, ClusterError, Json, Refused
+from components.desired.rollout import Operands
 from components.nodes import drain
 from components.nodes.taints import write_taints
 from config.problem import Fault
@@ -18,25 +19,24 @@ MANAGER = "gpu-cluster-rollout"
 GONE = 404
 
 
-def is_operand(pod: Json, document: Json) -> bool:
+def is_operand(pod: Json, operands: Operands) -> bool:
     """Whether a pod is a DaemonSet's of the platform.
 
     Args:
         pod: of the node.
-        document: ``spaces`` that the stack makes; ``space`` of the platform and ``labels`` of the
-            pods that give GPUs out, as its namespace may be of others, too.
+        operands: what tells the platform's pods from others.
     """
     meta = pod["metadata"]
     if (drain.owner_of(pod) or {}).get("kind") != "DaemonSet":
         return False
     labels = meta.get("labels", {})
-    serves = all(labels.get(key) == value for key, value in document["labels"].items())
-    return meta["namespace"] in document["spaces"] or (
-        meta["namespace"] == document["space"] and serves
+    serves = all(labels.get(key) == value for key, value in operands.labels.items())
+    return meta["namespace"] in operands.spaces or (
+        meta["namespace"] == operands.namespace and serves
     )
 
 
-async def off(client: Client, name: str, document: Json, limit: float) -> None:
+async def off(client: Client, name: str, operands: Operands, limit: float) -> None:
     """Keeps the node's GPU pods off it, and waits until they are gone.
 
     One that tolerates every taint comes again; then the host's script finds the modules in use.
@@ -49,7 +49,7 @@ async def off(client: Client, name: str, document: Json, limit: float) -> None:
 
     async def listed() -> list[Json]:
         pods = await client.list("pods", fieldSelector=f"spec.nodeName={name}")
-        return [pod for pod in pods if is_operand(pod, document)]
+        return [pod for pod in pods if is_operand(pod, operands)]
 
     going = {pod["metadata"]["uid"]: pod for pod in await listed()}
     for pod in going.values():

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from components.api import Client, Json
+from components.api import Client
+from components.desired.validation import PoolValidation
 
 
-async def can_validate(client: Client, pool: Json) -> bool:
+async def can_validate(client: Client, pool: PoolValidation) -> bool:
     """Whether the cluster has what validation pods need: it may be new, or change now, too.
 
     Args:
         client: of the cluster.
-        pool: input of `components.validation.validate`.
+        pool: how the node is validated.
     """
-    if await client.find(f"namespaces/{pool['namespace']}") is None:
+    if await client.find(f"namespaces/{pool.namespace}") is None:
         return False
-    name = pool["pod"]["spec"].get("runtimeClassName")
+    name = pool.pod["spec"].get("runtimeClassName")
     url = f"runtimeclasses/{name}"
     return not name or await client.find(url, base="/apis/node.k8s.io") is not None

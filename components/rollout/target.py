@@ -2,30 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterable
 
 from components.api import ClusterError, Json
-from components.hosts.reach import Host
-from components.hosts.restart import CONTROL_PLANE
+from components.desired.rollout import RolledHost
 from config.problem import Fault
 
 
-@dataclass(frozen=True)
-class Target:
-    """A host that is rolled, with its part of the input."""
-
-    host: Host
-    document: Json
-
-    @property
-    def is_alone(self) -> bool:
-        """Whether it is of the control plane."""
-        return self.host.role.endswith(CONTROL_PLANE)
-
-
-def fault(target: Target, found: str, wanted: str, cure: str) -> ClusterError:
+def fault(host: RolledHost, found: str, wanted: str, cure: str) -> ClusterError:
     """What is wrong with a host."""
-    return ClusterError(Fault(f"host {target.host.name}", found, wanted, cure))
+    return ClusterError(Fault(f"host {host.target.name}", found, wanted, cure))
 
 
 def lost(name: str, view: Json) -> list[Fault]:
@@ -41,17 +27,20 @@ def lost(name: str, view: Json) -> list[Fault]:
     return [Fault(f"node {name}", view["lost"], "none, or your consent", cure)]
 
 
-def refuse(targets: list[Target], seen: dict[str, Json]) -> None:
+def refuse(hosts: Iterable[RolledHost], seen: dict[str, Json]) -> None:
     """What is known to stop the rollout stops it before anything is changed.
 
     Raises:
         ClusterError: pods that would lose something without consent, what the plan refuses.
     """
     faults: list[Fault] = []
-    for target in targets:
-        faults += lost(target.host.node, seen.get(target.host.node, {}))
-        if refused := target.document["refused"]:
+    for host in hosts:
+        name = host.target.node
+        faults += lost(name, seen.get(name, {}))
+        if host.refused:
             cure = "declare it otherwise"
-            faults.append(Fault(f"host {target.host.name}", refused, "what can be rolled", cure))
+            faults.append(
+                Fault(f"host {host.target.name}", host.refused, "what can be rolled", cure)
+            )
     if faults:
         raise ClusterError(*faults)

@@ -3,10 +3,7 @@
 Only tests that the environment names run (`components.validation.asked`); what earlier runs
 measured is in ``PULUMI_COMMAND_STDOUT`` and stays until it is measured anew.
 
-Input: ``context``, ``namespace``, ``busy``, ``tests`` (``name``, ``image``, ``command``, ``gpus``,
-``pattern``, ``minimum``, ``memory``, ``timeoutSeconds``, ``annotations``, ``spec``,
-``claimTemplate``) and ``pools`` (as for the program ``validation``, with ``tolerations`` and
-``whole``: whether a device is a whole GPU of one container).
+Input: `components.desired.validation.Measuring`.
 """
 
 from __future__ import annotations
@@ -20,6 +17,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from components.api import Client, ClusterError, Json, Refused, connect
+from components.desired.validation import MeasuredPool, MeasuredTest, Measuring
 from components.gather import gather
 from components.nodes.inspect import pool_members, with_devices
 from components.program import main
@@ -45,9 +43,9 @@ class Trial:
     """One test on one node."""
 
     client: Client
-    document: Json
-    test: Json
-    pool: Json
+    request: Measuring
+    test: MeasuredTest
+    pool: MeasuredPool
     node: Json
     waits: str = ""
     started: float = field(default_factory=time.monotonic)
@@ -63,8 +61,8 @@ class Trial:
             return self._skipped(why)
         while held := await self._held():
             self.waits = held
-            if self.document["busy"] != "wait" or self._late():
-                failed = self.document["busy"] != "defer"
+            if self.request.busy != "wait" or self._late():
+                failed = self.request.busy != "defer"
                 return self._failed(held) if failed else self._skipped(held)
             await asyncio.sleep(INTERVAL)
         await self._remove()
@@ -80,21 +78,22 @@ class Trial:
             await self._remove()
 
     async def _without(self) -> str:
-        if not self.pool["whole"]:
+        if not self.pool.is_whole:
             return "its GPUs are shared or divided"
-        (device,) = self.pool["devices"].values()
-        if device["devices"] < self.test["gpus"]:
-            return f"it has {device['devices']} GPUs; the test needs {self.test['gpus']}"
+        if self.pool.devices < self.test.gpus:
+            return f"it has {self.pool.devices} GPUs; the test needs {self.test.gpus}"
         return ""
 
     async def _held(self) -> str:
         """Who keeps the test's GPUs from being free; empty where they are."""
-        holders = await use.holders(self.client, self.name, self.pool)
-        free = sum(use.free(self.node, self.pool, holders).values())
-        if free >= self.test["gpus"]:
+        holders = await use.holders(
+            self.client, self.name, self.pool.resources, self.pool.namespace
+        )
+        free = sum(use.free(self.node, self.pool.offers, holders).values())
+        if free >= self.test.gpus:
             return ""
         held = use.named([holder for holder in holders if holder.amounts]) or "nobody holds them"
-        return f"{free} GPUs free; wanted: {self.test['gpus']}; {held}"
+        return f"{free} GPUs free; wanted: {self.test.gpus}; {held}"
 
     async def _ended(self) -> Outcome:
         while not self._late():
@@ -105,7 +104,7 @@ class Trial:
                 return await self._judge(pod)
             self.waits = waiting.reason(pod, trial.CONTAINER)
             await asyncio.sleep(INTERVAL)
-        return self._failed(f"no end after {self.test['timeoutSeconds']} s: {self.waits}")
+        return self._failed(f"no end after {self.test.timeout_seconds} s: {self.waits}")
 
     async def _judge(self, pod: Json) -> Outcome:
         ended = [
@@ -128,27 +127,25 @@ class Trial:
         except Refused as error:
             return self._failed(f"its log can't be read: {printable(str(error))}")
         code = ended[0].get("exitCode")
-        return trial.judge(self.test, self.pool["pool"], self.name, code, log, now())
+        return trial.judge(self.test, self.pool.pool, self.name, code, log, now())
 
     def _late(self) -> bool:
-        return time.monotonic() - self.started > float(self.test["timeoutSeconds"])
+        return time.monotonic() - self.started > float(self.test.timeout_seconds)
 
     def _failed(self, problem: str) -> Outcome:
-        least = self.test["minimum"]
-        return Outcome(
-            self.test["name"], self.name, self.pool["pool"], None, least, problem, at=now()
-        )
+        least = self.test.minimum
+        return Outcome(self.test.name, self.name, self.pool.pool, None, least, problem, at=now())
 
     def _skipped(self, why: str) -> Outcome:
-        return Outcome(self.test["name"], self.name, self.pool["pool"], skipped=why, at=now())
+        return Outcome(self.test.name, self.name, self.pool.pool, skipped=why, at=now())
 
     @property
     def _pods(self) -> str:
-        return f"namespaces/{self.document['namespace']}/pods"
+        return f"namespaces/{self.request.namespace}/pods"
 
     @property
     def _pod(self) -> str:
-        return trial.name_of(self.test["name"], self.name)
+        return trial.name_of(self.test.name, self.name)
 
     async def _remove(self) -> None:
         try:
@@ -167,32 +164,34 @@ async def _told(trials: list[Trial], running: asyncio.Future[list[Outcome]]) -> 
     while not (await asyncio.wait([running], timeout=TOLD))[0]:
         open_trials = [one for one in trials if one.waits]
         for one in open_trials[:NAMED]:
-            print(f"test {one.test['name']} on {one.name}: {one.waits}", file=sys.stderr)
+            print(f"test {one.test.name} on {one.name}: {one.waits}", file=sys.stderr)
     return running.result()
 
 
-async def _one(client: Client, document: Json, test: Json) -> list[Outcome]:
+async def _one(client: Client, request: Measuring, test: MeasuredTest) -> list[Outcome]:
     """One test on all nodes that it is asked for, at once: each has its own GPUs."""
-    nodes = await with_devices(client, await client.list("nodes"), document["pools"])
+    nodes = await with_devices(
+        client, await client.list("nodes"), [pool.resources for pool in request.pools]
+    )
     trials = [
-        Trial(client, document, test, pool, node)
-        for pool in document["pools"]
+        Trial(client, request, test, pool, node)
+        for pool in request.pools
         for node in pool_members(nodes, pool)
         if asked.is_tested(node["metadata"]["name"])
     ]
     return await _told(trials, asyncio.ensure_future(gather(lambda one: one.run(), trials)))
 
 
-def _earlier(document: Json) -> list[Outcome]:
+def _earlier(request: Measuring) -> list[Outcome]:
     """What earlier runs measured of tests and nodes that are still declared."""
     try:
         kept = json.loads(os.environ.get("PULUMI_COMMAND_STDOUT") or "{}")["tests"]
         outcomes = [trial.read(outcome) for outcome in kept]
     except (ValueError, KeyError, TypeError):
         return []
-    names = {test["name"] for test in document["tests"]}
-    pools = {pool["pool"] for pool in document["pools"]}
-    resting = {name for pool in document["pools"] for name in pool.get("maintenance", [])}
+    names = {test.name for test in request.tests}
+    pools = {pool.pool for pool in request.pools}
+    resting = {name for pool in request.pools for name in pool.maintenance}
     return [
         outcome
         for outcome in outcomes
@@ -213,30 +212,28 @@ def _failure(failed: list[Outcome], ran: int) -> Iterator[Fault]:
     yield Fault("tests", found, "none", "mend these nodes, or lower the test's `minimum`")
 
 
-async def measure(document: Json) -> Json:
+async def measure(request: Measuring) -> Json:
     """Runs the tests that were asked for; gives back what is known of all tests, slowest first.
 
     Raises:
         ClusterError: a test failed, or a name that no test has.
     """
     wanted = asked.tests()
-    tests = {test["name"]: test for test in document["tests"]}
+    tests = {test.name: test for test in request.tests}
     if strange := [name for name in wanted if name not in tests]:
         known, cure = f"of {', '.join(tests)}", "correct the name, or add it to `validation.tests`"
         raise ClusterError(Fault(asked.TESTS, ", ".join(strange), known, cure))
     ran: list[Outcome] = []
     if wanted:
-        async with connect(document["context"]) as client:
+        async with connect(request.context) as client:
             for name in dict.fromkeys(wanted):
-                ran += await _one(client, document, tests[name])
+                ran += await _one(client, request, tests[name])
     if failed := [outcome for outcome in trial.slowest_first(ran) if outcome.problem]:
         raise ClusterError(*_failure(failed, len(ran)))
     anew = {(outcome.test, outcome.node) for outcome in ran}
-    earlier = [
-        outcome for outcome in _earlier(document) if (outcome.test, outcome.node) not in anew
-    ]
+    earlier = [outcome for outcome in _earlier(request) if (outcome.test, outcome.node) not in anew]
     return {"tests": trial.plain(trial.slowest_first([*ran, *earlier])[:KEPT])}
 
 
 if __name__ == "__main__":
-    main({"measure": measure})
+    main(Measuring, {"measure": measure})

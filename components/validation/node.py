@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from components.api import Client, Json, Refused
+from components.desired.validation import PoolValidation
 from components.nodes import startup
 from components.validation import record, use, waiting
 from components.validation.cluster import GONE, annotate, cause_of
@@ -31,7 +32,7 @@ class NodeCheck:
     """
 
     client: Client
-    document: Json
+    pool: PoolValidation
     node: Json
     facts: dict[str, str]
     done: bool = False
@@ -65,15 +66,7 @@ class NodeCheck:
     @property
     def wanted(self) -> int:
         """Devices that must run a kernel."""
-        return sum(device["devices"] for device in self.document["devices"].values())
-
-    @property
-    def is_shared(self) -> bool:
-        """Whether several containers may be given one device."""
-        return any(
-            self.document["resources"][name] > share["devices"] * share["unit"]
-            for name, share in self.document["devices"].items()
-        )
+        return self.pool.devices
 
     @property
     def missing(self) -> int:
@@ -91,7 +84,7 @@ class NodeCheck:
         if not self.asked:
             if existing:
                 await self._remove()  # a killed run's, or the last one's that failed
-            elif short := shortfall(self.node, self.document["gpus"], self.document["resources"]):
+            elif short := shortfall(self.node, self.pool.gpus, self.pool.resources):
                 self.waits = short
             else:
                 await self._ask()
@@ -107,18 +100,18 @@ class NodeCheck:
                 await self._give_way()
 
     async def _ask(self) -> None:
-        holders = await use.holders(self.client, self.name, self.document)
-        free = use.free(self.node, self.document, holders)
-        needed = {name: share["devices"] for name, share in self.document["devices"].items()}
-        if self.rounds and self.is_shared:
+        holders = await self._holders()
+        free = use.free(self.node, self.pool.offers, holders)
+        needed = {offer.resource: offer.devices for offer in self.pool.offers}
+        if self.rounds and self.pool.is_shared:
             needed = dict.fromkeys(needed, WIDE)
         ask = {name: min(number, free[name]) for name, number in needed.items()}
-        short = any(ask[name] < self.document["devices"][name]["devices"] for name in ask)
+        short = any(ask[offer.resource] < offer.devices for offer in self.pool.offers)
         if short and (held := use.named([holder for holder in holders if holder.amounts])):
             self.waits = f"{sum(free.values())} of {self.wanted} devices free; {held}"
-            if self.document["busy"] == "wait":
+            if self.pool.busy == "wait":
                 return
-            if self.document["busy"] == "fail":
+            if self.pool.busy == "fail":
                 self._fail(f"GPUs in use: {self.waits}")
                 self.cure = self._when_free
                 return
@@ -126,7 +119,7 @@ class NodeCheck:
         if not ask:
             await self._finish(holders)
             return
-        body = pod(self.document["pod"], self.document, self.name, ask)
+        body = pod(self.pool, self.name, ask)
         try:
             made = await self.client.request("POST", self._pods, body=body)
         except Refused as error:
@@ -135,12 +128,15 @@ class NodeCheck:
         self.asked, self.uid = ask, made["metadata"]["uid"]
         self.rounds += 1
 
+    async def _holders(self) -> list[use.Holder]:
+        return await use.holders(self.client, self.name, self.pool.resources, self.pool.namespace)
+
     async def _give_way(self) -> None:
         """Asks for less where somebody was faster; without that the pod waits on."""
-        if self.document["busy"] != "defer":
+        if self.pool.busy != "defer":
             return
-        holders = await use.holders(self.client, self.name, self.document)
-        free = use.free(self.node, self.document, holders)
+        holders = await self._holders()
+        free = use.free(self.node, self.pool.offers, holders)
         if any(number > free[name] for name, number in self.asked.items()):
             await self._remove()
             self.asked = {}
@@ -157,7 +153,7 @@ class NodeCheck:
         results = [await self._result(status) for status in statuses(existing)]
         self.ran = True
         self.simulated = self.simulated or any(result.simulated for result in results)
-        wrong = "" if self.is_shared else twice(results)
+        wrong = "" if self.pool.is_shared else twice(results)
         if failed := "; ".join(filter(None, (problems(results), wrong))):
             self._fail(failed)
             return
@@ -167,9 +163,9 @@ class NodeCheck:
                 known.append(result.instance)
         await self._remove()
         before, self.asked = sum(self.asked.values()), {}
-        again = self.is_shared and self.rounds < ROUNDS and before < WIDE
+        again = self.pool.is_shared and self.rounds < ROUNDS and before < WIDE
         if not (self.missing > 0 and again):
-            await self._finish(await use.holders(self.client, self.name, self.document))
+            await self._finish(await self._holders())
 
     async def _result(self, status: Json) -> Result:
         url = f"{self._pods}/{pod_name(self.name)}/log"
@@ -206,7 +202,7 @@ class NodeCheck:
                 holders=use.digest(held) if self.missing > 0 else "",
                 held=use.named(held) if self.missing > 0 else "",
                 simulated=self.simulated,
-                manager=self.document["manager"],
+                manager=self.pool.manager,
             ),
         )
 
@@ -216,9 +212,9 @@ class NodeCheck:
     async def give_up(self) -> None:
         """Time is up: says why, and leaves no pod that waits."""
         await self._remove()
-        holders = await use.holders(self.client, self.name, self.document)
+        holders = await self._holders()
         held = [holder for holder in holders if holder.amounts]
-        if held and self.asked and self.document["busy"] == "defer":
+        if held and self.asked and self.pool.busy == "defer":
             await self._finish(holders)
             return
         text = self.waits or "its validation pod did not end"
@@ -240,7 +236,7 @@ class NodeCheck:
 
     @property
     def _pods(self) -> str:
-        return f"namespaces/{self.document['namespace']}/pods"
+        return f"namespaces/{self.pool.namespace}/pods"
 
     async def _remove(self) -> None:
         try:

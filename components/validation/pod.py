@@ -7,7 +7,10 @@ Containers, not init containers: the kubelet gives an init container's devices t
 from __future__ import annotations
 
 import hashlib
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from components.desired.validation import PoolValidation
 
 Json = dict[str, Any]
 
@@ -98,17 +101,17 @@ def pod_spec(*, runtime_class: str | None, pull_secret: str | None, priority_cla
     }
 
 
-def pod(common: Json, document: Json, node: str, ask: dict[str, int]) -> Json:
-    """A validation pod.
+def pod(pool: PoolValidation, node: str, ask: dict[str, int]) -> Json:
+    """Return a validation pod.
 
     Args:
-        common: of `template`.
-        document: ``pool``, ``timeoutSeconds`` and ``devices`` (by resource, with ``unit``).
+        pool: the node's pool.
         node: the node that it is for.
         ask: devices of each resource, each of which gets a container.
     """
     wanted = [name for name, number in ask.items() for _ in range(number)]
-    claim = common["claimTemplate"]
+    common, claim = pool.pod, pool.pod["claimTemplate"]
+    units = {offer.resource: offer.unit for offer in pool.offers}
     containers = [
         {
             "name": f"{CONTAINER}-{index}",
@@ -130,7 +133,7 @@ def pod(common: Json, document: Json, node: str, ask: dict[str, int]) -> Json:
     ]
     spec = {
         **common["spec"],
-        "activeDeadlineSeconds": document["timeoutSeconds"] + 120,
+        "activeDeadlineSeconds": pool.timeout_seconds + 120,
         "affinity": {"nodeAffinity": only(node)},
         "containers": containers,
     }
@@ -139,13 +142,13 @@ def pod(common: Json, document: Json, node: str, ask: dict[str, int]) -> Json:
         spec["resourceClaims"] = [{"name": n, "resourceClaimTemplateName": claim} for n in names]
     else:
         for container, name in zip(containers, wanted, strict=True):
-            container["resources"]["limits"][name] = str(document["devices"][name]["unit"])
+            container["resources"]["limits"][name] = str(units[name])
     return {
         "apiVersion": "v1",
         "kind": "Pod",
         "metadata": {
             "name": pod_name(node),
-            "labels": {POOL: document["pool"], "app.kubernetes.io/managed-by": "gpu-cluster"},
+            "labels": {POOL: pool.pool, "app.kubernetes.io/managed-by": "gpu-cluster"},
             "annotations": {**common["annotations"], NODE: node},
         },
         "spec": spec,

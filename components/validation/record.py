@@ -13,6 +13,7 @@ from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 
 from components.api import Json
+from components.desired.validation import PoolValidation
 from config.printable import printable
 
 RECORD = "gpu-cluster/validation"
@@ -104,19 +105,18 @@ def _is_sound(record: Record) -> bool:
     )
 
 
-def facts(node: Json, document: Json, daemon_sets: list[Json]) -> dict[str, str]:
+def facts(node: Json, pool: PoolValidation, daemon_sets: list[Json]) -> dict[str, str]:
     """What a validation of a node stands for.
 
     Args:
         node: the Node.
-        document: ``settings``, the digest of what is declared; ``own``, those of single nodes;
-            ``spaces``, namespaces of the platform.
+        pool: its pool.
         daemon_sets: those of the cluster.
     """
     name = node["metadata"]["name"]
     labels = node["metadata"].get("labels") or {}
     info = node.get("status", {}).get("nodeInfo") or {}
-    result = {"settings": document["own"].get(name, document["settings"])}
+    result = {"settings": pool.own.get(name, pool.settings)}
     result |= {fact: str(info.get(key) or "") for fact, key in _NODE_INFO.items()}
     result |= {
         fact: next((str(labels[key]) for key in keys if key in labels), "")
@@ -126,7 +126,7 @@ def facts(node: Json, document: Json, daemon_sets: list[Json]) -> dict[str, str]
         metadata, pod = daemon_set["metadata"], daemon_set["spec"]["template"]["spec"]
         selector = pod.get("nodeSelector") or {}
         here = all(labels.get(key) == value for key, value in selector.items())
-        if metadata["namespace"] in document["spaces"] and here:
+        if metadata["namespace"] in pool.spaces and here:
             result[f"DaemonSet {metadata['name']}"] = _programs(pod)
     return {fact: value for fact, value in result.items() if value}
 

@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from components.api import Json
+from components.desired.validation import MeasuredPool, MeasuredTest
 from components.validation.figures import figure
 from components.validation.judge import SHOWN, SIMULATED
 from components.validation.pod import CAPABILITIES, NODE, POOL, only
@@ -85,26 +86,26 @@ def name_of(test: str, node: str) -> str:
     return f"test-{hashlib.sha256(name.encode()).hexdigest()[:16]}"
 
 
-def pod(test: Json, pool: Json, node: str) -> Json:
+def pod(test: MeasuredTest, pool: MeasuredPool, node: str) -> Json:
     """The pod of a test: one container with all of its GPUs, on one node.
 
     Args:
-        test: of the document, with ``image``, ``command``, ``gpus``, ``memory``, ``spec``.
-        pool: of the document.
+        test: the test.
+        pool: the node's pool.
         node: its name.
     """
-    resource, device = next(iter(pool["devices"].items()))
-    claim = test["claimTemplate"]
-    limits = {"memory": test["memory"]}
+    offer = pool.offers[0]
+    claim = test.claim_template
+    limits = {"memory": test.memory}
     if not claim:
-        limits[resource] = str(test["gpus"] * device["unit"])
+        limits[offer.resource] = str(test.gpus * offer.unit)
     container = {
         "name": CONTAINER,
-        "image": test["image"],
-        "command": test["command"],
+        "image": test.image,
+        "command": list(test.command),
         "env": [CAPABILITIES],
         "resources": {
-            "requests": {"cpu": "1", "memory": test["memory"]},
+            "requests": {"cpu": "1", "memory": test.memory},
             "limits": limits,
             **({"claims": [{"name": CONTAINER}]} if claim else {}),
         },
@@ -119,18 +120,18 @@ def pod(test: Json, pool: Json, node: str) -> Json:
         "apiVersion": "v1",
         "kind": "Pod",
         "metadata": {
-            "name": name_of(test["name"], node),
+            "name": name_of(test.name, node),
             # A pool's name has no dot: its validation takes this pod for none of its own.
             "labels": {
-                POOL: f"{pool['pool']}.test",
+                POOL: f"{pool.pool}.test",
                 "app.kubernetes.io/managed-by": "gpu-cluster",
             },
-            "annotations": {**test["annotations"], NODE: node, TEST: test["name"]},
+            "annotations": {**test.annotations, NODE: node, TEST: test.name},
         },
         "spec": {
-            **test["spec"],
-            "tolerations": pool["tolerations"],
-            "activeDeadlineSeconds": test["timeoutSeconds"],
+            **test.spec,
+            "tolerations": list(pool.tolerations),
+            "activeDeadlineSeconds": test.timeout_seconds,
             "affinity": {"nodeAffinity": only(node)},
             "containers": [container],
             "volumes": [{"name": "shm", "emptyDir": {"medium": "Memory"}}],
@@ -143,11 +144,11 @@ def pod(test: Json, pool: Json, node: str) -> Json:
     }
 
 
-def judge(test: Json, pool: str, node: str, code: int | None, log: str, at: str) -> Outcome:
+def judge(test: MeasuredTest, pool: str, node: str, code: int | None, log: str, at: str) -> Outcome:
     """What a test that has ended found.
 
     Args:
-        test: of the document, with ``pattern`` and ``minimum``.
+        test: the test.
         pool: its name.
         node: its name.
         code: exit code; None where its container did not run to an end.
@@ -156,17 +157,17 @@ def judge(test: Json, pool: str, node: str, code: int | None, log: str, at: str)
     """
     lines = log.splitlines()
     # What a program that failed has printed measures nothing.
-    measured = figure(test["pattern"], log) if test["pattern"] and code == 0 else None
-    least, last = test["minimum"], next((line for line in reversed(lines) if line.strip()), "")
+    measured = figure(test.pattern, log) if test.pattern and code == 0 else None
+    least, last = test.minimum, next((line for line in reversed(lines) if line.strip()), "")
     problem = ""
     if code != 0:
         problem = f"exit code {code}; its last line: {printable(last, SHOWN) or 'no output'}"
-    elif test["pattern"] and measured is None:
+    elif test.pattern and measured is None:
         problem = (
-            f"no line of its log reads {test['pattern']!r}; its last line: "
+            f"no line of its log reads {test.pattern!r}; its last line: "
             f"{printable(last, SHOWN) or 'no output'}"
         )
     elif measured is not None and least is not None and measured < least:
         problem = f"{measured:g}, below {least:g}"
     simulated = any(line.startswith(SIMULATED) for line in lines)
-    return Outcome(test["name"], node, pool, measured, least, problem, "", simulated, at)
+    return Outcome(test.name, node, pool, measured, least, problem, "", simulated, at)

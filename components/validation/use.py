@@ -5,11 +5,13 @@ from __future__ import annotations
 import hashlib
 import re
 from collections import Counter
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
 from components.api import Client, Json
 from components.nodes.inspect import gpus
 from components.nodes.resources import DRA_DRIVER
+from components.platforms.base import Offer
 from components.validation.pod import POOL
 from config.printable import printable
 
@@ -100,23 +102,34 @@ def holders_of_claims(claims: list[Json], node: str, namespace: str) -> list[Hol
     return sorted(holders, key=lambda holder: holder.name)
 
 
-async def holders(client: Client, node: str, document: Json) -> list[Holder]:
-    """Who holds GPUs of a node now."""
-    if DRA_DRIVER in document["resources"]:
+async def holders(
+    client: Client, node: str, resources: Collection[str], namespace: str
+) -> list[Holder]:
+    """Return who holds GPUs of a node now.
+
+    Args:
+        client: client of the cluster.
+        node: name of the node.
+        resources: extended resources, or DRA drivers, that stand for its GPUs.
+        namespace: namespace of the validation, whose claims don't count.
+    """
+    if DRA_DRIVER in resources:
         claims = await client.list("resourceclaims", base="/apis/resource.k8s.io")
-        return holders_of_claims(claims, node, document["namespace"])
+        return holders_of_claims(claims, node, namespace)
     pods = await client.list("pods", fieldSelector=f"spec.nodeName={node}")
-    return holders_of(pods, list(document["resources"]))
+    return holders_of(pods, list(resources))
 
 
-def free(node: Json, document: Json, holders: list[Holder]) -> dict[str, int]:
-    """Devices of each resource that a node has free; replicas of shared ones count each."""
+def free(node: Json, offers: Iterable[Offer], holders: list[Holder]) -> dict[str, int]:
+    """Return the free devices of a node by resource; replicas of shared devices count each."""
     return {
-        name: max(
-            0, gpus(node, resource=name) - sum(holder.amounts.get(name, 0) for holder in holders)
+        offer.resource: max(
+            0,
+            gpus(node, resource=offer.resource)
+            - sum(holder.amounts.get(offer.resource, 0) for holder in holders),
         )
-        // device["unit"]
-        for name, device in document["devices"].items()
+        // offer.unit
+        for offer in offers
     }
 
 

@@ -4,11 +4,7 @@ A node is validated anew where what its record stands for has changed (`componen
 record`), where GPUs are missing in it, or where the user asked for it. Its pod has one container
 per device; each names its GPU's UUID and runs a kernel on it.
 
-Input: ``context``, ``pool``, ``nodes`` or ``selector`` with ``count``, ``gpus`` (per node),
-``resources`` (what each node offers, by name), ``devices`` (by resource, how many devices are
-behind it and what one of them takes), ``namespace``, ``timeoutSeconds``, ``busy``, ``settings``,
-``own``, ``spaces``, ``manager``, ``pod`` (`components.validation.pod.template`), and where hosts
-are declared ``hosts`` (by node) and ``privateKey``, which logs in to them.
+Input: `components.desired.validation.PoolValidation`.
 """
 
 from __future__ import annotations
@@ -20,6 +16,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from components.api import Client, ClusterError, Json, connect
+from components.desired.validation import PoolValidation
 from components.gather import gather
 from components.nodes import startup
 from components.nodes.inspect import pool_members, with_devices
@@ -44,35 +41,37 @@ EXPLAINED = 10
 """Nodes that one message explains; the others are counted."""
 
 
-def due(node: Json, document: Json, facts: dict[str, str]) -> bool:
+def due(node: Json, pool: PoolValidation, facts: dict[str, str]) -> bool:
     """Whether a node must be validated in this run."""
     kept = record.decode(node)
     return (
         kept is None
-        or kept.manager != document["manager"]
+        or kept.manager != pool.manager
         or kept.missing > 0
         or bool(record.changes(kept, facts))
-        or bool(shortfall(node, document["gpus"], document["resources"]))
+        or bool(shortfall(node, pool.gpus, pool.resources))
         or is_asked(node["metadata"]["name"])
     )
 
 
 class _Run:
-    def __init__(self, client: Client, document: Json) -> None:
+    def __init__(self, client: Client, pool: PoolValidation) -> None:
         self.client = client
-        self.document = document
+        self.pool = pool
         self.checks: list[NodeCheck] = []
         self.told = time.monotonic()
 
     async def nodes(self) -> list[Json]:
         """The pool's nodes as they are now."""
-        nodes = await with_devices(self.client, await self.client.list("nodes"), [self.document])
-        return pool_members(nodes, self.document)
+        nodes = await with_devices(
+            self.client, await self.client.list("nodes"), [self.pool.resources]
+        )
+        return pool_members(nodes, self.pool)
 
     async def pods(self) -> dict[str, Json]:
         """The pool's validation pods by name: an annotation of its own names any node."""
-        url = f"namespaces/{self.document['namespace']}/pods"
-        pods = await self.client.list(url, labelSelector=f"{POOL}={self.document['pool']}")
+        url = f"namespaces/{self.pool.namespace}/pods"
+        pods = await self.client.list(url, labelSelector=f"{POOL}={self.pool.pool}")
         return {pod["metadata"]["name"]: pod for pod in pods}
 
     async def look(self) -> bool:
@@ -90,7 +89,7 @@ class _Run:
 
     async def wait(self) -> None:
         """Steps until each node is done or time is up."""
-        deadline = time.monotonic() + self.document["timeoutSeconds"]
+        deadline = time.monotonic() + self.pool.timeout_seconds
         pause = max(INTERVAL, len(self.checks) / NODES_A_SECOND)
         while not await self.look() and time.monotonic() < deadline:
             await self.tell()
@@ -104,7 +103,9 @@ class _Run:
             return
         self.told = time.monotonic()
         shown = waiting[:EXPLAINED]
-        reports = await xid.lines(self.document, [check.name for check in shown])
+        reports = await xid.lines(
+            self.pool.hosts, self.pool.private_key, [check.name for check in shown]
+        )
         for check in shown:
             report = f"; {reports[check.name]}" if check.name in reports else ""
             print(f"node {check.name}: waits: {check.waits}{report}", file=sys.stderr)
@@ -117,10 +118,10 @@ async def _daemon_sets(client: Client) -> list[Json]:
 
 
 def _failure(
-    checks: list[NodeCheck], document: Json, total: int, reports: Mapping[str, str]
+    checks: list[NodeCheck], pool: PoolValidation, total: int, reports: Mapping[str, str]
 ) -> Iterator[Fault]:
     failed = [check for check in checks if check.problem]
-    wanted = f"all {document['gpus']} GPUs run a kernel"
+    wanted = f"all {pool.gpus} GPUs run a kernel"
     for check in failed[:EXPLAINED]:
         closed = CLOSED if startup.is_closed(check.node) else ""
         parts = (check.problem, reports.get(check.name, ""), closed)
@@ -130,38 +131,38 @@ def _failure(
     if len(failed) > EXPLAINED:
         rest = ", ".join(check.name for check in failed[EXPLAINED : 4 * EXPLAINED])
         found += f", {len(failed) - EXPLAINED} more than above: {rest}"
-    wanted, cure = f"all {document['gpus']} GPUs of each", "repair these nodes, then run again"
-    yield Fault(f"pool {document['pool']}", found, wanted, cure)
+    wanted, cure = f"all {pool.gpus} GPUs of each", "repair these nodes, then run again"
+    yield Fault(f"pool {pool.pool}", found, wanted, cure)
 
 
-async def validate(document: Json) -> Json:
+async def validate(pool: PoolValidation) -> Json:
     """Validates what is new or changed; gives back what each node of the pool offers and proved.
 
     Raises:
         ClusterError: nodes whose GPUs did not all run a kernel, each with its devices and why; the
             other nodes have their records by then.
     """
-    async with connect(document["context"]) as client:
-        run = _Run(client, document)
+    async with connect(pool.context) as client:
+        run = _Run(client, pool)
         sets = await _daemon_sets(client)
         members = await _own(run, await run.nodes(), sets)
-        facts = {node["metadata"]["name"]: record.facts(node, document, sets) for node in members}
+        facts = {node["metadata"]["name"]: record.facts(node, pool, sets) for node in members}
         run.checks = [
-            NodeCheck(client, document, node, facts[node["metadata"]["name"]])
+            NodeCheck(client, pool, node, facts[node["metadata"]["name"]])
             for node in members
-            if due(node, document, facts[node["metadata"]["name"]])
+            if due(node, pool, facts[node["metadata"]["name"]])
         ]
         if run.checks:
             await run.wait()
             failed = [check.name for check in run.checks if check.problem]
             await gather(lambda name: annotate(client, name, None), failed)
             members = await run.nodes()
-            await _forget_others(client, document, {n["metadata"]["name"] for n in members})
+            await _forget_others(client, pool, {n["metadata"]["name"] for n in members})
         if any(check.problem for check in run.checks):
             names = [check.name for check in run.checks if check.problem][:EXPLAINED]
-            reports = await xid.lines(document, names)
-            raise ClusterError(*_failure(run.checks, document, len(members), reports))
-        return output(document, members)
+            reports = await xid.lines(pool.hosts, pool.private_key, names)
+            raise ClusterError(*_failure(run.checks, pool, len(members), reports))
+        return output(pool, members)
 
 
 async def _own(run: _Run, members: list[Json], daemon_sets: list[Json]) -> list[Json]:
@@ -170,14 +171,14 @@ async def _own(run: _Run, members: list[Json], daemon_sets: list[Json]) -> list[
     The other pool's Command removes the records that are still its own. A record that it removes
     in this moment can't be taken over: the node is validated.
     """
-    document = run.document
+    pool = run.pool
     moved = {}
     for node in members:
         kept = record.decode(node)
-        if kept and kept.manager != document["manager"]:
-            own = replace(kept, manager=document["manager"])
+        if kept and kept.manager != pool.manager:
+            own = replace(kept, manager=pool.manager)
             node = _with_record(node, own)
-            if not due(node, document, record.facts(node, document, daemon_sets)):
+            if not due(node, pool, record.facts(node, pool, daemon_sets)):
                 moved[node["metadata"]["name"]] = own
     if not moved:
         return members
@@ -191,16 +192,16 @@ def _with_record(node: Json, kept: record.Record) -> Json:
     return {**node, "metadata": {**node["metadata"], "annotations": annotations}}
 
 
-async def validate_nodes(client: Client, document: Json, names: set[str]) -> None:
+async def validate_nodes(client: Client, pool: PoolValidation, names: set[str]) -> None:
     """Validates some nodes of a pool, whatever their records say.
 
     Raises:
         ClusterError: nodes whose GPUs did not all run a kernel.
     """
-    run = _Run(client, document)
+    run = _Run(client, pool)
     sets = await _daemon_sets(client)
     run.checks = [
-        NodeCheck(client, document, node, record.facts(node, document, sets))
+        NodeCheck(client, pool, node, record.facts(node, pool, sets))
         for node in await run.nodes()
         if node["metadata"]["name"] in names
     ]
@@ -208,11 +209,11 @@ async def validate_nodes(client: Client, document: Json, names: set[str]) -> Non
     failed = [check.name for check in run.checks if check.problem]
     await gather(lambda name: annotate(client, name, None), failed)
     if failed:
-        reports = await xid.lines(document, failed[:EXPLAINED])
-        raise ClusterError(*_failure(run.checks, document, len(run.checks), reports))
+        reports = await xid.lines(pool.hosts, pool.private_key, failed[:EXPLAINED])
+        raise ClusterError(*_failure(run.checks, pool, len(run.checks), reports))
 
 
-async def _forget_others(client: Client, document: Json, members: set[str]) -> None:
+async def _forget_others(client: Client, pool: PoolValidation, members: set[str]) -> None:
     """Takes records away from nodes that have left the pool, but for those in maintenance.
 
     A record that another pool's Command has written meanwhile stays.
@@ -220,17 +221,17 @@ async def _forget_others(client: Client, document: Json, members: set[str]) -> N
     for node in await client.list("nodes"):
         kept = record.decode(node)
         name = node["metadata"]["name"]
-        stays = name in members or name in document.get("maintenance", [])
-        if kept and kept.manager == document["manager"] and not stays:
+        stays = name in members or name in pool.maintenance
+        if kept and kept.manager == pool.manager and not stays:
             await exchange(client, node, None)
 
 
-async def forget(document: Json) -> Json:
+async def forget(pool: PoolValidation) -> Json:
     """Takes the records of a pool away, for a stack that is destroyed."""
-    async with connect(document["context"]) as client:
-        await _forget_others(client, document, set())
+    async with connect(pool.context) as client:
+        await _forget_others(client, pool, set())
     return {}
 
 
 if __name__ == "__main__":
-    main({"validate": validate, "forget": forget})
+    main(PoolValidation, {"validate": validate, "forget": forget})

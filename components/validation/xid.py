@@ -6,12 +6,14 @@ fails. What can't be read stops nothing.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import asyncssh
 
-from components.api import Json
+from components.desired.host import Target
 from components.gather import gather
 from components.hosts.answers import SHORT, Channel, Unreadable
-from components.hosts.reach import declared, printed
+from components.hosts.reach import printed
 from config.printable import printable
 
 #: "NVRM: Xid (PCI:0000:3b:00): 79, …" (NVIDIA, "XID Errors"; open-gpu-kernel-modules,
@@ -36,23 +38,23 @@ def _lines(text: str) -> list[str]:
 XID = Channel("xid", LINES * SHORT, _lines)
 
 
-async def lines(document: Json, nodes: list[str]) -> dict[str, str]:
-    """What the hosts of nodes report, by node; those without a host, or without a line, have none.
+async def lines(hosts: Mapping[str, Target], key: str, nodes: list[str]) -> dict[str, str]:
+    """Return what the hosts of nodes report, by node; nodes without a line are left out.
 
     Args:
-        document: ``hosts`` by node, ``privateKey`` that logs in to them.
-        nodes: their names.
+        hosts: how hosts are reached, by node.
+        key: an SSH private key that logs in to them; empty: none is asked.
+        nodes: names of the nodes.
     """
-    hosts, key = document.get("hosts", {}), document.get("privateKey", "")
     asked = [name for name in nodes if name in hosts] if key else []
     found = await gather(lambda name: _of_host(hosts[name], key), asked)
     return {name: text for name, text in zip(asked, found, strict=True) if text}
 
 
-async def _of_host(host: Json, key: str) -> str:
+async def _of_host(host: Target, key: str) -> str:
     try:
-        found = await printed(declared(host), key, SCRIPT, LIMIT, XID)
+        found = await printed(host, key, SCRIPT, LIMIT, XID)
     except (OSError, asyncssh.Error, TimeoutError, ValueError) as error:
         why = printable(str(error) or type(error).__name__, SHOWN)
-        return f"host {host['name']}: its kernel's log can't be read: {why}"
-    return f"host {host['name']}: {' / '.join(found)}" if found else ""
+        return f"host {host.name}: its kernel's log can't be read: {why}"
+    return f"host {host.name}: {' / '.join(found)}" if found else ""

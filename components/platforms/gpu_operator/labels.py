@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import json
 import os
+from typing import Any
 
 from components.api import APPLY, JSON_PATCH, Client, Json, Refused, connect
 from components.gather import gather
@@ -113,4 +114,4 @@ async def remove(document: Json) -> Json:
 
 
 if __name__ == "__main__":
-    main({"note": note, "remove": remove})
+    main(dict[str, Any], {"note": note, "remove": remove})
