@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from typing import Any
 
 from rich.table import Table
 
 from commands.stack import Stack
 from components.api import Json
-from components.nodes.pools import labels
+from components.desired.resolve import resolve
 
 #: Nodes that have a row each; more are summed up.
 MOST = 20
@@ -28,7 +29,8 @@ def table(stack: Stack, nodes: list[Row], live: dict[str, Json]) -> Table:
         nodes: its output ``nodes``.
         live: Node objects by name.
     """
-    declared = {pool.name: labels(stack.cluster, pool) for pool in stack.cluster.pools}
+    pools = resolve(stack.cluster, stack.name).scheduling.pools
+    declared = {pool.pool: pool.labels for pool in pools}
     few = len(nodes) <= MOST
     shown = Table(title=f"stack {stack.name}")
     for column in ("node" if few else "nodes", "pool", "GPUs", "labels", "taints"):
@@ -89,7 +91,7 @@ def _lacks(node: Row) -> bool:
     return bool(node["simulated"] + node["computed"] != node["declared"])
 
 
-def _labels(node: Json, declared: dict[str, str]) -> list[str]:
+def _labels(node: Json, declared: Mapping[str, str]) -> list[str]:
     present = node["metadata"].get("labels", {})
     return [f"{key}={present[key]}" for key in declared if key in present]
 

@@ -20,9 +20,11 @@ import asyncssh
 import toolchain
 from commands.environment import make_private
 from commands.stack import Stack
+from components.desired.host import Target, working
+from components.desired.resolve import resolve
 from components.hosts.answers import ANSWER, Channel
 from components.hosts.probe import PROBE, probe
-from components.hosts.reach import Host, declared, reached, run
+from components.hosts.reach import reached, run
 from config.printable import printable
 
 PLACE = "/usr/local/lib/gpu-cluster/probe.sh"
@@ -107,12 +109,12 @@ async def allowed(connection: asyncssh.SSHClientConnection) -> list[str]:
 
 
 @asynccontextmanager
-async def _logged_in(host: Host, key: str) -> AsyncIterator[asyncssh.SSHClientConnection]:
+async def _logged_in(host: Target, key: str) -> AsyncIterator[asyncssh.SSHClientConnection]:
     async with asyncio.timeout(LIMIT), reached(host, key) as connection:
         yield connection
 
 
-async def problem_of(host: Host, key: str) -> str:
+async def problem_of(host: Target, key: str) -> str:
     """Why a host isn't ready for the key; empty where it runs the probe and nothing else."""
     try:
         async with _logged_in(host, key) as connection:
@@ -132,7 +134,7 @@ async def problem_of(host: Host, key: str) -> str:
     return ""
 
 
-def check(hosts: tuple[Host, ...], key: str) -> dict[str, str]:
+def check(hosts: tuple[Target, ...], key: str) -> dict[str, str]:
     """`problem_of` by host, all at once."""
 
     async def run() -> list[str]:
@@ -154,7 +156,7 @@ def main() -> None:
     print(f"private key: {path} (the secret PROBE_KEY of the environment preview-{stack.name})")
     for user in users:
         print(instructions(public, user, script))
-    hosts = tuple(declared(host.model_dump(mode="json")) for host in stack.cluster.working_hosts)
+    hosts = working(resolve(stack.cluster, stack.name).hosts)
     problems = check(hosts, key.export_private_key().decode())
     for name, problem in problems.items():
         if problem:

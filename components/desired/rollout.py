@@ -40,7 +40,7 @@ class RebootRequest:
     Attributes:
         rollout: how nodes are taken out of use.
         hosts: the hosts that may be rebooted.
-        prepared: digest of what hosts are prepared with: after a change of it hosts may need a boot.
+        prepared: digest of what hosts are prepared with; after a change hosts may need a boot.
         private_key: an SSH private key that logs in to the hosts.
     """
 

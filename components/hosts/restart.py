@@ -152,7 +152,7 @@ async def node_of(client: Client | None, host: Target, key: str) -> Json | None:
 
 @contextlib.asynccontextmanager
 async def cluster_of(rollout: DesiredRollout) -> AsyncIterator[Client | None]:
-    """Connect to the cluster; None where the stack makes the cluster, and this machine has no context of it."""
+    """Connect to the cluster; None if the stack makes it and this machine has no context of it."""
     if rollout.makes_cluster and not is_there(rollout.context):
         yield None
         return

@@ -18,7 +18,7 @@ def instances(pool: Advertised) -> int:
 
 
 def of_node(pool: Advertised, node: Json) -> Json:
-    """Return what is known of a node: GPUs declared, offered, computed, simulated, deferred (and held by whom)."""
+    """Return the GPUs of a node: declared, offered, computed, simulated, deferred and by whom."""
     kept = record.decode(node) or record.Record()
     ran = min(kept.gpus(instances(pool)), pool.gpus)
     return {

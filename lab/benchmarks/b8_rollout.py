@@ -16,13 +16,19 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from components.api import Client, ClusterError, connect
+from components.desired.host import Target
+from components.desired.rollout import (
+    DesiredRollout,
+    Operands,
+    Phase,
+    RolledHost,
+    RolloutRequest,
+)
 from components.gather import gather
-from components.hosts.reach import Host
+from components.hosts.settings.host import Role
 from components.rollout.roll import Rollout
-from components.rollout.target import Target
 from components.rollout.waves import in_waves
 from components.settings.loader import load
 from config.problem import Fault
@@ -40,7 +46,6 @@ FAILS = 20
 """One host of so many fails once."""
 ALONE = 5
 """Nodes that are rolled alone before; their median counts."""
-Json = dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -66,39 +71,58 @@ class Point:
 class Paused(Rollout):
     """The program's own run, but that scripts take `SCRIPT` seconds, on no host."""
 
-    def __init__(self, client: Client, document: Json, failing: set[str]) -> None:
-        super().__init__(client, document)
+    def __init__(self, client: Client, request: RolloutRequest, failing: set[str]) -> None:
+        super().__init__(client, request)
         self.failing = failing
         self.again_on: list[str] = []
 
-    def tell(self, target: Target, what: str) -> None:
+    def tell(self, host: RolledHost, what: str) -> None:
         """Nothing: a hundred nodes say too much."""
 
-    async def script(self, target: Target, phase: str, action: str) -> None:
+    async def script(self, host: RolledHost, phase: Phase, action: str) -> None:
         await asyncio.sleep(SCRIPT)
-        if target.host.name in self.failing:
-            self.failing.remove(target.host.name)
-            self.again_on.append(target.host.name)
-            raise ClusterError(Fault(target.host.name, "a failure", "none", "a second attempt"))
+        if (name := host.target.name) in self.failing:
+            self.failing.remove(name)
+            self.again_on.append(name)
+            raise ClusterError(Fault(name, "a failure", "none", "a second attempt"))
 
-    async def boot(self, target: Target) -> bool:
+    async def boot(self, host: RolledHost) -> bool:
         return False
 
 
-def target(name: str) -> Target:
+def host(name: str) -> RolledHost:
     """A host that nobody logs in to."""
-    host = Host("127.0.0.1", 22, "root", "", name, name, "gpu-worker", None)
-    return Target(host, {"gpus": True, "pool": "", "runtime": None, "upgrades": False})
+    target = Target(
+        name=name,
+        node=name,
+        role=Role.GPU_WORKER,
+        address="127.0.0.1",
+        port=22,
+        user="root",
+        host_key="",
+        bastion=None,
+    )
+    prepare = Phase(name="prepare", script="", lines={})
+    return RolledHost(target=target, prepare=prepare, runtime=None, has_gpus=True, upgrades=False)
 
 
-DOCUMENT: Json = {
-    "privateKey": "",
-    "timeoutSeconds": 60,
-    "drainTimeoutSeconds": 60,
-    "consent": ["unmanaged"],
-    "operands": {"spaces": [], "space": "kube-system", "labels": {"app": "none"}},
-    "pools": {},
-}
+def request(context: str, names: list[str]) -> RolloutRequest:
+    """The rollout of some nodes."""
+    return RolloutRequest(
+        rollout=DesiredRollout(
+            context=context,
+            makes_cluster=False,
+            max_unavailable=1,
+            drain_timeout_seconds=60,
+            consent=("unmanaged",),
+            boots=False,
+            boot_timeout_seconds=60,
+        ),
+        hosts=tuple(map(host, names)),
+        operands=Operands(spaces=(), namespace="kube-system", labels={"app": "none"}),
+        pools={},
+        private_key="",
+    )
 
 
 @contextmanager
@@ -150,15 +174,15 @@ async def point(context: str, nodes: int, at_once: int) -> Point:
         for name in names[:ALONE]:
             await pods(client, [name])
             started = time.monotonic()
-            await Paused(client, {**DOCUMENT, "hosts": [name]}, set()).roll(target(name))
+            await Paused(client, request(context, [name]), set()).roll(host(name))
             alone.append(time.monotonic() - started)
         one = statistics.median(alone)
         await pods(client, names)
-        rollout = Paused(client, {**DOCUMENT, "hosts": names}, failing)
+        rollout = Paused(client, request(context, names), failing)
         looking = asyncio.create_task(watch(client, seen))
         started = time.monotonic()
-        targets = [target(name) for name in names]
-        await in_waves([], targets, at_once, rollout.roll, lambda item: item.host.name)
+        hosts = [host(name) for name in names]
+        await in_waves([], hosts, at_once, rollout.roll, lambda item: item.target.name)
         seconds = time.monotonic() - started
         looking.cancel()
     if len(rollout.rolled) != nodes or len(rollout.again_on) != again:

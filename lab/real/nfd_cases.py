@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from components.nodes.scheduling_classes import node_feature_rule
+from components.desired.resolve import resolve
 from components.settings.loader import load
 from lab.real import nfd
 from lab.real.behaviours import Act, Look
@@ -35,7 +35,7 @@ def rule(pool: str, labels: Json) -> Json:
         "pools": [{**found, "labels": labels}],
     }
     cluster = load(document)
-    return node_feature_rule(cluster, cluster.pools[0], "real")
+    return resolve(cluster, "real").scheduling.objects[f"rule-{pool}"]
 
 
 def _others_rule() -> Json:

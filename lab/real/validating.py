@@ -10,11 +10,13 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+from components.desired.resolve import resolve
+from components.desired.validation import Measuring, PoolValidation
+from components.requests import write
 from components.settings.cluster import Cluster
 from components.settings.loader import load
 from components.validation.asked import ASKED, TESTS
-from components.validation.component import pods, priority_class
-from components.validation.document import measure_document, validation_document
+from components.validation.component import priority_class
 from lab.real import stack
 from lab.real.behaviours import Act, both, make, pod_name, withdraw
 from lab.real.image import ALL_REDUCE, IMAGE
@@ -75,9 +77,8 @@ def declared(
 
 def prepare(lab: Lab) -> None:
     """Make what the stack makes before it validates."""
-    cluster = declared(lab, REAL[0], {})
     lab.request("POST", "/api/v1/namespaces", {"metadata": {"name": NAMESPACE}})
-    lab.request("POST", "/apis/scheduling.k8s.io/v1/priorityclasses", priority_class(cluster))
+    lab.request("POST", "/apis/scheduling.k8s.io/v1/priorityclasses", priority_class(NAMESPACE))
 
 
 def validates(plugin: Json | None = None, **validation: Any) -> Act:
@@ -99,7 +100,7 @@ def measures(**validation: Any) -> Act:
 
     def act(lab: Lab, node: str) -> None:
         cluster = declared(lab, node, {}, **validation)
-        _run(lab, node, "tests", "measure", measure_document(cluster, node, None))
+        _run(lab, node, "tests", "measure", resolve(cluster, node).validation.measuring)
 
     return act
 
@@ -155,15 +156,15 @@ def broken(kind: str, gpu: int, value: int, *words: str) -> Act:
     return act
 
 
-def _document(lab: Lab, node: str, plugin: Json, validation: Json) -> Json:
+def _document(lab: Lab, node: str, plugin: Json, validation: Json) -> PoolValidation:
     cluster = declared(lab, node, plugin, **validation)
-    pool = cluster.pools[0]
-    common = pods(cluster, pool, None)
     # Records tell stacks apart: each node is one here.
-    return {**validation_document(cluster, pool, node), "pod": common}
+    return resolve(cluster, node).validation.pools[0]
 
 
-def _run(lab: Lab, node: str, program: str, action: str, document: Json) -> None:
+def _run(
+    lab: Lab, node: str, program: str, action: str, request: PoolValidation | Measuring
+) -> None:
     """Run a program of ours and keep what it said, with names that both kinds of nodes share.
 
     Raises:
@@ -178,7 +179,7 @@ def _run(lab: Lab, node: str, program: str, action: str, document: Json) -> None
             ASKED: node,
             TESTS: "all-reduce",
         },
-        input=json.dumps(document),
+        input=write(request),
         capture_output=True,
         text=True,
         timeout=LIMIT,

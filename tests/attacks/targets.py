@@ -11,7 +11,7 @@ import base64
 import gzip
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
@@ -20,6 +20,7 @@ from command_provider.output import Redactor, visible
 import commands.probe_key  # noqa: F401 -- has a channel
 import components.validation.xid  # noqa: F401 -- has a channel
 from components.api import ClusterError
+from components.desired.pool import PoolScheduling
 from components.desired.resolve import resolve
 from components.grammar import IllFormed
 from components.hosts.access import ACCESS, Access, check_key
@@ -182,15 +183,14 @@ def document(text: str) -> None:
     assert isinstance(refusal(lambda: parse_yaml(text), InputError), str)
 
 
-ASKED: Json = {
-    "pool": "a",
-    "nodes": None,
-    "selector": {"": ""},
-    "manager": "m",
-    "labels": {"a": "b"},
-    "taints": [{"key": "k", "value": "v", "effect": "NoSchedule"}],
-    "resources": {"nvidia.com/gpu": 8},
-}
+ASKED = PoolScheduling(
+    context="c",
+    pool="a",
+    selector={"": ""},
+    manager="m",
+    labels={"a": "b"},
+    taints=({"key": "k", "value": "v", "effect": "NoSchedule"},),
+)
 
 
 def nodes(listed: list[Json]) -> None:
@@ -199,9 +199,9 @@ def nodes(listed: list[Json]) -> None:
         assert 0 <= gpus(node) < 10**6
         assert isinstance(shortfall(node, 8, {"nvidia.com/gpu": 8}), str)
     assert len(count_devices(listed, [], "gpu.nvidia.com")) == len(listed)
-    ways: tuple[Json, ...] = ({"selector": {}}, {"nodes": ["gpu-1"]}, {"selector": {"": ""}})
+    ways: tuple[Json, ...] = ({"selector": {}}, {"nodes": ("gpu-1",)}, {"selector": {"": ""}})
     for by in ways:
-        asked = ASKED | {"count": len(listed)} | by
+        asked = replace(ASKED, **{"count": len(listed), **by})
         try:
             members = pool_members(listed, asked)
         except ClusterError as error:

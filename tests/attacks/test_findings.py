@@ -16,6 +16,7 @@ import pulumi
 import pytest
 
 from components.cluster import GpuCluster, GpuClusterArgs
+from components.desired.pool import Members
 from components.drift import Drift
 from components.grammar import IllFormed
 from components.nodes.inspect import pool_members
@@ -169,5 +170,5 @@ def test_names_that_kubernetes_takes_are_read() -> None:
 def test_a_node_with_an_ill_formed_name_is_refused() -> None:
     nodes = [{"metadata": {"name": f"x\ntouch {MARK}", "labels": {"gpu": "1"}}}]
     with pytest.raises(IllFormed, match="name of a node") as error:
-        pool_members(nodes, {"pool": "a", "nodes": None, "selector": {"gpu": "1"}, "count": 1})
+        pool_members(nodes, Members(context="c", pool="a", selector={"gpu": "1"}, count=1))
     assert str(error.value).isprintable()

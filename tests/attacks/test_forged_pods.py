@@ -8,14 +8,14 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from components.validation.document import validation_document
+from components.desired.resolve import resolve
 from components.validation.node import NodeCheck
 from components.validation.pod import NODE, POOL, pod_name
 from components.validation.validate import _Run
 from tests.attacks.samples import cluster
 
 Json = dict[str, Any]
-DOCUMENT = validation_document(cluster(), cluster().pools[0], "test")
+DOCUMENT = resolve(cluster(), "test").validation.pools[0]
 NAME = cluster().pools[0].node_names()[0]
 
 
@@ -41,7 +41,7 @@ def passed(name: str, uid: str) -> Json:
         "metadata": {
             "name": name,
             "uid": uid,
-            "labels": {POOL: DOCUMENT["pool"]},
+            "labels": {POOL: DOCUMENT.pool},
             "annotations": {NODE: NAME},
         },
         "spec": {"containers": [{"name": "gpu-0"}]},

@@ -18,7 +18,7 @@ import pytest
 from components.api import ClusterError, connect
 from components.hosts import restart as reboot
 from components.hosts.reach import Host
-from components.hosts.reboot import reboot_document
+from components.hosts.reboot import reboot_request
 from components.nodes import drain
 from components.nodes.inspect import CORDONED
 from components.settings.loader import load
@@ -84,7 +84,7 @@ class Site:
             self.hosts[name].write("/run/gpu-cluster/reboot-required", "nouveau is loaded\n")
 
     def input(self, **changes: Any) -> Json:
-        return {**reboot_document(rebooting(self.declared), self.key), **changes}
+        return {**reboot_request(rebooting(self.declared), self.key), **changes}
 
     def reboot(self, **changes: Any) -> Json:
         return asyncio.run(reboot.apply(self.input(**changes)))

@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
+from components.desired.resolve import resolve
 from components.guardrails.context import context_of
-from components.nodes.scheduling_classes import limit_range
 from components.platforms.namespaces import own_namespaces
 from components.settings.loader import load
 from policies.rules import evaluate
@@ -112,7 +112,8 @@ def defaulted(pod: Json, limits: Json) -> Json:
 @pytest.mark.parametrize("way", ways.WAYS)
 def test_no_rule_refuses_what_a_limit_range_leaves_of_an_ordinary_pod(way: str) -> None:
     declared = load(ways.declared("x", way, **features(way)))
-    ranges = [limit_range(declared, limit) for limit in declared.scheduling.limits]
+    objects = resolve(declared, "x").scheduling.objects.values()
+    ranges = [made for made in objects if made["kind"] == "LimitRange"]
     (none,) = [made["spec"]["limits"][0]["default"] for made in ranges] or [{}]
     for pod in (plain(), asking(way)):
         found = evaluate(defaulted(pod, none), context_of(declared))

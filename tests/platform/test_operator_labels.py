@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from components.desired.resolve import resolve
 from components.nodes import schedule as scheduling
-from components.nodes.pools import scheduling_document
 from components.platforms.gpu_operator import labels as operator_labels
 from components.platforms.gpu_operator.values import NODE_ANNOTATIONS, NODE_LABELS
 from components.settings.loader import load
@@ -46,7 +46,7 @@ def test_left_labels_go_and_those_of_others_and_ours_stay(
         project.request("PATCH", f"nodes/{name}", body=left, **merge)
     # The device plugin's stack has come meanwhile, and wants one of the same labels.
     declared = load(ways.declared(project.stack, "device-plugin"))
-    pools = [scheduling_document(declared, pool, "test") for pool in declared.pools]
+    pools = [*resolve(declared, "test").scheduling.pools]
     project.ask(lambda _: scheduling.apply(pools[0]))
 
     project.ask(lambda _: operator_labels.remove(document))

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from components.api import Client
+from components.desired.resolve import resolve
 from components.nodes import schedule as scheduling
-from components.nodes.pools import scheduling_document
-from components.nodes.scheduling_classes import features, node_feature_rule, scheduling_objects
+from components.nodes.scheduling_classes import features
 from components.platforms.gpu_operator import labels as operator_labels
 from components.settings.cluster import Cluster
 from components.settings.loader import load
@@ -39,7 +39,7 @@ def pool(name: str, *nodes: str, **more: Any) -> Json:
 
 def run(project: Project, declared: Cluster, action: str) -> list[Json]:
     work = {"apply": scheduling.apply, "release": scheduling.release}[action]
-    documents = [scheduling_document(declared, item, "test") for item in declared.pools]
+    documents = [*resolve(declared, "test").scheduling.pools]
     return [project.ask(lambda _, document=item: work(document)) for item in documents]
 
 
@@ -147,7 +147,7 @@ def test_classes_and_limits_are_accepted_by_the_api_server(project: Project) -> 
             "limits": [{"namespace": "default", "maxCards": cards}],
         }
         declared = load(ways.declared(project.stack, way, scheduling=section))
-        made = scheduling_objects(declared, "test")
+        made = resolve(declared, "test").scheduling.objects
         assert set(made) == {"priority-gpu-training", "limit-default"}
         dry = {"params": {"dryRun": "All"}}
         project.request(
@@ -167,7 +167,7 @@ def test_classes_and_limits_are_accepted_by_the_api_server(project: Project) -> 
 def test_a_limit_of_ours_hands_out_no_gpus(way: str) -> None:
     section = {"limits": [{"namespace": "default", "maxCards": 2}]}
     declared = load(ways.declared("test", way, scheduling=section))
-    made = scheduling_objects(declared, "test")["limit-default"]
+    made = resolve(declared, "test").scheduling.objects["limit-default"]
     assert evaluate(made, Context()) == []
 
 
@@ -195,9 +195,9 @@ def test_a_rule_gives_nodes_what_the_pool_declares_and_takes_it_back() -> None:
         [{"name": "any", "selector": selector, "count": 2, "gpusPerNode": 8}],
         scheduling={"nodeFeatures": "rule"},
     )
-    (name,) = scheduling_objects(declared, "test")
-    assert name == "rule-any"
-    rule = node_feature_rule(declared, declared.pools[0], "test")
+    objects = resolve(declared, "test").scheduling.objects
+    assert [*objects] == ["rule-any"]
+    rule = objects["rule-any"]
     theirs = {"key": "somebody/else", "effect": "NoSchedule"}
     node: Json = {
         "metadata": {"name": "n", "labels": dict(selector), "annotations": {}},

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import os
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from components.api import ClusterError, connect
+from components.desired.resolve import resolve
+from components.desired.rollout import LayoutsRequest
 from components.inspection.rollout import divided as planned
 from components.nodes.resources import MIG_LABEL, MIG_STATE
 from components.platforms.gpu_operator.layouts import CONFIG_MAP
 from components.platforms.registry import platform_of
 from components.rollout import divided, inspect, layouts
-from components.rollout.layout_component import LayoutsArgs, layouts_document
+from components.rollout.layout_component import LayoutsArgs, layouts_request
 from components.rollout.layout_plan import LayoutPlan
 from components.settings.cluster import Cluster
 from components.settings.loader import load
@@ -79,11 +82,17 @@ class Divided(Site):
         else:
             self.cluster.request("POST", MAPS, body)
 
-    def asked(self, cluster: Cluster) -> Json:
+    def asked(self, cluster: Cluster) -> LayoutsRequest:
         """The program's input."""
-        args = LayoutsArgs(cluster=cluster, stack="t", private_key="")
-        document = layouts_document(args, "")
-        return {**document, "dividers": {**document["dividers"], "space": SPACE}}
+        desired = resolve(cluster, "t")
+        args = LayoutsArgs(
+            rollout=desired.rollout,
+            layouts=replace(desired.layouts, namespace=SPACE),
+            pools=desired.validation.pools,
+            private_key="",
+            has_hosts=False,
+        )
+        return layouts_request(args, "")
 
     def layout_plan(self, cluster: Cluster) -> LayoutPlan:
         """What the inspection plans."""
@@ -91,7 +100,7 @@ class Divided(Site):
         async def differences() -> dict[str, str]:
             async with connect(self.document["kubernetes"]["context"]) as client:
                 nodes = await client.list("nodes")
-            return divided.differences(nodes, self.asked(cluster))
+            return divided.differences(nodes, self.asked(cluster).layouts)
 
         def ask(request: Json) -> tuple[Json, str]:
             return asyncio.run(inspect.answer(request)), ""
@@ -104,7 +113,7 @@ class Divided(Site):
         self.serve(cluster)
         document = self.asked(cluster)
         self.begun += len(self.layout_plan(cluster).names)
-        with self.guarded(document["consent"]):
+        with self.guarded(document.rollout.consent):
             done = asyncio.run(layouts.apply(document))
         self.ended += len(done["changed"])
         return list(done["changed"])
@@ -115,7 +124,7 @@ class Divided(Site):
         if served:
             self.serve(cluster)
         document = self.asked(cluster)
-        with self.guarded(document["consent"]), pytest.raises(ClusterError) as raised:
+        with self.guarded(document.rollout.consent), pytest.raises(ClusterError) as raised:
             asyncio.run(layouts.apply(document))
         return str(raised.value)
 

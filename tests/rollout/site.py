@@ -23,15 +23,15 @@ import pytest
 
 from components.api import ClusterError, connect
 from components.desired.resolve import resolve
+from components.desired.rollout import RolloutRequest
 from components.hosts.facts import HostFacts
 from components.hosts.inspect import observe
 from components.hosts.prepare_script import prepare_script
-from components.hosts.reach import declared as reachable
 from components.hosts.runtime_script import runtime_script
 from components.nodes import drain
 from components.nodes.inspect import CORDONED
 from components.rollout import inspect, roll
-from components.rollout.component import RolloutArgs, rollout_document
+from components.rollout.component import RolloutArgs, rollout_request
 from components.rollout.operands import TAINT
 from components.rollout.pending import changes
 from components.rollout.plan import Plan, plan, view_of
@@ -102,8 +102,7 @@ class Site:
                 assert result.status == 0, result
 
     def facts(self) -> dict[str, HostFacts]:
-        hosts = [reachable(h.model_dump(mode="json")) for h in self.declared.hosts]
-        return asyncio.run(observe(hosts, self.key))
+        return asyncio.run(observe(resolve(self.declared, "t").hosts, self.key))
 
     def plan(self, **changed: Any) -> tuple[Cluster, Plan]:
         """What the inspection would plan for the declaration with these sections."""
@@ -119,23 +118,30 @@ class Site:
         views = {name: view_of(view) for name, view in answer["nodes"].items()}
         return cluster, plan(found, views, cluster.rollout.max_unavailable)
 
-    def input(self, **changed: Any) -> Json:
+    def input(self, **changed: Any) -> RolloutRequest:
         """The program's input."""
         cluster, made = self.plan(**changed)
+        desired = resolve(cluster, "t")
         args = RolloutArgs(
-            cluster=cluster, stack="t", private_key=self.key, plan=made, runtime_class=None
+            rollout=desired.rollout,
+            has_hosts=True,
+            operands=desired.operands,
+            pools=desired.validation.pools,
+            layouts=desired.layouts,
+            private_key=self.key,
+            plan=made,
         )
-        document = rollout_document(args, self.key)
-        for host in document["hosts"]:
-            for phase in ("prepare", "runtime"):
-                self.hosts[host["name"]].copy_steps((host[phase] or {}).get("script", ""))
-        return document
+        request = rollout_request(args, self.key)
+        for host in request.hosts:
+            for phase in filter(None, (host.prepare, host.runtime)):
+                self.hosts[host.target.name].copy_steps(phase.script)
+        return request
 
     def roll(self, **changed: Any) -> list[str]:
         """A rollout that ends well; its hosts in their order."""
         document = self.input(**changed)
-        self.begun += len(document["hosts"])
-        with self.guarded(document["consent"]):
+        self.begun += len(document.hosts)
+        with self.guarded(document.rollout.consent):
             done = asyncio.run(roll.roll(document))
         self.ended += len(done["rolled"])
         return list(done["rolled"])
@@ -143,7 +149,7 @@ class Site:
     def fail(self, **changed: Any) -> str:
         """What a rollout says that doesn't end well."""
         document = self.input(**changed)
-        with self.guarded(document["consent"]), pytest.raises(ClusterError) as raised:
+        with self.guarded(document.rollout.consent), pytest.raises(ClusterError) as raised:
             asyncio.run(roll.roll(document))
         return str(raised.value)
 
@@ -173,7 +179,7 @@ class Site:
 
     def killed(self, document: Json, line: str, *program: str) -> None:
         """The program as the engine runs it, killed as soon as it says a line."""
-        with self.guarded(document["consent"]):
+        with self.guarded(document.rollout.consent):
             self._killed(document, line, program or ("waves", "roll"))
 
     def _killed(self, document: Json, line: str, program: tuple[str, ...]) -> None:

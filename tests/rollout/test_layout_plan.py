@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
+from components.desired.resolve import resolve
 from components.nodes.inspect import CORDONED
-from components.nodes.pools import labels
 from components.platforms.registry import platform_of
 from components.rollout.divided import MARK, differences
-from components.rollout.layout_component import LayoutsArgs, nodes_document
+from components.rollout.layout_component import LayoutsArgs
 from components.rollout.layout_plan import LayoutPlan, blockers, words
 from components.rollout.plan import View
 from components.settings.cluster import Cluster
@@ -58,14 +58,14 @@ def test_a_layout_s_name_changes_with_its_content_alone() -> None:
     assert layout(first).startswith("a100-")
     served = platform_of(first).values(first)["migManager"]["config"]["data"]["config.yaml"]
     assert layout(first) in served
-    assert LABEL not in labels(first, first.pools[0])
+    assert LABEL not in resolve(first, "t").scheduling.pools[0].labels
 
 
 def test_a_built_in_layout_goes_in_waves_too() -> None:
     pool = {"name": "a100", "nodes": ["gpu-1"], "gpusPerNode": 8}
     cluster = declared(pools=[{**pool, "labels": {LABEL: "all-balanced"}}])
     assert layout(cluster) == "all-balanced"
-    assert LABEL not in labels(cluster, cluster.pools[0])
+    assert LABEL not in resolve(cluster, "t").scheduling.pools[0].labels
 
 
 @pytest.mark.parametrize(
@@ -87,7 +87,7 @@ def test_what_is_done_on_a_node(found: Json, what: str) -> None:
     meta["labels"] = {key: value.format(name) for key, value in meta["labels"].items()}
     good = node("gpu-2", layout=name, state="success")
     wanted = {"gpu-1": what.format(name)} if what else {}
-    assert differences([found, good], nodes_document(cluster, "t")) == wanted
+    assert differences([found, good], resolve(cluster, "t").layouts) == wanted
 
 
 def test_a_node_that_lost_its_layout_s_declaration_gets_whole_gpus_unless_in_maintenance() -> None:
@@ -96,18 +96,24 @@ def test_a_node_that_lost_its_layout_s_declaration_gets_whole_gpus_unless_in_mai
         node("gpu-2", layout="by-hand", state="success"),  # somebody else's
     ]
     cluster = declared()
-    assert differences(nodes, nodes_document(cluster, "t")) == {
+    assert differences(nodes, resolve(cluster, "t").layouts) == {
         "gpu-1": "MIG layout a100-1 → all-disabled"
     }
     resting = declared(maintenance=["gpu-1"])
-    assert differences(nodes, nodes_document(resting, "t")) == {}
-    assert differences(nodes, nodes_document(declared(platform="device-plugin"), "other")) == {}
+    assert differences(nodes, resolve(resting, "t").layouts) == {}
+    assert differences(nodes, resolve(declared(platform="device-plugin"), "other").layouts) == {}
 
 
 def test_only_stacks_with_layouts_have_the_command() -> None:
     def needed(cluster: Cluster, **plan: Any) -> bool:
+        desired = resolve(cluster, "t")
         return LayoutsArgs(
-            cluster=cluster, stack="t", private_key="", plan=LayoutPlan(**plan)
+            rollout=desired.rollout,
+            layouts=desired.layouts,
+            pools=desired.validation.pools,
+            private_key="",
+            has_hosts=False,
+            plan=LayoutPlan(**plan),
         ).needed
 
     assert needed(declared({"1g.5gb": 7}))

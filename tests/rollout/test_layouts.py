@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from components.api import APPLY
+from components.desired.resolve import resolve
 from components.nodes import drain, schedule
 from components.nodes.inspect import managed_by
-from components.nodes.pools import scheduling_document
 from components.nodes.resources import MIG_LABEL
 from components.rollout.layout_plan import blockers, words
 from tests.guard import own_name
@@ -174,11 +174,11 @@ def test_the_label_of_a_former_release_stays_until_its_node_s_turn(site: Divided
     mig = other(site)
     site.divide(mig)
     cluster = site.declared_with(mig)
-    document = scheduling_document(cluster, cluster.pools[0], "t")
-    (layouts,) = document["handsOver"].values()
+    document = resolve(cluster, "t").scheduling.pools[0]
+    (layouts,) = document.hands_over.values()
     before = site.layout("gpu-1")
     for name in NODES:  # as it was then: the label is the pool's, and nobody else's
-        for manager, labels in ((document["manager"], {MIG_LABEL: before}), (layouts, {})):
+        for manager, labels in ((document.manager, {MIG_LABEL: before}), (layouts, {})):
             body = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}}
             body["metadata"]["labels"] = labels  # type: ignore[index]
             params = {"fieldManager": manager, "force": "true"}

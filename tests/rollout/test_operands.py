@@ -9,13 +9,14 @@ from typing import Any
 import pytest
 
 from components.api import connect
+from components.desired.rollout import Operands
 from components.rollout import operands
 from tests.rollout.site import Site
 
 pytestmark = pytest.mark.full
 
 Json = dict[str, Any]
-DOCUMENT: Json = {"spaces": ["ours"], "space": "kube-system", "labels": {"name": "plugin"}}
+OPERANDS = Operands(spaces=("ours",), namespace="kube-system", labels={"name": "plugin"})
 
 
 def daemons(site: Site, namespace: str, name: str, **spec: Any) -> None:
@@ -66,7 +67,7 @@ def test_the_platforms_daemons_leave_one_node_and_others_stay(site: Site) -> Non
     everything = {"exporter", "plugin", "proxy", "logs"}
     before = awaited(site, "gpu-1", everything)
     other = awaited(site, "gpu-2", everything)
-    run(site, operands.off, DOCUMENT, 30)
+    run(site, operands.off, OPERANDS, 30)
     after = awaited(site, "gpu-1", {"proxy", "logs"})
     assert after == {name: before[name] for name in ("proxy", "logs")}
     assert on_node(site, "gpu-2") == other

@@ -3,63 +3,73 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+from dataclasses import replace
 
 import pytest
 
 from components.api import ClusterError
-from components.hosts.reach import declared
+from components.desired.resolve import resolve
+from components.desired.rollout import Phase, RolledHost, RolloutRequest
 from components.rollout.roll import Rollout
-from components.rollout.target import Target, fault
+from components.rollout.target import fault
 from components.rollout.waves import in_waves
 from tests.unit.fixtures.clusters import cluster
-
-REACH = {"name", "node", "role", "address", "port", "user", "host_key", "bastion"}
 
 
 class Steps(Rollout):
     """A rollout whose steps are only told; ``fails``: the one that does."""
 
     def __init__(self, fails: str = "") -> None:
-        self.document = {"hosts": [{}, {}], "privateKey": "", "timeoutSeconds": 1}
+        self.request = request()
         self.rolled, self.told, self.fails = [], [], fails
 
-    async def step(self, target: Target, what: str) -> None:
-        self.told.append(f"{target.host.name} {what}")
+    async def step(self, target: RolledHost, what: str) -> None:
+        self.told.append(f"{target.target.name} {what}")
         if what == self.fails:
             raise fault(target, "kubeadm upgrade apply failed", "status 0", "see what it names")
 
-    async def script(self, target: Target, phase: str, action: str) -> None:
-        await self.step(target, f"{phase} {action}")
+    async def script(self, target: RolledHost, phase: Phase, action: str) -> None:
+        await self.step(target, f"{phase.name} {action}")
 
-    async def api_back(self, target: Target) -> None:
+    async def api_back(self, target: RolledHost) -> None:
         await self.step(target, "API server ready")
 
-    async def empty(self, target: Target) -> None:
+    async def empty(self, target: RolledHost) -> None:
         await self.step(target, "drain")
 
-    async def change(self, target: Target) -> None:
+    async def change(self, target: RolledHost) -> None:
         await self.step(target, "change")
 
-    async def release(self, target: Target) -> None:
+    async def release(self, target: RolledHost) -> None:
         await self.step(target, "release")
 
 
-def targets() -> tuple[Target, Target]:
-    """The control plane that the stack made, and a worker."""
-    documents: dict[str, dict[str, Any]] = {
-        host.name: host.model_dump(mode="json", include=REACH) for host in cluster().hosts
-    }
-    first, worker = documents["cp-1"], documents["gpu-1"]
-    return (
-        Target(declared(first), {"upgrades": True}),
-        Target(declared(worker), {"upgrades": False}),
+def request(boot_timeout_seconds: float = 1) -> RolloutRequest:
+    """A rollout of the control plane that the stack made, and of a worker."""
+    desired = resolve(cluster(), "test")
+    hosts = {host.name: host.target for host in desired.hosts}
+    prepare = Phase(name="prepare", script="", lines={})
+    return RolloutRequest(
+        rollout=replace(desired.rollout, boot_timeout_seconds=boot_timeout_seconds),
+        hosts=tuple(
+            RolledHost(
+                target=hosts[name],
+                prepare=prepare,
+                runtime=None,
+                has_gpus=False,
+                upgrades=name == "cp-1",
+            )
+            for name in ("cp-1", "gpu-1")
+        ),
+        operands=desired.operands,
+        pools={},
+        private_key="",
     )
 
 
 def roll(steps: Steps) -> None:
-    first, worker = targets()
-    asyncio.run(in_waves([first], [worker], 1, steps.roll, lambda item: item.host.name))
+    first, worker = request().hosts
+    asyncio.run(in_waves([first], [worker], 1, steps.roll, lambda host: host.target.name))
 
 
 def test_the_control_plane_is_upgraded_before_its_node_is_drained() -> None:
@@ -84,10 +94,10 @@ class Server:
 
 
 def test_an_api_server_of_a_changed_host_is_waited_for() -> None:
-    first, worker = targets()
+    first, worker = request().hosts
 
-    def wait(target: Target, starts: int, limit: float) -> None:
-        rollout = Rollout(Server(starts), {"privateKey": "", "timeoutSeconds": limit})  # type: ignore[arg-type]
+    def wait(target: RolledHost, starts: int, limit: float) -> None:
+        rollout = Rollout(Server(starts), request(limit))  # type: ignore[arg-type]
         asyncio.run(rollout.api_back(target))
 
     wait(first, starts=2, limit=30)

@@ -80,7 +80,7 @@ def stack(cluster: Running, monkeypatch: pytest.MonkeyPatch) -> Iterator[Stack]:
     """A cluster with the plugin on three nodes, and what the validation needs."""
     monkeypatch.setenv("KUBECONFIG", str(cluster.plane.kubeconfig))
     cluster.request("POST", SPACES, {"metadata": {"name": NAMESPACE}})
-    cluster.request("POST", PRIORITIES, priority_class(declared()))
+    cluster.request("POST", PRIORITIES, priority_class(NAMESPACE))
     cluster.deploy_plugin()
     made = Stack(cluster)
     yield made

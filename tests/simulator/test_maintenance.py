@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from components.api import ClusterError
+from components.desired.resolve import resolve
 from components.nodes import schedule
-from components.nodes.pools import scheduling_document
 from components.settings.cluster import Cluster
 from components.validation import validate
 from lab.simulator import marks
@@ -26,7 +26,7 @@ def resting(*names: str) -> Cluster:
 
 
 def scheduling(cluster: Cluster) -> Json:
-    return scheduling_document(cluster, cluster.pools[0], "test")
+    return resolve(cluster, "test").scheduling.pools[0]
 
 
 def written(cluster: Running) -> Any:

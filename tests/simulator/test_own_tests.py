@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import json
+from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from components.api import ClusterError
+from components.desired.resolve import resolve
 from components.validation import measure, validate
 from components.validation.asked import ASKED, TESTS
-from components.validation.document import measure_document
 from lab.simulator import set_fault
 from tests.simulator.running import CLUSTER, Json
 from tests.simulator.validating import Stack, given
@@ -30,9 +32,11 @@ TWO = {
 }
 
 
-def run(**changes: object) -> list[Json]:
+def run(**changes: Any) -> list[Json]:
     cluster = given("device-plugin", validation={"tests": TWO})
-    result = asyncio.run(measure.measure({**measure_document(cluster, "test", None), **changes}))
+    result = asyncio.run(
+        measure.measure(replace(resolve(cluster, "test").validation.measuring, **changes))
+    )
     outcomes: list[Json] = result["tests"]
     return outcomes
 

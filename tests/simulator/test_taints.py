@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 
 import pytest
 
+from components.desired.resolve import resolve
 from components.nodes import schedule
-from components.nodes.pools import scheduling_document
 from tests.simulator.running import Json, Running
 from tests.simulator.validating import given
 
@@ -18,8 +19,8 @@ def tainted(cluster: Running, value: str) -> list[Json]:
     """Declare a taint with this value; return the taints of that key on a node."""
     taints = [{"key": KEY, "value": value, "effect": EFFECT}]
     declared = given("device-plugin", {"taints": taints})
-    document = scheduling_document(declared, declared.pools[0], "test")
-    asyncio.run(schedule.apply({**document, "closes": False}))
+    document = resolve(declared, "test").scheduling.pools[0]
+    asyncio.run(schedule.apply(replace(document, startup_taint=False)))
     return [taint for taint in cluster.node("gpu-1")["spec"]["taints"] if taint["key"] == KEY]
 
 
@@ -28,7 +29,7 @@ def test_another_value_of_a_taint_is_written(
 ) -> None:
     monkeypatch.setenv("KUBECONFIG", str(cluster.plane.kubeconfig))
     declared = given("device-plugin")
-    document = scheduling_document(declared, declared.pools[0], "test")
+    document = resolve(declared, "test").scheduling.pools[0]
     try:
         assert [taint["value"] for taint in tainted(cluster, "a")] == ["a"]
         assert [taint["value"] for taint in tainted(cluster, "b")] == ["b"]

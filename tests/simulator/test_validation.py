@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import json
 import time
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from components.api import Client, ClusterError
+from components.desired.resolve import resolve
 from components.nodes import schedule
-from components.nodes.pools import scheduling_document
 from components.nodes.settings.taint import STARTUP_TAINT
 from components.platforms.registry import platform_of
 from components.validation import validate
@@ -41,7 +42,7 @@ def test_only_what_changed_is_validated_again_and_what_is_asked_for(
     stack.run()
     assert before == {name: stack.record(name) for name in before}
     time.sleep(1)  # records have seconds
-    stack.document["own"] = {"gpu-2": "another driver"}
+    stack.document = replace(stack.document, own={"gpu-2": "another driver"})
     assert "gpu-2: settings was" in str(stack.finding())
     stack.run()
     monkeypatch.setenv(ASKED, "gpu-3")
@@ -94,7 +95,7 @@ def test_gpus_in_use_are_deferred_and_the_next_run_takes_up_the_rest(stack: Stac
 
 
 def test_a_node_that_this_run_validates_is_not_called_deferred(stack: Stack) -> None:
-    stack.document["spaces"] = ["default"]
+    stack.document = replace(stack.document, spaces=("default",))
     stack.cluster.wait_gpus("gpu-3", "8", "8")
     stack.cluster.hold("train", "gpu-3", 3)
     stack.run()
@@ -114,7 +115,7 @@ def test_whoever_must_not_defer_is_told_who_holds_the_gpus(stack: Stack) -> None
     with pytest.raises(ClusterError, match=held):
         stack.run(busy="fail")
     with pytest.raises(ClusterError, match=r"node gpu-3: found 0 of 8 .* default/train"):
-        stack.run(busy="wait", timeoutSeconds=3)
+        stack.run(busy="wait", timeout_seconds=3)
 
 
 def test_a_pod_that_wants_the_gpu_preempts_the_validation_at_once(stack: Stack) -> None:
@@ -167,7 +168,7 @@ def test_forgetting_leaves_nodes_as_they_were(stack: Stack) -> None:
 
 def test_new_nodes_are_closed_until_each_of_their_gpus_ran_a_kernel(stack: Stack) -> None:
     given = declared()
-    document = scheduling_document(given, given.pools[0], "test")
+    document = resolve(given, "test").scheduling.pools[0]
     stack.cluster.wait_gpus("gpu-1", "8", "8")
     stack.cluster.hold("train", "gpu-1", 1)
     set_fault(CLUSTER, "gpu-3", "kernel-fails=0")
@@ -189,7 +190,7 @@ def test_new_nodes_are_closed_until_each_of_their_gpus_ran_a_kernel(stack: Stack
 
 def test_a_stack_that_is_destroyed_leaves_no_node_closed(stack: Stack) -> None:
     given = declared()
-    document = scheduling_document(given, given.pools[0], "test")
+    document = resolve(given, "test").scheduling.pools[0]
     asyncio.run(schedule.apply(document))
     assert stack.closed() == ["gpu-1", "gpu-2", "gpu-3"]
     asyncio.run(schedule.release(document))
@@ -285,7 +286,7 @@ def test_a_record_that_another_pools_command_wrote_meanwhile_stays(
     stack: Stack, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stack.run()
-    coming = {**stack.document, "pool": "b100", "manager": "b100", "nodes": ["gpu-2"]}
+    coming = replace(stack.document, pool="b100", manager="b100", nodes=("gpu-2",))
     coming["settings"] = "another way"
     request, once = Client.request, []
 

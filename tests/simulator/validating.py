@@ -5,17 +5,18 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from typing import Any
 
 from components.api import connect
+from components.desired.resolve import resolve
+from components.desired.validation import PoolValidation
 from components.inspection.cluster import deferrals, validation_findings
 from components.nodes.inspect import pool_members
 from components.nodes.startup import is_closed
 from components.settings.cluster import Cluster
 from components.settings.loader import load
 from components.validation import validate
-from components.validation.component import pods
-from components.validation.document import validation_document
 from components.validation.record import RECORD
 from tests.simulator.running import CLUSTER, NAMESPACE, Json, Running, declared
 
@@ -30,14 +31,13 @@ class Stack:
         self.cluster = cluster
         self.document = self.of(declared())
 
-    def of(self, given: Cluster, **changes: Any) -> Json:
-        pool = given.pools[0]
-        made = validation_document(given, pool, "test")
-        return {**made, "timeoutSeconds": 30, "pod": pods(given, pool, None), **changes}
+    def of(self, given: Cluster, **changes: Any) -> PoolValidation:
+        pool = resolve(given, "test").validation.pools[0]
+        return replace(pool, **{"timeout_seconds": 30, **changes})
 
     def run(self, **changes: Any) -> dict[str, Json]:
         """What the program says of each node."""
-        result = asyncio.run(validate.validate({**self.document, **changes}))
+        result = asyncio.run(validate.validate(replace(self.document, **changes)))
         return {node["name"]: node for node in result["nodes"]}
 
     def finding(self) -> str | None:
@@ -50,7 +50,7 @@ class Stack:
 
     def _inspected(self, inspect: Callable[..., Awaitable[dict[str, str]]]) -> dict[str, str]:
         async def find() -> dict[str, str]:
-            async with connect(self.document["context"]) as client:
+            async with connect(self.document.context) as client:
                 nodes = await client.list("nodes")
                 assert pool_members(nodes, self.document)
                 sets = await client.list("daemonsets", base="/apis/apps")

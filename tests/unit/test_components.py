@@ -8,9 +8,11 @@ from typing import Any
 
 import pulumi
 import pytest
+from components.validation.document import declared
 from pulumi.runtime import rpc
 
 from components.cluster import GpuCluster, GpuClusterArgs
+from components.desired.resolve import resolve
 from components.hosts import container_runtime
 from components.hosts import preparation as host_preparation
 from components.hosts import reboot as host_reboot
@@ -20,7 +22,6 @@ from components.operation import repair, repair_line
 from components.platforms.component import GpuPlatform
 from components.settings.cluster import Cluster
 from components.validation import component as validation
-from components.validation.document import declared, validation_document
 from tests.unit.fixtures.clusters import HOST_KEY, cluster
 from tests.unit.mocks import Recorded, Recorder, declare
 
@@ -215,10 +216,10 @@ def test_a_host_with_a_driver_of_its_own_is_validated_for_itself() -> None:
         "driver": {"version": "580.65.06"},
     }
     given = cluster(hosts=[document])
-    result = validation_document(given, given.pools[0], "test")
+    result = resolve(given, "test").validation.pools[0]
     assert set(result["own"]) == {"gpu-1"}
     assert result["own"]["gpu-1"] != result["settings"]
-    assert result["settings"] == validation_document(cluster(), given.pools[0], "test")["settings"]
+    assert result["settings"] == resolve(cluster(), "test").validation.pools[0]["settings"]
 
 
 def secrets(declared: Cluster, preview: bool, **given: str) -> list[Recorded]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -10,10 +11,10 @@ from hypothesis import strategies as st
 
 from commands.up import measured
 from commands.validate import chosen_tests
+from components.desired.resolve import resolve
 from components.guardrails.context import context_of
 from components.platforms.needed import images
 from components.validation import trial
-from components.validation.document import measure_document
 from components.validation.figures import figure
 from components.validation.trial import Outcome
 from config.problem import ConfigError
@@ -84,8 +85,8 @@ def test_a_test_is_asked_for_by_its_name() -> None:
 def test_only_whole_gpus_of_one_container_are_measured() -> None:
     def whole(**changes: Any) -> bool:
         made = cluster(validation={"tests": {"a": ONE}}, **changes)
-        (pool,) = measure_document(made, "test", None)["pools"]
-        return bool(pool["whole"])
+        (pool,) = resolve(made, "test").validation.measuring.pools
+        return pool.is_whole
 
     replicas = {"timeSlicing": {"resources": [{"name": "nvidia.com/gpu", "replicas": 2}]}}
     assert whole()
@@ -95,8 +96,8 @@ def test_only_whole_gpus_of_one_container_are_measured() -> None:
 
 def test_a_pod_of_a_test_disturbs_nobody_and_holds_its_gpus_alone() -> None:
     made = cluster(validation={"tests": {"a": ONE}, "podAnnotations": {"x": "y"}})
-    document = measure_document(made, "test", None)
-    pod = trial.pod(document["tests"][0], document["pools"][0], "gpu-1")
+    document = resolve(made, "test").validation.measuring
+    pod = trial.pod(document.tests[0], document.pools[0], "gpu-1")
     (container,) = pod["spec"]["containers"]
     assert container["resources"]["limits"] == {"memory": "16Gi", "nvidia.com/gpu": "8"}
     assert pod["spec"]["priorityClassName"] == "gpu-validation"
@@ -109,9 +110,9 @@ def test_a_pod_of_a_test_disturbs_nobody_and_holds_its_gpus_alone() -> None:
 def test_a_pod_of_a_test_keeps_every_rule_advice_included() -> None:
     for platform in ("device-plugin", "gpu-operator", "gpu-manager", "dra"):
         made = cluster(platform=platform, hosts=[], validation={"tests": {"a": ONE}})
-        document = measure_document(made, "test", None)
-        pod = trial.pod(document["tests"][0], document["pools"][0], "gpu-1")
-        pod["metadata"]["namespace"] = document["namespace"]
+        document = resolve(made, "test").validation.measuring
+        pod = trial.pod(document.tests[0], document.pools[0], "gpu-1")
+        pod["metadata"]["namespace"] = document.namespace
         assert judge("kubernetes:core/v1:Pod", pod, context_of(made)) == []
 
 
@@ -125,6 +126,7 @@ def test_what_was_measured_has_a_line_for_each_test() -> None:
 
 
 def test_a_log_is_shown_with_its_control_characters_escaped() -> None:
-    test = {"name": "a", "pattern": None, "minimum": None}
+    made = cluster(validation={"tests": {"a": ONE}})
+    test = replace(resolve(made, "test").validation.measuring.tests[0], minimum=None, pattern=None)
     found = trial.judge(test, "p", "gpu-1", 1, "\x1b[2J", "now")
     assert "\x1b" not in found.problem

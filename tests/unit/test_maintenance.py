@@ -13,13 +13,14 @@ from commands.up import summary_of
 from commands.validate import chosen
 from components.api import ClusterError
 from components.cluster import GpuCluster, GpuClusterArgs
+from components.desired.resolve import resolve
 from components.guardrails.context import context_of
 from components.hosts import maintenance
-from components.hosts.reboot import reboot_document
+from components.hosts.reboot import reboot_request
 from components.inspection.questions import request
 from components.monitoring.values import _cluster
 from components.nodes.inspect import pool_members
-from components.nodes.pools import scheduling_document, working_gpus
+from components.nodes.pools import working_gpus
 from config.problem import ConfigError
 from tests.desired_host import rebooting
 from tests.unit.fixtures.clusters import HOST_KEY, cluster
@@ -71,13 +72,13 @@ def test_whoever_looks_or_acts_leaves_it_out() -> None:
     for document in (*asked["cluster"]["scheduling"], *asked["cluster"]["validation"]):
         assert document["nodes"] == ["gpu-2", "gpu-3", "gpu-4"]
         assert document["maintenance"] == ["gpu-1"]
-    assert [host["name"] for host in reboot_document(rebooting(made), "key")["hosts"]] == ["rack-2"]
+    assert [host.name for host in reboot_request(rebooting(made), "key").hosts] == ["rack-2"]
     assert context_of(made).pools[0].nodes == 3
     assert working_gpus(made, made.pools[0]) == 24
     alert = _cluster(made, "plugin")[0]
     assert alert["expr"].endswith("< 24")
     assert "gpu-1" not in alert["expr"]
-    assert "maintenance" not in scheduling_document(cluster(), cluster().pools[0], "test")
+    assert not resolve(cluster(), "test").scheduling.pools[0].maintenance
 
 
 def test_a_selector_counts_a_node_in_maintenance_whether_it_is_there_or_not() -> None:

@@ -6,10 +6,11 @@ from typing import Any
 
 import pytest
 
+from components.desired.resolve import resolve
 from components.hosts.facts import HostFacts
 from components.hosts.preflight import judge
 from components.hosts.prepare_script import prepare_script
-from components.nodes.pools import labels, validated_pools
+from components.nodes.pools import counted_pools
 from components.outputs import left_out
 from components.platforms.base import Offer
 from components.platforms.device_plugin.excluded_gpus import daemon_sets
@@ -81,7 +82,9 @@ def test_a_node_offers_what_its_configuration_says(name: str) -> None:
 
 def test_nodes_that_offer_different_counts_are_counted_apart() -> None:
     declared = cluster(pools=pool(unhealthyDevices={"gpu-3": {"index": [5, 3]}}))
-    counted = [(pool.name, pool.nodes, pool.gpus_per_node) for pool in validated_pools(declared)]
+    counted = [
+        (pool.name, pool.nodes, pool.gpus_per_node) for pool in counted_pools(declared.pools)
+    ]
     assert counted == [("a100", ("gpu-1", "gpu-2", "gpu-4"), 8), ("a100-x6", ("gpu-3",), 6)]
     assert sum(pool.gpus for pool in declared.pools) == 30
 
@@ -121,7 +124,9 @@ def test_a_gpu_off_the_bus_is_not_counted_and_not_named() -> None:
     ]
     assert visible == "0,1,2,3,4,5"
     counted = {
-        name: part.gpus_per_node for part in validated_pools(declared) for name in part.nodes or ()
+        name: part.gpus_per_node
+        for part in counted_pools(declared.pools)
+        for name in part.nodes or ()
     }
     assert counted == {"gpu-1": 8, "gpu-2": 8, "gpu-3": 7, "gpu-4": 6}
     assert declared.pools[0].gpus == 29
@@ -149,7 +154,9 @@ def test_a_gpu_by_uuid_is_left_out_by_its_hosts_driver_also_off_the_bus(devices:
     ]
     assert judge(desired_host(declared, host), HostFacts(nvidia_devices=6))[-1]
     counted = {
-        name: part.gpus_per_node for part in validated_pools(declared) for name in part.nodes or ()
+        name: part.gpus_per_node
+        for part in counted_pools(declared.pools)
+        for name in part.nodes or ()
     }
     assert counted == {"gpu-1": 8, "gpu-2": 8, "gpu-4": 8, "gpu-3": 7}
     assert left_out(declared) == {"gpu-3": [UUID]}
@@ -235,4 +242,4 @@ def test_what_cannot_be_left_out_is_refused(
 def test_a_pool_has_the_labels_that_its_platform_needs(
     declared: Cluster, wanted: dict[str, str]
 ) -> None:
-    assert labels(declared, declared.pools[0]) == {"nvidia.com/gpu": "true", **wanted}
+    assert resolve(declared, "t").scheduling.pools[0].labels == {"nvidia.com/gpu": "true", **wanted}

@@ -8,13 +8,13 @@ import pytest
 
 from commands.up import summary_of
 from commands.validate import chosen
+from components.desired.resolve import resolve
+from components.desired.validation import PoolValidation
 from components.guardrails.context import context_of
 from components.inspection.judgement import _after
 from components.settings.cluster import Cluster
 from components.settings.loader import load
 from components.validation import judge, record, use, waiting
-from components.validation.component import pods
-from components.validation.document import validation_document
 from components.validation.offered import shortfall
 from components.validation.outcome import of_node
 from components.validation.pod import pod, pod_name
@@ -45,13 +45,12 @@ def cluster(**changes: Any) -> Cluster:
     )
 
 
-def document(**changes: Any) -> Json:
+def document(**changes: Any) -> PoolValidation:
     return documented(cluster(**changes))
 
 
-def documented(given: Cluster) -> Json:
-    made = validation_document(given, given.pools[0], "test")
-    return {**made, "pod": pods(given, given.pools[0], None)}
+def documented(given: Cluster) -> PoolValidation:
+    return resolve(given, "test").validation.pools[0]
 
 
 def node(name: str = "gpu-1", allocatable: int = 8, **parts: Any) -> Json:
@@ -176,7 +175,7 @@ def test_a_daemon_set_counts_by_what_it_runs_where_it_runs() -> None:
 
     def daemon_set(image: str, **pod_parts: Any) -> Json:
         spec = {"containers": [{"name": "c", "image": image}], **pod_parts}
-        meta = {"name": "plugin", "namespace": wanted["spaces"][0]}
+        meta = {"name": "plugin", "namespace": wanted.spaces[0]}
         return {"metadata": meta, "spec": {"template": {"spec": spec}}}
 
     def facts_with(daemon_set: Json) -> dict[str, str]:
@@ -220,7 +219,7 @@ def test_free_is_what_no_living_pod_of_others_holds() -> None:
     ours = holder("validate-gpu-1", 8, labels={"gpu-cluster/validation": "a100"})
     pods = [holder("train", 3), holder("done", 4, "Succeeded"), holder("plain", 0), ours]
     holders = use.holders_of(pods, [GPU])
-    assert use.free(node(), document(), holders) == {GPU: 5}
+    assert use.free(node(), document().offers, holders) == {GPU: 5}
     assert use.named(holders) == (
         "ai/done (Succeeded, holds none any more), ai/train (Running, holds 3)"
     )
@@ -247,17 +246,17 @@ def test_claims_of_others_hold_devices() -> None:
 
 def test_each_device_has_a_container_that_asks_for_one() -> None:
     given = document()
-    made = pod(given["pod"], given, "gpu-1", {GPU: 8})
+    made = pod(given, "gpu-1", {GPU: 8})
     containers = made["spec"]["containers"]
     assert [container["name"] for container in containers] == [f"gpu-{index}" for index in range(8)]
     assert all(container["resources"]["limits"][GPU] == "1" for container in containers)
     assert "initContainers" not in made["spec"]
     cards = document(platform="gpu-manager")
-    made = pod(cards["pod"], cards, "gpu-1", {"tencent.com/vcuda-core": 8})
+    made = pod(cards, "gpu-1", {"tencent.com/vcuda-core": 8})
     limits = [container["resources"]["limits"] for container in made["spec"]["containers"]]
     assert [limit["tencent.com/vcuda-core"] for limit in limits] == ["100"] * 8
     claims = document(platform="dra")
-    made = pod(claims["pod"], claims, "gpu-1", {"gpu.nvidia.com": 8})
+    made = pod(claims, "gpu-1", {"gpu.nvidia.com": 8})
     assert len(made["spec"]["resourceClaims"]) == 8
     names = [
         container["resources"]["claims"][0]["name"] for container in made["spec"]["containers"]
@@ -270,7 +269,7 @@ def test_our_own_pods_keep_every_rule_advice_included() -> None:
         given = cluster(platform=platform)
         made = documented(given)
         ask = {name: share["devices"] for name, share in made["devices"].items()}
-        item = pod(made["pod"], made, "gpu-1", ask)
+        item = pod(made, "gpu-1", ask)
         item["metadata"]["namespace"] = made["namespace"]
         violations = judge_declared("kubernetes:core/v1:Pod", item, context_of(given))
         assert [violation.message for violation in violations] == []
@@ -283,7 +282,7 @@ def test_a_pods_name_fits_whatever_the_nodes_is() -> None:
 
 def test_annotations_of_the_stack_file_are_on_the_pod() -> None:
     given = document(validation={"podAnnotations": {"sidecar.istio.io/inject": "false"}})
-    made = pod(given["pod"], given, "gpu-1", {GPU: 8})
+    made = pod(given, "gpu-1", {GPU: 8})
     assert made["metadata"]["annotations"]["sidecar.istio.io/inject"] == "false"
 
 

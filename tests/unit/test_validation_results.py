@@ -12,10 +12,12 @@ import pytest
 from pulumi.runtime import rpc
 
 from components.cluster import GpuCluster, GpuClusterArgs
-from components.hosts.reach import declared
-from components.hosts.reboot import reboot_document
+from components.desired.resolve import resolve
+from components.desired.rollout import RebootRequest
+from components.desired.validation import PoolValidation
+from components.hosts.reboot import reboot_request
+from components.requests import read, write
 from components.validation import record, validate, xid
-from components.validation.document import validation_document
 from components.validation.outcome import NAMED, output
 from tests.desired_host import rebooting
 from tests.unit.fixtures.clusters import cluster
@@ -32,7 +34,7 @@ def members(count: int) -> list[dict[str, Any]]:
 
 def test_uuids_of_a_large_pool_are_left_to_its_nodes() -> None:
     made = cluster()
-    document = validation_document(made, made.pools[0], "test")
+    document = resolve(made, "test").validation.pools[0]
     few, many = (output(document, members(count))["nodes"] for count in (NAMED, 800))
     assert all(len(node["devices"]) == 8 for node in few)
     assert all(node["devices"] == {} and node["computed"] == 8 for node in many)
@@ -45,7 +47,9 @@ def test_an_error_says_what_the_driver_wrote_into_the_hosts_log() -> None:
         for name in ("gpu-1", "gpu-2")
     ]
     reports = {"gpu-1": "host gpu-1: NVRM: Xid (PCI:0000:3b:00): 79"}
-    faults = list(validate._failure(failed, {"pool": "a100", "gpus": 8}, 2, reports))
+    faults = list(
+        validate._failure(failed, resolve(cluster(), "test").validation.pools[0], 2, reports)
+    )
     assert [(fault.place, fault.found) for fault in faults[:2]] == [
         ("node gpu-1", "exit code 1; host gpu-1: NVRM: Xid (PCI:0000:3b:00): 79"),
         ("node gpu-2", "exit code 1"),
@@ -54,16 +58,17 @@ def test_an_error_says_what_the_driver_wrote_into_the_hosts_log() -> None:
 
 def test_hosts_in_the_documents_of_programs_can_be_reached() -> None:
     made = cluster()
-    by_node = validation_document(made, made.pools[0], "test")["hosts"]
-    assert {node: declared(host).node for node, host in by_node.items()} == {n: n for n in by_node}
-    rebooted = [declared(host) for host in reboot_document(rebooting(made), "key")["hosts"]]
-    assert [host for host in rebooted if host.node in by_node] == [*map(declared, by_node.values())]
+    pool = resolve(made, "test").validation.pools[0]
+    by_node = read(PoolValidation, write(pool)).hosts
+    assert {node: host.node for node, host in by_node.items()} == {n: n for n in by_node}
+    rebooted = read(RebootRequest, write(reboot_request(rebooting(made), "key"))).hosts
+    assert [host for host in rebooted if host.node in by_node] == [*by_node.values()]
 
 
 def test_what_a_node_waits_for_is_shown_as_it_waits(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    async def lines(document: dict[str, Any], nodes: list[str]) -> dict[str, str]:
+    async def lines(hosts: Any, key: str, nodes: list[str]) -> dict[str, str]:
         assert len(nodes) == validate.EXPLAINED
         return {"gpu-0": "host gpu-0: NVRM: Xid (PCI:0000:3b:00): 79"}
 
@@ -73,7 +78,7 @@ def test_what_a_node_waits_for_is_shown_as_it_waits(
         SimpleNamespace(name=f"gpu-{n}", waits="not scheduled: no room", done=False)
         for n in range(validate.EXPLAINED + 2)
     ]
-    run = validate._Run(SimpleNamespace(), {})  # type: ignore[arg-type]
+    run = validate._Run(SimpleNamespace(), resolve(cluster(), "test").validation.pools[0])  # type: ignore[arg-type]
     run.checks = checks
     asyncio.run(run.tell())
     said = capsys.readouterr().err.splitlines()

@@ -13,13 +13,11 @@ from typing import Any
 import pytest
 
 from components.api import ClusterError
-from components.nodes.pools import validated_pools
-from components.platforms.registry import platform_of
+from components.desired.resolve import resolve
+from components.desired.validation import PoolValidation
 from components.settings.loader import load
 from components.validation import validate
 from components.validation.asked import ASKED
-from components.validation.component import pods
-from components.validation.document import validation_document
 from components.validation.record import RECORD
 from lab.simulator import marks
 from lab.simulator.controller.devices import gpu_uuid
@@ -43,13 +41,10 @@ def run(project: Project) -> tuple[dict[str, Json], str]:
     cluster = load(project.read())
     nodes: dict[str, Json] = {}
     errors = []
-    runtime_class = platform_of(cluster).runtime_class(cluster)
-    for pool in validated_pools(cluster):
-        document = validation_document(cluster, pool, project.stack)
-        document["pod"] = pods(cluster, pool, runtime_class)
+    for pool in resolve(cluster, project.stack).validation.pools:
 
-        async def one(_: Any, document: Json = document) -> Json:
-            return await validate.validate(document)
+        async def one(_: Any, pool: PoolValidation = pool) -> Json:
+            return await validate.validate(pool)
 
         try:
             result = project.ask(one)
