@@ -22,7 +22,8 @@ from commands.environment import make_private
 from commands.stack import Stack
 from components.hosts.answers import ANSWER, Channel
 from components.hosts.probe import PROBE, probe
-from components.hosts.reach import Host, declared, reached, run
+from components.hosts.reach import reached, run
+from components.hosts.settings.host import Host
 from config.printable import printable
 
 PLACE = "/usr/local/lib/gpu-cluster/probe.sh"
@@ -154,8 +155,7 @@ def main() -> None:
     print(f"private key: {path} (the secret PROBE_KEY of the environment preview-{stack.name})")
     for user in users:
         print(instructions(public, user, script))
-    hosts = tuple(declared(host.model_dump(mode="json")) for host in stack.cluster.working_hosts)
-    problems = check(hosts, key.export_private_key().decode())
+    problems = check(stack.cluster.working_hosts, key.export_private_key().decode())
     for name, problem in problems.items():
         if problem:
             print(f"host {name}: {printable(problem)}", file=sys.stderr)

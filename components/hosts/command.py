@@ -16,7 +16,7 @@ from components.hosts.script import Declaration
 from components.hosts.settings.host import Host
 from components.operation import repair_line, report_drift
 from components.settings.cluster import Cluster
-from components.untraced import untraced
+from components.workarounds import untraced
 from config.problem import FaultError
 
 

@@ -29,6 +29,7 @@ from components.hosts.cluster_script import (
     member_seconds,
 )
 from components.hosts.command import HostsArgs, answer, host_commands
+from components.hosts.kubeconfig import is_there as has_context
 from components.hosts.settings.host import Host
 from components.hosts.settings.new_cluster import Init
 from components.manifest import Manifest
@@ -43,9 +44,6 @@ UNKNOWN = (
 
 def is_there(cluster: Cluster) -> bool:
     """Whether this machine has the context of a cluster that the stack makes."""
-    # Only such stacks need the client of the cluster here.
-    from components.hosts.kubeconfig import is_there as has_context
-
     return has_context(cluster.kubernetes.context)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
@@ -11,8 +12,12 @@ from typing import Any, Generic, TypeVar
 import asyncssh
 
 from components.hosts.answers import ANSWER, Channel, last_lines
+from components.hosts.settings.host import Host
+from components.hosts.settings.ssh import Bastion
 
 T = TypeVar("T")
+Endpoint = Host | Bastion
+"""Where one logs in."""
 MODERN: dict[str, Any] = {
     "kex_algs": "-*sha1,gss-*",
     "mac_algs": "-hmac-sha1*",
@@ -23,23 +28,6 @@ KEEPALIVE: dict[str, Any] = {"keepalive_interval": 5, "keepalive_count_max": 3}
 """A connection over which nothing is answered for 5 s × 3 is lost; `sshd` answers by itself, also
 while a command there takes its time."""
 _RSA = ["rsa-sha2-512", "rsa-sha2-256"]
-KEPT = 64
-"""Connections that `Connections` keeps, of 256 files that macOS lets a process have open."""
-
-
-@dataclass(frozen=True)
-class Endpoint:
-    """Where one logs in: a bastion, or a host.
-
-    Attributes:
-        address, port, user: as `ssh` has them.
-        host_key: the public key that it must show, as in ssh_host_ed25519_key.pub.
-    """
-
-    address: str
-    port: int
-    user: str
-    host_key: str
 
 
 class OtherHostKey(asyncssh.HostKeyNotVerifiable):
@@ -72,56 +60,24 @@ def fingerprint(key: asyncssh.SSHKey) -> str:
     return f"{key.get_algorithm()} {key.get_fingerprint()}"
 
 
-@dataclass(frozen=True)
-class Host(Endpoint):
-    """A declared host, as far as a process without pydantic's models needs it.
+@functools.cache
+def read_key(private_key: str) -> asyncssh.SSHKey:
+    """Return an SSH private key, read once: an RSA key with 4,096 bits takes 0.2 s.
 
-    Attributes:
-        name, node, role: as declared.
-        bastion: the jump host; None where it is reached directly.
+    Raises:
+        asyncssh.KeyImportError, ValueError: it can't be used. The error repeats nothing of it.
     """
-
-    name: str
-    node: str
-    role: str
-    bastion: Endpoint | None
-
-
-def declared(document: dict[str, Any]) -> Host:
-    """A host as a document has it: what ``model_dump`` made of ``components.hosts.settings``."""
-    bastion = document["bastion"]
-    return Host(
-        **_endpoint(document),
-        name=document["name"],
-        node=document["node"],
-        role=document["role"],
-        bastion=Endpoint(**_endpoint(bastion)) if bastion else None,
-    )
-
-
-def _endpoint(document: dict[str, Any]) -> dict[str, Any]:
-    return {name: document[name] for name in ("address", "port", "user", "host_key")}
-
-
-def read_key(private_key: str) -> asyncssh.SSHKey | str:
-    """The key, or why it can't be used, without a word of it.
-
-    Once for a look: a key of RSA with 4,096 bits takes 0.2 s.
-    """
-    try:
-        return asyncssh.import_private_key(private_key)
-    except (asyncssh.KeyImportError, ValueError) as error:
-        return str(error)
+    return asyncssh.import_private_key(private_key)
 
 
 @contextlib.asynccontextmanager
 async def reached(host: Host, private_key: str) -> AsyncIterator[asyncssh.SSHClientConnection]:
-    """A connection to one host, through its bastion where it has one.
+    """Connect to one host, through its bastion where it has one.
 
     Raises:
-        OSError, asyncssh.Error: no connection, another host key, no log-in.
+        OSError, asyncssh.Error, ValueError: no connection, another host key, no log-in, no key.
     """
-    key = asyncssh.import_private_key(private_key)
+    key = read_key(private_key)
     async with contextlib.AsyncExitStack() as stack:
         tunnel = None
         if host.bastion is not None:
@@ -133,7 +89,7 @@ async def reached(host: Host, private_key: str) -> AsyncIterator[asyncssh.SSHCli
 async def connect(
     to: Endpoint, key: asyncssh.SSHKey, tunnel: asyncssh.SSHClientConnection | None
 ) -> AsyncIterator[asyncssh.SSHClientConnection]:
-    """A connection to a host or bastion that shows the declared key.
+    """Connect to a host or bastion that shows the declared key.
 
     Raises:
         OSError, asyncssh.Error: no connection, another host key, no log-in.
@@ -162,32 +118,6 @@ async def connect(
         yield connection
     finally:
         connection.abort()
-
-
-class Connections(contextlib.AsyncExitStack):
-    """Connections to hosts and their bastions, open for what follows until this is closed."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._to: dict[Host, asyncssh.SSHClientConnection] = {}
-
-    def keep(
-        self, host: Host, connection: asyncssh.SSHClientConnection, ends: contextlib.AsyncExitStack
-    ) -> None:
-        """Keeps one, unless there are enough.
-
-        Args:
-            host: where it leads.
-            connection: is open.
-            ends: would close it; has nothing to close afterwards where it is kept.
-        """
-        if len(self._to) < KEPT:
-            self._to[host] = connection
-            self.push_async_exit(ends.pop_all())
-
-    def to(self, host: Host) -> asyncssh.SSHClientConnection | None:
-        """The one to a host; it may have been lost meanwhile."""
-        return self._to.get(host)
 
 
 @dataclass(frozen=True)

@@ -46,10 +46,7 @@ def reboot_document(cluster: Cluster, private_key: str) -> dict[str, Any]:
     return {
         "context": cluster.kubernetes.context,
         "makesCluster": cluster.first_host is not None,
-        "hosts": [
-            host.model_dump(mode="json", exclude={"driver", "runtime", "system"})
-            for host in cluster.working_hosts
-        ],
+        "hosts": [host.record() for host in cluster.working_hosts],
         "maxUnavailable": cluster.rollout.max_unavailable,
         "timeoutSeconds": reboot.timeout_seconds,
         "drainTimeoutSeconds": cluster.rollout.drain_timeout_seconds,

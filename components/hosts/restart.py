@@ -5,7 +5,7 @@ before and given back after; the boot id before and after is compared, so that n
 twice and none counts as rebooted that was not. After the first host that does not come back no
 other one is touched.
 
-Input: ``context``, ``makesCluster`` (the stack does, perhaps later), ``hosts`` (``config.Host``),
+Input: ``context``, ``makesCluster`` (the stack does, perhaps later), ``hosts`` (`Host.record`),
 ``maxUnavailable``, ``timeoutSeconds``, ``drainTimeoutSeconds``, ``consent`` (`rollout.evict`),
 ``privateKey``.
 """
@@ -24,14 +24,13 @@ from components.api import Client, ClusterError, Json, connect
 from components.hosts.answers import BOOT_ID, NOTHING, SHORT, Channel, exactly
 from components.hosts.inspect import observe
 from components.hosts.kubeconfig import is_there
-from components.hosts.reach import Host, declared, printed, reached, run
+from components.hosts.reach import printed, reached, run
+from components.hosts.settings.host import Host, Role
 from components.nodes import drain
 from components.program import main
 from config.printable import printable
 from config.problem import Fault
 
-CONTROL_PLANE = "control-plane"
-"""End of the roles of hosts that run it."""
 DIAL = 10.0
 """Seconds for one attempt to reach a host that boots."""
 KUBELET = "/etc/kubernetes/kubelet.conf"
@@ -58,14 +57,14 @@ class Turns:
         self.failed = ""
 
     @contextlib.asynccontextmanager
-    async def turn(self, name: str, role: str) -> AsyncIterator[None]:
+    async def turn(self, name: str, role: Role) -> AsyncIterator[None]:
         """A host's turn.
 
         Raises:
             ClusterError: another host failed before.
         """
         async with contextlib.AsyncExitStack() as stack:
-            if role.endswith(CONTROL_PLANE):
+            if role.is_control_plane:
                 await stack.enter_async_context(self._control_plane)
             await stack.enter_async_context(self._all)
             if self.failed:
@@ -211,7 +210,7 @@ async def apply(document: Json) -> Json:
         ClusterError: what failed, by host; the hosts after it were left alone.
     """
     key = document["privateKey"]
-    hosts = [declared(host) for host in document["hosts"]]
+    hosts = [Host.model_validate(host) for host in document["hosts"]]
     waits = document["timeoutSeconds"], document["drainTimeoutSeconds"]
     limits = Limits(*waits, tuple(document["consent"]))
     turns = Turns(document["maxUnavailable"])

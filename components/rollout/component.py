@@ -38,7 +38,6 @@ from components.validation.document import validation_document
 
 Json = dict[str, Any]
 
-REACH = {"name", "node", "role", "address", "port", "user", "host_key", "bastion"}
 UNSCHEDULABLE = {
     "key": "node.kubernetes.io/unschedulable", "operator": "Exists", "effect": "NoSchedule",
 }  # fmt: skip
@@ -100,7 +99,7 @@ def rollout_document(args: RolloutArgs, private_key: str) -> Json:
         "context": cluster.kubernetes.context,
         "hosts": [
             {
-                **host.model_dump(mode="json", include=REACH),
+                "host": host.record(),
                 "gpus": host.role.has_gpus,
                 "upgrades": host == cluster.first_host,
                 "refused": refused[host.name],

@@ -6,8 +6,8 @@ changed by the host's own scripts, rebooted if it asks for it, validated, uncord
 leaves its node cordoned and begins no other one. What is done is on hosts and nodes, so a run that
 was killed is continued by the next.
 
-Input: ``context``, ``hosts`` (`components.hosts.reach`, with ``prepare`` and ``runtime``:
-``script`` and the lines ``apply``, ``fetch`` and ``upgrade``; ``upgrades``: whether its kubeadm
+Input: ``context``, ``hosts`` (``host``: `Host.record`; ``prepare`` and ``runtime``: ``script`` and
+the lines ``apply``, ``fetch`` and ``upgrade``; ``upgrades``: whether its kubeadm
 upgrades the control plane; ``gpus``, ``refused``, ``pool``, ``layouts`` of MIG devices that its
 pool may have), ``maxUnavailable``, ``timeoutSeconds``, ``drainTimeoutSeconds``, ``consent``,
 ``reboot``, ``operands``, ``pools`` (inputs of `components.validation.validate`), ``privateKey``.
@@ -25,7 +25,8 @@ from components.gather import gather
 from components.hosts import restart
 from components.hosts.answers import NOTHING
 from components.hosts.inspect import observe
-from components.hosts.reach import declared, reached, run
+from components.hosts.reach import reached, run
+from components.hosts.settings.host import Host
 from components.hosts.unreached import unreached
 from components.nodes import drain
 from components.program import main
@@ -222,7 +223,7 @@ async def roll(document: Json) -> Json:
     Raises:
         ClusterError: what stopped it, and which hosts were not begun.
     """
-    targets = [Target(declared(part), part) for part in document["hosts"]]
+    targets = [Target(Host.model_validate(part["host"]), part) for part in document["hosts"]]
     async with connect(document["context"]) as client:
         rollout = Rollout(client, document)
         seen = await views(client, [target.host.node for target in targets], document["consent"])

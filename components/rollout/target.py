@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from components.api import ClusterError, Json
-from components.hosts.reach import Host
-from components.hosts.restart import CONTROL_PLANE
+from components.hosts.settings.host import Host
+from components.rollout.plan import View
 from config.problem import Fault
 
 
@@ -20,7 +20,7 @@ class Target:
     @property
     def is_alone(self) -> bool:
         """Whether it is of the control plane."""
-        return self.host.role.endswith(CONTROL_PLANE)
+        return self.host.role.is_control_plane
 
 
 def fault(target: Target, found: str, wanted: str, cure: str) -> ClusterError:
@@ -28,20 +28,20 @@ def fault(target: Target, found: str, wanted: str, cure: str) -> ClusterError:
     return ClusterError(Fault(f"host {target.host.name}", found, wanted, cure))
 
 
-def lost(name: str, view: Json) -> list[Fault]:
-    """Pods of a node that would lose something without consent.
+def lost(name: str, view: View) -> list[Fault]:
+    """Return pods of a node that would lose something without consent.
 
     Args:
         name: of the node.
-        view: of it (`components.rollout.inspect.views`).
+        view: of it.
     """
-    if not view.get("lost"):
+    if not view.lost:
         return []
     cure = "delete them, or declare rollout.evict: [unmanaged, empty-dir]"
-    return [Fault(f"node {name}", view["lost"], "none, or your consent", cure)]
+    return [Fault(f"node {name}", view.lost, "none, or your consent", cure)]
 
 
-def refuse(targets: list[Target], seen: dict[str, Json]) -> None:
+def refuse(targets: list[Target], seen: dict[str, View]) -> None:
     """What is known to stop the rollout stops it before anything is changed.
 
     Raises:
@@ -49,7 +49,7 @@ def refuse(targets: list[Target], seen: dict[str, Json]) -> None:
     """
     faults: list[Fault] = []
     for target in targets:
-        faults += lost(target.host.node, seen.get(target.host.node, {}))
+        faults += lost(target.host.node, seen.get(target.host.node, View()))
         if refused := target.document["refused"]:
             cure = "declare it otherwise"
             faults.append(Fault(f"host {target.host.name}", refused, "what can be rolled", cure))

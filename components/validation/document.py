@@ -68,9 +68,8 @@ def validation_document(cluster: Cluster, pool: Pool, stack: str) -> Json:
 def _reached(cluster: Cluster, pool: Pool) -> Json:
     """How the hosts of a pool's nodes are reached for their kernel's log; nothing without any."""
     names = set(pool.node_names())
-    keys = {"name", "node", "role", "address", "port", "user", "host_key", "bastion"}
     hosts = {
-        host.node: host.model_dump(mode="json", include=keys)
+        host.node: host.record()
         for host in cluster.working_hosts
         if pool.nodes is None or host.node in names
     }

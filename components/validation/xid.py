@@ -11,7 +11,8 @@ import asyncssh
 from components.api import Json
 from components.gather import gather
 from components.hosts.answers import SHORT, Channel, Unreadable
-from components.hosts.reach import declared, printed
+from components.hosts.reach import printed
+from components.hosts.settings.host import Host
 from config.printable import printable
 
 #: "NVRM: Xid (PCI:0000:3b:00): 79, …" (NVIDIA, "XID Errors"; open-gpu-kernel-modules,
@@ -51,7 +52,7 @@ async def lines(document: Json, nodes: list[str]) -> dict[str, str]:
 
 async def _of_host(host: Json, key: str) -> str:
     try:
-        found = await printed(declared(host), key, SCRIPT, LIMIT, XID)
+        found = await printed(Host.model_validate(host), key, SCRIPT, LIMIT, XID)
     except (OSError, asyncssh.Error, TimeoutError, ValueError) as error:
         why = printable(str(error) or type(error).__name__, SHOWN)
         return f"host {host['name']}: its kernel's log can't be read: {why}"

@@ -20,7 +20,7 @@ from typing import Any
 
 from components.api import Client, ClusterError, connect
 from components.gather import gather
-from components.hosts.reach import Host
+from components.hosts.settings.host import Host
 from components.rollout.roll import Rollout
 from components.rollout.target import Target
 from components.rollout.waves import in_waves
@@ -29,6 +29,7 @@ from config.problem import Fault
 from lab import simulator
 from lab.benchmarks.measure import write
 from lab.benchmarks.project import ROOT
+from lab.simulator.hosts import host_public_key
 from lab.simulator.hosts.model import cluster_dir
 
 GOAL = 1.15
@@ -87,7 +88,7 @@ class Paused(Rollout):
 
 def target(name: str) -> Target:
     """A host that nobody logs in to."""
-    host = Host("127.0.0.1", 22, "root", "", name, name, "gpu-worker", None)
+    host = Host(name=name, node=name, address="127.0.0.1", host_key=host_public_key(name))
     return Target(host, {"gpus": True, "pool": "", "runtime": None, "upgrades": False})
 
 

@@ -17,8 +17,8 @@ import pytest
 
 from components.api import ClusterError, connect
 from components.hosts import restart as reboot
-from components.hosts.reach import Host
 from components.hosts.reboot import reboot_document
+from components.hosts.settings.host import Host
 from components.nodes import drain
 from components.nodes.inspect import CORDONED
 from components.settings.loader import load

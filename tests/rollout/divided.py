@@ -9,11 +9,12 @@ from typing import Any
 import pytest
 
 from components.api import ClusterError, connect
+from components.inspection.look import nodes_of
 from components.inspection.rollout import divided as planned
 from components.nodes.resources import MIG_LABEL, MIG_STATE
 from components.platforms.gpu_operator.layouts import CONFIG_MAP
 from components.platforms.registry import platform_of
-from components.rollout import divided, inspect, layouts
+from components.rollout import divided, layouts
 from components.rollout.layout_component import LayoutsArgs, layouts_document
 from components.rollout.layout_plan import LayoutPlan
 from components.settings.cluster import Cluster
@@ -93,10 +94,7 @@ class Divided(Site):
                 nodes = await client.list("nodes")
             return divided.differences(nodes, self.asked(cluster))
 
-        def ask(request: Json) -> tuple[Json, str]:
-            return asyncio.run(inspect.answer(request)), ""
-
-        return planned(cluster, asyncio.run(differences()), ask)[0]
+        return planned(cluster, asyncio.run(differences()), nodes_of(cluster))[0]
 
     def divide(self, mig: Json | None, **sections: Any) -> list[str]:
         """A change that ends well; its nodes in their order."""

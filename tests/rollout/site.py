@@ -25,15 +25,15 @@ from components.api import ClusterError, connect
 from components.hosts.facts import HostFacts
 from components.hosts.inspect import observe
 from components.hosts.prepare_script import prepare_script
-from components.hosts.reach import declared as reachable
 from components.hosts.runtime_script import runtime_script
+from components.inspection.look import nodes_of
 from components.nodes import drain
 from components.nodes.inspect import CORDONED
-from components.rollout import inspect, roll
+from components.rollout import roll
 from components.rollout.component import RolloutArgs, rollout_document
 from components.rollout.operands import TAINT
 from components.rollout.pending import changes
-from components.rollout.plan import Plan, plan, view_of
+from components.rollout.plan import Plan, plan
 from components.settings.cluster import Cluster
 from components.settings.loader import load
 from lab import simulator
@@ -100,22 +100,15 @@ class Site:
                 assert result.status == 0, result
 
     def facts(self) -> dict[str, HostFacts]:
-        hosts = [reachable(h.model_dump(mode="json")) for h in self.declared.hosts]
-        return asyncio.run(observe(hosts, self.key))
+        return asyncio.run(observe(self.declared.hosts, self.key))
 
     def plan(self, **changed: Any) -> tuple[Cluster, Plan]:
         """What the inspection would plan for the declaration with these sections."""
         cluster = load({**self.document, **changed})
         cordoned = frozenset(name for name in self.hosts if CORDONED in self.annotations(name))
         found = changes(cluster, self.facts(), cordoned)
-        asked = {
-            "context": cluster.kubernetes.context,
-            "nodes": [change.host.node for change in found],
-            "consent": sorted(cluster.rollout.evict),
-        }
-        answer = asyncio.run(inspect.answer(asked))
-        views = {name: view_of(view) for name, view in answer["nodes"].items()}
-        return cluster, plan(found, views, cluster.rollout.max_unavailable)
+        seen = nodes_of(cluster)([change.host.node for change in found])
+        return cluster, plan(found, seen.views, cluster.rollout.max_unavailable)
 
     def input(self, **changed: Any) -> Json:
         """The program's input."""
@@ -126,7 +119,7 @@ class Site:
         document = rollout_document(args, self.key)
         for host in document["hosts"]:
             for phase in ("prepare", "runtime"):
-                self.hosts[host["name"]].copy_steps((host[phase] or {}).get("script", ""))
+                self.hosts[host["host"]["name"]].copy_steps((host[phase] or {}).get("script", ""))
         return document
 
     def roll(self, **changed: Any) -> list[str]:

@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
 
 import pytest
 
 from components.api import ClusterError
-from components.hosts.reach import declared
 from components.rollout.roll import Rollout
 from components.rollout.target import Target, fault
 from components.rollout.waves import in_waves
 from tests.unit.fixtures.clusters import cluster
-
-REACH = {"name", "node", "role", "address", "port", "user", "host_key", "bastion"}
 
 
 class Steps(Rollout):
@@ -47,13 +43,10 @@ class Steps(Rollout):
 
 def targets() -> tuple[Target, Target]:
     """The control plane that the stack made, and a worker."""
-    documents: dict[str, dict[str, Any]] = {
-        host.name: host.model_dump(mode="json", include=REACH) for host in cluster().hosts
-    }
-    first, worker = documents["cp-1"], documents["gpu-1"]
+    hosts = {host.name: host for host in cluster().hosts}
     return (
-        Target(declared(first), {"upgrades": True}),
-        Target(declared(worker), {"upgrades": False}),
+        Target(hosts["cp-1"], {"upgrades": True}),
+        Target(hosts["gpu-1"], {"upgrades": False}),
     )
 
 

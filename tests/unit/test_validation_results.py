@@ -12,8 +12,8 @@ import pytest
 from pulumi.runtime import rpc
 
 from components.cluster import GpuCluster, GpuClusterArgs
-from components.hosts.reach import declared
 from components.hosts.reboot import reboot_document
+from components.hosts.settings.host import Host
 from components.validation import record, validate, xid
 from components.validation.document import validation_document
 from components.validation.outcome import NAMED, output
@@ -54,9 +54,10 @@ def test_an_error_says_what_the_driver_wrote_into_the_hosts_log() -> None:
 def test_hosts_in_the_documents_of_programs_can_be_reached() -> None:
     made = cluster()
     by_node = validation_document(made, made.pools[0], "test")["hosts"]
-    assert {node: declared(host).node for node, host in by_node.items()} == {n: n for n in by_node}
-    rebooted = [declared(host) for host in reboot_document(made, "key")["hosts"]]
-    assert [host for host in rebooted if host.node in by_node] == [*map(declared, by_node.values())]
+    reached = {node: Host.model_validate(host) for node, host in by_node.items()}
+    assert {node: host.node for node, host in reached.items()} == {n: n for n in by_node}
+    rebooted = [Host.model_validate(host) for host in reboot_document(made, "key")["hosts"]]
+    assert [host for host in rebooted if host.node in by_node] == [*reached.values()]
 
 
 def test_what_a_node_waits_for_is_shown_as_it_waits(
