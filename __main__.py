@@ -1,17 +1,11 @@
 """The program: load what is declared, inspect what is there, declare the cluster, export."""
 
-# ruff: noqa: E402
-from components.inspection.processes import Extent, Processes
-
-# First: they read their libraries beside this program.
-processes = Processes(*Extent.wanted().parts)
-
 import pulumi
 import pulumi_command
 import pulumi_kubernetes as k8s
 
-from components.calls import await_calls_in_turn
 from components.cluster import GpuCluster, GpuClusterArgs
+from components.desired.resolve import resolve
 from components.guardrails.context import context_of
 from components.inspection.look import inspect
 from components.outputs import export
@@ -19,6 +13,7 @@ from components.secrets import read_secrets
 from components.settings.advice import advice
 from components.settings.inventory import origins
 from components.settings.loader import load
+from components.workarounds import await_calls_in_turn
 from config.problem import ConfigError
 from policies.guard import hold
 
@@ -33,7 +28,8 @@ for warning in (*advice(cluster), *secrets.missing):
     pulumi.log.warn(str(warning))
 
 hold(context_of(cluster))
-inspection = inspect(cluster, stack, secrets.private_key, origins(document), processes)
+desired = resolve(cluster, stack)
+inspection = inspect(cluster, desired, secrets.private_key, origins(document))
 
 providers: list[pulumi.ProviderResource] = [pulumi_command.Provider("command")]
 if cluster.first_host is None:
@@ -55,7 +51,6 @@ built = GpuCluster(
         registry_credentials=secrets.registry_credentials,
         join_token=secrets.join_token,
         secrets=secrets.named,
-        processes=processes,
     ),
     inspection.drift,
     pulumi.ResourceOptions(providers=providers),

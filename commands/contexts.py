@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from commands.stack import Stack
-from components.inspection.processes import Extent
+from components.inspection.extent import Extent
 from components.kubeconfig_contexts import missing_context
 from config.problem import FaultError
 
@@ -17,7 +17,7 @@ def require_context(stack: Stack) -> None:
     Raises:
         FaultError: no kubeconfig has it; the contexts that there are are named.
     """
-    inspected = Extent.wanted() in (Extent.ALL, Extent.CLUSTER)
+    inspected = Extent.wanted().has_cluster
     if stack.embedded or stack.cluster.first_host is not None or not inspected:
         return
     if fault := missing_context(stack.cluster.kubernetes.context, stack.file.name):

@@ -15,8 +15,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import toolchain
-from commands.engine_home import engine_home
 from commands.stack import Stack
+from components.workarounds import engine_home
 from lab.simulator import processes
 from lab.simulator.proxies import VARIABLES
 
@@ -128,7 +128,7 @@ def variables(stack: Stack) -> dict[str, str]:
     result = {
         "PATH": os.pathsep.join([*folders, os.environ.get("PATH", "")]),
         "GPU_CLUSTER_HOME": str(ROOT),
-        "PULUMI_HOME": str(engine_home()),
+        "PULUMI_HOME": str(engine_home(toolchain.cache_dir())),
         "PULUMI_SKIP_UPDATE_CHECK": "true",
         # Programs of this project and their libraries in a shell with any locale and warnings.
         "PYTHONUTF8": "1",

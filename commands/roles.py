@@ -19,7 +19,7 @@ import yaml
 Json = dict[str, Any]
 
 #: How the parts call themselves: the program's client, Pulumi's plugin, Helm inside of it.
-AGENTS = ("kr8s/", "pulumi-kubernetes/", "Helm/")
+AGENTS = ("gpu-cluster/", "pulumi-kubernetes/", "Helm/")
 RBAC = "rbac.authorization.k8s.io"
 #: A preview's: without the right to them Pulumi's plugin compares on its own, as
 #: tests/e2e/test_stack.py shows. Deployments ask for the same in earnest.

@@ -1,21 +1,16 @@
-"""The Kubernetes API as facts and operations use it: raw objects by kr8s."""
+"""The Kubernetes API as facts and operations use it: raw objects, by kr8s' credentials."""
 
 from __future__ import annotations
 
 import asyncio
 import json
-import os
 import re
-import tempfile
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
-from contextvars import ContextVar
 from pathlib import Path
 from typing import Any
 
-import anyio
 import httpx
-import kr8s._auth
 import kr8s.asyncio
 
 from components.kubeconfig_contexts import missing_context
@@ -25,8 +20,7 @@ from config.problem import Fault, FaultError
 Json = dict[str, Any]
 
 UNAUTHORIZED = 401
-ERROR = 400
-"""HTTP statuses: credentials that are not accepted; the first that is an error."""
+"""The HTTP status of credentials that are not accepted."""
 
 RETRIES, PAUSE = 10, 1.0
 """How often a read is repeated whose connection ended without an answer, and the seconds between
@@ -40,22 +34,8 @@ JSON_PATCH = "application/json-patch+json"
 
 #: A part of a request's path. Names that were read become such parts: none may lead elsewhere.
 _SEGMENT = re.compile(r"(?!\.{1,2}$)[A-Za-z0-9.:_-]*")
-
-
-_folder: ContextVar[str | None] = ContextVar("_folder", default=None)
-"""Where the connection being made keeps its credentials; None: where Python has such files."""
-
-
-@asynccontextmanager
-async def _temporary_file(**_: object) -> AsyncIterator[anyio.Path]:
-    descriptor, name = tempfile.mkstemp(dir=_folder.get())
-    os.close(descriptor)
-    yield anyio.Path(name)
-
-
-# TLS wants keys in files. kr8s writes those of the kubeconfig again for each connection and each
-# refused request, and never removes them (kr8s 0.20.15 _auth.py _load_kubeconfig).
-setattr(kr8s._auth, "NamedTemporaryFile", _temporary_file)  # noqa: B010 -- typed otherwise
+AGENT = "gpu-cluster/program"
+"""How this client calls itself."""
 
 
 class ClusterError(FaultError):
@@ -93,22 +73,24 @@ def _refused(request: str, code: int, text: str) -> Refused:
 
 
 class Client:
-    """Raw requests to one API server by kr8s, which reads kubeconfigs and credential plugins."""
+    """Raw requests to one API server, by credentials of which kr8s knows how they are had."""
 
-    def __init__(self, api: kr8s.asyncio.Api) -> None:
-        self._api = api
+    def __init__(self, session: httpx.AsyncClient, credentials: Any) -> None:
+        """Make a client of a session that has logged in.
+
+        Args:
+            session: to the API server.
+            credentials: kr8s' ``auth``.
+        """
+        self._session = session
+        self._credentials = credentials
         self._log_in = asyncio.Lock()
 
     async def _log_in_again(self) -> None:
-        """Reads the credentials again: a token may have ended.
-
-        Here, by one request at a time, and only on 401: kr8s does so on 403, too, by each request
-        for itself, and those beside it are then without an address (kr8s 0.20.15 _api.py call_api,
-        _auth.py reauthenticate).
-        """
+        """Read the credentials again: a token may have ended. One request at a time does so."""
         async with self._log_in:
-            await self._api.auth.reauthenticate()
-            await self._api._create_session()
+            ended, self._session = self._session, await _session(self._credentials)
+            await ended.aclose()
 
     async def request(
         self,
@@ -122,14 +104,16 @@ class Client:
         params: dict[str, str] | None = None,
         parse: bool = True,
     ) -> Any:
-        """One request: the parsed answer, or its text where ``parse`` is false.
+        """Make one request; return the parsed answer, or its text where ``parse`` is false.
 
         Raises:
             Refused: with the API server's own message.
             ClusterError: a part of the path that no name is; no answer, which a read is given
                 `RETRIES` chances for and a write none, as it may have been carried out.
         """
-        if not all(map(_SEGMENT.fullmatch, f"{base}/{version}/{url}".split("/"))):
+        base = base or ("/apis" if "/" in version else "/api")
+        path = "/".join([base, version, url] if version else [base, url])
+        if not all(map(_SEGMENT.fullmatch, path.split("/"))):
             raise ClusterError(
                 Fault(
                     f"{method} {printable(url, 200)}",
@@ -138,39 +122,53 @@ class Client:
                     "look who made the object",
                 )
             )
-        for last in (False, True):
-            code, text = await self._answer(
+        try:
+            response = await self.ask(
                 method,
-                url,
-                base=base,
-                version=version,
+                path,
                 params=params,
                 headers={"Content-Type": content_type},
                 content=None if body is None else json.dumps(body).encode(),
             )
-            if code != UNAUTHORIZED or last:
-                break
-            await self._log_in_again()
-        if code >= ERROR:
-            raise _refused(f"{method} {url}", code, text)
-        return json.loads(text) if parse else text
+        except httpx.TransportError as error:
+            found = f"no answer from the API server ({error or type(error).__name__})"
+            cure = "see how the control plane is, then run again"
+            raise ClusterError(Fault(f"{method} {url}", found, "one", cure)) from error
+        if response.is_error:
+            raise _refused(f"{method} {url}", response.status_code, response.text)
+        return json.loads(response.text) if parse else response.text
 
-    async def _answer(self, method: str, url: str, **sent: Any) -> tuple[int, str]:
-        """Status and text of the answer."""
+    async def ask(self, method: str, path: str, **sent: Any) -> httpx.Response:
+        """Return the answer to a request; credentials that have ended are read again.
+
+        Raises:
+            httpx.TransportError: none came.
+        """
+        response = await self._repeated(method, path, **sent)
+        if response.status_code != UNAUTHORIZED:
+            return response
+        await self._log_in_again()
+        return await self._repeated(method, path, **sent)
+
+    async def _repeated(self, method: str, path: str, **sent: Any) -> httpx.Response:
         left = RETRIES if method == "GET" else 0
         while True:
             try:
-                async with self._api.call_api(
-                    method, url=url, raise_for_status=False, **sent
-                ) as response:
-                    return response.status_code, response.text
-            except (httpx.TransportError, kr8s.APITimeoutError) as error:
-                if not left or not isinstance(error, ENDED):
-                    found = f"no answer from the API server ({error or type(error).__name__})"
-                    cure = "see how the control plane is, then run again"
-                    raise ClusterError(Fault(f"{method} {url}", found, "one", cure)) from error
+                return await self._send(method, path, **sent)
+            except ENDED:
+                if not left:
+                    raise
             left -= 1
             await asyncio.sleep(PAUSE)
+
+    async def _send(self, method: str, path: str, **sent: Any) -> httpx.Response:
+        name = self._credentials.tls_server_name
+        extensions = {"sni_hostname": name} if name else {}
+        return await self._session.request(method, path, extensions=extensions, **sent)
+
+    async def aclose(self) -> None:
+        """Close the session."""
+        await self._session.aclose()
 
     async def is_ready(self) -> bool:
         """Whether the API server takes requests as it will from now on.
@@ -179,13 +177,8 @@ class Client:
         then; its readiness waits for that (kubernetes v1.34 staging/src/k8s.io/apiserver,
         pkg/server/config.go, NewInformerSyncHealthz).
         """
-        # Past call_api, whose paths below a base have one more part.
-        name, session = self._api.auth.tls_server_name, self._api._session
-        if session is None:
-            return False
-        extensions = {"sni_hostname": name} if name else {}
         try:
-            response = await session.request("GET", "/readyz", extensions=extensions)
+            response = await self._send("GET", "/readyz")
         except httpx.TransportError:
             return False
         if response.status_code == UNAUTHORIZED:
@@ -217,6 +210,46 @@ class Client:
             params["continue"] = token
 
 
+async def _session(credentials: Any) -> httpx.AsyncClient:
+    """Return a session of credentials that are read just now.
+
+    TLS wants keys in files. kr8s writes those of the kubeconfig, readable by their owner only, and
+    leaves them to its caller (kr8s 0.20.15 _auth.py, _load_kubeconfig); they are removed at once.
+    """
+    try:
+        await credentials.reauthenticate()
+        headers = {"User-Agent": AGENT}
+        if credentials.token:
+            headers["Authorization"] = f"Bearer {credentials.token}"
+        return httpx.AsyncClient(
+            base_url=credentials.server,
+            headers=headers,
+            verify=await credentials.ssl_context(),
+            timeout=None,  # noqa: S113 -- whoever waits has a limit of its own
+            follow_redirects=True,
+            proxy=credentials.proxy,
+        )
+    finally:
+        for file in _written(credentials):
+            file.unlink(missing_ok=True)
+
+
+def _written(credentials: Any) -> Iterator[Path]:
+    """Yield the files that kr8s wrote: of what the kubeconfig, or its plugin, gave as data."""
+    if not credentials.active_context:
+        return
+    config = credentials.kubeconfig
+    context = config.get_context(credentials.active_context)
+    user, cluster = config.get_user(context["user"]), config.get_cluster(context["cluster"])
+    for entry, key, file in (
+        (user, "client-key-data", credentials.client_key_file),
+        (user, "client-certificate-data", credentials.client_cert_file),
+        (cluster, "certificate-authority-data", credentials.server_ca_file),
+    ):
+        if key in entry and file is not None:
+            yield Path(file)
+
+
 @asynccontextmanager
 async def connect(context: str | None) -> AsyncIterator[Client]:
     """A client for a context of the kubeconfig that ``KUBECONFIG`` names.
@@ -227,35 +260,38 @@ async def connect(context: str | None) -> AsyncIterator[Client]:
         ClusterError: no kubeconfig, no such context, an API server that can't be reached, or
             credentials that it refuses.
     """
-    with tempfile.TemporaryDirectory(prefix="gpu-cluster-") as folder:
-        token = _folder.set(folder)
-        # Not by kr8s.asyncio.api(): it keeps what it made, and a session that failed stays open.
-        api = kr8s.asyncio.Api(context=context, bypass_factory=True)
-        try:
-            await _log_in(api, context)
-            for read in Path(folder).iterdir():
-                read.unlink()  # at once: what is ended from outside cleans nothing up
-            yield Client(api)
-        finally:
-            if api._session is not None:
-                await api._session.aclose()
-            _folder.reset(token)
+    client = await _log_in(context)
+    try:
+        yield client
+    finally:
+        await client.aclose()
 
 
-async def _log_in(api: kr8s.asyncio.Api, context: str | None) -> None:
+async def _log_in(context: str | None) -> Client:
     def fault(found: str, wanted: str, cure: str) -> Fault:
         return Fault(f"context {context}", found, wanted, cure)
 
     again = f"log in again, and see `kubectl --context {context} auth whoami`"
+    # Not by kr8s.asyncio.api(): it keeps what it made for every later caller. Without a namespace
+    # it wants a current context.
+    made = kr8s.asyncio.Api(context=context, namespace="default", bypass_factory=True)
+    credentials = made.auth
     try:
-        await api
-    except (httpx.HTTPError, kr8s.APITimeoutError, kr8s.ConnectionClosedError, OSError) as error:
+        client = Client(await _session(credentials), credentials)
+        try:
+            response = await client.ask("GET", "/version/")
+            response.raise_for_status()
+        except BaseException:
+            await client.aclose()
+            raise
+    except httpx.HTTPStatusError as error:
+        refused = _refused("GET /version", error.response.status_code, error.response.text)
+        found = f"credentials that the API server refuses ({refused.message})"
+        raise ClusterError(fault(found, "a user of the cluster", again)) from error
+    except (httpx.HTTPError, OSError) as error:
         found = f"no answer from the API server ({error or type(error).__name__})"
         cure = f"check KUBECONFIG and `kubectl --context {context} get nodes`"
         raise ClusterError(fault(found, "a running cluster", cure)) from error
-    except kr8s.ServerError as error:
-        found = f"credentials that the API server refuses ({error})"
-        raise ClusterError(fault(found, "a user of the cluster", again)) from error
     except RuntimeError as error:  # kr8s: what the user's credential plugin said at its end
         found = f"a credential plugin that failed ({error})"
         raise ClusterError(fault(found, "credentials", again)) from error
@@ -265,3 +301,4 @@ async def _log_in(api: kr8s.asyncio.Api, context: str | None) -> None:
         found = f"no usable context of that name in the kubeconfig ({error})"
         cure = "`kubectl config get-contexts`, then `kubernetes.context` in the stack file"
         raise ClusterError(fault(found, "one of its contexts", cure)) from error
+    return client

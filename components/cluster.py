@@ -18,7 +18,6 @@ from components.hosts.copies import Copies
 from components.hosts.new_cluster import NewCluster, NewClusterArgs
 from components.hosts.preparation import HostPreparation
 from components.hosts.reboot import HostReboot, HostRebootArgs
-from components.inspection.processes import Processes
 from components.monitoring.component import Monitoring, MonitoringArgs
 from components.nodes.component import NodeScheduling, NodeSchedulingArgs
 from components.platforms.component import GpuPlatform, PlatformArgs
@@ -42,7 +41,6 @@ class GpuClusterArgs:
         registry_credentials: a Docker configuration in JSON, a secret; None: none is given.
         join_token: kubeadm's bootstrap token, a secret; needed where hosts join a cluster.
         secrets: the stack's secrets that objects of the platform are filled from, by name.
-        processes: those beside the program, of which the hosts' copies to hosts.
     """
 
     cluster: Cluster
@@ -51,7 +49,6 @@ class GpuClusterArgs:
     registry_credentials: pulumi.Input[str] | None = None
     join_token: str | None = field(default=None, repr=False)
     secrets: Mapping[str, pulumi.Output[str]] = field(default_factory=dict)
-    processes: Processes = field(default_factory=Processes)
 
 
 class GpuCluster(pulumi.ComponentResource):
@@ -91,7 +88,7 @@ class GpuCluster(pulumi.ComponentResource):
                 providers=[self.made.provider] if self.made else None,
             )
 
-        copies = Copies(f"{name}-steps", cluster, args.private_key, args.processes, drift.unreached)
+        copies = Copies(f"{name}-steps", cluster, args.private_key, drift.unreached)
         rollout = RolloutArgs(
             rollout=desired.rollout,
             has_hosts=bool(desired.hosts),

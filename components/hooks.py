@@ -15,15 +15,14 @@ from typing import Any
 
 import pulumi
 
+from components.api import ClusterError
+from components.platforms import clear
+
 #: Seconds for the clearing of one leftover.
 LIMIT = 120
 
 
 async def _clear(kind: str, content: dict[str, Any]) -> None:
-    # Only a run that changes something needs the client of the cluster.
-    from components.api import ClusterError
-    from components.platforms import clear
-
     try:
         # A loop of its own: the engine's goes on answering meanwhile.
         work = asyncio.wait_for(clear.ACTIONS[kind](content), LIMIT)

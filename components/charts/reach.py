@@ -17,6 +17,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import yaml
+
+from config.nesting import LOADER, bound_depth
 from config.printable import printable
 
 #: Seconds for an answer, proxies included: those of the environment, as Helm takes them.
@@ -78,11 +81,6 @@ def _archive(index: bytes, address: str, chart: str, version: str) -> str:
     Raises:
         ValueError: the index isn't one, or has no such version.
     """
-    # Needed where a digest is known.
-    import yaml
-
-    from config.nesting import LOADER, bound_depth
-
     try:
         bound_depth(index)
         document: Any = yaml.load(index, LOADER)  # noqa: S506 # a safe one

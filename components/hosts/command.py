@@ -15,7 +15,7 @@ from components.hosts.connection import command_line, connection, time_limit
 from components.hosts.copies import Copies
 from components.hosts.script import Declaration
 from components.operation import repair_line, report_drift
-from components.untraced import untraced
+from components.workarounds import untraced
 from config.problem import FaultError
 
 

@@ -4,6 +4,7 @@ A hook, not a resource: a script runs nothing that its declaration doesn't name 
 lies on a host needs no record, and the state holds a host's declarations only. What was applied
 stays there, so that a delete, before which no hook runs, needs no copy.
 
+Each copy logs in anew, in the hook's event loop: a connection of the inspection belongs to another.
 The same hook refuses the change of a host that the inspection did not reach, in previews too.
 """
 
@@ -13,14 +14,16 @@ import asyncio
 from collections.abc import Iterable, Mapping
 
 import pulumi
-from pydantic import TypeAdapter
 
-from components.desired.host import DesiredHost, Target
+from components.desired.host import DesiredHost
 from components.hooks import before_changes
 from components.hosts.script import Bundle
-from components.inspection.processes import NoAnswer, Processes
+from components.hosts.upload import Limits, upload
 from components.settings.cluster import Cluster
 from config.problem import Fault, FaultError
+
+AT_ONCE = 64
+"""Hosts that are copied to together."""
 
 
 class Copies:
@@ -31,7 +34,6 @@ class Copies:
         name: str,
         cluster: Cluster,
         private_key: pulumi.Input[str],
-        processes: Processes,
         unreached: Mapping[str, str] | None = None,
     ) -> None:
         """Registers the hook.
@@ -40,16 +42,15 @@ class Copies:
             name: of the hook.
             cluster: the configuration.
             private_key: an SSH private key, a secret.
-            processes: the hosts' copies, over the connections of the inspection where it has some.
             unreached: by host, why the inspection did not reach it.
         """
-        self._limits = {
-            "dials": cluster.ssh.dial_error_limit,
-            "dial": cluster.ssh.per_dial_timeout_seconds,
-            "copying": cluster.ssh.command_timeout_seconds,
-        }
+        self._limits = Limits(
+            dials=cluster.ssh.dial_error_limit,
+            dial=cluster.ssh.per_dial_timeout_seconds,
+            copying=cluster.ssh.command_timeout_seconds,
+        )
         self._key = private_key
-        self._processes = processes
+        self._gate = asyncio.Semaphore(AT_ONCE)
         self._unreached = unreached or {}
         self._hosts: dict[str, DesiredHost] = {}
         self._wanted: dict[str, dict[str, str]] = {}
@@ -98,20 +99,10 @@ class Copies:
         wanted = dict(self._wanted.get(name, {}))
         if wanted.keys() <= (self._sent_to_new if new else self._sent).get(name, set()):
             return
-        question = {
-            "host": TypeAdapter(Target).dump_python(self._hosts[name].target, mode="json"),
-            "privateKey": str(await pulumi.Output.from_input(self._key).future()),
-            "files": wanted,
-            "limits": self._limits,
-        }
-        try:
-            answer = await asyncio.wrap_future(self._processes.ask("hosts", {"copy": question}))
-        except NoAnswer as reason:
-            found, cure = f"no answer from the process that copies ({reason})", "run again"
-            fault = Fault(f"host {name}", found, "the steps' files there", cure)
-            raise pulumi.RunError(str(fault)) from None
-        if answer["fault"] is not None:
-            raise pulumi.RunError(answer["fault"])
+        key = str(await pulumi.Output.from_input(self._key).future())
+        fault = await upload(self._hosts[name], key, wanted, self._limits, self._gate)
+        if fault is not None:
+            raise pulumi.RunError(str(fault))
         self._sent[name] = set(wanted)
         if new:
             self._sent_to_new[name] = set(wanted)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
@@ -15,6 +16,8 @@ from components.hosts.answers import ANSWER, Channel, last_lines
 from components.hosts.settings.ssh import Bastion
 
 T = TypeVar("T")
+Endpoint = Target | Bastion
+"""Where one logs in."""
 MODERN: dict[str, Any] = {
     "kex_algs": "-*sha1,gss-*",
     "mac_algs": "-hmac-sha1*",
@@ -25,12 +28,6 @@ KEEPALIVE: dict[str, Any] = {"keepalive_interval": 5, "keepalive_count_max": 3}
 """A connection over which nothing is answered for 5 s × 3 is lost; `sshd` answers by itself, also
 while a command there takes its time."""
 _RSA = ["rsa-sha2-512", "rsa-sha2-256"]
-KEPT = 64
-"""Connections that `Connections` keeps, of 256 files that macOS lets a process have open."""
-
-
-Endpoint = Target | Bastion
-"""A host, or a bastion."""
 
 
 class OtherHostKey(asyncssh.HostKeyNotVerifiable):
@@ -63,25 +60,24 @@ def fingerprint(key: asyncssh.SSHKey) -> str:
     return f"{key.get_algorithm()} {key.get_fingerprint()}"
 
 
-def read_key(private_key: str) -> asyncssh.SSHKey | str:
-    """The key, or why it can't be used, without a word of it.
+@functools.cache
+def read_key(private_key: str) -> asyncssh.SSHKey:
+    """Return an SSH private key, read once: an RSA key with 4,096 bits takes 0.2 s.
 
-    Once for a look: a key of RSA with 4,096 bits takes 0.2 s.
+    Raises:
+        asyncssh.KeyImportError, ValueError: it can't be used. The error repeats nothing of it.
     """
-    try:
-        return asyncssh.import_private_key(private_key)
-    except (asyncssh.KeyImportError, ValueError) as error:
-        return str(error)
+    return asyncssh.import_private_key(private_key)
 
 
 @contextlib.asynccontextmanager
 async def reached(host: Target, private_key: str) -> AsyncIterator[asyncssh.SSHClientConnection]:
-    """A connection to one host, through its bastion where it has one.
+    """Connect to one host, through its bastion where it has one.
 
     Raises:
-        OSError, asyncssh.Error: no connection, another host key, no log-in.
+        OSError, asyncssh.Error, ValueError: no connection, another host key, no log-in, no key.
     """
-    key = asyncssh.import_private_key(private_key)
+    key = read_key(private_key)
     async with contextlib.AsyncExitStack() as stack:
         tunnel = None
         if host.bastion is not None:
@@ -93,7 +89,7 @@ async def reached(host: Target, private_key: str) -> AsyncIterator[asyncssh.SSHC
 async def connect(
     to: Endpoint, key: asyncssh.SSHKey, tunnel: asyncssh.SSHClientConnection | None
 ) -> AsyncIterator[asyncssh.SSHClientConnection]:
-    """A connection to a host or bastion that shows the declared key.
+    """Connect to a host or bastion that shows the declared key.
 
     Raises:
         OSError, asyncssh.Error: no connection, another host key, no log-in.
@@ -122,35 +118,6 @@ async def connect(
         yield connection
     finally:
         connection.abort()
-
-
-class Connections(contextlib.AsyncExitStack):
-    """Connections to hosts and their bastions, open for what follows until this is closed."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._to: dict[Target, asyncssh.SSHClientConnection] = {}
-
-    def keep(
-        self,
-        host: Target,
-        connection: asyncssh.SSHClientConnection,
-        ends: contextlib.AsyncExitStack,
-    ) -> None:
-        """Keeps one, unless there are enough.
-
-        Args:
-            host: where it leads.
-            connection: is open.
-            ends: would close it; has nothing to close afterwards where it is kept.
-        """
-        if len(self._to) < KEPT:
-            self._to[host] = connection
-            self.push_async_exit(ends.pop_all())
-
-    def to(self, host: Target) -> asyncssh.SSHClientConnection | None:
-        """The one to a host; it may have been lost meanwhile."""
-        return self._to.get(host)
 
 
 @dataclass(frozen=True)

@@ -44,7 +44,7 @@ async def upload(
     limits: Limits,
     gate: asyncio.Semaphore,
 ) -> Fault | None:
-    """Copies what a host's commands will read; what went wrong, or None.
+    """Copy what a host's commands will read; return what went wrong, or None.
 
     Args:
         host: where to.
@@ -77,13 +77,13 @@ async def _dial(
     async with contextlib.AsyncExitStack() as stack:
         async with asyncio.timeout(limits.dial):
             connection = await stack.enter_async_context(reached(host, private_key))
-        return await send(connection, host, files, limits)
+        return await _send(connection, host, files, limits)
 
 
-async def send(
+async def _send(
     connection: asyncssh.SSHClientConnection, host: Target, files: Mapping[str, str], limits: Limits
 ) -> Fault | None:
-    """Copies over a connection; what went wrong on the host, or None.
+    """Copy over a connection; return what went wrong on the host, or None.
 
     One command, whatever the number of files: a copy by SFTP takes some round trips for each.
 

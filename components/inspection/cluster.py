@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 
 from components import grammar
 from components.api import Client, ClusterError, Json, connect
 from components.charts.reach import unreachable
+from components.desired.pool import PoolScheduling
+from components.desired.rollout import DesiredLayouts
+from components.desired.validation import PoolValidation
 from components.nodes.inspect import (
     CORDONED,
     cordoned_by_others,
@@ -23,6 +28,66 @@ from components.validation.inspect import drift as validation_drift
 
 #: Node names that one finding spells out; the rest are counted.
 NAMED = 5
+
+
+@dataclass(frozen=True, kw_only=True)
+class Question:
+    """What is asked about a cluster.
+
+    Attributes:
+        context: context of the kubeconfig.
+        scheduling: labels and taints of each pool's nodes.
+        validation: pools with GPUs, as they are counted.
+        presence: the input of ``components.platforms.restore``.
+        endpoints: ``host:port`` that nodes need.
+        own: namespaces that the stack makes.
+        chart: the arguments of `unreachable`.
+        layouts: the MIG layouts.
+    """
+
+    context: str
+    scheduling: tuple[PoolScheduling, ...]
+    validation: tuple[PoolValidation, ...]
+    presence: Json
+    endpoints: list[str]
+    own: list[str]
+    chart: Mapping[str, str]
+    layouts: DesiredLayouts
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClusterSeen:
+    """What was found in a cluster.
+
+    Attributes:
+        unreachable: why not all was seen; empty where it was.
+        problems: texts that must stop the run.
+        nodes: names of all nodes; None where they were not seen.
+        cordoned: nodes that a run of this program cordoned and did not give back.
+        unschedulable: nodes of the pools that somebody else cordoned.
+        members: labels of each pool's nodes.
+        scheduling, validation: findings by pool.
+        deferred: who holds GPUs that no run has validated, by node.
+        presence: under ``platform``, what is missing of it, under ``release``, whose installation
+            did not end.
+        layouts: nodes that have another MIG layout, and which.
+        surroundings: what `components.platforms.judge` judges; None where it was not seen.
+        chart: why the platform's chart can't be fetched; empty where it can.
+    """
+
+    unreachable: str = ""
+    problems: tuple[str, ...] = ()
+    nodes: tuple[str, ...] | None = None
+    cordoned: tuple[str, ...] = ()
+    unschedulable: tuple[str, ...] = ()
+    members: Mapping[str, list[Mapping[str, str]]] = field(default_factory=dict)
+    scheduling: Mapping[str, str] = field(default_factory=dict)
+    validation: Mapping[str, str] = field(default_factory=dict)
+    deferred: Mapping[str, str] = field(default_factory=dict)
+    presence: Mapping[str, str] = field(default_factory=dict)
+    layouts: Mapping[str, str] = field(default_factory=dict)
+    surroundings: Json | None = None
+    chart: str = ""
 
 
 def _some(names: list[str]) -> str:
@@ -122,90 +187,74 @@ async def nodes_by_name(context: str) -> dict[str, Json]:
         return {node["metadata"]["name"]: node for node in await client.list("nodes")}
 
 
-async def answer(request: Json) -> Json:
-    """`observe` for a request: its arguments by name, and ``chart``, those of `unreachable`.
-
-    Returns:
-        What `observe` does, and ``chart``: why it can't be fetched, empty where it can.
-    """
-    chart = request.pop("chart")
-    found, problem = await asyncio.gather(observe(**request), unreachable(**chart))
-    return {**found, "chart": problem}
+async def observe(asked: Question) -> ClusterSeen:
+    """Look once at the cluster, and beside it at the platform's chart."""
+    seen, problem = await asyncio.gather(_observe(asked), unreachable(**asked.chart))
+    return replace(seen, chart=problem)
 
 
-async def observe(
-    context: str,
-    scheduling: list[Json],
-    validation: list[Json],
-    presence: Json,
-    endpoints: list[str],
-    own: list[str],
-    layouts: Json,
-) -> Json:
-    """Looks once at nodes, their validation, and what else is in the cluster.
-
-    Args:
-        context: context of the kubeconfig.
-        scheduling: one document per pool, the input of ``components.nodes.schedule``.
-        validation: one document per pool with GPUs, the input of the program ``validation``.
-        presence: the input of ``components.platforms.restore``.
-        endpoints: ``host:port`` that nodes need.
-        own: namespaces that the stack makes.
-        layouts: which nodes should have which MIG layout (`components.rollout.divided.targets`).
-
-    Returns:
-        ``reached``, ``unreachable`` (why not), ``problems`` (texts that must stop the run),
-        ``scheduling`` and ``validation``: findings by pool; ``presence``: under ``platform``, what
-        is missing of it, under ``release``, whose installation did not end; ``surroundings``: what
-        `components.platforms.judge` judges; ``nodes``: names of all nodes; ``members``: labels of
-        each pool's nodes; ``cordoned``: nodes that a run of this program cordoned and did not give
-        back; ``unschedulable``: nodes of the pools that somebody else cordoned; ``deferred``: who
-        holds GPUs that no run has validated, by node; ``layouts``: nodes that have another MIG
-        layout, and which.
-    """
-    findings: Json = {"reached": False, "problems": [], "cordoned": []}
-    findings |= {"scheduling": {}, "validation": {}, "presence": {}, "layouts": {}}
+async def _observe(asked: Question) -> ClusterSeen:
+    """Look at nodes, their validation, and what else is there; what came before an error stays."""
+    seen = ClusterSeen()
     try:
-        async with connect(context) as client:
-            nodes = await with_devices(client, await client.list("nodes"), validation)
-            findings["reached"] = True
-            findings["nodes"] = [node["metadata"]["name"] for node in nodes]
-            findings["surroundings"] = await surroundings(client, nodes, endpoints, own)
-            findings["cordoned"] = [
-                node["metadata"]["name"]
-                for node in nodes
-                if CORDONED in node["metadata"].get("annotations", {})
-                and not divided.begun(node)  # the layouts' own run goes on with it
-            ]
-            members = {}
-            for document in scheduling:
-                pool = document["pool"]
-                try:
-                    members[pool] = pool_members(nodes, pool)
-                except ClusterError as error:
-                    findings["problems"].append(str(error))
-                    continue
-                finding = scheduling_drift(members[pool], document)
-                if finding:
-                    findings["scheduling"][pool] = finding
-            if not findings["problems"]:
-                findings["layouts"] = divided.differences(nodes, layouts)
-            findings["members"] = {
-                pool: [node["metadata"].get("labels", {}) for node in pool_members]
-                for pool, pool_members in members.items()
-            }
-            findings["unschedulable"] = cordoned_by_others(
-                [node for pool in members.values() for node in pool]
+        async with connect(asked.context) as client:
+            nodes = await with_devices(
+                client, await client.list("nodes"), [p.resources for p in asked.validation]
             )
+            seen = replace(seen, nodes=tuple(map(_name, nodes)), cordoned=_cordoned(nodes))
+            around = await surroundings(client, nodes, asked.endpoints, asked.own)
+            seen = _with_members(replace(seen, surroundings=around), nodes, asked)
             try:
-                findings["presence"] = await _presence(client, presence)
+                seen = replace(seen, presence=await _presence(client, asked.presence))
             except grammar.IllFormed as error:
-                findings["problems"].append(f"release {presence['release']['name']}: {error}")
-            if validation:
+                problem = f"release {asked.presence['release']['name']}: {error}"
+                seen = replace(seen, problems=(*seen.problems, problem))
+            if asked.validation:
                 sets = await client.list("daemonsets", base="/apis/apps")
-                due = await validation_findings(client, nodes, validation, sets)
-                waiting = await deferrals(client, nodes, validation, sets)
-                findings |= {"validation": due, "deferred": waiting}
+                due = await validation_findings(client, nodes, asked.validation, sets)
+                seen = replace(seen, validation=due)
+                waiting = await deferrals(client, nodes, asked.validation, sets)
+                seen = replace(seen, deferred=waiting)
     except ClusterError as error:
-        findings["unreachable"] = str(error)
-    return findings
+        seen = replace(seen, unreachable=str(error))
+    return seen
+
+
+def _name(node: Json) -> str:
+    return str(node["metadata"]["name"])
+
+
+def _cordoned(nodes: list[Json]) -> tuple[str, ...]:
+    """Return the nodes that a run of this program cordoned, but for the layouts' own run."""
+    return tuple(
+        _name(node)
+        for node in nodes
+        if CORDONED in node["metadata"].get("annotations", {}) and not divided.begun(node)
+    )
+
+
+def _with_members(seen: ClusterSeen, nodes: list[Json], asked: Question) -> ClusterSeen:
+    """Add what is found of the pools' nodes."""
+    members: dict[str, list[Json]] = {}
+    findings: dict[str, str] = {}
+    problems: list[str] = []
+    for pool in asked.scheduling:
+        try:
+            members[pool.pool] = pool_members(nodes, pool)
+        except ClusterError as error:
+            problems.append(str(error))
+            continue
+        if finding := scheduling_drift(members[pool.pool], pool):
+            findings[pool.pool] = finding
+    every = [node for pool in members.values() for node in pool]
+    return replace(
+        seen,
+        problems=tuple(problems),
+        scheduling=findings,
+        layouts={} if problems else divided.differences(nodes, asked.layouts),
+        members={
+            pool: [node["metadata"].get("labels", {}) for node in listed]
+            for pool, listed in members.items()
+        },
+        unschedulable=tuple(cordoned_by_others(every)),
+    )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 from components.desired.resolve import Desired
 from components.drift import Drift, dated
@@ -13,6 +12,7 @@ from components.hosts import hardware
 from components.hosts.facts import HostFacts, drift, reboot
 from components.hosts.kernels import unequal
 from components.hosts.preflight import judge
+from components.inspection.cluster import ClusterSeen
 from components.inspection.questions import chart_place
 from components.nodes.pools import counted_pools
 from components.platforms.judge import judge as judge_platform
@@ -22,10 +22,25 @@ from components.settings.cluster import Cluster
 from config.printable import printable_lines
 from config.problem import Fault, Severity
 
-Json = dict[str, Any]
-
 NAMED = 10
 """Nodes that have a line each; the others are counted."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Seen:
+    """What was seen, before it is judged.
+
+    Attributes:
+        hosts: what the probe found, by host.
+        cluster: what was found in the cluster.
+        problems: what kept from looking, and must stop the run.
+        reasons: why a part of the inspection found nothing.
+    """
+
+    hosts: Mapping[str, HostFacts] = field(default_factory=dict)
+    cluster: ClusterSeen = field(default_factory=ClusterSeen)
+    problems: tuple[str, ...] = ()
+    reasons: str = ""
 
 
 @dataclass(frozen=True)
@@ -47,10 +62,9 @@ class Inspection:
     drift: Drift = field(default_factory=Drift)
 
 
-def judged(declared: Cluster, desired: Desired, seen: Json, reasons: str) -> Inspection:
-    """Holds what was seen against what is declared."""
-    cluster = seen["cluster"]
-    facts = {name: HostFacts(**host) for name, host in seen["hosts"]["facts"].items()}
+def judged(declared: Cluster, desired: Desired, seen: Seen) -> Inspection:
+    """Hold what was seen against what is declared."""
+    cluster, facts = seen.cluster, seen.hosts
     findings = [
         finding
         for host in desired.hosts
@@ -60,25 +74,23 @@ def judged(declared: Cluster, desired: Desired, seen: Json, reasons: str) -> Ins
     findings += judge_all(declared, facts)
     findings += hardware.advice(facts)
     findings += _unreached(declared, facts)
-    findings += _gone(declared, facts, cluster.get("nodes"))
-    findings += _chart(declared, cluster.get("chart", ""))
-    findings += map(_cordoned, cluster.get("unschedulable", []))
-    findings += _deferred(cluster.get("deferred", {}))
-    if "surroundings" in cluster:
-        surroundings, members = cluster["surroundings"], cluster["members"]
-        findings += judge_platform(declared, surroundings, members, facts)
+    findings += _gone(declared, facts, cluster.nodes)
+    findings += _chart(declared, cluster.chart)
+    findings += map(_cordoned, cluster.unschedulable)
+    findings += _deferred(cluster.deferred)
+    if cluster.surroundings is not None:
+        findings += judge_platform(declared, cluster.surroundings, cluster.members, facts)
     errors = [str(finding) for finding in findings if finding.severity is Severity.ERROR]
     warnings = [str(finding) for finding in findings if finding.severity is Severity.WARNING]
     reboots = {
         host.name: text
         for host in declared.hosts
-        if host.name in facts
-        and (text := reboot(facts[host.name], host.node in cluster["cordoned"]))
+        if host.name in facts and (text := reboot(facts[host.name], host.node in cluster.cordoned))
     }
     return Inspection(
-        unreachable=printable_lines("; ".join(filter(None, (cluster.get("unreachable"), reasons)))),
+        unreachable=printable_lines("; ".join(filter(None, (cluster.unreachable, seen.reasons)))),
         hosts=facts,
-        problems=_printable(*cluster["problems"], *seen["hosts"]["problems"], *errors),
+        problems=_printable(*cluster.problems, *seen.problems, *errors),
         warnings=_printable(*warnings, *unequal(desired.hosts, facts)),
         drift=Drift(
             unreached={name: host.error for name, host in facts.items() if host.error},
@@ -86,17 +98,17 @@ def judged(declared: Cluster, desired: Desired, seen: Json, reasons: str) -> Ins
             runtime=_changed(facts, "runtime"),
             cluster=_changed(facts, "cluster"),
             reboot=reboots,
-            scheduling=noted(cluster["scheduling"]),
-            validation=noted({**_after(declared, reboots), **cluster["validation"]}),
-            platform=noted(cluster["presence"]).get("platform"),
-            release=noted(cluster["presence"]).get("release"),
-            groups=frozenset(cluster.get("surroundings", {}).get("groups", {})),
+            scheduling=noted(cluster.scheduling),
+            validation=noted({**_after(declared, reboots), **cluster.validation}),
+            platform=noted(cluster.presence).get("platform"),
+            release=noted(cluster.presence).get("release"),
+            groups=frozenset((cluster.surroundings or {}).get("groups", {})),
         ),
     )
 
 
 def _gone(
-    declared: Cluster, facts: Mapping[str, HostFacts], nodes: list[str] | None
+    declared: Cluster, facts: Mapping[str, HostFacts], nodes: tuple[str, ...] | None
 ) -> Iterator[Fault]:
     """Hosts that have joined, and whose nodes are gone; who never joined does it in this run."""
     if nodes is None:

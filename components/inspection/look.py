@@ -1,67 +1,112 @@
 """Inspects hosts and cluster before anything is declared: findings, never changes.
 
-A process each for the cluster and the hosts, side by side, with the one library that each needs.
-What they can't reach is reported and does not stop a preview; what contradicts the configuration
-does.
+Both side by side, each within a time limit. What can't be reached is reported and does not stop a
+preview; what contradicts the configuration does.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import asyncio
+from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any
 
 import pulumi
 
-from components.desired.resolve import Desired, resolve
+from components.desired.host import working
+from components.desired.resolve import Desired
+from components.desired.rollout import DesiredRollout
 from components.hosts.facts import HostFacts
+from components.hosts.inspect import inspecting_key
+from components.hosts.inspect import observe as observe_hosts
 from components.hosts.kubeconfig import is_there
 from components.hosts.new_cluster import UNKNOWN
 from components.hosts.table import table
-from components.inspection.judgement import Inspection, judged
-from components.inspection.processes import Extent, Processes
-from components.inspection.questions import request
+from components.inspection.bounds import bounded, completed
+from components.inspection.cluster import ClusterSeen
+from components.inspection.cluster import observe as observe_cluster
+from components.inspection.extent import Extent
+from components.inspection.judgement import Inspection, Seen, judged
+from components.inspection.questions import question
 from components.inspection.rollout import divided, planned, show, show_layouts
+from components.platforms.needed import registries
+from components.rollout.inspect import NodesSeen
+from components.rollout.inspect import observe as observe_nodes
 from components.settings.cluster import Cluster
-
-Json = dict[str, Any]
+from config.problem import FaultError
 
 RESTING = "in maintenance, not inspected"
 
 
 def inspect(
     cluster: Cluster,
-    stack: str,
+    desired: Desired,
     private_key: str,
     origins: Mapping[str, Mapping[str, str]],
-    processes: Processes,
 ) -> Inspection:
-    """Inspects hosts and cluster, and shows what a person should know of them.
+    """Inspect hosts and cluster, and show what a person should know of them.
 
     Args:
         cluster: the configuration.
-        stack: name of the stack.
-        private_key: logs in to the hosts. It goes through a pipe: it is in no process argument and
-            in no file.
+        desired: what it resolves to.
+        private_key: logs in to the hosts.
         origins: by host, the values that a pool or the host overrides (`inventory.origins`).
-        processes: of `Extent.parts`, started early, for they read their libraries meanwhile. In a
-            run that changes something the hosts' stays.
 
     Raises:
         RunError: something contradicts the configuration.
     """
-    extent, desired = Extent.wanted(), resolve(cluster, stack)
-    there = desired.kubeadm is None or is_there(desired.context)
-    asked = request(cluster, stack, private_key)
+    extent, there = Extent.wanted(), desired.kubeadm is None or is_there(desired.context)
     if not there:
         pulumi.log.info(UNKNOWN)
-        del asked["cluster"]
-    seen, reasons = look(processes, asked)
-    inspection = judged(cluster, desired, seen, reasons)
+    seen = look(cluster, desired, private_key, extent, there=there)
+    inspection = judged(cluster, desired, seen)
     inspection = replace(inspection, drift=replace(inspection.drift, context=there))
     if extent is not Extent.OFF and there:
-        inspection = with_rollout(cluster, desired, inspection, seen["cluster"]["cordoned"], extent)
-        inspection = with_layouts(cluster, inspection, seen["cluster"]["layouts"])
+        inspection = with_rollout(desired, inspection, seen.cluster.cordoned, extent)
+        inspection = with_layouts(desired, inspection, seen.cluster.layouts)
+    _show(cluster, inspection, origins)
+    if inspection.problems:
+        raise pulumi.RunError("\n".join(inspection.problems))
+    return inspection
+
+
+def look(
+    cluster: Cluster, desired: Desired, private_key: str, extent: Extent, *, there: bool
+) -> Seen:
+    """Look at hosts and cluster, side by side.
+
+    Args:
+        cluster: the configuration.
+        desired: what it resolves to.
+        private_key: logs in to the hosts.
+        extent: what is looked at.
+        there: whether the cluster exists.
+    """
+    hosts = working(desired.hosts) if extent.has_hosts else ()
+    asked = question(cluster, desired) if extent.has_cluster and there else None
+    problems: tuple[str, ...] = ()
+    try:
+        key = inspecting_key(private_key) if hosts else ""
+    except FaultError as error:
+        hosts, key, problems = (), "", (str(error),)
+
+    async def every() -> Seen:
+        (found, why), (facts, reason) = await asyncio.gather(
+            bounded("cluster", observe_cluster(asked) if asked else _nothing(), ClusterSeen()),
+            bounded("hosts", observe_hosts(hosts, key, registries=registries(cluster)), {}),
+        )
+        reasons = "; ".join(filter(None, (why, reason)))
+        return Seen(hosts=facts, cluster=found, problems=problems, reasons=reasons)
+
+    return completed(every())
+
+
+async def _nothing() -> ClusterSeen:
+    return ClusterSeen()
+
+
+def _show(
+    cluster: Cluster, inspection: Inspection, origins: Mapping[str, Mapping[str, str]]
+) -> None:
     resting = {
         host.name: HostFacts(error=RESTING)
         for host in cluster.hosts
@@ -76,28 +121,14 @@ def inspect(
         pulumi.log.warn(warning)
     if inspection.unreachable:
         pulumi.log.warn(f"could not inspect everything: {inspection.unreachable}")
-    if inspection.problems:
-        raise pulumi.RunError("\n".join(inspection.problems))
-    return inspection
 
 
 def with_rollout(
-    cluster: Cluster,
-    desired: Desired,
-    inspection: Inspection,
-    cordoned: list[str],
-    extent: Extent,
+    desired: Desired, inspection: Inspection, cordoned: tuple[str, ...], extent: Extent
 ) -> Inspection:
-    """The inspection with what must go in waves, which it shows."""
-
-    def ask(asked: Json) -> tuple[Json, str]:
-        if extent is not Extent.ALL:
-            return {}, "the pods of nodes that change were not inspected"
-        with Processes("rollout") as looking:
-            seen, reason = looking.answers({"rollout": asked})
-        return seen.get("rollout", {}), reason
-
-    made, reason = planned(cluster, desired, inspection.hosts, cordoned, ask)
+    """Add what must go in waves, and show it."""
+    ask = nodes_of(desired.rollout) if extent is Extent.ALL else _unseen
+    made, reason = planned(desired.hosts, desired.rollout, inspection.hosts, cordoned, ask)
     show(made)
     return replace(
         inspection,
@@ -106,15 +137,13 @@ def with_rollout(
     )
 
 
-def with_layouts(cluster: Cluster, inspection: Inspection, found: Mapping[str, str]) -> Inspection:
-    """The inspection with the MIG layouts that must go in waves, which it shows."""
+def _unseen(_: list[str]) -> NodesSeen:
+    return NodesSeen(unreachable="the pods of nodes that change were not inspected")
 
-    def ask(asked: Json) -> tuple[Json, str]:
-        with Processes("rollout") as looking:
-            seen, reason = looking.answers({"rollout": asked})
-        return seen.get("rollout", {}), reason
 
-    made, reason = divided(cluster, found, ask)
+def with_layouts(desired: Desired, inspection: Inspection, found: Mapping[str, str]) -> Inspection:
+    """Add the MIG layouts that must go in waves, and show them."""
+    made, reason = divided(desired.rollout, found, nodes_of(desired.rollout))
     show_layouts(made)
     return replace(
         inspection,
@@ -123,17 +152,14 @@ def with_layouts(cluster: Cluster, inspection: Inspection, found: Mapping[str, s
     )
 
 
-def look(processes: Processes, asked: Json) -> tuple[Json, str]:
-    """What the processes found, by part, and why one found nothing."""
-    seen, reasons = processes.answers(asked)
-    # Only a run that may change hosts copies to them.
-    copies = asked["hosts"]["look"]["hosts"] and not pulumi.runtime.is_dry_run()
-    processes.end(but=("hosts",) if copies else ())
-    nothing: Json = {
-        "cluster": {
-            "problems": [], "cordoned": [], "scheduling": {}, "validation": {}, "presence": {},
-            "layouts": {},
-        },
-        "hosts": {"problems": [], "facts": {}},
-    }  # fmt: skip
-    return {**nothing, **seen}, reasons
+def nodes_of(rollout: DesiredRollout) -> Callable[[list[str]], NodesSeen]:
+    """Return what looks at nodes that change, by name."""
+
+    def ask(names: list[str]) -> NodesSeen:
+        work = bounded(
+            "rollout", observe_nodes(rollout.context, names, rollout.consent), NodesSeen()
+        )
+        seen, reason = completed(work)
+        return replace(seen, unreachable=reason) if reason else seen
+
+    return ask

@@ -1,47 +1,34 @@
-"""What the processes of the inspection are asked, made from the configuration."""
+"""What the inspection asks about a cluster, made from the configuration."""
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import replace
 
 from components.charts.source import location, wanted_digest
+from components.desired.resolve import Desired
+from components.inspection.cluster import Question
 from components.platforms.documents import presence_document
 from components.platforms.namespaces import own_namespaces
-from components.platforms.needed import registries
 from components.platforms.registry import platform_of
-from components.rollout.layout_component import nodes_document
 from components.settings.cluster import Cluster
 
-Json = dict[str, Any]
 
-
-def request(cluster: Cluster, stack: str, private_key: str) -> Json:
-    """What the processes are asked: ``cluster``, the arguments of
-    `components.inspection.cluster.observe`, and ``hosts``."""
-    joining = {"joining": sorted(host.node for host in cluster.newcomers)}
-    layouts = nodes_document(cluster, stack)
-    return {
-        "cluster": {
-            "context": cluster.kubernetes.context,
-            "scheduling": [replace(pool, joining=joining) for pool in desired.scheduling.pools],
-            "validation": [replace(pool, joining=joining) for pool in desired.validation.pools],
-            "presence": presence_document(cluster),
-            "endpoints": sorted(platform_of(cluster).endpoints(cluster).values()),
-            "own": [space.name for space in own_namespaces(cluster)],
-            "chart": chart_document(cluster),
-            "layouts": {
-                **layouts,
-                "members": [{**part, **joining} for part in layouts["members"]],
-            },
-        },
-        "hosts": {
-            "look": {
-                "hosts": [host.model_dump(mode="json") for host in cluster.working_hosts],
-                "privateKey": private_key,
-                "registries": registries(cluster),
-            }
-        },
-    }
+def question(cluster: Cluster, desired: Desired) -> Question:
+    """Return what the inspection asks about the cluster."""
+    joining = tuple(sorted(host.node for host in cluster.newcomers))
+    layouts = desired.layouts
+    return Question(
+        context=desired.context,
+        scheduling=tuple(replace(pool, joining=joining) for pool in desired.scheduling.pools),
+        validation=tuple(replace(pool, joining=joining) for pool in desired.validation.pools),
+        presence=presence_document(cluster),
+        endpoints=sorted(platform_of(cluster).endpoints(cluster).values()),
+        own=[space.name for space in own_namespaces(cluster)],
+        chart=chart_document(cluster),
+        layouts=replace(
+            layouts, pools=tuple(replace(pool, joining=joining) for pool in layouts.pools)
+        ),
+    )
 
 
 def chart_place(cluster: Cluster) -> str:

@@ -2,84 +2,77 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 import pulumi
 
-from components.desired.resolve import Desired
+from components.desired.host import DesiredHost, Upgrade
+from components.desired.rollout import DesiredRollout
 from components.hosts.facts import HostFacts
-from components.hosts.settings.reboot import RebootWhen
 from components.rollout import layout_plan
+from components.rollout.inspect import NodesSeen
 from components.rollout.layout_plan import LayoutPlan
 from components.rollout.pending import changes
-from components.rollout.plan import Plan, blockers, plan, view_of, words
+from components.rollout.plan import Plan, blockers, plan, words
 from components.rollout.skew import ControlPlane
-from components.settings.cluster import Cluster
 from config.printable import printable_lines
 
-Json = dict[str, Any]
+Ask = Callable[[list[str]], NodesSeen]
+"""Looks at nodes, by name (`components.rollout.inspect.observe`)."""
 
 
 def planned(
-    cluster: Cluster,
-    desired: Desired,
+    hosts: Sequence[DesiredHost],
+    rollout: DesiredRollout,
     facts: Mapping[str, HostFacts],
-    cordoned: list[str],
-    ask: Callable[[Json], tuple[Json, str]],
+    cordoned: Collection[str],
+    ask: Ask,
 ) -> tuple[Plan, str]:
-    """The plan, and why it couldn't see the nodes; asks nothing where nothing changes.
+    """Return the plan, and why it couldn't see the nodes; ask nothing where nothing changes.
 
     Args:
-        cluster: the configuration.
-        desired: what it resolves to.
+        hosts: the hosts of the stack.
+        rollout: how nodes are taken out of use.
         facts: what the hosts said.
         cordoned: nodes that an earlier run of this program cordoned.
-        ask: inspects nodes, as `components.rollout.inspect.answer` does.
+        ask: looks at nodes.
     """
-    found = changes(desired.hosts, facts, frozenset(cordoned))
+    found = changes(hosts, facts, frozenset(cordoned))
     if not found:
         return Plan(), ""
-    answer, reason = ask(
-        {
-            "context": cluster.kubernetes.context,
-            "nodes": [change.host.node for change in found],
-            "consent": sorted(cluster.rollout.evict),
-        }
-    )
-    views = {name: view_of(view) for name, view in answer.get("nodes", {}).items()}
-    may_boot = cluster.reboot.when is RebootWhen.REQUIRED
-    first, version = cluster.first_host, cluster.kubernetes_packages.version
+    seen = ask([change.host.node for change in found])
     made = plan(
         found,
-        views,
-        cluster.rollout.max_unavailable,
-        may_boot,
-        answer.get("server", ""),
-        ControlPlane(first.name, version) if first and version else None,
+        seen.views,
+        rollout.max_unavailable,
+        rollout.boots,
+        seen.server,
+        _control_plane(hosts),
     )
-    return made, printable_lines(answer.get("unreachable", "") or reason)
+    return made, printable_lines(seen.unreachable)
 
 
-def divided(
-    cluster: Cluster, found: Mapping[str, str], ask: Callable[[Json], tuple[Json, str]]
-) -> tuple[LayoutPlan, str]:
-    """The plan for MIG layouts, and why it couldn't see the nodes; asks nothing without any.
+def _control_plane(hosts: Sequence[DesiredHost]) -> ControlPlane | None:
+    """Return the control plane that kubeadm upgrades; None if it upgrades none here."""
+    for host in hosts:
+        if host.upgrade is Upgrade.APPLY and host.kubernetes_packages.version:
+            return ControlPlane(host.name, host.kubernetes_packages.version)
+    return None
+
+
+def divided(rollout: DesiredRollout, found: Mapping[str, str], ask: Ask) -> tuple[LayoutPlan, str]:
+    """Return the plan for MIG layouts, and why it couldn't see the nodes; ask nothing without any.
 
     Args:
-        cluster: the configuration.
+        rollout: how nodes are taken out of use.
         found: nodes with another layout, and what is done on each.
-        ask: inspects nodes, as `components.rollout.inspect.answer` does.
+        ask: looks at nodes.
     """
     if not found:
         return LayoutPlan(), ""
-    consent = sorted(cluster.rollout.evict)
-    answer, reason = ask(
-        {"context": cluster.kubernetes.context, "nodes": list(found), "consent": consent}
-    )
-    views = {name: view_of(view) for name, view in answer.get("nodes", {}).items()}
-    made = LayoutPlan(dict(found), views, cluster.rollout.max_unavailable)
-    return made, printable_lines(answer.get("unreachable", "") or reason)
+    seen = ask(list(found))
+    made = LayoutPlan(dict(found), seen.views, rollout.max_unavailable)
+    return made, printable_lines(seen.unreachable)
 
 
 def show_layouts(made: LayoutPlan) -> None:

@@ -1,16 +1,18 @@
 """What a rollout would find on nodes: who is in its way, which pods it would evict and whose.
 
-Reads only, and only the nodes that change. A process of the inspection (`components.inspection`).
+Reads only, and only the nodes that change.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 from components.api import Client, ClusterError, Json, connect
 from components.gather import gather
 from components.nodes import drain
+from components.rollout.plan import View
 from config.printable import printable
 
 UPGRADE = "nvidia.com/gpu-driver-upgrade-state"
@@ -87,25 +89,25 @@ async def exhausted(client: Client, spaces: set[str]) -> Held:
 
 def view(
     node: Json, pods: list[Json], held: dict[tuple[str, str], str], consent: Sequence[str]
-) -> Json:
-    """One node as `components.rollout.plan.View` takes it."""
+) -> View:
+    """Return what was found of one node."""
     going = drain.to_evict(pods)
     budgets = {
         f"{pod['metadata']['namespace']}/{held[key]}"
         for pod in going
         if (key := (pod["metadata"]["namespace"], pod["metadata"]["name"])) in held
     }
-    return {
-        "left": left_alone(node),
-        "begun": drain.cordoned_by_us(node),
-        "evicts": dict(Counter(map(owner, going))),
-        "lost": drain.losses(going, consent),
-        "budgets": sorted(budgets),
-    }
+    return View(
+        left=left_alone(node),
+        begun=drain.cordoned_by_us(node),
+        evicts=dict(Counter(map(owner, going))),
+        lost=drain.losses(going, consent),
+        budgets=tuple(sorted(budgets)),
+    )
 
 
-async def views(client: Client, names: list[str], consent: Sequence[str]) -> dict[str, Json]:
-    """The nodes that are in the cluster, by name."""
+async def views(client: Client, names: list[str], consent: Sequence[str]) -> dict[str, View]:
+    """Return the nodes that are in the cluster, by name."""
 
     async def look(name: str) -> tuple[str, Json | None, list[Json]]:
         node = await drain.node_of(client, name)
@@ -118,17 +120,33 @@ async def views(client: Client, names: list[str], consent: Sequence[str]) -> dic
     return {name: view(node, pods, held, consent) for name, node, pods in seen if node is not None}
 
 
-async def answer(request: Json) -> Json:
-    """`views` for a request: ``context``, ``nodes``, ``consent``.
+@dataclass(frozen=True)
+class NodesSeen:
+    """What was found of nodes that change.
 
-    Returns:
-        ``nodes``: what `views` does; ``server``: version of the API server; ``unreachable``: why
-        nothing was seen, empty where it was.
+    Attributes:
+        views: by name, those that are in the cluster.
+        server: version of the API server; empty where it wasn't seen.
+        unreachable: why nothing was seen; empty where it was.
+    """
+
+    views: Mapping[str, View] = field(default_factory=dict)
+    server: str = ""
+    unreachable: str = ""
+
+
+async def observe(context: str, names: list[str], consent: Sequence[str]) -> NodesSeen:
+    """Look at nodes that change.
+
+    Args:
+        context: context of the kubeconfig.
+        names: of the nodes.
+        consent: what pods may lose (`rollout.evict`).
     """
     try:
-        async with connect(request["context"]) as client:
+        async with connect(context) as client:
             version = await client.request("GET", "", base="/version", version="")
-            found = await views(client, request["nodes"], request["consent"])
-        return {"nodes": found, "server": str(version["gitVersion"]), "unreachable": ""}
+            found = await views(client, names, consent)
+        return NodesSeen(found, str(version["gitVersion"]))
     except ClusterError as error:
-        return {"nodes": {}, "server": "", "unreachable": str(error)}
+        return NodesSeen(unreachable=str(error))

@@ -222,15 +222,15 @@ async def apply(request: LayoutsRequest) -> Json:
         nodes = await client.list("nodes")
         differing = divided.differences(nodes, request.layouts)
         seen = await views(client, list(differing), rollout.consent) if differing else {}
-        left = {name: view["left"] for name, view in seen.items() if view["left"]}
+        left = {name: view.left for name, view in seen.items() if view.left}
         # What an earlier run began comes first.
-        names = sorted(seen.keys() - left.keys(), key=lambda name: (not seen[name]["begun"], name))
+        names = sorted(seen.keys() - left.keys(), key=lambda name: (not seen[name].begun, name))
         if faults := [fault for name in names for fault in lost(name, seen[name])]:
             raise ClusterError(*faults)
         targets = divided.targets(nodes, request.layouts)
         run = Layouts(client, request, {name: targets[name] for name in names})
-        idle = [name for name in names if not seen[name]["evicts"]]
-        rest = [name for name in names if seen[name]["evicts"]]
+        idle = [name for name in names if not seen[name].evicts]
+        rest = [name for name in names if seen[name].evicts]
         try:
             await in_waves([], idle, CONCURRENCY, run.at_once, str)
         except ClusterError as error:

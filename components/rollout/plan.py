@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from components.rollout.skew import ControlPlane, kubelet_refusal
 from config.printable import printable
@@ -222,8 +222,3 @@ def _owners(evicts: Mapping[str, int]) -> str:
 def counted(number: int, noun: str) -> str:
     """A number of things."""
     return f"{number} {noun}{'' if number == 1 else 's'}"
-
-
-def view_of(document: Mapping[str, Any]) -> View:
-    """A view as the inspection's answer has it."""
-    return View(**{**document, "budgets": tuple(document["budgets"])})

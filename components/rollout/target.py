@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from components.api import ClusterError, Json
+from components.api import ClusterError
 from components.desired.rollout import RolledHost
+from components.rollout.plan import View
 from config.problem import Fault
 
 
@@ -14,20 +15,20 @@ def fault(host: RolledHost, found: str, wanted: str, cure: str) -> ClusterError:
     return ClusterError(Fault(f"host {host.target.name}", found, wanted, cure))
 
 
-def lost(name: str, view: Json) -> list[Fault]:
-    """Pods of a node that would lose something without consent.
+def lost(name: str, view: View) -> list[Fault]:
+    """Return pods of a node that would lose something without consent.
 
     Args:
         name: of the node.
-        view: of it (`components.rollout.inspect.views`).
+        view: of it.
     """
-    if not view.get("lost"):
+    if not view.lost:
         return []
     cure = "delete them, or declare rollout.evict: [unmanaged, empty-dir]"
-    return [Fault(f"node {name}", view["lost"], "none, or your consent", cure)]
+    return [Fault(f"node {name}", view.lost, "none, or your consent", cure)]
 
 
-def refuse(hosts: Iterable[RolledHost], seen: dict[str, Json]) -> None:
+def refuse(hosts: Iterable[RolledHost], seen: dict[str, View]) -> None:
     """What is known to stop the rollout stops it before anything is changed.
 
     Raises:
@@ -36,7 +37,7 @@ def refuse(hosts: Iterable[RolledHost], seen: dict[str, Json]) -> None:
     faults: list[Fault] = []
     for host in hosts:
         name = host.target.node
-        faults += lost(name, seen.get(name, {}))
+        faults += lost(name, seen.get(name, View()))
         if host.refused:
             cure = "declare it otherwise"
             faults.append(

@@ -13,8 +13,8 @@ from typing import Any, Protocol
 import yaml
 
 import toolchain
-from commands.engine_home import engine_home
 from commands.environment import at_once, local_backend
+from components.workarounds import engine_home
 from lab.benchmarks.measure import Sample, timed
 from lab.simulator.hosts import model as simulated
 
@@ -76,7 +76,7 @@ class HostStack:
             "PATH": os.pathsep.join([*dict.fromkeys(folders), kept.get("PATH", "")]),
             "GPU_CLUSTER_HOME": str(ROOT),
             "PYTHONPATH": str(ROOT),
-            "PULUMI_HOME": str(engine_home()),
+            "PULUMI_HOME": str(engine_home(toolchain.cache_dir())),
             "PULUMI_SKIP_UPDATE_CHECK": "true",
             "PULUMI_BACKEND_URL": local_backend(folder / "state"),
             "PULUMI_CONFIG_PASSPHRASE_FILE": str(folder / "passphrase"),

@@ -12,7 +12,7 @@ from typing import Any
 import yaml
 
 import toolchain
-from commands.engine_home import engine_home
+from components.workarounds import engine_home
 from lab.benchmarks.measure import Sample, ratio, timed
 from lab.benchmarks.project import OWN, ROOT, pulumi
 
@@ -101,7 +101,7 @@ def _environment(folder: Path) -> dict[str, str]:
         "GPU_CLUSTER_HOME": str(ROOT),
         "PULUMI_BACKEND_URL": f"file://{folder}/state",
         "PULUMI_CONFIG_PASSPHRASE": "of a benchmark",
-        "PULUMI_HOME": str(engine_home()),
+        "PULUMI_HOME": str(engine_home(toolchain.cache_dir())),
         "PULUMI_SKIP_UPDATE_CHECK": "true",
     }
 

@@ -25,10 +25,9 @@ from components.desired.resolve import resolve
 from components.grammar import IllFormed
 from components.hosts.access import ACCESS, Access, check_key
 from components.hosts.answers import CHANNELS, last_lines
-from components.hosts.facts import HostFacts
 from components.hosts.probe import LONGEST, PROBE, parse
 from components.inspection.cluster import scheduling_drift
-from components.inspection.judgement import judged
+from components.inspection.judgement import Seen, judged
 from components.nodes.drain import losses, to_evict
 from components.nodes.inspect import count_devices, gpus, pool_members
 from components.platforms.helm_record import decode_release, expected
@@ -128,14 +127,7 @@ def answer(lines: list[str]) -> None:
         for text in (value,) if isinstance(value, str) else ():
             assert text.isprintable()
             assert len(text) <= 10 * LONGEST + 40  # each character may be an escape
-    seen = {
-        "cluster": {
-            "problems": [], "cordoned": [], "scheduling": {}, "validation": {}, "presence": {}
-        },
-        "hosts": {"problems": [], "facts": {"gpu-1": vars(facts)}},
-    }  # fmt: skip
-    result = judged(_cluster(), resolve(_cluster(), "dev"), json.loads(json.dumps(seen)), "")
-    assert isinstance(result.hosts["gpu-1"], HostFacts)
+    result = judged(_cluster(), resolve(_cluster(), "dev"), Seen(hosts={"gpu-1": facts}))
     assert samples.is_safe("\n".join((*result.problems, *result.warnings)))
     drift = result.drift
     for text in (*drift.prepare.values(), *drift.runtime.values(), *drift.reboot.values()):

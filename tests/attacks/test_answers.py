@@ -19,7 +19,6 @@ from components.hosts.copies import Copies
 from components.hosts.inspect import observe
 from components.hosts.preparation import HostPreparation
 from components.hosts.probe import LONGEST, parse
-from components.inspection.processes import Processes
 from components.nodes.inspect import gpus
 from components.platforms.findings import numbers
 from tests.attacks.samples import cluster
@@ -145,7 +144,7 @@ def test_every_command_on_a_host_has_an_end_on_this_side(monkeypatch: pytest.Mon
     asyncio.set_event_loop(LOOP)
     try:
         declared = cluster()
-        copies = Copies("steps", declared, "key", Processes())
+        copies = Copies("steps", declared, "key")
         hosts = resolve(declared, "dev").hosts
         HostPreparation("hosts", HostsArgs(hosts=hosts, private_key="key", copies=copies))
     finally:

@@ -42,8 +42,6 @@ OUTPUTS = {
     "components/hosts/reboot.py": "of a program of ours",
     "components/rollout/component.py": "of a program of ours",
     "components/validation/component.py": "of a program of ours",
-    "components/inspection/processes.py": "of a process of ours",
-    "components/inspection/__main__.py": "its own",
     "components/program.py": "its own",
 }
 

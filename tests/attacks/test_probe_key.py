@@ -70,16 +70,9 @@ def test_an_inspection_by_a_probe_key_finds_the_same(
     path = tmp_path / "probe"
     path.write_text(key)
     monkeypatch.setenv(inspect.PROBE_KEY_FILE, str(path))
-    request = {"hosts": [vars(declared(host))], "privateKey": "what a preview hasn't got"}
-
-    async def look() -> dict[str, Any]:
-        async with reach.Connections() as connections:
-            return await inspect.answer(request, connections)
-
-    result = asyncio.run(look())
-    assert result["problems"] == []
-    assert result["facts"]["gpu-1"]["error"] == ""
-    assert result["facts"]["gpu-1"]["kernel"] == os.uname().release
+    used = inspect.inspecting_key("what a preview hasn't got")
+    facts = asyncio.run(inspect.observe([declared(host)], used))["gpu-1"]
+    assert (facts.error, facts.kernel) == ("", os.uname().release)
 
 
 def test_a_key_that_may_do_more_is_named(host: Host) -> None:

@@ -11,12 +11,14 @@ import os
 from collections.abc import AsyncIterator
 from typing import Any
 
+import httpx
 import pytest
 
 from components.api import Client, ClusterError
 from components.grammar import IllFormed
 from components.platforms import restore as presence
 from components.platforms.helm_record import TYPE, UNPACKED, decode_release, expected
+from tests.unit.fixtures.api import client
 
 Json = dict[str, Any]
 SPACE = NAME = "nvidia-device-plugin"
@@ -71,23 +73,23 @@ class Cluster:
         self.secrets = list(secrets)
         self.objects: dict[str, Json] = {}
 
-    @contextlib.asynccontextmanager
-    async def call_api(self, method: str, **given: Any) -> AsyncIterator[Any]:
-        base, url = given["base"] or "/api", given["url"]
+    def __call__(self, request: httpx.Request) -> httpx.Response:
+        path = request.url.path
+        group = next(group for group in SERVED if path.startswith(f"{group}/"))
+        url = path.removeprefix(f"{group}/")
         answer: Json
         if not url:
-            answer = {"resources": [SERVED[f"{base}/{given['version']}"]]}
+            answer = {"resources": [SERVED[group]]}
         elif url.endswith("/secrets"):
             answer = {"items": self.secrets, "metadata": {}}
-        elif method == "POST":
-            answer = json.loads(given["content"])
+        elif request.method == "POST":
+            answer = json.loads(request.content)
             self.objects[f"{url}/{answer['metadata']['name']}"] = answer
         elif url in self.objects:
             answer = self.objects[url]
         else:
-            yield type("Response", (), {"status_code": 404, "text": '{"message": "gone"}'})
-            return
-        yield type("Response", (), {"status_code": 200, "text": json.dumps(answer)})
+            return httpx.Response(404, json={"message": "gone"})
+        return httpx.Response(200, json=answer)
 
 
 @pytest.fixture
@@ -96,7 +98,7 @@ def cluster(monkeypatch: pytest.MonkeyPatch) -> Cluster:
 
     @contextlib.asynccontextmanager
     async def connect(context: str) -> AsyncIterator[Client]:
-        yield Client(made)  # type: ignore[arg-type]
+        yield client(made)
 
     monkeypatch.setattr(presence, "connect", connect)
     monkeypatch.delenv("PULUMI_COMMAND_STDOUT", raising=False)
@@ -201,4 +203,4 @@ def test_a_record_that_is_none_is_refused_within_bounds(content: bytes) -> None:
 @pytest.mark.parametrize("name", ["../../secrets", "a%2fb", "a?b", "a#b", "..", "a b", "a\n"])
 def test_no_name_leads_a_request_elsewhere(name: str) -> None:
     with pytest.raises(ClusterError, match="a name that can't be one"):
-        asyncio.run(Client(Cluster()).request("GET", f"nodes/{name}"))  # type: ignore[arg-type]
+        asyncio.run(client(Cluster()).request("GET", f"nodes/{name}"))

@@ -105,7 +105,7 @@ def seen(agent: str, verb: str, uri: str, resource: str = "") -> dict[str, Any]:
 
 def test_a_log_s_requests_are_the_program_s_only() -> None:
     lines = [
-        seen("kr8s/0.20", "list", "/api/v1/nodes", "nodes"),
+        seen("gpu-cluster/program", "list", "/api/v1/nodes", "nodes"),
         seen("kwok/1", "delete", "/api/v1/nodes/x", "nodes"),
         seen("pulumi-kubernetes/4", "patch", "/api/v1/nodes/x?dryRun=All", "nodes"),
         seen("pulumi-kubernetes/4", "get", "/version?timeout=32s"),

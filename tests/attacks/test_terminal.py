@@ -5,24 +5,25 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Any
 
 import httpx
 import pytest
 from command_provider.output import visible
 
-from components.api import Client, Refused
+from components.api import Refused
 from components.desired.resolve import resolve
+from components.hosts.facts import HostFacts
 from components.hosts.probe import parse
 from components.hosts.table import table
-from components.inspection.judgement import judged
+from components.inspection.cluster import ClusterSeen
+from components.inspection.judgement import Seen, judged
 from config.printable import printable, printable_lines
 from config.problem import Fault
 from policies.check.__main__ import main
 from tests.attacks.samples import cluster, is_safe
 from tests.plugins.rig import Failed, Plugin
+from tests.unit.fixtures.api import client
 
 TITLE, CLEAR, TURN = "\x1b]0;owned\x07", "\x1b[2J\x1b[1;1H", "\u202ednuor"
 HOSTILE = (
@@ -61,32 +62,22 @@ def test_the_table_of_hosts_shows_what_they_say_as_text(text: str) -> None:
 
 @pytest.mark.parametrize("text", HOSTILE)
 def test_no_finding_of_an_inspection_is_an_instruction(text: str) -> None:
-    facts = {"error": "", "os": text, "kernel": text, "arch": text, "package_lock": text}
-    seen = {
-        "cluster": {
-            "problems": [f"node {text}: missing"],
-            "unreachable": text,
-            "cordoned": [],
-            "scheduling": {},
-            "validation": {},
-            "presence": {},
-        },
-        "hosts": {"problems": [text], "facts": {"gpu-1": facts}},
-    }
-    result = judged(cluster(), resolve(cluster(), "dev"), seen, text)
+    seen = Seen(
+        hosts={"gpu-1": HostFacts(os=text, kernel=text, arch=text, package_lock=text)},
+        cluster=ClusterSeen(problems=(f"node {text}: missing",), unreachable=text),
+        problems=(text,),
+        reasons=text,
+    )
+    result = judged(cluster(), resolve(cluster(), "dev"), seen)
     assert result.problems
     assert is_safe("\n".join((*result.problems, *result.warnings, result.unreachable)))
 
 
 @pytest.mark.parametrize("text", HOSTILE)
 def test_no_refusal_of_an_api_server_is_an_instruction(text: str) -> None:
-    class Api:
-        @contextlib.asynccontextmanager
-        async def call_api(self, *_: Any, **__: Any) -> AsyncIterator[Any]:
-            yield httpx.Response(403, content=json.dumps({"message": text}))
-
+    refusing = client(lambda _: httpx.Response(403, content=json.dumps({"message": text})))
     with pytest.raises(Refused) as error:
-        asyncio.run(Client(Api()).request("GET", "nodes"))  # type: ignore[arg-type]
+        asyncio.run(refusing.request("GET", "nodes"))
     assert is_safe(str(error.value))
 
 

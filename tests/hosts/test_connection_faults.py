@@ -7,14 +7,12 @@ import contextlib
 import dataclasses
 import time
 from collections.abc import AsyncIterator
-from typing import Any
 
 import pytest
 
 from components.hosts import reach
 from components.hosts.prepare_script import prepare
-from components.hosts.upload import Limits
-from components.hosts.visit import Visit
+from components.hosts.upload import Limits, upload
 from tests.hosts.machine import STEPS, Declared, Running
 
 FILES = {bundle.file: bundle.text for bundle in prepare().bundles}
@@ -83,26 +81,15 @@ async def _pass(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> N
         writer.close()
 
 
-def document(host: Declared) -> dict[str, Any]:
-    """A host as the program declares it to its process."""
-    endpoint = {name: getattr(host, name) for name in ("address", "port", "user", "host_key")}
-    return {**endpoint, "name": host.name, "node": host.name, "role": "gpu-worker", "bastion": None}
-
-
 def copied(host: Running, how: str, broken: int) -> tuple[str, Link]:
     """Copy over such a network; the fault, or nothing."""
     link = Link(host.declared, how, broken)
 
     async def copy() -> str:
         async with link.open() as reached:
-            question = {
-                "host": document(reached),
-                "privateKey": host.key,
-                "files": FILES,
-                "limits": dataclasses.asdict(LIMITS),
-            }
-            answer: dict[str, str | None] = await Visit().answer({"copy": question})
-            return answer["fault"] or ""
+            gate = asyncio.Semaphore(1)
+            fault = await upload(reached, host.key, FILES, LIMITS, gate)  # type: ignore[arg-type]
+            return str(fault or "")
 
     return asyncio.run(asyncio.wait_for(copy(), 200)), link
 

@@ -7,22 +7,24 @@ import dataclasses
 import platform
 import socket
 from types import SimpleNamespace
-from typing import Any
 
 import asyncssh
 import pytest
 
 from components.hosts.compatibility import kernel_refused
 from components.hosts.facts import HostFacts, drift
-from components.hosts.inspect import answer, observe
+from components.hosts.inspect import observe
 from components.hosts.preflight import judge
 from components.hosts.prepare_script import prepare
 from components.hosts.probe import parse
-from components.hosts.reach import Connections, fingerprint
+from components.hosts.reach import fingerprint
 from components.hosts.runtime_script import runtime
 from components.hosts.settings.host import Host, Role
 from components.hosts.settings.system import System
 from components.hosts.table import table
+from components.inspection.extent import Extent
+from components.inspection.judgement import Seen
+from components.inspection.look import look as inspection
 from components.settings.cluster import Cluster
 from components.settings.loader import load
 from config.problem import Severity
@@ -143,11 +145,6 @@ def test_a_bad_private_key_is_told_without_the_key() -> None:
     assert "canary" not in facts["gpu-1"].error
 
 
-async def looked(question: dict[str, Any]) -> dict[str, Any]:
-    async with Connections() as connections:
-        return await answer(question, connections)
-
-
 def _key(passphrase: str | None = None) -> str:
     key = asyncssh.generate_private_key("ssh-ed25519")
     return key.export_private_key(passphrase=passphrase).decode()
@@ -159,16 +156,14 @@ def _key(passphrase: str | None = None) -> str:
     ids=["no key", "with a passphrase"],
 )
 def test_a_bad_private_key_is_one_problem_with_its_cure(key: str, why: str) -> None:
-    endpoint = {"address": "127.0.0.1", "port": 1, "user": "root", "bastion": None}
-    endpoint |= {"role": "gpu-worker", "host_key": ""}
-    hosts = [{"name": name, "node": name, **endpoint} for name in ("gpu-1", "gpu-2")]
-    observed = asyncio.run(looked({"hosts": hosts, "privateKey": key}))
-    (problem,) = observed["problems"]
-    assert observed["facts"] == {}
+    cluster, _ = declared()
+    seen = inspection(cluster, "test", key, Extent.HOSTS, there=True)
+    (problem,) = seen.problems
+    assert (seen.hosts, seen.reasons) == ({}, "")
     assert why in problem
     assert "; cure: `ssh-keygen" in problem
     assert "canary" not in problem
-    assert asyncio.run(looked({"hosts": [], "privateKey": ""})) == {"facts": {}, "problems": []}
+    assert inspection(cluster, "test", key, Extent.OFF, there=True) == Seen()
 
 
 def test_unknown_and_odd_lines_are_passed_over() -> None:

@@ -10,8 +10,9 @@ from typing import Any
 
 import pytest
 
-from commands.engine_home import engine_home
+import toolchain
 from commands.environment import at_once
+from components.workarounds import engine_home
 from tests.plugins.rig import LIMIT, Host, Project, alive, until
 
 pytestmark = pytest.mark.slow
@@ -302,13 +303,14 @@ def test_the_engine_logs_every_message_only_where_its_folder_is_there(
     project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("GPU_CLUSTER_CACHE", str(tmp_path / "cache"))
-    logs = engine_home() / "logs"
+    home = engine_home(toolchain.cache_dir())
+    logs = home / "logs"
     project.environment["PULUMI_HOME"] = str(logs.parent)
     project.write("")
     project.up()
     assert "make a folder" in logs.read_text()
     logs.unlink()
     logs.mkdir()
-    assert engine_home() == logs.parent
+    assert engine_home(toolchain.cache_dir()) == home
     project.up()
     assert list(logs.glob("*.log"))

@@ -12,11 +12,12 @@ import pytest
 from components.api import ClusterError, connect
 from components.desired.resolve import resolve
 from components.desired.rollout import LayoutsRequest
+from components.inspection.look import nodes_of
 from components.inspection.rollout import divided as planned
 from components.nodes.resources import MIG_LABEL, MIG_STATE
 from components.platforms.gpu_operator.layouts import CONFIG_MAP
 from components.platforms.registry import platform_of
-from components.rollout import divided, inspect, layouts
+from components.rollout import divided, layouts
 from components.rollout.layout_component import LayoutsArgs, layouts_request
 from components.rollout.layout_plan import LayoutPlan
 from components.settings.cluster import Cluster
@@ -102,10 +103,11 @@ class Divided(Site):
                 nodes = await client.list("nodes")
             return divided.differences(nodes, self.asked(cluster).layouts)
 
-        def ask(request: Json) -> tuple[Json, str]:
-            return asyncio.run(inspect.answer(request)), ""
-
-        return planned(cluster, asyncio.run(differences()), ask)[0]
+        return planned(
+            resolve(cluster, "t").rollout,
+            asyncio.run(differences()),
+            nodes_of(resolve(cluster, "t").rollout),
+        )[0]
 
     def divide(self, mig: Json | None, **sections: Any) -> list[str]:
         """A change that ends well; its nodes in their order."""

@@ -28,13 +28,14 @@ from components.hosts.facts import HostFacts
 from components.hosts.inspect import observe
 from components.hosts.prepare_script import prepare_script
 from components.hosts.runtime_script import runtime_script
+from components.inspection.look import nodes_of
 from components.nodes import drain
 from components.nodes.inspect import CORDONED
-from components.rollout import inspect, roll
+from components.rollout import roll
 from components.rollout.component import RolloutArgs, rollout_request
 from components.rollout.operands import TAINT
 from components.rollout.pending import changes
-from components.rollout.plan import Plan, plan, view_of
+from components.rollout.plan import Plan, plan
 from components.settings.cluster import Cluster
 from components.settings.loader import load
 from lab import simulator
@@ -108,15 +109,10 @@ class Site:
         """What the inspection would plan for the declaration with these sections."""
         cluster = load({**self.document, **changed})
         cordoned = frozenset(name for name in self.hosts if CORDONED in self.annotations(name))
-        found = changes(resolve(cluster, "dev").hosts, self.facts(), cordoned)
-        asked = {
-            "context": cluster.kubernetes.context,
-            "nodes": [change.host.node for change in found],
-            "consent": sorted(cluster.rollout.evict),
-        }
-        answer = asyncio.run(inspect.answer(asked))
-        views = {name: view_of(view) for name, view in answer["nodes"].items()}
-        return cluster, plan(found, views, cluster.rollout.max_unavailable)
+        desired = resolve(cluster, "t")
+        found = changes(desired.hosts, self.facts(), cordoned)
+        seen = nodes_of(desired.rollout)([change.host.node for change in found])
+        return cluster, plan(found, seen.views, cluster.rollout.max_unavailable)
 
     def input(self, **changed: Any) -> RolloutRequest:
         """The program's input."""

@@ -3,34 +3,28 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
-from collections.abc import AsyncIterator, Callable
-from types import SimpleNamespace
-from typing import Any
-from unittest.mock import AsyncMock
 
 import httpx
-import kr8s
 import pytest
 
 from components import api
-from components.api import RETRIES, Client, ClusterError
+from components.api import RETRIES, ClusterError
+from tests.unit.fixtures.api import client
 
 
 class Server:
     """Ends so many connections without an answer, then answers."""
 
-    def __init__(self, ended: int, error: type[Exception]) -> None:
+    def __init__(self, ended: int, error: type[httpx.TransportError]) -> None:
         self.ended = ended
         self.error = error
         self.asked = 0
 
-    @contextlib.asynccontextmanager
-    async def call_api(self, *_: Any, **__: Any) -> AsyncIterator[httpx.Response]:
+    def __call__(self, request: httpx.Request) -> httpx.Response:
         self.asked += 1
         if self.asked <= self.ended:
-            raise self.error("Server disconnected without sending a response.")
-        yield httpx.Response(200, content=b"{}")
+            raise self.error("Server disconnected without sending a response.", request=request)
+        return httpx.Response(200, content=b"{}")
 
 
 @pytest.fixture(autouse=True)
@@ -38,8 +32,8 @@ def _no_pause(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(api, "PAUSE", 0.0)
 
 
-def ask(server: Server, method: str) -> Any:
-    return asyncio.run(Client(server).request(method, "nodes"))  # type: ignore[arg-type]
+def ask(server: Server, method: str) -> object:
+    return asyncio.run(client(server).request(method, "nodes"))
 
 
 @pytest.mark.parametrize("error", api.ENDED)
@@ -56,8 +50,10 @@ def test_a_read_is_not_repeated_for_ever() -> None:
     assert server.asked == RETRIES + 1
 
 
-@pytest.mark.parametrize("error", [httpx.ConnectError, kr8s.APITimeoutError])
-def test_an_api_server_that_is_not_there_is_named_at_once(error: type[Exception]) -> None:
+@pytest.mark.parametrize("error", [httpx.ConnectError, httpx.ConnectTimeout])
+def test_an_api_server_that_is_not_there_is_named_at_once(
+    error: type[httpx.TransportError],
+) -> None:
     server = Server(1, error)
     with pytest.raises(ClusterError, match=r"GET nodes: found no answer"):
         ask(server, "GET")
@@ -68,36 +64,53 @@ def test_an_api_server_that_is_not_there_is_named_at_once(error: type[Exception]
 def test_an_api_server_is_ready_when_it_says_so(code: int, ready: bool) -> None:
     """Not when it answers: until it has read its roles, it refuses everybody."""
 
-    async def seen(answer: Callable[[httpx.Request], httpx.Response]) -> bool:
-        transport = httpx.MockTransport(answer)
-        async with httpx.AsyncClient(transport=transport, base_url="https://server") as session:
-            server = SimpleNamespace(auth=SimpleNamespace(tls_server_name=None), _session=session)
-            return await Client(server).is_ready()  # type: ignore[arg-type]
-
     def answer(request: httpx.Request) -> httpx.Response:
         return httpx.Response(code if request.url.path == "/readyz" else 404)
 
     def silent(request: httpx.Request) -> httpx.Response:
         raise httpx.ConnectError("refused", request=request)
 
-    assert asyncio.run(seen(answer)) is ready
-    assert not asyncio.run(seen(silent))
+    assert asyncio.run(client(answer).is_ready()) is ready
+    assert not asyncio.run(client(silent).is_ready())
 
 
-def test_credentials_that_ended_are_read_again_while_an_api_server_is_waited_for() -> None:
-    codes = iter([401, 200])
+@pytest.fixture
+def log_ins(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """What is noted of each log-in after the first, by whose credentials it is."""
+    seen: list[str] = []
 
+    async def session(credentials: object) -> httpx.AsyncClient:
+        seen.append("again")
+        transport = httpx.MockTransport(lambda _: httpx.Response(200, content=b"{}"))
+        return httpx.AsyncClient(transport=transport, base_url="https://server")
+
+    monkeypatch.setattr(api, "_session", session)
+    return seen
+
+
+def test_credentials_that_ended_are_read_again_while_an_api_server_is_waited_for(
+    log_ins: list[str],
+) -> None:
     async def asked() -> list[bool]:
-        transport = httpx.MockTransport(lambda _: httpx.Response(next(codes)))
-        async with httpx.AsyncClient(transport=transport, base_url="https://server") as session:
-            auth = SimpleNamespace(tls_server_name=None, reauthenticate=AsyncMock())
-            server = SimpleNamespace(auth=auth, _session=session, _create_session=AsyncMock())
-            client = Client(server)  # type: ignore[arg-type]
-            seen = [await client.is_ready(), await client.is_ready()]
-            auth.reauthenticate.assert_awaited_once()
-            return seen
+        made = client(lambda _: httpx.Response(401))
+        return [await made.is_ready(), await made.is_ready()]
 
     assert asyncio.run(asked()) == [False, True]
+    assert log_ins == ["again"]
+
+
+@pytest.mark.parametrize("method", ["GET", "PATCH"])
+def test_a_request_whose_credentials_ended_is_repeated_with_new_ones(
+    log_ins: list[str], method: str
+) -> None:
+    assert asyncio.run(client(lambda _: httpx.Response(401)).request(method, "nodes")) == {}
+    assert log_ins == ["again"]
+
+
+def test_a_refusal_is_no_reason_to_log_in_again(log_ins: list[str]) -> None:
+    with pytest.raises(ClusterError):
+        asyncio.run(client(lambda _: httpx.Response(403)).request("GET", "nodes"))
+    assert log_ins == []
 
 
 @pytest.mark.parametrize("method", ["POST", "PATCH", "PUT", "DELETE"])

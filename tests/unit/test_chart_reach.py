@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import dataclasses
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -16,8 +14,9 @@ from components.charts import reach
 from components.desired.resolve import resolve
 from components.hosts.facts import HostFacts
 from components.hosts.probe import parse
-from components.inspection.judgement import judged
-from components.inspection.questions import chart_place, request
+from components.inspection.cluster import ClusterSeen
+from components.inspection.judgement import Seen, judged
+from components.inspection.questions import chart_place, question
 from components.platforms.needed import registries
 from components.settings.loader import load
 from tests.unit.fixtures.documents import document
@@ -72,19 +71,14 @@ def test_a_folder_must_hold_the_chart(tmp_path: Path) -> None:
     assert why(str(tmp_path)) == ""
 
 
-def seen(**cluster: Any) -> dict[str, Any]:
-    nothing: dict[str, Any] = {
-        "problems": [], "cordoned": [], "scheduling": {}, "validation": {}, "presence": {}
-    }  # fmt: skip
-    return {"cluster": nothing | cluster, "hosts": {"problems": [], "facts": {}}}
-
-
 def test_a_chart_that_cannot_be_fetched_stops_the_run_before_any_host() -> None:
     declared = load(document())
-    (problem,) = judged(declared, resolve(declared, "dev"), seen(chart="no answer"), "").problems
+    (problem,) = judged(
+        declared, resolve(declared, "dev"), Seen(cluster=ClusterSeen(chart="no answer"))
+    ).problems
     assert problem.startswith("chart nvidia-device-plugin ")
-    assert judged(declared, resolve(declared, "dev"), seen(chart=""), "").problems == ()
-    assert request(declared, "x", "")["cluster"]["chart"]["place"] == chart_place(declared)
+    assert judged(declared, desired, Seen()).problems == ()
+    assert question(declared, resolve(declared, "x")).chart["place"] == chart_place(declared)
 
 
 def test_registries_of_images_are_named_once_as_engines_ask_them() -> None:
@@ -118,12 +112,12 @@ def test_a_host_tells_which_registries_do_not_answer(
 def test_a_registry_that_workers_do_not_reach_is_a_warning() -> None:
     declared = load(document())
     (registry, *_) = registries(declared)
-    result = seen()
     away = HostFacts(simulated=True, unreached=(registry, "other.example:443"))
-    result["hosts"]["facts"] = {
-        name: dataclasses.asdict(away) for name in ("gpu-1", "gpu-2", "unknown")
-    }
-    told = judged(declared, resolve(declared, "dev"), result, "")
+    told = judged(
+        declared,
+        resolve(declared, "dev"),
+        Seen(hosts=dict.fromkeys(("gpu-1", "gpu-2", "unknown"), away)),
+    )
     warnings = [warning for warning in told.warnings if "no answer from" in warning]
     assert [warning.partition(";")[0] for warning in warnings] == [
         f"hosts gpu-1, gpu-2: found no answer from {registry}"

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import dataclasses
 import os
 import subprocess
 from collections.abc import AsyncIterator, Callable, Iterable
-from concurrent.futures import Future
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import asyncssh
 import pulumi
@@ -21,13 +18,13 @@ from components.hosts import copies, script, upload
 from components.hosts.answers import NOTHING
 from components.hosts.prepare_script import prepare
 from components.hosts.reach import Answer
-from components.hosts.reach import Host as Reached
 from components.hosts.runtime_script import runtime
 from components.hosts.script import Bundle
-from components.inspection.processes import NoAnswer
+from components.hosts.settings.host import Host
 from components.rollout.component import Rollout, RolloutArgs
 from components.rollout.plan import Change, Plan
 from components.settings.loader import load
+from config.problem import Fault
 from lab.simulator import hosts as simulated
 from tests.unit.mocks import declare
 
@@ -117,35 +114,35 @@ def test_a_copy_that_is_cut_off_changes_nothing_and_the_next_one_is_whole(tmp_pa
     assert lying(tmp_path) == {swap.file: swap.text}
 
 
-class Process:
-    """The hosts' process: remembers what it was asked to copy, and answers."""
+class Uploads:
+    """In the place of `upload`: remembers what was to be copied, and answers."""
 
     def __init__(self) -> None:
         self.seen: list[tuple[str, set[str]]] = []
         self.meanwhile: Callable[[], None] = lambda: None
-        self.faults: list[str | None] = []
+        self.faults: list[Fault] = []
 
-    def ask(self, part: str, question: dict[str, Any]) -> Future[dict[str, Any]]:
-        asked = question["copy"]
-        assert (part, asked["privateKey"]) == ("hosts", "key")
-        names = {file.rpartition("-")[0] for file in asked["files"]}
-        self.seen.append((asked["host"]["name"], names))
+    async def __call__(
+        self, host: Host, key: str, files: dict[str, str], *_: object
+    ) -> Fault | None:
+        assert key == "key"
+        self.seen.append((host.name, {file.rpartition("-")[0] for file in files}))
         self.meanwhile()
-        answer: Future[dict[str, Any]] = Future()
-        answer.set_result({"fault": self.faults.pop() if self.faults else None})
-        return answer
+        return self.faults.pop() if self.faults else None
 
 
 @pytest.fixture
-def process(monkeypatch: pytest.MonkeyPatch) -> Process:
+def uploads(monkeypatch: pytest.MonkeyPatch) -> Uploads:
+    made = Uploads()
+    monkeypatch.setattr(copies, "upload", made)
     monkeypatch.setattr(copies, "before_changes", lambda *_: pulumi.ResourceHookBinding())
     # Mocks of an earlier test in this process may have been those of a preview.
     monkeypatch.setattr(pulumi.runtime, "is_dry_run", lambda: False)
-    return Process()
+    return made
 
 
-def copies_by(process: Any) -> copies.Copies:
-    return copies.Copies("steps", VALID, "key", process)
+def made_copies() -> copies.Copies:
+    return copies.Copies("steps", VALID, "key")
 
 
 def before(made: copies.Copies, resource: str, *, new: bool = True) -> None:
@@ -154,92 +151,71 @@ def before(made: copies.Copies, resource: str, *, new: bool = True) -> None:
 
 
 def test_a_host_gets_what_all_of_its_commands_read_once_a_run(
-    process: Process,
+    uploads: Uploads,
 ) -> None:
     (host,) = VALID.hosts
-    made = copies_by(process)
+    made = made_copies()
     made.want(host, prepare().bundles)
     made.want(host, runtime().bundles)
     for resource in ("hosts", "runtime", "rollout"):
         made.before(resource, [host.name])
         before(made, resource)
-    ((name, bundles),) = process.seen
+    ((name, bundles),) = uploads.seen
     assert name == host.name
     assert bundles >= {"library", "swap", "others", "toolkit", "containerd"}
 
 
 def test_what_is_declared_while_a_copy_is_on_its_way_is_in_the_next_one(
-    process: Process,
+    uploads: Uploads,
 ) -> None:
     (host,) = VALID.hosts
-    made = copies_by(process)
+    made = made_copies()
     made.want(host, prepare().bundles)
-    process.meanwhile = lambda: made.want(host, runtime().bundles)
+    uploads.meanwhile = lambda: made.want(host, runtime().bundles)
     for resource in ("hosts", "runtime"):
         made.before(resource, [host.name])
         before(made, resource)
-    assert ["toolkit" in bundles for _, bundles in process.seen] == [False, True]
+    assert ["toolkit" in bundles for _, bundles in uploads.seen] == [False, True]
 
 
 def test_a_copy_that_failed_stops_its_command_and_is_made_by_the_next(
-    process: Process,
+    uploads: Uploads,
 ) -> None:
     (host,) = VALID.hosts
-    made = copies_by(process)
+    made = made_copies()
     made.want(host, prepare().bundles)
     made.before("hosts", [host.name])
-    process.faults = ["host gpu-1: found no connection"]
+    uploads.faults = [Fault("host gpu-1", "no connection", "one", "wait")]
     with pytest.raises(pulumi.RunError, match="host gpu-1: found no connection"):
         before(made, "hosts")
     before(made, "hosts")
-    assert len(process.seen) == 2
-
-
-def test_a_process_that_gives_no_answer_stops_the_command_and_says_what_to_do(
-    process: Process, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def ask(*_: object) -> Future[dict[str, Any]]:
-        answer: Future[dict[str, Any]] = Future()
-        answer.set_exception(NoAnswer("MemoryError\x1b"))
-        return answer
-
-    monkeypatch.setattr(process, "ask", ask)
-    (host,) = VALID.hosts
-    made = copies_by(process)
-    made.want(host, prepare().bundles)
-    made.before("hosts", [host.name])
-    with pytest.raises(pulumi.RunError) as caught:
-        before(made, "hosts")
-    assert str(caught.value) == (
-        "host gpu-1: found no answer from the process that copies (MemoryError\\x1b); "
-        "wanted: the steps' files there; cure: run again"
-    )
+    assert len(uploads.seen) == 2
 
 
 def test_a_command_that_replaces_another_gets_the_files_that_went_with_it(
-    process: Process,
+    uploads: Uploads,
 ) -> None:
     """`pulumi up --replace` undoes a host that a rollout before it has copied to."""
     (host,) = VALID.hosts
-    made = copies_by(process)
+    made = made_copies()
     made.want(host, prepare().bundles)
     for resource, new in (("rollout", False), ("hosts", True), ("runtime", True)):
         made.before(resource, [host.name])
         before(made, resource, new=new)
-    assert len(process.seen) == 2
+    assert len(uploads.seen) == 2
 
 
-def test_a_rollout_says_itself_what_its_hosts_get(process: Process) -> None:
+def test_a_rollout_says_itself_what_its_hosts_get(uploads: Uploads) -> None:
     """The engine may begin with it while the program still declares the hosts' own commands."""
     (host,) = VALID.hosts
-    made = copies_by(process)
+    made = made_copies()
     plan = Plan(changes=(Change(host, ("sysctl",)),))
     args = RolloutArgs(
         cluster=VALID, stack="test", private_key="key", plan=plan, runtime_class=None
     )
     declare(lambda: Rollout("rollout", args, made), preview=False)
     before(made, "rollout", new=False)
-    ((name, bundles),) = process.seen
+    ((name, bundles),) = uploads.seen
     assert name == host.name
     assert bundles >= {"library", "swap", "others", "toolkit", "containerd"}
 
@@ -260,8 +236,7 @@ def test_a_host_that_boots_is_dialled_again_and_one_that_refuses_is_not(
     monkeypatch.setattr(upload, "_dial", fail)
     monkeypatch.setattr(upload, "FIRST_DELAY", 0)
     (host,) = VALID.hosts
-    reached = copies_host(host)
-    fault = asyncio.run(upload.upload(reached, "key", SWAP, LIMITS, asyncio.Semaphore(1)))
+    fault = asyncio.run(upload.upload(host, "key", SWAP, LIMITS, asyncio.Semaphore(1)))
     assert len(seen) == dials
     assert f"no connection as root after {dials} attempt" in str(fault)
 
@@ -270,16 +245,16 @@ def test_hosts_that_do_not_answer_keep_no_other_one_out(monkeypatch: pytest.Monk
     dead = {f"dead-{number}" for number in range(3)}
     order: list[str] = []
 
-    async def dial(host: Reached, *_: object) -> None:
+    async def dial(host: Host, *_: object) -> None:
         order.append(host.name)
         await asyncio.sleep(0)
         if host.name in dead:
             raise TimeoutError
 
     async def every() -> None:
-        gate, host = asyncio.Semaphore(2), copies_host(VALID.hosts[0])
+        gate, host = asyncio.Semaphore(2), VALID.hosts[0]
         limits = upload.Limits(dials=50, dial=1, copying=1)
-        named = [dataclasses.replace(host, name=name) for name in (*sorted(dead), "gpu-1")]
+        named = [host.model_copy(update={"name": name}) for name in (*sorted(dead), "gpu-1")]
         await asyncio.gather(*(upload.upload(one, "key", SWAP, limits, gate) for one in named))
 
     monkeypatch.setattr(upload, "_dial", dial)
@@ -303,20 +278,16 @@ def test_the_login_shell_of_a_user_reads_one_plain_line(monkeypatch: pytest.Monk
 
     monkeypatch.setattr(upload, "run", run)
     monkeypatch.setattr(upload, "reached", reached)
-    host = copies_host(VALID.hosts[0].model_copy(update={"user": "admin"}))
+    host = VALID.hosts[0].model_copy(update={"user": "admin"})
     assert asyncio.run(upload.upload(host, "key", SWAP, LIMITS, asyncio.Semaphore(1))) is None
     assert lines == ["sudo -n timeout -k 1 1 sh -s"]
 
 
-def copies_host(host: Any) -> Reached:
-    return Reached(host.address, host.port, host.user, host.host_key, host.name, "n", "r", None)
-
-
 def test_the_change_of_a_host_that_was_not_reached_is_refused(
-    process: Process, monkeypatch: pytest.MonkeyPatch
+    uploads: Uploads, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (host,) = VALID.hosts
-    made = copies.Copies("steps", VALID, "key", process, {host.name: "Connection refused"})  # type: ignore[arg-type]
+    made = copies.Copies("steps", VALID, "key", {host.name: "Connection refused"})
     made.want(host, prepare().bundles)
     made.before("hosts", [host.name])
     made.before("rollout", [])
@@ -325,14 +296,14 @@ def test_the_change_of_a_host_that_was_not_reached_is_refused(
         with pytest.raises(pulumi.RunError, match=r"host gpu-1: found Connection refused; wanted"):
             before(made, "hosts")
         before(made, "rollout")
-    assert process.seen == []
+    assert uploads.seen == []
 
 
-def test_a_preview_copies_nothing(process: Process, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_preview_copies_nothing(uploads: Uploads, monkeypatch: pytest.MonkeyPatch) -> None:
     (host,) = VALID.hosts
-    made = copies_by(process)
+    made = made_copies()
     made.want(host, prepare().bundles)
     made.before("hosts", [host.name])
     monkeypatch.setattr(pulumi.runtime, "is_dry_run", lambda: True)
     before(made, "hosts")
-    assert process.seen == []
+    assert uploads.seen == []

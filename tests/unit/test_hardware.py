@@ -13,7 +13,7 @@ from components.hosts import hardware
 from components.hosts.facts import HostFacts
 from components.hosts.probe import DEVICES, parse
 from components.hosts.table import HEAD
-from components.inspection.judgement import judged
+from components.inspection.judgement import Seen, judged
 from components.settings.loader import load
 from tests.unit.fixtures.documents import document
 from tests.unit.fixtures.probed import Machine
@@ -177,13 +177,6 @@ def test_the_table_shows_them_and_advice_never_stops_a_run() -> None:
     host = facts(memory=("0, Enabled",), rdma=("mlx5_0 DOWN",))
     assert hardware.cells(host) == ("x16 32.0 GT/s", "1 of 1", "0 of 1 up", "identity")
     assert HEAD[-4:] == ("PCIe", "ECC", "RDMA", "IOMMU")
-    seen: dict[str, Any] = {
-        "cluster": {
-            "problems": [], "cordoned": [], "scheduling": {}, "validation": {}, "presence": {}
-        },
-        "hosts": {"problems": [], "facts": {"other": dataclasses.asdict(host)}},
-    }  # fmt: skip
-    declared = load(document())
-    result = judged(declared, resolve(declared, "dev"), seen, "")
+    result = judged(load(document()), resolve(load(document()), "dev"), Seen(hosts={"other": host}))
     assert result.problems == ()
     assert any("RDMA devices" in warning for warning in result.warnings)

@@ -17,7 +17,7 @@ from components.desired.resolve import resolve
 from components.guardrails.context import context_of
 from components.hosts import maintenance
 from components.hosts.reboot import reboot_request
-from components.inspection.questions import request
+from components.inspection.questions import question
 from components.monitoring.values import _cluster
 from components.nodes.inspect import pool_members
 from components.nodes.pools import working_gpus
@@ -67,11 +67,10 @@ def test_a_host_goes_with_its_node_and_a_node_with_its_host() -> None:
 
 def test_whoever_looks_or_acts_leaves_it_out() -> None:
     made = cluster(hosts=HOSTS, maintenance=["gpu-1"], monitoring={})
-    asked = request(made, "test", "key")
-    assert [host["name"] for host in asked["hosts"]["look"]["hosts"]] == ["rack-2"]
-    for document in (*asked["cluster"]["scheduling"], *asked["cluster"]["validation"]):
-        assert document["nodes"] == ["gpu-2", "gpu-3", "gpu-4"]
-        assert document["maintenance"] == ["gpu-1"]
+    asked = question(made, resolve(made, "test"))
+    for pool in (*asked.scheduling, *asked.validation):
+        assert pool.nodes == ("gpu-2", "gpu-3", "gpu-4")
+        assert pool.maintenance == ("gpu-1",)
     assert [host.name for host in reboot_request(rebooting(made), "key").hosts] == ["rack-2"]
     assert context_of(made).pools[0].nodes == 3
     assert working_gpus(made, made.pools[0]) == 24

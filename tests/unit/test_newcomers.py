@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import time
 from typing import Any
 
@@ -12,8 +11,9 @@ from pulumi.runtime import mocks
 from components.cluster import GpuCluster, GpuClusterArgs
 from components.desired.resolve import resolve
 from components.hosts.facts import HostFacts
-from components.inspection.judgement import judged
-from components.inspection.questions import request
+from components.inspection.cluster import ClusterSeen
+from components.inspection.judgement import Seen, judged
+from components.inspection.questions import question
 from components.settings.cluster import Cluster
 from components.settings.loader import load
 from lab.simulator.hosts import host_public_key
@@ -46,15 +46,10 @@ def declared(packages: dict[str, Any]) -> Cluster:
 
 
 def problems(cluster: Cluster, nodes: list[str], *applied: str) -> tuple[str, ...]:
-    facts = HostFacts(applied=applied)
-    found = {
-        "cluster": {
-            **{"problems": [], "cordoned": [], "scheduling": {}, "validation": {}, "presence": {}},
-            "nodes": nodes,
-        },
-        "hosts": {"problems": [], "facts": {"gpu-1": dataclasses.asdict(facts)}},
-    }
-    told = judged(cluster, resolve(cluster, "dev"), found, "").problems
+    facts, found = HostFacts(applied=applied), ClusterSeen(nodes=tuple(nodes))
+    told = judged(
+        cluster, resolve(cluster, "dev"), Seen(hosts={"gpu-1": facts}, cluster=found)
+    ).problems
     return tuple(line for line in told if "no such node" in line)
 
 
@@ -73,11 +68,9 @@ def test_a_missing_node_stops_the_run_once_its_host_has_joined(
 
 
 def test_the_inspection_knows_who_joins() -> None:
-    asked = request(declared({"init": INIT}), "dev", "")["cluster"]
-    (pool,) = asked["scheduling"]
+    (pool,) = question(declared({"init": INIT}), "dev").scheduling
     assert pool["joining"] == ["gpu-1"]
-    plain = request(declared({}), "dev", "")["cluster"]
-    assert plain["scheduling"][0]["joining"] == []
+    assert question(declared({}), "dev").scheduling[0]["joining"] == []
 
 
 class SlowHosts(Recorder):

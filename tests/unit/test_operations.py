@@ -7,11 +7,13 @@ import base64
 import gzip
 import json
 import pickle
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from components.api import ClusterError
+from components.desired.pool import Members, PoolScheduling
 from components.gather import gather
 from components.inspection.cluster import scheduling_drift
 from components.nodes.inspect import count_devices, gpus, pool_members
@@ -23,6 +25,10 @@ from config.problem import Fault
 
 GPU = {"key": "nvidia.com/gpu", "value": "present", "effect": "NoSchedule"}
 OTHER = {"key": "example.com/maintenance", "effect": "NoExecute"}
+
+
+def members(pool: str, **fields: Any) -> Members:
+    return Members(context="c", pool=pool, **fields)
 
 
 def node(name: str, **parts: Any) -> dict[str, Any]:
@@ -56,7 +62,7 @@ def test_a_recorded_taint_whose_value_changed_is_replaced() -> None:
 
 
 def test_every_missing_node_is_named_at_once() -> None:
-    pool = {"pool": "a100", "nodes": ["gpu-1", "gpu-8", "gpu-9"]}
+    pool = members("a100", nodes=("gpu-1", "gpu-8", "gpu-9"))
     with pytest.raises(ClusterError) as caught:
         pool_members([node("gpu-1")], pool)
     assert [f"node {name}: found no such node" in str(caught.value) for name in ("gpu-8", "gpu-9")]
@@ -64,35 +70,33 @@ def test_every_missing_node_is_named_at_once() -> None:
 
 
 def test_a_node_that_joins_in_this_run_may_be_missing() -> None:
-    pool = {"pool": "a100", "nodes": ["gpu-1", "gpu-8"], "joining": ["gpu-8"]}
+    pool = members("a100", nodes=("gpu-1", "gpu-8"), joining=("gpu-8",))
     assert pool_members([node("gpu-1")], pool) == [node("gpu-1")]
-    assert (
-        pool_members([], {"pool": "a", "selector": {"a": "b"}, "count": 1, "joining": ["n"]}) == []
-    )
+    assert pool_members([], members("a", selector={"a": "b"}, count=1, joining=("n",))) == []
     with pytest.raises(ClusterError, match="node gpu-8: found no such node"):
-        pool_members([node("gpu-1")], {**pool, "joining": []})
+        pool_members([node("gpu-1")], replace(pool, joining=()))
 
 
 def test_a_selector_must_find_as_many_nodes_as_declared() -> None:
-    pool = {"pool": "l4", "nodes": None, "selector": {"kind": "l4"}, "count": 2}
+    pool = members("l4", selector={"kind": "l4"}, count=2)
     with pytest.raises(ClusterError, match="selector kind=l4: found 1 nodes; wanted: the 2"):
         pool_members([node("a", labels={"kind": "l4"}), node("b")], pool)
 
 
 def test_nodes_made_anew_are_a_finding_unless_nothing_is_declared() -> None:
-    document = {"manager": "m", "labels": {"a": "b"}, "taints": [GPU]}
-    assert scheduling_drift([node("gpu-1")], document) == "not applied on gpu-1"
-    nothing = {"manager": "m", "labels": {}, "taints": []}
+    pool = PoolScheduling(context="c", pool="p", manager="m", labels={"a": "b"}, taints=(GPU,))
+    assert scheduling_drift([node("gpu-1")], pool) == "not applied on gpu-1"
+    nothing = replace(pool, labels={}, taints=())
     assert scheduling_drift([node("gpu-1")], nothing) is None
 
 
 def test_lost_labels_and_taints_are_found_by_node() -> None:
-    document = {"manager": "m", "labels": {"a": "b"}, "taints": [GPU]}
-    members = [
+    pool = PoolScheduling(context="c", pool="p", manager="m", labels={"a": "b"}, taints=(GPU,))
+    nodes = [
         node("gpu-1", manager="m", labels={"a": "b"}, taints=[GPU]),
         node("gpu-2", manager="m", labels={"a": "c"}),
     ]
-    assert scheduling_drift(members, document) == (
+    assert scheduling_drift(nodes, pool) == (
         "node gpu-2 has label a=c, declared b; "
         "node gpu-2 lacks taint nvidia.com/gpu=present:NoSchedule"
     )

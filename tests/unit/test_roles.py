@@ -12,7 +12,8 @@ from components.hosts.prepare_script import prepare_script
 from components.hosts.restart import Turns
 from components.hosts.settings.host import Role
 from components.hosts.system_steps import CONTROL_PLANE_PORTS, WORKER_PORTS
-from components.inspection.judgement import judged
+from components.inspection.cluster import ClusterSeen
+from components.inspection.judgement import Seen, judged
 from components.nodes.inspect import CORDONED, cordoned_by_others
 from components.settings.cluster import Cluster
 from components.settings.loader import load
@@ -67,7 +68,7 @@ def test_gpus_of_a_host_without_a_role_for_them_are_refused(role: Role) -> None:
     assert problem.cure.startswith(f'write "role: gpu-{role.removeprefix("cpu-")}"')
 
 
-def most_at_once(role: str) -> int:
+def most_at_once(role: Role) -> int:
     """How many of three hosts of a role are down together where three may be."""
     down, most = 0, 0
 
@@ -102,13 +103,7 @@ def node(name: str, unschedulable: bool, **annotations: str) -> Json:
 def test_only_what_somebody_else_cordoned_is_reported() -> None:
     nodes = [node("a", True), node("b", True, **{CORDONED: "1"}), node("c", False)]
     assert cordoned_by_others(nodes) == ["a"]
-    seen: Json = {
-        "cluster": {
-            "problems": [], "cordoned": ["b"], "scheduling": {}, "validation": {},
-            "presence": {}, "unschedulable": cordoned_by_others(nodes),
-        },
-        "hosts": {"problems": [], "facts": {}},
-    }  # fmt: skip
+    found = ClusterSeen(cordoned=("b",), unschedulable=tuple(cordoned_by_others(nodes)))
     declared = cluster("gpu-worker")
-    (warning,) = judged(declared, resolve(declared, "dev"), seen, "").warnings
+    (warning,) = judged(declared, resolve(declared, "dev"), Seen(cluster=found)).warnings
     assert warning.startswith("node a: found cordoned, not by this program; wanted")

@@ -9,7 +9,7 @@ from typing import Any
 
 from lab.simulator.control_plane import ControlPlane
 
-AGENT = "kr8s/"
+AGENT = "gpu-cluster/"
 """How the program's client calls itself."""
 
 

@@ -15,6 +15,8 @@ from config.address import Address
 from config.host_key import HostKey
 from config.names import DnsLabel, NodeName
 
+_RECORD = {"name", "node", "role", "address", "port", "user", "host_key", "bastion"}
+
 
 class Role(StrEnum):
     """What a host is in the cluster; a `gpu-control-plane` runs GPU pods, too."""
@@ -73,3 +75,7 @@ class Host(Overrides):
         if isinstance(data, Mapping) and "node" not in data and "name" in data:
             return {**data, "node": data["name"]}
         return data
+
+    def record(self) -> dict[str, Any]:
+        """Return what a program needs to log in, in JSON; `model_validate` reads it."""
+        return self.model_dump(mode="json", include=_RECORD)

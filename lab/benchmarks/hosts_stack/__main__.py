@@ -6,11 +6,6 @@ GPU_CLUSTER_LOOK leaves the cluster alone.
 
 from __future__ import annotations
 
-# ruff: noqa: E402
-from components.inspection.processes import Extent, Processes
-
-processes = Processes(*Extent.wanted().parts)
-
 import os
 from dataclasses import replace
 from pathlib import Path
@@ -18,7 +13,6 @@ from pathlib import Path
 import pulumi
 import pulumi_command
 
-from components.calls import await_calls_in_turn
 from components.desired.resolve import resolve
 from components.hosts.command import HostsArgs
 from components.hosts.container_runtime import ContainerRuntime
@@ -27,17 +21,18 @@ from components.hosts.keys import shortest
 from components.hosts.preparation import HostPreparation
 from components.inspection.look import inspect
 from components.settings.loader import load
+from components.workarounds import await_calls_in_turn
 
 document = pulumi.Config("gpu-cluster").require_object("cluster")
 cluster = load(document)
 key = shortest(Path(os.environ["GPU_CLUSTER_SSH_PRIVATE_KEY_FILE"]).read_text())
-drift = inspect(cluster, pulumi.get_stack(), key, {}, processes).drift
+desired = resolve(cluster, pulumi.get_stack())
+drift = inspect(cluster, desired, key, {}).drift
 provider = pulumi_command.Provider("command")
 secret = pulumi.Output.secret(key)
 options = pulumi.ResourceOptions(providers=[provider])
-copies = Copies("steps", cluster, secret, processes, drift.unreached)
-resolved = resolve(cluster, pulumi.get_stack()).hosts
-hosts = HostsArgs(hosts=resolved, private_key=secret, copies=copies)
+copies = Copies("steps", cluster, secret, drift.unreached)
+hosts = HostsArgs(hosts=desired.hosts, private_key=secret, copies=copies)
 prepared = HostPreparation("hosts", replace(hosts, drift=drift.prepare), options)
 ContainerRuntime(
     "runtime",

@@ -1,0 +1,230 @@
+"""The inspection runs beside the SDK's event loop, each part within its limit."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import asyncssh
+import pulumi
+import pytest
+import yaml
+
+from components.hosts import inspect
+from components.inspection import bounds, look
+from components.inspection.bounds import bounded, completed
+from components.inspection.cluster import ClusterSeen
+from components.inspection.extent import EXTENT, Extent
+from components.settings.cluster import Cluster
+from components.settings.loader import load
+from tests.unit.fixtures.documents import document
+
+ROOT = Path(__file__).resolve().parents[2]
+LIMIT = 60
+"""Seconds for what must come."""
+KEY = asyncssh.generate_private_key("ssh-ed25519")
+
+
+async def answer(value: str) -> str:
+    await asyncio.sleep(0)
+    return value
+
+
+async def fail(value: str) -> str:
+    raise KeyError(value)
+
+
+async def hang() -> str:
+    await asyncio.Event().wait()
+    return ""
+
+
+def test_work_is_completed_while_the_sdks_loop_runs() -> None:
+    async def program() -> str:
+        return completed(answer("found"))
+
+    assert asyncio.run(program()) == "found"
+    with pytest.raises(KeyError):
+        completed(fail("x"))
+
+
+def test_a_part_that_fails_says_why_and_counts_as_nothing_found() -> None:
+    assert completed(bounded("hosts", answer("a"), "")) == ("a", "")
+    assert completed(bounded("hosts", fail("a\x1b"), "nothing")) == (
+        "nothing",
+        "the inspection of the hosts failed: KeyError: 'a\\x1b'",
+    )
+
+
+def test_a_part_that_takes_too_long_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bounds, "LIMIT", 0)
+    assert completed(bounded("cluster", hang(), "nothing")) == (
+        "nothing",
+        "the inspection of the cluster took longer than 0 s",
+    )
+
+
+def test_a_limit_of_the_part_itself_is_a_failure_of_it() -> None:
+    async def slow() -> str:
+        async with asyncio.timeout(0):
+            return await hang()
+
+    (_, why) = completed(bounded("hosts", slow(), ""))
+    assert why == "the inspection of the hosts failed: TimeoutError"
+
+
+def test_a_result_does_not_wait_for_threads_that_hang() -> None:
+    """So it is where a name server is slow: nothing can end the thread that asks it."""
+    let_go = threading.Event()
+
+    async def work() -> tuple[str, str]:
+        return await bounded("hosts", asyncio.to_thread(lambda: str(let_go.wait(LIMIT))), "nothing")
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(bounds, "LIMIT", 0.1)
+        found, _ = completed(work())
+    assert (found, let_go.is_set()) == ("nothing", False)
+    let_go.set()
+
+
+@pytest.fixture
+def silent() -> Iterator[int]:
+    """The port of something that takes connections and says nothing."""
+    with socket.socket() as listening:
+        listening.bind(("127.0.0.1", 0))
+        listening.listen()
+        yield listening.getsockname()[1]
+
+
+@pytest.fixture
+def unanswered(silent: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Cluster:
+    """A stack whose API server and host take connections, and never answer."""
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    (tmp_path / "chart").mkdir()
+    (tmp_path / "chart" / "nvidia-device-plugin").mkdir()
+    contexts = [{"name": "here", "context": {"cluster": "c", "user": "u"}}]
+    kubeconfig = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "contexts": contexts,
+        "clusters": [{"name": "c", "cluster": {"server": f"http://127.0.0.1:{silent}"}}],
+        "users": [{"name": "u", "user": {"token": "t"}}],
+    }
+    (tmp_path / "kubeconfig").write_text(yaml.safe_dump(kubeconfig))
+    monkeypatch.setenv("KUBECONFIG", str(tmp_path / "kubeconfig"))
+    host = {
+        "name": "gpu-1",
+        "address": "127.0.0.1",
+        "port": silent,
+        "hostKey": KEY.export_public_key().decode().strip(),
+    }
+    made = document(hosts=[host], kubernetes={"context": "here"})
+    return load({**made, "charts": {"directory": str(tmp_path / "chart")}})
+
+
+def test_a_cluster_and_a_host_that_hang_are_named_and_hold_nothing_up(
+    unanswered: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Both at once, each with its own limit."""
+    monkeypatch.setattr(bounds, "LIMIT", 2)
+    monkeypatch.setattr(look, "observe_hosts", quickly)
+    key = KEY.export_private_key().decode()
+    seen = look.look(unanswered, "test", key, Extent.ALL, there=True)
+    assert seen.reasons == "the inspection of the cluster took longer than 2 s"
+    assert seen.cluster == ClusterSeen()
+    assert seen.hosts["gpu-1"].error.startswith("no answer within 1 s (127.0.0.1:")
+
+
+async def quickly(*args: object, **more: object) -> object:
+    """The hosts' inspection with a shorter limit for each."""
+    return await inspect.observe(*args, limit=1, **more)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("extent", "hosts", "cluster"),
+    [
+        (Extent.ALL, True, True),
+        (Extent.HOSTS, True, False),
+        (Extent.CLUSTER, False, True),
+        (Extent.OFF, False, False),
+    ],
+)
+def test_what_is_left_out_is_not_asked(
+    unanswered: Cluster,
+    monkeypatch: pytest.MonkeyPatch,
+    extent: Extent,
+    hosts: bool,
+    cluster: bool,
+) -> None:
+    asked = []
+
+    async def ask_hosts(declared: tuple[object, ...], *_: object, **__: object) -> dict[str, str]:
+        asked.extend(["hosts"] * bool(declared))
+        return {}
+
+    async def ask_cluster(*_: object) -> ClusterSeen:
+        asked.append("cluster")
+        return ClusterSeen()
+
+    monkeypatch.setattr(look, "observe_hosts", ask_hosts)
+    monkeypatch.setattr(look, "observe_cluster", ask_cluster)
+    key = KEY.export_private_key().decode()
+    for there in (True, False):
+        asked.clear()
+        look.look(unanswered, "test", key, extent, there=there)
+        assert sorted(asked) == ["cluster"] * (cluster and there) + ["hosts"] * hosts
+
+
+@pytest.mark.parametrize("value", [None, *Extent])
+def test_what_is_inspected_is_what_the_environment_says(
+    monkeypatch: pytest.MonkeyPatch, value: str | None
+) -> None:
+    monkeypatch.delenv(EXTENT, raising=False)
+    if value:
+        monkeypatch.setenv(EXTENT, value)
+    assert Extent.wanted() == (value or Extent.ALL)
+
+
+def test_another_word_in_the_environment_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(EXTENT, "everything")
+    with pytest.raises(pulumi.RunError, match="found 'everything'; wanted: all, cluster, hosts"):
+        Extent.wanted()
+
+
+def test_a_credential_plugin_runs_beside_the_sdks_loop(
+    unanswered: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its process is waited for by a loop that isn't in the main thread."""
+    kubeconfig = yaml.safe_load((tmp_path / "kubeconfig").read_text())
+    script = "echo session expired >&2; exit 1"
+    plugin = {"apiVersion": "client.authentication.k8s.io/v1", "command": "sh"}
+    kubeconfig["users"][0]["user"] = {"exec": {**plugin, "args": ["-c", script]}}
+    (tmp_path / "kubeconfig").write_text(yaml.safe_dump(kubeconfig))
+    seen = look.look(unanswered, "test", "", Extent.CLUSTER, there=True)
+    for part in ("a credential plugin that failed", "session expired"):
+        assert part in seen.cluster.unreachable
+
+
+def test_the_program_ends_though_a_thread_of_the_inspection_hangs() -> None:
+    """What asks a slow name server: its own loop waits for it, and nobody waits for that loop."""
+    program = """
+import asyncio, os, threading
+from components.inspection.bounds import completed
+async def work():
+    asyncio.get_running_loop().create_task(asyncio.to_thread(threading.Event().wait))
+    await asyncio.sleep(0.1)
+    return "found"
+print(completed(work()), flush=True)
+os._exit(0)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        cwd=ROOT, env=dict(os.environ), capture_output=True, text=True, timeout=LIMIT, check=True,
+    )  # fmt: skip
+    assert done.stdout == "found\n"
