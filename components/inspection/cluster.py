@@ -19,6 +19,7 @@ from components.nodes.inspect import (
     pool_members,
     with_devices,
 )
+from components.platforms.findings import Surroundings
 from components.platforms.helm_record import DEPLOYED, named, newest
 from components.platforms.inspect import surroundings
 from components.platforms.objects import lacking
@@ -86,7 +87,7 @@ class ClusterSeen:
     deferred: Mapping[str, str] = field(default_factory=dict)
     presence: Mapping[str, str] = field(default_factory=dict)
     layouts: Mapping[str, str] = field(default_factory=dict)
-    surroundings: Json | None = None
+    surroundings: Surroundings | None = None
     chart: str = ""
 
 

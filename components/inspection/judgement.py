@@ -102,7 +102,7 @@ def judged(declared: Cluster, desired: Desired, seen: Seen) -> Inspection:
             validation=noted({**_after(declared, reboots), **cluster.validation}),
             platform=noted(cluster.presence).get("platform"),
             release=noted(cluster.presence).get("release"),
-            groups=frozenset((cluster.surroundings or {}).get("groups", {})),
+            groups=frozenset(cluster.surroundings.groups if cluster.surroundings else ()),
         ),
     )
 

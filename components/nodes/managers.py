@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -26,8 +28,28 @@ _NFD_IMAGE = "node-feature-discovery"
 OWNER = "gpu-cluster/owner"
 
 
-def daemon_set(item: Json) -> Json | None:
-    """What is kept of a DaemonSet that gives GPUs out or finds features; None for any other."""
+@dataclass(frozen=True)
+class Manager:
+    """A DaemonSet that gives GPUs out, or finds features.
+
+    Attributes:
+        what: what it is.
+        name, namespace: of the DaemonSet.
+        selector: labels of the nodes that it runs on.
+        scheduled: how many pods it should have.
+        ours: whether it is of one of the project's own charts.
+    """
+
+    what: str
+    name: str
+    namespace: str
+    selector: Mapping[str, str] = field(default_factory=dict)
+    scheduled: int = 0
+    ours: bool = False
+
+
+def daemon_set(item: Json) -> Manager | None:
+    """Return what is kept of a DaemonSet that is a manager; None for any other."""
     metadata, spec = item["metadata"], item["spec"]["template"]["spec"]
     images = [container["image"] for container in spec["containers"]]
     what = next((name for part, name in MANAGERS.items() for i in images if part in i), None)
@@ -37,11 +59,11 @@ def daemon_set(item: Json) -> Json | None:
         what = NFD
     if what is None:
         return None
-    return {
-        "what": what,
-        "name": metadata["name"],
-        "namespace": metadata["namespace"],
-        "selector": spec.get("nodeSelector") or {},
-        "scheduled": item.get("status", {}).get("desiredNumberScheduled", 0),
-        "ours": OWNER in (metadata.get("annotations") or {}),
-    }
+    return Manager(
+        what=what,
+        name=metadata["name"],
+        namespace=metadata["namespace"],
+        selector=spec.get("nodeSelector") or {},
+        scheduled=item.get("status", {}).get("desiredNumberScheduled", 0),
+        ours=OWNER in (metadata.get("annotations") or {}),
+    )

@@ -18,6 +18,7 @@ from components.nodes.resources import GPU
 from components.nodes.settings.pool import Pool
 from components.platforms.device_plugin.configuration import DevicePluginConfig
 from components.platforms.device_plugin.flags import MigStrategy
+from components.platforms.findings import Surroundings
 from components.settings.cluster import Cluster
 from components.settings.parts import Parts
 from config.problem import Fault
@@ -258,7 +259,7 @@ class Platform(ABC):
         return {}
 
     def judge(
-        self, cluster: Cluster, seen: Json, hosts: Mapping[str, HostFacts]
+        self, cluster: Cluster, seen: Surroundings, hosts: Mapping[str, HostFacts]
     ) -> Iterator[Fault]:
         """What contradicts the platform in a cluster (`components.platforms.judge`)."""
         yield from ()

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from components.nodes.inspect import simulated
 from components.nodes.managers import daemon_set
+from components.platforms.findings import Surroundings
 
 if TYPE_CHECKING:
     from components.api import Client, Json
@@ -49,8 +50,8 @@ async def _endpoint(address: str) -> str:
 
 async def surroundings(
     client: Client, nodes: list[Json], endpoints: list[str], own: list[str]
-) -> Json:
-    """What is in the cluster beside us.
+) -> Surroundings:
+    """Return what is in the cluster beside us.
 
     Args:
         client: of the cluster.
@@ -66,22 +67,22 @@ async def surroundings(
         client.list("deployments", base="/apis/apps", labelSelector=FEATURES),
         asyncio.gather(*map(_endpoint, endpoints)),
     )
-    return {
-        "version": version["gitVersion"],
-        "groups": {
+    made = ours(namespaces)
+    there = {item["metadata"]["name"] for item in namespaces}
+    return Surroundings(
+        version=version["gitVersion"],
+        groups={
             group["name"]: [version["version"] for version in group["versions"]]
             for group in groups["groups"]
         },
-        "namespaces": (made := ours(namespaces)),
-        "taken": sorted(
-            {item["metadata"]["name"] for item in namespaces}.intersection(own).difference(made)
-        ),
-        "daemonSets": [kept for item in sets if (kept := daemon_set(item))],
-        "taintingFeatures": any(TAINTING in str(master["spec"]) for master in masters),
-        "engines": {
+        namespaces=tuple(made),
+        taken=tuple(sorted(there.intersection(own).difference(made))),
+        managers=tuple(filter(None, map(daemon_set, sets))),
+        tainting=any(TAINTING in str(master["spec"]) for master in masters),
+        engines={
             node["metadata"]["name"]: node["status"]["nodeInfo"]["containerRuntimeVersion"]
             for node in nodes
             if not simulated(node)
         },
-        "endpoints": dict(zip(endpoints, answers, strict=True)),
-    }
+        endpoints=dict(zip(endpoints, answers, strict=True)),
+    )

@@ -1,27 +1,16 @@
-"""What is in a cluster, held against the platform that is declared: pure, no connection.
-
-`seen` is what `components.inspection.cluster.observe` read: ``version``, ``groups`` (API versions
-by group), ``namespaces`` (ours), ``taken`` (names that ours should have, and others have),
-``daemonSets`` (see `components.nodes.managers.daemon_set`), ``taintingFeatures`` (Node Feature
-Discovery may taint nodes), ``engines`` (by node), ``endpoints`` (why each could not be reached;
-empty where it could).
-"""
+"""What is in a cluster, held against the platform that is declared: pure, no connection."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING
 
 from components.hosts.facts import HostFacts
 from components.nodes.managers import NFD
 from components.nodes.settings.scheduling import NodeFeatures
-from components.platforms.findings import FLOOR, GUARDRAILS_FLOOR, numbers
+from components.platforms.findings import FLOOR, GUARDRAILS_FLOOR, Surroundings, numbers
 from components.platforms.registry import platform_of
 from components.settings.cluster import Cluster
 from config.problem import Fault
-
-if TYPE_CHECKING:
-    from components.api import Json
 
 #: The Container Device Interface in containerd's CRI plugin (containerd 1.7 release notes).
 CDI_CONTAINERD = (1, 7)
@@ -29,7 +18,7 @@ CDI_CONTAINERD = (1, 7)
 
 def judge(
     cluster: Cluster,
-    seen: Json,
+    seen: Surroundings,
     members: Mapping[str, list[Mapping[str, str]]],
     hosts: Mapping[str, HostFacts],
 ) -> list[Fault]:
@@ -52,8 +41,8 @@ def judge(
     ]
 
 
-def _version(cluster: Cluster, seen: Json) -> Iterator[Fault]:
-    version = seen["version"]
+def _version(cluster: Cluster, seen: Surroundings) -> Iterator[Fault]:
+    version = seen.version
     place = f"cluster {cluster.kubernetes.context}"
     if numbers(version) < FLOOR:
         wanted = f"{FLOOR[0]}.{FLOOR[1]} or later, the oldest that this program's client supports"
@@ -64,9 +53,9 @@ def _version(cluster: Cluster, seen: Json) -> Iterator[Fault]:
         yield Fault(place, found, wanted, "upgrade the cluster, or remove the section guardrails")
 
 
-def _namespaces(seen: Json) -> Iterator[Fault]:
+def _namespaces(seen: Surroundings) -> Iterator[Fault]:
     """One of somebody else would be adopted, labelled, and removed with all that it holds."""
-    for name in seen["taken"]:
+    for name in seen.taken:
         yield Fault(
             f"namespace {name}",
             "one that this program did not make",
@@ -75,34 +64,36 @@ def _namespaces(seen: Json) -> Iterator[Fault]:
         )
 
 
-def _others(cluster: Cluster, seen: Json, nodes: list[Mapping[str, str]]) -> Iterator[Fault]:
-    for item in seen["daemonSets"]:
-        if item["what"] == NFD or item["ours"] or item["namespace"] in seen["namespaces"]:
+def _others(
+    cluster: Cluster, seen: Surroundings, nodes: list[Mapping[str, str]]
+) -> Iterator[Fault]:
+    for item in seen.managers:
+        if item.what == NFD or item.ours or item.namespace in seen.namespaces:
             continue
-        selector = item["selector"].items()
-        if not item["scheduled"] or not any(selector <= labels.items() for labels in nodes):
+        selector = item.selector.items()
+        if not item.scheduled or not any(selector <= labels.items() for labels in nodes):
             continue
         yield Fault(
-            f"DaemonSet {item['namespace']}/{item['name']}",
-            f"{item['what']} on nodes of the pools",
+            f"DaemonSet {item.namespace}/{item.name}",
+            f"{item.what} on nodes of the pools",
             f"{cluster.platform} alone: two of them give the same GPU out twice",
             "remove it, or keep its pods off these nodes",
         )
 
 
-def _rules(cluster: Cluster, seen: Json) -> Iterator[Fault]:
+def _rules(cluster: Cluster, seen: Surroundings) -> Iterator[Fault]:
     """Node rules need Node Feature Discovery, and leave to taint nodes."""
     pools = [pool for pool in cluster.pools if pool.selector is not None]
     if cluster.scheduling.node_features is not NodeFeatures.RULE or not pools:
         return
-    if "nfd.k8s-sigs.io" not in seen["groups"]:
+    if "nfd.k8s-sigs.io" not in seen.groups:
         yield Fault(
             f"cluster {cluster.kubernetes.context}",
             "no Node Feature Discovery (nfd.k8s-sigs.io is not served)",
             "one that obeys NodeFeatureRules",
             'install it, or write "nodeFeatures: program" in scheduling',
         )
-    elif any(pool.taints for pool in pools) and not seen["taintingFeatures"]:
+    elif any(pool.taints for pool in pools) and not seen.tainting:
         yield Fault(
             f"cluster {cluster.kubernetes.context}",
             "a Node Feature Discovery that taints no node",
@@ -111,10 +102,10 @@ def _rules(cluster: Cluster, seen: Json) -> Iterator[Fault]:
         )
 
 
-def _engines(cluster: Cluster, seen: Json) -> Iterator[Fault]:
+def _engines(cluster: Cluster, seen: Surroundings) -> Iterator[Fault]:
     by_host = {host.node for host in cluster.hosts}
     cdi = platform_of(cluster).needs_cdi(cluster)
-    for node, text in seen["engines"].items():
+    for node, text in seen.engines.items():
         engine, _, version = text.partition("://")
         if node in by_host and engine != cluster.runtime.engine:
             yield Fault(
@@ -132,9 +123,9 @@ def _engines(cluster: Cluster, seen: Json) -> Iterator[Fault]:
             )
 
 
-def _endpoints(cluster: Cluster, seen: Json) -> Iterator[Fault]:
+def _endpoints(cluster: Cluster, seen: Surroundings) -> Iterator[Fault]:
     for what, address in platform_of(cluster).endpoints(cluster).items():
-        if problem := seen["endpoints"].get(address):
+        if problem := seen.endpoints.get(address):
             yield Fault(
                 f"{what} {address}",
                 problem,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import copy
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -11,7 +11,7 @@ from kr8s import KUBERNETES_MINIMUM_SUPPORTED_VERSION
 
 from components.hosts.facts import HostFacts
 from components.hosts.preflight import judge as judge_host
-from components.nodes.managers import daemon_set
+from components.nodes.managers import Manager, daemon_set
 from components.platforms import findings
 from components.platforms.inspect import surroundings
 from components.platforms.judge import judge
@@ -28,22 +28,17 @@ HOST = {
     "hostKey": "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIGPVVJnWq0RGVDc6v0ocP1kZbAnZ3WQ2GuMHyM9Ea5kT",
 }
 LABELS = {"nvidia.com/gpu": "true"}
-SEEN: Json = {
-    "version": "v1.34.4",
-    "groups": {"resource.k8s.io": ["v1"]},
-    "namespaces": ["nvidia-device-plugin"],
-    "taken": [],
-    "daemonSets": [],
-    "taintingFeatures": False,
-    "engines": {},
-    "endpoints": {},
-}
+SEEN = findings.Surroundings(
+    version="v1.34.4",
+    groups={"resource.k8s.io": ["v1"]},
+    namespaces=("nvidia-device-plugin",),
+)
 
 
 def faults_of(way: str, host: HostFacts | None = None, **changes: Any) -> list[str]:
     """What stops a run, as text; warnings begin with `warning`."""
     cluster = load(ways.declared("x", way))
-    seen = {**copy.deepcopy(SEEN), **changes}
+    seen = replace(SEEN, **changes)
     hosts = {"gpu-1": host} if host else {}
     return [
         ("" if fault.severity is Severity.ERROR else "warning ") + str(fault)
@@ -51,7 +46,7 @@ def faults_of(way: str, host: HostFacts | None = None, **changes: Any) -> list[s
     ]
 
 
-def item(image: str, name: str = "plugin", namespace: str = "other", **spec: Any) -> Json:
+def item(image: str, name: str = "plugin", namespace: str = "other", **spec: Any) -> Manager:
     kept = daemon_set(
         {
             "metadata": {"name": name, "namespace": namespace},
@@ -87,8 +82,8 @@ def test_a_namespace_that_somebody_else_made_is_never_taken_over() -> None:
     client = Namespaces({"monitoring": {}, "gpu-validation": made, "other": {}})
     own = ["monitoring", "gpu-validation"]
     seen = asyncio.run(surroundings(client, [], [], own))  # type: ignore[arg-type]
-    assert (seen["taken"], seen["namespaces"]) == (["monitoring"], ["gpu-validation"])
-    (text,) = faults_of("device-plugin", taken=seen["taken"])
+    assert (seen.taken, seen.namespaces) == (("monitoring",), ("gpu-validation",))
+    (text,) = faults_of("device-plugin", taken=seen.taken)
     assert text.startswith("namespace monitoring: found one that this program did not make")
 
 
@@ -126,20 +121,20 @@ def test_kubernetes_below_the_floor_is_refused() -> None:
 def test_guardrails_need_the_kubernetes_that_has_admission_policies() -> None:
     declared = load(ways.declared("x", "device-plugin", guardrails={"mode": "warn"}))
     for version, refused in (("v1.29.15", True), ("v1.30.0", False)):
-        found = [str(one) for one in judge(declared, {**SEEN, "version": version}, {}, {})]
+        found = [str(one) for one in judge(declared, replace(SEEN, version=version), {}, {})]
         assert any("with guardrails declared; wanted: 1.30" in text for text in found) is refused
 
 
 def test_another_manager_on_the_same_nodes_is_refused_and_elsewhere_is_not() -> None:
     plugin = item("registry/nvidia/k8s-device-plugin:v0.17.0")
     for way in ways.WAYS:
-        (text,) = faults_of(way, daemonSets=[plugin])
+        (text,) = faults_of(way, managers=[plugin])
         assert "DaemonSet other/plugin: found NVIDIA's device plugin on nodes of the pools" in text
-    elsewhere = {**plugin, "selector": {"nvidia.com/gpu": "false"}}
-    idle = {**plugin, "scheduled": 0}
-    ours = {**plugin, "namespace": "nvidia-device-plugin"}
-    for harmless in (elsewhere, idle, ours, {**plugin, "ours": True}):
-        assert faults_of("gpu-manager", daemonSets=[harmless]) == []
+    elsewhere = replace(plugin, selector={"nvidia.com/gpu": "false"})
+    idle = replace(plugin, scheduled=0)
+    ours = replace(plugin, namespace="nvidia-device-plugin")
+    for harmless in (elsewhere, idle, ours, replace(plugin, ours=True)):
+        assert faults_of("gpu-manager", managers=[harmless]) == []
 
 
 def test_what_gives_no_gpu_out_is_no_manager() -> None:
@@ -151,9 +146,9 @@ def test_what_gives_no_gpu_out_is_no_manager() -> None:
 
 def test_a_second_node_feature_discovery_is_refused_only_where_the_chart_brings_one() -> None:
     nfd = item("registry.k8s.io/nfd/node-feature-discovery:v0.18.3", "nfd-worker", "nfd")
-    (text,) = faults_of("gpu-operator-preinstalled", daemonSets=[nfd])
+    (text,) = faults_of("gpu-operator-preinstalled", managers=[nfd])
     assert 'write "nfd: false" in gpuOperator' in text
-    assert faults_of("device-plugin", daemonSets=[nfd]) == []
+    assert faults_of("device-plugin", managers=[nfd]) == []
 
 
 def test_gpu_manager_is_refused_on_cgroup_v2_with_the_reason() -> None:
@@ -189,10 +184,10 @@ def test_guests_need_their_licence_server_and_registry() -> None:
     needed = sorted(platform_of(cluster).endpoints(cluster).values())
     assert needed == ["licences.example:443", "registry.example:443"]
     silent = dict.fromkeys(needed, "no answer within 3 s")
-    texts = [str(fault) for fault in judge(cluster, {**SEEN, "endpoints": silent}, {}, {})]
+    texts = [str(fault) for fault in judge(cluster, replace(SEEN, endpoints=silent), {}, {})]
     assert [text.split(":")[0] for text in texts] == [
         "licence server licences.example",
         "registry registry.example",
     ]
     reached = dict.fromkeys(silent, "")
-    assert judge(cluster, {**SEEN, "endpoints": reached}, {}, {}) == []
+    assert judge(cluster, replace(SEEN, endpoints=reached), {}, {}) == []

@@ -155,7 +155,7 @@ class DevicePlugin(Platform):
         yield from advice.advice(cluster)
 
     def judge(
-        self, cluster: Cluster, seen: Json, hosts: Mapping[str, HostFacts]
+        self, cluster: Cluster, seen: findings.Surroundings, hosts: Mapping[str, HostFacts]
     ) -> Iterator[Fault]:
         if cluster.device_plugin.presence is Presence.NFD:
             yield from findings.features_twice(seen, 'write "presence: label" in devicePlugin')

@@ -95,7 +95,7 @@ class DraDriver(Platform):
         return values.claim_template(name, namespace, count)
 
     def judge(
-        self, cluster: Cluster, seen: Json, hosts: Mapping[str, HostFacts]
+        self, cluster: Cluster, seen: findings.Surroundings, hosts: Mapping[str, HostFacts]
     ) -> Iterator[Fault]:
         yield from findings.claims_served(cluster, seen)
 

@@ -131,7 +131,7 @@ class GpuManager(Platform):
             )
 
     def judge(
-        self, cluster: Cluster, seen: Json, hosts: Mapping[str, HostFacts]
+        self, cluster: Cluster, seen: findings.Surroundings, hosts: Mapping[str, HostFacts]
     ) -> Iterator[Fault]:
         yield from _engines(cluster, seen)
         wanted = "cgroup v1: gpu-manager reads /sys/fs/cgroup/memory (tkestack/gpu-manager#184)"
@@ -139,18 +139,18 @@ class GpuManager(Platform):
         for name, facts in hosts.items():
             if facts.cgroup == 2 and not facts.simulated:
                 yield Fault(f"host {name}", "cgroup v2", wanted, cure)
-        if findings.numbers(seen["version"]) >= NO_CGROUP_V1:
+        if findings.numbers(seen.version) >= NO_CGROUP_V1:
             yield Fault(
                 f"cluster {cluster.kubernetes.context}",
-                f"Kubernetes {seen['version']}, whose kubelet refuses cgroup v1 by default",
+                f"Kubernetes {seen.version}, whose kubelet refuses cgroup v1 by default",
                 "nodes with cgroup v1 and failCgroupV1: false",
                 cure,
                 Severity.WARNING,
             )
 
 
-def _engines(cluster: Cluster, seen: Json) -> Iterator[Fault]:
-    for node, text in seen["engines"].items():
+def _engines(cluster: Cluster, seen: findings.Surroundings) -> Iterator[Fault]:
+    for node, text in seen.engines.items():
         if text.startswith("docker://"):
             yield Fault(
                 f"node {node}",

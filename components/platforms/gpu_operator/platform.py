@@ -115,7 +115,7 @@ class GpuOperator(Platform):
         return guests.endpoints(cluster)
 
     def judge(
-        self, cluster: Cluster, seen: Json, hosts: Mapping[str, HostFacts]
+        self, cluster: Cluster, seen: findings.Surroundings, hosts: Mapping[str, HostFacts]
     ) -> Iterator[Fault]:
         if cluster.gpu_operator.nfd:
             yield from findings.features_twice(seen, 'write "nfd: false" in gpuOperator')
