@@ -73,9 +73,8 @@ def test_a_folder_must_hold_the_chart(tmp_path: Path) -> None:
 
 def test_a_chart_that_cannot_be_fetched_stops_the_run_before_any_host() -> None:
     declared = load(document())
-    (problem,) = judged(
-        declared, resolve(declared, "dev"), Seen(cluster=ClusterSeen(chart="no answer"))
-    ).problems
+    desired, found = resolve(declared, "dev"), Seen(cluster=ClusterSeen(chart="no answer"))
+    (problem,) = judged(declared, desired, found).problems
     assert problem.startswith("chart nvidia-device-plugin ")
     assert judged(declared, desired, Seen()).problems == ()
     assert question(declared, resolve(declared, "x")).chart["place"] == chart_place(declared)

@@ -14,6 +14,7 @@ import asyncssh
 import pulumi
 import pytest
 
+from components.desired.resolve import resolve
 from components.hosts import copies, script, upload
 from components.hosts.answers import NOTHING
 from components.hosts.prepare_script import prepare
@@ -207,11 +208,18 @@ def test_a_command_that_replaces_another_gets_the_files_that_went_with_it(
 
 def test_a_rollout_says_itself_what_its_hosts_get(uploads: Uploads) -> None:
     """The engine may begin with it while the program still declares the hosts' own commands."""
-    (host,) = VALID.hosts
+    desired = resolve(VALID, "test")
+    (host,) = desired.hosts
     made = made_copies()
     plan = Plan(changes=(Change(host, ("sysctl",)),))
     args = RolloutArgs(
-        cluster=VALID, stack="test", private_key="key", plan=plan, runtime_class=None
+        rollout=desired.rollout,
+        has_hosts=True,
+        operands=desired.operands,
+        pools=desired.validation.pools,
+        layouts=desired.layouts,
+        private_key="key",
+        plan=plan,
     )
     declare(lambda: Rollout("rollout", args, made), preview=False)
     before(made, "rollout", new=False)

@@ -13,6 +13,7 @@ from commands.up import summary_of
 from commands.validate import chosen
 from components.api import ClusterError
 from components.cluster import GpuCluster, GpuClusterArgs
+from components.desired.pool import Members
 from components.desired.resolve import resolve
 from components.guardrails.context import context_of
 from components.hosts import maintenance
@@ -81,7 +82,7 @@ def test_whoever_looks_or_acts_leaves_it_out() -> None:
 
 
 def test_a_selector_counts_a_node_in_maintenance_whether_it_is_there_or_not() -> None:
-    pool = {"pool": "l4", "selector": {"kind": "l4"}, "count": 3, "maintenance": ["c"]}
+    pool = Members(context="c", pool="l4", selector={"kind": "l4"}, count=3, maintenance=("c",))
     there = [node(name) for name in "abc"]
     assert [node["metadata"]["name"] for node in pool_members(there, pool)] == ["a", "b"]
     assert len(pool_members(there[:2], pool)) == 2

@@ -11,7 +11,7 @@ from pulumi.runtime import mocks
 from components.cluster import GpuCluster, GpuClusterArgs
 from components.desired.resolve import resolve
 from components.hosts.facts import HostFacts
-from components.inspection.cluster import ClusterSeen
+from components.inspection.cluster import ClusterSeen, Question
 from components.inspection.judgement import Seen, judged
 from components.inspection.questions import question
 from components.settings.cluster import Cluster
@@ -67,10 +67,14 @@ def test_a_missing_node_stops_the_run_once_its_host_has_joined(
     assert problems(cluster, ["cp-1", "gpu-1"], phase) == ()
 
 
+def asked(cluster: Cluster) -> Question:
+    return question(cluster, resolve(cluster, "dev"))
+
+
 def test_the_inspection_knows_who_joins() -> None:
-    (pool,) = question(declared({"init": INIT}), "dev").scheduling
-    assert pool["joining"] == ["gpu-1"]
-    assert question(declared({}), "dev").scheduling[0]["joining"] == []
+    (pool,) = asked(declared({"init": INIT})).scheduling
+    assert pool.joining == ("gpu-1",)
+    assert asked(declared({})).scheduling[0].joining == ()
 
 
 class SlowHosts(Recorder):

@@ -268,9 +268,9 @@ def test_our_own_pods_keep_every_rule_advice_included() -> None:
     for platform in ("device-plugin", "gpu-operator", "gpu-manager", "dra"):
         given = cluster(platform=platform)
         made = documented(given)
-        ask = {name: share["devices"] for name, share in made["devices"].items()}
+        ask = {offer.resource: offer.devices for offer in made.offers}
         item = pod(made, "gpu-1", ask)
-        item["metadata"]["namespace"] = made["namespace"]
+        item["metadata"]["namespace"] = made.namespace
         violations = judge_declared("kubernetes:core/v1:Pod", item, context_of(given))
         assert [violation.message for violation in violations] == []
 
