@@ -220,9 +220,9 @@ def test_a_host_with_a_driver_of_its_own_is_validated_for_itself() -> None:
     }
     given = cluster(hosts=[document])
     result = resolve(given, "test").validation.pools[0]
-    assert set(result["own"]) == {"gpu-1"}
-    assert result["own"]["gpu-1"] != result["settings"]
-    assert result["settings"] == resolve(cluster(), "test").validation.pools[0]["settings"]
+    assert set(result.own) == {"gpu-1"}
+    assert result.own["gpu-1"] != result.settings
+    assert result.settings == resolve(cluster(), "test").validation.pools[0].settings
 
 
 def secrets(declared: Cluster, preview: bool, **given: str) -> list[Recorded]:
