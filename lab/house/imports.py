@@ -156,10 +156,16 @@ def started(tree: Tree) -> list[Edge]:
     for module in tree.modules.values():
         for node in ast.walk(module.syntax):
             if isinstance(node, ast.List | ast.Tuple):
-                names = [one.value if isinstance(one, ast.Constant) else None for one in node.elts]
-                text = " ".join(name for name in names if isinstance(name, str))
-                found |= {Edge(module.path, name, node.lineno) for name in call.findall(text)}
+                found |= {
+                    Edge(module.path, name, node.lineno) for name in call.findall(_words(node))
+                }
     return sorted(found)
+
+
+def _words(node: ast.List | ast.Tuple) -> str:
+    """Return a command's words that are written out, where one of them is `-m`."""
+    words = [str(one.value) for one in node.elts if isinstance(one, ast.Constant)]
+    return " ".join(words) if "-m" in words else ""
 
 
 def _discovered(tree: Tree, module: Module) -> Iterator[str]:

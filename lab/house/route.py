@@ -143,7 +143,7 @@ class _Walk:
                 self.block(ast.iter_child_nodes(node))
 
     def bind(self, target: ast.expr, value: ast.expr) -> None:
-        """Let a target stand for a value: it is followed from here where the value was."""
+        """Give a target the value of an expression."""
         if isinstance(target, ast.Tuple | ast.List):
             parts = value.elts if isinstance(value, ast.Tuple | ast.List) else []
             if len(parts) != len(target.elts):
