@@ -180,6 +180,10 @@ fuzz: $(VENV) ## hostile inputs for all that is read from outside: make fuzz INP
 test-newcomer: $(VENV) ## do what docs/contributing.md says, on a copy: make test-newcomer ONLY=rule
 	@$(RUN) tests.newcomer $(ONLY)
 
+.PHONY: house
+house: $(VENV) ## measure the shape: files on the way of GpuCluster's args, upward imports, circles; LIST=1 names all
+	@$(RUN) lab.house $(if $(LIST),--list)
+
 .PHONY: language
 language: $(VENV) ## phrases that are hard to read, and what to write instead
 	@$(RUN) commands.language

@@ -1,0 +1,230 @@
+"""Imports of a tree, also those made at run time; those that run up the layers; circles."""
+
+from __future__ import annotations
+
+import ast
+import re
+import tomllib
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from lab.house.tree import Module, Tree
+
+RUN_TIME = frozenset({"import_module", "__import__", "run_module"})
+"""Functions that import the module whose name they are given."""
+
+DISCOVERIES = frozenset({"walk_packages", "iter_modules"})
+"""Functions that list modules to be imported."""
+
+
+@dataclass(frozen=True, order=True)
+class Edge:
+    """One module imports another."""
+
+    source: str
+    target: str
+    line: int
+    run_time: bool = False
+
+    def __str__(self) -> str:
+        return f"{self.source}:{self.line} -> {self.target}{' (run time)' * self.run_time}"
+
+
+@dataclass(frozen=True)
+class Layers:
+    """A contract of import-linter: groups of modules, the highest first."""
+
+    groups: tuple[tuple[str, ...], ...]
+    independent: frozenset[int]
+
+    @classmethod
+    def read(cls, path: Path) -> Layers | None:
+        """Read the `layers` contract of a pyproject.toml; None: it has none."""
+        contracts = tomllib.loads(path.read_text())["tool"]["importlinter"].get("contracts", [])
+        for contract in contracts:
+            if contract["type"] == "layers":
+                return cls.of(contract["layers"])
+        return None
+
+    @classmethod
+    def of(cls, lines: Iterable[str]) -> Layers:
+        """Read the lines of a contract: `a | b` know nothing of each other, `a : b` may."""
+        written = list(lines)
+        groups = [re.split(r"\s*[|:]\s*", line.strip()) for line in written]
+        return cls(
+            tuple(tuple(name.strip("() ") for name in group) for group in groups),
+            frozenset(i for i, line in enumerate(written) if "|" in line),
+        )
+
+    def place(self, module: str) -> tuple[int, str] | None:
+        """Return the number of a module's layer, and the name in it that covers the module."""
+        found = [
+            (len(name), i, name)
+            for i, group in enumerate(self.groups)
+            for name in group
+            if f"{module}.".startswith(f"{name}.")
+        ]
+        return max(found)[1:] if found else None
+
+    def upward(self, edges: Iterable[Edge]) -> list[Edge]:
+        """Return the imports of a higher layer, or of a neighbour that must not be known."""
+        return [edge for edge in edges if self._refuses(edge)]
+
+    def _refuses(self, edge: Edge) -> bool:
+        source, target = self.place(edge.source), self.place(edge.target)
+        if source is None or target is None:
+            return False
+        if source[0] == target[0]:
+            return source[1] != target[1] and source[0] in self.independent
+        return target[0] < source[0]
+
+    def outside(self, modules: Iterable[str], packages: Iterable[str]) -> list[str]:
+        """Return the modules of some packages that no layer covers."""
+        chosen = tuple(f"{package}." for package in packages)
+        return [
+            name
+            for name in modules
+            if f"{name}.".startswith(chosen) and "." in name and self.place(name) is None
+        ]
+
+
+def edges(tree: Tree) -> list[Edge]:
+    """Return all imports of a tree: each pair of modules once for each kind of import."""
+    found: dict[tuple[str, str, bool], Edge] = {}
+    for module in tree.modules.values():
+        for edge in [*_written(tree, module), *run_time(tree, module)]:
+            if edge.source != edge.target:
+                found.setdefault((edge.source, edge.target, edge.run_time), edge)
+    return sorted(found.values())
+
+
+def _written(tree: Tree, module: Module) -> Iterator[Edge]:
+    for node in ast.walk(module.syntax):
+        if isinstance(node, ast.ImportFrom):
+            base = module.absolute(node)
+            for alias in node.names:
+                whole = f"{base}.{alias.name}"
+                target = whole if whole in tree.modules else base
+                if target in tree.modules:
+                    yield Edge(module.name, target, node.lineno)
+        elif isinstance(node, ast.Import):
+            for alias in node.names:
+                if alias.name in tree.modules:
+                    yield Edge(module.name, alias.name, node.lineno)
+
+
+def run_time(tree: Tree, module: Module) -> Iterator[Edge]:
+    """Yield the imports that a module makes at run time, as far as its text tells them.
+
+    A name that is written out, with or without parts that are filled in, stands for every module
+    that fits. Where the name comes from elsewhere, it is one of those that the file writes out.
+    Where the file lists modules, it is each below its own package that a pattern of it matches.
+    """
+    calls = [node for node in ast.walk(module.syntax) if isinstance(node, ast.Call)]
+    listed = any(_called(node) in DISCOVERIES for node in calls)
+    for node in calls:
+        if _called(node) not in RUN_TIME or not node.args:
+            continue
+        pattern = _pattern(node.args[0])
+        if pattern is not None:
+            targets = [name for name in tree.modules if re.fullmatch(pattern, name)]
+        elif listed:
+            targets = list(_discovered(tree, module))
+        else:
+            targets = list(_names(tree, module.syntax))
+        for target in targets:
+            yield Edge(module.name, target, node.lineno, run_time=True)
+
+
+def started(tree: Tree) -> list[Edge]:
+    """Return the modules that files start as programs of their own: those are no imports.
+
+    In Python `-m NAME` in a list of words, in shell scripts and in the Makefile `-m NAME` or
+    `$(RUN) NAME`. The target is the name as it is written, whether or not there is such a module.
+    """
+    found: set[Edge] = set()
+    packages = "|".join(sorted({name.partition(".")[0] for name in tree.modules}))
+    call = re.compile(rf"(?:-m|\$\(RUN\)) ((?:{packages})(?:\.\w+)*)\b(?![.$\w])")
+    folders = {name.partition(".")[0] for name in tree.modules} - {"__main__"}
+    texts = [path for name in folders for path in (tree.root / name).rglob("*.sh")]
+    for path in [*texts, tree.root / "Makefile"]:
+        lines = path.read_text().splitlines() if path.is_file() else []
+        source = path.relative_to(tree.root).as_posix()
+        for number, line in enumerate(lines, 1):
+            found |= {Edge(source, name, number) for name in call.findall(line)}
+    for module in tree.modules.values():
+        for node in ast.walk(module.syntax):
+            if isinstance(node, ast.List | ast.Tuple):
+                found |= {
+                    Edge(module.path, name, node.lineno) for name in call.findall(_words(node))
+                }
+    return sorted(found)
+
+
+def _words(node: ast.List | ast.Tuple) -> str:
+    """Return a command's words that are written out, where one of them is `-m`."""
+    words = [str(one.value) for one in node.elts if isinstance(one, ast.Constant)]
+    return " ".join(words) if "-m" in words else ""
+
+
+def _discovered(tree: Tree, module: Module) -> Iterator[str]:
+    package = module.name if module.package else module.name.rpartition(".")[0]
+    compiled = [
+        str(node.args[0].value)
+        for node in ast.walk(module.syntax)
+        if isinstance(node, ast.Call) and _called(node) == "compile" and node.args
+        if isinstance(node.args[0], ast.Constant)
+    ]
+    for name in tree.modules:
+        if name.startswith(f"{package}.") and (
+            not compiled or any(re.fullmatch(pattern, name) for pattern in compiled)
+        ):
+            yield name
+
+
+def _names(tree: Tree, node: ast.AST) -> Iterator[str]:
+    for one in ast.walk(node):
+        if isinstance(one, ast.Constant) and one.value in tree.modules and "." in str(one.value):
+            yield str(one.value)
+
+
+def _called(node: ast.Call) -> str:
+    if isinstance(node.func, ast.Attribute):
+        return node.func.attr
+    return node.func.id if isinstance(node.func, ast.Name) else ""
+
+
+def _pattern(node: ast.expr) -> str | None:
+    """Return a regular expression for a name that is written out; None: it isn't."""
+    if isinstance(node, ast.Constant) and isinstance(node.value, str):
+        return re.escape(node.value)
+    if isinstance(node, ast.JoinedStr):
+        parts = [_pattern(part) or r"[^.]+" for part in node.values]
+        return "".join(parts) if parts[0] != r"[^.]+" else None
+    return None
+
+
+def circles(found: Iterable[Edge]) -> list[list[str]]:
+    """Return the groups of modules that import each other in a loop."""
+    after: dict[str, list[str]] = {}
+    for edge in found:
+        after.setdefault(edge.source, []).append(edge.target)
+        after.setdefault(edge.target, [])
+    reached = {name: _reach(after, name) for name in after}
+    groups = {
+        tuple(sorted(other for other in reached[name] if name in reached[other]))
+        for name in after
+        if name in reached[name]
+    }
+    return sorted(list(group) for group in groups if len(group) > 1)
+
+
+def _reach(after: dict[str, list[str]], name: str) -> set[str]:
+    seen: set[str] = set()
+    waiting = list(after[name])
+    while waiting:
+        if (one := waiting.pop()) not in seen:
+            seen.add(one)
+            waiting += after[one]
+    return seen

@@ -1,0 +1,301 @@
+"""Modules, classes and functions of a source tree, and what a name in them means."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+
+Function = ast.FunctionDef | ast.AsyncFunctionDef
+
+CONTAINERS = {
+    "Annotated", "ClassVar", "Final", "Optional", "Required", "NotRequired", "Sequence", "Iterable",
+    "Iterator", "Collection", "Set", "AbstractSet", "frozenset", "list", "set", "tuple", "type",
+    "Input", "Output", "Awaitable", "Coroutine",
+}  # fmt: skip
+"""Types that hold what stands in their brackets."""
+
+MAPPINGS = {"Mapping", "MutableMapping", "dict", "defaultdict"}
+"""Types whose values are what stands last in their brackets."""
+
+
+@dataclass(frozen=True)
+class Definition:
+    """A class or a function, and where it stands."""
+
+    module: Module
+    node: ast.ClassDef | Function
+    owner: Definition | None = None
+
+    @property
+    def name(self) -> str:
+        return f"{self.owner.name}.{self.node.name}" if self.owner else self.node.name
+
+    @property
+    def function(self) -> Function:
+        if isinstance(self.node, ast.ClassDef):
+            raise TypeError(f"{self}: found a class; wanted: a function")
+        return self.node
+
+    @property
+    def is_class(self) -> bool:
+        return isinstance(self.node, ast.ClassDef)
+
+    def __str__(self) -> str:
+        return f"{self.module.path}:{self.node.lineno} {self.name}"
+
+    def __hash__(self) -> int:
+        return hash((self.module.name, self.node.lineno, self.name))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Definition) and self.node is other.node
+
+
+@dataclass(eq=False)
+class Module:
+    """One file: its syntax tree and the names that stand in it."""
+
+    name: str
+    path: str
+    syntax: ast.Module
+    package: bool = False
+    imported: dict[str, str] = field(default_factory=dict)
+
+    @cached_property
+    def defined(self) -> dict[str, Definition]:
+        return {
+            node.name: Definition(self, node)
+            for node in _statements(self.syntax.body)
+            if isinstance(node, ast.ClassDef | Function)
+        }
+
+    @cached_property
+    def assigned(self) -> dict[str, ast.expr]:
+        """Return the values of names that the module's top level assigns."""
+        found: dict[str, ast.expr] = {}
+        for node in _statements(self.syntax.body):
+            if isinstance(node, ast.Assign):
+                names = [target.id for target in node.targets if isinstance(target, ast.Name)]
+                found.update(dict.fromkeys(names, node.value))
+            elif (
+                isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name) and node.value
+            ):
+                found[node.target.id] = node.value
+        return found
+
+    def absolute(self, node: ast.ImportFrom) -> str:
+        """Return the whole name of the module that a `from` import names."""
+        if not node.level:
+            return node.module or ""
+        parts = self.name.split(".")
+        kept = parts[: len(parts) - node.level + self.package]
+        return ".".join([*kept, *([node.module] if node.module else [])])
+
+
+class Tree:
+    """All modules of some packages below one folder."""
+
+    def __init__(self, root: Path, packages: Iterable[str]) -> None:
+        """Read every Python file of the packages, and the folder's own `__main__.py`."""
+        files = [path for name in packages for path in sorted((root / name).rglob("*.py"))]
+        files += [path for path in [root / "__main__.py"] if path.is_file()]
+        self.root = root
+        self.modules = {module.name: module for module in (_module(root, path) for path in files)}
+        for module in self.modules.values():
+            module.imported = dict(self._imported(module))
+
+    def _imported(self, module: Module) -> Iterator[tuple[str, str]]:
+        """Yield each name that a module imports, with the whole name of what it stands for."""
+        for node in ast.walk(module.syntax):
+            if isinstance(node, ast.Import):
+                for alias in node.names:
+                    whole = alias.name if alias.asname else alias.name.partition(".")[0]
+                    yield alias.asname or whole, whole
+            elif isinstance(node, ast.ImportFrom):
+                for alias in node.names:
+                    yield alias.asname or alias.name, f"{module.absolute(node)}.{alias.name}"
+
+    def functions(self) -> Iterator[Definition]:
+        """Yield every function and method, in the order of files and lines."""
+        for module in self.modules.values():
+            yield from _functions(module, module.syntax.body, None)
+
+    def find(self, whole: str) -> Module | Definition | ast.expr | None:
+        """Return what a whole name such as `package.module.Class` stands for."""
+        if whole in self.modules:
+            return self.modules[whole]
+        holder, _, name = whole.rpartition(".")
+        if holder in self.modules:
+            return self.look_up(self.modules[holder], name)
+        return None
+
+    def look_up(self, module: Module, name: str) -> Module | Definition | ast.expr | None:
+        """Return what a name means in a module, through any number of imports."""
+        if name in module.defined:
+            return module.defined[name]
+        if name in module.assigned:
+            return module.assigned[name]
+        whole = module.imported.get(name)
+        if whole is None or whole == f"{module.name}.{name}":
+            return None
+        return self.find(whole)
+
+    def resolve(self, module: Module, node: ast.expr) -> Module | Definition | ast.expr | None:
+        """Return what a name or a dotted name means in a module."""
+        if isinstance(node, ast.Name):
+            return self.look_up(module, node.id)
+        if isinstance(node, ast.Attribute):
+            holder = self.resolve(module, node.value)
+            if isinstance(holder, Module):
+                inner = f"{holder.name}.{node.attr}"
+                return self.modules.get(inner) or self.look_up(holder, node.attr)
+            dotted = _dotted(node)
+            return self.find(dotted) if dotted and _dotted(node.value) in self.modules else None
+        return None
+
+    def classes(self, module: Module, annotation: ast.expr | None) -> Iterator[Definition]:
+        """Yield the tree's classes that an annotation names, also in unions, lists, strings."""
+        yield from self._classes(module, annotation, ())
+
+    def _classes(
+        self, module: Module, node: ast.expr | None, seen: tuple[ast.expr, ...]
+    ) -> Iterator[Definition]:
+        if node is None or node in seen:
+            return
+        seen = (*seen, node)
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            yield from self._classes(module, _parsed(node.value), seen)
+        elif isinstance(node, ast.BinOp):
+            yield from self._classes(module, node.left, seen)
+            yield from self._classes(module, node.right, seen)
+        elif isinstance(node, ast.Subscript):
+            for part in _held(node):
+                yield from self._classes(module, part, seen)
+        elif isinstance(node, ast.Name | ast.Attribute):
+            found = self.resolve(module, node)
+            if isinstance(found, Definition) and isinstance(found.node, ast.ClassDef):
+                yield found
+            elif isinstance(found, ast.expr):
+                yield from self._classes(self._home(module, node) or module, found, seen)
+
+    def _home(self, module: Module, node: ast.expr) -> Module | None:
+        """Return the module in which a name that stands for an expression is assigned."""
+        if isinstance(node, ast.Attribute):
+            holder = self.resolve(module, node.value)
+            return self._home(holder, ast.Name(node.attr)) if isinstance(holder, Module) else None
+        if not isinstance(node, ast.Name) or node.id in module.assigned:
+            return module
+        holder_name, _, name = module.imported.get(node.id, "").rpartition(".")
+        holder = self.modules.get(holder_name)
+        return self._home(holder, ast.Name(name)) if holder else None
+
+    def bases(self, definition: Definition) -> Iterator[Definition]:
+        """Yield a class and the classes of the tree that it inherits from, the nearest first."""
+        yield definition
+        inherited = definition.node.bases if isinstance(definition.node, ast.ClassDef) else []
+        for base in inherited:
+            found = self.resolve(
+                definition.module, base.value if isinstance(base, ast.Subscript) else base
+            )
+            if isinstance(found, Definition) and isinstance(found.node, ast.ClassDef):
+                yield from self.bases(found)
+
+    def method(self, owner: Definition, name: str) -> Definition | None:
+        """Return the method that a class has or inherits."""
+        for holder in self.bases(owner):
+            for node in holder.node.body:
+                if isinstance(node, Function) and node.name == name:
+                    return Definition(holder.module, node, holder)
+        return None
+
+    def field(self, owner: Definition, name: str) -> tuple[Module, ast.expr] | None:
+        """Return the annotation of a class's field or property, and its module."""
+        for holder in self.bases(owner):
+            for node in holder.node.body:
+                if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
+                    if node.target.id == name:
+                        return holder.module, node.annotation
+                elif isinstance(node, Function) and node.name == name and node.returns:
+                    return holder.module, node.returns
+        return None
+
+    @cached_property
+    def methods(self) -> dict[str, list[Definition]]:
+        """Return all methods by their short name."""
+        found: dict[str, list[Definition]] = {}
+        for definition in self.functions():
+            if definition.owner is not None:
+                found.setdefault(definition.node.name, []).append(definition)
+        return found
+
+
+def parameters(node: Function) -> list[ast.arg]:
+    """Return a function's parameters in order, the starred ones last."""
+    arguments = node.args
+    starred = [one for one in (arguments.vararg, arguments.kwarg) if one is not None]
+    return [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs, *starred]
+
+
+def decorated(node: ast.ClassDef | Function, name: str) -> bool:
+    """Check whether one of the decorators has this name, called or not."""
+    for decorator in node.decorator_list:
+        target = decorator.func if isinstance(decorator, ast.Call) else decorator
+        if _dotted(target).rpartition(".")[2] == name:
+            return True
+    return False
+
+
+def _module(root: Path, path: Path) -> Module:
+    relative = path.relative_to(root)
+    parts = list(relative.with_suffix("").parts)
+    package = parts[-1] == "__init__"
+    name = ".".join(parts[:-1] if package else parts)
+    return Module(name, relative.as_posix(), ast.parse(path.read_bytes()), package)
+
+
+def _statements(body: list[ast.stmt]) -> Iterator[ast.stmt]:
+    """Yield a block's statements, also those below `if` and `try`."""
+    for node in body:
+        yield node
+        if isinstance(node, ast.If | ast.Try):
+            yield from _statements(node.body)
+            yield from _statements(node.orelse)
+
+
+def _functions(
+    module: Module, body: list[ast.stmt], owner: Definition | None
+) -> Iterator[Definition]:
+    for node in _statements(body):
+        if isinstance(node, Function):
+            yield Definition(module, node, owner)
+        elif isinstance(node, ast.ClassDef):
+            yield from _functions(module, node.body, Definition(module, node, owner))
+
+
+def _held(node: ast.Subscript) -> list[ast.expr]:
+    """Return what a container's brackets hold; nothing of a callable's or a mapping's key."""
+    kind = _dotted(node.value).rpartition(".")[2]
+    inside = list(node.slice.elts) if isinstance(node.slice, ast.Tuple) else [node.slice]
+    if kind in MAPPINGS:
+        return inside[-1:]
+    if kind == "Annotated":
+        return inside[:1]
+    return inside if kind in CONTAINERS else []
+
+
+def _dotted(node: ast.expr) -> str:
+    if isinstance(node, ast.Name):
+        return node.id
+    if isinstance(node, ast.Attribute):
+        holder = _dotted(node.value)
+        return f"{holder}.{node.attr}" if holder else ""
+    return ""
+
+
+def _parsed(text: str) -> ast.expr | None:
+    try:
+        return ast.parse(text, mode="eval").body
+    except SyntaxError:
+        return None

@@ -1,0 +1,323 @@
+"""The measures of `make house`, on small trees whose answers are known."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from textwrap import dedent
+
+import pytest
+
+from lab.house import __main__ as house
+from lab.house import imports, route, whole
+from lab.house.imports import Edge, Layers
+from lab.house.tree import Tree
+
+ROOT = Path(__file__).resolve().parents[2]
+
+CONTRACT = """
+[tool.importlinter]
+root_packages = ["components"]
+
+[[tool.importlinter.contracts]]
+name = "Layers"
+type = "layers"
+layers = [{layers}]
+"""
+
+
+@pytest.fixture
+def grow(tmp_path: Path):
+    """Write files of a package `components` and read them."""
+
+    def written(**files: str) -> Tree:
+        for name, text in files.items():
+            path = tmp_path / "components" / f"{name.replace('__in__', '/')}.py"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(dedent(text))
+        return Tree(tmp_path, ["components"])
+
+    return written
+
+
+def trip(tree: Tree, place: str) -> tuple[list[str], int]:
+    found = route.follow(tree, *route.start(tree, place))
+    return [Path(room).stem for room in found.rooms], found.returns
+
+
+HOSTS = """
+    def prepare(host): return host
+    def check(host): return host
+    """
+
+
+def test_a_value_that_comes_back_is_a_return(grow) -> None:
+    tree = grow(
+        start="""
+            from components import hosts, nodes
+            def begin(cluster):
+                hosts.prepare(cluster.host)
+                nodes.label(cluster)
+                hosts.check(cluster.host)
+            """,
+        hosts=HOSTS,
+        nodes="def label(cluster): return 1",
+    )
+    assert trip(tree, "components/start.py:begin:cluster") == (["start", "hosts", "nodes"], 1)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "hosts.prepare(cluster)",
+        "hosts.prepare(host=cluster.first)",
+        "host = cluster.first; hosts.prepare(host)",
+        "first, other = cluster, 1; hosts.prepare(first)",
+        "for host in cluster.hosts: hosts.prepare(host)",
+        "[hosts.prepare(host) for host in cluster.hosts]",
+        "with cluster as held: hosts.prepare(held)",
+        "if (host := cluster.first): hosts.prepare(host)",
+        "hosts.prepare([*cluster.hosts])",
+        "hosts.prepare({'cluster': cluster})",
+        "hosts.prepare(Args(cluster=cluster))",
+        "hosts.prepare(replace(cluster, name='x'))",
+        "desired = resolve(cluster); hosts.prepare(desired.host)",
+        "Begin().go(cluster)",
+        "from components.hosts import prepare as other; other(cluster)",
+        "def inner(): hosts.prepare(cluster)",
+    ],
+)
+def test_the_value_arrives(grow, body: str) -> None:
+    tree = grow(start=BEGIN.format(body=body.replace("; ", "\n    ")), hosts=HOSTS)
+    assert trip(tree, "components/start.py:begin:cluster") == (["start", "hosts"], 0)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "hosts.prepare(1)",
+        "hosts.prepare(len(cluster.hosts))",
+        "hosts.prepare(cluster is None)",
+        "cluster = None; hosts.prepare(cluster)",
+        "made = Args(cluster=cluster); hosts.prepare(made)",
+    ],
+)
+def test_another_value_is_not_followed(grow, body: str) -> None:
+    tree = grow(start=BEGIN.format(body=body.replace("; ", "\n    ")), hosts=HOSTS)
+    assert trip(tree, "components/start.py:begin:cluster") == (["start"], 0)
+
+
+BEGIN = """
+from dataclasses import dataclass, replace
+from components import hosts
+
+@dataclass(frozen=True)
+class Args:
+    cluster: object
+
+class Desired: ...
+
+def resolve(cluster) -> Desired: ...
+
+class Begin:
+    def go(self, cluster): self.on(cluster)
+    def on(self, cluster): hosts.prepare(cluster)
+
+def begin(cluster):
+    {body}
+"""
+
+
+def test_a_method_that_is_chosen_as_the_program_runs_ends_the_route(grow) -> None:
+    tree = grow(
+        start="""
+            from components.base import Base
+            def begin(cluster, platform: Base):
+                platform.parts(cluster)
+                platform.name(cluster)
+            """,
+        base="""
+            class Base:
+                def parts(self, cluster): ...
+                def name(self, cluster): ...
+            """,
+        other="""
+            from components.base import Base
+            class Other(Base):
+                def parts(self, cluster): ...
+            """,
+    )
+    found = route.follow(tree, *route.start(tree, "components/start.py:begin:cluster"))
+    assert [where.name for where, _ in found.arrivals] == ["begin", "Base.name"]
+
+
+def test_calls_of_one_function_by_one_file_count_once_and_recursion_ends(grow) -> None:
+    tree = grow(
+        start="""
+            from components import hosts, nodes
+            def begin(cluster):
+                hosts.prepare(cluster)
+                nodes.label(cluster)
+                hosts.prepare(cluster)
+                begin(cluster)
+            """,
+        hosts=HOSTS,
+        nodes="def label(cluster): return 1",
+    )
+    assert trip(tree, "components/start.py:begin:cluster") == (["start", "hosts", "nodes"], 1)
+
+
+def test_an_unknown_value_is_refused(grow) -> None:
+    with pytest.raises(LookupError, match="found no such parameter"):
+        route.start(grow(hosts=HOSTS), "components/hosts.py:prepare:nothing")
+
+
+RUN_TIME = {
+    "a name": 'import importlib\nimportlib.import_module("components.one")',
+    "a name in part": (
+        "import importlib\n"
+        'def load(name): return importlib.import_module(f"components.{name}.platform")'
+    ),
+    "a table": (
+        "import runpy\n"
+        'PROGRAMS = {"two": "components.two"}\n'
+        "def run(name): runpy.run_module(PROGRAMS[name])"
+    ),
+    "__import__": '__import__("components.one")',
+    "a search": (
+        "import importlib, pkgutil, re\n"
+        '_NAME = re.compile(r".*\\.on[a-z]")\n'
+        "for info in pkgutil.walk_packages([], 'components.'):\n"
+        "    if _NAME.fullmatch(info.name): importlib.import_module(info.name)"
+    ),
+}
+
+
+@pytest.mark.parametrize(
+    ("kind", "target"),
+    [
+        ("a name", "components.one"),
+        ("a name in part", "components.dra.platform"),
+        ("a table", "components.two"),
+        ("__import__", "components.one"),
+        ("a search", "components.one"),
+    ],
+)
+def test_an_import_at_run_time_is_found(grow, kind: str, target: str) -> None:
+    tree = grow(start=RUN_TIME[kind], one="", two="", dra__in__platform="")
+    found = list(imports.run_time(tree, tree.modules["components.start"]))
+    assert [edge.target for edge in found] == [target]
+
+
+def test_a_circle_is_found_also_over_an_import_at_run_time(grow) -> None:
+    tree = grow(
+        registry=RUN_TIME["a name in part"],
+        dra__in__platform="from components import pools",
+        pools="from .registry import load",
+        apart="import components.pools",
+    )
+    assert imports.circles(imports.edges(tree)) == [
+        ["components.dra.platform", "components.pools", "components.registry"]
+    ]
+
+
+def test_imports_that_run_up_are_found(grow) -> None:
+    tree = grow(
+        cluster="from components import hosts, nodes",
+        hosts="from components import nodes",
+        nodes="import components.cluster",
+        settings="import runpy\ndef go(): runpy.run_module('components.hosts')",
+    )
+    layers = Layers.of(["components.cluster", "components.hosts | components.nodes"])
+    found = layers.upward(imports.edges(tree))
+    assert [(edge.source, edge.target) for edge in found] == [
+        ("components.hosts", "components.nodes"),
+        ("components.nodes", "components.cluster"),
+    ]
+    assert layers.outside(tree.modules, ["components"]) == ["components.settings"]
+    layers = Layers.of(
+        ["components.cluster", "components.hosts : components.nodes", "components.settings"]
+    )
+    found = layers.upward(imports.edges(tree))
+    assert found == [
+        Edge("components.nodes", "components.cluster", 1),
+        Edge("components.settings", "components.hosts", 2, run_time=True),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("function", "takes"),
+    [
+        ("def one(cluster: Cluster): ...", True),
+        ("def one(cluster: 'Cluster | None'): ...", True),
+        ("def one(clusters: tuple[Cluster, ...]): ...", True),
+        ("def one(clusters: Mapping[str, Cluster]): ...", True),
+        ("def one(*, whole: Whole): ...", True),
+        ("def one(cluster: module.Cluster): ...", True),
+        ("async def one(cluster: Other): ...", True),
+        ("class Part:\n    def one(self, cluster: Cluster): ...", True),
+        ("@dataclass(frozen=True)\nclass Args:\n    cluster: Cluster", True),
+        ("def one(cluster: Foreign): ...", False),
+        ("def one(name: str) -> Cluster: ...", False),
+        ("def one(cluster): ...", False),
+        ("def one(act: Callable[[Cluster], None]): ...", False),
+    ],
+)
+def test_a_function_takes_the_whole_by_its_annotation(grow, function: str, takes: bool) -> None:
+    head = """from dataclasses import dataclass
+from components import settings as module
+from components.settings import Cluster, Cluster as Other
+from elsewhere import Cluster as Foreign
+Whole = Cluster | None
+"""
+    tree = grow(settings="class Cluster: ...", start=head + function)
+    assert len(whole.takers(tree)) == takes
+
+
+def test_the_last_line_and_the_exit_code(grow, tmp_path: Path, capsys) -> None:
+    grow(
+        cluster="""
+            from components.settings import Cluster
+            class GpuCluster:
+                def __init__(self, args: Cluster): ...
+            """,
+        settings="class Cluster: ...",
+    )
+    contract = tmp_path / "pyproject.toml"
+    good = '"components.cluster", "components.settings"'
+    contract.write_text(CONTRACT.format(layers=good))
+    assert house.main(["--root", str(tmp_path)]) == 0
+    line = "house: args pass 1 files with 0 returns, {} upward imports, 0 circles, "
+    line += "1 functions take the whole\n"
+    assert capsys.readouterr().out == line.format(0)
+    contract.write_text(CONTRACT.format(layers='"components.settings", "components.cluster"'))
+    assert house.main(["--root", str(tmp_path), "--list"]) == 1
+    out = capsys.readouterr().out
+    assert out.endswith(line.format(1))
+    assert "  components.cluster:2 -> components.settings\n" in out
+    contract.write_text('[tool.importlinter]\nroot_packages = ["components"]')
+    assert house.main(["--root", str(tmp_path)]) == 2
+    assert "found no contract of type layers" in capsys.readouterr().err
+
+
+@pytest.fixture(scope="module")
+def ours() -> Tree:
+    return Tree(ROOT, ["components", "policies", "commands", "lab", "toolchain"])
+
+
+def test_every_module_that_is_started_by_name_exists(ours: Tree) -> None:
+    found = imports.started(ours)
+    assert {"Makefile", "components/run.sh"} <= {edge.source for edge in found}
+    missing = [
+        edge
+        for edge in found
+        if edge.target not in ours.modules and f"{edge.target}.__main__" not in ours.modules
+    ]
+    assert missing == []
+
+
+def test_the_programs_of_commands_and_the_platforms_are_found(ours: Tree) -> None:
+    found = {(edge.source, edge.target) for edge in imports.edges(ours) if edge.run_time}
+    targets = {target for _, target in found}
+    assert "components.platforms.dra.platform" in targets
+    assert "components.validation.validate" in targets
+    assert any(target.startswith("policies.rules.") for target in targets)
