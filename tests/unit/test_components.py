@@ -136,7 +136,7 @@ def validations(recorder: Recorder) -> list[dict[str, Any]]:
 def test_validation_tolerates_only_the_pools_taints_and_disturbs_nobody(preview: bool) -> None:
     recorder = build(preview)
     (document,) = validations(recorder)
-    assert document["devices"] == {"nvidia.com/gpu": {"devices": 8, "unit": 1}}
+    assert document["offers"] == [{"resource": "nvidia.com/gpu", "count": 8, "devices": 8}]
     spec = document["pod"]["spec"]
     assert spec["tolerations"] == [
         {

@@ -16,6 +16,7 @@ import pulumi
 import pytest
 import yaml
 
+from components.desired.resolve import resolve
 from components.hosts import inspect
 from components.inspection import bounds, look
 from components.inspection.bounds import bounded, completed
