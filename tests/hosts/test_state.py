@@ -95,11 +95,11 @@ def test_a_changed_step_is_one_line_of_a_hosts_declaration(stack: Stack) -> None
     assert changed == {"hosts-gpu-1", "hosts-gpu-2"}
 
 
-@pytest.mark.parametrize(("extent", "first", "second"), [("hosts", 3, 1), ("off", 3, 0)])
-def test_a_host_is_logged_in_to_once_for_the_look_and_the_copies(
+@pytest.mark.parametrize(("extent", "first", "second"), [("hosts", 4, 1), ("off", 3, 0)])
+def test_a_host_is_logged_in_to_once_for_each_thing_that_is_done_there(
     stack: Stack, extent: str, first: int, second: int
 ) -> None:
-    """And once for each of its two commands. Without a look the copies log in themselves."""
+    """To inspect it, to copy the steps of both commands, and for each of these."""
     made, hosts = stack
     made.environment["GPU_CLUSTER_LOOK"] = extent
     up(made)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import base64
+import json
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -76,6 +78,25 @@ def plugin(script: str) -> Json:
     """A user whose credentials come from a program."""
     api = "client.authentication.k8s.io/v1"
     return {"exec": {"apiVersion": api, "command": "sh", "args": ["-c", script]}}
+
+
+def test_keys_that_a_plugin_gives_are_in_no_file_either(
+    cluster: Running, scratch: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    document = yaml.safe_load(cluster.embedded.kubeconfig.read_text())
+    user = next(entry["user"] for entry in document["users"] if "client-key-data" in entry["user"])
+    keys = {"clientCertificateData": "client-certificate-data", "clientKeyData": "client-key-data"}
+    status = {key: base64.b64decode(user[name]).decode() for key, name in keys.items()}
+    (tmp_path / "credential").write_text(json.dumps({"status": status}))
+    context = as_user(cluster, tmp_path, plugin(f"cat {tmp_path / 'credential'}"), monkeypatch)
+
+    async def nodes() -> int:
+        async with connect(context) as client:
+            assert files(scratch) == []
+            return len(await client.list("nodes"))
+
+    assert asyncio.run(nodes()) == 4
+    assert list(scratch.iterdir()) == []
 
 
 @pytest.mark.parametrize(

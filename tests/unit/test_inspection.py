@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import socket
-import subprocess
-import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -26,7 +23,6 @@ from components.settings.cluster import Cluster
 from components.settings.loader import load
 from tests.unit.fixtures.documents import document
 
-ROOT = Path(__file__).resolve().parents[2]
 LIMIT = 60
 """Seconds for what must come."""
 KEY = asyncssh.generate_private_key("ssh-ed25519")
@@ -210,23 +206,3 @@ def test_a_credential_plugin_runs_beside_the_sdks_loop(
     seen = look.look(unanswered, resolve(unanswered, "test"), "", Extent.CLUSTER, there=True)
     for part in ("a credential plugin that failed", "session expired"):
         assert part in seen.cluster.unreachable
-
-
-def test_the_program_ends_though_a_thread_of_the_inspection_hangs() -> None:
-    """What asks a slow name server: its own loop waits for it, and nobody waits for that loop."""
-    program = """
-import asyncio, os, threading
-from components.inspection.bounds import completed
-from components.desired.resolve import resolve
-async def work():
-    asyncio.get_running_loop().create_task(asyncio.to_thread(threading.Event().wait))
-    await asyncio.sleep(0.1)
-    return "found"
-print(completed(work()), flush=True)
-os._exit(0)
-"""
-    done = subprocess.run(
-        [sys.executable, "-c", program],
-        cwd=ROOT, env=dict(os.environ), capture_output=True, text=True, timeout=LIMIT, check=True,
-    )  # fmt: skip
-    assert done.stdout == "found\n"
