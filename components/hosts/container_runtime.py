@@ -25,7 +25,7 @@ def gpu_hosts(cluster: Cluster) -> tuple[Host, ...]:
     mounts devices itself and wants plain runc (tkestack/gpu-manager#78).
     """
     platform = platform_of(cluster)
-    if platform.delivery is Delivery.PLUGIN or platform.configures_runtime(cluster):
+    if platform.delivery is Delivery.PLUGIN or platform.engines.configured:
         return ()
     return tuple(host for host in cluster.hosts if host.role.has_gpus)
 

@@ -11,7 +11,7 @@ from components.hosts.settings.driver import DriverSource
 from components.hosts.settings.host import Host
 from components.hosts.settings.reboot import RebootWhen
 from components.hosts.settings.runtime import Engine, ToolkitSource
-from components.platforms.base import Delivery
+from components.platforms.base import Delivery, Trait
 from components.platforms.registry import platform_of
 from components.settings.cluster import Cluster
 from config.facts.floors import Part, below, floor, wanted
@@ -95,7 +95,8 @@ def _system(host: Host, facts: HostFacts, cluster: Cluster) -> list[Fault]:
         wanted = "its repository for debian13, which is signed anew (8793F200)"
         cure = f"declare cuda/repos/debian13/x86_64 with its own key in {where}"
         tell(f"Debian 13 with NVIDIA's repository of another system in {where}", wanted, cure)
-    if facts.cgroup == 1 and not facts.simulated and not platform_of(cluster).wants_cgroup_v1:
+    v1_wanted = Trait.WANTS_CGROUP_V1 in platform_of(cluster).traits
+    if facts.cgroup == 1 and not facts.simulated and not v1_wanted:
         cure = "boot with systemd.unified_cgroup_hierarchy=1"
         tell("cgroup v1", "cgroup v2 (v1 is in maintenance since 1.31)", cure, Severity.WARNING)
     return faults
@@ -216,7 +217,7 @@ def _runtime(host: Host, facts: HostFacts, cluster: Cluster) -> list[Fault]:
         elif has is not None and version(has) < oldest:
             faults.append(Fault(f"host {host.name}", f"{name} {has}", wanted, f"upgrade {name}"))
     platform = platform_of(cluster)
-    wanted_here = platform.delivery is Delivery.RUNTIME and not platform.configures_runtime(cluster)
+    wanted_here = platform.delivery is Delivery.RUNTIME and not platform.engines.configured
     by_us = runtime.toolkit.source is ToolkitSource.PACKAGE
     if facts.toolkit is None and wanted_here and not by_us:
         cure = "install nvidia-container-toolkit, or declare runtime.toolkit.source: package"

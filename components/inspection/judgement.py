@@ -14,6 +14,7 @@ from components.hosts.kernels import unequal
 from components.hosts.preflight import judge
 from components.inspection.questions import chart_place
 from components.nodes.pools import validated_pools
+from components.platforms.judge import Declared
 from components.platforms.judge import judge as judge_platform
 from components.platforms.needed import registries
 from components.platforms.registry import platform_of
@@ -65,7 +66,17 @@ def judged(declared: Cluster, seen: Json, reasons: str) -> Inspection:
     findings += _deferred(cluster.get("deferred", {}))
     if "surroundings" in cluster:
         surroundings, members = cluster["surroundings"], cluster["members"]
-        findings += judge_platform(declared, surroundings, members, facts)
+        findings += judge_platform(
+            platform_of(declared),
+            surroundings,
+            members,
+            facts,
+            Declared(
+                host_nodes=frozenset(host.node for host in declared.hosts),
+                node_features=declared.scheduling.node_features,
+                guardrails=declared.guardrails is not None,
+            ),
+        )
     errors = [str(finding) for finding in findings if finding.severity is Severity.ERROR]
     warnings = [str(finding) for finding in findings if finding.severity is Severity.WARNING]
     reboots = {
@@ -115,7 +126,7 @@ def _chart(cluster: Cluster, problem: str) -> Iterator[Fault]:
     if problem:
         platform = platform_of(cluster)
         yield Fault(
-            f"chart {platform.chart} {platform.version(cluster)}",
+            f"chart {platform.chart} {platform.version}",
             problem,
             f"the chart, from {chart_place(cluster)}, before a host is changed",
             "open the way (HTTPS_PROXY is obeyed), or declare charts.directory or charts.oci; "
@@ -126,7 +137,8 @@ def _chart(cluster: Cluster, problem: str) -> Iterator[Fault]:
 def _unreached(cluster: Cluster, facts: Mapping[str, HostFacts]) -> Iterator[Fault]:
     """An engine may have a mirror or a proxy of its own, so this stops nothing."""
     workers = {host.name for host in cluster.hosts if host.role.has_gpus}
-    for registry in registries(cluster):
+    beside = (cluster.validation, cluster.installer, cluster.monitoring)
+    for registry in registries(platform_of(cluster), *beside):
         hosts = [name for name in facts if name in workers and registry in facts[name].unreached]
         if hosts:
             yield Fault(

@@ -20,6 +20,8 @@ Json = dict[str, Any]
 def request(cluster: Cluster, stack: str, private_key: str) -> Json:
     """What the processes are asked: ``cluster``, the arguments of
     `components.inspection.cluster.observe`, and ``hosts``."""
+    platform = platform_of(cluster)
+    beside = (cluster.validation, cluster.installer, cluster.monitoring)
     joining = {"joining": sorted(host.node for host in cluster.newcomers)}
     layouts = nodes_document(cluster, stack)
     return {
@@ -32,9 +34,9 @@ def request(cluster: Cluster, stack: str, private_key: str) -> Json:
                 {**validation_document(cluster, pool, stack), **joining}
                 for pool in validated_pools(cluster)
             ],
-            "presence": presence_document(cluster),
-            "endpoints": sorted(platform_of(cluster).endpoints(cluster).values()),
-            "own": [space.name for space in own_namespaces(cluster)],
+            "presence": presence_document(platform, cluster.installer),
+            "endpoints": sorted(platform.endpoints().values()),
+            "own": [space.name for space in own_namespaces(platform, *beside)],
             "chart": chart_document(cluster),
             "layouts": {
                 **layouts,
@@ -45,7 +47,7 @@ def request(cluster: Cluster, stack: str, private_key: str) -> Json:
             "look": {
                 "hosts": [host.model_dump(mode="json") for host in cluster.working_hosts],
                 "privateKey": private_key,
-                "registries": registries(cluster),
+                "registries": registries(platform, *beside),
             }
         },
     }
@@ -54,14 +56,14 @@ def request(cluster: Cluster, stack: str, private_key: str) -> Json:
 def chart_place(cluster: Cluster) -> str:
     """Where the platform's chart is fetched from."""
     platform = platform_of(cluster)
-    version = platform.version(cluster)
+    version = platform.version
     return location(cluster.charts, platform.chart, platform.repository, version)
 
 
 def chart_document(cluster: Cluster) -> dict[str, str]:
     """Input of `components.charts.reach`: the chart's place, and what it must be there."""
     platform = platform_of(cluster)
-    version = platform.version(cluster)
+    version = platform.version
     return {
         "place": chart_place(cluster),
         "chart": platform.chart,

@@ -14,7 +14,7 @@ from components.manifest import Manifest
 from components.nodes.pools import labels, plain_taints
 from components.nodes.settings.pool import Pool
 from components.nodes.settings.scheduling import NamespaceLimit, NodeFeatures, PriorityClass
-from components.platforms.registry import platform_of
+from components.platforms.registry import named
 from components.settings.cluster import Cluster
 
 LABELS = {"app.kubernetes.io/managed-by": "gpu-cluster"}
@@ -100,7 +100,7 @@ def limit_range(cluster: Cluster, limit: NamespaceLimit) -> dict[str, Any]:
     Without a default the API server takes the most for one, and gives it to every container that
     asks for none (kubernetes v1.34.4, pkg/apis/core/v1/defaults.go, SetDefaults_LimitRangeItem).
     """
-    most = platform_of(cluster).limit(limit.max_cards)
+    most = named(cluster.platform).limit(limit.max_cards)
     none = dict.fromkeys(most, "0")
     return {
         "apiVersion": "v1",

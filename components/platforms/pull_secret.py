@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pulumi
 
+from components.charts.registry import Registry
 from components.manifest import Manifest
-from components.settings.cluster import Cluster
 
 
 def pull_secret(
     parent: pulumi.ComponentResource,
     name: str,
-    cluster: Cluster,
+    registry: Registry,
     credentials: pulumi.Input[str] | None,
     namespace: Manifest,
     namespace_name: str,
@@ -22,7 +22,7 @@ def pull_secret(
         credentials: a Docker configuration in JSON, a secret; None: the Secret is made by others.
         namespace: the namespace's resource, and ``namespace_name`` its name.
     """
-    secret = cluster.registry.pull_secret
+    secret = registry.pull_secret
     if secret is None or credentials is None:
         return []
     content = pulumi.Output.secret(credentials)
@@ -49,7 +49,7 @@ def pull_secret(
     ]
 
 
-def pull_secrets(cluster: Cluster) -> dict[str, list[dict[str, str]]]:
+def pull_secrets(registry: Registry) -> dict[str, list[dict[str, str]]]:
     """``imagePullSecrets`` of a pod; nothing where the registry asks for no credentials."""
-    secret = cluster.registry.pull_secret
+    secret = registry.pull_secret
     return {"imagePullSecrets": [{"name": secret}]} if secret else {}

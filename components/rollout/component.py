@@ -25,7 +25,7 @@ from components.hosts.script import Declaration
 from components.hosts.settings.host import Host
 from components.hosts.settings.reboot import RebootWhen
 from components.hosts.software import installing
-from components.nodes.pools import gpu_pools, validated_pools
+from components.nodes.pools import validated_pools
 from components.nodes.resources import ALL_DISABLED
 from components.nodes.settings.pool import Pool
 from components.operation import FINDING, command_line
@@ -88,14 +88,18 @@ def rollout_document(args: RolloutArgs, private_key: str) -> Json:
     plan = args.plan
 
     def layout_of(pool: Pool) -> list[str]:
-        if not platform.dividers:
+        if platform.layouts is None:
             return []
-        return [platform.layout(pool)] if platform.layout(pool) else ["", ALL_DISABLED]
+        layout = platform.layouts.of(pool)
+        return [layout] if layout else ["", ALL_DISABLED]
 
     refused = {change.host.name: plan.refusal(change) for change in plan.changes}
     used = {pool_of[host.node].name: pool_of[host.node] for host in hosts if host.node in pool_of}
-    layouts = {node: layout_of(pool) for pool in gpu_pools(cluster) for node in pool.node_names()}
-    spaces = {space.name for space in own_namespaces(cluster)} - {cluster.validation.namespace}
+    layouts = {
+        node: layout_of(pool) for pool in platform.site.gpu_pools for node in pool.node_names()
+    }
+    made = own_namespaces(platform, cluster.validation, cluster.installer, cluster.monitoring)
+    spaces = {space.name for space in made} - {cluster.validation.namespace}
     return {
         "context": cluster.kubernetes.context,
         "hosts": [
@@ -117,8 +121,8 @@ def rollout_document(args: RolloutArgs, private_key: str) -> Json:
         "reboot": cluster.reboot.when is RebootWhen.REQUIRED,
         "operands": {
             "spaces": sorted(spaces),
-            "space": platform.namespace(cluster),
-            "labels": dict(part.split("=", 1) for part in platform.servers.split(",")),
+            "space": platform.namespace,
+            "labels": dict(part.split("=", 1) for part in platform.servers.pods.split(",")),
         },
         "pools": {
             name: {

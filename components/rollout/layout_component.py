@@ -15,12 +15,12 @@ import pulumi_command as command
 
 from components.drift import dated
 from components.nodes.pools import (
-    gpu_pools,
     layouts_manager,
     members_document,
     validated_pools,
 )
 from components.nodes.resources import MIG_LABEL
+from components.nodes.settings.pool import gpu_pools
 from components.operation import FINDING, command_line, document
 from components.platforms.registry import platform_of
 from components.rollout.component import tolerant
@@ -53,26 +53,27 @@ class LayoutsArgs:
     @property
     def needed(self) -> bool:
         """Whether a pool declares a layout, or a node still has one."""
-        platform = platform_of(self.cluster)
-        declared = any(platform.layout(pool) for pool in gpu_pools(self.cluster))
-        return bool(platform.dividers) and (declared or bool(self.plan.names))
+        layouts = platform_of(self.cluster).layouts
+        if layouts is None:
+            return False
+        return any(map(layouts.of, gpu_pools(self.cluster.pools))) or bool(self.plan.names)
 
 
 def nodes_document(cluster: Cluster, stack: str) -> Json:
     """What says which nodes should have which layout (`components.rollout.divided.targets`)."""
-    platform, own = platform_of(cluster), cluster.scheduling.nodes
+    layouts, own = platform_of(cluster).layouts, cluster.scheduling.nodes
     named = [name for name, node in own.items() if MIG_LABEL in node.labels]
-    pools = gpu_pools(cluster) if platform.dividers else ()
     return {
         "manager": layouts_manager(stack),
         "maintenance": sorted(cluster.nodes_in_maintenance),
         "members": [
             {
                 **members_document(cluster, pool),
-                "layout": platform.layout(pool),
+                "layout": layouts.of(pool),
                 "except": sorted(set(named) & set(pool.node_names())),
             }
-            for pool in pools
+            for pool in gpu_pools(cluster.pools)
+            if layouts is not None
         ],
     }
 
@@ -80,6 +81,7 @@ def nodes_document(cluster: Cluster, stack: str) -> Json:
 def layouts_document(args: LayoutsArgs, private_key: str) -> Json:
     """The input of `components.rollout.layouts`."""
     cluster, platform = args.cluster, platform_of(args.cluster)
+    layouts = platform.layouts
     return {
         "context": cluster.kubernetes.context,
         **nodes_document(cluster, args.stack),
@@ -87,7 +89,7 @@ def layouts_document(args: LayoutsArgs, private_key: str) -> Json:
         "drainTimeoutSeconds": cluster.rollout.drain_timeout_seconds,
         "consent": sorted(cluster.rollout.evict),
         "timeoutSeconds": cluster.validation.timeout_seconds,
-        "dividers": {"space": platform.namespace(cluster), "labels": platform.dividers},
+        "dividers": {"space": platform.namespace, "labels": layouts.pods if layouts else ""},
         "pools": [
             {
                 **validation_document(cluster, pool, args.stack),

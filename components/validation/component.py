@@ -16,11 +16,12 @@ import pulumi_command as command
 
 from components.manifest import Manifest
 from components.namespace import LABELS, namespace
-from components.nodes.pools import gpu_pools, node_taints, tolerations, validated_pools
-from components.nodes.settings.pool import Pool
+from components.nodes.pools import validated_pools
+from components.nodes.settings.pool import Pool, gpu_pools
 from components.operation import command_line, document, parsed, repair
 from components.platforms.pull_secret import pull_secret
-from components.platforms.registry import platform_of
+from components.platforms.registry import named
+from components.platforms.tolerations import tolerations
 from components.settings.cluster import Cluster
 from components.validation import asked
 from components.validation.document import claim_of, measure_document, validation_document
@@ -68,7 +69,7 @@ def priority_class(cluster: Cluster) -> dict[str, Any]:
 def _claim(cluster: Cluster) -> dict[str, Any] | None:
     """What each container claims; None where it asks for a resource."""
     space = cluster.validation.namespace
-    return platform_of(cluster).claim(space, space, 1)
+    return named(cluster.platform).claim(space, space, 1)
 
 
 def pods(cluster: Cluster, pool: Pool, runtime_class: str | None) -> dict[str, Any]:
@@ -77,7 +78,7 @@ def pods(cluster: Cluster, pool: Pool, runtime_class: str | None) -> dict[str, A
     return template(
         image=cluster.registry.deployed(cluster.validation.image),
         command=cluster.validation.command,
-        tolerations=tolerations((pool,), node_taints(cluster)),
+        tolerations=tolerations((pool,), cluster.scheduling.node_taints),
         runtime_class=None if claim else runtime_class,
         pull_secret=cluster.registry.pull_secret or None,
         annotations=dict(cluster.validation.pod_annotations),
@@ -115,7 +116,9 @@ class Validation(pulumi.ComponentResource):
         needed = self._needed(name, args)
         results: list[pulumi.Output[list[dict[str, Any]]]] = []
         commands: list[pulumi.Resource] = []
-        pool_of = {node: pool.name for pool in gpu_pools(cluster) for node in pool.node_names()}
+        pool_of = {
+            node: pool.name for pool in gpu_pools(cluster.pools) for node in pool.node_names()
+        }
         for pool in validated_pools(cluster):
             line = command_line("validation", "validate")
             content = {
@@ -191,5 +194,5 @@ class Validation(pulumi.ComponentResource):
         needed = [made, Manifest(f"{name}-priority", priority_class(cluster), child)]
         if claim := _claim(cluster):
             needed.append(Manifest(f"{name}-claim", claim, child))
-        secrets = pull_secret(self, name, cluster, args.registry_credentials, made, space)
+        secrets = pull_secret(self, name, cluster.registry, args.registry_credentials, made, space)
         return [*needed, *secrets]

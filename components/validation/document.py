@@ -9,12 +9,11 @@ from typing import Any
 from components.nodes.pools import (
     manager,
     members_document,
-    node_taints,
-    tolerations,
     validated_pools,
 )
 from components.nodes.settings.pool import Pool
-from components.platforms.registry import platform_of
+from components.platforms.registry import named, platform_of
+from components.platforms.tolerations import tolerations
 from components.settings.cluster import Cluster
 from components.validation.pod import pod_spec
 
@@ -46,7 +45,7 @@ def validation_document(cluster: Cluster, pool: Pool, stack: str) -> Json:
     settings = declared(cluster, pool)
     hosts = {host.node: declared(cluster.of(host), pool) for host in cluster.hosts}
     names = set(pool.node_names()) if pool.nodes is not None else set(hosts)
-    offers = platform_of(cluster).offers(cluster, pool)
+    offers = platform_of(cluster).offers(pool)
     return {
         **members_document(cluster, pool),
         "manager": manager(stack, pool),
@@ -88,7 +87,7 @@ def measure_document(cluster: Cluster, stack: str, runtime_class: str | None) ->
         "pools": [
             {
                 **{key: document[key] for key in _MEMBERS if key in document},
-                "tolerations": tolerations((pool,), node_taints(cluster)),
+                "tolerations": tolerations((pool,), cluster.scheduling.node_taints),
                 "whole": is_whole(document),
             }
             for pool in validated_pools(cluster)
@@ -115,7 +114,7 @@ def is_whole(document: Json) -> bool:
 def claim_of(cluster: Cluster, gpus: int) -> Json | None:
     """What a test with so many GPUs claims; None where it asks for a resource."""
     space = cluster.validation.namespace
-    return platform_of(cluster).claim(f"test-{gpus}", space, gpus)
+    return named(cluster.platform).claim(f"test-{gpus}", space, gpus)
 
 
 def _test(cluster: Cluster, name: str, runtime_class: str | None) -> Json:
@@ -142,7 +141,7 @@ def _test(cluster: Cluster, name: str, runtime_class: str | None) -> Json:
 
 def _spaces(cluster: Cluster) -> list[str]:
     """Namespaces whose DaemonSets bring GPUs to containers."""
-    namespaces = {platform_of(cluster).namespace(cluster)}
-    if cluster.driver.managed_by_daemonset:
-        namespaces.add(cluster.driver_installer.namespace)
+    namespaces = {platform_of(cluster).namespace}
+    if cluster.installer is not None:
+        namespaces.add(cluster.installer.namespace)
     return sorted(namespaces)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import copy
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -14,10 +15,11 @@ from components.hosts.preflight import judge as judge_host
 from components.nodes.managers import daemon_set
 from components.platforms import findings
 from components.platforms.inspect import surroundings
-from components.platforms.judge import judge
+from components.platforms.judge import Declared, judge
 from components.platforms.registry import platform_of
+from components.settings.cluster import Cluster
 from components.settings.loader import load
-from config.problem import ConfigError, Severity
+from config.problem import ConfigError, Fault, Severity
 from tests.platform import ways
 
 Json = dict[str, Any]
@@ -40,6 +42,21 @@ SEEN: Json = {
 }
 
 
+def judged(
+    cluster: Cluster,
+    seen: Json,
+    members: Mapping[str, list[Mapping[str, str]]],
+    hosts: Mapping[str, HostFacts],
+) -> list[Fault]:
+    """What is found about a cluster's platform."""
+    declared = Declared(
+        host_nodes=frozenset(host.node for host in cluster.hosts),
+        node_features=cluster.scheduling.node_features,
+        guardrails=cluster.guardrails is not None,
+    )
+    return judge(platform_of(cluster), seen, members, hosts, declared)
+
+
 def faults_of(way: str, host: HostFacts | None = None, **changes: Any) -> list[str]:
     """What stops a run, as text; warnings begin with `warning`."""
     cluster = load(ways.declared("x", way))
@@ -47,7 +64,7 @@ def faults_of(way: str, host: HostFacts | None = None, **changes: Any) -> list[s
     hosts = {"gpu-1": host} if host else {}
     return [
         ("" if fault.severity is Severity.ERROR else "warning ") + str(fault)
-        for fault in judge(cluster, seen, {"a100": [LABELS]}, hosts)
+        for fault in judged(cluster, seen, {"a100": [LABELS]}, hosts)
     ]
 
 
@@ -126,7 +143,7 @@ def test_kubernetes_below_the_floor_is_refused() -> None:
 def test_guardrails_need_the_kubernetes_that_has_admission_policies() -> None:
     declared = load(ways.declared("x", "device-plugin", guardrails={"mode": "warn"}))
     for version, refused in (("v1.29.15", True), ("v1.30.0", False)):
-        found = [str(one) for one in judge(declared, {**SEEN, "version": version}, {}, {})]
+        found = [str(one) for one in judged(declared, {**SEEN, "version": version}, {}, {})]
         assert any("with guardrails declared; wanted: 1.30" in text for text in found) is refused
 
 
@@ -186,13 +203,13 @@ def test_guests_need_their_licence_server_and_registry() -> None:
         },
     )
     cluster = load(declared)
-    needed = sorted(platform_of(cluster).endpoints(cluster).values())
+    needed = sorted(platform_of(cluster).endpoints().values())
     assert needed == ["licences.example:443", "registry.example:443"]
     silent = dict.fromkeys(needed, "no answer within 3 s")
-    texts = [str(fault) for fault in judge(cluster, {**SEEN, "endpoints": silent}, {}, {})]
+    texts = [str(fault) for fault in judged(cluster, {**SEEN, "endpoints": silent}, {}, {})]
     assert [text.split(":")[0] for text in texts] == [
         "licence server licences.example",
         "registry registry.example",
     ]
     reached = dict.fromkeys(silent, "")
-    assert judge(cluster, {**SEEN, "endpoints": reached}, {}, {}) == []
+    assert judged(cluster, {**SEEN, "endpoints": reached}, {}, {}) == []

@@ -43,7 +43,7 @@ def run(project: Project) -> tuple[dict[str, Json], str]:
     cluster = load(project.read())
     nodes: dict[str, Json] = {}
     errors = []
-    runtime_class = platform_of(cluster).runtime_class(cluster)
+    runtime_class = platform_of(cluster).runtime_class
     for pool in validated_pools(cluster):
         document = validation_document(cluster, pool, project.stack)
         document["pod"] = pods(cluster, pool, runtime_class)
