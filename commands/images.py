@@ -20,6 +20,7 @@ from rich.table import Table
 from components.charts.images import UnknownImages
 from components.platforms.needed import Chart, Image, charts
 from components.platforms.needed import images as needed
+from components.platforms.registry import platform_of
 from components.settings.stack_file import load_stack_file
 from config.facts.floors import of_images
 from config.printable import printable
@@ -147,7 +148,9 @@ def main() -> int:
     """Print the lists for the stack that `STACK` names."""
     try:
         cluster = load_stack_file(f"Pulumi.{os.environ.get('STACK', 'dev')}.yaml")
-        images, releases = needed(cluster), charts(cluster)
+        platform = platform_of(cluster)
+        beside = (cluster.validation, cluster.installer, cluster.monitoring)
+        images, releases = needed(platform, *beside), charts(platform, cluster.charts)
     except (ConfigError, UnknownImages) as error:
         print(error, file=sys.stderr)
         return 1

@@ -12,8 +12,8 @@ import sys
 from commands import up
 from commands.stack import Stack
 from commands.watched import answering
-from components.nodes.pools import gpu_pools
 from components.nodes.settings.node_range import expand
+from components.nodes.settings.pool import gpu_pools
 from components.settings.cluster import Cluster
 from components.validation.asked import ALL, ASKED, TESTS
 
@@ -28,7 +28,7 @@ def chosen(text: str, cluster: Cluster) -> str:
     if not text.strip():
         return ALL
     names = [name for part in text.split(",") for name in expand(part.strip())]
-    pools = gpu_pools(cluster)
+    pools = gpu_pools(cluster.pools)
     known = {name for pool in pools for name in pool.node_names()}
     if resting := [name for name in names if name in cluster.nodes_in_maintenance]:
         raise ValueError(

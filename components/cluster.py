@@ -10,7 +10,7 @@ import pulumi
 
 from components.desired.resolve import resolve
 from components.drift import Drift
-from components.driver_daemonset.component import DriverInstaller
+from components.driver_daemonset.component import DriverInstaller, DriverInstallerArgs
 from components.guardrails.component import Guardrails, GuardrailsArgs
 from components.hosts.command import HostsArgs
 from components.hosts.container_runtime import ContainerRuntime
@@ -77,7 +77,7 @@ class GpuCluster(pulumi.ComponentResource):
         check(cluster)
         desired = resolve(cluster, args.stack)
         platform = platform_of(cluster)
-        runtime_class = platform.runtime_class(cluster)
+        runtime_class = platform.runtime_class
 
         self.made = None
 
@@ -147,17 +147,19 @@ class GpuCluster(pulumi.ComponentResource):
             Guardrails(f"{name}-guardrails", guarded, after())
         ready: list[pulumi.Resource] = [runtime, scheduling]
         served = PlatformArgs(
-            cluster=cluster,
+            charts=cluster.charts,
             registry_credentials=credentials,
             secrets=args.secrets,
             unfinished=drift.release,
         )
         if cluster.driver.managed_by_daemonset:
-            ready.append(DriverInstaller(f"{name}-driver", served, after(*ready)))
+            installers = DriverInstallerArgs(cluster=cluster, registry_credentials=credentials)
+            ready.append(DriverInstaller(f"{name}-driver", installers, after(*ready)))
         serving = GpuPlatform(f"{name}-platform", platform, served, after(*ready))
         checked = presence(
             f"{name}-presence",
-            cluster,
+            platform,
+            cluster.installer,
             drift.platform or drift.release,
             serving.revision,
             after(serving),

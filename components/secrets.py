@@ -43,7 +43,7 @@ def read_secrets(settings: pulumi.Config, cluster: Cluster) -> Secrets:
     Raises:
         RunError: a secret is missing or can't be what it should be.
     """
-    parts = [part for part in platform_of(cluster).parts(cluster) if part.secret]
+    parts = [part for part in platform_of(cluster).parts() if part.secret]
     named = {part.secret: settings.get_secret(part.secret) for part in parts}
     return Secrets(
         private_key=_private_key(settings, cluster),

@@ -30,9 +30,7 @@ from components.nodes.pools import (
     counted_pools,
     layouts_manager,
     manager,
-    node_taints,
     plain_taints,
-    tolerations,
 )
 from components.nodes.resources import MIG_LABEL
 from components.nodes.scheduling_classes import (
@@ -43,9 +41,10 @@ from components.nodes.scheduling_classes import (
 )
 from components.nodes.settings.pool import Pool
 from components.nodes.settings.taint import Effect
-from components.platforms.base import Delivery, Platform
-from components.platforms.namespaces import own_namespaces
+from components.platforms.base import Delivery, Platform, Trait
+from components.platforms.namespaces import OwnNamespace, own_namespaces
 from components.platforms.registry import platform_of
+from components.platforms.tolerations import tolerations
 from components.settings.cluster import Cluster
 from components.validation.pod import pod_spec, template
 
@@ -130,7 +129,7 @@ class _Resolver:
     def host(self, host: Host) -> DesiredHost:
         cluster, pool = self.cluster, self.pool_of.get(host.node)
         delivery = self.platform.delivery
-        left_to_us = not self.platform.configures_runtime(cluster)
+        left_to_us = not self.platform.engines.configured
         joins = cluster.kubernetes_packages.join is not None and not host.role.is_control_plane
         follows = self.first is not None or joins
         upgrade = Upgrade.APPLY if host == self.first else Upgrade.NODE if follows else Upgrade.NONE
@@ -167,7 +166,7 @@ class _Resolver:
                 host.role.has_gpus and left_to_us and delivery is not Delivery.PLUGIN
             ),
             uses_toolkit=left_to_us and delivery is Delivery.RUNTIME,
-            takes_cgroup_v1=self.platform.wants_cgroup_v1,
+            takes_cgroup_v1=Trait.WANTS_CGROUP_V1 in self.platform.traits,
             validation_image=cluster.validation.image,
         )
 
@@ -210,29 +209,36 @@ class _Resolver:
     def layouts(self) -> DesiredLayouts:
         own = self.cluster.scheduling.nodes
         named = {name for name, node in own.items() if MIG_LABEL in node.labels}
-        pools = [pool for pool in self.cluster.pools if pool.gpus_per_node]
+        divided = self.platform.layouts
         return DesiredLayouts(
             manager=layouts_manager(self.stack),
             maintenance=tuple(sorted(self.cluster.nodes_in_maintenance)),
             pools=tuple(
                 PoolLayout(
                     **self.members(pool),
-                    layout=self.platform.layout(pool),
+                    layout=divided.of(pool),
                     excluded=tuple(sorted(named & set(pool.node_names()))),
                 )
-                for pool in (pools if self.platform.dividers else ())
+                for pool in self.platform.site.gpu_pools
+                if divided is not None
             ),
-            namespace=self.platform.namespace(self.cluster),
-            selector=self.platform.dividers,
+            namespace=self.platform.namespace,
+            selector=divided.pods if divided else "",
             timeout_seconds=self.cluster.validation.timeout_seconds,
         )
 
+    @cached_property
+    def namespaces(self) -> tuple[OwnNamespace, ...]:
+        cluster = self.cluster
+        beside = (cluster.validation, cluster.installer, cluster.monitoring)
+        return own_namespaces(self.platform, *beside)
+
     def operands(self) -> Operands:
-        spaces = {space.name for space in own_namespaces(self.cluster)}
+        spaces = {space.name for space in self.namespaces}
         return Operands(
             spaces=tuple(sorted(spaces - {self.cluster.validation.namespace})),
-            namespace=self.platform.namespace(self.cluster),
-            labels=dict(part.split("=", 1) for part in self.platform.servers.split(",")),
+            namespace=self.platform.namespace,
+            labels=dict(part.split("=", 1) for part in self.platform.servers.pods.split(",")),
         )
 
     def members(self, pool: Pool) -> Json:
@@ -253,8 +259,8 @@ class _Resolver:
         declared = dict(pool.labels)
         if not pool.gpus_per_node:
             return declared
-        declared = {**self.platform.labels(self.cluster, pool), **declared}
-        if self.platform.dividers:
+        declared = {**self.platform.labels(pool), **declared}
+        if self.platform.layouts:
             declared.pop(MIG_LABEL, None)  # it changes in waves (`components.rollout.layouts`)
         if self.cluster.driver.managed_by_daemonset and pool.selector is None:
             declared[POOL_LABEL] = pool.name
@@ -286,8 +292,8 @@ class _Resolver:
 
     def pool_scheduling(self, pool: Pool) -> PoolScheduling:
         own = self.cluster.scheduling.nodes
-        offers = self.platform.offers(self.cluster, pool) if pool.starts_closed else ()
-        handed = {MIG_LABEL: layouts_manager(self.stack)} if self.platform.dividers else {}
+        offers = self.platform.offers(pool) if pool.starts_closed else ()
+        handed = {MIG_LABEL: layouts_manager(self.stack)} if self.platform.layouts else {}
         return PoolScheduling(
             **self.members(pool),
             manager=manager(self.stack, pool),
@@ -343,7 +349,7 @@ class _Resolver:
             measuring=self.measuring(),
             claim=self.platform.claim(space, space, 1),
             test_claims={number: claim for number, claim in claims.items() if claim},
-            pull_secret=self.cluster.registry.pull_secret,
+            registry=self.cluster.registry,
         )
 
     def pool_validation(self, pool: Pool) -> PoolValidation:
@@ -354,7 +360,7 @@ class _Resolver:
         return PoolValidation(
             **self.members(pool),
             gpus=pool.gpus_per_node,
-            offers=self.platform.offers(self.cluster, pool),
+            offers=self.platform.offers(pool),
             namespace=validation.namespace,
             manager=manager(self.stack, pool),
             timeout_seconds=validation.timeout_seconds,
@@ -373,7 +379,7 @@ class _Resolver:
     @cached_property
     def spaces(self) -> tuple[str, ...]:
         """Namespaces whose DaemonSets bring GPUs to containers."""
-        namespaces = {self.platform.namespace(self.cluster)}
+        namespaces = {self.platform.namespace}
         if self.cluster.driver.managed_by_daemonset:
             namespaces.add(self.cluster.driver_installer.namespace)
         return tuple(sorted(namespaces))
@@ -385,8 +391,8 @@ class _Resolver:
         return template(
             image=registry.deployed(validation.image),
             command=validation.command,
-            tolerations=tolerations((pool,), node_taints(self.cluster)),
-            runtime_class=None if claim else self.platform.runtime_class(self.cluster),
+            tolerations=tolerations((pool,), self.cluster.scheduling.node_taints),
+            runtime_class=None if claim else self.platform.runtime_class,
             pull_secret=registry.pull_secret or None,
             annotations=dict(validation.pod_annotations),
             priority_class=validation.namespace,
@@ -404,9 +410,9 @@ class _Resolver:
                 MeasuredPool(
                     **self.members(pool),
                     gpus=pool.gpus_per_node,
-                    offers=self.platform.offers(self.cluster, pool),
+                    offers=self.platform.offers(pool),
                     namespace=validation.namespace,
-                    tolerations=tuple(tolerations((pool,), node_taints(self.cluster))),
+                    tolerations=tuple(tolerations((pool,), self.cluster.scheduling.node_taints)),
                 )
                 for pool in counted_pools(self.cluster.pools)
             ),
@@ -427,7 +433,7 @@ class _Resolver:
             timeout_seconds=test.timeout_seconds,
             annotations=dict(validation.pod_annotations),
             spec=pod_spec(
-                runtime_class=None if claim else self.platform.runtime_class(self.cluster),
+                runtime_class=None if claim else self.platform.runtime_class,
                 pull_secret=registry.pull_secret or None,
                 priority_class=validation.namespace,
             ),

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from components.charts.registry import Registry
 from components.desired.host import Target
 from components.desired.pool import Members
 from components.platforms.base import Offer
@@ -143,7 +144,7 @@ class DesiredValidation:
         measuring: the user-defined tests.
         claim: template of the validation pods' claims; None: they request extended resources.
         test_claims: the same of the tests, by their number of GPUs.
-        pull_secret: name of the image pull secret; None: the registry needs none.
+        registry: where images come from.
     """
 
     context: str
@@ -153,4 +154,4 @@ class DesiredValidation:
     measuring: Measuring
     claim: Json | None
     test_claims: Mapping[int, Json]
-    pull_secret: str | None
+    registry: Registry

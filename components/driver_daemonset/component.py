@@ -7,6 +7,7 @@ use can't be unloaded, and goes with the next reboot.
 from __future__ import annotations
 
 import hashlib
+from dataclasses import dataclass
 from typing import Any
 
 import pulumi
@@ -15,11 +16,11 @@ import pulumi_command as command
 from components.charts.images import PAUSE
 from components.manifest import Manifest
 from components.namespace import namespace
-from components.nodes.pools import POOL_LABEL, gpu_pools, node_taints, tolerations
-from components.nodes.settings.pool import Pool
+from components.nodes.pools import POOL_LABEL
+from components.nodes.settings.pool import Pool, gpu_pools
 from components.operation import command_line, document
-from components.platforms.component import PlatformArgs
 from components.platforms.pull_secret import pull_secret, pull_secrets
+from components.platforms.tolerations import tolerations
 from components.settings.cluster import Cluster
 
 LABELS = {"app.kubernetes.io/managed-by": "gpu-cluster"}
@@ -78,13 +79,13 @@ def daemon_set(cluster: Cluster, pool: Pool) -> dict[str, Any]:
             "template": {
                 "metadata": {"labels": labels},
                 "spec": {
-                    **pull_secrets(cluster.registry.pull_secret),
+                    **pull_secrets(cluster.registry),
                     "hostPID": True,
                     "priorityClassName": "system-node-critical",
                     "nodeSelector": node_selector(pool),
                     "tolerations": [
                         {"key": "CriticalAddonsOnly", "operator": "Exists"},
-                        *tolerations((pool,), node_taints(cluster)),
+                        *tolerations((pool,), cluster.scheduling.node_taints),
                     ],
                     "initContainers": [
                         {
@@ -119,6 +120,19 @@ def fingerprint(sets: dict[str, dict[str, Any]]) -> str:
     return hashlib.sha256(document(sets).encode()).hexdigest()[:16]
 
 
+@dataclass(frozen=True, kw_only=True)
+class DriverInstallerArgs:
+    """What the driver's installers need.
+
+    Attributes:
+        cluster: the configuration.
+        registry_credentials: a Docker configuration in JSON, a secret; None: none is given.
+    """
+
+    cluster: Cluster
+    registry_credentials: pulumi.Input[str] | None = None
+
+
 class DriverInstaller(pulumi.ComponentResource):
     """One DaemonSet per pool: pools may differ in flavour, operating system and version."""
 
@@ -127,7 +141,7 @@ class DriverInstaller(pulumi.ComponentResource):
     pools: pulumi.Output[list[str]]
 
     def __init__(
-        self, name: str, args: PlatformArgs, opts: pulumi.ResourceOptions | None = None
+        self, name: str, args: DriverInstallerArgs, opts: pulumi.ResourceOptions | None = None
     ) -> None:
         super().__init__(self.TYPE, name, None, opts)
         cluster = args.cluster
@@ -136,12 +150,12 @@ class DriverInstaller(pulumi.ComponentResource):
         secrets = pull_secret(
             self,
             name,
-            cluster.registry.pull_secret,
+            cluster.registry,
             args.registry_credentials,
             space,
             cluster.driver_installer.namespace,
         )
-        sets = {pool.name: daemon_set(cluster, pool) for pool in gpu_pools(cluster)}
+        sets = {pool.name: daemon_set(cluster, pool) for pool in gpu_pools(cluster.pools)}
         made = [
             Manifest(
                 f"{name}-{pool}",
@@ -168,5 +182,5 @@ class DriverInstaller(pulumi.ComponentResource):
             add_previous_output_in_env=False,
             opts=pulumi.ResourceOptions(parent=self, depends_on=made),
         )
-        self.pools = pulumi.Output.from_input([pool.name for pool in gpu_pools(cluster)])
+        self.pools = pulumi.Output.from_input([pool.name for pool in gpu_pools(cluster.pools)])
         self.register_outputs({"pools": self.pools})

@@ -17,6 +17,7 @@ from components.guardrails.settings import GuardrailMode, Quota
 from components.guardrails.settings import Guardrails as Settings
 from components.manifest import Manifest
 from components.platforms.namespaces import own_namespaces
+from components.platforms.registry import platform_of
 from components.settings.cluster import Cluster
 from policies.admission import Enforcement, manifests
 from policies.rules import Severity
@@ -48,7 +49,10 @@ def enforcement(args: GuardrailsArgs) -> Enforcement:
     pods are privileged and see all GPUs.
     """
     declared = args.guardrails
-    own = {space.name for space in own_namespaces(args.cluster) if space.privileged}
+    cluster = args.cluster
+    beside = (cluster.validation, cluster.installer, cluster.monitoring)
+    made = own_namespaces(platform_of(cluster), *beside)
+    own = {space.name for space in made if space.privileged}
     excluded = {"kube-system", *own, *declared.excluded_namespaces}
     return Enforcement(
         actions=_ACTIONS[declared.mode],

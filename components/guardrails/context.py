@@ -8,7 +8,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from components.nodes.pools import working_nodes
-from components.nodes.resources import GPU
 from components.platforms.base import Delivery
 from components.platforms.namespaces import own_namespaces
 from components.platforms.registry import platform_of
@@ -42,13 +41,14 @@ def context_of(cluster: Cluster) -> Context:
     )
     platform = platform_of(cluster)
     guardrails = cluster.guardrails
-    own = {space.name for space in own_namespaces(cluster)}
+    beside = (cluster.validation, cluster.installer, cluster.monitoring)
+    own = {space.name for space in own_namespaces(platform, *beside)}
     return Context(
         pools=pools,
         platform=cluster.platform,
-        plugin=_plugin(cluster, platform),
-        runtime_class=_runtime_class(cluster, platform),
-        runtime_classes=platform.runtime_classes,
+        plugin=_plugin(platform),
+        runtime_class=_runtime_class(platform),
+        runtime_classes=platform.engines.runtime_classes,
         infrastructure_namespaces=INFRASTRUCTURE_NAMESPACES | own,
         daemon_set_controllers=DAEMON_SET_CONTROLLERS.union(
             guardrails.daemon_set_controllers if guardrails else ()
@@ -58,32 +58,30 @@ def context_of(cluster: Cluster) -> Context:
     )
 
 
-def _runtime_class(cluster: Cluster, platform: Platform) -> str | None:
+def _runtime_class(platform: Platform) -> str | None:
     """The class that pods name, empty where none; None where the cluster alone decides."""
-    if platform.delivery is not Delivery.RUNTIME or platform.configures_runtime(cluster):
+    if platform.delivery is not Delivery.RUNTIME or platform.engines.configured:
         return None
-    return platform.runtime_class(cluster) or ""
+    return platform.runtime_class or ""
 
 
-def _plugin(cluster: Cluster, platform: Platform) -> Plugin | None:
+def _plugin(platform: Platform) -> Plugin | None:
     """The plugin's configuration where it is one and the same on all pools with GPUs."""
-    pools = [pool for pool in cluster.pools if pool.gpus_per_node]
     described = {
-        _plugin_of(plugin, pool) if (plugin := platform.plugin(cluster, pool)) else None
-        for pool in pools
+        _plugin_of(plugin, pool) if (plugin := platform.plugin(pool)) else None
+        for pool in platform.site.gpu_pools
     }
     return described.pop() if len(described) == 1 else None
 
 
 def _plugin_of(plugin: RunningPlugin, pool: DeclaredPool) -> Plugin:
-    strategy = Mig(str(plugin.mig_strategy))
+    strategy = Mig(plugin.mig_strategy)
     if strategy is Mig.SINGLE and not pool.mig:
         strategy = Mig.NONE  # without MIG devices it advertises whole GPUs, as none does
-    name, replicas = plugin.file.offered(GPU, 1)
-    kind = Sharing.MPS if plugin.file.sharing.mps else Sharing.TIME_SLICING
+    kind = Sharing.MPS if plugin.mps else Sharing.TIME_SLICING
     return Plugin(
         mig=strategy,
-        sharing=kind if replicas > 1 else Sharing.NONE,
-        renamed=name != GPU,
-        replicas=replicas,
+        sharing=kind if plugin.replicas > 1 else Sharing.NONE,
+        renamed=plugin.renamed,
+        replicas=plugin.replicas,
     )

@@ -15,6 +15,7 @@ from components.hosts.preflight import judge
 from components.inspection.cluster import ClusterSeen
 from components.inspection.questions import chart_place
 from components.nodes.pools import counted_pools
+from components.platforms.judge import Declared
 from components.platforms.judge import judge as judge_platform
 from components.platforms.needed import registries
 from components.platforms.registry import platform_of
@@ -79,7 +80,17 @@ def judged(declared: Cluster, desired: Desired, seen: Seen) -> Inspection:
     findings += map(_cordoned, cluster.unschedulable)
     findings += _deferred(cluster.deferred)
     if cluster.surroundings is not None:
-        findings += judge_platform(declared, cluster.surroundings, cluster.members, facts)
+        findings += judge_platform(
+            platform_of(declared),
+            cluster.surroundings,
+            cluster.members,
+            facts,
+            Declared(
+                host_nodes=frozenset(host.node for host in declared.hosts),
+                node_features=declared.scheduling.node_features,
+                guardrails=declared.guardrails is not None,
+            ),
+        )
     errors = [str(finding) for finding in findings if finding.severity is Severity.ERROR]
     warnings = [str(finding) for finding in findings if finding.severity is Severity.WARNING]
     reboots = {
@@ -128,7 +139,7 @@ def _chart(cluster: Cluster, problem: str) -> Iterator[Fault]:
     if problem:
         platform = platform_of(cluster)
         yield Fault(
-            f"chart {platform.chart} {platform.version(cluster)}",
+            f"chart {platform.chart} {platform.version}",
             problem,
             f"the chart, from {chart_place(cluster)}, before a host is changed",
             "open the way (HTTPS_PROXY is obeyed), or declare charts.directory or charts.oci; "
@@ -139,7 +150,8 @@ def _chart(cluster: Cluster, problem: str) -> Iterator[Fault]:
 def _unreached(cluster: Cluster, facts: Mapping[str, HostFacts]) -> Iterator[Fault]:
     """An engine may have a mirror or a proxy of its own, so this stops nothing."""
     workers = {host.name for host in cluster.hosts if host.role.has_gpus}
-    for registry in registries(cluster):
+    beside = (cluster.validation, cluster.installer, cluster.monitoring)
+    for registry in registries(platform_of(cluster), *beside):
         hosts = [name for name in facts if name in workers and registry in facts[name].unreached]
         if hosts:
             yield Fault(

@@ -29,6 +29,7 @@ from components.inspection.judgement import Inspection, Seen, judged
 from components.inspection.questions import question
 from components.inspection.rollout import divided, planned, show, show_layouts
 from components.platforms.needed import registries
+from components.platforms.registry import platform_of
 from components.rollout.inspect import NodesSeen
 from components.rollout.inspect import observe as observe_nodes
 from components.settings.cluster import Cluster
@@ -89,10 +90,13 @@ def look(
     except FaultError as error:
         hosts, key, problems = (), "", (str(error),)
 
+    beside = (cluster.validation, cluster.installer, cluster.monitoring)
+    asking = registries(platform_of(cluster), *beside)
+
     async def every() -> Seen:
         (found, why), (facts, reason) = await asyncio.gather(
             bounded("cluster", observe_cluster(asked) if asked else _nothing(), ClusterSeen()),
-            bounded("hosts", observe_hosts(hosts, key, registries=registries(cluster)), {}),
+            bounded("hosts", observe_hosts(hosts, key, registries=asking), {}),
         )
         reasons = "; ".join(filter(None, (why, reason)))
         return Seen(hosts=facts, cluster=found, problems=problems, reasons=reasons)

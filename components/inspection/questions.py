@@ -16,14 +16,15 @@ from components.settings.cluster import Cluster
 def question(cluster: Cluster, desired: Desired) -> Question:
     """Return what the inspection asks about the cluster."""
     joining = tuple(sorted(host.node for host in cluster.newcomers))
-    layouts = desired.layouts
+    layouts, platform = desired.layouts, platform_of(cluster)
+    beside = (cluster.validation, cluster.installer, cluster.monitoring)
     return Question(
         context=desired.context,
         scheduling=tuple(replace(pool, joining=joining) for pool in desired.scheduling.pools),
         validation=tuple(replace(pool, joining=joining) for pool in desired.validation.pools),
-        presence=presence_document(cluster),
-        endpoints=sorted(platform_of(cluster).endpoints(cluster).values()),
-        own=[space.name for space in own_namespaces(cluster)],
+        presence=presence_document(platform, cluster.installer),
+        endpoints=sorted(platform.endpoints().values()),
+        own=[space.name for space in own_namespaces(platform, *beside)],
         chart=chart_document(cluster),
         layouts=replace(
             layouts, pools=tuple(replace(pool, joining=joining) for pool in layouts.pools)
@@ -34,14 +35,14 @@ def question(cluster: Cluster, desired: Desired) -> Question:
 def chart_place(cluster: Cluster) -> str:
     """Where the platform's chart is fetched from."""
     platform = platform_of(cluster)
-    version = platform.version(cluster)
+    version = platform.version
     return location(cluster.charts, platform.chart, platform.repository, version)
 
 
 def chart_document(cluster: Cluster) -> dict[str, str]:
     """Input of `components.charts.reach`: the chart's place, and what it must be there."""
     platform = platform_of(cluster)
-    version = platform.version(cluster)
+    version = platform.version
     return {
         "place": chart_place(cluster),
         "chart": platform.chart,

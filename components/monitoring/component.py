@@ -17,7 +17,6 @@ from components.monitoring import values as content
 from components.monitoring.settings import Monitoring as Settings
 from components.monitoring.settings import OperatorObjects
 from components.namespace import namespace
-from components.nodes.pools import gpu_pools, node_taints, tolerations
 from components.platforms.pull_secret import pull_secret, pull_secrets
 from components.platforms.registry import platform_of
 from components.settings.cluster import Cluster
@@ -66,8 +65,9 @@ def exporter(cluster: Cluster, settings: Settings, runtime: str | None) -> Json:
     Found as the platform's own pods find them; SYS_ADMIN is what DCGM's profiling needs
     (dcgm-exporter 4.5.3-4.8.2, dcgm-exporter.yaml).
     """
+    platform = platform_of(cluster)
     pod: Json = {
-        **pull_secrets(cluster.registry.pull_secret),
+        **pull_secrets(cluster.registry),
         "automountServiceAccountToken": False,
         "priorityClassName": "system-node-critical",
         "affinity": {
@@ -75,12 +75,12 @@ def exporter(cluster: Cluster, settings: Settings, runtime: str | None) -> Json:
                 "requiredDuringSchedulingIgnoredDuringExecution": {
                     "nodeSelectorTerms": [
                         {"matchExpressions": [{"key": key, "operator": "In", "values": [value]}]}
-                        for key, value in platform_of(cluster).found_by(cluster)
+                        for key, value in platform.found_by
                     ]
                 }
             }
         },
-        "tolerations": tolerations(gpu_pools(cluster), node_taints(cluster)),
+        "tolerations": platform.site.tolerations,
         "containers": [
             {
                 "name": EXPORTER,
@@ -172,7 +172,7 @@ def objects(args: MonitoringArgs) -> dict[str, Json]:
         )
     }
     platform = platform_of(cluster)
-    theirs, metrics = platform.exporter, platform.metrics
+    theirs, metrics = platform.monitored.exporter, platform.monitored.metrics
     if theirs is None:
         manifests["counters"] = _config_map(
             f"{EXPORTER}-counters", space, {"counters.csv": content.counters()}
@@ -191,7 +191,7 @@ def objects(args: MonitoringArgs) -> dict[str, Json]:
             },
         }
     if args.prometheus:
-        where = platform.namespace(cluster) if theirs else space
+        where = platform.namespace if theirs else space
         selected, port = (dict(theirs.labels), theirs.port) if theirs else (SELECTED, "metrics")
         manifests["service-monitor"] = _service_monitor(
             settings, EXPORTER, selected, where, port, "/metrics"
@@ -201,7 +201,7 @@ def objects(args: MonitoringArgs) -> dict[str, Json]:
                 settings,
                 metrics.service,
                 {"name": metrics.service},
-                platform.namespace(cluster),
+                platform.namespace,
                 metrics.port,
                 metrics.path,
             )
@@ -230,7 +230,7 @@ class Monitoring(pulumi.ComponentResource):
         secrets = pull_secret(
             self,
             name,
-            args.cluster.registry.pull_secret,
+            args.cluster.registry,
             args.registry_credentials,
             space,
             args.settings.namespace,

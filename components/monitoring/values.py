@@ -10,7 +10,8 @@ import json
 from typing import Any
 
 from components.monitoring.settings import Monitoring
-from components.nodes.pools import gpu_pools, resting, working_gpus
+from components.nodes.pools import resting, working_gpus
+from components.nodes.settings.pool import gpu_pools
 from components.platforms.registry import platform_of
 from components.settings.cluster import Cluster
 
@@ -118,8 +119,8 @@ def _hardware(cluster: Cluster, monitoring: Monitoring) -> list[Json]:
 def _cluster(cluster: Cluster, daemon_set: str) -> list[Json]:
     """Alerts over kube-state-metrics: what is offered against what is declared."""
     alerts = []
-    resource = platform_of(cluster).measured
-    for pool in gpu_pools(cluster):
+    resource = platform_of(cluster).monitored.resource
+    for pool in gpu_pools(cluster.pools):
         if resource is None or pool.nodes is None:
             continue
         name, unit = resource
@@ -154,9 +155,9 @@ def _cluster(cluster: Cluster, daemon_set: str) -> list[Json]:
 def alert_groups(cluster: Cluster, monitoring: Monitoring) -> Json:
     """A rule file of Prometheus: `groups`."""
     platform = platform_of(cluster)
-    rules = [*_hardware(cluster, monitoring), *_cluster(cluster, platform.daemon_set)]
-    if platform.metrics:
-        rules += [_alert(*parts) for parts in platform.metrics.alerts]
+    rules = [*_hardware(cluster, monitoring), *_cluster(cluster, platform.servers.daemon_set)]
+    if platform.monitored.metrics:
+        rules += [_alert(*parts) for parts in platform.monitored.metrics.alerts]
     return {"groups": [{"name": "gpu-cluster", "rules": rules}]}
 
 
@@ -183,13 +184,13 @@ def dashboard(cluster: Cluster) -> str:
         ("XID errors", "DCGM_FI_DEV_XID_ERRORS", "none", gpu),
         ("ECC errors", "increase(DCGM_FI_DEV_ECC_DBE_VOL_TOTAL[1h])", "none", gpu),
     ]
-    platform = platform_of(cluster)
-    if platform.measured:
-        name, unit = platform.measured
+    monitored = platform_of(cluster).monitored
+    if monitored.resource:
+        name, unit = monitored.resource
         sums = f'sum(kube_node_status_allocatable{{resource="{name}"}}) / {unit}'
         panels.append(("GPUs offered", sums, "none", "offered"))
-    if platform.metrics:
-        panels += platform.metrics.panels
+    if monitored.metrics:
+        panels += monitored.metrics.panels
     document = {
         "title": "GPU cluster",
         "uid": "gpu-cluster",

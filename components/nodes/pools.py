@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any
 
 from components.nodes.resources import LAYOUTS
-from components.nodes.settings.pool import Pool
-from components.nodes.settings.taint import STARTUP_TAINT, Taint
+from components.nodes.settings.pool import Pool, gpu_pools
+from components.nodes.settings.taint import Taint
 from components.settings.cluster import Cluster
 
 Json = dict[str, Any]
@@ -60,72 +59,13 @@ def plain_taints(taints: tuple[Taint, ...]) -> list[dict[str, str]]:
     ]
 
 
-def _taints(pool: Pool) -> tuple[Taint, ...]:
-    """All taints that a pool's nodes may bear by us."""
-    return (*pool.taints, *((STARTUP_TAINT,) if pool.starts_closed else ()))
-
-
-def tolerations(pools: tuple[Pool, ...], *more: tuple[Taint, ...]) -> list[dict[str, str]]:
-    """One toleration for each taint of the pools, without repeats, in a stable order.
-
-    ``more``: taints of single nodes, which the platform's pods must tolerate, too.
-    """
-    result = {
-        (taint.key, taint.value, str(taint.effect))
-        for taints in (*map(_taints, pools), *more)
-        for taint in taints
-    }
-    return [
-        {"key": key, "operator": "Equal", "value": value, "effect": effect}
-        if value
-        else {"key": key, "operator": "Exists", "effect": effect}
-        for key, value, effect in sorted(result)
-    ]
-
-
-def discovery_tolerations(cluster: Cluster) -> list[dict[str, str]]:
-    """What Node Feature Discovery's worker tolerates: taints of GPU nodes and control planes.
-
-    Charts let it tolerate few values of ``nvidia.com/gpu`` and no other key, and a node on which
-    it does not run gets no label, so no plugin (k8s-device-plugin v0.20.0 and gpu-operator
-    v26.7.0, values.yaml, ``worker.tolerations``).
-    """
-    control_plane = "node-role.kubernetes.io/control-plane"
-    return [
-        {"key": control_plane, "operator": "Exists", "effect": "NoSchedule"},
-        *tolerations(gpu_pools(cluster), node_taints(cluster)),
-    ]
-
-
-def node_taints(cluster: Cluster) -> tuple[Taint, ...]:
-    """Taints that single nodes have beside their pool's."""
-    return tuple(taint for node in cluster.scheduling.nodes.values() for taint in node.taints)
-
-
-def gpu_pools(cluster: Cluster) -> tuple[Pool, ...]:
-    """Pools whose nodes have GPUs."""
-    return tuple(pool for pool in cluster.pools if pool.gpus_per_node)
-
-
-def exclusions(cluster: Cluster) -> dict[str, tuple[Pool, tuple[int, ...]]]:
-    """Nodes on which GPUs that are there are left out: their pool, and the GPUs' indexes."""
-    return {
-        node: (pool, tuple(sorted(devices.index)))
-        for pool in cluster.pools
-        for node, devices in pool.unhealthy_devices.items()
-        if devices.index
-    }
-
-
-def counted_pools(declared: Iterable[Pool]) -> tuple[Pool, ...]:
+def counted_pools(declared: tuple[Pool, ...]) -> tuple[Pool, ...]:
     """Return the pools with GPUs as they are counted: all nodes of each advertise the same.
 
     Nodes with GPUs left out become pools of their own.
     """
     pools: list[Pool] = []
-    for pool in declared:
-        if not pool.gpus_per_node:
-            continue
+    for pool in gpu_pools(declared):
         left_out = {node: devices.count for node, devices in pool.unhealthy_devices.items()}
         by_count: dict[int, list[str]] = {}
         for node in pool.node_names():

@@ -1,7 +1,7 @@
 """What a platform is: the one object that everything asks about how GPUs are served.
 
 Pure: it answers by plain values, and `components.platforms.component` declares them. A platform is
-a folder here with `platform.py`, in which `PLATFORM` is an instance (`docs/platforms.md`).
+a folder here with `platform.py`, in which `PLATFORM` is its class (`docs/platforms.md`).
 """
 
 from __future__ import annotations
@@ -16,10 +16,8 @@ from components.hosts.facts import HostFacts
 from components.hosts.settings.runtime import DefaultRuntime
 from components.nodes.resources import GPU
 from components.nodes.settings.pool import Pool
-from components.platforms.device_plugin.configuration import DevicePluginConfig
-from components.platforms.device_plugin.flags import MigStrategy
 from components.platforms.findings import Surroundings
-from components.settings.cluster import Cluster
+from components.platforms.site import Site
 from components.settings.parts import Parts
 from config.problem import Fault
 
@@ -92,6 +90,8 @@ class Program:
         key: end of its resource's name in the state; stable, and of one platform only.
         name: of the program, and `create` and `delete` its actions.
         document: its input beside `context`.
+        objects: apiVersion, kind and name of objects that it keeps, or that its platform does
+            nothing without: they must be there.
     """
 
     key: str
@@ -99,14 +99,76 @@ class Program:
     create: str
     delete: str
     document: Json
+    objects: tuple[tuple[str, str, str], ...] = ()
 
 
 @dataclass(frozen=True)
 class Plugin:
-    """NVIDIA's device plugin as it runs on a pool's nodes."""
+    """How NVIDIA's device plugin offers the GPUs of a pool's nodes.
 
-    file: DevicePluginConfig
-    mig_strategy: MigStrategy
+    Attributes:
+        mig_strategy: none, single or mixed.
+        replicas: how often it offers one GPU.
+        mps: whether pods share a GPU by MPS, not in turns.
+        renamed: whether a shared GPU has another resource's name.
+    """
+
+    mig_strategy: str
+    replicas: int
+    mps: bool
+    renamed: bool
+
+
+@dataclass(frozen=True)
+class Servers:
+    """The pods that give GPUs out: no two platforms have them on a node.
+
+    Attributes:
+        pods: their label selector.
+        daemon_set: name of their DaemonSet in the release.
+        beside: whether some of the platform's `parts` are DaemonSets of such pods, too.
+    """
+
+    pods: str
+    daemon_set: str
+    beside: bool = False
+
+
+@dataclass(frozen=True)
+class Layouts:
+    """How a platform divides GPUs by a label of their node.
+
+    Attributes:
+        pods: label selector of the pods that divide them.
+        of: name of a pool's layout; empty: none is declared.
+    """
+
+    pods: str
+    of: Callable[[Pool], str]
+
+
+class Trait(StrEnum):
+    """What is true of some platforms, and matters to settings or hosts."""
+
+    BRINGS_DRIVER = "can bring the driver (`driver.source: operator`)"
+    SHARES_CARDS = "a pod can have a part of a card"
+    TAKES_PLUGIN_MEMORY = "`driverInstaller.pluginMemory` is its memory"
+    WANTS_CGROUP_V1 = "works with cgroup v1 alone"
+
+
+@dataclass(frozen=True)
+class Engines:
+    """What a platform wants of the nodes' container engines, and does to them.
+
+    Attributes:
+        need_cdi: whether pods get their GPUs by CDI of the engine.
+        configured: whether the platform itself puts the NVIDIA runtime into them.
+        runtime_classes: RuntimeClasses that come with it.
+    """
+
+    need_cdi: bool
+    configured: bool = False
+    runtime_classes: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -134,132 +196,136 @@ class Exporter:
     port: str
 
 
-class Platform(ABC):
-    """One way to serve GPUs.
+@dataclass(frozen=True, kw_only=True)
+class Monitored:
+    """What a platform is to monitoring.
 
     Attributes:
+        resource: the resource's name in kube-state-metrics and the units of one GPU; None where
+            GPUs aren't extended resources.
+        metrics: what it measures itself.
+        exporter: its own DCGM exporter; None: monitoring brings one.
+    """
+
+    resource: tuple[str, int] | None = ("nvidia_com_gpu", 1)
+    metrics: Metrics | None = None
+    exporter: Exporter | None = None
+
+
+@dataclass(frozen=True)
+class Platform(ABC):
+    """One way to serve GPUs, as one stack has it.
+
+    Class attributes and static methods hold for every stack; the rest is answered from `settings`
+    and `site`.
+
+    Attributes:
+        settings: its own section of the stack file; None: it has none.
+        site: what it depends on beside.
         chart: name of its chart, and of the release.
         repository: address of the repository that publishes the chart, or its folder here (``./``).
-        servers: label selector of the pods that give GPUs out.
-        daemon_set: name of the DaemonSet of those pods.
-        dividers: label selector of the pods that divide GPUs; empty: nothing does.
+        servers: the pods that give GPUs out.
+        layouts: how it divides GPUs; None: it doesn't.
         delivery: how containers get their devices.
         own_namespace: whether the namespace is made with the platform and goes with it.
-        own_servers: whether some of its `parts` are DaemonSets that give GPUs out, too.
-        brings_driver: whether it can bring the driver (`driver.source: operator`).
-        shares_cards: whether a pod can have a part of a card.
-        wants_cgroup_v1: whether it works with cgroup v1 alone.
-        takes_plugin_memory: whether `driverInstaller.pluginMemory` is its memory.
-        measured: the resource's name in kube-state-metrics and the units of one GPU; None where
-            GPUs aren't extended resources.
-        runtime_classes: RuntimeClasses that come with it.
-        metrics, exporter: what it brings to monitoring.
+        traits: what else is true of it.
+        monitored: what it brings to monitoring.
     """
+
+    settings: Any
+    site: Site
 
     chart: ClassVar[str]
     repository: ClassVar[str]
-    servers: ClassVar[str]
-    daemon_set: ClassVar[str]
-    dividers: ClassVar[str] = ""
+    servers: ClassVar[Servers]
+    layouts: ClassVar[Layouts | None] = None
     delivery: ClassVar[Delivery] = Delivery.RUNTIME
     own_namespace: ClassVar[bool] = True
-    own_servers: ClassVar[bool] = False
-    brings_driver: ClassVar[bool] = False
-    shares_cards: ClassVar[bool] = False
-    takes_plugin_memory: ClassVar[bool] = False
-    wants_cgroup_v1: ClassVar[bool] = False
-    measured: ClassVar[tuple[str, int] | None] = ("nvidia_com_gpu", 1)
-    runtime_classes: ClassVar[frozenset[str]] = frozenset()
-    metrics: ClassVar[Metrics | None] = None
-    exporter: ClassVar[Exporter | None] = None
+    traits: ClassVar[frozenset[Trait]] = frozenset()
+    monitored: ClassVar[Monitored] = Monitored()
 
+    @property
     @abstractmethod
-    def version(self, cluster: Cluster) -> str:
+    def version(self) -> str:
         """Version of the chart."""
 
+    @property
     @abstractmethod
-    def namespace(self, cluster: Cluster) -> str:
+    def namespace(self) -> str:
         """Where the release is."""
 
     @abstractmethod
-    def values(self, cluster: Cluster) -> Json:
-        """Helm values for a configuration."""
+    def values(self) -> Json:
+        """Return the release's Helm values."""
 
     @abstractmethod
-    def offers(self, cluster: Cluster, pool: Pool) -> tuple[Offer, ...]:
-        """What each node of a pool offers."""
+    def offers(self, pool: Pool) -> tuple[Offer, ...]:
+        """Return what each node of a pool offers."""
 
     @abstractmethod
-    def images(self, cluster: Cluster) -> Iterator[str]:
-        """Images that the release needs, where their makers publish them."""
+    def images(self) -> Iterator[str]:
+        """Yield images that the release needs, where their makers publish them."""
 
-    def parts(self, cluster: Cluster) -> tuple[Part, ...]:
-        """Objects beside the release."""
+    def parts(self) -> tuple[Part, ...]:
+        """Return the objects beside the release."""
         return ()
 
-    def programs(self, cluster: Cluster) -> tuple[Program, ...]:
-        """Programs that run before the release comes and after it goes."""
+    def programs(self) -> tuple[Program, ...]:
+        """Return the programs that run before the release comes and after it goes."""
         return ()
 
-    def definitions(self, cluster: Cluster) -> tuple[str, ...]:
-        """Custom resource definitions without which the platform does nothing."""
-        return ()
-
-    def labels(self, cluster: Cluster, pool: Pool) -> dict[str, str]:
-        """Labels that the nodes of a pool with GPUs need."""
+    def labels(self, pool: Pool) -> dict[str, str]:
+        """Return the labels that the nodes of a pool with GPUs need."""
         return {}
 
-    def layout(self, pool: Pool) -> str:
-        """Name of the layout by which a pool's GPUs are divided; empty: none is declared."""
-        return ""
-
-    def found_by(self, cluster: Cluster) -> tuple[tuple[str, str], ...]:
+    @property
+    def found_by(self) -> tuple[tuple[str, str], ...]:
         """Labels (key, value) of nodes with GPUs: each node has one of them at least."""
         return ((f"{GPU}.present", "true"),)
 
-    def limit(self, cards: float) -> dict[str, str]:
-        """The most that a container may ask for, where it may have so many cards."""
+    @staticmethod
+    def limit(cards: float) -> dict[str, str]:
+        """Return the most that a container may ask for, where it may have so many cards."""
         return {GPU: str(int(cards))}
 
-    def plugin(self, cluster: Cluster, pool: Pool) -> Plugin | None:
-        """NVIDIA's device plugin on a pool's nodes; None where there is none, or it can vary."""
+    def plugin(self, pool: Pool) -> Plugin | None:
+        """Return NVIDIA's device plugin on a pool's nodes; None: there is none, or it can vary."""
         return None
 
-    def needs_cdi(self, cluster: Cluster) -> bool:
-        """Whether pods get their GPUs from a container engine with CDI alone."""
-        return self.delivery is Delivery.CDI
+    @property
+    def engines(self) -> Engines:
+        """What it wants of the nodes' container engines."""
+        return Engines(need_cdi=self.delivery is Delivery.CDI)
 
-    def configures_runtime(self, cluster: Cluster) -> bool:
-        """Whether the platform itself puts the NVIDIA runtime into the nodes' engine."""
-        return False
-
-    def runtime_class(self, cluster: Cluster) -> str | None:
+    @property
+    def runtime_class(self) -> str | None:
         """RuntimeClass of pods that use GPUs; None where they need none."""
-        default = cluster.runtime.default_runtime is DefaultRuntime.NVIDIA
+        default = self.site.runtime.default_runtime is DefaultRuntime.NVIDIA
         return None if default or self.delivery is not Delivery.RUNTIME else RUNTIME_CLASS
 
-    def claim(self, name: str, namespace: str, count: int) -> Json | None:
-        """A ResourceClaimTemplate for GPUs of one node; None where pods ask for resources."""
+    @staticmethod
+    def claim(name: str, namespace: str, count: int) -> Json | None:
+        """Return a ResourceClaimTemplate for GPUs of one node; None: pods ask for resources."""
         return None
 
-    def defaults(self, document: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Sections of a document with defaults that depend on others; still as written."""
+    @staticmethod
+    def defaults(document: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return sections of a document with defaults that depend on others; still as written."""
         return {}
 
-    def problems(self, parts: Parts) -> Iterator[Fault]:
-        """What contradicts the platform in a document."""
+    @staticmethod
+    def problems(parts: Parts) -> Iterator[Fault]:
+        """Yield what contradicts the platform in a document."""
         yield from ()
 
-    def advice(self, cluster: Cluster) -> Iterator[Fault]:
-        """What is allowed, and will probably not do what was meant."""
+    def advice(self) -> Iterator[Fault]:
+        """Yield what is allowed, and will probably not do what was meant."""
         yield from ()
 
-    def endpoints(self, cluster: Cluster) -> dict[str, str]:
-        """What must answer the platform's nodes: ``host:port`` by what it is."""
+    def endpoints(self) -> dict[str, str]:
+        """Return what must answer the platform's nodes: ``host:port`` by what it is."""
         return {}
 
-    def judge(
-        self, cluster: Cluster, seen: Surroundings, hosts: Mapping[str, HostFacts]
-    ) -> Iterator[Fault]:
-        """What contradicts the platform in a cluster (`components.platforms.judge`)."""
+    def judge(self, seen: Surroundings, hosts: Mapping[str, HostFacts]) -> Iterator[Fault]:
+        """Yield what contradicts the platform in a cluster (`components.platforms.judge`)."""
         yield from ()

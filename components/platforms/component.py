@@ -15,6 +15,7 @@ import pulumi
 import pulumi_command as command
 import pulumi_kubernetes as k8s
 
+from components.charts.settings import Charts
 from components.charts.source import chart_arguments
 from components.hooks import clearing, ending_servers
 from components.manifest import Manifest
@@ -23,7 +24,6 @@ from components.operation import command_line, document
 from components.platforms.base import Part, Platform
 from components.platforms.pull_secret import pull_secret
 from components.platforms.registry import every
-from components.settings.cluster import Cluster
 from config.printable import printable
 
 #: Seconds until a release that doesn't come up is given up. Large pools pull images for long;
@@ -33,17 +33,17 @@ TIMEOUT = 1800
 
 @dataclass(frozen=True, kw_only=True)
 class PlatformArgs:
-    """What a platform and the driver's installers need.
+    """What a platform's component needs beside the platform.
 
     Attributes:
-        cluster: the configuration.
+        charts: where charts come from.
         registry_credentials: a Docker configuration in JSON, a secret; None: none is given.
         secrets: the stack's secrets that parts are filled from, by name.
         unfinished: which of Helm's records says that an upgrade did not end, with the time at which
             that was found; None: no record says so.
     """
 
-    cluster: Cluster
+    charts: Charts
     registry_credentials: pulumi.Input[str] | None = None
     secrets: Mapping[str, pulumi.Output[str]] = field(default_factory=dict)
     unfinished: str | None = None
@@ -66,19 +66,19 @@ class GpuPlatform(pulumi.ComponentResource):
         opts: pulumi.ResourceOptions | None = None,
     ) -> None:
         super().__init__(self.TYPE, name, None, opts)
-        self._name, self._args, self._context = name, args, args.cluster.kubernetes.context
+        self._name, self._args, self._context = name, args, platform.site.context
         self._made: dict[str, Manifest] = {}
-        parts = platform.parts(args.cluster)
+        parts = platform.parts()
         servers = [
             part.manifest["metadata"]["name"]
             for part in parts
             if part.manifest["kind"] == "DaemonSet"
         ]
         hook = None
-        if platform.own_servers:
-            space = platform.namespace(args.cluster)
+        if platform.servers.beside:
+            served = platform.servers
             hook = ending_servers(
-                self._context, space, platform.servers, servers, platform.daemon_set, name
+                self._context, platform.namespace, served.pods, servers, served.daemon_set, name
             )
         needed = self._before(platform, parts)
         release = self._release(platform, needed, hook)
@@ -88,24 +88,18 @@ class GpuPlatform(pulumi.ComponentResource):
                 server = hook if part.manifest["kind"] == "DaemonSet" else None
                 self._part(part, [*needed, release], server)
         self.revision = release.status.apply(_revision)
-        self.version = pulumi.Output.from_input(platform.version(args.cluster))
+        self.version = pulumi.Output.from_input(platform.version)
         self.register_outputs({"version": self.version})
 
     def _before(self, platform: Platform, parts: Sequence[Part]) -> list[pulumi.Resource]:
         """What the release needs: namespace, secrets, programs that note what is there."""
-        name, cluster = self._name, self._args.cluster
-        space_name = platform.namespace(cluster)
+        name, space_name, registry = self._name, platform.namespace, platform.site.registry
         needed: list[pulumi.Resource] = []
         if platform.own_namespace:
             space = namespace(self, f"{name}-namespace", self._context, space_name)
             credentials = self._args.registry_credentials
-            needed += [
-                space,
-                *pull_secret(
-                    self, name, cluster.registry.pull_secret, credentials, space, space_name
-                ),
-            ]
-        for program in platform.programs(cluster):
+            needed += [space, *pull_secret(self, name, registry, credentials, space, space_name)]
+        for program in platform.programs():
             needed.append(
                 command.local.Command(
                     f"{name}-{program.key}",
@@ -146,8 +140,8 @@ class GpuPlatform(pulumi.ComponentResource):
         ending: pulumi.ResourceHookBinding | None,
     ) -> k8s.helm.v3.Release:
         """A release named as its chart. A failed one is kept and tried again by the next run."""
-        cluster, chart = self._args.cluster, platform.chart
-        others = {other.chart: other.servers for other in every() if other.chart != chart}
+        chart = platform.chart
+        others = {other.chart: other.servers.pods for other in every() if other.chart != chart}
         name = f"{self._name}-release"
         hooks = clearing("release", self._context, name, {"others": others})
         before = clearing("upgrade", self._context, name, updates=True).before_update or []
@@ -157,16 +151,14 @@ class GpuPlatform(pulumi.ComponentResource):
             name,
             k8s.helm.v3.ReleaseArgs(
                 name=chart,
-                namespace=platform.namespace(cluster),
+                namespace=platform.namespace,
                 create_namespace=False,
-                values=platform.values(cluster),
+                values=platform.values(),
                 timeout=TIMEOUT,
                 cleanup_on_fail=True,
                 # Helm's own diff finds nothing to do where the pending record has the new values.
                 description=printable(unfinished) if unfinished else None,
-                **chart_arguments(
-                    cluster.charts, chart, platform.repository, platform.version(cluster)
-                ),
+                **chart_arguments(self._args.charts, chart, platform.repository, platform.version),
             ),
             pulumi.ResourceOptions(
                 parent=self,

@@ -4,39 +4,34 @@ from __future__ import annotations
 
 from typing import Any
 
-from components.nodes.pools import gpu_pools
-from components.platforms.registry import platform_of
-from components.settings.cluster import Cluster
+from components.driver_daemonset.settings import DriverInstaller
+from components.platforms.base import Platform
 
 Json = dict[str, Any]
 
 
-def presence_document(cluster: Cluster) -> Json:
-    """Input of the program ``presence``: the release, and what this program makes beside it.
+def presence_document(platform: Platform, installer: DriverInstaller | None) -> Json:
+    """Return the input of the program ``presence``: the release, and what is made beside it.
 
     Parts that wait for a secret are left out: where the stack has none, others make them.
     """
-    platform = platform_of(cluster)
-    objects = [_named(part.manifest) for part in platform.parts(cluster) if not part.secret]
+    objects = [_named(part.manifest) for part in platform.parts() if not part.secret]
     objects += [
-        _object("apiextensions.k8s.io/v1", "CustomResourceDefinition", name)
-        for name in platform.definitions(cluster)
+        _object(api_version, kind, name)
+        for program in platform.programs()
+        for api_version, kind, name in program.objects
     ]
-    objects += [
-        _object("node.k8s.io/v1", "RuntimeClass", program.document["name"])
-        for program in platform.programs(cluster)
-        if program.name == "runtime_class"
-    ]
-    if cluster.driver.managed_by_daemonset:
-        space = cluster.driver_installer.namespace
+    if installer is not None:
         objects += [
-            _object("apps/v1", "DaemonSet", f"nvidia-driver-installer-{pool.name}", space)
-            for pool in gpu_pools(cluster)
+            _object(
+                "apps/v1", "DaemonSet", f"nvidia-driver-installer-{pool.name}", installer.namespace
+            )
+            for pool in platform.site.gpu_pools
         ]
     return {
-        "context": cluster.kubernetes.context,
-        "platform": cluster.platform,
-        "release": {"name": platform.chart, "namespace": platform.namespace(cluster)},
+        "context": platform.site.context,
+        "platform": platform.site.platform,
+        "release": {"name": platform.chart, "namespace": platform.namespace},
         "objects": objects,
     }
 

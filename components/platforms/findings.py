@@ -7,7 +7,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from components.nodes.managers import NFD, Manager
-from components.settings.cluster import Cluster
 from config.problem import Fault
 
 #: The oldest Kubernetes that this program's client supports (kr8s 0.20.15, kr8s/_constants.py).
@@ -50,11 +49,11 @@ def numbers(text: str) -> tuple[int, int]:
     return (int(match[1]), int(match[2])) if match else (0, 0)
 
 
-def claims_served(cluster: Cluster, seen: Surroundings) -> Iterator[Fault]:
-    """Dynamic Resource Allocation, for a platform that needs it."""
+def claims_served(context: str, seen: Surroundings) -> Iterator[Fault]:
+    """Require Dynamic Resource Allocation, for a platform that needs it."""
     if numbers(seen.version) >= FLOOR and "v1" not in seen.groups.get("resource.k8s.io", []):
         yield Fault(
-            f"cluster {cluster.kubernetes.context}",
+            f"cluster {context}",
             f"Kubernetes {seen.version} without resource.k8s.io/v1",
             f"{DRA_FLOOR[0]}.{DRA_FLOOR[1]} or later, with Dynamic Resource Allocation",
             "upgrade the cluster, or declare another platform",

@@ -3,51 +3,70 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 
 from components.hosts.facts import HostFacts
 from components.nodes.managers import NFD
 from components.nodes.settings.scheduling import NodeFeatures
+from components.platforms.base import Platform
 from components.platforms.findings import FLOOR, GUARDRAILS_FLOOR, Surroundings, numbers
-from components.platforms.registry import platform_of
-from components.settings.cluster import Cluster
+from components.platforms.site import Site
 from config.problem import Fault
 
 #: The Container Device Interface in containerd's CRI plugin (containerd 1.7 release notes).
 CDI_CONTAINERD = (1, 7)
 
 
+@dataclass(frozen=True, kw_only=True)
+class Declared:
+    """What is judged beside the platform.
+
+    Attributes:
+        host_nodes: nodes whose hosts are the stack's.
+        node_features: who labels and taints nodes that are found by selector.
+        guardrails: whether there are any.
+    """
+
+    host_nodes: frozenset[str] = frozenset()
+    node_features: NodeFeatures = NodeFeatures.PROGRAM
+    guardrails: bool = False
+
+
 def judge(
-    cluster: Cluster,
+    platform: Platform,
     seen: Surroundings,
     members: Mapping[str, list[Mapping[str, str]]],
     hosts: Mapping[str, HostFacts],
+    declared: Declared,
 ) -> list[Fault]:
-    """Everything in a cluster that contradicts the platform or will probably do harm.
+    """Return everything in a cluster that contradicts the platform or will probably do harm.
 
     Args:
-        cluster: what is declared.
+        platform: what is declared.
         seen: what was read.
         members: labels of each pool's nodes, by pool.
         hosts: facts by host, where hosts were looked at.
+        declared: what else of the declaration counts.
     """
+    site = platform.site
     return [
-        *_version(cluster, seen),
+        *_version(site.context, seen, declared.guardrails),
         *_namespaces(seen),
-        *_others(cluster, seen, [labels for nodes in members.values() for labels in nodes]),
-        *_rules(cluster, seen),
-        *_engines(cluster, seen),
-        *_endpoints(cluster, seen),
-        *platform_of(cluster).judge(cluster, seen, hosts),
+        *_others(site.platform, seen, [labels for nodes in members.values() for labels in nodes]),
+        *(_rules(site, seen) if declared.node_features is NodeFeatures.RULE else ()),
+        *_engines(platform, seen, declared.host_nodes),
+        *_endpoints(platform, seen),
+        *platform.judge(seen, hosts),
     ]
 
 
-def _version(cluster: Cluster, seen: Surroundings) -> Iterator[Fault]:
+def _version(context: str, seen: Surroundings, guardrails: bool) -> Iterator[Fault]:
     version = seen.version
-    place = f"cluster {cluster.kubernetes.context}"
+    place = f"cluster {context}"
     if numbers(version) < FLOOR:
         wanted = f"{FLOOR[0]}.{FLOOR[1]} or later, the oldest that this program's client supports"
         yield Fault(place, f"Kubernetes {version}", wanted, "upgrade the cluster")
-    elif cluster.guardrails is not None and numbers(version) < GUARDRAILS_FLOOR:
+    elif guardrails and numbers(version) < GUARDRAILS_FLOOR:
         found = f"Kubernetes {version}, with guardrails declared"
         wanted = f"{GUARDRAILS_FLOOR[0]}.{GUARDRAILS_FLOOR[1]} or later (ValidatingAdmissionPolicy)"
         yield Fault(place, found, wanted, "upgrade the cluster, or remove the section guardrails")
@@ -64,9 +83,7 @@ def _namespaces(seen: Surroundings) -> Iterator[Fault]:
         )
 
 
-def _others(
-    cluster: Cluster, seen: Surroundings, nodes: list[Mapping[str, str]]
-) -> Iterator[Fault]:
+def _others(platform: str, seen: Surroundings, nodes: list[Mapping[str, str]]) -> Iterator[Fault]:
     for item in seen.managers:
         if item.what == NFD or item.ours or item.namespace in seen.namespaces:
             continue
@@ -76,42 +93,41 @@ def _others(
         yield Fault(
             f"DaemonSet {item.namespace}/{item.name}",
             f"{item.what} on nodes of the pools",
-            f"{cluster.platform} alone: two of them give the same GPU out twice",
+            f"{platform} alone: two of them give the same GPU out twice",
             "remove it, or keep its pods off these nodes",
         )
 
 
-def _rules(cluster: Cluster, seen: Surroundings) -> Iterator[Fault]:
+def _rules(site: Site, seen: Surroundings) -> Iterator[Fault]:
     """Node rules need Node Feature Discovery, and leave to taint nodes."""
-    pools = [pool for pool in cluster.pools if pool.selector is not None]
-    if cluster.scheduling.node_features is not NodeFeatures.RULE or not pools:
+    pools = [pool for pool in site.pools if pool.selector is not None]
+    if not pools:
         return
     if "nfd.k8s-sigs.io" not in seen.groups:
         yield Fault(
-            f"cluster {cluster.kubernetes.context}",
+            f"cluster {site.context}",
             "no Node Feature Discovery (nfd.k8s-sigs.io is not served)",
             "one that obeys NodeFeatureRules",
             'install it, or write "nodeFeatures: program" in scheduling',
         )
     elif any(pool.taints for pool in pools) and not seen.tainting:
         yield Fault(
-            f"cluster {cluster.kubernetes.context}",
+            f"cluster {site.context}",
             "a Node Feature Discovery that taints no node",
             "its master with -enable-taints (chart value master.extraArgs or enableTaints)",
             "set it, or take the taints out of the pools that find nodes by selector",
         )
 
 
-def _engines(cluster: Cluster, seen: Surroundings) -> Iterator[Fault]:
-    by_host = {host.node for host in cluster.hosts}
-    cdi = platform_of(cluster).needs_cdi(cluster)
+def _engines(platform: Platform, seen: Surroundings, by_host: frozenset[str]) -> Iterator[Fault]:
+    runtime, cdi = platform.site.runtime, platform.engines.need_cdi
     for node, text in seen.engines.items():
         engine, _, version = text.partition("://")
-        if node in by_host and engine != cluster.runtime.engine:
+        if node in by_host and engine != runtime.engine:
             yield Fault(
                 f"node {node}",
                 f"container engine {text}",
-                f"{cluster.runtime.engine}, whose configuration is written on its host",
+                f"{runtime.engine}, whose configuration is written on its host",
                 "correct runtime.engine, or take the host out",
             )
         elif engine == "containerd" and cdi and numbers(version) < CDI_CONTAINERD:
@@ -123,8 +139,8 @@ def _engines(cluster: Cluster, seen: Surroundings) -> Iterator[Fault]:
             )
 
 
-def _endpoints(cluster: Cluster, seen: Surroundings) -> Iterator[Fault]:
-    for what, address in platform_of(cluster).endpoints(cluster).items():
+def _endpoints(platform: Platform, seen: Surroundings) -> Iterator[Fault]:
+    for what, address in platform.endpoints().items():
         if problem := seen.endpoints.get(address):
             yield Fault(
                 f"{what} {address}",

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from components.platforms.registry import platform_of
-from components.settings.cluster import Cluster
+from components.driver_daemonset.settings import DriverInstaller
+from components.monitoring.settings import Monitoring
+from components.platforms.base import Platform
+from components.validation.settings import Validation
 
 
 @dataclass(frozen=True)
@@ -16,14 +18,18 @@ class OwnNamespace:
     privileged: bool = True
 
 
-def own_namespaces(cluster: Cluster) -> tuple[OwnNamespace, ...]:
-    """Every namespace of a configuration that the stack makes."""
-    platform = platform_of(cluster)
-    namespaces = [OwnNamespace(cluster.validation.namespace, privileged=False)]
+def own_namespaces(
+    platform: Platform,
+    validation: Validation,
+    installer: DriverInstaller | None,
+    monitoring: Monitoring | None,
+) -> tuple[OwnNamespace, ...]:
+    """Return every namespace of a configuration that the stack makes."""
+    namespaces = [OwnNamespace(validation.namespace, privileged=False)]
     if platform.own_namespace:
-        namespaces.append(OwnNamespace(platform.namespace(cluster)))
-    if cluster.driver.managed_by_daemonset:
-        namespaces.append(OwnNamespace(cluster.driver_installer.namespace))
-    if cluster.monitoring is not None:
-        namespaces.append(OwnNamespace(cluster.monitoring.namespace))
+        namespaces.append(OwnNamespace(platform.namespace))
+    if installer is not None:
+        namespaces.append(OwnNamespace(installer.namespace))
+    if monitoring is not None:
+        namespaces.append(OwnNamespace(monitoring.namespace))
     return tuple(namespaces)

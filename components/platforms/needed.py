@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 from components.charts.digests import digest
 from components.charts.images import PAUSE, UnknownImages
+from components.charts.settings import Charts
 from components.charts.source import is_own, location, wanted_digest
-from components.platforms.registry import platform_of
-from components.settings.cluster import Cluster
+from components.driver_daemonset.settings import DriverInstaller
+from components.monitoring.settings import Monitoring
+from components.platforms.base import Platform
+from components.platforms.site import Site
+from components.validation.settings import Validation
 
 
 @dataclass(frozen=True)
@@ -38,25 +41,40 @@ class Chart:
     digest: str = ""
 
 
-def images(cluster: Cluster) -> tuple[Image, ...]:
-    """Every image, once, in the order in which they are first needed.
+def images(
+    platform: Platform,
+    validation: Validation,
+    installer: DriverInstaller | None,
+    monitoring: Monitoring | None,
+) -> tuple[Image, ...]:
+    """Return every image, once, in the order in which they are first needed.
 
     Raises:
         UnknownImages: the chart's version is none of those whose images are known.
     """
-    platform = platform_of(cluster)
-    upstream = (*platform.images(cluster), *_beside(cluster), cluster.validation.image)
-    return tuple(_image(cluster, image) for image in dict.fromkeys(upstream))
+    upstream = [*platform.images()]
+    if installer is not None:
+        upstream += [*(installer.image_of(pool.name) for pool in platform.site.gpu_pools), PAUSE]
+    upstream += [test.image for test in validation.tests.values()]
+    if monitoring and platform.monitored.exporter is None:
+        upstream.append(monitoring.exporter_image)
+    upstream.append(validation.image)
+    return tuple(_image(platform.site, image) for image in dict.fromkeys(upstream))
 
 
-def registries(cluster: Cluster) -> tuple[str, ...]:
-    """``host:port`` of each registry; none where the chart's images are not known.
+def registries(
+    platform: Platform,
+    validation: Validation,
+    installer: DriverInstaller | None,
+    monitoring: Monitoring | None,
+) -> tuple[str, ...]:
+    """Return ``host:port`` of each registry; none where the chart's images are not known.
 
     Names without a host are Docker Hub's (distribution/reference, normalize.go), which answers at
     another name than its own.
     """
     try:
-        names = [image.name for image in images(cluster)]
+        names = [image.name for image in images(platform, validation, installer, monitoring)]
     except UnknownImages:
         return ()
     hosts = dict.fromkeys(map(_registry, names))
@@ -69,31 +87,18 @@ def _registry(name: str) -> str:
     return first if named and first != "docker.io" else "registry-1.docker.io"
 
 
-def charts(cluster: Cluster) -> tuple[Chart, ...]:
-    """The charts of the platform; none where the project's own is used."""
-    platform = platform_of(cluster)
+def charts(platform: Platform, settings: Charts) -> tuple[Chart, ...]:
+    """Return the charts of the platform; none where the project's own is used."""
     if is_own(platform.repository):
         return ()
-    version = platform.version(cluster)
-    given = (cluster.charts, platform.chart, platform.repository, version)
+    version = platform.version
+    given = (settings, platform.chart, platform.repository, version)
     return (Chart(platform.chart, version, location(*given), wanted_digest(*given)),)
 
 
-def _image(cluster: Cluster, upstream: str) -> Image:
-    own = cluster.driver.image_repository is not None and upstream.startswith(
-        cluster.driver.image_repository
-    )
-    name = upstream if own else cluster.registry.rewritten(upstream)
+def _image(site: Site, upstream: str) -> Image:
+    private = site.driver.image_repository
+    own = private is not None and upstream.startswith(private)
+    name = upstream if own else site.registry.rewritten(upstream)
     reference, _, note = upstream.partition(" ")
     return Image(name.partition(" ")[0], reference, digest(reference), note)
-
-
-def _beside(cluster: Cluster) -> Iterator[str]:
-    """Images of what stands beside the platform: the driver's installers, tests, the exporter."""
-    if cluster.driver.managed_by_daemonset:
-        installer = cluster.driver_installer
-        yield from (installer.image_of(pool.name) for pool in cluster.pools if pool.gpus_per_node)
-        yield PAUSE
-    yield from (test.image for test in cluster.validation.tests.values())
-    if cluster.monitoring and platform_of(cluster).exporter is None:
-        yield cluster.monitoring.exporter_image

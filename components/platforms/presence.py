@@ -9,14 +9,16 @@ from __future__ import annotations
 import pulumi
 import pulumi_command as command
 
+from components.driver_daemonset.settings import DriverInstaller
 from components.operation import command_line, document, repair
+from components.platforms.base import Platform
 from components.platforms.documents import presence_document
-from components.settings.cluster import Cluster
 
 
 def presence(
     name: str,
-    cluster: Cluster,
+    platform: Platform,
+    installer: DriverInstaller | None,
     finding: str | None,
     revision: pulumi.Output[int],
     opts: pulumi.ResourceOptions,
@@ -27,13 +29,14 @@ def presence(
 
     Args:
         name: of the resource.
-        cluster: the configuration.
+        platform: that is declared.
+        installer: settings of the driver's installers; None: there are none.
         finding: what an inspection found to be missing.
         revision: Helm's number of the release, as the state has it.
         opts: of the resource.
     """
     environment, ignored = repair(finding)
-    declared = presence_document(cluster)
+    declared = presence_document(platform, installer)
     return command.local.Command(
         name,
         create=command_line("presence", "check"),

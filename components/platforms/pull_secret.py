@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import pulumi
 
+from components.charts.registry import Registry
 from components.manifest import Manifest
 
 
 def pull_secret(
     parent: pulumi.ComponentResource,
     name: str,
-    secret: str | None,
+    registry: Registry,
     credentials: pulumi.Input[str] | None,
     namespace: Manifest,
     namespace_name: str,
@@ -23,6 +24,7 @@ def pull_secret(
         credentials: a Docker configuration in JSON, a secret; None: the Secret is made by others.
         namespace: the namespace's resource, and ``namespace_name`` its name.
     """
+    secret = registry.pull_secret
     if secret is None or credentials is None:
         return []
     content = pulumi.Output.secret(credentials)
@@ -49,6 +51,7 @@ def pull_secret(
     ]
 
 
-def pull_secrets(secret: str | None) -> dict[str, list[dict[str, str]]]:
-    """Return ``imagePullSecrets`` of a pod; nothing if the registry needs no credentials."""
+def pull_secrets(registry: Registry) -> dict[str, list[dict[str, str]]]:
+    """``imagePullSecrets`` of a pod; nothing where the registry asks for no credentials."""
+    secret = registry.pull_secret
     return {"imagePullSecrets": [{"name": secret}]} if secret else {}

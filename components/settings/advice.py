@@ -12,7 +12,7 @@ from config.problem import Fault, fault
 def advice(cluster: Cluster) -> Iterator[Fault]:
     """Every piece of advice."""
     yield from _host_keys(cluster)
-    yield from platform_of(cluster).advice(cluster)
+    yield from platform_of(cluster).advice()
 
 
 def _host_keys(cluster: Cluster) -> Iterator[Fault]:

@@ -114,6 +114,11 @@ class Cluster(Model):
         given = {name: section for name, section in sections.items() if section is not None}
         return self.model_copy(update=given) if given else self
 
+    @property
+    def installer(self) -> DriverInstaller | None:
+        """The driver's installers; None where the driver comes otherwise."""
+        return self.driver_installer if self.driver.managed_by_daemonset else None
+
     def in_maintenance(self, host: Host) -> bool:
         """Whether a host is out for repair, by its own name or its node's."""
         return not {host.name, host.node}.isdisjoint(written_out(self.maintenance))

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from components.driver_daemonset.settings import DriverInstaller
 from components.hosts.settings.driver import Driver, KernelModule
+from components.platforms.base import Trait
 from components.platforms.registry import named
 from components.platforms.settings import NAMES
 from components.settings.parts import Parts
@@ -32,9 +33,9 @@ def problems(parts: Parts) -> Iterator[Fault]:
 def _source(parts: Parts, platform: str) -> Iterator[Fault]:
     """Who brings the driver, by platform."""
     managed = parts.driver is not None and parts.driver.managed_by_operator
-    brings = named(platform).brings_driver
+    brings = Trait.BRINGS_DRIVER in named(platform).traits
     if managed and not brings:
-        able = next((name for name in NAMES if named(name).brings_driver), "")
+        able = next((name for name in NAMES if Trait.BRINGS_DRIVER in named(name).traits), "")
         yield fault(
             ("driver", "source"),
             f"operator with platform {platform}",
@@ -140,7 +141,8 @@ def _installer_images(parts: Parts, installer: DriverInstaller) -> Iterator[Faul
 def _plugin_memory(parts: Parts) -> Iterator[Fault]:
     """`driverInstaller.pluginMemory` needs NVIDIA's plugin, and nothing else that says the same."""
     at = ("driverInstaller", "pluginMemory")
-    if parts.platform is not None and not named(parts.platform).takes_plugin_memory:
+    takes = parts.platform is None or Trait.TAKES_PLUGIN_MEMORY in named(parts.platform).traits
+    if not takes:
         yield fault(
             at,
             f"pluginMemory with platform {parts.platform}",

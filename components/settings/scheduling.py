@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from components.nodes.settings.pool import Pool
 from components.nodes.settings.scheduling import NodeFeatures, Scheduling
+from components.platforms.base import Trait
 from components.platforms.registry import named
 from components.settings.parts import Parts
 from config.problem import Fault, fault, show
@@ -99,7 +100,7 @@ def _limits(scheduling: Scheduling, parts: Parts) -> Iterator[Fault]:
         )
         return
     for i, limit in enumerate(scheduling.limits):
-        if limit.max_cards % 1 and not platform.shares_cards:
+        if limit.max_cards % 1 and Trait.SHARES_CARDS not in platform.traits:
             yield fault(
                 ("scheduling", "limits", i, "maxCards"),
                 f"{limit.max_cards:g} with platform {parts.platform}",

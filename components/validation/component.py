@@ -156,6 +156,6 @@ class Validation(pulumi.ComponentResource):
         if validation.claim:
             needed.append(Manifest(f"{name}-claim", validation.claim, child))
         secrets = pull_secret(
-            self, name, validation.pull_secret, args.registry_credentials, made, space
+            self, name, validation.registry, args.registry_credentials, made, space
         )
         return [*needed, *secrets]

@@ -83,7 +83,7 @@ def rendered() -> tuple[Json, ...]:
     with tempfile.TemporaryDirectory(prefix="gpu-cluster-helm-") as folder:
         helm = Helm(Path(folder))
         try:
-            made = helm.render(chart, platform_of(cluster).values(cluster), NAMESPACE)
+            made = helm.render(chart, platform_of(cluster).values(), NAMESPACE)
         finally:
             helm.close()
     return (*_definitions(chart), *made)

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from commands.roles import Json, Request, requests, role, text
-from components.platforms.registry import named
+from components.platforms.registry import platform_of
 from components.platforms.settings import NAMES
 from components.settings.loader import load
 from lab.simulator.control_plane import AUDIT, ControlPlane
@@ -200,9 +200,9 @@ def namespaces() -> set[str]:
     pools = [{"name": "any", "nodes": ["any"], "gpusPerNode": 1}]
     base = {"version": "v1", "kubernetes": {"context": "any"}, "pools": pools}
     return {
-        named(name).namespace(load({**base, "platform": name}))
-        for name in NAMES
-        if named(name).own_namespace
+        platform.namespace
+        for platform in (platform_of(load({**base, "platform": name})) for name in NAMES)
+        if platform.own_namespace
     }
 
 

@@ -94,7 +94,7 @@ def test_a_driver_in_a_container_goes_out_by_the_proxy() -> None:
     wanted = {**variables, **{name.lower(): value for name, value in variables.items()}}
     section = {"https": address, "noProxy": ["10.0.0.0/8"]}
     operator = cluster(platform="gpu-operator", driver={"source": "operator"}, proxy=section)
-    given = platform_of(operator).values(operator)["driver"]["env"]
+    given = platform_of(operator).values()["driver"]["env"]
     assert {item["name"]: item["value"] for item in given} == wanted
     declared = cluster(
         driver={"source": "daemonset", "version": "595.91.07"},

@@ -119,7 +119,7 @@ def chart_of(declared: Cluster) -> tuple[str, str, str, Json]:
     platform = platform_of(declared)
     return (
         platform.chart,
-        platform.version(declared),
-        platform.namespace(declared),
-        platform.values(declared),
+        platform.version,
+        platform.namespace,
+        platform.values(),
     )

@@ -21,6 +21,7 @@ from policies.rules import evaluate
 from tests.e2e.project import Project, figures
 from tests.platform import ways
 from tests.platform.ways import ALL, served
+from tests.unit.fixtures.platforms import deployed
 
 Json = dict[str, Any]
 
@@ -132,7 +133,7 @@ def test_pods_are_created_with_all_features_on(project: Project, way: str) -> No
         body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": space}}
         project.request("POST", "namespaces", body=body)
     declared = ways.declared(project.stack, way, **features(way))
-    own = [space.name for space in own_namespaces(load(declared))]
+    own = [space.name for space in own_namespaces(*deployed(load(declared)))]
     try:
         project.write(declared)
         assert figures(project.up())[:2] == (ALL, ALL)

@@ -12,15 +12,17 @@ from components.charts import value_table
 from components.charts.images import NFD
 from components.charts.value_check import check
 from components.driver_daemonset.component import daemon_set as driver_daemon_set
-from components.nodes.pools import gpu_pools
+from components.nodes.settings.pool import gpu_pools
 from components.nodes.settings.taint import STARTUP_TAINT
 from components.platforms.device_plugin.excluded_gpus import daemon_sets
 from components.platforms.needed import images as needed
+from components.platforms.registry import platform_of
 from components.settings.cluster import Cluster
 from lab.helm import Helm, Refused
 from tests.platform import chart_folders
 from tests.platform.chart_folders import FOLDERS, REAL, STAND_INS
 from tests.platform.clusters import CLUSTERS, MIRROR, OWN_DRIVER, chart_of, operator, plugin
+from tests.unit.fixtures import platforms
 from tests.unit.fixtures.clusters import INSTALLERS
 
 Json = dict[str, Any]
@@ -174,7 +176,7 @@ def deployed(declared: Cluster) -> set[str]:
         image.name
         if declared.registry.mirror or not image.digest
         else f"{image.name}@{image.digest}"
-        for image in needed(declared)
+        for image in needed(*platforms.deployed(declared))
     }
 
 
@@ -318,7 +320,7 @@ def test_the_plugin_beside_a_driver_installer_gets_the_memory_that_is_declared(
     expected: Json = {"limits": {"cpu": "50m", "memory": "30Mi"}, "requests": {"memory": "30Mi"}}
     declared = CLUSTERS["plugin-driver"]
     chart = chart_of(declared)[3]
-    own = daemon_sets(declared, chart)
+    own = daemon_sets(declared.device_plugin, platform_of(declared).site, chart)
     objects = rendered(helm, folder, declared)
     sets = [*own, objects["DaemonSet", "nvidia-device-plugin"]]
     for item in sets:
@@ -373,10 +375,10 @@ def test_every_operand_comes_onto_nodes_that_wait_for_their_validation(
     for part in ("node-feature-discovery", "nfd"):
         if worker := values.get(part, {}).get("worker"):
             result[f"{part}.worker"] = worker["tolerations"]
-    for item in daemon_sets(declared, {}):
+    for item in daemon_sets(declared.device_plugin, platform_of(declared).site, {}):
         result[item["metadata"]["name"]] = item["spec"]["template"]["spec"]["tolerations"]
     if declared.driver.managed_by_daemonset:
-        for pool in gpu_pools(declared):
+        for pool in gpu_pools(declared.pools):
             made = driver_daemon_set(declared, pool)
             result[made["metadata"]["name"]] = made["spec"]["template"]["spec"]["tolerations"]
     closed = [name for name, given in result.items() if not tolerates(given, STARTUP_TAINT.key)]

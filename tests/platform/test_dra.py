@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from components.platforms.dra import values as chart
+from components.platforms.registry import platform_of
 from components.settings.cluster import Cluster
 from components.settings.loader import load
 from lab.helm import Helm, Refused
@@ -44,7 +45,7 @@ def test_the_stand_in_has_the_real_ones_paths_objects_and_labels(helm: Helm) -> 
     assert REAL is not None
     assert paths(values(STAND_INS / chart.CHART)) <= paths(values(REAL / chart.CHART))
     for domains in (False, True):
-        given = chart.values(cluster(dra={"computeDomains": domains}))
+        given = platform_of(cluster(dra={"computeDomains": domains})).values()
         real, ours = (
             {
                 (manifest["kind"], manifest["metadata"]["name"]): manifest
@@ -66,14 +67,16 @@ def test_the_stand_in_has_the_real_ones_paths_objects_and_labels(helm: Helm) -> 
 
 
 def test_both_charts_refuse_gpus_without_the_override(helm: Helm) -> None:
-    given = {**chart.values(cluster()), "gpuResourcesEnabledOverride": False}
+    given = {**platform_of(cluster()).values(), "gpuResourcesEnabledOverride": False}
     for folder in (STAND_INS, *([REAL] if HAS_REAL and REAL else [])):
         with pytest.raises(Refused, match="gpuResourcesEnabledOverride"):
             helm.render(folder / chart.CHART, given, "nvidia-dra-driver")
 
 
 def test_a_private_registry_serves_the_driver(helm: Helm) -> None:
-    given = chart.values(cluster(registry={"mirror": "registry.example/gpu", "pullSecret": "s"}))
+    given = platform_of(
+        cluster(registry={"mirror": "registry.example/gpu", "pullSecret": "s"})
+    ).values()
     for item in helm.render(STAND_INS / chart.CHART, given, "nvidia-dra-driver"):
         if item["kind"] == "DaemonSet":
             pod = item["spec"]["template"]["spec"]

@@ -18,6 +18,7 @@ import toolchain
 from components.nodes.settings.cards import CORE, MEMORY
 from components.platforms.gpu_manager import values as chart
 from components.platforms.gpu_manager.platform import PLATFORM
+from components.platforms.registry import platform_of
 from components.settings.cluster import Cluster
 from components.settings.loader import load
 from config.problem import ConfigError
@@ -38,7 +39,7 @@ def objects(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Json]:
     """What Helm renders, by kind and name."""
     helm = Helm(tmp_path_factory.mktemp("helm"))
     try:
-        values = chart.values(cluster())
+        values = platform_of(cluster()).values()
         result = helm.render(ROOT / PLATFORM.repository, values, chart.NAMESPACE)
     finally:
         helm.close()
@@ -72,7 +73,7 @@ def test_flags_name_the_runtime_and_the_cgroup_driver(objects: dict[str, Json]) 
         "--container-runtime-endpoint=/var/run/containerd/containerd.sock "
         "--cgroup-driver=systemd"
     )
-    other = chart.extra_flags(cluster(runtime={"systemdCgroup": False}))
+    other = chart.extra_flags(cluster().gpu_manager, systemd_cgroup=False)
     assert other[-1] == "--cgroup-driver=cgroupfs"
 
 
@@ -231,7 +232,17 @@ def rendered_pod(image: str, flags: list[str]) -> Json:
 def test_each_release_gets_the_flags_that_it_knows(tag: str) -> None:
     image = f"tkestack/gpu-manager:{tag}"
     declared = cluster(gpuManager={"image": image}, runtime={"engine": "docker"})
-    assert refusal(rendered_pod(image, chart.extra_flags(declared))) == ""
+    assert (
+        refusal(
+            rendered_pod(
+                image,
+                chart.extra_flags(
+                    declared.gpu_manager, systemd_cgroup=declared.runtime.systemd_cgroup
+                ),
+            )
+        )
+        == ""
+    )
 
 
 def test_the_simulated_program_ends_at_a_flag_of_another_release() -> None:
@@ -254,18 +265,18 @@ def test_an_image_from_before_cri_is_refused_without_docker() -> None:
 def test_a_declared_address_is_known_before_the_first_run() -> None:
     """The validation of that run asks the extender, so the scheduler must know it by then."""
     declared = cluster(gpuManager={"extenderAddress": "10.96.0.200"})
-    service = next(part for part in PLATFORM.parts(declared) if part.key == "extender")
+    service = next(part for part in platform_of(declared).parts() if part.key == "extender")
     assert service.manifest["spec"]["clusterIP"] == "10.96.0.200"
-    scheduler = next(part for part in PLATFORM.parts(declared) if part.key == "scheduler")
+    scheduler = next(part for part in platform_of(declared).parts() if part.key == "scheduler")
     content = yaml.safe_load(scheduler.data(service.manifest["spec"])["scheduler.yaml"])
     assert content["extenders"][0]["urlPrefix"] == "http://10.96.0.200:3456/scheduler"
-    drawn = next(part for part in PLATFORM.parts(cluster()) if part.key == "extender")
+    drawn = next(part for part in platform_of(cluster()).parts() if part.key == "extender")
     assert "clusterIP" not in drawn.manifest["spec"]
 
 
 def extender_pod(image: str, helm: Helm) -> Json:
     """The extender's pod as the chart renders it for an image."""
-    values = chart.values(cluster(gpuManager={"admissionImage": image}))
+    values = platform_of(cluster(gpuManager={"admissionImage": image})).values()
     rendered = helm.render(ROOT / PLATFORM.repository, values, chart.NAMESPACE)
     (deployment,) = (manifest for manifest in rendered if manifest["kind"] == "Deployment")
     template: Json = deployment["spec"]["template"]

@@ -17,6 +17,7 @@ from components.platforms.registry import platform_of
 from components.settings.cluster import Cluster
 from components.settings.loader import load
 from tests.platform.chart_folders import ROOT
+from tests.unit.fixtures.platforms import deployed
 
 
 def cluster(platform: str, **sections: Any) -> Cluster:
@@ -47,7 +48,7 @@ def test_an_image_keeps_its_path_in_the_private_registry(image: str, moved: str)
 
 
 def test_each_image_stands_once_and_a_known_digest_is_whole() -> None:
-    listed = images(cluster("gpu-operator", driver={"source": "operator"}))
+    listed = images(*deployed(cluster("gpu-operator", driver={"source": "operator"})))
     names = [image.upstream for image in listed]
     assert len(names) == len(set(names))
     known = [image.digest for image in listed if image.digest]
@@ -64,7 +65,7 @@ VERSIONS = {"devicePlugin": {"version": "0.20.0"}, "gpuOperator": {"version": "v
 
 
 def value_of(declared: Cluster, path: tuple[str, ...]) -> Any:
-    found: Any = platform_of(declared).values(declared)
+    found: Any = platform_of(declared).values()
     for step in path:
         found = found.get(step, {})
     return found
@@ -104,13 +105,13 @@ def test_an_image_beside_a_chart_is_deployed_by_its_digest() -> None:
 def test_a_version_without_a_list_is_refused_by_name() -> None:
     declared = cluster("gpu-operator", gpuOperator={"version": "v26.7.9"})
     with pytest.raises(UnknownImages, match=r"found v26\.7\.9.*v26\.7\.0"):
-        images(declared)
+        images(*deployed(declared))
 
 
 def test_an_image_that_extra_values_name_is_listed_where_they_say() -> None:
     extra = {"dcgm": {"enabled": True, "version": "4.7.0"}}
     declared = cluster("gpu-operator", gpuOperator={"extraValues": extra})
-    listed = [image.upstream for image in images(declared)]
+    listed = [image.upstream for image in images(*deployed(declared))]
     assert "nvcr.io/nvidia/cloud-native/dcgm:4.7.0" in listed
 
 
@@ -124,7 +125,7 @@ def test_a_driver_image_of_the_sites_own_is_not_moved() -> None:
         },
         registry={"mirror": "r.example.com"},
     )
-    names = [image.name for image in images(declared)]
+    names = [image.name for image in images(*deployed(declared))]
     assert "own.example.com/d/driver:550.90.07-<os>" in names
     assert all(name.startswith(("own.example.com/", "r.example.com/")) for name in names)
 
@@ -133,7 +134,8 @@ def test_charts_come_from_where_the_stack_says(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.delenv("GPU_CHARTS", raising=False)
     sources = {}
     for section in ({}, {"directory": "charts"}, {"oci": "oci://r.example.com/charts"}):
-        (chart,) = charts(cluster("device-plugin", charts=section))
+        declared = cluster("device-plugin", charts=section)
+        (chart,) = charts(platform_of(declared), declared.charts)
         sources[str(section)] = chart.source
     assert list(sources.values()) == [
         "https://nvidia.github.io/k8s-device-plugin",

@@ -48,7 +48,7 @@ class Watch:
             while not self._stop.is_set():
                 at_once = set()
                 for platform in every():
-                    pods = await client.list("pods", labelSelector=platform.servers)
+                    pods = await client.list("pods", labelSelector=platform.servers.pods)
                     if any(pod["status"].get("phase") == "Running" for pod in pods):
                         at_once.add(platform.chart)
                 self.seen.add(frozenset(at_once))

@@ -18,37 +18,31 @@ ALL = ways.NODES * ways.GPUS
 PLATFORM = '''
     """GPUs by a chart of our own."""
 
-    from components.nodes.pools import gpu_pools, node_taints, tolerations
     from components.nodes.resources import GPU
-    from components.platforms.base import Offer, Platform
+    from components.platforms.base import Offer, Platform, Servers
 
 
     class Own(Platform):
         chart = "own-plugin"
         repository = "./own-chart"
-        servers = "own=plugin"
-        daemon_set = "own-plugin"
+        servers = Servers("own=plugin", "own-plugin")
+        version = "1.2.3"
+        namespace = "own-plugin"
 
-        def version(self, cluster):
-            return "1.2.3"
+        def values(self):
+            return {"tolerations": self.site.tolerations}
 
-        def namespace(self, cluster):
-            return "own-plugin"
-
-        def values(self, cluster):
-            return {"tolerations": tolerations(gpu_pools(cluster), node_taints(cluster))}
-
-        def offers(self, cluster, pool):
+        def offers(self, pool):
             return (Offer(GPU, pool.gpus_per_node, pool.gpus_per_node),)
 
-        def images(self, cluster):
+        def images(self):
             yield "registry.example.com/own-plugin:1.2.3"
 
-        def labels(self, cluster, pool):
+        def labels(self, pool):
             return {"own/gpu": "true"}
 
 
-    PLATFORM = Own()
+    PLATFORM = Own
 '''
 CHART = {
     "Chart.yaml": "apiVersion: v2\nname: own-plugin\nversion: 1.2.3\n",

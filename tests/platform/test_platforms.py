@@ -13,6 +13,7 @@ from components.platforms import restore as presence
 from components.platforms.documents import presence_document
 from components.platforms.helm_record import Expected, newest
 from components.platforms.objects import Kinds, lacking
+from components.platforms.registry import platform_of
 from components.settings.loader import load
 from tests.e2e import snapshot
 from tests.e2e.project import Project, figures
@@ -54,7 +55,8 @@ def _withhold_each(project: Project, declared: Json) -> None:
 
     Definitions are left: with one of them all objects of its kind go.
     """
-    document = presence_document(load(declared))
+    cluster = load(declared)
+    document = presence_document(platform_of(cluster), cluster.installer)
 
     async def withhold(client: Client) -> tuple[int, list[str]]:
         release = document["release"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -14,10 +15,12 @@ from components.hosts.preflight import judge as judge_host
 from components.nodes.managers import Manager, daemon_set
 from components.platforms import findings
 from components.platforms.inspect import surroundings
-from components.platforms.judge import judge
+from components.platforms.judge import Declared, judge
 from components.platforms.registry import platform_of
+from components.settings.cluster import Cluster
 from components.settings.loader import load
-from config.problem import ConfigError, Severity
+from config.problem import ConfigError, Fault, Severity
+from tests.desired_host import desired_host
 from tests.platform import ways
 
 Json = dict[str, Any]
@@ -35,6 +38,21 @@ SEEN = findings.Surroundings(
 )
 
 
+def judged(
+    cluster: Cluster,
+    seen: findings.Surroundings,
+    members: Mapping[str, list[Mapping[str, str]]],
+    hosts: Mapping[str, HostFacts],
+) -> list[Fault]:
+    """What is found about a cluster's platform."""
+    declared = Declared(
+        host_nodes=frozenset(host.node for host in cluster.hosts),
+        node_features=cluster.scheduling.node_features,
+        guardrails=cluster.guardrails is not None,
+    )
+    return judge(platform_of(cluster), seen, members, hosts, declared)
+
+
 def faults_of(way: str, host: HostFacts | None = None, **changes: Any) -> list[str]:
     """What stops a run, as text; warnings begin with `warning`."""
     cluster = load(ways.declared("x", way))
@@ -42,7 +60,7 @@ def faults_of(way: str, host: HostFacts | None = None, **changes: Any) -> list[s
     hosts = {"gpu-1": host} if host else {}
     return [
         ("" if fault.severity is Severity.ERROR else "warning ") + str(fault)
-        for fault in judge(cluster, seen, {"a100": [LABELS]}, hosts)
+        for fault in judged(cluster, seen, {"a100": [LABELS]}, hosts)
     ]
 
 
@@ -95,7 +113,7 @@ def test_a_host_needs_no_toolkit_where_the_platform_takes_none(way: str) -> None
         os="debian", os_version="12", arch="x86_64", kernel="6.1.0", nvidia_devices=8,
         driver="580.159.03", containerd="2.0.0", cgroup=version, disk_free_mib=50_000,
     )  # fmt: skip
-    assert judge_host(cluster.hosts[0], facts, cluster) == []
+    assert judge_host(desired_host(cluster), facts) == []
 
 
 def test_a_node_whose_operands_are_off_is_in_no_pool_with_gpus() -> None:
@@ -121,7 +139,7 @@ def test_kubernetes_below_the_floor_is_refused() -> None:
 def test_guardrails_need_the_kubernetes_that_has_admission_policies() -> None:
     declared = load(ways.declared("x", "device-plugin", guardrails={"mode": "warn"}))
     for version, refused in (("v1.29.15", True), ("v1.30.0", False)):
-        found = [str(one) for one in judge(declared, replace(SEEN, version=version), {}, {})]
+        found = [str(one) for one in judged(declared, replace(SEEN, version=version), {}, {})]
         assert any("with guardrails declared; wanted: 1.30" in text for text in found) is refused
 
 
@@ -181,13 +199,13 @@ def test_guests_need_their_licence_server_and_registry() -> None:
         },
     )
     cluster = load(declared)
-    needed = sorted(platform_of(cluster).endpoints(cluster).values())
+    needed = sorted(platform_of(cluster).endpoints().values())
     assert needed == ["licences.example:443", "registry.example:443"]
     silent = dict.fromkeys(needed, "no answer within 3 s")
-    texts = [str(fault) for fault in judge(cluster, replace(SEEN, endpoints=silent), {}, {})]
+    texts = [str(fault) for fault in judged(cluster, replace(SEEN, endpoints=silent), {}, {})]
     assert [text.split(":")[0] for text in texts] == [
         "licence server licences.example",
         "registry registry.example",
     ]
     reached = dict.fromkeys(silent, "")
-    assert judge(cluster, replace(SEEN, endpoints=reached), {}, {}) == []
+    assert judged(cluster, replace(SEEN, endpoints=reached), {}, {}) == []

@@ -122,7 +122,9 @@ def test_what_the_operator_leaves_becomes_ours_before_it_is_collected(project: P
 
 def others_of(chart: str) -> dict[str, str]:
     """What selects the pods of all platforms but one, by chart."""
-    return {platform.chart: platform.servers for platform in every() if platform.chart != chart}
+    return {
+        platform.chart: platform.servers.pods for platform in every() if platform.chart != chart
+    }
 
 
 def test_our_own_plugin_gives_way_to_another_platform_and_to_no_other_release(

@@ -77,7 +77,7 @@ def test_each_setting_is_a_stack_whose_values_the_chart_takes() -> None:
     assert len(set(names)) == len(names)
     for setting in policies.SETTINGS:
         cluster = policies.declared(setting)
-        assert platform_of(cluster).values(cluster)
+        assert platform_of(cluster).values()
 
 
 def test_the_page_lists_every_difference_and_every_setting_that_is_newer() -> None:

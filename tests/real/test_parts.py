@@ -133,7 +133,7 @@ def test_a_kubelet_answers_its_node_alone() -> None:
 
 def test_the_image_has_the_names_that_our_stack_asks_for() -> None:
     cluster = load(stack.declared("a-context"))
-    wanted = {*platform_of(cluster).images(cluster), cluster.validation.image}
+    wanted = {*platform_of(cluster).images(), cluster.validation.image}
     assert wanted <= set(image.NAMES)
 
 

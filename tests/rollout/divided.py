@@ -75,7 +75,7 @@ class Divided(Site):
 
     def serve(self, cluster: Cluster) -> None:
         """Writes the layouts, as the release does; pods see them when they start."""
-        config = platform_of(cluster).values(cluster).get("migManager", {}).get("config", {})
+        config = platform_of(cluster).values().get("migManager", {}).get("config", {})
         body = {"metadata": {"name": CONFIG_MAP}, "data": config.get("data", {})}
         known = [item["metadata"]["name"] for item in self.cluster.items(MAPS)]
         if CONFIG_MAP in known:

@@ -8,6 +8,7 @@ import pytest
 
 from components.desired.resolve import resolve
 from components.nodes.inspect import CORDONED
+from components.platforms.gpu_operator import layouts
 from components.platforms.registry import platform_of
 from components.rollout.divided import MARK, differences
 from components.rollout.layout_component import LayoutsArgs
@@ -34,7 +35,7 @@ def declared(mig: Json | None = None, platform: str = "gpu-operator", **sections
 
 
 def layout(cluster: Cluster) -> str:
-    return platform_of(cluster).layout(cluster.pools[0])
+    return layouts.layout(cluster.pools[0])
 
 
 def node(name: str, held: bool = False, mark: str = "", **labels: str) -> Json:
@@ -56,7 +57,7 @@ def test_a_layout_s_name_changes_with_its_content_alone() -> None:
     assert layout(first) == layout(declared({"2g.10gb": 2, "1g.5gb": 2}, **mixed))
     assert layout(first) != layout(declared({"1g.5gb": 2, "2g.10gb": 1}, **mixed))
     assert layout(first).startswith("a100-")
-    served = platform_of(first).values(first)["migManager"]["config"]["data"]["config.yaml"]
+    served = platform_of(first).values()["migManager"]["config"]["data"]["config.yaml"]
     assert layout(first) in served
     assert LABEL not in resolve(first, "t").scheduling.pools[0].labels
 

@@ -15,8 +15,6 @@ import pytest
 import yaml
 
 from components.guardrails.context import context_of
-from components.platforms.device_plugin import values as device_plugin
-from components.platforms.gpu_operator import values as gpu_operator
 from components.platforms.registry import platform_of
 from components.settings.cluster import Cluster
 from components.settings.stack_file import load_stack_file
@@ -175,21 +173,16 @@ def test_a_toleration_without_operator_does_not_fit_a_taint_with_a_value() -> No
 def test_what_the_stacks_deploy_breaks_no_mandatory_rule(name: str) -> None:
     cluster = load_stack_file(ROOT / f"Pulumi.{name}.yaml")
     known, own = context_of(cluster), cluster.validation.namespace
-    operated = known.platform == "gpu-operator"
-    values = (
-        gpu_operator.values(cluster, cluster.gpu_operator)
-        if operated
-        else device_plugin.values(cluster, cluster.device_plugin)
-    )
+    platform = platform_of(cluster)
     manifests: list[dict[str, Any]] = [
         {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": own}},
         {
             "apiVersion": "helm.sh/v3",
             "kind": "Release",
-            "chart": "gpu-operator" if operated else "nvidia-device-plugin",
-            "version": cluster.gpu_operator.version if operated else cluster.device_plugin.version,
+            "chart": platform.chart,
+            "version": platform.version,
             "repositoryOpts": {"repo": "https://helm.example.com"},
-            "values": values,
+            "values": platform.values(),
         },
     ]
     manifests += validating(cluster)
@@ -205,7 +198,7 @@ def validating(cluster: Cluster) -> list[dict[str, Any]]:
     known, made = context_of(cluster), []
     for pool in cluster.pools:
         if pool.gpus_per_node:
-            offered = platform_of(cluster).offers(cluster, pool)
+            offered = platform_of(cluster).offers(pool)
             devices = {offer.resource: {"unit": offer.unit} for offer in offered}
             document = {"pool": pool.name, "timeoutSeconds": 600, "devices": devices}
             common = validation_pods(cluster, pool, known.runtime_class or None)

@@ -20,6 +20,7 @@ from components.inspection.questions import chart_place, question
 from components.platforms.needed import registries
 from components.settings.loader import load
 from tests.unit.fixtures.documents import document
+from tests.unit.fixtures.platforms import deployed
 from tests.unit.fixtures.probed import Machine
 
 LIMIT = 20
@@ -82,8 +83,8 @@ def test_a_chart_that_cannot_be_fetched_stops_the_run_before_any_host() -> None:
 
 def test_registries_of_images_are_named_once_as_engines_ask_them() -> None:
     mirrored = load(document(registry={"mirror": "registry.example.com:5000/gpu"}))
-    assert registries(mirrored) == ("registry.example.com:5000",)
-    places = registries(load(document(platform="gpu-manager")))
+    assert registries(*deployed(mirrored)) == ("registry.example.com:5000",)
+    places = registries(*deployed(load(document(platform="gpu-manager"))))
     assert "registry-1.docker.io:443" in places
     assert len(set(places)) == len(places)
 
@@ -110,7 +111,7 @@ def test_a_host_tells_which_registries_do_not_answer(
 
 def test_a_registry_that_workers_do_not_reach_is_a_warning() -> None:
     declared = load(document())
-    (registry, *_) = registries(declared)
+    (registry, *_) = registries(*deployed(declared))
     away = HostFacts(simulated=True, unreached=(registry, "other.example:443"))
     told = judged(
         declared,

@@ -84,7 +84,7 @@ def test_the_operator_answers_the_variable_only_where_declared(
 ) -> None:
     common = {"platform": "gpu-operator", "driver": {"source": "operator"}}
     cluster = loaded(**common, **sections)
-    values = platform_of(cluster).values(cluster)
+    values = platform_of(cluster).values()
     environment = values.get("devicePlugin", {}).get("env", [])
     wanted = [{"name": "DEVICE_LIST_STRATEGY", "value": "volume-mounts"}]
     assert environment == (wanted if mounts else [])

@@ -14,6 +14,7 @@ from components.settings.cluster import Cluster
 from components.settings.loader import load
 from config.problem import ConfigError
 from tests.unit.fixtures.clusters import INSTALLERS
+from tests.unit.fixtures.platforms import deployed
 
 KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIKvDyV1cmEiXz9dP0UXFkyBKtNBYLVgEdSOvVr4fsW1F"
 UBUNTU = HostFacts(os="ubuntu", os_version="24.04")
@@ -68,8 +69,8 @@ DIGEST = f"sha256:{'2' * 64}"
 
 def test_a_declared_digest_is_the_drivers_image_as_it_is() -> None:
     declared = cluster(source="operator", digest=DIGEST)
-    assert platform_of(declared).values(declared)["driver"]["version"] == DIGEST
-    images = [image.upstream for image in needed(declared)]
+    assert platform_of(declared).values()["driver"]["version"] == DIGEST
+    images = [image.upstream for image in needed(*deployed(declared))]
     assert f"nvcr.io/nvidia/driver@{DIGEST}" in images
 
 

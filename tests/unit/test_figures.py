@@ -20,6 +20,7 @@ from components.validation.trial import Outcome
 from config.problem import ConfigError
 from policies.declared import judge
 from tests.unit.fixtures.clusters import cluster
+from tests.unit.fixtures.platforms import deployed
 
 NCCL = """
 #       size         count      type   redop    root     time   algbw   busbw #wrong
@@ -79,7 +80,7 @@ def test_a_test_is_asked_for_by_its_name() -> None:
     assert chosen_tests(" b, a", made) == "b,a"
     with pytest.raises(ValueError, match="TESTS: found x; wanted: of a, b; cure"):
         chosen_tests("x", made)
-    assert ONE["image"] in [each.upstream for each in images(made)]
+    assert ONE["image"] in [each.upstream for each in images(*deployed(made))]
 
 
 def test_only_whole_gpus_of_one_container_are_measured() -> None:

@@ -77,7 +77,7 @@ CASES: dict[str, tuple[Cluster, tuple[Offer, ...]]] = {
 @pytest.mark.parametrize("name", CASES)
 def test_a_node_offers_what_its_configuration_says(name: str) -> None:
     declared, wanted = CASES[name]
-    assert platform_of(declared).offers(declared, declared.pools[0]) == wanted
+    assert platform_of(declared).offers(declared.pools[0]) == wanted
 
 
 def test_nodes_that_offer_different_counts_are_counted_apart() -> None:
@@ -97,7 +97,7 @@ def test_a_node_with_gpus_left_out_has_a_plugin_that_sees_the_others() -> None:
         ),
         devicePlugin={"configs": {"Sliced_1": shared("timeSlicing")["config"]}},
     )
-    (made,) = daemon_sets(declared, {})
+    (made,) = daemon_sets(declared.device_plugin, platform_of(declared).site, {})
     pod = made["spec"]["template"]["spec"]
     environment = {variable["name"]: variable["value"] for variable in pod["containers"][0]["env"]}
     assert environment["NVIDIA_VISIBLE_DEVICES"] == "0,1,2,4,6,7"
@@ -117,7 +117,7 @@ def test_a_gpu_off_the_bus_is_not_counted_and_not_named() -> None:
             unhealthyDevices={"gpu-3": {"missing": 1}, "gpu-4": {"missing": 1, "index": [6]}}
         )
     )
-    (made,) = daemon_sets(declared, {})
+    (made,) = daemon_sets(declared.device_plugin, platform_of(declared).site, {})
     (container,) = made["spec"]["template"]["spec"]["containers"]
     visible = {variable["name"]: variable["value"] for variable in container["env"]}[
         "NVIDIA_VISIBLE_DEVICES"
@@ -161,12 +161,13 @@ def test_a_gpu_by_uuid_is_left_out_by_its_hosts_driver_also_off_the_bus(devices:
     assert counted == {"gpu-1": 8, "gpu-2": 8, "gpu-4": 8, "gpu-3": 7}
     assert left_out(declared) == {"gpu-3": [UUID]}
     # What the driver doesn't show needs no plugin of its own.
-    assert daemon_sets(declared, {}) == []
+    assert daemon_sets(declared.device_plugin, platform_of(declared).site, {}) == []
 
 
 def test_indexes_count_what_the_driver_shows() -> None:
     changes = {"gpu-3": {"uuid": [UUID], "index": [6]}}
-    (made,) = daemon_sets(cluster(pools=pool(unhealthyDevices=changes), hosts=[HOST]), {})
+    declared = cluster(pools=pool(unhealthyDevices=changes), hosts=[HOST])
+    (made,) = daemon_sets(declared.device_plugin, platform_of(declared).site, {})
     (container,) = made["spec"]["template"]["spec"]["containers"]
     visible = {variable["name"]: variable["value"] for variable in container["env"]}[
         "NVIDIA_VISIBLE_DEVICES"

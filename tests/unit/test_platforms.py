@@ -5,14 +5,16 @@ from __future__ import annotations
 import re
 from collections import Counter
 from pathlib import Path
-from typing import Any
+from typing import Any, get_type_hints
 
 import pulumi
 import pytest
 
 from components.cluster import GpuCluster, GpuClusterArgs
+from components.nodes.settings.pool import Pool
 from components.platforms.registry import every, named, platform_of
 from components.platforms.settings import NAMES
+from components.platforms.site import Site
 from components.settings.cluster import Cluster
 from components.settings.loader import load
 from config.problem import ConfigError
@@ -69,6 +71,26 @@ def test_nobody_outside_a_platform_asks_for_its_kind() -> None:
     assert questions == []
 
 
+@pytest.mark.parametrize("name", NAMES)
+def test_a_platform_answers_from_its_own_settings_and_its_site(name: str) -> None:
+    pools = (Pool(name="a100", nodes=("gpu-1",), gpus_per_node=8),)
+    settings = get_type_hints(named(name))["settings"]()
+    alone = named(name)(settings, Site(context="test", platform=name, pools=pools))
+    declared = platform_of(
+        cluster(name, pools=[{"name": "a100", "nodes": ["gpu-1"], "gpusPerNode": 8}])
+    )
+    assert alone == declared
+    assert alone.values() == declared.values()
+    assert alone.offers(pools[0]) == declared.offers(declared.site.pools[0])
+
+
+def test_what_all_platforms_share_knows_none_of_them() -> None:
+    for path in ("base.py", "site.py", "tolerations.py"):
+        text = (ROOT / "components" / "platforms" / path).read_text()
+        folders = [name.replace("-", "_") for name in NAMES]
+        assert not [name for name in folders if f"components.platforms.{name}" in text]
+
+
 @pytest.mark.parametrize("platform", NAMES)
 def test_a_release_has_one_address_whatever_the_platform(platform: str) -> None:
     (release,) = (name for token, name in names(("blue", platform)) if token.endswith(":Release"))
@@ -87,8 +109,8 @@ def test_parts_of_different_platforms_share_no_address_but_the_release(one: str)
     """What two platforms have at one address would be updated in place instead of taken back."""
 
     def keys(name: str) -> set[str]:
-        platform, declared = named(name), cluster(name)
-        return {part.key for part in (*platform.parts(declared), *platform.programs(declared))}
+        platform = platform_of(cluster(name))
+        return {part.key for part in (*platform.parts(), *platform.programs())}
 
     for other in NAMES:
         assert one == other or not keys(one) & keys(other)

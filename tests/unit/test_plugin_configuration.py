@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from components.platforms.device_plugin.excluded_gpus import daemon_sets
-from components.platforms.device_plugin.values import CHECKSUM, values
+from components.platforms.device_plugin.values import CHECKSUM
+from components.platforms.registry import platform_of
 from components.settings.cluster import Cluster
 from components.settings.loader import load
 
@@ -32,8 +33,11 @@ def cluster(**plugin: Any) -> Cluster:
 
 def checksums(declared: Cluster) -> set[str]:
     """Of the chart's pods, and of those on nodes with a GPU left out."""
-    chart = values(declared, declared.device_plugin)
-    own = [each["spec"]["template"]["metadata"] for each in daemon_sets(declared, chart)]
+    chart = platform_of(declared).values()
+    own = [
+        each["spec"]["template"]["metadata"]
+        for each in daemon_sets(declared.device_plugin, platform_of(declared).site, chart)
+    ]
     assert own
     return {chart["podAnnotations"][CHECKSUM], *(each["annotations"][CHECKSUM] for each in own)}
 
@@ -57,5 +61,5 @@ def test_another_setting_leaves_the_pods() -> None:
 
 def test_annotations_of_the_user_stay_beside_it() -> None:
     declared = cluster(extraValues={"podAnnotations": {"example.com/owner": "platform"}})
-    chart = values(declared, declared.device_plugin)
+    chart = platform_of(declared).values()
     assert set(chart["podAnnotations"]) == {CHECKSUM, "example.com/owner"}

@@ -182,3 +182,8 @@ class Pool(Overrides):
         """How many GPUs the pool's nodes offer together: without those left out."""
         left_out = sum(devices.count for devices in self.unhealthy_devices.values())
         return self.size * self.gpus_per_node - left_out
+
+
+def gpu_pools(pools: tuple[Pool, ...]) -> tuple[Pool, ...]:
+    """Return the pools whose nodes have GPUs."""
+    return tuple(pool for pool in pools if pool.gpus_per_node)

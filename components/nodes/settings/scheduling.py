@@ -108,3 +108,8 @@ class Scheduling(Model):
                         f"{key} with {show(space)} twice", "each name once", "remove one of them"
                     )
         return data
+
+    @property
+    def node_taints(self) -> tuple[Taint, ...]:
+        """Taints that single nodes have beside their pool's."""
+        return tuple(taint for node in self.nodes.values() for taint in node.taints)

@@ -4,24 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from components.hosts.settings.runtime import DefaultRuntime
+from components.hosts.settings.runtime import DefaultRuntime, Runtime
 from components.platforms.device_plugin.flags import CDI
-from components.settings.cluster import Cluster
+from components.platforms.device_plugin.settings import DevicePlugin
 from config.problem import Fault, fault
 
 
-def advice(cluster: Cluster) -> Iterator[Fault]:
-    """Devices by CDI, beside a runtime that hands them over otherwise."""
-    strategies = cluster.device_plugin.config.flags.plugin.device_list_strategy
+def advice(plugin: DevicePlugin, runtime: Runtime) -> Iterator[Fault]:
+    """Advise on devices by CDI, beside a runtime that hands them over otherwise."""
+    strategies = plugin.config.flags.plugin.device_list_strategy
     by_cdi = [strategy for strategy in strategies if strategy in CDI]
-    if by_cdi and not cluster.runtime.cdi:
+    if by_cdi and not runtime.cdi:
         yield fault(
             ("runtime", "cdi"),
             f"false, with deviceListStrategy {by_cdi[0]}",
             "CDI in the container runtime",
             'write "cdi: true"',
         )
-    if by_cdi and cluster.runtime.default_runtime is DefaultRuntime.NVIDIA:
+    if by_cdi and runtime.default_runtime is DefaultRuntime.NVIDIA:
         yield fault(
             ("runtime", "defaultRuntime"),
             f"nvidia, with deviceListStrategy {by_cdi[0]}",

@@ -14,40 +14,45 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from components.nodes.pools import exclusions
 from components.platforms.device_plugin import values as chart
-from components.platforms.device_plugin.settings import CONFIG_LABEL, DEFAULT_CONFIG
-from components.settings.cluster import Cluster
+from components.platforms.device_plugin.settings import (
+    CONFIG_LABEL,
+    DEFAULT_CONFIG,
+    DevicePlugin,
+)
+from components.platforms.site import Site
 
 NAME = "nvidia-device-plugin-without"
 KUBELET = "/var/lib/kubelet/device-plugins"
 
 
-def daemon_sets(cluster: Cluster, values: dict[str, Any]) -> list[dict[str, Any]]:
-    """One DaemonSet for each set of GPUs that is left out, on the nodes that have it.
+def daemon_sets(plugin: DevicePlugin, site: Site, values: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return one DaemonSet for each set of GPUs that is left out, on the nodes that have it.
 
     Args:
+        plugin: the settings.
+        site: the cluster.
         values: the chart's, from which image, resources and the rest are taken.
     """
     groups: dict[tuple[int, tuple[int, ...], str], list[str]] = {}
-    for node, (pool, left_out) in exclusions(cluster).items():
+    for node, (pool, left_out) in chart.exclusions(site.pools).items():
         name = pool.labels.get(CONFIG_LABEL, DEFAULT_CONFIG)
         groups.setdefault((pool.on_the_bus(node), left_out, name), []).append(node)
     return [
-        _daemon_set(cluster, values, gpus, left_out, name, sorted(nodes))
+        _daemon_set(plugin, site, values, gpus, left_out, name, sorted(nodes))
         for (gpus, left_out, name), nodes in sorted(groups.items())
     ]
 
 
 def _daemon_set(
-    cluster: Cluster,
+    plugin: DevicePlugin,
+    site: Site,
     values: dict[str, Any],
     gpus: int,
     left_out: tuple[int, ...],
     file: str,
     nodes: list[str],
 ) -> dict[str, Any]:
-    plugin = cluster.device_plugin
     visible = ",".join(str(index) for index in range(gpus) if index not in left_out)
     words = [*map(str, left_out), "of", str(gpus), *([file] if file != DEFAULT_CONFIG else [])]
     name = f"{NAME}-{re.sub('[^a-z0-9-]', '-', '-'.join(words).lower())}"
@@ -73,7 +78,7 @@ def _daemon_set(
     pod: dict[str, Any] = {
         "priorityClassName": "system-node-critical",
         "automountServiceAccountToken": False,
-        "tolerations": chart.plugin_tolerations(cluster),
+        "tolerations": chart.plugin_tolerations(site),
         "affinity": {
             "nodeAffinity": {
                 "requiredDuringSchedulingIgnoredDuringExecution": {
@@ -84,7 +89,7 @@ def _daemon_set(
         "containers": [
             {
                 "name": "nvidia-device-plugin-ctr",
-                "image": chart.image(cluster, plugin),
+                "image": chart.image(plugin, site),
                 "command": ["nvidia-device-plugin"],
                 "env": [{"name": key, "value": value} for key, value in environment.items()],
                 # As the chart has it where the configuration is a ConfigMap (0.20.0,
@@ -94,7 +99,11 @@ def _daemon_set(
                     {"name": "configs", "mountPath": "/config"},
                     *({"name": volume, "mountPath": at} for volume, (_, at) in folders.items()),
                 ],
-                **({"resources": wanted} if (wanted := chart.resources(cluster)) else {}),
+                **(
+                    {"resources": wanted}
+                    if (wanted := chart.resources(plugin, site.plugin_memory))
+                    else {}
+                ),
             }
         ],
         "volumes": [
@@ -107,8 +116,8 @@ def _daemon_set(
     }
     if "runtimeClassName" in values:
         pod["runtimeClassName"] = values["runtimeClassName"]
-    if cluster.registry.pull_secret:
-        pod["imagePullSecrets"] = [{"name": cluster.registry.pull_secret}]
+    if site.registry.pull_secret:
+        pod["imagePullSecrets"] = [{"name": site.registry.pull_secret}]
     return {
         "apiVersion": "apps/v1",
         "kind": "DaemonSet",

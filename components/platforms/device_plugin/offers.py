@@ -5,23 +5,35 @@ from __future__ import annotations
 from components.nodes.resources import GPU
 from components.nodes.settings.pool import Pool
 from components.platforms.base import Offer, Plugin
+from components.platforms.device_plugin.configuration import DevicePluginConfig
 from components.platforms.device_plugin.flags import MigStrategy
 
 
-def offers(plugin: Plugin, pool: Pool) -> tuple[Offer, ...]:
-    """What each node of a pool offers.
+def offers(file: DevicePluginConfig, strategy: MigStrategy, pool: Pool) -> tuple[Offer, ...]:
+    """Return what each node of a pool offers.
 
     A MIG device is ``nvidia.com/gpu`` under the strategy ``single`` and
     ``nvidia.com/mig-<profile>`` under ``mixed``, with ``.`` for the ``+`` of a profile's attributes
     (k8s-device-plugin v0.20.0, internal/rm and its README "MIG").
     """
     devices = {GPU: pool.gpus_per_node}
-    if pool.mig and plugin.mig_strategy is MigStrategy.MIXED:
+    if pool.mig and strategy is MigStrategy.MIXED:
         devices = {
             f"nvidia.com/mig-{profile.replace('+', '.')}": number * pool.gpus_per_node
             for profile, number in pool.mig.items()
         }
     elif pool.mig:
         devices = {GPU: sum(pool.mig.values()) * pool.gpus_per_node}
-    shared = ((count, *plugin.file.offered(resource, count)) for resource, count in devices.items())
+    shared = ((count, *file.offered(resource, count)) for resource, count in devices.items())
     return tuple(Offer(name, count, plain) for plain, name, count in shared)
+
+
+def described(file: DevicePluginConfig, strategy: MigStrategy) -> Plugin:
+    """Return the plugin as others need to know it."""
+    name, replicas = file.offered(GPU, 1)
+    return Plugin(
+        mig_strategy=str(strategy),
+        replicas=replicas,
+        mps=file.sharing.mps is not None,
+        renamed=name != GPU,
+    )

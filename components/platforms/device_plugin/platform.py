@@ -25,12 +25,14 @@ from components.platforms.base import (
     Platform,
     Plugin,
     Program,
+    Servers,
+    Trait,
 )
 from components.platforms.device_plugin import advice, device_lists, rules, values
 from components.platforms.device_plugin.excluded_gpus import daemon_sets
-from components.platforms.device_plugin.offers import offers
+from components.platforms.device_plugin.offers import described, offers
 from components.platforms.device_plugin.settings import CONFIG_LABEL, Presence
-from components.settings.cluster import Cluster
+from components.platforms.device_plugin.settings import DevicePlugin as Settings
 from components.settings.parts import Parts
 from config.problem import Fault
 
@@ -38,42 +40,46 @@ from config.problem import Fault
 class DevicePlugin(Platform):
     """The release ``nvidia-device-plugin``."""
 
+    settings: Settings
+
     chart = "nvidia-device-plugin"
     #: NVIDIA/k8s-device-plugin, README "Deployment via helm".
     repository = "https://nvidia.github.io/k8s-device-plugin"
-    servers = "app.kubernetes.io/name=nvidia-device-plugin"
-    daemon_set = "nvidia-device-plugin"
-    own_servers = True
-    takes_plugin_memory = True
+    servers = Servers(
+        "app.kubernetes.io/name=nvidia-device-plugin", "nvidia-device-plugin", beside=True
+    )
+    traits = frozenset({Trait.TAKES_PLUGIN_MEMORY})
 
-    def version(self, cluster: Cluster) -> str:
-        return cluster.device_plugin.version
+    @property
+    def version(self) -> str:
+        return self.settings.version
 
-    def namespace(self, cluster: Cluster) -> str:
-        return cluster.device_plugin.namespace
+    @property
+    def namespace(self) -> str:
+        return self.settings.namespace
 
-    def values(self, cluster: Cluster) -> Json:
-        return values.values(cluster, cluster.device_plugin)
+    def values(self) -> Json:
+        return values.values(self.settings, self.site, self.runtime_class)
 
-    def offers(self, cluster: Cluster, pool: Pool) -> tuple[Offer, ...]:
-        file = cluster.device_plugin.config_named(pool.labels.get(CONFIG_LABEL))
-        return offers(Plugin(file, file.flags.mig_strategy), pool)
+    def offers(self, pool: Pool) -> tuple[Offer, ...]:
+        file = self.settings.config_named(pool.labels.get(CONFIG_LABEL))
+        return offers(file, file.flags.mig_strategy, pool)
 
-    def plugin(self, cluster: Cluster, pool: Pool) -> Plugin | None:
+    def plugin(self, pool: Pool) -> Plugin | None:
         """With several configurations a node's label decides: nothing is known of it here."""
-        if cluster.device_plugin.configs:
+        if self.settings.configs:
             return None
-        file = cluster.device_plugin.config
-        return Plugin(file, file.flags.mig_strategy)
+        file = self.settings.config
+        return described(file, file.flags.mig_strategy)
 
-    def images(self, cluster: Cluster) -> Iterator[str]:
-        plugin = cluster.device_plugin
+    def images(self) -> Iterator[str]:
+        plugin = self.settings
         yield f"{values.IMAGE}:v{plugin.version}"
         if plugin.presence is Presence.NFD:
             yield nfd_image(plugin.version)
 
-    def parts(self, cluster: Cluster) -> tuple[Part, ...]:
-        plugin = cluster.device_plugin
+    def parts(self) -> tuple[Part, ...]:
+        plugin = self.settings
         files = {
             name: yaml.safe_dump(file, sort_keys=False) for name, file in plugin.files().items()
         }
@@ -91,13 +97,13 @@ class DevicePlugin(Platform):
             Part(key="config", manifest=config),
             *(
                 Part(key=daemon_set["metadata"]["name"], manifest=daemon_set, after=True)
-                for daemon_set in daemon_sets(cluster, self.values(cluster))
+                for daemon_set in daemon_sets(plugin, self.site, self.values())
             ),
         )
 
-    def programs(self, cluster: Cluster) -> tuple[Program, ...]:
+    def programs(self) -> tuple[Program, ...]:
         result = []
-        if cluster.device_plugin.presence is Presence.NFD:
+        if self.settings.presence is Presence.NFD:
             result.append(
                 Program(
                     key="plugin-definitions",
@@ -107,7 +113,7 @@ class DevicePlugin(Platform):
                     document={"names": list(NFD_DEFINITIONS)},
                 )
             )
-        if self.runtime_class(cluster):
+        if self.runtime_class:
             result.append(
                 Program(
                     key="runtime-class",
@@ -115,27 +121,30 @@ class DevicePlugin(Platform):
                     create="own",
                     delete="remove",
                     document={"name": RUNTIME_CLASS},
+                    objects=(("node.k8s.io/v1", "RuntimeClass", RUNTIME_CLASS),),
                 )
             )
         return tuple(result)
 
-    def labels(self, cluster: Cluster, pool: Pool) -> dict[str, str]:
+    def labels(self, pool: Pool) -> dict[str, str]:
         """Without Node Feature Discovery what the chart's default affinity asks for.
 
         And ``nvidia.com/mps.capable`` where MPS shares the GPUs, which feature discovery sets
         otherwise (nvidia-device-plugin 0.20.0, values.yaml ``affinity``; mps-control-daemon).
         """
-        if cluster.device_plugin.presence is not Presence.LABEL:
+        if self.settings.presence is not Presence.LABEL:
             return {}
-        file = cluster.device_plugin.config_named(pool.labels.get(CONFIG_LABEL))
+        file = self.settings.config_named(pool.labels.get(CONFIG_LABEL))
         mps = {"nvidia.com/mps.capable": "true"} if file.sharing.mps else {}
         return {f"{GPU}.present": "true", **mps}
 
-    def found_by(self, cluster: Cluster) -> tuple[tuple[str, str], ...]:
+    @property
+    def found_by(self) -> tuple[tuple[str, str], ...]:
         """The chart's own terms: which of them a node has is feature discovery's to say."""
         return tuple(values.PRESENT.items())
 
-    def defaults(self, document: Mapping[str, Any]) -> Mapping[str, Any]:
+    @staticmethod
+    def defaults(document: Mapping[str, Any]) -> Mapping[str, Any]:
         """`presence` is nfd where `gfd` is true: feature discovery hands its labels to NFD. Devices
         come by mounts where hosts' toolkit is ours to configure (`device_lists`).
         """
@@ -148,17 +157,16 @@ class DevicePlugin(Platform):
             plugin = device_lists.filled(plugin)
         return {"devicePlugin": plugin} if plugin else {}
 
-    def problems(self, parts: Parts) -> Iterator[Fault]:
+    @staticmethod
+    def problems(parts: Parts) -> Iterator[Fault]:
         yield from rules.problems(parts)
 
-    def advice(self, cluster: Cluster) -> Iterator[Fault]:
-        yield from advice.advice(cluster)
+    def advice(self) -> Iterator[Fault]:
+        yield from advice.advice(self.settings, self.site.runtime)
 
-    def judge(
-        self, cluster: Cluster, seen: findings.Surroundings, hosts: Mapping[str, HostFacts]
-    ) -> Iterator[Fault]:
-        if cluster.device_plugin.presence is Presence.NFD:
+    def judge(self, seen: findings.Surroundings, hosts: Mapping[str, HostFacts]) -> Iterator[Fault]:
+        if self.settings.presence is Presence.NFD:
             yield from findings.features_twice(seen, 'write "presence: label" in devicePlugin')
 
 
-PLATFORM = DevicePlugin()
+PLATFORM = DevicePlugin

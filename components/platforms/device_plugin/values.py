@@ -10,17 +10,11 @@ import json
 from typing import Any
 
 from components.charts.extra_values import merged, plain
-from components.nodes.pools import (
-    discovery_tolerations,
-    exclusions,
-    gpu_pools,
-    node_taints,
-    tolerations,
-)
+from components.nodes.settings.pool import Pool
 from components.platforms.device_plugin.flags import CDI
 from components.platforms.device_plugin.settings import DEFAULT_CONFIG, DevicePlugin, Presence
-from components.platforms.registry import platform_of
-from components.settings.cluster import Cluster
+from components.platforms.site import Site
+from components.platforms.tolerations import discovery_tolerations
 
 CONFIG_MAP = "nvidia-plugin-configs"
 #: Of the plugin's pods. The chart sets it for a ConfigMap of its own alone (0.19.3 and 0.20.0,
@@ -36,13 +30,13 @@ PRESENT = {
 }
 
 
-def image(cluster: Cluster, plugin: DevicePlugin) -> str:
+def image(plugin: DevicePlugin, site: Site) -> str:
     """The plugin's image as pods name it."""
-    return cluster.registry.deployed(f"{IMAGE}:v{plugin.version}")
+    return site.registry.deployed(f"{IMAGE}:v{plugin.version}")
 
 
-def values(cluster: Cluster, plugin: DevicePlugin) -> dict[str, Any]:
-    """Helm values for a configuration.
+def values(plugin: DevicePlugin, site: Site, runtime_class: str | None) -> dict[str, Any]:
+    """Return the Helm values.
 
     The plugin's own settings are all in the ConfigMap: chart values become arguments and
     environment of the plugin, which go before its file (api/config/v1, "precedence"). Two stand in
@@ -52,12 +46,12 @@ def values(cluster: Cluster, plugin: DevicePlugin) -> dict[str, Any]:
         "config": {"name": CONFIG_MAP, "default": DEFAULT_CONFIG},
         "gfd": {"enabled": plugin.gfd},
         # Helm takes the first of the condition's two paths that is set (nfd, then gfd).
-        "nfd": _discovery(cluster, plugin),
-        "tolerations": plugin_tolerations(cluster),
+        "nfd": _discovery(plugin, site),
+        "tolerations": plugin_tolerations(site),
         "podAnnotations": pod_annotations(plugin),
     }
-    if name := platform_of(cluster).runtime_class(cluster):
-        result["runtimeClassName"] = name
+    if runtime_class:
+        result["runtimeClassName"] = runtime_class
     flags = plugin.config.flags
     strategies = {
         strategy
@@ -68,11 +62,11 @@ def values(cluster: Cluster, plugin: DevicePlugin) -> dict[str, Any]:
         result["nvidiaDriverRoot"] = flags.nvidia_driver_root
     if flags.mps_root:
         result["mps"] = {"root": flags.mps_root}
-    if wanted := resources(cluster):
+    if wanted := resources(plugin, site.plugin_memory):
         result["resources"] = wanted
-    if left_out := sorted(exclusions(cluster)):
+    if left_out := sorted(exclusions(site.pools)):
         result["affinity"] = _elsewhere(left_out)
-    return merged(_registry(cluster, plugin, result), plugin.extra_values)
+    return merged(_registry(plugin, site, result), plugin.extra_values)
 
 
 def pod_annotations(plugin: DevicePlugin) -> dict[str, str]:
@@ -85,30 +79,40 @@ def pod_annotations(plugin: DevicePlugin) -> dict[str, str]:
     return {CHECKSUM: hashlib.sha256(text.encode()).hexdigest()}
 
 
-def _discovery(cluster: Cluster, plugin: DevicePlugin) -> dict[str, Any]:
+def _discovery(plugin: DevicePlugin, site: Site) -> dict[str, Any]:
     if plugin.presence is not Presence.NFD:
         return {"enabled": False}
-    return {"enabled": True, "worker": {"tolerations": discovery_tolerations(cluster)}}
+    return {"enabled": True, "worker": {"tolerations": discovery_tolerations(site.tolerations)}}
 
 
-def resources(cluster: Cluster) -> dict[str, Any]:
-    """Requests and limits of the plugin; empty: none.
+def exclusions(pools: tuple[Pool, ...]) -> dict[str, tuple[Pool, tuple[int, ...]]]:
+    """Return the nodes on which GPUs that are there are left out: pool, and the GPUs' indexes."""
+    return {
+        node: (pool, tuple(sorted(devices.index)))
+        for pool in pools
+        for node, devices in pool.unhealthy_devices.items()
+        if devices.index
+    }
+
+
+def resources(plugin: DevicePlugin, memory: str | None) -> dict[str, Any]:
+    """Return requests and limits of the plugin; empty: none.
 
     Beside a driver installer its memory is `driverInstaller.pluginMemory` (document 003;
     kubespray's nvidia_gpu_device_plugin_memory), unless `devicePlugin.resources` names memory.
     """
-    own = plain(cluster.device_plugin.resources or {})
-    if not cluster.driver.managed_by_daemonset or any("memory" in part for part in own.values()):
+    own = plain(plugin.resources or {})
+    if memory is None or any("memory" in part for part in own.values()):
         return dict(own)
-    memory = {"memory": cluster.driver_installer.plugin_memory}
-    return {**own, **{kind: {**own.get(kind, {}), **memory} for kind in ("limits", "requests")}}
+    kinds = ("limits", "requests")
+    return {**own, **{kind: {**own.get(kind, {}), "memory": memory} for kind in kinds}}
 
 
-def plugin_tolerations(cluster: Cluster) -> list[dict[str, str]]:
+def plugin_tolerations(site: Site) -> list[dict[str, str]]:
     """What every pod of the plugin tolerates."""
     return [
         {"key": "CriticalAddonsOnly", "operator": "Exists"},
-        *tolerations(gpu_pools(cluster), node_taints(cluster)),
+        *site.tolerations,
     ]
 
 
@@ -129,9 +133,9 @@ def _elsewhere(nodes: list[str]) -> dict[str, Any]:
     }
 
 
-def _registry(cluster: Cluster, plugin: DevicePlugin, values: dict[str, Any]) -> dict[str, Any]:
-    registry, nfd = cluster.registry, dict(values["nfd"])
-    tag = image(cluster, plugin).removeprefix(f"{IMAGE}:")
+def _registry(plugin: DevicePlugin, site: Site, values: dict[str, Any]) -> dict[str, Any]:
+    registry, nfd = site.registry, dict(values["nfd"])
+    tag = image(plugin, site).removeprefix(f"{IMAGE}:")
     if registry.pins and "@" in tag and "image" not in plugin.extra_values:
         values["image"] = {"tag": tag}
     if registry.mirror:

@@ -8,13 +8,21 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from components.hosts.facts import HostFacts
-from components.nodes.pools import gpu_pools
 from components.nodes.resources import DRA_DRIVER, GPU
 from components.nodes.settings.pool import Pool
 from components.platforms import findings
-from components.platforms.base import Delivery, Json, Offer, Part, Platform, Program
+from components.platforms.base import (
+    Delivery,
+    Json,
+    Monitored,
+    Offer,
+    Part,
+    Platform,
+    Program,
+    Servers,
+)
 from components.platforms.dra import values
-from components.settings.cluster import Cluster
+from components.platforms.dra.settings import Dra
 from components.settings.parts import Parts
 from config.problem import Fault, fault
 
@@ -22,27 +30,33 @@ from config.problem import Fault, fault
 class DraDriver(Platform):
     """The release ``dra-driver-nvidia-gpu``."""
 
+    settings: Dra
+
     chart = values.CHART
     repository = "oci://registry.k8s.io/dra-driver-nvidia/charts"
-    servers = "dra-driver-nvidia-gpu-component=kubelet-plugin"
-    daemon_set = "dra-driver-nvidia-gpu-kubelet-plugin"
+    servers = Servers(
+        "dra-driver-nvidia-gpu-component=kubelet-plugin", "dra-driver-nvidia-gpu-kubelet-plugin"
+    )
     delivery = Delivery.CDI
-    measured = None
+    monitored = Monitored(resource=None)
 
-    def version(self, cluster: Cluster) -> str:
-        return cluster.dra.version
+    @property
+    def version(self) -> str:
+        return self.settings.version
 
-    def namespace(self, cluster: Cluster) -> str:
-        return cluster.dra.namespace
+    @property
+    def namespace(self) -> str:
+        return self.settings.namespace
 
-    def values(self, cluster: Cluster) -> Json:
-        return values.values(cluster)
+    def values(self) -> Json:
+        return values.values(self.settings, self.site)
 
-    def offers(self, cluster: Cluster, pool: Pool) -> tuple[Offer, ...]:
+    def offers(self, pool: Pool) -> tuple[Offer, ...]:
         """No extended resource: the driver's name stands for devices of its ResourceSlices."""
         return (Offer(DRA_DRIVER, pool.gpus_per_node, pool.gpus_per_node),)
 
-    def problems(self, parts: Parts) -> Iterator[Fault]:
+    @staticmethod
+    def problems(parts: Parts) -> Iterator[Fault]:
         """Its compute domains run IMEX themselves, and want that of the host off.
 
         Source: NVIDIA GPU Operator documentation, "NVIDIA DRA Driver", prerequisites.
@@ -55,11 +69,11 @@ class DraDriver(Platform):
                 "take imexNodes out",
             )
 
-    def images(self, cluster: Cluster) -> Iterator[str]:
-        yield f"{values.IMAGE}:v{cluster.dra.version}"
+    def images(self) -> Iterator[str]:
+        yield f"{values.IMAGE}:v{self.settings.version}"
 
-    def parts(self, cluster: Cluster) -> tuple[Part, ...]:
-        dra = cluster.dra
+    def parts(self) -> tuple[Part, ...]:
+        dra = self.settings
         return tuple(
             Part(
                 key=f"{pool.name}-{where}-claim",
@@ -68,11 +82,11 @@ class DraDriver(Platform):
                 ),
                 after=True,
             )
-            for pool in gpu_pools(cluster)
+            for pool in self.site.gpu_pools
             for where in dra.claim_namespaces
         )
 
-    def programs(self, cluster: Cluster) -> tuple[Program, ...]:
+    def programs(self) -> tuple[Program, ...]:
         return (
             Program(
                 key="dra-definitions",
@@ -83,21 +97,21 @@ class DraDriver(Platform):
             ),
         )
 
-    def labels(self, cluster: Cluster, pool: Pool) -> dict[str, str]:
+    def labels(self, pool: Pool) -> dict[str, str]:
         """What the chart's kubelet plugin selects (dra-driver-nvidia-gpu 0.4.1)."""
         return {f"{GPU}.present": "true"}
 
-    def limit(self, cards: float) -> dict[str, str]:
+    @staticmethod
+    def limit(cards: float) -> dict[str, str]:
         """None: a LimitRange counts extended resources, and claims are none."""
         return {}
 
-    def claim(self, name: str, namespace: str, count: int) -> Json | None:
+    @staticmethod
+    def claim(name: str, namespace: str, count: int) -> Json | None:
         return values.claim_template(name, namespace, count)
 
-    def judge(
-        self, cluster: Cluster, seen: findings.Surroundings, hosts: Mapping[str, HostFacts]
-    ) -> Iterator[Fault]:
-        yield from findings.claims_served(cluster, seen)
+    def judge(self, seen: findings.Surroundings, hosts: Mapping[str, HostFacts]) -> Iterator[Fault]:
+        yield from findings.claims_served(self.site.context, seen)
 
 
-PLATFORM = DraDriver()
+PLATFORM = DraDriver

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from components.nodes.pools import gpu_pools, node_taints, tolerations
 from components.nodes.resources import DRA_DRIVER
-from components.settings.cluster import Cluster
+from components.platforms.dra.settings import Dra
+from components.platforms.site import Site
 
 CHART = "dra-driver-nvidia-gpu"
 #: The chart's image (0.4.1, values.yaml).
@@ -18,14 +18,14 @@ IMAGE = "registry.k8s.io/dra-driver-nvidia/dra-driver-nvidia-gpu"
 DEFINITIONS = ["computedomaincliques.resource.nvidia.com", "computedomains.resource.nvidia.com"]
 
 
-def values(cluster: Cluster) -> dict[str, Any]:
-    """Helm values for a configuration.
+def values(dra: Dra, site: Site) -> dict[str, Any]:
+    """Return the Helm values.
 
     ``gpuResourcesEnabledOverride``: the chart refuses GPUs without it, because GPUs by DRA and by
     the device plugin on the same nodes would be given out twice; here one platform excludes the
     other. The kubelet plugin tolerates NVIDIA's own taint only by default.
     """
-    registry = cluster.registry
+    registry = site.registry
     images: dict[str, Any] = {}
     if registry.mirror:
         images["image"] = {"repository": registry.rewritten(IMAGE)}
@@ -36,9 +36,9 @@ def values(cluster: Cluster) -> dict[str, Any]:
         "gpuResourcesEnabledOverride": True,
         "resources": {
             "gpus": {"enabled": True},
-            "computeDomains": {"enabled": cluster.dra.compute_domains},
+            "computeDomains": {"enabled": dra.compute_domains},
         },
-        "kubeletPlugin": {"tolerations": tolerations(gpu_pools(cluster), node_taints(cluster))},
+        "kubeletPlugin": {"tolerations": site.tolerations},
     }
 
 

@@ -16,12 +16,21 @@ from components.hosts.settings.runtime import Engine, ToolkitSource
 from components.nodes.settings.cards import CORE, cores
 from components.nodes.settings.pool import Pool
 from components.platforms import findings
-from components.platforms.base import LABELS, Delivery, Json, Offer, Part, Platform
+from components.platforms.base import (
+    LABELS,
+    Delivery,
+    Json,
+    Monitored,
+    Offer,
+    Part,
+    Platform,
+    Servers,
+    Trait,
+)
 from components.platforms.gpu_manager import values
 from components.platforms.gpu_manager.metrics import METRICS
 from components.platforms.gpu_manager.settings import CRI, release_of
 from components.platforms.gpu_manager.settings import GpuManager as GpuManagerSettings
-from components.settings.cluster import Cluster
 from components.settings.parts import Parts
 from config.problem import Fault, Severity, fault
 
@@ -38,37 +47,33 @@ def scheduler_data(service: Json) -> dict[str, str]:
 class GpuManager(Platform):
     """The release ``gpu-manager``, in kube-system as document 002 has it."""
 
+    settings: GpuManagerSettings
+
     chart = "gpu-manager"
     #: TKEStack publishes manifests, no chart.
     repository = "./components/platforms/gpu_manager/chart"
-    servers = "name=gpu-manager-ds"
-    daemon_set = "gpu-manager-daemonset"
+    servers = Servers("name=gpu-manager-ds", "gpu-manager-daemonset")
     delivery = Delivery.PLUGIN
     own_namespace = False
-    shares_cards = True
-    wants_cgroup_v1 = True
-    measured = ("tencent_com_vcuda_core", 100)
-    metrics = METRICS
+    traits = frozenset({Trait.SHARES_CARDS, Trait.WANTS_CGROUP_V1})
+    monitored = Monitored(resource=("tencent_com_vcuda_core", 100), metrics=METRICS)
+    version = values.VERSION
+    namespace = values.NAMESPACE
+    found_by = (("nvidia-device-enable", "enable"),)
 
-    def version(self, cluster: Cluster) -> str:
-        return values.VERSION
+    def values(self) -> Json:
+        return values.values(self.settings, self.site)
 
-    def namespace(self, cluster: Cluster) -> str:
-        return values.NAMESPACE
-
-    def values(self, cluster: Cluster) -> Json:
-        return values.values(cluster)
-
-    def offers(self, cluster: Cluster, pool: Pool) -> tuple[Offer, ...]:
+    def offers(self, pool: Pool) -> tuple[Offer, ...]:
         gpus = pool.gpus_per_node
         return (Offer(CORE, cores(gpus), gpus, cores(1)),)
 
-    def images(self, cluster: Cluster) -> Iterator[str]:
-        yield cluster.gpu_manager.image
-        yield cluster.gpu_manager.admission_image
+    def images(self) -> Iterator[str]:
+        yield self.settings.image
+        yield self.settings.admission_image
 
-    def parts(self, cluster: Cluster) -> tuple[Part, ...]:
-        address = cluster.gpu_manager.extender_address
+    def parts(self) -> tuple[Part, ...]:
+        address = self.settings.extender_address
         service = {
             "apiVersion": "v1",
             "kind": "Service",
@@ -99,17 +104,16 @@ class GpuManager(Platform):
             Part(key="scheduler", manifest=scheduler, source="extender", data=scheduler_data),
         )
 
-    def labels(self, cluster: Cluster, pool: Pool) -> dict[str, str]:
+    def labels(self, pool: Pool) -> dict[str, str]:
         """What the DaemonSet selects (tkestack/gpu-manager 8cd842e, gpu-manager.yaml)."""
-        return dict(self.found_by(cluster))
+        return dict(self.found_by)
 
-    def found_by(self, cluster: Cluster) -> tuple[tuple[str, str], ...]:
-        return (("nvidia-device-enable", "enable"),)
-
-    def limit(self, cards: float) -> dict[str, str]:
+    @staticmethod
+    def limit(cards: float) -> dict[str, str]:
         return {CORE: str(cores(cards))}
 
-    def problems(self, parts: Parts) -> Iterator[Fault]:
+    @staticmethod
+    def problems(parts: Parts) -> Iterator[Fault]:
         """What an image can't do, and what no host would get."""
         manager, runtime = parts.section("gpu_manager"), parts.runtime
         if not isinstance(manager, GpuManagerSettings) or runtime is None:
@@ -130,10 +134,8 @@ class GpuManager(Platform):
                 f'write "image: {GpuManagerSettings().image}"',
             )
 
-    def judge(
-        self, cluster: Cluster, seen: findings.Surroundings, hosts: Mapping[str, HostFacts]
-    ) -> Iterator[Fault]:
-        yield from _engines(cluster, seen)
+    def judge(self, seen: findings.Surroundings, hosts: Mapping[str, HostFacts]) -> Iterator[Fault]:
+        yield from _engines(self.settings, seen)
         wanted = "cgroup v1: gpu-manager reads /sys/fs/cgroup/memory (tkestack/gpu-manager#184)"
         cure = "boot with systemd.unified_cgroup_hierarchy=0, or declare another platform"
         for name, facts in hosts.items():
@@ -141,7 +143,7 @@ class GpuManager(Platform):
                 yield Fault(f"host {name}", "cgroup v2", wanted, cure)
         if findings.numbers(seen.version) >= NO_CGROUP_V1:
             yield Fault(
-                f"cluster {cluster.kubernetes.context}",
+                f"cluster {self.site.context}",
                 f"Kubernetes {seen.version}, whose kubelet refuses cgroup v1 by default",
                 "nodes with cgroup v1 and failCgroupV1: false",
                 cure,
@@ -149,16 +151,16 @@ class GpuManager(Platform):
             )
 
 
-def _engines(cluster: Cluster, seen: findings.Surroundings) -> Iterator[Fault]:
+def _engines(manager: GpuManagerSettings, seen: findings.Surroundings) -> Iterator[Fault]:
     for node, text in seen.engines.items():
         if text.startswith("docker://"):
             yield Fault(
                 f"node {node}",
                 "the engine docker, whose socket for Kubernetes is another",
-                f"{cluster.gpu_manager.container_runtime_endpoint}",
+                f"{manager.container_runtime_endpoint}",
                 "write gpuManager.containerRuntimeEndpoint, such as /var/run/cri-dockerd.sock",
                 Severity.WARNING,
             )
 
 
-PLATFORM = GpuManager()
+PLATFORM = GpuManager

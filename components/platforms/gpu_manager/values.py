@@ -8,10 +8,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from components.nodes.pools import gpu_pools, node_taints, tolerations
 from components.nodes.settings.cards import CORE, MEMORY
-from components.platforms.gpu_manager.settings import CRI, release_of
-from components.settings.cluster import Cluster
+from components.platforms.gpu_manager.settings import CRI, GpuManager, release_of
+from components.platforms.site import Site
 
 NAMESPACE = "kube-system"
 VERSION = "1.1.5"
@@ -33,17 +32,16 @@ METRICS = (
 RESOURCES = {"cpu": "1", "memory": "1Gi"}
 
 
-def extra_flags(cluster: Cluster) -> list[str]:
+def extra_flags(manager: GpuManager, *, systemd_cgroup: bool) -> list[str]:
     """``EXTRA_FLAGS`` that the image's version knows: one more ends the program.
 
     Its own defaults are dockershim's socket and cgroupfs; before 1.1.0 it knows Docker alone and
     looks for a kubeconfig of root's (build/start.sh).
     """
-    release = release_of(cluster.gpu_manager.image)
+    release = release_of(manager.image)
     if release is not None and release < CRI:
-        return [*cluster.gpu_manager.extra_flags, "--incluster-mode=true"]
-    driver = "systemd" if cluster.runtime.systemd_cgroup else "cgroupfs"
-    manager = cluster.gpu_manager
+        return [*manager.extra_flags, "--incluster-mode=true"]
+    driver = "systemd" if systemd_cgroup else "cgroupfs"
     return [
         *manager.extra_flags,
         f"--container-runtime-endpoint={manager.container_runtime_endpoint}",
@@ -51,29 +49,29 @@ def extra_flags(cluster: Cluster) -> list[str]:
     ]
 
 
-def admission_flags(cluster: Cluster) -> list[str]:
+def admission_flags(manager: GpuManager) -> list[str]:
     """``EXTRA_FLAGS`` of the extender, as its manifest in tkestack/tke 31e93ce has them for v1.0.0.
 
     Other images are built from newer source, which doesn't know the flag (gpu-admission f7d9868).
     """
-    by_release = release_of(cluster.gpu_manager.admission_image) == ADMISSION_RELEASE
+    by_release = release_of(manager.admission_image) == ADMISSION_RELEASE
     return ["--incluster-mode=true"] if by_release else []
 
 
-def values(cluster: Cluster) -> dict[str, Any]:
-    """Helm values for a configuration."""
-    secret = cluster.registry.pull_secret
+def values(manager: GpuManager, site: Site) -> dict[str, Any]:
+    """Return the Helm values."""
+    secret = site.registry.pull_secret
     return {
-        "image": cluster.registry.deployed(cluster.gpu_manager.image),
-        "admissionImage": cluster.registry.deployed(cluster.gpu_manager.admission_image),
+        "image": site.registry.deployed(manager.image),
+        "admissionImage": site.registry.deployed(manager.admission_image),
         "imagePullSecrets": [{"name": secret}] if secret else [],
-        "extraFlags": extra_flags(cluster),
-        "admissionFlags": admission_flags(cluster),
+        "extraFlags": extra_flags(manager, systemd_cgroup=site.runtime.systemd_cgroup),
+        "admissionFlags": admission_flags(manager),
         "resources": {"requests": RESOURCES, "limits": RESOURCES},
         "tolerations": [
             # TKEStack's own taint of GPU nodes, as in gpu-manager.yaml.
             {"key": CORE, "operator": "Exists", "effect": "NoSchedule"},
-            *tolerations(gpu_pools(cluster), node_taints(cluster)),
+            *site.tolerations,
         ],
     }
 

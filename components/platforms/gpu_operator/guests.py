@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from components.platforms.base import LABELS, Part
 from components.platforms.gpu_operator.settings import Vgpu, VgpuFeature
-from components.settings.cluster import Cluster
+from components.platforms.site import Site
 
 #: ``FeatureType`` of gridd.conf; the numbers are those of NVML's nvmlGridLicenseFeatureCode_t.
 FEATURE_TYPES = {VgpuFeature.VGPU: 1, VgpuFeature.WORKSTATION: 2, VgpuFeature.COMPUTE: 4}
@@ -44,13 +44,12 @@ def license_secret(namespace: str, vgpu: Vgpu) -> Part:
     )
 
 
-def endpoints(cluster: Cluster) -> dict[str, str]:
-    """What must answer guests: licence server and the registry of their driver."""
-    vgpu = cluster.gpu_operator.vgpu
+def endpoints(vgpu: Vgpu | None, site: Site) -> dict[str, str]:
+    """Return what must answer guests: licence server and the registry of their driver."""
     if vgpu is None:
         return {}
     servers = {"licence server": vgpu.license_server} if vgpu.license_server else {}
-    if repository := cluster.driver.image_repository or cluster.registry.mirror:
+    if repository := site.driver.image_repository or site.registry.mirror:
         host = repository.split("/")[0]
         servers["registry"] = host if ":" in host else f"{host}:443"
     return servers

@@ -13,7 +13,6 @@ from typing import Any
 
 from components.nodes.resources import ALL_DISABLED, MIG_LABEL
 from components.nodes.settings.pool import Pool
-from components.settings.cluster import Cluster
 
 CONFIG_MAP = "gpu-cluster-mig-layouts"
 DIGITS = 8
@@ -29,15 +28,15 @@ def layout(pool: Pool) -> str:
     return f"{pool.name}-{digest}"
 
 
-def layouts(cluster: Cluster) -> dict[str, Any]:
-    """A layout per pool with MIG devices, and one without any.
+def layouts(pools: tuple[Pool, ...]) -> dict[str, Any]:
+    """Return a layout per pool with MIG devices, and one without any.
 
     Format: NVIDIA/mig-parted, api/spec/v1. A ConfigMap of ours stands instead of the one that MIG
     manager makes from the hardware, so ``all-disabled`` has to be in it.
     """
     divided = {
         layout(pool): [{"devices": "all", "mig-enabled": True, "mig-devices": dict(pool.mig)}]
-        for pool in cluster.pools
+        for pool in pools
         if pool.mig
     }
     if not divided:

@@ -9,16 +9,30 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from components.charts.images import operator_images
 from components.hosts.facts import HostFacts
 from components.nodes.settings.pool import Pool
 from components.platforms import findings
-from components.platforms.base import Exporter, Json, Offer, Part, Platform, Plugin, Program
-from components.platforms.device_plugin.offers import offers
+from components.platforms.base import (
+    Engines,
+    Exporter,
+    Json,
+    Layouts,
+    Monitored,
+    Offer,
+    Part,
+    Platform,
+    Plugin,
+    Program,
+    Servers,
+    Trait,
+)
+from components.platforms.device_plugin.configuration import DevicePluginConfig
+from components.platforms.device_plugin.offers import described, offers
 from components.platforms.device_plugin.settings import CONFIG_LABEL
-from components.platforms.gpu_operator import guests, layouts, rules, values
+from components.platforms.gpu_operator import guests, images, rules, values
+from components.platforms.gpu_operator.layouts import layout
+from components.platforms.gpu_operator.settings import GpuOperator as Settings
 from components.platforms.gpu_operator.settings import OperatorPlugin
-from components.settings.cluster import Cluster
 from components.settings.parts import Parts
 from config.problem import Fault
 
@@ -26,53 +40,59 @@ from config.problem import Fault
 class GpuOperator(Platform):
     """The release ``gpu-operator``."""
 
+    settings: Settings
+
     chart = "gpu-operator"
     #: https://docs.nvidia.com/datacenter/cloud-native/gpu-operator, "Install NVIDIA GPU Operator".
     repository = "https://helm.ngc.nvidia.com/nvidia"
     #: gpu-operator v26.7.0, assets/state-device-plugin.
-    servers = "app=nvidia-device-plugin-daemonset"
-    daemon_set = "nvidia-device-plugin-daemonset"
+    servers = Servers("app=nvidia-device-plugin-daemonset", "nvidia-device-plugin-daemonset")
     #: gpu-operator v26.7.0, assets/state-mig-manager.
-    dividers = "app=nvidia-mig-manager"
-    brings_driver = True
-    #: gpu-operator v26.7.0, assets/state-container-toolkit and its CDI classes.
-    runtime_classes = frozenset({"nvidia", "nvidia-cdi", "nvidia-legacy"})
+    layouts = Layouts("app=nvidia-mig-manager", layout)
+    traits = frozenset({Trait.BRINGS_DRIVER})
     #: gpu-operator v26.7.0, assets/state-dcgm-exporter.
-    exporter = Exporter({"app": "nvidia-dcgm-exporter"}, "gpu-metrics")
+    monitored = Monitored(exporter=Exporter({"app": "nvidia-dcgm-exporter"}, "gpu-metrics"))
 
-    def version(self, cluster: Cluster) -> str:
-        return cluster.gpu_operator.version
+    @property
+    def version(self) -> str:
+        return self.settings.version
 
-    def namespace(self, cluster: Cluster) -> str:
-        return cluster.gpu_operator.namespace
+    @property
+    def namespace(self) -> str:
+        return self.settings.namespace
 
-    def values(self, cluster: Cluster) -> Json:
-        return values.values(cluster, cluster.gpu_operator)
+    def values(self) -> Json:
+        return values.values(self.settings, self.site)
 
-    def offers(self, cluster: Cluster, pool: Pool) -> tuple[Offer, ...]:
-        return offers(self.plugin(cluster, pool), pool)
+    def offers(self, pool: Pool) -> tuple[Offer, ...]:
+        return offers(self._file(pool), self.settings.mig_strategy, pool)
 
-    def plugin(self, cluster: Cluster, pool: Pool) -> Plugin:
+    def plugin(self, pool: Pool) -> Plugin:
         """The operator sets the strategy for MIG in the plugin's environment, over its file."""
-        section = cluster.gpu_operator.device_plugin or OperatorPlugin()
-        file = section.config_named(pool.labels.get(CONFIG_LABEL))
-        return Plugin(file, cluster.gpu_operator.mig_strategy)
+        return described(self._file(pool), self.settings.mig_strategy)
 
-    def needs_cdi(self, cluster: Cluster) -> bool:
-        return cluster.runtime.cdi
+    def _file(self, pool: Pool) -> DevicePluginConfig:
+        section = self.settings.device_plugin or OperatorPlugin()
+        return section.config_named(pool.labels.get(CONFIG_LABEL))
 
-    def configures_runtime(self, cluster: Cluster) -> bool:
-        return cluster.gpu_operator.toolkit
+    @property
+    def engines(self) -> Engines:
+        return Engines(
+            need_cdi=self.site.runtime.cdi,
+            configured=self.settings.toolkit,
+            # gpu-operator v26.7.0, assets/state-container-toolkit and its CDI classes.
+            runtime_classes=frozenset({"nvidia", "nvidia-cdi", "nvidia-legacy"}),
+        )
 
-    def images(self, cluster: Cluster) -> Iterator[str]:
-        yield from operator_images(cluster)
+    def images(self) -> Iterator[str]:
+        yield from images.images(self.settings, self.site.driver)
 
-    def parts(self, cluster: Cluster) -> tuple[Part, ...]:
-        vgpu = cluster.gpu_operator.vgpu
-        return (guests.license_secret(self.namespace(cluster), vgpu),) if vgpu else ()
+    def parts(self) -> tuple[Part, ...]:
+        vgpu = self.settings.vgpu
+        return (guests.license_secret(self.namespace, vgpu),) if vgpu else ()
 
-    def programs(self, cluster: Cluster) -> tuple[Program, ...]:
-        names = values.definitions(cluster.gpu_operator.version)
+    def programs(self) -> tuple[Program, ...]:
+        names = values.definitions(self.settings.version)
         prefixes = {"labels": values.NODE_LABELS, "annotations": values.NODE_ANNOTATIONS}
         return (
             Program(
@@ -81,6 +101,10 @@ class GpuOperator(Platform):
                 create="note",
                 delete="remove",
                 document={"names": names},
+                objects=tuple(
+                    ("apiextensions.k8s.io/v1", "CustomResourceDefinition", name)
+                    for name in values.POLICY_DEFINITIONS
+                ),
             ),
             Program(
                 key="operator-labels",
@@ -91,13 +115,8 @@ class GpuOperator(Platform):
             ),
         )
 
-    def definitions(self, cluster: Cluster) -> tuple[str, ...]:
-        return tuple(values.POLICY_DEFINITIONS)
-
-    def layout(self, pool: Pool) -> str:
-        return layouts.layout(pool)
-
-    def defaults(self, document: Mapping[str, Any]) -> Mapping[str, Any]:
+    @staticmethod
+    def defaults(document: Mapping[str, Any]) -> Mapping[str, Any]:
         """`toolkit` is true where the operator also brings the driver."""
         driver, operator = document.get("driver"), document.get("gpuOperator", {})
         if (
@@ -108,17 +127,16 @@ class GpuOperator(Platform):
             return {"gpuOperator": {"toolkit": True, **operator}}
         return {}
 
-    def problems(self, parts: Parts) -> Iterator[Fault]:
+    @staticmethod
+    def problems(parts: Parts) -> Iterator[Fault]:
         yield from rules.problems(parts)
 
-    def endpoints(self, cluster: Cluster) -> dict[str, str]:
-        return guests.endpoints(cluster)
+    def endpoints(self) -> dict[str, str]:
+        return guests.endpoints(self.settings.vgpu, self.site)
 
-    def judge(
-        self, cluster: Cluster, seen: findings.Surroundings, hosts: Mapping[str, HostFacts]
-    ) -> Iterator[Fault]:
-        if cluster.gpu_operator.nfd:
+    def judge(self, seen: findings.Surroundings, hosts: Mapping[str, HostFacts]) -> Iterator[Fault]:
+        if self.settings.nfd:
             yield from findings.features_twice(seen, 'write "nfd: false" in gpuOperator')
 
 
-PLATFORM = GpuOperator()
+PLATFORM = GpuOperator

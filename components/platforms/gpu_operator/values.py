@@ -11,14 +11,15 @@ import yaml
 
 from components.charts.digests import pinned
 from components.charts.extra_values import merged
-from components.charts.images import NFD, NFD_DEFINITIONS, sections, sections_in_use
+from components.charts.images import NFD, NFD_DEFINITIONS, sections
 from components.charts.value_table import series_of
-from components.nodes.pools import discovery_tolerations, gpu_pools, node_taints, tolerations
 from components.nodes.resources import ALL_DISABLED
 from components.platforms.device_plugin.settings import DEFAULT_CONFIG
+from components.platforms.gpu_operator.images import sections_in_use
 from components.platforms.gpu_operator.layouts import CONFIG_MAP, layouts
 from components.platforms.gpu_operator.settings import Distribution, GpuOperator, Upgrade
-from components.settings.cluster import Cluster
+from components.platforms.site import Site
+from components.platforms.tolerations import discovery_tolerations
 
 PLUGIN_CONFIG_MAP = "gpu-cluster-plugin-configs"
 
@@ -62,19 +63,19 @@ NODE_ANNOTATIONS = ["nfd.node.kubernetes.io/", "nvidia.com/gpu-driver-upgrade"]
 POLICY_DEFINITIONS = ["clusterpolicies.nvidia.com"]
 
 
-def values(cluster: Cluster, operator: GpuOperator) -> dict[str, Any]:
-    """Helm values for a configuration."""
+def values(operator: GpuOperator, site: Site) -> dict[str, Any]:
+    """Return the Helm values."""
     result: dict[str, Any] = {
-        "driver": _driver(cluster, operator),
-        "toolkit": _toolkit(cluster, operator),
-        "cdi": {"enabled": cluster.runtime.cdi, "nriPluginEnabled": operator.nri},
+        "driver": _driver(operator, site),
+        "toolkit": _toolkit(operator, site),
+        "cdi": {"enabled": site.runtime.cdi, "nriPluginEnabled": operator.nri},
         "nfd": {"enabled": operator.nfd},
         "mig": {"strategy": str(operator.mig_strategy)},
-        "daemonsets": {"tolerations": tolerations(gpu_pools(cluster), node_taints(cluster))},
+        "daemonsets": {"tolerations": site.tolerations},
         "dcgmExporter": {"serviceMonitor": {"enabled": False}},
     }
     if operator.nfd:
-        worker = {"tolerations": discovery_tolerations(cluster)}
+        worker = {"tolerations": discovery_tolerations(site.tolerations)}
         result["node-feature-discovery"] = {"worker": worker}
     if operator.sandbox:
         result["sandboxWorkloads"] = {
@@ -82,9 +83,9 @@ def values(cluster: Cluster, operator: GpuOperator) -> dict[str, Any]:
             "defaultWorkload": str(operator.sandbox.default_workload),
             "mode": str(operator.sandbox.mode),
         }
-    if plugin := _device_plugin(cluster, operator):
+    if plugin := _device_plugin(operator, site):
         result["devicePlugin"] = plugin
-    if divided := layouts(cluster):
+    if divided := layouts(site.pools):
         result["migManager"] = {
             "config": {
                 "create": True,
@@ -93,15 +94,15 @@ def values(cluster: Cluster, operator: GpuOperator) -> dict[str, Any]:
                 "data": {"config.yaml": _text({"version": "v1", "mig-configs": divided})},
             }
         }
-    return merged(_registry(cluster, result), operator.extra_values)
+    return merged(_registry(operator, site, result), operator.extra_values)
 
 
 def _text(document: dict[str, Any]) -> str:
     return str(yaml.safe_dump(document, sort_keys=False))
 
 
-def _driver(cluster: Cluster, operator: GpuOperator) -> dict[str, Any]:
-    driver = cluster.driver
+def _driver(operator: GpuOperator, site: Site) -> dict[str, Any]:
+    driver = site.driver
     if not driver.managed_by_operator:
         return {"enabled": False}
     result: dict[str, Any] = {
@@ -119,7 +120,7 @@ def _driver(cluster: Cluster, operator: GpuOperator) -> dict[str, Any]:
         "image": driver.image,
     }
     result |= {key: value for key, value in image.items() if value}
-    if variables := cluster.proxy.both_cases:
+    if variables := site.proxy.both_cases:
         # What the container compiles with comes from the system's repositories (GPU Operator
         # documentation, "Install GPU Operator in Proxy Environments").
         result["env"] = [{"name": name, "value": value} for name, value in variables.items()]
@@ -143,7 +144,7 @@ def _upgrade(upgrade: Upgrade) -> dict[str, Any]:
     }
 
 
-def _device_plugin(cluster: Cluster, operator: GpuOperator) -> dict[str, Any]:
+def _device_plugin(operator: GpuOperator, site: Site) -> dict[str, Any]:
     """With CDI the operator itself sets how devices are handed out.
 
     Without, it would be the variable that containers may not use (`runtime.devicesByEnvironment`),
@@ -158,17 +159,17 @@ def _device_plugin(cluster: Cluster, operator: GpuOperator) -> dict[str, Any]:
             "default": DEFAULT_CONFIG,
             "data": {name: _text(file) for name, file in files.items()},
         }
-    if not cluster.runtime.cdi and _mounts(cluster, operator):
+    if not site.runtime.cdi and _mounts(operator, site):
         result["env"] = [{"name": "DEVICE_LIST_STRATEGY", "value": "volume-mounts"}]
     return result
 
 
-def _mounts(cluster: Cluster, operator: GpuOperator) -> bool:
+def _mounts(operator: GpuOperator, site: Site) -> bool:
     """Whether the nodes' toolkit takes devices by mounts: the operator or we configure it so."""
-    return not cluster.runtime.devices_by_environment and bool(operator.toolkit or cluster.hosts)
+    return not site.runtime.devices_by_environment and (operator.toolkit or site.has_hosts)
 
 
-def _toolkit(cluster: Cluster, operator: GpuOperator) -> dict[str, Any]:
+def _toolkit(operator: GpuOperator, site: Site) -> dict[str, Any]:
     """``RUNTIME_CONFIG_SOURCE=file`` keeps the drop-in's version at the root's: read from the
     daemon it would be migrated to version 4, which containerd 2.3 refuses beside an older root
     (NVIDIA/gpu-operator#2646). Whom the toolkit gives GPUs: nvidia-container-toolkit 1.20.0,
@@ -180,7 +181,7 @@ def _toolkit(cluster: Cluster, operator: GpuOperator) -> dict[str, Any]:
     environment = {
         "RUNTIME_CONFIG_SOURCE": "file",
         "ACCEPT_NVIDIA_VISIBLE_DEVICES_ENVVAR_WHEN_UNPRIVILEGED": str(
-            cluster.runtime.devices_by_environment
+            site.runtime.devices_by_environment
         ).lower(),
         "ACCEPT_NVIDIA_VISIBLE_DEVICES_AS_VOLUME_MOUNTS": "true",
         **{name: path.format(name=operator.distribution) for name, path in paths.items()},
@@ -191,22 +192,22 @@ def _toolkit(cluster: Cluster, operator: GpuOperator) -> dict[str, Any]:
     }
 
 
-def _registry(cluster: Cluster, values: dict[str, Any]) -> dict[str, Any]:
+def _registry(operator: GpuOperator, site: Site, values: dict[str, Any]) -> dict[str, Any]:
     """The same values with every image from the private registry."""
-    registry = cluster.registry
-    series = series_of(cluster.gpu_operator.version)
+    registry = site.registry
+    series = series_of(operator.version)
     for section in sections():
         if series not in map(series_of, section.versions):
             continue
         given: dict[str, Any] = {}
-        own = section.path == "driver" and cluster.driver.image_repository
+        own = section.path == "driver" and site.driver.image_repository
         if registry.mirror and not own:
             given["repository"] = registry.rewritten(section.repository)
         if registry.pull_secret and section.secrets:
             given["imagePullSecrets"] = [registry.pull_secret]
         values = merged(values, _nested(section.path, given)) if given else values
     if registry.pins:
-        values = merged(values, _digests(cluster))
+        values = merged(values, _digests(operator, site))
     nfd: dict[str, Any] = {}
     if registry.mirror:
         nfd["image"] = {"repository": registry.rewritten(NFD)}
@@ -215,15 +216,15 @@ def _registry(cluster: Cluster, values: dict[str, Any]) -> dict[str, Any]:
     return merged(values, {"node-feature-discovery": nfd}) if nfd else values
 
 
-def _digests(cluster: Cluster) -> dict[str, Any]:
+def _digests(operator: GpuOperator, site: Site) -> dict[str, Any]:
     """Versions with the digests that are known, where `extraValues` chooses no other image.
 
     The operator puts a version behind the colon as it is (gpu-operator v26.7.0,
     internal/image/image.go), the chart too (templates/_helpers.tpl).
     """
     result: dict[str, Any] = {}
-    for section, given in sections_in_use(cluster):
-        version = section.versions.get(cluster.gpu_operator.version)
+    for section, given in sections_in_use(operator, site.driver):
+        version = section.versions.get(operator.version)
         if version is None or {"repository", "image", "version"} & set(given):
             continue
         repository = f"{section.repository}/{section.image}"

@@ -124,7 +124,7 @@ def rendered(helm: Helm, setting: Setting) -> Iterator[Json]:
     """
     cluster = declared(setting)
     chart = operator_files() / "deployments" / "gpu-operator"
-    values = platform_of(cluster).values(cluster)
+    values = platform_of(cluster).values()
     layouts = values.get("migManager", {}).get("config", {})
     if layouts:
         config = {key: layouts[key] for key in ("name", "default")}

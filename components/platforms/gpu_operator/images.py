@@ -1,0 +1,81 @@
+"""Images of the GPU Operator and of the operands that a configuration turns on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from components.charts.images import Section, UnknownImages, nfd_image, sections
+from components.hosts.settings.driver import Driver
+from components.platforms.gpu_operator.settings import GpuOperator
+
+
+def images(operator: GpuOperator, driver: Driver) -> Iterator[str]:
+    """Yield the images of the GPU Operator and of the operands that a configuration turns on.
+
+    Raises:
+        UnknownImages: the operator's version is none of those whose images are known.
+    """
+    for section, given in sections_in_use(operator, driver):
+        if operator.version not in section.versions and "version" not in given:
+            raise UnknownImages(
+                f"gpuOperator.version: found {operator.version}; wanted: a version whose images "
+                f"are known ({', '.join(section.versions)}); cure: take one of them"
+            )
+        repository = given.get("repository", section.repository)
+        image, version = (
+            given.get("image", section.image),
+            given.get("version", section.versions.get(operator.version, "")),
+        )
+        if section.path == "driver":
+            yield _driver(driver, version)
+        else:
+            yield f"{repository}/{image}:{version}"
+    if operator.nfd:
+        yield nfd_image(operator.version)
+
+
+def sections_in_use(
+    operator: GpuOperator, driver: Driver
+) -> Iterator[tuple[Section, Mapping[str, Any]]]:
+    """Yield the sections whose images run, each with what `extraValues` gives of it."""
+    on = _switches(operator, driver.managed_by_operator)
+    for section in sections():
+        given: Mapping[str, Any] = operator.extra_values
+        for step in section.path.split("."):
+            given = given.get(step) or {}
+        if given.get("enabled", on.get(section.path, False)):
+            yield section, given
+
+
+def _driver(driver: Driver, version: str) -> str:
+    """The driver's image: the operator adds each node's OS to the tag, precompiled its kernel."""
+    repository = driver.image_repository or "nvcr.io/nvidia"
+    if driver.digest:
+        return f"{repository}/{driver.image or 'driver'}@{driver.digest}"
+    tag = driver.version or version
+    rest = "<kernel>-<os>" if driver.precompiled else "<os>"
+    return (
+        f"{repository}/{driver.image or 'driver'}:{tag}-{rest} "
+        f"one for each {'kernel and ' if driver.precompiled else ''}OS of the nodes,"
+        f" such as {tag}-{'6.8.0-31-generic-' if driver.precompiled else ''}ubuntu24.04"
+    )
+
+
+def _switches(operator: GpuOperator, driver: bool) -> dict[str, bool]:
+    """Which sections' images run, by the chart's defaults and our settings."""
+    always = ("operator", "validator", "devicePlugin", "gfd", "dcgmExporter", "migManager")
+    sandbox = operator.sandbox is not None
+    mode = operator.sandbox.mode.value if operator.sandbox else ""
+    return {
+        **dict.fromkeys(always, True),
+        "driver": driver,
+        "driver.manager": driver,
+        "toolkit": operator.toolkit,
+        "vgpuDeviceManager": sandbox,
+        "vfioManager": sandbox,
+        "vfioManager.driverManager": sandbox,
+        "sandboxDevicePlugin": sandbox and mode == "kubevirt",
+        "kataSandboxDevicePlugin": sandbox and mode == "kata",
+        "ccManager": sandbox and mode == "kata",
+    }
