@@ -118,7 +118,7 @@ images: $(VENV) ## every image and chart that STACK needs
 	@$(RUN) commands.images
 
 .PHONY: facts
-facts: $(VENV) ## write the tables of config/facts/: make facts CSAF=<folder of NVIDIA's bulletins>
+facts: $(VENV) ## write the tables of policies/facts/: make facts CSAF=<folder of NVIDIA's bulletins>
 	@CSAF='$(CSAF)' $(RUN) commands.facts
 
 .PHONY: test

@@ -14,7 +14,7 @@ from components.settings.advice import advice
 from components.settings.inventory import origins
 from components.settings.loader import load
 from components.workarounds import await_calls_in_turn
-from config.problem import ConfigError
+from policies.faults import ConfigError
 from policies.guard import hold
 
 settings, stack = pulumi.Config("gpu-cluster"), pulumi.get_stack()

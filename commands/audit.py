@@ -17,7 +17,7 @@ from pathlib import Path
 
 from commands import secret_scan
 from commands.environment import ROOT
-from config.printable import printable_lines
+from policies.printable import printable_lines
 
 LIMIT = 600
 """Seconds for one program."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from commands.stack import Stack
 from components.inspection.extent import Extent
 from components.kubeconfig_contexts import missing_context
-from config.problem import FaultError
+from policies.faults import FaultError
 
 
 def require_context(stack: Stack) -> None:

@@ -16,7 +16,7 @@ from pulumi.automation.events import StepEventMetadata
 from commands.difference import differences
 from commands.failure import condensed
 from commands.waiting import FIRST
-from config.printable import printable, printable_lines
+from policies.printable import printable, printable_lines
 
 #: Resources with a line of their own; the rest is counted by type.
 MOST = 20

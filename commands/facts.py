@@ -1,4 +1,4 @@
-"""``make facts CSAF=<folder>``: write the tables of `config/facts/` from their sources."""
+"""``make facts CSAF=<folder>``: write the tables of `policies/facts/` from their sources."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from datetime import date
 from pathlib import Path
 
 from components.charts.images import sections
-from config.facts import csaf, floors, parts
-from config.facts.support import overdue
-from config.problem import Fault
+from components.settings.support import overdue
+from policies.facts import csaf, floors, parts
+from policies.faults import Fault
 
 ROOT = Path(__file__).resolve().parents[1]
 

@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 from types import TracebackType
 
-from config.printable import printable
+from policies.printable import printable
 
 PROGRAM_FAILED = "Traceback (most recent call last)"
 NAMES = {"environment": "env"}
@@ -124,7 +124,7 @@ def show(kind: type[BaseException], error: BaseException, traceback: TracebackTy
 def _of_ours(kind: type[BaseException], error: BaseException) -> list[str]:
     """Return the lines of an error that this project raised, or of one that nobody expected."""
     lines = [printable(line) for line in str(error).splitlines() if line.strip()]
-    own = kind.__module__.partition(".")[0] in ("components", "config", "lab", "toolchain")
+    own = kind.__module__.partition(".")[0] in ("components", "policies", "lab", "toolchain")
     if lines and (own or issubclass(kind, OSError)):
         return lines[:MOST]
     text = f"{kind.__name__}: {lines[0]}" if lines else kind.__name__

@@ -22,9 +22,9 @@ from components.platforms.needed import Chart, Image, charts
 from components.platforms.needed import images as needed
 from components.platforms.registry import platform_of
 from components.settings.stack_file import load_stack_file
-from config.facts.floors import of_images
-from config.printable import printable
-from config.problem import ConfigError
+from policies.facts.floors import of_images
+from policies.faults import ConfigError
+from policies.printable import printable
 
 
 def tables(images: tuple[Image, ...], releases: tuple[Chart, ...]) -> list[Table]:

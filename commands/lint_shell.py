@@ -18,8 +18,8 @@ from components.hosts.runtime_script import runtime
 from components.hosts.settings.kubernetes_packages import KubernetesPackages
 from components.hosts.settings.new_cluster import Init, Network
 from components.hosts.settings.runtime import Engine, Runtime
+from components.settings.base import yaml_file
 from components.settings.stack_file import load_stack_file
-from config import yaml_file
 
 #: Checked otherwise: parts of host scripts are judged as they are assembled, below, and the two
 #: launchers are read by both sh and Python.

@@ -17,7 +17,7 @@ from datetime import datetime
 from pathlib import Path
 
 from commands.waiting import for_step
-from config.printable import printable
+from policies.printable import printable
 
 _FIRST_PIDS = "pid:[4026531836]"
 """The machine's own namespace of pids (include/linux/proc_ns.h, PROC_PID_INIT_INO)."""

@@ -16,7 +16,7 @@ from typing import Any
 import yaml
 
 from components.secrets import TOKEN
-from config.problem import Fault, FaultError
+from policies.faults import Fault, FaultError
 from toolchain.plugins.command_provider.values import SECRET, SIGNATURE, has_unknown, is_secret
 
 Json = dict[str, Any]

@@ -13,7 +13,7 @@ from commands.environment import ROOT, variables
 from commands.placeholders import placeholder
 from commands.preview_state import PROVIDER, pulumi, without_secrets
 from commands.stack import Stack
-from config.problem import FaultError
+from policies.faults import FaultError
 
 
 def main() -> None:

@@ -30,8 +30,8 @@ from commands.environment import ROOT, variables
 from commands.placeholders import blinded, is_complete, placeholder
 from commands.stack import Stack
 from components.secrets import KEY_FILE
-from config.printable import printable_lines
-from config.problem import Fault, FaultError
+from policies.faults import Fault, FaultError
+from policies.printable import printable_lines
 
 LIMIT = 300
 """Seconds for one command of the engine."""

@@ -25,7 +25,7 @@ from components.desired.resolve import resolve
 from components.hosts.answers import ANSWER, Channel
 from components.hosts.probe import PROBE, probe
 from components.hosts.reach import reached, run
-from config.printable import printable
+from policies.printable import printable
 
 PLACE = "/usr/local/lib/gpu-cluster/probe.sh"
 """The probe on a host, of root and for root to write."""

@@ -18,7 +18,6 @@ from commands import charts
 from commands.lock import one_run
 from components.settings.cluster import Cluster
 from components.settings.stack_file import load_stack_file
-from config.problem import ConfigError
 from lab import simulator
 from lab.simulator import hosts as simulated_hosts
 from lab.simulator.hardware import (
@@ -29,6 +28,7 @@ from lab.simulator.hardware import (
     ranges,
     write_hardware,
 )
+from policies.faults import ConfigError
 
 ROOT = Path(__file__).resolve().parent.parent
 

@@ -24,8 +24,8 @@ from components.api import ClusterError
 from components.inspection.cluster import nodes_by_name
 from components.platforms.clear import await_deletions
 from components.validation.trial import Outcome
-from config.printable import printable_lines
 from lab.simulator import control_plane
+from policies.printable import printable_lines
 
 MOST_DEFERRED = 10
 """Nodes with deferred GPUs that have a line each."""

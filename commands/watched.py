@@ -19,7 +19,7 @@ from commands import waiting
 from commands.display import Display
 from commands.failure import cause, errors_of
 from commands.interrupts import left_to_the_engine
-from config.printable import printable
+from policies.printable import printable
 from toolchain import ToolchainError, cache_dir
 
 T = TypeVar("T")

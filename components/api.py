@@ -14,8 +14,8 @@ import httpx
 import kr8s.asyncio
 
 from components.kubeconfig_contexts import missing_context
-from config.printable import printable, printable_lines
-from config.problem import Fault, FaultError
+from policies.faults import Fault, FaultError
+from policies.printable import printable, printable_lines
 
 Json = dict[str, Any]
 

@@ -10,8 +10,8 @@ import re
 from typing import Any, Final
 
 from components.api import ClusterError
-from config.printable import printable
-from config.problem import Fault
+from policies.faults import Fault
+from policies.printable import printable
 
 SHOWN: Final = 80
 """Characters of an ill-formed name that its error shows."""

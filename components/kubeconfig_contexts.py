@@ -7,9 +7,9 @@ from pathlib import Path
 
 import yaml
 
-from config.nesting import LOADER, bound_depth
-from config.printable import printable
-from config.problem import Fault
+from components.settings.base.nesting import LOADER, bound_depth
+from policies.faults import Fault
+from policies.printable import printable
 
 NAMED = 10
 """Contexts that one message names; the others are counted."""

@@ -10,7 +10,7 @@ from typing import Any
 
 import pulumi
 
-from config.printable import printable
+from policies.printable import printable
 
 FINDING = "GPU_CLUSTER_FINDING"
 """Variable that tells an operation why it runs again."""

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 from components.api import ClusterError, Json
 from components.requests import read
-from config.printable import printable_lines
+from policies.printable import printable_lines
 
 T = TypeVar("T")
 

@@ -97,7 +97,7 @@ def _context(settings_json: str, document: str) -> Context:
         # pydantic's import takes a while: only where a stack declares a cluster
         from components.guardrails.context import context_of
         from components.settings.loader import load
-        from config.problem import ConfigError
+        from policies.faults import ConfigError
 
         try:
             context = context_of(load(json.loads(document)))

@@ -8,8 +8,8 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, Field
 
 from components.charts.value_types import type_of
-from config.model import FrozenDict
-from config.problem import refuse, show
+from components.settings.base.model import FrozenDict
+from policies.faults import refuse, show
 
 
 def frozen(value: Any) -> Any:

@@ -19,8 +19,8 @@ from typing import Any
 
 import yaml
 
-from config.nesting import LOADER, bound_depth
-from config.printable import printable
+from components.settings.base.nesting import LOADER, bound_depth
+from policies.printable import printable
 
 #: Seconds for an answer, proxies included: those of the environment, as Helm takes them.
 ANSWER = 10.0

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pydantic import Field, StrictBool
 
 from components.charts.digests import pinned
-from config.image import Repository, path_of
-from config.model import Model
-from config.names import DnsSubdomain
+from components.settings.base.image import Repository, path_of
+from components.settings.base.model import Model
+from components.settings.base.names import DnsSubdomain
 
 
 class Registry(Model):

@@ -6,9 +6,9 @@ from typing import Annotated, Self
 
 from pydantic import AfterValidator, Field, StrictStr, model_validator
 
-from config.model import Freeze, FrozenDict, Model
-from config.problem import refuse, show
-from config.versions import pattern
+from components.settings.base.model import Freeze, FrozenDict, Model
+from components.settings.base.versions import pattern
+from policies.faults import refuse, show
 
 
 def _oci(text: str) -> str:

@@ -7,8 +7,8 @@ from typing import Any
 
 from components.charts.value_table import NOTHING, Table
 from components.charts.value_types import choices, type_of
-from config.nearness import LIKE_ENOUGH, nearest, plain, similarity
-from config.problem import Fault, Location, fault, show
+from components.settings.base.nearness import LIKE_ENOUGH, nearest, plain, similarity
+from policies.faults import Fault, Location, fault, show
 
 
 def check(

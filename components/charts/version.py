@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from components.charts.value_table import UnknownVersion, check_version
-from config.problem import refuse, show
-from config.versions import pattern
+from components.settings.base.versions import pattern
+from policies.faults import refuse, show
 
 
 def chart_version(chart: str, example: str) -> Callable[[str], str]:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from components.hosts.facts import HostFacts
 from components.settings.cluster import Cluster
-from config.problem import Fault
+from policies.faults import Fault
 
 #: Systems of which the operator's image tag keeps the major version only
 #: (gpu-operator v26.7.0, controllers/state_manager.go, getGPUNodeOSInfo).

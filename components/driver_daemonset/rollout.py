@@ -12,7 +12,7 @@ from typing import Any
 
 from components.api import Client, ClusterError, Json, connect
 from components.program import main
-from config.problem import Fault
+from policies.faults import Fault
 
 INTERVAL = 0.5
 #: How an installer says that the host has loaded a driver by itself (document 003, "Error 1").

@@ -12,11 +12,11 @@ from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, Field, StrictStr, model_validator
 
-from config.image import Image
-from config.model import Freeze, FrozenDict, Model
-from config.names import OwnNamespace, PoolName
-from config.problem import refuse, show
-from config.versions import pattern
+from components.settings.base.image import Image
+from components.settings.base.model import Freeze, FrozenDict, Model
+from components.settings.base.names import OwnNamespace, PoolName
+from components.settings.base.versions import pattern
+from policies.faults import refuse, show
 
 _VERSION = r"\d{3}\.\d{1,3}(\.\d{1,2})?"
 _QUANTITY = r"[1-9]\d*(Ki|Mi|Gi)"

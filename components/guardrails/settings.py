@@ -7,9 +7,9 @@ from typing import Annotated
 
 from pydantic import AfterValidator, Field, StrictInt, StrictStr
 
-from config.model import Freeze, Model
-from config.names import DnsLabel, qualified_key
-from config.problem import refuse, show
+from components.settings.base.model import Freeze, Model
+from components.settings.base.names import DnsLabel, qualified_key
+from policies.faults import refuse, show
 
 
 class GuardrailMode(StrEnum):

@@ -27,9 +27,9 @@ from cryptography.hazmat.primitives.serialization import (
 )
 
 from components.hosts.answers import Channel
-from config.printable import printable
-from config.problem import Fault, FaultError, InputError
-from config.yaml_file import parse
+from components.settings.base.yaml_file import parse
+from policies.faults import Fault, FaultError, InputError
+from policies.printable import printable
 
 SIZE_LIMIT: Final = 64 * 1024
 """Characters of all that the host prints; kubeadm's admin.conf has some 5,600."""

@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable
 from typing import Any, Concatenate, Generic, ParamSpec, TypeVar
 
-from config.printable import printable
+from policies.printable import printable
 
 P = ParamSpec("P")
 T = TypeVar("T")

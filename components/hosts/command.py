@@ -16,7 +16,7 @@ from components.hosts.copies import Copies
 from components.hosts.script import Declaration
 from components.operation import repair_line, report_drift
 from components.workarounds import untraced
-from config.problem import FaultError
+from policies.faults import FaultError
 
 
 @dataclass(frozen=True, kw_only=True)

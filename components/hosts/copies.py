@@ -20,7 +20,7 @@ from components.hooks import before_changes
 from components.hosts.script import Bundle
 from components.hosts.upload import Limits, upload
 from components.settings.cluster import Cluster
-from config.problem import Fault, FaultError
+from policies.faults import Fault, FaultError
 
 AT_ONCE = 64
 """Hosts that are copied to together."""

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from components.hosts.compatibility import version
 from components.hosts.facts import HostFacts
-from config.problem import Fault, Severity
+from policies.faults import Fault, Severity
 
 #: Hosts that one piece of advice names; the rest are counted.
 NAMED = 5

@@ -16,8 +16,8 @@ from components.hosts.facts import HostFacts
 from components.hosts.probe import LONGEST, PROBE, probe
 from components.hosts.reach import Endpoint, connect, read_key, run, shell
 from components.hosts.unreached import unreached
-from config.printable import printable
-from config.problem import Fault, FaultError
+from policies.faults import Fault, FaultError
+from policies.printable import printable
 
 PROBE_LIMIT = 10.0
 """Seconds for one host: connection, log-in and probe together."""

@@ -22,7 +22,7 @@ import yaml
 from components.api import ClusterError, Json
 from components.hosts.access import Administrator, check_key
 from components.program import main
-from config.problem import Fault, FaultError
+from policies.faults import Fault, FaultError
 
 OURS = "gpu-cluster/"
 """Before the context's name: the names of its cluster and its user."""

@@ -11,8 +11,8 @@ from components.hosts.facts import HostFacts
 from components.hosts.settings.driver import DriverSource
 from components.hosts.settings.reboot import RebootWhen
 from components.hosts.settings.runtime import Engine, ToolkitSource
-from config.facts.floors import Part, below, floor, wanted
-from config.problem import Fault, Severity
+from policies.facts.floors import Part, below, floor, wanted
+from policies.faults import Fault, Severity
 
 SYSTEMS = ("debian", "ubuntu", "rhel", "rocky", "almalinux", "centos", "fedora", "amzn", "ol")
 ARCHITECTURES = ("x86_64", "aarch64", "arm64")

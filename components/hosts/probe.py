@@ -15,7 +15,7 @@ from pathlib import Path
 from components.hosts.answers import ANSWER, BOOT_ID_FORM, Channel, Unreadable
 from components.hosts.facts import HostFacts
 from components.hosts.script import FOLDER
-from config.printable import printable
+from policies.printable import printable
 
 MARK = "# --- found later: the probe has this part too ---\n"
 """Before the functions ``found_<kind>``, ``list_<kind>`` and what they call."""

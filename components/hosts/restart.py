@@ -28,8 +28,8 @@ from components.hosts.reach import printed, reached, run
 from components.hosts.settings.host import Role
 from components.nodes import drain
 from components.program import main
-from config.printable import printable
-from config.problem import Fault
+from policies.faults import Fault
+from policies.printable import printable
 
 DIAL = 10.0
 """Seconds for one attempt to reach a host that boots."""

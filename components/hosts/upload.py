@@ -14,8 +14,8 @@ from components.desired.host import Target
 from components.hosts.answers import NOTHING
 from components.hosts.reach import reached, run, shell
 from components.hosts.unreached import unreached
-from config.printable import printable
-from config.problem import Fault
+from policies.faults import Fault
+from policies.printable import printable
 
 FIRST_DELAY, DELAY_FACTOR, LONGEST_DELAY = 0.1, 1.5, 5.0
 """Seconds between two dials, as pulumi-command waits (pulumi sdk/go/common/util/retry)."""

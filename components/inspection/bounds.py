@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Coroutine
 from concurrent.futures import Future
 from typing import Any, TypeVar
 
-from config.printable import printable
+from policies.printable import printable
 
 T = TypeVar("T")
 

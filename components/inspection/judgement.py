@@ -20,8 +20,8 @@ from components.platforms.judge import judge as judge_platform
 from components.platforms.needed import registries
 from components.platforms.registry import platform_of
 from components.settings.cluster import Cluster
-from config.printable import printable_lines
-from config.problem import Fault, Severity
+from policies.faults import Fault, Severity
+from policies.printable import printable_lines
 
 NAMED = 10
 """Nodes that have a line each; the others are counted."""

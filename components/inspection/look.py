@@ -33,7 +33,7 @@ from components.platforms.registry import platform_of
 from components.rollout.inspect import NodesSeen
 from components.rollout.inspect import observe as observe_nodes
 from components.settings.cluster import Cluster
-from config.problem import FaultError
+from policies.faults import FaultError
 
 RESTING = "in maintenance, not inspected"
 

@@ -15,7 +15,7 @@ from components.rollout.layout_plan import LayoutPlan
 from components.rollout.pending import changes
 from components.rollout.plan import Plan, blockers, plan, words
 from components.rollout.skew import ControlPlane
-from config.printable import printable_lines
+from policies.printable import printable_lines
 
 Ask = Callable[[list[str]], NodesSeen]
 """Looks at nodes, by name (`components.rollout.inspect.observe`)."""

@@ -7,9 +7,9 @@ from typing import Annotated
 
 from pydantic import Field, StrictInt
 
-from config.image import Image
-from config.model import Freeze, FrozenDict, Model
-from config.names import LabelKey, LabelValue, OwnNamespace
+from components.settings.base.image import Image
+from components.settings.base.model import Freeze, FrozenDict, Model
+from components.settings.base.names import LabelKey, LabelValue, OwnNamespace
 
 
 class OperatorObjects(StrEnum):

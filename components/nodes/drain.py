@@ -10,8 +10,8 @@ from collections.abc import Awaitable, Callable, Collection
 
 from components.api import Client, ClusterError, Json, Refused
 from components.nodes.inspect import CORDONED
-from config.printable import printable
-from config.problem import Fault
+from policies.faults import Fault
+from policies.printable import printable
 
 MERGE = "application/merge-patch+json"
 NAMED = 5

@@ -9,7 +9,7 @@ from components import grammar
 from components.api import Client, ClusterError, Json
 from components.desired.pool import Members
 from components.nodes.resources import DRA_DRIVER, GPU
-from config.problem import Fault
+from policies.faults import Fault
 
 #: The kubelet reports; a quantity such as ``1e9`` or ``16Ei`` isn't a node's number of GPUs.
 _COUNT = re.compile(r"[0-9]{1,6}")

@@ -24,7 +24,7 @@ from components.nodes import startup
 from components.nodes.inspect import managed_by, pool_members
 from components.nodes.taints import RECORD, claimed, recorded_taints, write_taints
 from components.program import main
-from config.problem import Fault
+from policies.faults import Fault
 
 
 async def _apply_metadata(client: Client, node: Json, metadata: Json, manager: str) -> Json:

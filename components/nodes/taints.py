@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 
 from components.api import JSON_PATCH, Client, ClusterError, Json, Refused
-from config.problem import Fault
+from policies.faults import Fault
 
 RECORD = "gpu-cluster/taints"
 

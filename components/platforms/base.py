@@ -19,7 +19,7 @@ from components.nodes.settings.pool import Pool
 from components.platforms.findings import Surroundings
 from components.platforms.site import Site
 from components.settings.parts import Parts
-from config.problem import Fault
+from policies.faults import Fault
 
 Json = dict[str, Any]
 

@@ -21,7 +21,7 @@ from components.nodes.managers import OWNER
 from components.platforms import runtime_class
 from components.platforms.helm_record import decode_release, secrets_of, settle
 from components.platforms.inspect import ours
-from config.problem import Fault
+from policies.faults import Fault
 
 #: Seconds to wait until the pods of another platform are gone: their grace period is 30.
 OTHERS_GONE = 90

@@ -24,7 +24,7 @@ from components.operation import command_line, document
 from components.platforms.base import Part, Platform
 from components.platforms.pull_secret import pull_secret
 from components.platforms.registry import every
-from config.printable import printable
+from policies.printable import printable
 
 #: Seconds until a release that doesn't come up is given up. Large pools pull images for long;
 #: Helm's default of 300 s was too short for some 180 nodes (METR/hawk#1363).

@@ -21,10 +21,10 @@ import yaml
 from components import grammar
 from components.api import Client, Json
 from components.grammar import IllFormed
-from config.nesting import LOADER, bound_depth
-from config.printable import printable
-from config.problem import Fault
-from config.yaml_file import NODE_LIMIT
+from components.settings.base.nesting import LOADER, bound_depth
+from components.settings.base.yaml_file import NODE_LIMIT
+from policies.faults import Fault
+from policies.printable import printable
 
 #: Bytes of an unpacked record. The Secret has 1 MiB at most (k8s.io/api v0.34 core/v1,
 #: MaxSecretSize); gpu-operator's with all of its definitions unpacks to some 4 MiB.

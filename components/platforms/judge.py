@@ -11,7 +11,7 @@ from components.nodes.settings.scheduling import NodeFeatures
 from components.platforms.base import Platform
 from components.platforms.findings import FLOOR, GUARDRAILS_FLOOR, Surroundings, numbers
 from components.platforms.site import Site
-from config.problem import Fault
+from policies.faults import Fault
 
 #: The Container Device Interface in containerd's CRI plugin (containerd 1.7 release notes).
 CDI_CONTAINERD = (1, 7)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from components.api import Client, ClusterError, Json, Refused
 from components.gather import gather
 from components.platforms.helm_record import Expected, newest
-from config.problem import Fault
+from policies.faults import Fault
 
 
 class Kinds:

@@ -24,7 +24,7 @@ from components.platforms import runtime_class
 from components.platforms.helm_record import DEPLOYED, Expected, Record, named, newest
 from components.platforms.objects import Kinds, lacking
 from components.program import main
-from config.problem import Fault
+from policies.faults import Fault
 
 
 async def _check(client: Client, document: Json) -> Json:

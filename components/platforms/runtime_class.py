@@ -21,7 +21,7 @@ from typing import Any
 from components import grammar
 from components.api import Client, ClusterError, Json, Refused, connect
 from components.program import main
-from config.problem import Fault
+from policies.faults import Fault
 
 BASE = "/apis/node.k8s.io"
 LABELS = {"app.kubernetes.io/managed-by": "gpu-cluster"}

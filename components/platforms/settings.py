@@ -8,8 +8,8 @@ from typing import Annotated
 
 from pydantic import AfterValidator, StrictStr
 
-from config.nearness import nearest
-from config.problem import refuse, show
+from components.settings.base.nearness import nearest
+from policies.faults import refuse, show
 
 NAMES = tuple(
     sorted(

@@ -13,7 +13,7 @@ from components.api import Client, ClusterError, Json, connect
 from components.gather import gather
 from components.nodes import drain
 from components.rollout.plan import View
-from config.printable import printable
+from policies.printable import printable
 
 UPGRADE = "nvidia.com/gpu-driver-upgrade-state"
 """Label by which the GPU Operator's driver upgrade keeps a node's state."""

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from components.rollout.plan import View, blocked, counted, node_words, wave_words
-from config.printable import printable
+from policies.printable import printable
 
 NAMED = 10
 """Nodes without pods that a line names; the others are counted."""

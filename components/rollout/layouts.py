@@ -26,8 +26,8 @@ from components.rollout.released import can_validate
 from components.rollout.target import lost
 from components.rollout.waves import in_waves, not_begun
 from components.validation.validate import validate_nodes
-from config.printable import printable
-from config.problem import Fault
+from policies.faults import Fault
+from policies.printable import printable
 
 
 class Layouts:

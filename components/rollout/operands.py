@@ -12,7 +12,7 @@ from components.api import Client, ClusterError, Json, Refused
 from components.desired.rollout import Operands
 from components.nodes import drain
 from components.nodes.taints import write_taints
-from config.problem import Fault
+from policies.faults import Fault
 
 TAINT = {"key": "gpu-cluster/rollout", "effect": "NoSchedule"}
 MANAGER = "gpu-cluster-rollout"

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from components.rollout.skew import ControlPlane, kubelet_refusal
-from config.printable import printable
+from policies.printable import printable
 
 if TYPE_CHECKING:
     from components.desired.host import DesiredHost

@@ -34,8 +34,8 @@ from components.rollout.released import can_validate
 from components.rollout.target import fault, refuse
 from components.rollout.waves import in_waves
 from components.validation.validate import validate_nodes
-from config.printable import printable
-from config.problem import Fault
+from policies.faults import Fault
+from policies.printable import printable
 
 ATTEMPTS = 2
 """Runs of a host's script: a mirror may be away for a moment, a connection may end."""

@@ -6,7 +6,7 @@ from enum import StrEnum
 
 from pydantic import Field, StrictInt
 
-from config.model import Model
+from components.settings.base.model import Model
 
 
 class Consent(StrEnum):

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from config.printable import printable
+from policies.printable import printable
 
 _VERSION = re.compile(r"v?(\d{1,3})\.(\d{1,3})\.(\d{1,3})")
 

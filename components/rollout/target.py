@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from components.api import ClusterError
 from components.desired.rollout import RolledHost
 from components.rollout.plan import View
-from config.problem import Fault
+from policies.faults import Fault
 
 
 def fault(host: RolledHost, found: str, wanted: str, cure: str) -> ClusterError:

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeVar
 
 from components.api import ClusterError
-from config.problem import Fault
+from policies.faults import Fault
 
 T = TypeVar("T")
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from components.platforms.registry import platform_of
 from components.settings.cluster import Cluster
-from config.problem import Fault, fault
+from policies.faults import Fault, fault
 
 
 def advice(cluster: Cluster) -> Iterator[Fault]:

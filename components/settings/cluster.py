@@ -31,10 +31,10 @@ from components.platforms.gpu_manager.settings import GpuManager
 from components.platforms.gpu_operator.settings import GpuOperator
 from components.platforms.settings import NAMES, PlatformName
 from components.rollout.settings import Rollout
+from components.settings.base.model import Model
 from components.settings.inventory import SECTIONS
 from components.settings.kubernetes import Kubernetes
 from components.validation.settings import Validation
-from config.model import Model
 
 
 class Cluster(Model):

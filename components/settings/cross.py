@@ -23,9 +23,9 @@ from components.settings import (
     own_tests,
     scheduling,
 )
+from components.settings.base.address import canonical
 from components.settings.parts import Parts
-from config.address import canonical
-from config.problem import Fault, Location, fault, show
+from policies.faults import Fault, Location, fault, show
 
 
 def problems(parts: Parts) -> Iterator[Fault]:

@@ -10,7 +10,7 @@ from components.platforms.base import Trait
 from components.platforms.registry import named
 from components.platforms.settings import NAMES
 from components.settings.parts import Parts
-from config.problem import Fault, fault, show
+from policies.faults import Fault, fault, show
 
 _CONTAINER_DRIVER = {
     "precompiled": "precompiled",

@@ -17,7 +17,7 @@ from pydantic.alias_generators import to_camel
 from components.hosts.settings.driver import ON_HOSTS_ONLY, DriverSource
 from components.hosts.settings.ssh import Ssh
 from components.nodes.settings.node_range import expand
-from config.problem import Fault
+from policies.faults import Fault
 
 SECTIONS = ("driver", "kernel", "cuda", "runtime", "system")
 """Sections of the stack that a pool and a host can override."""

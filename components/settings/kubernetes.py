@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pydantic import Field, StrictStr
 
-from config.model import Model
+from components.settings.base.model import Model
 
 
 class Kubernetes(Model):

@@ -17,14 +17,14 @@ from components.platforms.device_plugin.settings import DevicePlugin
 from components.platforms.gpu_operator.settings import GpuOperator
 from components.platforms.registry import named
 from components.platforms.settings import NAMES
+from components.settings.base.confidential import in_addresses
+from components.settings.base.explain import explain_all
+from components.settings.base.model import Model
 from components.settings.cluster import Cluster
 from components.settings.cross import problems
 from components.settings.inventory import own_problems, resolved
 from components.settings.parts import SECTIONS, Parts
-from config.confidential import in_addresses
-from config.explain import explain_all
-from config.model import Model
-from config.problem import ConfigError, Fault, fault, show
+from policies.faults import ConfigError, Fault, fault, show
 
 _WANTED = "a mapping with version, kubernetes, pools and platform"
 

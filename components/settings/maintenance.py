@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from components.nodes.settings.node_range import expand
 from components.settings.parts import Parts
-from config.problem import Fault, fault, show
+from policies.faults import Fault, fault, show
 
 
 def problems(parts: Parts) -> Iterator[Fault]:

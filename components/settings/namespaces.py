@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pydantic.alias_generators import to_camel
 
 from components.settings.parts import Parts
-from config.problem import Fault, Location, fault, show
+from policies.faults import Fault, Location, fault, show
 
 
 def problems(parts: Parts) -> Iterator[Fault]:

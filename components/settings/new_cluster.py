@@ -8,7 +8,7 @@ from components.hosts.settings.kubernetes_packages import KubernetesPackages
 from components.hosts.settings.runtime import Engine
 from components.nodes.settings.node_range import written_out
 from components.settings.parts import Parts
-from config.problem import Fault, fault, show
+from policies.faults import Fault, fault, show
 
 PLACE = ("kubernetesPackages", "init")
 

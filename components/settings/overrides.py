@@ -9,7 +9,7 @@ from components.hosts.settings.driver import Driver
 from components.hosts.settings.kernel import Kernel
 from components.hosts.settings.runtime import Runtime
 from components.hosts.settings.system import System
-from config.model import Model
+from components.settings.base.model import Model
 
 
 class Overrides(Model):

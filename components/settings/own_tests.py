@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from components.settings.parts import Parts
 from components.validation.settings import Validation
-from config.problem import Fault, fault
+from policies.faults import Fault, fault
 
 
 def problems(parts: Parts) -> Iterator[Fault]:

@@ -17,8 +17,8 @@ from components.platforms.device_plugin.settings import DevicePlugin
 from components.platforms.dra.settings import Dra
 from components.platforms.gpu_manager.settings import GpuManager
 from components.platforms.gpu_operator.settings import GpuOperator
+from components.settings.base.model import Model
 from components.validation.settings import Validation
-from config.model import Model
 
 SECTIONS: Mapping[str, type[Model]] = {
     "dra": Dra,

@@ -9,7 +9,7 @@ from components.nodes.settings.scheduling import NodeFeatures, Scheduling
 from components.platforms.base import Trait
 from components.platforms.registry import named
 from components.settings.parts import Parts
-from config.problem import Fault, fault, show
+from policies.faults import Fault, fault, show
 
 NFD_PREFIX = "feature.node.kubernetes.io/"
 """Of labels that Node Feature Discovery makes from features."""

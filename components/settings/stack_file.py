@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from components.settings.base.confidential import in_plain_text
 from components.settings.cluster import Cluster
 from components.settings.loader import load
-from config.confidential import in_plain_text
-from config.problem import ConfigError, InputError, fault, show
+from policies.faults import ConfigError, InputError, fault, show
 
 KEY = "gpu-cluster:cluster"
 
@@ -21,7 +21,7 @@ def load_stack_file(path: str | Path) -> Cluster:
     is missing, isn't YAML, repeats a key, lacks `config: gpu-cluster:cluster`, or holds a secret of
     the product in plain text.
     """
-    from config import yaml_file  # the YAML library is needed for files only
+    from components.settings.base import yaml_file  # the YAML library is needed for files only
 
     path = Path(path)
     try:

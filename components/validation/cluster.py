@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from components.api import Client, Json, Refused
 from components.validation import record, waiting
-from config.printable import printable
+from policies.printable import printable
 
 MERGE = "application/merge-patch+json"
 JSON_PATCH = "application/json-patch+json"

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from components.api import Json
 from components.validation.pod import CONTAINER
-from config.printable import printable
+from policies.printable import printable
 
 PASSED = "Test PASSED"
 """What vectorAdd prints when each element of its sum is right (NVIDIA/cuda-samples,

@@ -26,8 +26,8 @@ from components.validation.cluster import GONE
 from components.validation.figures import LOG_BYTES, LOG_LINES
 from components.validation.record import now
 from components.validation.trial import Outcome
-from config.printable import printable
-from config.problem import Fault
+from policies.faults import Fault
+from policies.printable import printable
 
 INTERVAL = 0.5
 TOLD = 10.0

@@ -12,7 +12,7 @@ from components.validation.cluster import GONE, annotate, cause_of
 from components.validation.judge import Result, has_ended, judge, problems, refusal, statuses, twice
 from components.validation.offered import shortfall
 from components.validation.pod import pod, pod_name
-from config.printable import printable
+from policies.printable import printable
 
 LOG_BYTES = 64 * 1024
 """Bytes of one container's log that are read."""

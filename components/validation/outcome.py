@@ -6,7 +6,7 @@ from components.api import Json
 from components.desired.validation import Advertised
 from components.nodes.inspect import gpus as amount
 from components.validation import record
-from config.printable import printable
+from policies.printable import printable
 
 NAMED = 100
 """Nodes of a pool whose GPUs the result names by UUID; of a larger one their records do alone."""

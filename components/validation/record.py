@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 
 from components.api import Json
 from components.desired.validation import PoolValidation
-from config.printable import printable
+from policies.printable import printable
 
 RECORD = "gpu-cluster/validation"
 """Annotation of validated nodes."""

@@ -8,11 +8,11 @@ from typing import Annotated
 from pydantic import AfterValidator, Field, StrictInt, StrictStr, model_validator
 
 from components.nodes.settings.devices import GPU_LIMIT
+from components.settings.base.image import VECTORADD, Image
+from components.settings.base.model import Freeze, FrozenDict, Model
+from components.settings.base.names import DnsLabel, OwnNamespace
 from components.validation.figures import FIGURE
-from config.image import VECTORADD, Image
-from config.model import Freeze, FrozenDict, Model
-from config.names import DnsLabel, OwnNamespace
-from config.problem import refuse, show
+from policies.faults import refuse, show
 
 PATTERN_LIMIT = 200
 """Characters of a pattern."""

@@ -11,7 +11,7 @@ from components.desired.validation import MeasuredPool, MeasuredTest
 from components.validation.figures import figure
 from components.validation.judge import SHOWN, SIMULATED
 from components.validation.pod import CAPABILITIES, NODE, POOL, only
-from config.printable import printable
+from policies.printable import printable
 
 TEST = "gpu-cluster/test"
 """Annotation of a test's pod: its name."""

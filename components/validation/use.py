@@ -13,7 +13,7 @@ from components.nodes.inspect import gpus
 from components.nodes.resources import DRA_DRIVER
 from components.platforms.base import Offer
 from components.validation.pod import POOL
-from config.printable import printable
+from policies.printable import printable
 
 FINISHED = ("Succeeded", "Failed")
 NAMED = 5

@@ -28,7 +28,7 @@ from components.validation.node import NodeCheck
 from components.validation.offered import shortfall
 from components.validation.outcome import output
 from components.validation.pod import POOL, pod_name
-from config.problem import Fault
+from policies.faults import Fault
 
 INTERVAL = 0.5
 """Seconds between two looks at the pods."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from components.api import Json
 from components.validation.pod import CONTAINER
-from config.printable import printable
+from policies.printable import printable
 
 SHOWN = 400
 """Characters of one message."""

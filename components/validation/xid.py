@@ -14,7 +14,7 @@ from components.desired.host import Target
 from components.gather import gather
 from components.hosts.answers import SHORT, Channel, Unreadable
 from components.hosts.reach import printed
-from config.printable import printable
+from policies.printable import printable
 
 #: "NVRM: Xid (PCI:0000:3b:00): 79, …" (NVIDIA, "XID Errors"; open-gpu-kernel-modules,
 #: src/nvidia/arch/nvalloc/unix/src/os.c).

@@ -31,11 +31,11 @@ from components.hosts.settings.host import Role
 from components.rollout.roll import Rollout
 from components.rollout.waves import in_waves
 from components.settings.loader import load
-from config.problem import Fault
 from lab import simulator
 from lab.benchmarks.measure import write
 from lab.benchmarks.project import ROOT
 from lab.simulator.hosts.model import cluster_dir
+from policies.faults import Fault
 
 GOAL = 1.15
 SIZES = {20: 2, 100: 5}

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from components.charts.images import nfd_image
 from components.platforms.device_plugin.values import IMAGE as PLUGIN_IMAGE
-from config.image import VECTORADD
+from components.settings.base.image import VECTORADD
 from lab.real.parts import PLUGIN
 
 IMAGE = "real.gpu-cluster.invalid/parts:1"

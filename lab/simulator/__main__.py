@@ -6,10 +6,10 @@ import argparse
 import sys
 from pathlib import Path
 
-from config.problem import ConfigError
 from lab import simulator
 from lab.simulator import faults
 from lab.simulator.hardware import load_hardware
+from policies.faults import ConfigError
 
 
 def parser() -> argparse.ArgumentParser:

@@ -15,7 +15,6 @@ from typing import Any
 import aiohttp
 
 from components.settings.cluster import Cluster
-from config.printable import printable
 from lab.simulator import api, faults, marks, nodes, processes, proxies
 from lab.simulator.control_plane import (
     COMPONENTS,
@@ -26,6 +25,7 @@ from lab.simulator.control_plane import (
 from lab.simulator.hardware import Hardware, hardware_of
 from lab.simulator.hosts.locks import locked
 from lab.simulator.last_words import last_line
+from policies.printable import printable
 from toolchain import cache_dir
 
 NOT_READY = "node.kubernetes.io/not-ready"

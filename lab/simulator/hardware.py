@@ -21,15 +21,15 @@ from components.hosts.settings.user import Port, User
 from components.nodes.settings.devices import GPU_LIMIT
 from components.nodes.settings.node_range import NodeNames, written_out
 from components.nodes.settings.pool import Pool
+from components.settings.base import yaml_file
+from components.settings.base.address import Address
+from components.settings.base.explain import explain_all
+from components.settings.base.model import Freeze, FrozenDict, Model
+from components.settings.base.names import DnsLabel, LabelKey, LabelValue, NodeName
 from components.settings.cluster import Cluster
-from config import yaml_file
-from config.address import Address
-from config.explain import explain_all
-from config.model import Freeze, FrozenDict, Model
-from config.names import DnsLabel, LabelKey, LabelValue, NodeName
-from config.problem import ConfigError, Fault, InputError, Location, fault, refuse, show
 from lab.simulator import faults
 from lab.simulator.hosts.model import DRIVER, HostSettings
+from policies.faults import ConfigError, Fault, InputError, Location, fault, refuse, show
 
 CONTROL_PLANE = "control-plane-1"
 #: GPUs that a declared GPU host shows whose node is in no pool by name.

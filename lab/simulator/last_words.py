@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from config.printable import printable
+from policies.printable import printable
 
 #: Of a log: bytes that are read from its end, and characters of its last line that are quoted.
 BYTES, CHARACTERS = 65_536, 400

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from config.problem import Fault, FaultError, InputError
 from policies.check.parse import documents
 from policies.check.stream import decode
+from policies.faults import Fault, FaultError, InputError
 from policies.parameters import PROPERTIES, context_by
 from policies.rules import Context
 
@@ -26,7 +26,7 @@ def of_stack(name: str, folder: Path) -> Context:
     """
     from components.guardrails.context import context_of
     from components.settings.stack_file import load_stack_file  # pydantic's import takes a while
-    from config.problem import ConfigError
+    from policies.faults import ConfigError
 
     file_name = f"Pulumi.{name}.yaml"
     for parent in (folder, *folder.parents):

@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from functools import cached_property
 from os.path import basename
 
-from config.problem import InputError
 from policies.check.lines import Lines
 from policies.check.parse import documents
 from policies.check.problem import Problem, show
 from policies.check.result import Found, Judged, Object
 from policies.check.shape import mistakes
 from policies.check.stream import Part
+from policies.faults import InputError
 from policies.rules import Context, Subject, evaluate
 from policies.rules.custom import unread
 from policies.rules.registry import items

@@ -6,7 +6,7 @@ import json
 from dataclasses import dataclass
 from typing import Final
 
-from config.problem import InputError, worded
+from policies.faults import InputError, worded
 
 _SHOWN: Final = 60  # characters
 

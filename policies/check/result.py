@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from config.problem import worded
 from policies.check.problem import Problem
+from policies.faults import worded
 from policies.rules import Severity, Violation
 
 

@@ -9,8 +9,8 @@ from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from typing import Final
 
-from config.problem import InputError
 from policies.check.problem import show
+from policies.faults import InputError
 from policies.rules.pod_spec import template_path
 
 _Shape = Mapping[str, object]

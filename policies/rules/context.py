@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import date
 from enum import StrEnum
 
-from config.facts.floors import Part, floor
+from policies.facts.floors import Part, floor
 
 
 class Severity(StrEnum):
@@ -106,7 +106,7 @@ class Context:
     runtime, `None` where unknown. `runtime_classes`: further ones that the cluster has.
     `max_gpus_per_container`, `max_gpus_per_pod`: caps in whole GPUs, `None` for none.
     `toolkit_floor`: the oldest NVIDIA Container Toolkit that may be deployed; by default the first
-    with the fixes of all bulletins (`config.facts.floors`). `daemon_set_controllers`: the users
+    with the fixes of all bulletins (`policies.facts.floors`). `daemon_set_controllers`: the users
     that make the pods of DaemonSets, which only admission sees.
     `namespace`: of objects that name none. `today`: for the end of exemptions, the current date by
     default.

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from types import ModuleType
 from typing import Any, Final
 
-from config.problem import Fault, FaultError
+from policies.faults import Fault, FaultError
 from policies.rules.example import Example
 from policies.rules.rule import Rule
 from policies.rules.twin import NoTwin, Twin

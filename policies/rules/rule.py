@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from config.problem import worded
+from policies.faults import worded
 from policies.rules import custom
 from policies.rules.context import Context, Severity
 from policies.rules.pod_spec import Pod, find_pod

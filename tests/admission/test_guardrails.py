@@ -10,7 +10,7 @@ import pytest
 from components.guardrails.component import Guardrails, GuardrailsArgs, enforcement
 from components.platforms.settings import NAMES
 from components.settings.cluster import Cluster
-from config.problem import ConfigError
+from policies.faults import ConfigError
 from policies.rules import Severity
 from tests.unit.fixtures.clusters import cluster
 from tests.unit.mocks import Recorder, declare

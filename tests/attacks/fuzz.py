@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import tests.plugins.rig  # noqa: F401 -- puts the plugins' folder on the path
-from config.printable import printable, printable_lines
+from policies.printable import printable, printable_lines
 from tests.attacks.targets import TARGETS, Target
 
 CORPUS = Path(__file__).with_name("corpus")

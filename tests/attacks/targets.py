@@ -31,13 +31,13 @@ from components.inspection.judgement import Seen, judged
 from components.nodes.drain import losses, to_evict
 from components.nodes.inspect import count_devices, gpus, pool_members
 from components.platforms.helm_record import decode_release, expected
+from components.settings.base.yaml_file import parse as parse_yaml
 from components.settings.cluster import Cluster
 from components.validation import judge as judging
 from components.validation import record, use, waiting
 from components.validation.offered import shortfall
-from config.printable import printable, printable_lines
-from config.problem import FaultError, InputError
-from config.yaml_file import parse as parse_yaml
+from policies.faults import FaultError, InputError
+from policies.printable import printable, printable_lines
 from policies.rules import quantity
 from tests.attacks import samples
 

@@ -47,7 +47,7 @@ OUTPUTS = {
 
 
 def modules() -> Iterator[tuple[str, ast.Module]]:
-    for folder in ("components", "config", "commands"):
+    for folder in ("components", "policies", "commands"):
         for path in sorted((ROOT / folder).rglob("*.py")):
             yield str(path.relative_to(ROOT)), ast.parse(path.read_text())
 

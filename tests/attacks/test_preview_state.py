@@ -32,8 +32,8 @@ from commands.placeholders import (
 )
 from commands.preview_state import Copy, preview_environment, without_secrets
 from components.secrets import TOKEN
-from config.problem import FaultError
 from lab.simulator import hosts as simulated
+from policies.faults import FaultError
 from tests.attacks.canaries import Canaries, in_files, key_parts
 from tests.e2e.project import LIMIT, Project, figures, started
 from tests.guard import own_name

@@ -12,7 +12,7 @@ from command_provider.output import Redactor
 
 from commands import stack
 from components.settings.loader import load
-from config.problem import ConfigError
+from policies.faults import ConfigError
 from tests.plugins.rig import Failed, Plugin
 
 CANARY = "canary5f1d0c2bb7"

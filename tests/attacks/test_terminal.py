@@ -18,9 +18,9 @@ from components.hosts.probe import parse
 from components.hosts.table import table
 from components.inspection.cluster import ClusterSeen
 from components.inspection.judgement import Seen, judged
-from config.printable import printable, printable_lines
-from config.problem import Fault
 from policies.check.__main__ import main
+from policies.faults import Fault
+from policies.printable import printable, printable_lines
 from tests.attacks.samples import cluster, is_safe
 from tests.plugins.rig import Failed, Plugin
 from tests.unit.fixtures.api import client

@@ -16,7 +16,7 @@ from tests.check.samples import BAD, GOOD
 
 LIMIT = 300
 """Seconds: the first run installs the checker."""
-INSTALLED = ("components", "config", "policies", "pyproject.toml", ".pre-commit-hooks.yaml")
+INSTALLED = ("components", "policies", "pyproject.toml", ".pre-commit-hooks.yaml")
 
 
 def _run(folder: Path, *command: str) -> subprocess.CompletedProcess[str]:

@@ -14,10 +14,10 @@ import yaml
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from config.problem import InputError
 from policies.check.document import Source, judge
 from policies.check.parse import documents
 from policies.check.stream import decode, split
+from policies.faults import InputError
 from policies.rules import Context, Pool, Taint
 from tests.check.malformed import FILES
 from tests.check.running import ROOT, check

@@ -30,7 +30,7 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder as `pip install` leaves it."""
     source, target = tmp_path_factory.mktemp("source"), tmp_path_factory.mktemp("installed")
     for name in project_files():
-        if name.split("/")[0] in ("components", "config", "policies", "pyproject.toml", "LICENSE"):
+        if name.split("/")[0] in ("components", "policies", "pyproject.toml", "LICENSE"):
             (source / name).parent.mkdir(parents=True, exist_ok=True)
             (source / name).write_bytes((ROOT / name).read_bytes())
     build = "import sys; from setuptools import build_meta; build_meta.build_wheel(sys.argv[1])"

@@ -23,11 +23,11 @@ from commands.files import copy_project
 from commands.stack import erase
 from components.api import Client, connect
 from components.settings.loader import load
-from config.problem import ConfigError
 from lab import simulator
 from lab.simulator import hosts as simulated_hosts
 from lab.simulator.hardware import hardware_of, write_hardware
 from lab.simulator.ports import free_ports
+from policies.faults import ConfigError
 
 LIMIT = 900
 """Seconds for any one command."""

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from commands.facts import chart_parts, documents
-from config.facts import csaf, parts
-from config.facts.floors import TABLE, Floor, Part, below, floor, floors, of_images, parse, wanted
+from policies.facts import csaf, parts
+from policies.facts.floors import TABLE, Floor, Part, below, floor, floors, of_images, parse, wanted
 
 ROOT = Path(__file__).resolve().parents[2]
 BULLETINS = Path(os.environ.get("CSAF") or ROOT.parent / "shared" / "data" / "csaf")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from config.facts.support import overdue, support
+from components.settings.support import overdue, support
 
 ROOT = Path(__file__).resolve().parents[2]
 

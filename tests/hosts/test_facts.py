@@ -27,9 +27,9 @@ from components.inspection.judgement import Seen
 from components.inspection.look import look as inspection
 from components.settings.cluster import Cluster
 from components.settings.loader import load
-from config.problem import Severity
 from lab.simulator import hosts as simulated
 from lab.simulator.hosts import catalogue
+from policies.faults import Severity
 from tests.desired_host import desired_host
 from tests.hosts import software
 from tests.hosts.conftest import start

@@ -15,9 +15,9 @@ from components.hosts.cluster_script import access_script, init_script, join_scr
 from components.hosts.inspect import observe
 from components.settings.cluster import Cluster
 from components.settings.loader import load
-from config.problem import ConfigError
 from lab.simulator import hosts as simulated
 from lab.simulator.hosts import catalogue
+from policies.faults import ConfigError
 from tests.desired_host import desired_host
 from tests.hosts import software
 from tests.hosts.machine import Running, differences

@@ -14,8 +14,8 @@ from components.hosts.settings.system import Firewall, Selinux
 from components.settings.cluster import Cluster
 from components.settings.inventory import origins
 from components.settings.loader import load
-from config.problem import ConfigError
 from lab.simulator import hosts as simulated
+from policies.faults import ConfigError
 from tests.desired_host import desired_host
 
 BASTION = {"address": "192.0.2.10", "hostKey": simulated.host_public_key("bastion")}

@@ -21,9 +21,9 @@ from components.platforms.gpu_manager.platform import PLATFORM
 from components.platforms.registry import platform_of
 from components.settings.cluster import Cluster
 from components.settings.loader import load
-from config.problem import ConfigError
 from lab.helm import Helm
 from lab.simulator.controller.manager_flags import admission_refusal, refusal
+from policies.faults import ConfigError
 from policies.rules import Context, evaluate
 from tests.e2e.project import Project
 from tests.platform import ways

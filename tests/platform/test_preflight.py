@@ -19,7 +19,7 @@ from components.platforms.judge import Declared, judge
 from components.platforms.registry import platform_of
 from components.settings.cluster import Cluster
 from components.settings.loader import load
-from config.problem import ConfigError, Fault, Severity
+from policies.faults import ConfigError, Fault, Severity
 from tests.desired_host import desired_host
 from tests.platform import ways
 

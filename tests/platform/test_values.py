@@ -13,12 +13,12 @@ from components.charts import value_table
 from components.charts.extra_values import merged
 from components.charts.value_check import check
 from components.charts.value_types import TYPES, type_of
+from components.settings.base import keys
+from components.settings.base.model import Model
 from components.settings.cluster import Cluster
 from components.settings.loader import load
 from components.settings.stack_file import load_stack_file
-from config import keys
-from config.model import Model
-from config.problem import ConfigError
+from policies.faults import ConfigError
 from tests.platform.chart_folders import CHARTS, FOLDERS, texts, values, version
 
 BAD = sorted((Path(__file__).parent / "fixtures" / "bad_settings").glob("*.yaml"))

@@ -8,7 +8,7 @@ import pytest
 
 from components.nodes.drain import losses, to_evict
 from components.rollout.settings import Consent
-from config.problem import ConfigError
+from policies.faults import ConfigError
 from tests.unit.fixtures.clusters import cluster
 
 Json = dict[str, Any]

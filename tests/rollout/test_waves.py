@@ -8,7 +8,7 @@ import pytest
 
 from components.api import ClusterError
 from components.rollout.waves import in_waves
-from config.problem import Fault
+from policies.faults import Fault
 
 
 class Changing:

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from config.problem import worded
+from policies.faults import worded
 from policies.rules import Context, Violation, evaluate, evaluate_stack
 
 FILE = Path(__file__).with_name("messages.json")

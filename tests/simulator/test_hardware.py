@@ -10,7 +10,6 @@ import pytest
 from commands import stack
 from components.settings.loader import load
 from components.settings.stack_file import load_stack_file
-from config.problem import ConfigError
 from lab.simulator import marks, nodes
 from lab.simulator.hardware import (
     Hardware,
@@ -21,6 +20,7 @@ from lab.simulator.hardware import (
     ranges,
     write_hardware,
 )
+from policies.faults import ConfigError
 
 ROOT = Path(__file__).parents[2]
 HOST = {"name": "gpu-1", "port": 22101}

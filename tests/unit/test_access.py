@@ -15,7 +15,7 @@ from cryptography.hazmat.primitives.asymmetric import ec, rsa
 
 from components.hosts.access import ACCESS, SIZE_LIMIT, Access, check_key
 from components.hosts.answers import Unreadable
-from config.problem import FaultError
+from policies.faults import FaultError
 from tests.unit.fixtures.kubeconfigs import (
     ENDPOINT,
     TOKEN,

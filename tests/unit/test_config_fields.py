@@ -12,10 +12,10 @@ from pydantic_core import PydanticCustomError
 
 from components.nodes.settings.node_range import NODE_LIMIT, expand
 from components.nodes.settings.taint import Taint
+from components.settings.base.address import canonical, check_address
+from components.settings.base.host_key import check_host_key
+from components.settings.base.names import label_value, own_key, qualified_key
 from components.settings.loader import load
-from config.address import canonical, check_address
-from config.host_key import check_host_key
-from config.names import label_value, own_key, qualified_key
 from tests.unit.fixtures.documents import KEYS, RSA, document, refused
 
 LABEL = st.from_regex(r"[a-z][a-z0-9]{0,5}", fullmatch=True)

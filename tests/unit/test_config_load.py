@@ -19,12 +19,12 @@ from hypothesis import strategies as st
 from components.nodes.settings.pool import Pool
 from components.platforms.gpu_operator.settings import GpuOperator
 from components.settings.advice import advice
+from components.settings.base.keys import fields
+from components.settings.base.model import Model
+from components.settings.base.nearness import similarity
 from components.settings.cluster import Cluster
 from components.settings.loader import check, load
-from config.keys import fields
-from config.model import Model
-from config.nearness import similarity
-from config.problem import ConfigError, Fault
+from policies.faults import ConfigError, Fault
 from tests.unit.fixtures.documents import KEYS, RSA, document, refused
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -65,7 +65,7 @@ def at(value: Any, path: tuple[str | int, ...]) -> Any:
 
 
 def model_of(path: tuple[str | int, ...]) -> type[Model]:
-    from config.keys import model_at
+    from components.settings.base.keys import model_at
 
     model = model_at(Cluster, path)
     assert model is not None

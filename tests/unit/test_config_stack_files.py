@@ -13,10 +13,10 @@ import pytest
 
 import toolchain
 from components.settings.advice import advice
+from components.settings.base import yaml_file
 from components.settings.loader import load
 from components.settings.stack_file import load_stack_file
-from config import yaml_file
-from config.problem import ConfigError, InputError
+from policies.faults import ConfigError, InputError
 
 ROOT = Path(__file__).resolve().parents[2]
 BROKEN = sorted((Path(__file__).parent / "fixtures" / "stack_files").glob("*.yaml"))

@@ -25,8 +25,8 @@ from components.hosts.settings.host import Host
 from components.rollout.component import Rollout, RolloutArgs
 from components.rollout.plan import Change, Plan
 from components.settings.loader import load
-from config.problem import Fault
 from lab.simulator import hosts as simulated
+from policies.faults import Fault
 from tests.unit.mocks import declare
 
 VALID = load(

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-PRODUCT = ("config", "components", "policies", "commands", "toolchain")
+PRODUCT = ("components", "policies", "commands", "toolchain")
 LAB = "lab"
 BY_OTHERS = (ROOT / "toolchain" / "plugins", ROOT / "tests")
 """Folders whose functions gRPC, asyncssh or pytest call by names of their own."""

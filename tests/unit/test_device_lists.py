@@ -10,7 +10,7 @@ from components.platforms.device_plugin.flags import DeviceListStrategy
 from components.platforms.registry import platform_of
 from components.settings.cluster import Cluster
 from components.settings.loader import load
-from config.problem import ConfigError
+from policies.faults import ConfigError
 
 Json = dict[str, Any]
 HOST = {

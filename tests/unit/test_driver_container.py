@@ -12,7 +12,7 @@ from components.platforms.needed import images as needed
 from components.platforms.registry import platform_of
 from components.settings.cluster import Cluster
 from components.settings.loader import load
-from config.problem import ConfigError
+from policies.faults import ConfigError
 from tests.unit.fixtures.clusters import INSTALLERS
 from tests.unit.fixtures.platforms import deployed
 

@@ -17,8 +17,8 @@ from components.platforms.needed import images
 from components.validation import trial
 from components.validation.figures import figure
 from components.validation.trial import Outcome
-from config.problem import ConfigError
 from policies.declared import judge
+from policies.faults import ConfigError
 from tests.unit.fixtures.clusters import cluster
 from tests.unit.fixtures.platforms import deployed
 

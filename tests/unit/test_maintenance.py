@@ -22,7 +22,7 @@ from components.inspection.questions import question
 from components.monitoring.values import _cluster
 from components.nodes.inspect import pool_members
 from components.nodes.pools import working_gpus
-from config.problem import ConfigError
+from policies.faults import ConfigError
 from tests.desired_host import rebooting
 from tests.unit.fixtures.clusters import HOST_KEY, cluster
 from tests.unit.mocks import Recorder, declare

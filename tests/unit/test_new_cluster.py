@@ -20,7 +20,7 @@ from components.drift import Drift
 from components.hosts import kubeconfig
 from components.hosts.access import ACCESS
 from components.hosts.new_cluster import manifests
-from config.problem import ConfigError
+from policies.faults import ConfigError
 from tests.unit.fixtures.clusters import HOST_KEY, cluster
 from tests.unit.fixtures.kubeconfigs import ENDPOINT, administrator, first_line, pair
 from tests.unit.mocks import Recorder, declare

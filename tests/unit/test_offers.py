@@ -17,7 +17,7 @@ from components.platforms.device_plugin.excluded_gpus import daemon_sets
 from components.platforms.registry import platform_of
 from components.settings.cluster import Cluster
 from components.settings.loader import load
-from config.problem import ConfigError
+from policies.faults import ConfigError
 from tests.desired_host import desired_host
 
 LABEL = "nvidia.com/device-plugin.config"

@@ -21,7 +21,7 @@ from components.nodes.taints import taints_wanted
 from components.platforms import runtime_class
 from components.platforms.clear import same_values
 from components.platforms.helm_record import decode_release
-from config.problem import Fault
+from policies.faults import Fault
 
 GPU = {"key": "nvidia.com/gpu", "value": "present", "effect": "NoSchedule"}
 OTHER = {"key": "example.com/maintenance", "effect": "NoExecute"}

@@ -17,7 +17,7 @@ from components.inspection.judgement import Seen, judged
 from components.nodes.inspect import CORDONED, cordoned_by_others
 from components.settings.cluster import Cluster
 from components.settings.loader import load
-from config.problem import ConfigError
+from policies.faults import ConfigError
 from tests.desired_host import desired_host
 from tests.unit.fixtures.documents import document
 

@@ -18,7 +18,7 @@ from components.hosts.runtime_script import runtime_script, toolkit_seconds
 from components.hosts.software import NAMES, RUN_LIMIT, RUNS, installing, steps
 from components.settings.cluster import Cluster
 from components.settings.loader import load
-from config.problem import ConfigError, Severity
+from policies.faults import ConfigError, Severity
 from tests.desired_host import desired_host
 from tests.unit.fixtures.clusters import INSTALLERS
 

@@ -9,9 +9,9 @@ from pydantic import AfterValidator, Field, StrictStr, model_validator
 
 from components.hosts.settings.repository import Repositories
 from components.hosts.settings.runfile import Runfile
-from config.model import Model
-from config.problem import refuse
-from config.versions import pattern
+from components.settings.base.model import Model
+from components.settings.base.versions import pattern
+from policies.faults import refuse
 
 
 class CudaSource(StrEnum):

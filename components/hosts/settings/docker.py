@@ -9,8 +9,8 @@ from typing import Annotated
 from pydantic import AfterValidator, Field, StrictStr
 
 from components.hosts.settings.user import User
-from config.model import Model
-from config.problem import refuse, show
+from components.settings.base.model import Model
+from policies.faults import refuse, show
 
 _MIRROR = re.compile(r"https?://[A-Za-z0-9.\[\]:_-]+(/[A-Za-z0-9._~/-]*)?")
 _PATH = re.compile(r"(/[A-Za-z0-9_][A-Za-z0-9._-]*)+")

@@ -10,11 +10,11 @@ from pydantic.alias_generators import to_camel
 
 from components.hosts.settings.repository import Repositories
 from components.hosts.settings.runfile import Runfile
-from config.address import Address
-from config.image import Repository
-from config.model import Model
-from config.problem import refuse, show
-from config.versions import pattern
+from components.settings.base.address import Address
+from components.settings.base.image import Repository
+from components.settings.base.model import Model
+from components.settings.base.versions import pattern
+from policies.faults import refuse, show
 
 ON_HOSTS_ONLY = (
     *("repository", "hold", "persistence", "fabric_manager", "imex_nodes", "remove_earlier"),

@@ -9,9 +9,9 @@ from pydantic import AfterValidator, Field, StrictBool, StrictStr
 from components.hosts.settings.packages import PackageName
 from components.hosts.settings.repository import Repositories
 from components.hosts.settings.runfile import Archive
-from config.image import Image
-from config.model import Model
-from config.versions import pattern
+from components.settings.base.image import Image
+from components.settings.base.model import Model
+from components.settings.base.versions import pattern
 
 _VERSION = r"[0-9][A-Za-z0-9.+~-]*"
 

@@ -10,10 +10,10 @@ from pydantic import Field, model_validator
 
 from components.hosts.settings.ssh import Bastion
 from components.hosts.settings.user import Port, User
+from components.settings.base.address import Address
+from components.settings.base.host_key import HostKey
+from components.settings.base.names import DnsLabel, NodeName
 from components.settings.overrides import Overrides
-from config.address import Address
-from config.host_key import HostKey
-from config.names import DnsLabel, NodeName
 
 _RECORD = {"name", "node", "role", "address", "port", "user", "host_key", "bastion"}
 

@@ -8,8 +8,8 @@ from typing import Annotated
 from pydantic import AfterValidator, Field, StrictBool, StrictStr
 
 from components.hosts.settings.repository import Repositories
-from config.model import Model
-from config.versions import pattern
+from components.settings.base.model import Model
+from components.settings.base.versions import pattern
 
 _RELEASE = r"\d+\.\d+(\.\d+)?[A-Za-z0-9._+~-]*"
 

@@ -8,9 +8,9 @@ from pydantic import AfterValidator, Field, StrictBool, StrictInt, StrictStr, mo
 
 from components.hosts.settings.new_cluster import Endpoint, Init
 from components.hosts.settings.repository import Repositories
-from config.model import Model
-from config.problem import refuse
-from config.versions import pattern
+from components.settings.base.model import Model
+from components.settings.base.versions import pattern
+from policies.faults import refuse
 
 FIRST = 31
 """First minor version of Kubernetes that `init` can make."""

@@ -7,11 +7,11 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, Field, StrictBool, StrictInt, StrictStr, model_validator
 
 from components.charts.extra_values import ExtraValues, frozen
-from config.address import Address
-from config.model import Model
-from config.names import DnsLabel
-from config.problem import refuse, show
-from config.versions import pattern
+from components.settings.base.address import Address
+from components.settings.base.model import Model
+from components.settings.base.names import DnsLabel
+from components.settings.base.versions import pattern
+from policies.faults import refuse, show
 
 ENDPOINT = r"(\[[0-9a-f:]+\]|[A-Za-z0-9.-]+):\d{1,5}"
 Endpoint = Annotated[

@@ -7,8 +7,8 @@ from typing import Annotated
 from pydantic import AfterValidator, Field, StrictBool, StrictInt, StrictStr
 
 from components.hosts.settings.repository import Repositories
-from config.model import Model
-from config.versions import pattern
+from components.settings.base.model import Model
+from components.settings.base.versions import pattern
 
 PackageName = Annotated[
     StrictStr,

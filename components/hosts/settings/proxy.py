@@ -7,9 +7,9 @@ from typing import Annotated
 
 from pydantic import AfterValidator, Field, StrictStr
 
-from config.model import Model
-from config.problem import refuse, show
-from config.versions import pattern
+from components.settings.base.model import Model
+from components.settings.base.versions import pattern
+from policies.faults import refuse, show
 
 _URL = re.compile(r"https?://[A-Za-z0-9.-]+(:\d{1,5})?/?|https?://\[[0-9A-Fa-f:.]+\](:\d{1,5})?/?")
 LOOPBACK = ("localhost", "127.0.0.1", "::1")

@@ -8,9 +8,9 @@ from typing import Annotated
 
 from pydantic import AfterValidator, Field, StrictStr, model_validator
 
-from config.model import Model
-from config.problem import refuse, show
-from config.versions import pattern
+from components.settings.base.model import Model
+from components.settings.base.versions import pattern
+from policies.faults import refuse, show
 
 URL = re.compile(r"(https?://[^/\s]|file:///)[!#-&(-\[\]-_a-{}~]*")
 _SHA256 = re.compile(r"[0-9a-f]{64}")

@@ -8,8 +8,8 @@ from typing import Annotated
 from pydantic import AfterValidator, Field, StrictBool, StrictStr
 
 from components.hosts.settings.repository import URL, Sha256
-from config.model import Model
-from config.problem import refuse, show
+from components.settings.base.model import Model
+from policies.faults import refuse, show
 
 _PATH = re.compile(r"(/[A-Za-z0-9._+-]+)+")
 

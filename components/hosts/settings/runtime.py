@@ -11,8 +11,8 @@ from pydantic import AfterValidator, Field, StrictBool, StrictStr, model_validat
 from components.hosts.settings.docker import Docker
 from components.hosts.settings.engine_install import EngineInstall
 from components.hosts.settings.toolkit import Toolkit, ToolkitSource
-from config.model import Model
-from config.problem import refuse, show
+from components.settings.base.model import Model
+from policies.faults import refuse, show
 
 __all__ = ["DefaultRuntime", "Docker", "Engine", "Runtime", "Toolkit", "ToolkitSource"]
 

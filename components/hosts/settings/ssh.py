@@ -5,9 +5,9 @@ from __future__ import annotations
 from pydantic import Field, StrictInt
 
 from components.hosts.settings.user import Port, User
-from config.address import Address
-from config.host_key import HostKey
-from config.model import Model
+from components.settings.base.address import Address
+from components.settings.base.host_key import HostKey
+from components.settings.base.model import Model
 
 
 class Bastion(Model):

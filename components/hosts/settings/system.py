@@ -8,8 +8,8 @@ from typing import Annotated
 
 from pydantic import AfterValidator, Field, StrictBool, StrictInt, StrictStr
 
-from config.model import Freeze, FrozenDict, Model
-from config.problem import refuse, show
+from components.settings.base.model import Freeze, FrozenDict, Model
+from policies.faults import refuse, show
 
 _MODULE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
 _SYSCTL_KEY = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*(\.[A-Za-z0-9_-]+)+")

@@ -8,8 +8,8 @@ from typing import Annotated
 from pydantic import AfterValidator, Field, StrictBool, StrictStr
 
 from components.hosts.settings.repository import Repository, Signed
-from config.model import Model
-from config.versions import pattern
+from components.settings.base.model import Model
+from components.settings.base.versions import pattern
 
 _VERSION = r"1\.(1[89]|[2-9]\d)\.\d{1,2}(-\d+)?"
 """From 1.18 on: older ones write no drop-in files (`steps/toolkit.sh`)."""

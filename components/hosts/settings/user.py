@@ -7,7 +7,7 @@ from typing import Annotated
 
 from pydantic import AfterValidator, Field, StrictInt, StrictStr
 
-from config.problem import refuse, show
+from policies.faults import refuse, show
 
 _USER = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,31}")
 

@@ -7,8 +7,8 @@ from typing import Annotated
 
 from pydantic import AfterValidator, Field, StrictInt, StrictStr, model_validator
 
-from config.model import Model
-from config.problem import refuse, show
+from components.settings.base.model import Model
+from policies.faults import refuse, show
 
 GPU_LIMIT = 16  # an HGX-2 board set; no NVIDIA server has more
 

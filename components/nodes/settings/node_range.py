@@ -14,8 +14,8 @@ from typing import Annotated
 
 from pydantic import AfterValidator, StrictStr
 
-from config.names import is_dns_subdomain
-from config.problem import refuse, show
+from components.settings.base.names import is_dns_subdomain
+from policies.faults import refuse, show
 
 # Kubernetes supports clusters of at most 5,000 nodes (kubernetes.io, "Considerations for large
 # clusters"); the limit also stops a mistyped range from filling the memory.

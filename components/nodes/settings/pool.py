@@ -11,10 +11,10 @@ from components.hosts.settings.ssh import Reach
 from components.nodes.settings.devices import GPU_LIMIT, MigCount, Profile, UnhealthyDevices
 from components.nodes.settings.node_range import NODE_LIMIT, NodeNames, written_out
 from components.nodes.settings.taint import GPU_TAINT, Taint
+from components.settings.base.model import Freeze, FrozenDict
+from components.settings.base.names import LabelKey, LabelValue, NodeName, OwnLabelKey, PoolName
 from components.settings.overrides import Overrides
-from config.model import Freeze, FrozenDict
-from config.names import LabelKey, LabelValue, NodeName, OwnLabelKey, PoolName
-from config.problem import refuse, show
+from policies.faults import refuse, show
 
 GPU_LABELS: FrozenDict[str, str] = FrozenDict({"nvidia.com/gpu": "true"})
 

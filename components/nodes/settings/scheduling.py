@@ -10,9 +10,15 @@ from pydantic import AfterValidator, Field, StrictBool, StrictInt, StrictStr, mo
 
 from components.nodes.settings.cards import Cards
 from components.nodes.settings.taint import Taint
-from config.model import Freeze, FrozenDict, Model
-from config.names import DnsLabel, LabelValue, NodeName, OwnLabelKey, is_dns_subdomain
-from config.problem import refuse, show
+from components.settings.base.model import Freeze, FrozenDict, Model
+from components.settings.base.names import (
+    DnsLabel,
+    LabelValue,
+    NodeName,
+    OwnLabelKey,
+    is_dns_subdomain,
+)
+from policies.faults import refuse, show
 
 
 class NodeFeatures(StrEnum):

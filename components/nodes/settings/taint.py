@@ -8,9 +8,9 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, Field, StrictStr, model_validator
 
-from config.model import Model
-from config.names import LabelValue, own_key
-from config.problem import refuse, show
+from components.settings.base.model import Model
+from components.settings.base.names import LabelValue, own_key
+from policies.faults import refuse, show
 
 
 class Effect(StrEnum):

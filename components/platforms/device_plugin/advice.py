@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from components.hosts.settings.runtime import DefaultRuntime, Runtime
 from components.platforms.device_plugin.flags import CDI
 from components.platforms.device_plugin.settings import DevicePlugin
-from config.problem import Fault, fault
+from policies.faults import Fault, fault
 
 
 def advice(plugin: DevicePlugin, runtime: Runtime) -> Iterator[Fault]:

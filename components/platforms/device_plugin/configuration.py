@@ -13,8 +13,8 @@ from pydantic import AfterValidator, Field, StrictBool, StrictInt, StrictStr, mo
 
 from components.nodes.resources import GPU
 from components.platforms.device_plugin.flags import OWN, Flags, MigStrategy
-from config.model import Model
-from config.problem import refuse, show
+from components.settings.base.model import Model
+from policies.faults import refuse, show
 
 #: What a shared resource is called under `renameByDefault` (api/config/v1/consts.go).
 SHARED = ".shared"

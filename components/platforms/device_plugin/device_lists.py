@@ -17,7 +17,7 @@ from components.hosts.settings.runtime import Runtime
 from components.platforms.device_plugin.flags import DeviceListStrategy
 from components.platforms.device_plugin.settings import DevicePlugin
 from components.settings.parts import Parts
-from config.problem import Fault, fault
+from policies.faults import Fault, fault
 
 Json = Mapping[str, Any]
 _GPU_ROLES = tuple(role.value for role in Role if role.has_gpus)

@@ -11,8 +11,8 @@ from typing import Annotated, Any, Self
 
 from pydantic import AfterValidator, BeforeValidator, Field, StrictBool, StrictStr, model_validator
 
-from config.model import Model
-from config.problem import refuse, show
+from components.settings.base.model import Model
+from policies.faults import refuse, show
 
 
 class MigStrategy(StrEnum):

@@ -34,7 +34,7 @@ from components.platforms.device_plugin.offers import described, offers
 from components.platforms.device_plugin.settings import CONFIG_LABEL, Presence
 from components.platforms.device_plugin.settings import DevicePlugin as Settings
 from components.settings.parts import Parts
-from config.problem import Fault
+from policies.faults import Fault
 
 
 class DevicePlugin(Platform):

@@ -11,7 +11,7 @@ from components.platforms.device_plugin.flags import AllocationPolicy, DeviceIdS
 from components.platforms.device_plugin.settings import CONFIG_LABEL, DevicePlugin, Presence
 from components.platforms.gpu_operator.settings import GpuOperator
 from components.settings.parts import Parts
-from config.problem import Fault, Location, fault, show
+from policies.faults import Fault, Location, fault, show
 
 _SECTION = "devicePlugin"
 

@@ -10,8 +10,8 @@ from pydantic import AfterValidator, Field, StrictBool, StrictStr
 from components.charts.extra_values import ExtraValues, Resources
 from components.charts.version import chart_version
 from components.platforms.device_plugin.configuration import DevicePluginConfig
-from config.model import Freeze, FrozenDict, Model
-from config.names import ConfigName, OwnNamespace
+from components.settings.base.model import Freeze, FrozenDict, Model
+from components.settings.base.names import ConfigName, OwnNamespace
 
 #: On a node: the name of its configuration (chart 0.20.0, config-manager's NODE_LABEL).
 CONFIG_LABEL = "nvidia.com/device-plugin.config"

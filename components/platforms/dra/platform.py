@@ -24,7 +24,7 @@ from components.platforms.base import (
 from components.platforms.dra import values
 from components.platforms.dra.settings import Dra
 from components.settings.parts import Parts
-from config.problem import Fault, fault
+from policies.faults import Fault, fault
 
 
 class DraDriver(Platform):

@@ -10,9 +10,9 @@ from typing import Annotated
 
 from pydantic import AfterValidator, Field, StrictBool, StrictStr
 
-from config.model import Freeze, FrozenDict, Model
-from config.names import DnsLabel, OwnNamespace, PoolName
-from config.versions import pattern
+from components.settings.base.model import Freeze, FrozenDict, Model
+from components.settings.base.names import DnsLabel, OwnNamespace, PoolName
+from components.settings.base.versions import pattern
 
 
 class Dra(Model):

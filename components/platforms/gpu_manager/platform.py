@@ -32,7 +32,7 @@ from components.platforms.gpu_manager.metrics import METRICS
 from components.platforms.gpu_manager.settings import CRI, release_of
 from components.platforms.gpu_manager.settings import GpuManager as GpuManagerSettings
 from components.settings.parts import Parts
-from config.problem import Fault, Severity, fault
+from policies.faults import Fault, Severity, fault
 
 #: From here on the kubelet refuses cgroup v1 unless told otherwise (``failCgroupV1``).
 NO_CGROUP_V1 = (1, 35)

@@ -11,10 +11,10 @@ from typing import Annotated
 
 from pydantic import AfterValidator, Field, StrictStr
 
-from config.address import Address
-from config.image import Image
-from config.model import Model
-from config.problem import refuse, show
+from components.settings.base.address import Address
+from components.settings.base.image import Image
+from components.settings.base.model import Model
+from policies.faults import refuse, show
 
 #: Flags that the image's start script or this program sets (build/start.sh of gpu-manager).
 _OURS = (

@@ -34,7 +34,7 @@ from components.platforms.gpu_operator.layouts import layout
 from components.platforms.gpu_operator.settings import GpuOperator as Settings
 from components.platforms.gpu_operator.settings import OperatorPlugin
 from components.settings.parts import Parts
-from config.problem import Fault
+from policies.faults import Fault
 
 
 class GpuOperator(Platform):

@@ -15,7 +15,7 @@ from components.platforms.gpu_operator.settings import (
     GpuOperator,
 )
 from components.settings.parts import Parts
-from config.problem import Fault, Location, fault, show
+from policies.faults import Fault, Location, fault, show
 
 _SECTION = "gpuOperator"
 

@@ -13,10 +13,10 @@ from components.charts.version import chart_version
 from components.nodes.resources import MIG_STATE
 from components.platforms.device_plugin.flags import MigStrategy
 from components.platforms.device_plugin.settings import PluginFiles
-from config.model import FrozenDict, Model
-from config.names import DnsSubdomain, OwnNamespace
-from config.problem import refuse, show
-from config.versions import pattern
+from components.settings.base.model import FrozenDict, Model
+from components.settings.base.names import DnsSubdomain, OwnNamespace
+from components.settings.base.versions import pattern
+from policies.faults import refuse, show
 
 #: On a node: `false` takes every operand away (gpu-operator v26.7.0, controllers/state_manager.go).
 OPERANDS_LABEL = "nvidia.com/gpu.deploy.operands"

@@ -14,7 +14,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 from components.platforms.device_plugin.values import IMAGE as PLUGIN_IMAGE
-from config.image import VECTORADD, path_of
+from components.settings.base.image import VECTORADD, path_of
 from lab.real import image
 from lab.real.parts import CONTROL_PLANE, EARLIER, KUBELET, PLUGIN
 

@@ -5,11 +5,11 @@ Source: actions/toolkit packages/core/src/command.ts, which escapes values in th
 
 from __future__ import annotations
 
-from config.printable import printable
 from policies.check.files import STDIN_NAME
 from policies.check.problem import Problem
 from policies.check.report import Report
 from policies.check.result import Found
+from policies.printable import printable
 from policies.rules import Severity
 
 _COMMANDS = {Severity.MANDATORY: "error", Severity.ADVISORY: "warning"}

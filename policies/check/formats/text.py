@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from config.printable import printable
 from policies.check.problem import Problem
 from policies.check.report import Report
 from policies.check.result import Found
+from policies.printable import printable
 from policies.rules import Severity
 
 _UNREADABLE: Final = "unreadable"

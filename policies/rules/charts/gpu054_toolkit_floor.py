@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from config.facts.floors import Part, below, parse
+from policies.facts.floors import Part, below, parse
 from policies.rules.charts.operator import operator_release, part_version
 from policies.rules.context import Context, Severity
 from policies.rules.example import Example
@@ -38,7 +38,7 @@ RULE = Rule(
     check=_floor,
     why="Toolkits before the newest security bulletin let a container act on its host. The setting "
     "toolkitFloor moves the bar.",
-    source="NVIDIA's security bulletins 5582 to 5850 (config/facts/security_floors.json)",
+    source="NVIDIA's security bulletins 5582 to 5850 (policies/facts/security_floors.json)",
 )
 
 TWIN = CHART_VALUES

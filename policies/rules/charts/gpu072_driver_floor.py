@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from config.facts.floors import Part, below, wanted
+from policies.facts.floors import Part, below, wanted
 from policies.rules.charts.operator import operator_release, part_version
 from policies.rules.context import Context, Severity
 from policies.rules.example import Example
@@ -46,7 +46,7 @@ RULE = Rule(
     check=_driver,
     why="Each GPU container calls the driver in the host's kernel: a weakness there lets a "
     "container act on the host. The GPU Operator's own default can be too old.",
-    source="NVIDIA's security bulletins 5520 to 5821 (config/facts/security_floors.json)",
+    source="NVIDIA's security bulletins 5520 to 5821 (policies/facts/security_floors.json)",
 )
 
 TWIN = NoTwin(

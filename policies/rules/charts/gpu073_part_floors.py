@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from config.facts.floors import Part, below, exporter, wanted
+from policies.facts.floors import Part, below, exporter, wanted
 from policies.rules.charts.operator import part_version
 from policies.rules.context import Context, Severity
 from policies.rules.example import Example
@@ -57,7 +57,7 @@ RULE = Rule(
     check=_floors,
     why="The parts run with the rights of the host on each GPU node; the bulletins name the "
     "versions that let others use them.",
-    source="NVIDIA's security bulletins 5582 to 5857 (config/facts/security_floors.json)",
+    source="NVIDIA's security bulletins 5582 to 5857 (policies/facts/security_floors.json)",
 )
 
 TWIN = CHART_VALUES

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from config.facts.parts import operator_part
+from policies.facts.parts import operator_part
 from policies.rules.helm import GPU_OPERATOR, ChartRelease, release
 from policies.rules.rule import Subject
 from policies.rules.unknown import UNKNOWN, at, text

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-from config.problem import refuse, show
+from policies.faults import refuse, show
 
 
 def pattern(expression: str, wanted: str, example: str) -> Callable[[str], str]:

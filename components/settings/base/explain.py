@@ -6,11 +6,11 @@ from collections.abc import Iterable, Iterator
 
 from pydantic_core import ErrorDetails
 
-from config.confidential import is_confidential, refused
-from config.keys import field_at, fields, model_at, near_places
-from config.model import Model
-from config.nearness import LIKE_ENOUGH, nearest, plain, similarity
-from config.problem import NOTHING, Fault, Location, fault, show
+from components.settings.base.confidential import is_confidential, refused
+from components.settings.base.keys import field_at, fields, model_at, near_places
+from components.settings.base.model import Model
+from components.settings.base.nearness import LIKE_ENOUGH, nearest, plain, similarity
+from policies.faults import NOTHING, Fault, Location, fault, show
 
 
 def explain_all(root: type[Model], errors: Iterable[ErrorDetails]) -> list[Fault]:

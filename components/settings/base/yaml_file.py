@@ -14,7 +14,7 @@ from typing import Any
 
 import yaml
 
-from config.problem import InputError, Location, show
+from policies.faults import InputError, Location, show
 
 SIZE_LIMIT = 8 * 1024 * 1024  # bytes
 NODE_LIMIT = 400_000  # values after aliases are written out

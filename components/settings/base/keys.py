@@ -9,9 +9,9 @@ from itertools import takewhile
 
 from pydantic.fields import FieldInfo
 
-from config.model import Model
-from config.nearness import plain
-from config.problem import Location
+from components.settings.base.model import Model
+from components.settings.base.nearness import plain
+from policies.faults import Location
 
 
 def model_at(root: type[Model], location: Location) -> type[Model] | None:

@@ -12,7 +12,7 @@ from typing import Annotated
 
 from pydantic import AfterValidator, StrictStr
 
-from config.problem import refuse, show
+from policies.faults import refuse, show
 
 _DNS_LABEL = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 _QUALIFIED_NAME = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")

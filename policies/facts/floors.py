@@ -1,6 +1,6 @@
 """The security floors: which version of a part fixes what a bulletin reports.
 
-`make facts` writes the table from NVIDIA's CSAF documents (`config.facts.csaf`). It needs the
+`make facts` writes the table from NVIDIA's CSAF documents (`policies.facts.csaf`). It needs the
 standard library alone, so the rules read it too.
 """
 

@@ -12,7 +12,7 @@ from typing import Annotated
 
 from pydantic import AfterValidator, StrictStr
 
-from config.problem import refuse, show
+from policies.faults import refuse, show
 
 _WANTED = "a public host key: ssh-ed25519, ecdsa-sha2-nistp256/384/521 or ssh-rsa, and its base64"
 _CURE = (

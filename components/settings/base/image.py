@@ -7,7 +7,7 @@ from typing import Annotated
 
 from pydantic import AfterValidator, StrictStr
 
-from config.problem import refuse, show
+from policies.faults import refuse, show
 
 _HOST = r"(?:[A-Za-z0-9-]+\.)*[A-Za-z0-9-]+(?::\d+)?"
 _PART = r"[a-z0-9]+(?:(?:[._]|__|-+)[a-z0-9]+)*"

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from config.facts.floors import Floor, Part
+from policies.facts.floors import Floor, Part
 
 Json = Mapping[str, Any]
 

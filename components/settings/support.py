@@ -8,8 +8,8 @@ from typing import Annotated
 
 from pydantic import Field, StrictStr
 
-from config import yaml_file
-from config.model import Model
+from components.settings.base import yaml_file
+from components.settings.base.model import Model
 
 FILE = Path(__file__).with_name("support.yaml")
 ShortText = Annotated[StrictStr, Field(min_length=1, max_length=200)]

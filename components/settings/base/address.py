@@ -8,7 +8,7 @@ from typing import Annotated
 
 from pydantic import AfterValidator, StrictStr
 
-from config.problem import refuse, show
+from policies.faults import refuse, show
 
 _WANTED = "an IPv4 address, an IPv6 address or a host name"
 _HOST_LABEL = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9]{0,61}[A-Za-z0-9])?")

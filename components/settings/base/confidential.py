@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from config.problem import WITH_USER, Fault, Location, fault, show
+from policies.faults import WITH_USER, Fault, Location, fault, show
 
 _WORDS = ("privatekey", "password", "passphrase", "token", "secret", "credential")
 
