@@ -21,8 +21,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from policies.rules import UNKNOWN, Context, Violation, evaluate
-from policies.rules.unknown import mapping, text
+from .rules import UNKNOWN, Context, Violation, evaluate
+from .rules.unknown import mapping, text
 
 PLUGIN = "pulumi-resource-kubernetes"
 _INVOKE = "kubernetes:helm:template"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from policies.rules import Context, Violation, evaluate
-from policies.rules.hosts.commands import API_VERSION
+from .rules import Context, Violation, evaluate
+from .rules.hosts.commands import API_VERSION
 
 _KUBERNETES = "kubernetes:"
 _REMOTE = "command:remote:"

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from policies.printable import printable
+from .printable import printable
 
 if TYPE_CHECKING:
     from pydantic_core import PydanticCustomError

@@ -8,8 +8,8 @@ from enum import Enum
 
 import pulumi
 
-from policies.declared import PREFIXES, judge
-from policies.rules import UNKNOWN, Context, Severity
+from .declared import PREFIXES, judge
+from .rules import UNKNOWN, Context, Severity
 
 # Below these keys the names are the user's own, at the first level or at all of them; elsewhere
 # snake_case is Python's way of writing camelCase.

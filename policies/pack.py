@@ -22,11 +22,11 @@ from pulumi_policy import (
 )
 from pulumi_policy.proxy import UnknownValueError
 
-from policies.charts import NotRendered, judge_rendered
-from policies.declared import PREFIXES, is_partial, judge, manifest_of
-from policies.rules import UNKNOWN, Severity, Violation, evaluate_stack
-from policies.rules.secret import is_secret, reveal
-from policies.settings import SCHEMA, context_for
+from .charts import NotRendered, judge_rendered
+from .declared import PREFIXES, is_partial, judge, manifest_of
+from .rules import UNKNOWN, Severity, Violation, evaluate_stack
+from .rules.secret import is_secret, reveal
+from .settings import SCHEMA, context_for
 
 NAME = "gpu-rules"
 MANDATORY = "gpu-rules-mandatory"

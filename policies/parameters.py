@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from policies.rules import RULES, Context, Mig, Plugin, Pool, Severity, Sharing, Taint
+from .rules import RULES, Context, Mig, Plugin, Pool, Severity, Sharing, Taint
 
 _TEXTS = {"type": "array", "items": {"type": "string"}}
 _CAP = {"type": "integer", "minimum": 0}

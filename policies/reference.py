@@ -11,8 +11,8 @@ from pathlib import Path
 
 import yaml
 
-from policies.parameters import PROPERTIES, context_by
-from policies.rules import (
+from .parameters import PROPERTIES, context_by
+from .rules import (
     EXAMPLES,
     RULES,
     TWINS,
@@ -25,8 +25,8 @@ from policies.rules import (
     evaluate,
     evaluate_stack,
 )
-from policies.rules.example import Example
-from policies.rules.twin import Twin
+from .rules.example import Example
+from .rules.twin import Twin
 
 PAGES = Path(__file__).parent.parent / "docs" / "rules"
 _KNOWN = Context(pools=(Pool("a100", 8, (Taint("nvidia.com/gpu", "present"),)),))

@@ -12,9 +12,9 @@ import pulumi_policy.policy as sdk
 from pulumi_policy import PolicyConfigSchema
 from pulumi_policy.secret import Secret, _DictSecretsProxy, _ListSecretsProxy
 
-from policies.parameters import PROPERTIES, context_by
-from policies.rules import Context
-from policies.rules.secret import SECRET
+from .parameters import PROPERTIES, context_by
+from .rules import Context
+from .rules.secret import SECRET
 
 STACK_KEY = "gpu-cluster:cluster"
 #: The settings that the stack has an answer for; with all of them given it is not asked.
@@ -97,7 +97,8 @@ def _context(settings_json: str, document: str) -> Context:
         # pydantic's import takes a while: only where a stack declares a cluster
         from components.guardrails.context import context_of
         from components.settings.loader import load
-        from policies.faults import ConfigError
+
+        from .faults import ConfigError
 
         try:
             context = context_of(load(json.loads(document)))

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from policies.rules import RULES
-from policies.rules.cel import text, texts
-from policies.rules.exemptions import GRANT, PREFIX, RULE_ID
+from ..rules import RULES
+from ..rules.cel import text, texts
+from ..rules.exemptions import GRANT, PREFIX, RULE_ID
 
 _FORM = r"^GPU[0-9]{3}=\\s*[0-9]{4}-[0-9]{2}-[0-9]{2}\\s+\\S"
 _DAY = f"e.substring({len('GPU000=')}).trim().substring(0, 10)"

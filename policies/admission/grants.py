@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from policies.rules.cel import text
-from policies.rules.exemptions import GRANT, PREFIX
+from ..rules.cel import text
+from ..rules.exemptions import GRANT, PREFIX
 
 OPT_OUT: Final = "gpu-cluster/guardrails"
 """A namespace with this label and the value `exempt` is left alone."""

@@ -6,13 +6,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from policies.admission import grants, ordinary, parameters, placing
-from policies.admission.grants import OPT_OUT
-from policies.admission.shapes import SHAPES, Shape
-from policies.rules import RULES, TWINS, Context, Rule, Severity
-from policies.rules.cel import text, texts
-from policies.rules.exemptions import RULE_ID
-from policies.rules.twin import Twin
+from ..rules import RULES, TWINS, Context, Rule, Severity
+from ..rules.cel import text, texts
+from ..rules.exemptions import RULE_ID
+from ..rules.twin import Twin
+from . import grants, ordinary, parameters, placing
+from .grants import OPT_OUT
+from .shapes import SHAPES, Shape
 
 Json = dict[str, Any]
 

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from policies.rules.signs import CONTAINERS, HAS_GPUS, On, Sign
-from policies.rules.twin import Twin
+from ..rules.signs import CONTAINERS, HAS_GPUS, On, Sign
+from ..rules.twin import Twin
 
 
 def condition(twins: Iterable[Twin]) -> str:

@@ -7,11 +7,11 @@ import json
 from collections.abc import Mapping
 from typing import Any, Final
 
-from policies.rules import Context, Mig, Pool, Sharing, Taint
-from policies.rules.cel import NAMES
-from policies.rules.placement.room import per_node
-from policies.rules.pools import gpu_pools, hard_taints
-from policies.rules.resource_names import GPU, GPU_SHARED, KNOWN, is_extended
+from ..rules import Context, Mig, Pool, Sharing, Taint
+from ..rules.cel import NAMES
+from ..rules.placement.room import per_node
+from ..rules.pools import gpu_pools, hard_taints
+from ..rules.resource_names import GPU, GPU_SHARED, KNOWN, is_extended
 
 NAMESPACE: Final = "kube-system"
 _MOST: Final = 16  # of whole GPUs in one container that need no second look

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from policies.rules.cel import (
+from ..rules.cel import (
     NAMES,
     SIDECAR,
     asked,

@@ -10,10 +10,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from policies.admission import exemptions
-from policies.admission.pod_variables import POD_VARIABLES
-from policies.rules.cel import changed, parameter, texts
-from policies.rules.twin import Scope, Twin
+from ..rules.cel import changed, parameter, texts
+from ..rules.twin import Scope, Twin
+from . import exemptions
+from .pod_variables import POD_VARIABLES
 
 Json = dict[str, Any]
 

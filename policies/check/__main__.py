@@ -10,15 +10,15 @@ from concurrent.futures.process import BrokenProcessPool
 from dataclasses import replace
 from pathlib import Path
 
-from policies.check import arguments, files, together
-from policies.check.context import ContextError, by_config, of_stack
-from policies.check.document import Source
-from policies.check.formats import FORMATS
-from policies.check.formats.text import show
-from policies.check.pool import judge_all
-from policies.check.problem import Problem, Unjudged
-from policies.check.report import UNREADABLE, Report, Result
-from policies.rules import Context
+from ..rules import Context
+from . import arguments, files, together
+from .context import ContextError, by_config, of_stack
+from .document import Source
+from .formats import FORMATS
+from .formats.text import show
+from .pool import judge_all
+from .problem import Problem, Unjudged
+from .report import UNREADABLE, Report, Result
 
 _INTERRUPTED = 130
 

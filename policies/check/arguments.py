@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
-from policies.check.formats import FORMATS
-from policies.rules import RULES, Severity
+from ..rules import RULES, Severity
+from .formats import FORMATS
 
 _EPILOG = """\
 exit code: 0 no violations, 1 violations, 2 something could not be read or the arguments are wrong

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from policies.check.parse import documents
-from policies.check.stream import decode
-from policies.faults import Fault, FaultError, InputError
-from policies.parameters import PROPERTIES, context_by
-from policies.rules import Context
+from ..faults import Fault, FaultError, InputError
+from ..parameters import PROPERTIES, context_by
+from ..rules import Context
+from .parse import documents
+from .stream import decode
 
 SECTION = "gpu-rules-mandatory"
 """The policy whose settings `pulumi preview --policy-pack-config` gives to the pack."""
@@ -26,7 +26,8 @@ def of_stack(name: str, folder: Path) -> Context:
     """
     from components.guardrails.context import context_of
     from components.settings.stack_file import load_stack_file  # pydantic's import takes a while
-    from policies.faults import ConfigError
+
+    from ..faults import ConfigError
 
     file_name = f"Pulumi.{name}.yaml"
     for parent in (folder, *folder.parents):

@@ -6,16 +6,16 @@ from dataclasses import dataclass
 from functools import cached_property
 from os.path import basename
 
-from policies.check.lines import Lines
-from policies.check.parse import documents
-from policies.check.problem import Problem, show
-from policies.check.result import Found, Judged, Object
-from policies.check.shape import mistakes
-from policies.check.stream import Part
-from policies.faults import InputError
-from policies.rules import Context, Subject, evaluate
-from policies.rules.custom import unread
-from policies.rules.registry import items
+from ..faults import InputError
+from ..rules import Context, Subject, evaluate
+from ..rules.custom import unread
+from ..rules.registry import items
+from .lines import Lines
+from .parse import documents
+from .problem import Problem, show
+from .result import Found, Judged, Object
+from .shape import mistakes
+from .stream import Part
 
 CHART = "Chart.yaml"
 """What describes a Helm chart: with an apiVersion, and no kind."""

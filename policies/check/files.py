@@ -8,10 +8,10 @@ import sys
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from policies.check.document import CHART, Source
-from policies.check.problem import Problem, Unjudged
-from policies.check.stream import decode, split
-from policies.faults import InputError
+from ..faults import InputError
+from .document import CHART, Source
+from .problem import Problem, Unjudged
+from .stream import decode, split
 
 STDIN: Final = "-"
 STDIN_NAME: Final = "<stdin>"

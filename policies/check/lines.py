@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import yaml
 
-from policies.check.parse import LOADER
+from .parse import LOADER
 
 Location = tuple[str | int, ...]
 _STEP: Final = re.compile(r"\[(\d+)\]|\[([^\]]*)\]|([^.\[\]]+)")

@@ -14,9 +14,9 @@ from typing import Any, Final
 
 import yaml
 
-from policies.check.problem import show
-from policies.check.scalar import Scalar, resolve
-from policies.faults import InputError
+from ..faults import InputError
+from .problem import show
+from .scalar import Scalar, resolve
 
 SIZE_LIMIT: Final = 8 * 1024 * 1024  # characters; the API server takes requests of 3 MiB
 DEPTH_LIMIT: Final = 200

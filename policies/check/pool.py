@@ -9,9 +9,9 @@ from concurrent.futures import Future, ProcessPoolExecutor
 from itertools import chain, islice
 from typing import Final
 
-from policies.check.document import Source, judge
-from policies.check.result import Judged
-from policies.rules import Context
+from ..rules import Context
+from .document import Source, judge
+from .result import Judged
 
 BATCH: Final = 250  # documents that travel to a process together
 _AHEAD: Final = 3  # batches per process that wait, so that memory stays bounded

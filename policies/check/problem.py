@@ -6,7 +6,7 @@ import json
 from dataclasses import dataclass
 from typing import Final
 
-from policies.faults import InputError, worded
+from ..faults import InputError, worded
 
 _SHOWN: Final = 60  # characters
 

@@ -6,9 +6,9 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from policies.check.problem import Problem, Unjudged
-from policies.check.result import Found, Judged
-from policies.rules import Severity
+from ..rules import Severity
+from .problem import Problem, Unjudged
+from .result import Found, Judged
 
 Result = Judged | Found | Problem | Unjudged
 CLEAN, VIOLATIONS, UNREADABLE = 0, 1, 2

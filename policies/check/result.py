@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from policies.check.problem import Problem
-from policies.faults import worded
-from policies.rules import Severity, Violation
+from ..faults import worded
+from ..rules import Severity, Violation
+from .problem import Problem
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,9 +9,9 @@ from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from typing import Final
 
-from policies.check.problem import show
-from policies.faults import InputError
-from policies.rules.pod_spec import template_path
+from ..faults import InputError
+from ..rules.pod_spec import template_path
+from .problem import show
 
 _Shape = Mapping[str, object]
 # A type stands for itself, [shape] for a list, {key: shape} for a mapping with these fields; others

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from policies.faults import InputError
+from ..faults import InputError
 
 # A line that begins with --- starts a document wherever it stands: YAML 1.2.2 c-forbidden. kubectl
 # splits at the same place: k8s.io/apimachinery v0.34.4 pkg/util/yaml/decoder.go splitYAMLDocument.

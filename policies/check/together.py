@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from policies.check.document import Source
-from policies.check.lines import Lines
-from policies.check.result import Found, Judged, Object
-from policies.rules import Context, evaluate_stack
+from ..rules import Context, evaluate_stack
+from .document import Source
+from .lines import Lines
+from .result import Found, Judged, Object
 
 
 @dataclass

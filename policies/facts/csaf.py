@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from policies.facts.floors import Floor, Part
+from .floors import Floor, Part
 
 Json = Mapping[str, Any]
 

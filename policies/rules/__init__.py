@@ -18,10 +18,10 @@ Everything else (`policies.rules.<module>`) is the rulebook's own. A rule is one
 twin, its signs and its example: `<topic>/gpuNNN_<what>.py`. There is nothing else to register.
 """
 
-from policies.rules.context import Context, Mig, Plugin, Pool, Severity, Sharing, Taint
-from policies.rules.registry import EXAMPLES, RULES, TWINS, evaluate, evaluate_stack
-from policies.rules.rule import Finding, Need, Rule, Subject, Violation
-from policies.rules.unknown import UNKNOWN
+from .context import Context, Mig, Plugin, Pool, Severity, Sharing, Taint
+from .registry import EXAMPLES, RULES, TWINS, evaluate, evaluate_stack
+from .rule import Finding, Need, Rule, Subject, Violation
+from .unknown import UNKNOWN
 
 __all__ = [
     "EXAMPLES",

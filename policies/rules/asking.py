@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from policies.rules import cel
-from policies.rules.context import Context
-from policies.rules.pod_request import claims_devices
-from policies.rules.pod_spec import Container, Pod
-from policies.rules.resource_names import OTHER_VENDORS, SOUNDS_LIKE_GPU, is_gpu, sounds_like_gpu
+from . import cel
+from .context import Context
+from .pod_request import claims_devices
+from .pod_spec import Container, Pod
+from .resource_names import OTHER_VENDORS, SOUNDS_LIKE_GPU, is_gpu, sounds_like_gpu
 
 
 def may_ask(pod: Pod, context: Context) -> bool:

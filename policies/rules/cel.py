@@ -11,7 +11,7 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from policies.rules.resource_names import DEVICES, GPU, GPU_SHARED, KNOWN, MIG, VCUDA_CORE
+from .resource_names import DEVICES, GPU, GPU_SHARED, KNOWN, MIG, VCUDA_CORE
 
 CAP = 1_000_000_000
 """Amounts count up to here, so that their sum fits an integer; no node has as many devices."""

@@ -6,11 +6,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from policies.rules.context import Context
-from policies.rules.replicas import number
-from policies.rules.resource_names import sounds_like_gpu
-from policies.rules.rule import Subject
-from policies.rules.unknown import at, mapping, sequence, text
+from .context import Context
+from .replicas import number
+from .resource_names import sounds_like_gpu
+from .rule import Subject
+from .unknown import at, mapping, sequence, text
 
 GROUP: Final = "resource.k8s.io"
 OF_A_CLASS: Final = ".deviceclass.resource.k8s.io/devices"

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import date
 from enum import StrEnum
 
-from policies.facts.floors import Part, floor
+from ..facts.floors import Part, floor
 
 
 class Severity(StrEnum):

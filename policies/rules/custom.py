@@ -10,9 +10,9 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from policies.rules.pod_spec import Pod, pod_at
-from policies.rules.resource_names import SOUNDS_LIKE_GPU
-from policies.rules.unknown import mapping, sequence, text
+from .pod_spec import Pod, pod_at
+from .resource_names import SOUNDS_LIKE_GPU
+from .unknown import mapping, sequence, text
 
 _DEEPEST: Final = 16
 _MOST: Final = 20_000

@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from types import ModuleType
 from typing import Any, Final
 
-from policies.faults import Fault, FaultError
-from policies.rules.example import Example
-from policies.rules.rule import Rule
-from policies.rules.twin import NoTwin, Twin
+from ..faults import Fault, FaultError
+from .example import Example
+from .rule import Rule
+from .twin import NoTwin, Twin
 
 _MODULE: Final = re.compile(r".*\.(gpu[0-9]{3})_[a-z0-9_]+")
 _Kind = type[object] | tuple[type[object], ...]

@@ -8,7 +8,7 @@ from typing import Final
 
 import yaml
 
-from policies.rules.unknown import mapping
+from .unknown import mapping
 
 _LENGTH_LIMIT: Final = 64 * 1024
 _DEPTH_LIMIT: Final = 32

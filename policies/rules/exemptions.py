@@ -18,9 +18,9 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from typing import Final
 
-from policies.rules.context import Context
-from policies.rules.rule import Finding, Subject
-from policies.rules.unknown import UNKNOWN, text
+from .context import Context
+from .rule import Finding, Subject
+from .unknown import UNKNOWN, text
 
 PREFIX: Final = "exempt.gpu-cluster/"
 GRANT: Final = "grant.gpu-cluster/"

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from policies.rules.rule import Subject
-from policies.rules.unknown import UNKNOWN, at, mapping, text
+from .rule import Subject
+from .unknown import UNKNOWN, at, mapping, text
 
 GPU_OPERATOR: Final = "gpu-operator"
 DEVICE_PLUGIN: Final = "nvidia-device-plugin"

@@ -5,8 +5,8 @@ from __future__ import annotations
 import posixpath
 from collections.abc import Iterator
 
-from policies.rules.pod_spec import Pod
-from policies.rules.unknown import at, sequence, text
+from .pod_spec import Pod
+from .unknown import at, sequence, text
 
 
 def host_paths(pod: Pod) -> Iterator[tuple[int, str]]:

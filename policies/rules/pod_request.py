@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-from policies.rules.context import Context
-from policies.rules.pod_spec import Pod, Role, resource_list
-from policies.rules.resource_names import is_gpu
-from policies.rules.unknown import UNKNOWN, sequence
+from .context import Context
+from .pod_spec import Pod, Role, resource_list
+from .resource_names import is_gpu
+from .unknown import UNKNOWN, sequence
 
 
 def effective_request(pod: Pod, name: str) -> Fraction:

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-from policies.rules.quantity import Quantity, QuantityError, parse
-from policies.rules.unknown import UNKNOWN, Unknown, at, mapping, sequence, text
+from .quantity import Quantity, QuantityError, parse
+from .unknown import UNKNOWN, Unknown, at, mapping, sequence, text
 
 # Where the pod template of each kind lies; kubernetes v1.34.4 pkg/apis/{core,apps,batch}/types.go.
 _TEMPLATE: Final[Mapping[str, tuple[str, ...]]] = {

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from policies.rules.context import Context, Pool, Taint
-from policies.rules.pod_spec import Pod
-from policies.rules.unknown import UNKNOWN, at, holds_unknown, mapping, sequence, text
+from .context import Context, Pool, Taint
+from .pod_spec import Pod
+from .unknown import UNKNOWN, at, holds_unknown, mapping, sequence, text
 
 _HARD = frozenset({"NoSchedule", "NoExecute"})
 _REQUIRED = ("affinity", "nodeAffinity", "requiredDuringSchedulingIgnoredDuringExecution")

@@ -7,13 +7,13 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
-from policies.rules.context import Context, Severity
-from policies.rules.discovery import find
-from policies.rules.example import Example
-from policies.rules.exemptions import RULE_ID, Exemption, exemptions, finding
-from policies.rules.rule import Finding, Rule, Subject, Violation
-from policies.rules.twin import NoTwin, Twin
-from policies.rules.unknown import mapping, sequence, text
+from .context import Context, Severity
+from .discovery import find
+from .example import Example
+from .exemptions import RULE_ID, Exemption, exemptions, finding
+from .rule import Finding, Rule, Subject, Violation
+from .twin import NoTwin, Twin
+from .unknown import mapping, sequence, text
 
 _ENTRIES: Final = find([str(Path(__file__).parent)], "policies.rules")
 RULES: Final[Mapping[str, Rule]] = {entry.rule.id: entry.rule for entry in _ENTRIES}

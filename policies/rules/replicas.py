@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from policies.rules.rule import Subject
-from policies.rules.unknown import UNKNOWN, at, text
+from .rule import Subject
+from .unknown import UNKNOWN, at, text
 
 _PERCENT = re.compile(r"([0-9]{1,9})%")
 _INT32_MAX = 2**31 - 1

@@ -6,7 +6,7 @@ import re
 from functools import lru_cache
 from typing import Final
 
-from policies.rules.context import Context
+from .context import Context
 
 GPU: Final = "nvidia.com/gpu"
 GPU_SHARED: Final = "nvidia.com/gpu.shared"

@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from policies.faults import worded
-from policies.rules import custom
-from policies.rules.context import Context, Severity
-from policies.rules.pod_spec import Pod, find_pod
-from policies.rules.unknown import UNKNOWN, at, mapping, text
+from ..faults import worded
+from . import custom
+from .context import Context, Severity
+from .pod_spec import Pod, find_pod
+from .unknown import UNKNOWN, at, mapping, text
 
 
 class Need(StrEnum):

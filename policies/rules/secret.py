@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from policies.rules.unknown import mapping
+from .unknown import mapping
 
 #: The mark of a secret, as in Pulumi YAML: `{"fn::secret": value}`.
 SECRET: Final = "fn::secret"  # noqa: S105  the mark, not a secret

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Final
 
-from policies.rules.cel import LIMITS, resources, text, texts, tolerates
-from policies.rules.resource_names import GPU
+from .cel import LIMITS, resources, text, texts, tolerates
+from .resource_names import GPU
 
 
 class On(Enum):

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-from policies.rules.signs import Sign
+from .signs import Sign
 
 
 class Scope(StrEnum):

@@ -3,12 +3,12 @@
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from policies.check.formats.github import github
-from policies.check.formats.json_format import as_json
-from policies.check.formats.junit import junit
-from policies.check.formats.sarif import sarif
-from policies.check.formats.text import text
-from policies.check.report import Report
+from ..report import Report
+from .github import github
+from .json_format import as_json
+from .junit import junit
+from .sarif import sarif
+from .text import text
 
 FORMATS: Final[Mapping[str, Callable[[Report], str]]] = {
     "text": text,

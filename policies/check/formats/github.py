@@ -5,12 +5,12 @@ Source: actions/toolkit packages/core/src/command.ts, which escapes values in th
 
 from __future__ import annotations
 
-from policies.check.files import STDIN_NAME
-from policies.check.problem import Problem
-from policies.check.report import Report
-from policies.check.result import Found
-from policies.printable import printable
-from policies.rules import Severity
+from ...printable import printable
+from ...rules import Severity
+from ..files import STDIN_NAME
+from ..problem import Problem
+from ..report import Report
+from ..result import Found
 
 _COMMANDS = {Severity.MANDATORY: "error", Severity.ADVISORY: "warning"}
 

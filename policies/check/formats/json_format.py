@@ -6,10 +6,10 @@ import json
 from dataclasses import asdict
 from typing import Any
 
-from policies.check.problem import Problem
-from policies.check.report import Report
-from policies.check.result import Found
-from policies.rules import Severity
+from ...rules import Severity
+from ..problem import Problem
+from ..report import Report
+from ..result import Found
 
 VERSION = 1
 """Raised when a field changes its meaning or goes; new fields may come at any time."""

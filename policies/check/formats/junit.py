@@ -11,10 +11,10 @@ from collections.abc import Iterator
 from itertools import groupby
 from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
-from policies.check.problem import Problem
-from policies.check.report import Report
-from policies.check.result import Found, Judged
-from policies.rules import Severity
+from ...rules import Severity
+from ..problem import Problem
+from ..report import Report
+from ..result import Found, Judged
 
 _CONTROL = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 

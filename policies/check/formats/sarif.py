@@ -13,11 +13,11 @@ from pathlib import PurePath
 from typing import Any
 from urllib.parse import quote
 
-from policies.check.files import STDIN_NAME
-from policies.check.problem import Problem
-from policies.check.report import VIOLATIONS, Report
-from policies.check.result import Found
-from policies.rules import RULES, Rule, Severity
+from ...rules import RULES, Rule, Severity
+from ..files import STDIN_NAME
+from ..problem import Problem
+from ..report import VIOLATIONS, Report
+from ..result import Found
 
 _SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 _LEVELS = {Severity.MANDATORY: "error", Severity.ADVISORY: "warning"}

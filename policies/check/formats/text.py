@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from policies.check.problem import Problem
-from policies.check.report import Report
-from policies.check.result import Found
-from policies.printable import printable
-from policies.rules import Severity
+from ...printable import printable
+from ...rules import Severity
+from ..problem import Problem
+from ..report import Report
+from ..result import Found
 
 _UNREADABLE: Final = "unreadable"
 _STYLES: Final = {

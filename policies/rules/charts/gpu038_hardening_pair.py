@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from policies.rules.charts.operator import operator_release
-from policies.rules.context import Context, Severity
-from policies.rules.example import Example
-from policies.rules.rule import Finding, Rule, Subject
-from policies.rules.twin import (
+from ..context import Context, Severity
+from ..example import Example
+from ..rule import Finding, Rule, Subject
+from ..twin import (
     CHART_VALUES,
 )
-from policies.rules.unknown import UNKNOWN, at, holds_unknown, sequence, text
+from ..unknown import UNKNOWN, at, holds_unknown, sequence, text
+from .operator import operator_release
 
 _BY_VARIABLE = "ACCEPT_NVIDIA_VISIBLE_DEVICES_ENVVAR_WHEN_UNPRIVILEGED"
 

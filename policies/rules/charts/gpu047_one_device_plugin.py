@@ -6,14 +6,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
-from policies.rules.context import Context, Severity
-from policies.rules.example import Example
-from policies.rules.helm import DEVICE_PLUGIN, GPU_OPERATOR, release
-from policies.rules.rule import Finding, Rule, Subject
-from policies.rules.twin import (
+from ..context import Context, Severity
+from ..example import Example
+from ..helm import DEVICE_PLUGIN, GPU_OPERATOR, release
+from ..rule import Finding, Rule, Subject
+from ..twin import (
     SEVERAL_OBJECTS,
 )
-from policies.rules.unknown import at, mapping, text
+from ..unknown import at, mapping, text
 
 # By the last part of the image's name.
 _IMAGES: Mapping[str, str] = {

@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from policies.rules.context import Context, Severity
-from policies.rules.example import Example
-from policies.rules.helm import GPU_CHARTS, release
-from policies.rules.rule import Finding, Rule, Subject
-from policies.rules.twin import (
+from ..context import Context, Severity
+from ..example import Example
+from ..helm import GPU_CHARTS, release
+from ..rule import Finding, Rule, Subject
+from ..twin import (
     CHART_VALUES,
 )
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from policies.rules.charts.operator import operator_release
-from policies.rules.context import Context, Severity
-from policies.rules.example import Example
-from policies.rules.rule import Finding, Rule, Subject
-from policies.rules.twin import (
+from ..context import Context, Severity
+from ..example import Example
+from ..rule import Finding, Rule, Subject
+from ..twin import (
     CHART_VALUES,
 )
-from policies.rules.unknown import UNKNOWN, at, text
+from ..unknown import UNKNOWN, at, text
+from .operator import operator_release
 
 _FIXED = re.compile(r"v?[0-9]|sha256:")
 

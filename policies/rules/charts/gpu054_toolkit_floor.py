@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from policies.facts.floors import Part, below, parse
-from policies.rules.charts.operator import operator_release, part_version
-from policies.rules.context import Context, Severity
-from policies.rules.example import Example
-from policies.rules.rule import Finding, Rule, Subject
-from policies.rules.twin import (
+from ...facts.floors import Part, below, parse
+from ..context import Context, Severity
+from ..example import Example
+from ..rule import Finding, Rule, Subject
+from ..twin import (
     CHART_VALUES,
 )
-from policies.rules.unknown import at
+from ..unknown import at
+from .operator import operator_release, part_version
 
 
 def _floor(subject: Subject, context: Context) -> Iterator[Finding]:

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from policies.rules.charts.operator import operator_release
-from policies.rules.context import Context, Severity
-from policies.rules.example import Example
-from policies.rules.replicas import number
-from policies.rules.rule import Finding, Rule, Subject
-from policies.rules.twin import (
+from ..context import Context, Severity
+from ..example import Example
+from ..replicas import number
+from ..rule import Finding, Rule, Subject
+from ..twin import (
     CHART_VALUES,
 )
-from policies.rules.unknown import at, mapping
+from ..unknown import at, mapping
+from .operator import operator_release
 
 
 def _upgrades(subject: Subject, _: Context) -> Iterator[Finding]:

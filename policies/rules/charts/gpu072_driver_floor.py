@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from policies.facts.floors import Part, below, wanted
-from policies.rules.charts.operator import operator_release, part_version
-from policies.rules.context import Context, Severity
-from policies.rules.example import Example
-from policies.rules.rule import Finding, Rule, Subject
-from policies.rules.twin import (
+from ...facts.floors import Part, below, wanted
+from ..context import Context, Severity
+from ..example import Example
+from ..rule import Finding, Rule, Subject
+from ..twin import (
     NoTwin,
 )
-from policies.rules.unknown import UNKNOWN, at, mapping, text
+from ..unknown import UNKNOWN, at, mapping, text
+from .operator import operator_release, part_version
 
 #: Node labels of GPU Feature Discovery (k8s-device-plugin v0.20.0, docs/gpu-feature-discovery).
 LABEL = "nvidia.com/cuda.driver-version.full"

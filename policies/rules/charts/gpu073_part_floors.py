@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from policies.facts.floors import Part, below, exporter, wanted
-from policies.rules.charts.operator import part_version
-from policies.rules.context import Context, Severity
-from policies.rules.example import Example
-from policies.rules.helm import DEVICE_PLUGIN, GPU_OPERATOR, ChartRelease, release
-from policies.rules.rule import Finding, Rule, Subject
-from policies.rules.twin import (
+from ...facts.floors import Part, below, exporter, wanted
+from ..context import Context, Severity
+from ..example import Example
+from ..helm import DEVICE_PLUGIN, GPU_OPERATOR, ChartRelease, release
+from ..rule import Finding, Rule, Subject
+from ..twin import (
     CHART_VALUES,
 )
-from policies.rules.unknown import at
+from ..unknown import at
+from .operator import part_version
 
 _CHARTS = {GPU_OPERATOR: Part.OPERATOR, DEVICE_PLUGIN: Part.DEVICE_PLUGIN}
 _PARTS = {

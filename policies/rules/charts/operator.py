@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from policies.facts.parts import operator_part
-from policies.rules.helm import GPU_OPERATOR, ChartRelease, release
-from policies.rules.rule import Subject
-from policies.rules.unknown import UNKNOWN, at, text
+from ...facts.parts import operator_part
+from ..helm import GPU_OPERATOR, ChartRelease, release
+from ..rule import Subject
+from ..unknown import UNKNOWN, at, text
 
 
 def operator_release(subject: Subject) -> ChartRelease | None:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from policies.rules import cel
-from policies.rules.context import Severity
-from policies.rules.example import Example
-from policies.rules.exemptions import PREFIX, RULE_ID
-from policies.rules.rule import Rule
-from policies.rules.signs import ANNOTATIONS, Sign
-from policies.rules.twin import Scope, Twin
+from .. import cel
+from ..context import Severity
+from ..example import Example
+from ..exemptions import PREFIX, RULE_ID
+from ..rule import Rule
+from ..signs import ANNOTATIONS, Sign
+from ..twin import Scope, Twin
 
 # The registry judges it: it alone knows which rules there are.
 RULE = Rule(

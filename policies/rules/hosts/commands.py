@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from policies.rules.rule import Subject
-from policies.rules.secret import is_secret, reveal
-from policies.rules.unknown import at
+from ..rule import Subject
+from ..secret import is_secret, reveal
+from ..unknown import at
 
 API_VERSION: Final = "command/remote"
 

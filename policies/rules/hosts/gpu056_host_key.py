@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from policies.rules.context import Context, Severity
-from policies.rules.example import Example
-from policies.rules.hosts.commands import connections_of
-from policies.rules.rule import Finding, Rule, Subject
-from policies.rules.secret import reveal
-from policies.rules.twin import (
+from ..context import Context, Severity
+from ..example import Example
+from ..rule import Finding, Rule, Subject
+from ..secret import reveal
+from ..twin import (
     HOST_COMMANDS,
 )
-from policies.rules.unknown import UNKNOWN, at, text
+from ..unknown import UNKNOWN, at, text
+from .commands import connections_of
 
 
 def _host_key(subject: Subject, _: Context) -> Iterator[Finding]:

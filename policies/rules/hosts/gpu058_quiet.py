@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from policies.rules.context import Context, Severity
-from policies.rules.example import Example
-from policies.rules.hosts.commands import API_VERSION, TEXTS
-from policies.rules.rule import Finding, Rule, Subject
-from policies.rules.secret import is_secret
-from policies.rules.twin import (
+from ..context import Context, Severity
+from ..example import Example
+from ..rule import Finding, Rule, Subject
+from ..secret import is_secret
+from ..twin import (
     HOST_COMMANDS,
 )
-from policies.rules.unknown import UNKNOWN, mapping, text
+from ..unknown import UNKNOWN, mapping, text
+from .commands import API_VERSION, TEXTS
 
 
 def _quiet(subject: Subject, _: Context) -> Iterator[Finding]:

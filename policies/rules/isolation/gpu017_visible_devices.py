@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from policies.rules import cel
-from policies.rules.context import Context, Severity
-from policies.rules.example import Example
-from policies.rules.isolation.variable import NO_DEVICES, VARIABLE
-from policies.rules.pod_spec import Container
-from policies.rules.resource_names import GPU
-from policies.rules.rule import Finding, Rule, Subject
-from policies.rules.signs import On, Sign
-from policies.rules.twin import pods
-from policies.rules.unknown import UNKNOWN, at, mapping, sequence, text
+from .. import cel
+from ..context import Context, Severity
+from ..example import Example
+from ..pod_spec import Container
+from ..resource_names import GPU
+from ..rule import Finding, Rule, Subject
+from ..signs import On, Sign
+from ..twin import pods
+from ..unknown import UNKNOWN, at, mapping, sequence, text
+from .variable import NO_DEVICES, VARIABLE
 
 
 def _devices_not_forced(subject: Subject, context: Context) -> Iterator[Finding]:

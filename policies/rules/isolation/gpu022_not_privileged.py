@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from policies.rules import cel
-from policies.rules.context import Context, Severity
-from policies.rules.example import Example
-from policies.rules.pod_request import gpu_requests
-from policies.rules.rule import Finding, Rule, Subject
-from policies.rules.signs import On, Sign
-from policies.rules.twin import pods
-from policies.rules.unknown import at, sequence, text
+from .. import cel
+from ..context import Context, Severity
+from ..example import Example
+from ..pod_request import gpu_requests
+from ..rule import Finding, Rule, Subject
+from ..signs import On, Sign
+from ..twin import pods
+from ..unknown import at, sequence, text
 
 ALL_DEVICES = frozenset({"ALL", "SYS_ADMIN", "CAP_SYS_ADMIN", "CAP_ALL"})
 

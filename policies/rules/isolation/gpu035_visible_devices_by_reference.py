@@ -6,14 +6,14 @@ import re
 from base64 import b64decode, b64encode
 from collections.abc import Iterator
 
-from policies.rules import cel
-from policies.rules.context import Context, Severity
-from policies.rules.example import Example
-from policies.rules.isolation.variable import NO_DEVICES, VARIABLE
-from policies.rules.resource_names import GPU
-from policies.rules.rule import Finding, Rule, Subject
-from policies.rules.twin import Scope, Twin
-from policies.rules.unknown import UNKNOWN, at, mapping, text
+from .. import cel
+from ..context import Context, Severity
+from ..example import Example
+from ..resource_names import GPU
+from ..rule import Finding, Rule, Subject
+from ..twin import Scope, Twin
+from ..unknown import UNKNOWN, at, mapping, text
+from .variable import NO_DEVICES, VARIABLE
 
 
 def _not_by_reference(subject: Subject, context: Context) -> Iterator[Finding]:

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from policies.rules import cel
-from policies.rules.context import Context, Severity
-from policies.rules.example import Example
-from policies.rules.host_paths import host_paths
-from policies.rules.isolation.paths import PARENTS, gives_gpus, gives_gpus_cel
-from policies.rules.pod_request import gpu_requests
-from policies.rules.pod_spec import Pod
-from policies.rules.pools import candidate_pools, gpu_pools, hard_taints, tolerates
-from policies.rules.resource_names import GPU
-from policies.rules.rule import Finding, Rule, Subject
-from policies.rules.signs import VOLUMES, Sign
-from policies.rules.twin import pods
-from policies.rules.unknown import UNKNOWN, sequence
+from .. import cel
+from ..context import Context, Severity
+from ..example import Example
+from ..host_paths import host_paths
+from ..pod_request import gpu_requests
+from ..pod_spec import Pod
+from ..pools import candidate_pools, gpu_pools, hard_taints, tolerates
+from ..resource_names import GPU
+from ..rule import Finding, Rule, Subject
+from ..signs import VOLUMES, Sign
+from ..twin import pods
+from ..unknown import UNKNOWN, sequence
+from .paths import PARENTS, gives_gpus, gives_gpus_cel
 
 
 def _on_gpu_nodes(pod: Pod, context: Context) -> bool:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from policies.rules import cel
-from policies.rules.context import Context, Severity
-from policies.rules.example import Example
-from policies.rules.pod_request import gpu_requests
-from policies.rules.rule import Finding, Need, Rule, Subject
-from policies.rules.signs import PLACED
-from policies.rules.twin import pods
-from policies.rules.unknown import UNKNOWN, text
+from .. import cel
+from ..context import Context, Severity
+from ..example import Example
+from ..pod_request import gpu_requests
+from ..rule import Finding, Need, Rule, Subject
+from ..signs import PLACED
+from ..twin import pods
+from ..unknown import UNKNOWN, text
 
 
 def _runtime(subject: Subject, context: Context) -> Iterator[Finding]:

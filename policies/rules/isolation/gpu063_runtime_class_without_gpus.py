@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from policies.rules import cel
-from policies.rules.asking import MAY_ASK, may_ask
-from policies.rules.context import Context, Severity
-from policies.rules.example import Example
-from policies.rules.rule import Finding, Rule, Subject
-from policies.rules.signs import CONTAINERS, HAS_GPUS, Sign
-from policies.rules.twin import pods
-from policies.rules.unknown import text
+from .. import cel
+from ..asking import MAY_ASK, may_ask
+from ..context import Context, Severity
+from ..example import Example
+from ..rule import Finding, Rule, Subject
+from ..signs import CONTAINERS, HAS_GPUS, Sign
+from ..twin import pods
+from ..unknown import text
 
 # gpu-operator v26.7.0 assets/state-container-toolkit and its CDI classes
 _CLASSES = frozenset({"nvidia", "nvidia-cdi", "nvidia-legacy"})

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from policies.rules import cel
-from policies.rules.asking import MAY_ASK_POOLS, may_ask_pools
-from policies.rules.context import Context, Severity
-from policies.rules.example import Example
-from policies.rules.pools import gpu_pools
-from policies.rules.rule import Finding, Need, Rule, Subject
-from policies.rules.signs import Sign
-from policies.rules.twin import pods
-from policies.rules.unknown import text
+from .. import cel
+from ..asking import MAY_ASK_POOLS, may_ask_pools
+from ..context import Context, Severity
+from ..example import Example
+from ..pools import gpu_pools
+from ..rule import Finding, Need, Rule, Subject
+from ..signs import Sign
+from ..twin import pods
+from ..unknown import text
 
 
 def _elsewhere(subject: Subject, context: Context) -> Iterator[Finding]:

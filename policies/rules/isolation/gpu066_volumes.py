@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from policies.rules import cel
-from policies.rules.context import Context, Severity
-from policies.rules.example import Example
-from policies.rules.host_paths import plain_path
-from policies.rules.isolation.paths import PARENTS, gives_gpus, gives_gpus_cel
-from policies.rules.rule import Finding, Rule, Subject
-from policies.rules.twin import Scope, Twin
-from policies.rules.unknown import at, text
+from .. import cel
+from ..context import Context, Severity
+from ..example import Example
+from ..host_paths import plain_path
+from ..rule import Finding, Rule, Subject
+from ..twin import Scope, Twin
+from ..unknown import at, text
+from .paths import PARENTS, gives_gpus, gives_gpus_cel
 
 _SOURCES = ("hostPath", "local")
 

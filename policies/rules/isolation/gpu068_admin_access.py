@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from policies.rules import cel
-from policies.rules.claims import requests
-from policies.rules.context import Context, Severity
-from policies.rules.example import Example
-from policies.rules.rule import Finding, Rule, Subject
-from policies.rules.twin import Scope, Twin
+from .. import cel
+from ..claims import requests
+from ..context import Context, Severity
+from ..example import Example
+from ..rule import Finding, Rule, Subject
+from ..twin import Scope, Twin
 
 
 def _no_admin_access(subject: Subject, context: Context) -> Iterator[Finding]:

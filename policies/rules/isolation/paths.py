@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from policies.rules import cel
+from .. import cel
 
 # What gives GPUs, or lets a container start others that have them; /dev/null by a mount below
 # /var/run/nvidia-container-devices (nvidia-container-toolkit 1.20.0, cuda_image.go).

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from policies.rules import cel
-from policies.rules.context import Context, Severity
-from policies.rules.example import Example
-from policies.rules.pod_spec import Resource, resource_list
-from policies.rules.resource_names import is_gpu
-from policies.rules.rule import Finding, Rule, Subject
-from policies.rules.twin import Scope, Twin
-from policies.rules.unknown import UNKNOWN, at, mapping, sequence
+from .. import cel
+from ..context import Context, Severity
+from ..example import Example
+from ..pod_spec import Resource, resource_list
+from ..resource_names import is_gpu
+from ..rule import Finding, Rule, Subject
+from ..twin import Scope, Twin
+from ..unknown import UNKNOWN, at, mapping, sequence
 
 _FIELDS = ("max", "default", "defaultRequest", "min")
 

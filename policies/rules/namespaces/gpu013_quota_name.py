@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from policies.rules import cel
-from policies.rules.context import Context, Severity
-from policies.rules.example import Example
-from policies.rules.resource_names import is_gpu
-from policies.rules.rule import Finding, Rule, Subject
-from policies.rules.twin import Scope, Twin
-from policies.rules.unknown import at, mapping
+from .. import cel
+from ..context import Context, Severity
+from ..example import Example
+from ..resource_names import is_gpu
+from ..rule import Finding, Rule, Subject
+from ..twin import Scope, Twin
+from ..unknown import at, mapping
 
 # HAMi reads these quota keys itself: pkg/device/quota.go.
 _HAMI = frozenset({"limits.nvidia.com/gpumem", "limits.nvidia.com/gpucores"})

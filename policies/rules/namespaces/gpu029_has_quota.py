@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from policies.rules.claims import OF_A_CLASS, of_gpus, requests
-from policies.rules.context import Context, Severity
-from policies.rules.example import Example
-from policies.rules.namespaces.quotas import REQUESTS, hard_of, quotas_of
-from policies.rules.pod_request import gpu_requests
-from policies.rules.pod_spec import resource_list
-from policies.rules.rule import Finding, Rule, Subject
-from policies.rules.twin import (
+from ..claims import OF_A_CLASS, of_gpus, requests
+from ..context import Context, Severity
+from ..example import Example
+from ..pod_request import gpu_requests
+from ..pod_spec import resource_list
+from ..rule import Finding, Rule, Subject
+from ..twin import (
     SEVERAL_OBJECTS,
 )
-from policies.rules.unknown import UNKNOWN, at
+from ..unknown import UNKNOWN, at
+from .quotas import REQUESTS, hard_of, quotas_of
 
 
 def _counted(quota: Subject, key: str) -> bool:

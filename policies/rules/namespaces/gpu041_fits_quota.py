@@ -6,18 +6,18 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
 
-from policies.rules.context import Context, Severity
-from policies.rules.example import Example
-from policies.rules.namespaces.quotas import REQUESTS, hard_of, quotas_of
-from policies.rules.pod_request import gpu_requests
-from policies.rules.pod_spec import resource_list
-from policies.rules.quantity import show
-from policies.rules.replicas import pods_at_most, scaled_to
-from policies.rules.rule import Finding, Rule, Subject
-from policies.rules.twin import (
+from ..context import Context, Severity
+from ..example import Example
+from ..pod_request import gpu_requests
+from ..pod_spec import resource_list
+from ..quantity import show
+from ..replicas import pods_at_most, scaled_to
+from ..rule import Finding, Rule, Subject
+from ..twin import (
     SEVERAL_OBJECTS,
 )
-from policies.rules.unknown import UNKNOWN, at
+from ..unknown import UNKNOWN, at
+from .quotas import REQUESTS, hard_of, quotas_of
 
 
 def _within_quota(

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from policies.rules import cel
-from policies.rules.context import Context, Severity
-from policies.rules.example import Example
-from policies.rules.rule import Finding, Rule, Subject
-from policies.rules.twin import Scope, Twin
-from policies.rules.unknown import UNKNOWN, at, text
+from .. import cel
+from ..context import Context, Severity
+from ..example import Example
+from ..rule import Finding, Rule, Subject
+from ..twin import Scope, Twin
+from ..unknown import UNKNOWN, at, text
 
 _ENFORCE = "pod-security.kubernetes.io/enforce"
 

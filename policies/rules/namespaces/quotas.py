@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from policies.rules.rule import Subject
-from policies.rules.unknown import at
+from ..rule import Subject
+from ..unknown import at
 
 REQUESTS = "requests."
 

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from policies.rules.context import Context, Severity
-from policies.rules.example import Example
-from policies.rules.nodes.gpu_nodes import gpus_of, is_node, taint_keys, taints_known
-from policies.rules.pools import hard_taints
-from policies.rules.resource_names import GPU, is_gpu
-from policies.rules.rule import Finding, Rule, Subject
-from policies.rules.twin import (
+from ..context import Context, Severity
+from ..example import Example
+from ..pools import hard_taints
+from ..resource_names import GPU, is_gpu
+from ..rule import Finding, Rule, Subject
+from ..twin import (
     NODES_JOIN,
 )
+from .gpu_nodes import gpus_of, is_node, taint_keys, taints_known
 
 
 def _key_is_resource(subject: Subject, context: Context) -> Iterator[Finding]:

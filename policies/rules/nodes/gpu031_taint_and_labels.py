@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from policies.rules.context import Context, Severity
-from policies.rules.example import Example
-from policies.rules.nodes.gpu_nodes import gpus_of, is_node, taint_keys, taints_known
-from policies.rules.pools import gpu_pools, hard_taints
-from policies.rules.resource_names import GPU
-from policies.rules.rule import Finding, Rule, Subject
-from policies.rules.twin import (
+from ..context import Context, Severity
+from ..example import Example
+from ..pools import gpu_pools, hard_taints
+from ..resource_names import GPU
+from ..rule import Finding, Rule, Subject
+from ..twin import (
     NODES_JOIN,
 )
-from policies.rules.unknown import at, holds_unknown, mapping
+from ..unknown import at, holds_unknown, mapping
+from .gpu_nodes import gpus_of, is_node, taint_keys, taints_known
 
 
 def _kept_free(subject: Subject, context: Context) -> Iterator[Finding]:

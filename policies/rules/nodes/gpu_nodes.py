@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from policies.rules.context import Context
-from policies.rules.pod_spec import resource_list
-from policies.rules.resource_names import GPU, is_gpu
-from policies.rules.rule import Subject
-from policies.rules.unknown import UNKNOWN, at, holds_unknown, mapping, sequence, text
+from ..context import Context
+from ..pod_spec import resource_list
+from ..resource_names import GPU, is_gpu
+from ..rule import Subject
+from ..unknown import UNKNOWN, at, holds_unknown, mapping, sequence, text
 
 HARD = frozenset({"NoSchedule", "NoExecute"})
 

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from policies.rules import cel
-from policies.rules.context import Context, Severity
-from policies.rules.example import Example
-from policies.rules.placement.room import each_resource_cel, per_node, sizes_cel
-from policies.rules.pod_request import gpu_requests
-from policies.rules.pools import candidate_pools
-from policies.rules.quantity import show
-from policies.rules.rule import Finding, Need, Rule, Subject
-from policies.rules.signs import PLACED
-from policies.rules.twin import pods
+from .. import cel
+from ..context import Context, Severity
+from ..example import Example
+from ..pod_request import gpu_requests
+from ..pools import candidate_pools
+from ..quantity import show
+from ..rule import Finding, Need, Rule, Subject
+from ..signs import PLACED
+from ..twin import pods
+from .room import each_resource_cel, per_node, sizes_cel
 
 
 def _fits_a_node(subject: Subject, context: Context) -> Iterator[Finding]:

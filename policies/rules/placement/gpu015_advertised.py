@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from policies.rules import cel
-from policies.rules.context import Context, Severity
-from policies.rules.example import Example
-from policies.rules.resource_names import GPU, GPU_SHARED, VCUDA_CORE, VCUDA_MEMORY
-from policies.rules.rule import Finding, Rule, Subject
-from policies.rules.signs import NAMES
-from policies.rules.twin import pods
+from .. import cel
+from ..context import Context, Severity
+from ..example import Example
+from ..resource_names import GPU, GPU_SHARED, VCUDA_CORE, VCUDA_MEMORY
+from ..rule import Finding, Rule, Subject
+from ..signs import NAMES
+from ..twin import pods
 
 _VCUDA = frozenset({VCUDA_CORE, VCUDA_MEMORY})
 _PLUGIN = frozenset({GPU, GPU_SHARED})

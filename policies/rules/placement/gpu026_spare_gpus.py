@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from policies.rules import cel
-from policies.rules.context import Context, Severity
-from policies.rules.example import Example
-from policies.rules.pod_request import gpu_requests
-from policies.rules.replicas import fenceposts
-from policies.rules.rule import Finding, Rule, Subject
-from policies.rules.twin import pods
+from .. import cel
+from ..context import Context, Severity
+from ..example import Example
+from ..pod_request import gpu_requests
+from ..replicas import fenceposts
+from ..rule import Finding, Rule, Subject
+from ..twin import pods
 
 
 def _surge(subject: Subject, context: Context) -> Iterator[Finding]:

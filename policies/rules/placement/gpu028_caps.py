@@ -5,19 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterator
 from fractions import Fraction
 
-from policies.rules import cel
-from policies.rules.context import Context, Severity
-from policies.rules.example import Example
-from policies.rules.placement.room import CORES
-from policies.rules.pod_request import gpu_requests
-from policies.rules.quantity import show
-from policies.rules.resource_names import (
+from .. import cel
+from ..context import Context, Severity
+from ..example import Example
+from ..pod_request import gpu_requests
+from ..quantity import show
+from ..resource_names import (
     VCUDA_CORE,
     is_device,
 )
-from policies.rules.rule import Finding, Need, Rule, Subject
-from policies.rules.signs import PLACED
-from policies.rules.twin import pods
+from ..rule import Finding, Need, Rule, Subject
+from ..signs import PLACED
+from ..twin import pods
+from .room import CORES
 
 
 def _gpus(name: str, amount: Fraction, context: Context) -> Fraction:

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from policies.rules import cel
-from policies.rules.asking import MAY_ASK, may_ask
-from policies.rules.context import Context, Severity
-from policies.rules.example import Example
-from policies.rules.pools import gpu_pools, hard_taints, tolerates
-from policies.rules.rule import Finding, Need, Rule, Subject
-from policies.rules.signs import PLACED
-from policies.rules.twin import pods
-from policies.rules.unknown import UNKNOWN, at, holds_unknown, sequence
+from .. import cel
+from ..asking import MAY_ASK, may_ask
+from ..context import Context, Severity
+from ..example import Example
+from ..pools import gpu_pools, hard_taints, tolerates
+from ..rule import Finding, Need, Rule, Subject
+from ..signs import PLACED
+from ..twin import pods
+from ..unknown import UNKNOWN, at, holds_unknown, sequence
 
 
 def _kept_away(subject: Subject, context: Context) -> Iterator[Finding]:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from policies.rules import cel
-from policies.rules.context import Context, Severity
-from policies.rules.example import Example
-from policies.rules.host_paths import host_paths
-from policies.rules.pools import candidate_pools, untolerated
-from policies.rules.rule import Finding, Need, Rule, Subject
-from policies.rules.twin import pods
-from policies.rules.unknown import holds_unknown, mapping
+from .. import cel
+from ..context import Context, Severity
+from ..example import Example
+from ..host_paths import host_paths
+from ..pools import candidate_pools, untolerated
+from ..rule import Finding, Need, Rule, Subject
+from ..twin import pods
+from ..unknown import holds_unknown, mapping
 
 # kubernetes v1.34.4 pkg/kubelet/cm/devicemanager; containernetworking CNI conventions
 NODE_SERVICES = ("/var/lib/kubelet/device-plugins", "/opt/cni/bin", "/etc/cni/net.d")

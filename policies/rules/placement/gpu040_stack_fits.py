@@ -6,17 +6,17 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
 
-from policies.rules.context import Context, Severity
-from policies.rules.example import Example
-from policies.rules.placement.room import room_of
-from policies.rules.pod_request import gpu_requests
-from policies.rules.pools import gpu_pools
-from policies.rules.quantity import show
-from policies.rules.replicas import pods_at_most, scaled_to
-from policies.rules.rule import Finding, Need, Rule, Subject
-from policies.rules.twin import (
+from ..context import Context, Severity
+from ..example import Example
+from ..pod_request import gpu_requests
+from ..pools import gpu_pools
+from ..quantity import show
+from ..replicas import pods_at_most, scaled_to
+from ..rule import Finding, Need, Rule, Subject
+from ..twin import (
     SEVERAL_OBJECTS,
 )
+from .room import room_of
 
 
 def _stack_fits(subjects: Sequence[Subject], context: Context) -> Iterator[tuple[Subject, Finding]]:

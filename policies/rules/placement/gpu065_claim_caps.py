@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from policies.rules import cel
-from policies.rules.claims import MOST, of_gpus, requests
-from policies.rules.context import Context, Severity
-from policies.rules.example import Example
-from policies.rules.resource_names import SOUNDS_LIKE_GPU
-from policies.rules.rule import Finding, Need, Rule, Subject
-from policies.rules.twin import Scope, Twin
+from .. import cel
+from ..claims import MOST, of_gpus, requests
+from ..context import Context, Severity
+from ..example import Example
+from ..resource_names import SOUNDS_LIKE_GPU
+from ..rule import Finding, Need, Rule, Subject
+from ..twin import Scope, Twin
 
 
 def _capped(subject: Subject, context: Context) -> Iterator[Finding]:

@@ -6,14 +6,14 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from policies.rules import cel
-from policies.rules.context import Context, Severity
-from policies.rules.example import Example
-from policies.rules.pod_spec import Role
-from policies.rules.resource_names import SOUNDS_LIKE_GPU
-from policies.rules.rule import Finding, Need, Rule, Subject
-from policies.rules.signs import On, Sign
-from policies.rules.twin import pods
+from .. import cel
+from ..context import Context, Severity
+from ..example import Example
+from ..pod_spec import Role
+from ..resource_names import SOUNDS_LIKE_GPU
+from ..rule import Finding, Need, Rule, Subject
+from ..signs import On, Sign
+from ..twin import pods
 
 PREFIX: Final = "deviceclass.resource.kubernetes.io/"
 """Of the resource that each DeviceClass is: k8s.io/api v0.34.4 resource/v1 types.go."""

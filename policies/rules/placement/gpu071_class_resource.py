@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from policies.rules.claims import GROUP
-from policies.rules.context import Context, Severity
-from policies.rules.example import Example
-from policies.rules.resource_names import is_device, sounds_like_gpu
-from policies.rules.rule import Finding, Need, Rule, Subject
-from policies.rules.twin import NoTwin
-from policies.rules.unknown import at, text
+from ..claims import GROUP
+from ..context import Context, Severity
+from ..example import Example
+from ..resource_names import is_device, sounds_like_gpu
+from ..rule import Finding, Need, Rule, Subject
+from ..twin import NoTwin
+from ..unknown import at, text
 
 
 def _counted(subject: Subject, context: Context) -> Iterator[Finding]:

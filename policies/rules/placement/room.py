@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from policies.rules import cel
-from policies.rules.context import Context, Mig, Pool
-from policies.rules.resource_names import (
+from .. import cel
+from ..context import Context, Mig, Pool
+from ..resource_names import (
     GPU,
     GPU_SHARED,
     VCUDA_CORE,

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from policies.rules.pod_spec import Container, Resource, Role, resource_list
-from policies.rules.resource_names import is_extended
-from policies.rules.rule import Subject
-from policies.rules.unknown import at, sequence
+from ..pod_spec import Container, Resource, Role, resource_list
+from ..resource_names import is_extended
+from ..rule import Subject
+from ..unknown import at, sequence
 
 VALIDATION = "kubernetes v1.34.4 pkg/apis/core/validation/validation.go"
 

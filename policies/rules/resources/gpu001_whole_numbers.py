@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from policies.rules.context import Context, Severity
-from policies.rules.example import Example
-from policies.rules.pod_spec import Resource
-from policies.rules.resource_names import VCUDA_CORE, VCUDA_MEMORY
-from policies.rules.resources.amounts import VALIDATION, entries
-from policies.rules.rule import Finding, Rule, Subject
-from policies.rules.twin import (
+from ..context import Context, Severity
+from ..example import Example
+from ..pod_spec import Resource
+from ..resource_names import VCUDA_CORE, VCUDA_MEMORY
+from ..rule import Finding, Rule, Subject
+from ..twin import (
     ENFORCED,
 )
+from .amounts import VALIDATION, entries
 
 
 def _cure(resource: Resource) -> str:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from policies.rules.context import Context, Severity
-from policies.rules.example import Example
-from policies.rules.resources.amounts import VALIDATION, entries
-from policies.rules.rule import Finding, Rule, Subject
-from policies.rules.twin import (
+from ..context import Context, Severity
+from ..example import Example
+from ..rule import Finding, Rule, Subject
+from ..twin import (
     ENFORCED,
 )
+from .amounts import VALIDATION, entries
 
 
 def _limited(subject: Subject, _: Context) -> Iterator[Finding]:

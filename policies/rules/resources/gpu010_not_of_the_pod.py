@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from policies.rules.context import Context, Severity
-from policies.rules.example import Example
-from policies.rules.pod_spec import resource_list
-from policies.rules.resource_names import is_extended, is_gpu
-from policies.rules.resources.amounts import VALIDATION
-from policies.rules.rule import Finding, Rule, Subject
-from policies.rules.twin import (
+from ..context import Context, Severity
+from ..example import Example
+from ..pod_spec import resource_list
+from ..resource_names import is_extended, is_gpu
+from ..rule import Finding, Rule, Subject
+from ..twin import (
     ENFORCED,
 )
-from policies.rules.unknown import mapping
+from ..unknown import mapping
+from .amounts import VALIDATION
 
 
 def _not_pod_level(subject: Subject, context: Context) -> Iterator[Finding]:

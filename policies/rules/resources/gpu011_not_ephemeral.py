@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from policies.rules.context import Context, Severity
-from policies.rules.example import Example
-from policies.rules.pod_spec import Role
-from policies.rules.resources.amounts import VALIDATION
-from policies.rules.rule import Finding, Rule, Subject
-from policies.rules.twin import (
+from ..context import Context, Severity
+from ..example import Example
+from ..pod_spec import Role
+from ..rule import Finding, Rule, Subject
+from ..twin import (
     ENFORCED,
 )
+from .amounts import VALIDATION
 
 
 def _not_ephemeral(subject: Subject, _: Context) -> Iterator[Finding]:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from policies.rules.context import Context, Severity
-from policies.rules.example import Example
-from policies.rules.resource_names import meant
-from policies.rules.rule import Finding, Rule, Subject
-from policies.rules.twin import (
+from ..context import Context, Severity
+from ..example import Example
+from ..resource_names import meant
+from ..rule import Finding, Rule, Subject
+from ..twin import (
     NoTwin,
 )
 

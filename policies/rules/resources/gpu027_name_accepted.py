@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from policies.rules.context import Context, Severity
-from policies.rules.example import Example
-from policies.rules.pod_spec import Role
-from policies.rules.resource_names import acceptable
-from policies.rules.rule import Finding, Rule, Subject
-from policies.rules.twin import (
+from ..context import Context, Severity
+from ..example import Example
+from ..pod_spec import Role
+from ..resource_names import acceptable
+from ..rule import Finding, Rule, Subject
+from ..twin import (
     ENFORCED,
 )
 

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from policies.rules import cel
-from policies.rules.context import Context, Severity
-from policies.rules.example import Example
-from policies.rules.quantity import show
-from policies.rules.resource_names import (
+from .. import cel
+from ..context import Context, Severity
+from ..example import Example
+from ..quantity import show
+from ..resource_names import (
     MIG,
 )
-from policies.rules.rule import Finding, Rule, Subject
-from policies.rules.signs import NAMES
-from policies.rules.twin import pods
+from ..rule import Finding, Rule, Subject
+from ..signs import NAMES
+from ..twin import pods
 
 
 def _one_mig(subject: Subject, _: Context) -> Iterator[Finding]:

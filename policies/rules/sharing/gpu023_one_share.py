@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from policies.rules import cel
-from policies.rules.context import Context, Severity, Sharing
-from policies.rules.example import Example
-from policies.rules.resource_names import (
+from .. import cel
+from ..context import Context, Severity, Sharing
+from ..example import Example
+from ..resource_names import (
     GPU,
     GPU_SHARED,
 )
-from policies.rules.resources.amounts import entries
-from policies.rules.rule import Finding, Rule, Subject
-from policies.rules.signs import NAMES
-from policies.rules.twin import pods
+from ..resources.amounts import entries
+from ..rule import Finding, Rule, Subject
+from ..signs import NAMES
+from ..twin import pods
 
 
 def _one_share(subject: Subject, context: Context) -> Iterator[Finding]:

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from policies.rules.context import Context, Severity
-from policies.rules.embedded import embedded
-from policies.rules.example import Example
-from policies.rules.helm import release
-from policies.rules.rule import Finding, Rule, Subject
-from policies.rules.twin import (
+from ..context import Context, Severity
+from ..embedded import embedded
+from ..example import Example
+from ..helm import release
+from ..rule import Finding, Rule, Subject
+from ..twin import (
     NoTwin,
 )
-from policies.rules.unknown import UNKNOWN, at, mapping, sequence
+from ..unknown import UNKNOWN, at, mapping, sequence
 
 
 def plugin_files(subject: Subject) -> Iterator[tuple[str, Mapping[str, object]]]:

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from policies.rules import cel
-from policies.rules.context import Context, Severity, Sharing
-from policies.rules.example import Example
-from policies.rules.resource_names import (
+from .. import cel
+from ..context import Context, Severity, Sharing
+from ..example import Example
+from ..resource_names import (
     GPU,
     GPU_SHARED,
 )
-from policies.rules.rule import Finding, Need, Rule, Subject
-from policies.rules.signs import NAMES
-from policies.rules.twin import pods
+from ..rule import Finding, Need, Rule, Subject
+from ..signs import NAMES
+from ..twin import pods
 
 
 def _advertised_name(subject: Subject, context: Context) -> Iterator[Finding]:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from policies.rules.context import Context, Severity
-from policies.rules.example import Example
-from policies.rules.rule import Finding, Rule, Subject
-from policies.rules.twin import NoTwin
-from policies.rules.unknown import mapping
+from ..context import Context, Severity
+from ..example import Example
+from ..rule import Finding, Rule, Subject
+from ..twin import NoTwin
+from ..unknown import mapping
 
 SHARES: Final = ("gpu-fraction", "gpu-memory")
 """Annotations of KAI Scheduler, and of Run:ai before it."""

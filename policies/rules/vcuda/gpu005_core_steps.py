@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from policies.rules import cel
-from policies.rules.context import Context, Severity
-from policies.rules.example import Example
-from policies.rules.resource_names import (
+from .. import cel
+from ..context import Context, Severity
+from ..example import Example
+from ..resource_names import (
     VCUDA_CORE,
 )
-from policies.rules.rule import Finding, Rule, Subject
-from policies.rules.signs import NAMES
-from policies.rules.twin import pods
-from policies.rules.vcuda.asked import (
+from ..rule import Finding, Rule, Subject
+from ..signs import NAMES
+from ..twin import pods
+from .asked import (
     CORE_NAME,
     CORES_ASKED,
 )

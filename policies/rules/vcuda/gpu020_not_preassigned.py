@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from policies.rules.context import Context, Severity
-from policies.rules.example import Example
-from policies.rules.rule import Finding, Rule, Subject
-from policies.rules.signs import TENCENT_ANNOTATIONS
-from policies.rules.twin import pods
-from policies.rules.unknown import mapping
+from ..context import Context, Severity
+from ..example import Example
+from ..rule import Finding, Rule, Subject
+from ..signs import TENCENT_ANNOTATIONS
+from ..twin import pods
+from ..unknown import mapping
 
 _ASSIGNED = ("tencent.com/predicate-", "tencent.com/gpu-assigned")
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from policies.rules import cel
-from policies.rules.context import Context, Severity
-from policies.rules.example import Example
-from policies.rules.rule import Finding, Rule, Subject
-from policies.rules.signs import TENCENT_ANNOTATIONS
-from policies.rules.twin import pods
-from policies.rules.unknown import UNKNOWN, at, text
+from .. import cel
+from ..context import Context, Severity
+from ..example import Example
+from ..rule import Finding, Rule, Subject
+from ..signs import TENCENT_ANNOTATIONS
+from ..twin import pods
+from ..unknown import UNKNOWN, at, text
 
 _HUNDREDTHS = re.compile("0*([1-9][0-9]?|100)")
 

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from policies.rules import cel
-from policies.rules.context import Context, Severity
-from policies.rules.example import Example
-from policies.rules.placement.room import CORES
-from policies.rules.pools import candidate_pools
-from policies.rules.resource_names import (
+from .. import cel
+from ..context import Context, Severity
+from ..example import Example
+from ..placement.room import CORES
+from ..pools import candidate_pools
+from ..resource_names import (
     VCUDA_CORE,
     VCUDA_MEMORY,
 )
-from policies.rules.rule import Finding, Need, Rule, Subject
-from policies.rules.signs import NAMES
-from policies.rules.twin import pods
-from policies.rules.vcuda.asked import (
+from ..rule import Finding, Need, Rule, Subject
+from ..signs import NAMES
+from ..twin import pods
+from .asked import (
     BLOCKS_ASKED,
     CORES_ASKED,
 )

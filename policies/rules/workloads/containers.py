@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from policies.rules.context import Context
-from policies.rules.pod_spec import Container, Pod, Role
-from policies.rules.resource_names import is_gpu
+from ..context import Context
+from ..pod_spec import Container, Pod, Role
+from ..resource_names import is_gpu
 
 
 def gpu_containers(pod: Pod, context: Context) -> Iterator[Container]:

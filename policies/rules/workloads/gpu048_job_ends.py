@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from policies.rules import cel
-from policies.rules.context import Context, Severity
-from policies.rules.example import Example
-from policies.rules.pod_request import gpu_requests
-from policies.rules.replicas import number
-from policies.rules.rule import Finding, Rule, Subject
-from policies.rules.twin import pods
-from policies.rules.unknown import at
+from .. import cel
+from ..context import Context, Severity
+from ..example import Example
+from ..pod_request import gpu_requests
+from ..replicas import number
+from ..rule import Finding, Rule, Subject
+from ..twin import pods
+from ..unknown import at
 
 _JOBS = {"Job": ("spec",), "CronJob": ("spec", "jobTemplate", "spec")}
 

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from policies.rules import cel
-from policies.rules.context import Context, Severity
-from policies.rules.example import Example
-from policies.rules.quantity import show
-from policies.rules.resource_names import GPU, is_device
-from policies.rules.rule import Finding, Rule, Subject
-from policies.rules.signs import NAMES, VOLUMES, On, Sign
-from policies.rules.twin import pods
-from policies.rules.unknown import UNKNOWN, at, holds_unknown, sequence, text
-from policies.rules.workloads.containers import gpu_containers
+from .. import cel
+from ..context import Context, Severity
+from ..example import Example
+from ..quantity import show
+from ..resource_names import GPU, is_device
+from ..rule import Finding, Rule, Subject
+from ..signs import NAMES, VOLUMES, On, Sign
+from ..twin import pods
+from ..unknown import UNKNOWN, at, holds_unknown, sequence, text
+from .containers import gpu_containers
 
 _SHM = "/dev/shm"  # noqa: S108  a mount path inside the container
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from policies.rules import cel
-from policies.rules.context import Context, Severity
-from policies.rules.example import Example
-from policies.rules.rule import Finding, Rule, Subject
-from policies.rules.signs import NAMES, On, Sign
-from policies.rules.twin import pods
-from policies.rules.unknown import text
-from policies.rules.workloads.containers import gpu_containers
+from .. import cel
+from ..context import Context, Severity
+from ..example import Example
+from ..rule import Finding, Rule, Subject
+from ..signs import NAMES, On, Sign
+from ..twin import pods
+from ..unknown import text
+from .containers import gpu_containers
 
 _TAG = re.compile(r"[\w][\w.-]{0,127}")
 
