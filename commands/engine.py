@@ -14,7 +14,7 @@ from commands.lock import is_abandoned, note_pids
 from commands.orphans import end_orphans
 from commands.stack import Stack
 
-POLICIES = str(ROOT / "policies")
+POLICIES = str(ROOT / "components" / "guardrails" / "pack")
 CREATING = "creating"
 """Kind of an unfinished creation (pulumi v3.250.0, sdk/go/common/apitype/core.go)."""
 

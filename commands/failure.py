@@ -41,7 +41,7 @@ CURES = (
     ),
     (
         r"polic(y|ies).*(pack|plugin)|analyzer",
-        "check that the folder policies/ is complete (`git status`)",
+        "check that components/guardrails/pack/ and policies/ are complete (`git status`)",
     ),
     (
         r"plugin|language host",

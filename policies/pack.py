@@ -14,6 +14,7 @@ from typing import Any
 from pulumi_policy import (
     EnforcementLevel,
     Policy,
+    PolicyPack,
     ReportViolation,
     ResourceValidationArgs,
     ResourceValidationPolicy,
@@ -26,7 +27,14 @@ from .charts import NotRendered, judge_rendered
 from .declared import PREFIXES, is_partial, judge, manifest_of
 from .rules import UNKNOWN, Severity, Violation, evaluate_stack
 from .rules.secret import is_secret, reveal
-from .settings import SCHEMA, context_for
+from .settings import (
+    SCHEMA,
+    StackReader,
+    context_for,
+    mark_secrets,
+    read_stacks_by,
+    receive_stack_configuration,
+)
 
 NAME = "gpu-rules"
 MANDATORY = "gpu-rules-mandatory"
@@ -171,3 +179,17 @@ def policies() -> list[Policy]:
             validate=_stack_advisory,
         ),
     ]
+
+
+def start(read_stack: StackReader | None = None) -> None:
+    """Serve the pack to the engine that runs this process.
+
+    Args:
+        read_stack: reads what the stack declares as `gpu-cluster:cluster`; without it the pack
+            knows of the cluster what its configuration says.
+    """
+    receive_stack_configuration()
+    mark_secrets()
+    if read_stack:
+        read_stacks_by(read_stack)
+    PolicyPack(NAME, policies())

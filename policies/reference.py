@@ -115,7 +115,8 @@ def index() -> str:
     )
     return f"""# GPU rules
 
-The same rules judge what a program declares at `pulumi preview` (policy pack `policies`) and
+The same rules judge what a program declares at `pulumi preview` (policy pack
+`components/guardrails/pack`) and
 inside the program. `mandatory` stops the preview, `advisory` is printed. Values that are not known
 at preview are left out; the rest is judged.
 

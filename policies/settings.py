@@ -1,17 +1,22 @@
-"""What the pack knows of the cluster: its own configuration first, then the stack's."""
+"""What the pack knows of the cluster: its own configuration first, then the stack's.
+
+What a stack's `gpu-cluster:cluster` means is known to its own project, which gives the pack a
+function that reads it (`read_stacks_by`).
+"""
 
 from __future__ import annotations
 
 import functools
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import pulumi_policy.policy as sdk
 from pulumi_policy import PolicyConfigSchema
 from pulumi_policy.secret import Secret, _DictSecretsProxy, _ListSecretsProxy
 
+from .faults import ConfigError
 from .parameters import PROPERTIES, context_by
 from .rules import Context
 from .rules.secret import SECRET
@@ -24,7 +29,17 @@ STACK_SETTINGS = frozenset(
 
 SCHEMA = PolicyConfigSchema(properties=dict(PROPERTIES))
 
+StackReader = Callable[[str], Context]
+"""Returns the context of the text of a stack's `gpu-cluster:cluster`, or raises `ConfigError`."""
+
 _received: dict[str, str] = {}
+_readers: list[StackReader] = []
+
+
+def read_stacks_by(reader: StackReader) -> None:
+    """Have a project's own function read its stacks; the last one given holds."""
+    _readers[:] = [reader]
+    _context.cache_clear()
 
 
 def receive_stack_configuration() -> None:
@@ -84,7 +99,7 @@ def context_for(settings: Mapping[str, Any]) -> Context:
     """The context by the pack's settings, and by the stack where those say nothing.
 
     Raises `ValueError` with all problems when the stack's `gpu-cluster:cluster` is needed and
-    wrong.
+    wrong, or nobody reads it.
     """
     return _context(json.dumps(settings, sort_keys=True), stack_document())
 
@@ -94,14 +109,18 @@ def _context(settings_json: str, document: str) -> Context:
     settings: dict[str, Any] = json.loads(settings_json)
     context = Context()
     if document and not set(settings) >= STACK_SETTINGS:
-        # pydantic's import takes a while: only where a stack declares a cluster
-        from components.guardrails.context import context_of
-        from components.settings.loader import load
-
-        from .faults import ConfigError
-
-        try:
-            context = context_of(load(json.loads(document)))
-        except ConfigError as error:
-            raise ValueError(f"{STACK_KEY} cannot be used:\n{error}") from None
+        context = _stack_context(document)
     return context_by(settings, context)
+
+
+def _stack_context(document: str) -> Context:
+    if not _readers:
+        missing = ", ".join(sorted(STACK_SETTINGS))
+        raise ValueError(
+            f"{STACK_KEY} is set, and this pack cannot read it: use the pack of the project that "
+            f"declares the cluster, or give all of these in the pack's configuration: {missing}"
+        )
+    try:
+        return _readers[0](document)
+    except ConfigError as error:
+        raise ValueError(f"{STACK_KEY} cannot be used:\n{error}") from None

@@ -12,6 +12,7 @@ from typing import Any
 import yaml
 
 import toolchain
+from commands.engine import POLICIES
 from components.workarounds import engine_home
 from lab.benchmarks.measure import Sample, ratio, timed
 from lab.benchmarks.project import OWN, ROOT, pulumi
@@ -118,7 +119,7 @@ def run() -> dict[str, Any]:
         _project(folder)
         environment = _environment(folder)
         timed(["pulumi", "stack", "init", STACK, "--non-interactive"], folder, environment)
-        packs = {"none": [], "idle": [str(folder / "idle")], "ours": [str(ROOT / "policies")]}
+        packs = {"none": [], "idle": [str(folder / "idle")], "ours": [POLICIES]}
         for _ in range(ROUNDS):
             for name, pack in packs.items():
                 extra = [argument for path in pack for argument in ("--policy-pack", path)]

@@ -1,6 +1,6 @@
 """The embedded cluster: a real control plane, simulated GPU nodes, real SSH hosts.
 
->>> cluster = up("dev", config.load_stack_file(path))       # doctest: +SKIP
+>>> cluster = up("dev", load_stack_file(path))       # doctest: +SKIP
 >>> cluster.kubeconfig, cluster.context                     # doctest: +SKIP
 
 Whatever is simulated is marked so: nodes by annotations, logs by their first line.

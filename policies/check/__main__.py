@@ -12,7 +12,7 @@ from pathlib import Path
 
 from ..rules import Context
 from . import arguments, files, together
-from .context import ContextError, by_config, of_stack
+from .context import ContextError, StackFinder, by_config, of_stack
 from .document import Source
 from .formats import FORMATS
 from .formats.text import show
@@ -23,11 +23,11 @@ from .report import UNREADABLE, Report, Result
 _INTERRUPTED = 130
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Judge what the arguments name; returns the exit code."""
+def main(argv: Sequence[str] | None = None, find_stack: StackFinder | None = None) -> int:
+    """Judge what the arguments name; returns the exit code. `find_stack`: reads `--stack`."""
     given = arguments.parse(argv)
     try:
-        context = _context(given)
+        context = _context(given, find_stack)
         report = Report(given.fail_on)
         report.add(_results(given, context))
         _write(report, given.format)
@@ -45,8 +45,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     return report.exit_code
 
 
-def _context(given: arguments.Arguments) -> Context:
-    context = of_stack(given.stack, Path.cwd()) if given.stack else Context()
+def _context(given: arguments.Arguments, find_stack: StackFinder | None) -> Context:
+    context = of_stack(given.stack, Path.cwd(), find_stack) if given.stack else Context()
     if given.config:
         context = by_config(given.config, context)
     return replace(
@@ -83,10 +83,5 @@ def _write(report: Report, format_: str) -> None:
     sys.stdout.flush()
 
 
-def run() -> None:
-    """The installed command `gpu-rules`."""
-    sys.exit(main())
-
-
 if __name__ == "__main__":
-    run()
+    sys.exit(main())

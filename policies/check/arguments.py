@@ -14,7 +14,8 @@ from .formats import FORMATS
 _EPILOG = """\
 exit code: 0 no violations, 1 violations, 2 something could not be read or the arguments are wrong
 examples:
-  python -m policies.check manifests/ --stack prod
+  python -m policies.check manifests/
+  gpu-rules manifests/ --stack prod
   kustomize build overlays/prod | python -m policies.check -
   helm template chart | python -m policies.check - --rule GPU022=mandatory
 """

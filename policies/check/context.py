@@ -1,8 +1,11 @@
-"""What the rules are told of the cluster: by a stack file, then by the pack's configuration."""
+"""What the rules are told of the cluster: by a stack file, then by the pack's configuration.
+
+Stack files are read by the project that they belong to (`StackFinder`).
+"""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Callable
 from pathlib import Path
 
 from ..faults import Fault, FaultError, InputError
@@ -15,33 +18,31 @@ SECTION = "gpu-rules-mandatory"
 """The policy whose settings `pulumi preview --policy-pack-config` gives to the pack."""
 
 
+StackFinder = Callable[[str, Path], Context]
+"""Returns the context of a stack by its name, looked for from a folder up, or raises
+`ContextError`."""
+
+
 class ContextError(FaultError):
     """The stack file or the configuration is missing or wrong."""
 
 
-def of_stack(name: str, folder: Path) -> Context:
-    """The context of `Pulumi.<name>.yaml`, looked for in a folder and in those above it.
+def of_stack(name: str, folder: Path, find: StackFinder | None) -> Context:
+    """Return the context of a stack.
 
-    Raises `ContextError`.
+    Args:
+        name: the stack's name.
+        folder: where the search for its file begins.
+        find: reads stack files; without it none can be read.
+
+    Raises:
+        ContextError: the stack is not there or wrong, or nothing reads it.
     """
-    from components.guardrails.context import context_of
-    from components.settings.stack_file import load_stack_file  # pydantic's import takes a while
-
-    from ..faults import ConfigError
-
-    file_name = f"Pulumi.{name}.yaml"
-    for parent in (folder, *folder.parents):
-        if (path := parent / file_name).is_file():
-            try:
-                return context_of(load_stack_file(path))
-            except ConfigError as error:
-                named = (
-                    replace(fault, place=f"{error.source}: {fault.place}") for fault in error.faults
-                )
-                raise ContextError(*named) from None
-    found = f"no {file_name} in {folder} nor above it"
-    cure = "run in the project's folder, or check the name"
-    raise ContextError(Fault(f"--stack {name}", found, "the stack's file", cure))
+    if find is None:
+        found, wanted = "a checker without a project", "the checker of the project with the stack"
+        cure = "run `gpu-rules` or `python -m components.guardrails.check`, or give --config"
+        raise ContextError(Fault(f"--stack {name}", found, wanted, cure))
+    return find(name, folder)
 
 
 def by_config(path: Path, context: Context) -> Context:

@@ -1,1 +1,1 @@
-"""Facts of vendors with dates and sources: generated tables, and the ends of support."""
+"""Facts of vendors with dates and sources: generated tables."""

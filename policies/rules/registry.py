@@ -15,7 +15,7 @@ from .rule import Finding, Rule, Subject, Violation
 from .twin import NoTwin, Twin
 from .unknown import mapping, sequence, text
 
-_ENTRIES: Final = find([str(Path(__file__).parent)], "policies.rules")
+_ENTRIES: Final = find([str(Path(__file__).parent)], __name__.rpartition(".")[0])
 RULES: Final[Mapping[str, Rule]] = {entry.rule.id: entry.rule for entry in _ENTRIES}
 TWINS: Final[Mapping[str, Twin | NoTwin]] = {entry.rule.id: entry.twin for entry in _ENTRIES}
 EXAMPLES: Final[Mapping[str, Example]] = {entry.rule.id: entry.example for entry in _ENTRIES}

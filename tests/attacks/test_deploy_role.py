@@ -86,7 +86,9 @@ def deployment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Depl
 @pytest.mark.full
 def test_a_stack_goes_up_and_down_with_the_deploy_role_alone(deployment: Deployment) -> None:
     deployment.pulumi("stack", "init", deployment.project.stack)
-    up = deployment.pulumi("up", "--yes", "--skip-preview", "--policy-pack", "policies")
+    up = deployment.pulumi(
+        "up", "--yes", "--skip-preview", "--policy-pack", "components/guardrails/pack"
+    )
     assert "could not inspect everything" not in up
     gpus = json.loads(deployment.pulumi("stack", "output", "--json"))["gpus"]
     assert gpus == {"declared": 32, "computed": 0, "simulated": 32, "deferred": 0}

@@ -138,8 +138,9 @@ def test_an_audit_that_could_not_look_fails_in_ci() -> None:
 
 
 OWNERS = ROOT / ".github" / "CODEOWNERS"
-GUARDED = (".github/", "policies/", "Pulumi.*.yaml", "requirements*.txt", "requirements.lock",
-           "toolchain/", "Makefile", "__main__.py", "SECURITY.md")  # fmt: skip
+GUARDED = (".github/", "policies/", "components/guardrails/", "Pulumi.*.yaml",
+           "requirements*.txt", "requirements.lock", "toolchain/", "Makefile", "__main__.py",
+           "SECURITY.md")  # fmt: skip
 PLACEHOLDER = "@OWNER/REPLACE-ME"
 
 

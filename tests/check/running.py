@@ -7,7 +7,7 @@ import io
 from pathlib import Path
 from typing import NamedTuple
 
-from policies.check.__main__ import main
+from components.guardrails.check import main
 from policies.rules import RULES
 
 ONLY = tuple(
@@ -29,7 +29,7 @@ class Run(NamedTuple):
 
 
 def check(*arguments: str, rules: tuple[str, ...] = ONLY) -> Run:
-    """`python -m policies.check RULES ARGUMENTS`."""
+    """`python -m components.guardrails.check RULES ARGUMENTS`."""
     output, errors = io.StringIO(), io.StringIO()
     with contextlib.redirect_stdout(output), contextlib.redirect_stderr(errors):
         try:

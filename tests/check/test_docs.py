@@ -13,7 +13,7 @@ PAGE = (ROOT / "docs" / "check.md").read_text()
 
 
 def test_every_command_of_the_page_is_valid() -> None:
-    commands = re.findall(r"python -m policies\.check ([^#|\n`]+)", PAGE)
+    commands = re.findall(r"python -m (?:policies|components\.guardrails)\.check ([^#|\n`]+)", PAGE)
     assert len(commands) >= 6
     for command in commands:
         arguments.parse(shlex.split(command))

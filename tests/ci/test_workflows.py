@@ -128,7 +128,7 @@ def test_one_comment_for_each_stack_by_pulumis_action() -> None:
     (step,) = [s for _, s in steps() if s.get("uses", "").startswith("pulumi/actions@")]
     assert step["with"]["command"] == "preview"
     assert (step["with"]["comment-on-pr"], step["with"]["edit-pr-comment"]) == (True, True)
-    assert step["with"]["policyPacks"] == "policies"
+    assert step["with"]["policyPacks"] == "components/guardrails/pack"
 
 
 @pytest.mark.parametrize("name", ["preview.preview", "preview.embedded", "deploy.deploy"])

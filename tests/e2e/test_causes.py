@@ -103,7 +103,7 @@ def test_a_failed_command_names_its_cause(project: Project, kind: str, verbose: 
 
 @pytest.mark.full
 @pytest.mark.promise("A part of the project that is missing or broken is named by the command.")
-@pytest.mark.parametrize("part", ["policies/PulumiPolicy.yaml", "__main__.py"])
+@pytest.mark.parametrize("part", ["components/guardrails/pack/PulumiPolicy.yaml", "__main__.py"])
 def test_a_broken_part_is_named(project: Project, part: str) -> None:
     file = project.root / part
     kept = file.with_name(f"{file.name}.kept")

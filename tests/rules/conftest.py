@@ -109,7 +109,7 @@ def preview(pulumi_env: dict[str, str], tmp_path: Path) -> Run:
             file.write_text(yaml.safe_dump(document))
         arguments = ["preview"]
         if held_by == "the pack":
-            arguments += ["--policy-pack", str(ROOT / "policies")]
+            arguments += ["--policy-pack", str(ROOT / "components" / "guardrails" / "pack")]
         if settings is not None:
             file = tmp_path / "pack.json"
             file.write_text(json.dumps({"gpu-rules-mandatory": settings}))

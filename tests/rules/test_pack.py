@@ -19,6 +19,7 @@ from pulumi_policy.policy import (
 )
 from pulumi_policy.proxy import UNKNOWN_STRING_VALUE, unknown_checking_proxy
 
+from components.guardrails.stacks import context_of_document
 from policies import pack, settings
 from policies.rules import RULES, UNKNOWN, Severity
 
@@ -31,9 +32,20 @@ CLUSTER = {
 }
 
 
+NAMED: dict[str, Any] = {
+    "pools": [{"name": "a100", "gpusPerNode": 4}],
+    "platform": "device-plugin",
+    "plugin": {},
+    "runtimeClass": "",
+    "infrastructureNamespaces": [],
+}
+"""All that a stack has an answer for."""
+
+
 @pytest.fixture(autouse=True)
 def no_stack(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(settings, "_received", {})
+    monkeypatch.setattr(settings, "_readers", [context_of_document])
     monkeypatch.delenv("PULUMI_CONFIG", raising=False)
     yield
     settings._context.cache_clear()
@@ -143,6 +155,16 @@ def test_a_broken_stack_is_reported_with_its_cause(monkeypatch: pytest.MonkeyPat
     (message,) = reported(arguments(pod(1)))[pack.MANDATORY]
     assert "gpu-cluster:cluster cannot be used" in message
     assert "platform" in message
+
+
+def test_a_stack_that_nobody_reads_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(settings, "_readers", [])
+    settings._context.cache_clear()
+    monkeypatch.setattr(settings, "_received", {settings.STACK_KEY: json.dumps(CLUSTER)})
+    (message,) = reported(arguments(pod(1)))[pack.MANDATORY]
+    assert "this pack cannot read it" in message
+    assert "pools" in message
+    assert reported(arguments(pod(1), NAMED))[pack.MANDATORY] == []
 
 
 @pytest.mark.parametrize("type_", ["core/v1:Secret", "core/v1:ConfigMap", "helm.sh/v3:Release"])

@@ -311,10 +311,10 @@ def test_warnings_name_what_will_not_do_what_was_meant() -> None:
     ]
 
 
-def test_importing_config_takes_neither_pulumi_nor_yaml() -> None:
+def test_importing_the_settings_takes_neither_pulumi_nor_yaml() -> None:
     script = (
-        "import sys, config; print([m for m in ('pulumi', 'yaml', 'grpc', 'rich', 'asyncssh')"
-        " if m in sys.modules])"
+        "import sys, components.settings.loader; print([m for m in"
+        " ('pulumi', 'yaml', 'grpc', 'rich', 'asyncssh') if m in sys.modules])"
     )
     done = subprocess.run(
         [sys.executable, "-c", script],

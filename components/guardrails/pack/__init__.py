@@ -1,0 +1,1 @@
+"""The folder that the engine runs as the policy pack."""
