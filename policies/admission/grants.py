@@ -13,12 +13,12 @@ from typing import Any, Final
 
 from ..rules.cel import text
 from ..rules.exemptions import GRANT, PREFIX
+from .objects import bound_policy, resource_rule
 
 OPT_OUT: Final = "gpu-cluster/guardrails"
 """A namespace with this label and the value `exempt` is left alone."""
 
 NAME: Final = "gpu-rules-grants"
-_GROUP: Final = "admissionregistration.k8s.io/v1"
 _NEW = 'request.operation == "CREATE"'
 _ALLOWED = (
     'authorizer.group("guardrails.gpu-cluster").resource("exemptions").check("grant").allowed()'
@@ -45,37 +45,21 @@ def manifests(
     labels: Mapping[str, str], actions: Sequence[str], failure_policy: str
 ) -> list[dict[str, Any]]:
     """The policy over namespaces, and its binding, which leaves none of them alone."""
-    rule = {
-        "apiGroups": [""],
-        "apiVersions": ["v1"],
-        "operations": ["CREATE", "UPDATE"],
-        # Labels and annotations can be changed by the subresources, too.
-        "resources": ["namespaces", "namespaces/finalize", "namespaces/status"],
-        "scope": "Cluster",
+    # Labels and annotations can be changed by the subresources, too.
+    resources = ("namespaces", "namespaces/finalize", "namespaces/status")
+    rule = resource_rule("", ("CREATE", "UPDATE"), *resources, scope="Cluster")
+    spec = {
+        "failurePolicy": failure_policy,
+        "matchConstraints": {"resourceRules": [rule]},
+        "matchConditions": [{"name": "lifts-rules", "expression": _TOUCHED}],
+        "validations": [
+            {
+                "expression": _ALLOWED,
+                "message": f"found a label or annotation that lifts GPU rules ({OPT_OUT}, "
+                f"{GRANT}, {PREFIX}) set by a user who may not; wanted: a user who may grant "
+                "exemptions.guardrails.gpu-cluster; cure: ask an administrator",
+                "reason": "Forbidden",
+            }
+        ],
     }
-    policy = {
-        "apiVersion": _GROUP,
-        "kind": "ValidatingAdmissionPolicy",
-        "metadata": {"name": NAME, "labels": dict(labels)},
-        "spec": {
-            "failurePolicy": failure_policy,
-            "matchConstraints": {"resourceRules": [rule]},
-            "matchConditions": [{"name": "lifts-rules", "expression": _TOUCHED}],
-            "validations": [
-                {
-                    "expression": _ALLOWED,
-                    "message": f"found a label or annotation that lifts GPU rules ({OPT_OUT}, "
-                    f"{GRANT}, {PREFIX}) set by a user who may not; wanted: a user who may grant "
-                    "exemptions.guardrails.gpu-cluster; cure: ask an administrator",
-                    "reason": "Forbidden",
-                }
-            ],
-        },
-    }
-    binding = {
-        "apiVersion": _GROUP,
-        "kind": "ValidatingAdmissionPolicyBinding",
-        "metadata": {"name": NAME, "labels": dict(labels)},
-        "spec": {"policyName": NAME, "validationActions": list(actions)},
-    }
-    return [policy, binding]
+    return bound_policy(NAME, labels, spec, actions)

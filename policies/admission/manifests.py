@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from ..rules import RULES, TWINS, Context, Rule, Severity
 from ..rules.cel import text, texts
@@ -12,12 +12,10 @@ from ..rules.exemptions import RULE_ID
 from ..rules.twin import Twin
 from . import grants, ordinary, parameters, placing
 from .grants import OPT_OUT
+from .objects import Json, bound_policy
 from .shapes import SHAPES, Shape
 
-Json = dict[str, Any]
-
 _LABELS: Final = {"app.kubernetes.io/managed-by": "gpu-cluster"}
-_GROUP: Final = "admissionregistration.k8s.io"
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,17 +38,24 @@ def manifests(context: Context, enforcement: Enforcement) -> list[Json]:
     policies without rules.
     """
     parameter = parameters.config_map(context, _LABELS)
+    namespaces = _judged_namespaces(enforcement)
     result: list[Json] = [parameter]
     for shape in SHAPES:
         for severity in (Severity.MANDATORY, Severity.ADVISORY):
             twins = _judged(context, shape, severity)
             if twins:
-                policy = _policy(shape, severity, twins, enforcement.failure_policy)
-                result += [policy, _binding(policy, parameter, severity, enforcement)]
+                result += bound_policy(
+                    f"gpu-rules-{shape.name}-{severity}",
+                    _LABELS,
+                    _spec(shape, twins, enforcement.failure_policy),
+                    enforcement.actions[severity],
+                    parameter=parameter,
+                    namespaces=namespaces,
+                )
     actions, failure_policy = enforcement.actions[Severity.MANDATORY], enforcement.failure_policy
     return [
         *result,
-        *placing.manifests(_LABELS, actions, failure_policy, _judged_namespaces(enforcement)),
+        *placing.manifests(_LABELS, actions, failure_policy, namespaces),
         *grants.manifests(_LABELS, actions, failure_policy),
     ]
 
@@ -66,9 +71,7 @@ def _judged(context: Context, shape: Shape, severity: Severity) -> list[tuple[Ru
     return result
 
 
-def _policy(
-    shape: Shape, severity: Severity, twins: Sequence[tuple[Rule, Twin]], failure_policy: str
-) -> Json:
+def _spec(shape: Shape, twins: Sequence[tuple[Rule, Twin]], failure_policy: str) -> Json:
     places = {rule.id: _places(shape, twin) for rule, twin in twins}
     lists = " + ".join(map(_violation, (rule for rule, _ in twins)))
     variables = {**shape.used([*places.values(), lists]), **places, "violations": lists}
@@ -103,12 +106,7 @@ def _policy(
         spec["matchConditions"] = [
             {"name": name, "expression": cel} for name, cel in conditions.items() if cel
         ]
-    return {
-        "apiVersion": f"{_GROUP}/v1",
-        "kind": "ValidatingAdmissionPolicy",
-        "metadata": {"name": f"gpu-rules-{shape.name}-{severity}", "labels": _LABELS},
-        "spec": spec,
-    }
+    return spec
 
 
 def _places(shape: Shape, twin: Twin) -> str:
@@ -140,22 +138,3 @@ def _judged_namespaces(enforcement: Enforcement) -> Json:
             }
         )
     return {"matchExpressions": left_alone}
-
-
-def _binding(policy: Json, parameter: Json, severity: Severity, enforcement: Enforcement) -> Json:
-    name = policy["metadata"]["name"]
-    return {
-        "apiVersion": f"{_GROUP}/v1",
-        "kind": "ValidatingAdmissionPolicyBinding",
-        "metadata": {"name": name, "labels": _LABELS},
-        "spec": {
-            "policyName": name,
-            "paramRef": {
-                "name": parameter["metadata"]["name"],
-                "namespace": parameter["metadata"]["namespace"],
-                "parameterNotFoundAction": "Deny",
-            },
-            "matchResources": {"namespaceSelector": _judged_namespaces(enforcement)},
-            "validationActions": list(enforcement.actions[severity]),
-        },
-    }

@@ -12,8 +12,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from .objects import bound_policy, resource_rule
+
 NAME: Final = "gpu-rules-placing"
-_GROUP: Final = "admissionregistration.k8s.io/v1"
 _CLAIM = 'request.resource.resource == "resourceclaims"'
 _ALLOCATION = "?status.?allocation"
 _PLACES = (
@@ -43,46 +44,22 @@ def manifests(
         namespaces: the selector of the namespaces in which it holds.
     """
     rules = [
-        {
-            "apiGroups": [group],
-            "apiVersions": ["v1"],
-            "operations": [operation],
-            "resources": resources,
-            "scope": "Namespaced",
-        }
-        for group, operation, resources in (
-            ("", "CREATE", ["bindings", "pods/binding"]),
-            ("resource.k8s.io", "UPDATE", ["resourceclaims/status"]),
-        )
+        resource_rule("", ["CREATE"], "bindings", "pods/binding"),
+        resource_rule("resource.k8s.io", ["UPDATE"], "resourceclaims/status"),
     ]
-    policy = {
-        "apiVersion": _GROUP,
-        "kind": "ValidatingAdmissionPolicy",
-        "metadata": {"name": NAME, "labels": dict(labels)},
-        "spec": {
-            "failurePolicy": failure_policy,
-            "matchConstraints": {"resourceRules": rules},
-            "matchConditions": [{"name": "places", "expression": _PLACES}],
-            "validations": [
-                {
-                    "expression": _ALLOWED,
-                    "message": "This user may not place pods on nodes or give devices to claims: "
-                    "only a scheduler may, which can create pods/binding and update "
-                    "resourceclaims/status in all namespaces. Leave nodeName and bindings out, "
-                    "and select nodes by nodeSelector.",
-                    "reason": "Forbidden",
-                }
-            ],
-        },
+    spec = {
+        "failurePolicy": failure_policy,
+        "matchConstraints": {"resourceRules": rules},
+        "matchConditions": [{"name": "places", "expression": _PLACES}],
+        "validations": [
+            {
+                "expression": _ALLOWED,
+                "message": "This user may not place pods on nodes or give devices to claims: "
+                "only a scheduler may, which can create pods/binding and update "
+                "resourceclaims/status in all namespaces. Leave nodeName and bindings out, "
+                "and select nodes by nodeSelector.",
+                "reason": "Forbidden",
+            }
+        ],
     }
-    binding = {
-        "apiVersion": _GROUP,
-        "kind": "ValidatingAdmissionPolicyBinding",
-        "metadata": {"name": NAME, "labels": dict(labels)},
-        "spec": {
-            "policyName": NAME,
-            "matchResources": {"namespaceSelector": dict(namespaces)},
-            "validationActions": list(actions),
-        },
-    }
-    return [policy, binding]
+    return bound_policy(NAME, labels, spec, actions, namespaces=namespaces)

@@ -8,14 +8,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from ..rules.cel import changed, parameter, texts
 from ..rules.twin import Scope, Twin
 from . import exemptions
+from .objects import Json
+from .objects import resource_rule as rule_of
 from .pod_variables import POD_VARIABLES
-
-Json = dict[str, Any]
 
 _READ = ("activeDeadlineSeconds", "backoffLimit", "jobTemplate", "strategy", "template")
 """The fields below `spec` of workloads that twins read, but `replicas`: scaling isn't a change."""
@@ -62,20 +62,8 @@ class Shape:
         return {name: text for name, text in self.variables.items() if name in wanted}
 
 
-def _rule(
-    group: str, operations: tuple[str, ...], *resources: str, scope: str = "Namespaced"
-) -> Json:
-    return {
-        "apiGroups": [group],
-        "apiVersions": ["v1"],
-        "operations": list(operations),
-        "resources": list(resources),
-        "scope": scope,
-    }
-
-
 _BOTH = ("CREATE", "UPDATE")
-_NAMESPACES = _rule(
+_NAMESPACES = rule_of(
     "", _BOTH, "namespaces", "namespaces/finalize", "namespaces/status", scope="Cluster"
 )
 _OWN = {"ownAnnotations": "object.metadata.?annotations.orValue({})"}
@@ -127,7 +115,7 @@ SHAPES: Final = (
     Shape(
         name="pods",
         scope=Scope.PODS,
-        rules=(_rule("", ("CREATE",), "pods"),),
+        rules=(rule_of("", ("CREATE",), "pods"),),
         variables=_POD,
         ordinary=True,
     ),
@@ -135,14 +123,14 @@ SHAPES: Final = (
         name="pod-updates",
         scope=Scope.PODS,
         # By `status` annotations can be changed, by `resize` cpu and memory.
-        rules=(_rule("", ("UPDATE",), "pods", "pods/resize", "pods/status"),),
+        rules=(rule_of("", ("UPDATE",), "pods", "pods/resize", "pods/status"),),
         variables=_POD,
         updates=True,
     ),
     Shape(
         name="ephemeral-containers",
         scope=Scope.PODS,
-        rules=(_rule("", ("UPDATE",), "pods/ephemeralcontainers"),),
+        rules=(rule_of("", ("UPDATE",), "pods/ephemeralcontainers"),),
         variables={**_POD, "judged": _NEW_EPHEMERAL},
         ephemeral=True,
     ),
@@ -150,9 +138,9 @@ SHAPES: Final = (
         name="templates",
         scope=Scope.PODS,
         rules=(
-            _rule("", _BOTH, "podtemplates", "replicationcontrollers"),
-            _rule("apps", _BOTH, "daemonsets", "deployments", "replicasets", "statefulsets"),
-            _rule("batch", _BOTH, "cronjobs", "jobs"),
+            rule_of("", _BOTH, "podtemplates", "replicationcontrollers"),
+            rule_of("apps", _BOTH, "daemonsets", "deployments", "replicasets", "statefulsets"),
+            rule_of("batch", _BOTH, "cronjobs", "jobs"),
         ),
         variables=_TEMPLATE,
         changed=f"{changed('template')} || {texts(_READ)}.exists(f, "
@@ -162,21 +150,21 @@ SHAPES: Final = (
     Shape(
         name="limitranges",
         scope=Scope.LIMIT_RANGES,
-        rules=(_rule("", _BOTH, "limitranges"),),
+        rules=(rule_of("", _BOTH, "limitranges"),),
         variables=_GPU_RESOURCES,
         changed=changed("spec"),
     ),
     Shape(
         name="resourcequotas",
         scope=Scope.RESOURCE_QUOTAS,
-        rules=(_rule("", _BOTH, "resourcequotas"),),
+        rules=(rule_of("", _BOTH, "resourcequotas"),),
         variables=_GPU_RESOURCES,
         changed=changed("spec"),
     ),
     Shape(
         name="values",
         scope=Scope.VALUES,
-        rules=(_rule("", _BOTH, "configmaps", "secrets"),),
+        rules=(rule_of("", _BOTH, "configmaps", "secrets"),),
         variables=_OBJECT,
         changed=changed("data"),
     ),
@@ -184,14 +172,14 @@ SHAPES: Final = (
         name="claims",
         scope=Scope.CLAIMS,
         # Those of older versions are judged as these: matchPolicy is Equivalent.
-        rules=(_rule("resource.k8s.io", _BOTH, "resourceclaims", "resourceclaimtemplates"),),
+        rules=(rule_of("resource.k8s.io", _BOTH, "resourceclaims", "resourceclaimtemplates"),),
         variables={**_OBJECT, "requests": _REQUESTS},
         changed=changed("spec"),
     ),
     Shape(
         name="persistentvolumes",
         scope=Scope.VOLUMES,
-        rules=(_rule("", _BOTH, "persistentvolumes", scope="Cluster"),),
+        rules=(rule_of("", _BOTH, "persistentvolumes", scope="Cluster"),),
         # They are in no namespace that could grant anything.
         variables={**_BARE, "grants": "{}", **exemptions.VARIABLES},
         changed=changed("spec"),
