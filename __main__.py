@@ -6,7 +6,6 @@ import pulumi_kubernetes as k8s
 
 from components.cluster import GpuCluster, GpuClusterArgs
 from components.desired.resolve import resolve
-from components.guardrails.context import context_of
 from components.inspection.look import inspect
 from components.outputs import export
 from components.secrets import read_secrets
@@ -23,16 +22,16 @@ try:
     cluster = load(document)
 except ConfigError as error:
     raise pulumi.RunError(f"Pulumi.{stack}.yaml: {error}") from None
-secrets = read_secrets(settings, cluster)
-for warning in (*advice(cluster), *secrets.missing):
+desired = resolve(cluster, stack)
+secrets = read_secrets(settings, desired.hosts, desired.platform)
+for warning in (*advice(cluster.hosts, desired.platform), *secrets.missing):
     pulumi.log.warn(str(warning))
 
-hold(context_of(cluster))
-desired = resolve(cluster, stack)
-inspection = inspect(cluster, desired, secrets.private_key, origins(document))
+hold(desired.rules)
+inspection = inspect(desired, secrets.private_key, origins(document))
 
 providers: list[pulumi.ProviderResource] = [pulumi_command.Provider("command")]
-if cluster.first_host is None:
+if desired.kubeadm is None:
     kubernetes = k8s.Provider(
         "kubernetes",
         # Empty, the plugin reads KUBECONFIG where it runs. The SDK would put that path into the

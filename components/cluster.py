@@ -22,7 +22,6 @@ from components.monitoring.component import Monitoring, MonitoringArgs
 from components.nodes.component import NodeScheduling, NodeSchedulingArgs
 from components.platforms.component import GpuPlatform, PlatformArgs
 from components.platforms.presence import presence
-from components.platforms.registry import platform_of
 from components.rollout.component import Rollout, RolloutArgs
 from components.rollout.layout_component import Layouts, LayoutsArgs
 from components.settings.cluster import Cluster
@@ -73,11 +72,10 @@ class GpuCluster(pulumi.ComponentResource):
     ) -> None:
         super().__init__(self.TYPE, name, None, opts)
         drift = drift or Drift()
-        cluster, credentials = args.cluster, args.registry_credentials
-        check(cluster)
-        desired = resolve(cluster, args.stack)
-        platform = platform_of(cluster)
-        runtime_class = platform.runtime_class
+        credentials = args.registry_credentials
+        check(args.cluster)
+        desired = resolve(args.cluster, args.stack)
+        platform = desired.platform
 
         self.made = None
 
@@ -88,7 +86,7 @@ class GpuCluster(pulumi.ComponentResource):
                 providers=[self.made.provider] if self.made else None,
             )
 
-        copies = Copies(f"{name}-steps", cluster, args.private_key, drift.unreached)
+        copies = Copies(f"{name}-steps", args.private_key, drift.unreached)
         rollout = RolloutArgs(
             rollout=desired.rollout,
             has_hosts=bool(desired.hosts),
@@ -142,24 +140,28 @@ class GpuCluster(pulumi.ComponentResource):
             NodeSchedulingArgs(scheduling=desired.scheduling, drift=drift.scheduling),
             after(*([prepared] if joins else [])),
         )
-        if cluster.guardrails is not None:
-            guarded = GuardrailsArgs(cluster=cluster, guardrails=cluster.guardrails)
+        if desired.guardrails is not None:
+            own = frozenset(space.name for space in desired.namespaces if space.privileged)
+            guarded = GuardrailsArgs(context=desired.rules, own=own, guardrails=desired.guardrails)
             Guardrails(f"{name}-guardrails", guarded, after())
         ready: list[pulumi.Resource] = [runtime, scheduling]
         served = PlatformArgs(
-            charts=cluster.charts,
+            charts=desired.charts,
             registry_credentials=credentials,
             secrets=args.secrets,
             unfinished=drift.release,
         )
-        if cluster.driver.managed_by_daemonset:
-            installers = DriverInstallerArgs(cluster=cluster, registry_credentials=credentials)
+        if desired.installer is not None:
+            installers = DriverInstallerArgs(
+                settings=desired.installer,
+                site=platform.site,
+                registry_credentials=credentials,
+            )
             ready.append(DriverInstaller(f"{name}-driver", installers, after(*ready)))
         serving = GpuPlatform(f"{name}-platform", platform, served, after(*ready))
         checked = presence(
             f"{name}-presence",
-            platform,
-            cluster.installer,
+            desired.presence,
             drift.platform or drift.release,
             serving.revision,
             after(serving),
@@ -185,13 +187,12 @@ class GpuCluster(pulumi.ComponentResource):
             ),
             after(serving, checked, *divided),
         )
-        if cluster.monitoring is not None:
+        if desired.monitoring is not None:
             Monitoring(
                 f"{name}-monitoring",
                 MonitoringArgs(
-                    cluster=cluster,
-                    settings=cluster.monitoring,
-                    runtime_class=runtime_class,
+                    monitoring=desired.monitoring,
+                    platform=platform,
                     groups=drift.groups,
                     registry_credentials=credentials,
                 ),

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import pulumi
 
 from components.cluster import GpuCluster
+from components.nodes.settings.pool import Pool
 from components.settings.cluster import Cluster
 
 
@@ -16,22 +18,26 @@ def totals(nodes: list[dict[str, Any]]) -> dict[str, int]:
     return {kind: sum(int(node[kind]) for node in nodes) for kind in kinds}
 
 
-def left_out(cluster: Cluster) -> dict[str, list[int | str]]:
+def left_out(pools: Iterable[Pool]) -> dict[str, list[int | str]]:
     """Indexes and UUIDs of the GPUs that get no pods, by node; they are not among the declared."""
     return {
         node: [*sorted(devices.index), *sorted(devices.uuid)]
-        for pool in cluster.pools
+        for pool in pools
         for node, devices in pool.unhealthy_devices.items()
         if devices.index or devices.uuid
     }
 
 
-def next_commands(cluster: Cluster) -> list[str]:
-    """What a person would type next."""
-    context = cluster.kubernetes.context
+def next_commands(context: str, namespace: str) -> list[str]:
+    """Return what a person would type next.
+
+    Args:
+        context: context of the kubeconfig.
+        namespace: namespace of the validation.
+    """
     return [
         f"kubectl --context {context} get nodes -L nvidia.com/gpu",
-        f"kubectl --context {context} get pods -n {cluster.validation.namespace}",
+        f"kubectl --context {context} get pods -n {namespace}",
         "pulumi preview",
     ]
 
@@ -40,11 +46,11 @@ def export(cluster: Cluster, built: GpuCluster) -> None:
     """Exports what a person wants to know of the stack."""
     pulumi.export("nodes", built.nodes)
     pulumi.export("gpus", built.nodes.apply(totals))
-    pulumi.export("unhealthyDevices", left_out(cluster))
+    pulumi.export("unhealthyDevices", left_out(cluster.pools))
     pulumi.export("tests", built.tests)
     pulumi.export("maintenance", sorted(cluster.nodes_in_maintenance))
     pulumi.export("charts", built.charts)
-    pulumi.export("next", next_commands(cluster))
+    pulumi.export("next", next_commands(cluster.kubernetes.context, cluster.validation.namespace))
     if built.made is not None:
         pulumi.export("kubeconfig", pulumi.Output.secret(built.made.kubeconfig))
         pulumi.export("joinToken", pulumi.Output.secret(built.made.token))

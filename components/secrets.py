@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import pulumi
 
-from components.platforms.registry import platform_of
-from components.settings.cluster import Cluster
+from components.desired.host import DesiredHost
+from components.hosts.keys import shortest
+from components.platforms.base import Platform
 
 KEY_FILE = "GPU_CLUSTER_SSH_PRIVATE_KEY_FILE"
 TOKEN = re.compile(r"[a-z0-9]{6}\.[a-z0-9]{16}")
@@ -37,24 +38,31 @@ class Secrets:
     missing: tuple[str, ...]
 
 
-def read_secrets(settings: pulumi.Config, cluster: Cluster) -> Secrets:
-    """Reads what a configuration needs.
+def read_secrets(
+    settings: pulumi.Config, hosts: Sequence[DesiredHost], platform: Platform
+) -> Secrets:
+    """Read the secrets that a stack needs.
+
+    Args:
+        settings: the stack's configuration.
+        hosts: the hosts of the stack.
+        platform: the platform.
 
     Raises:
         RunError: a secret is missing or can't be what it should be.
     """
-    parts = [part for part in platform_of(cluster).parts() if part.secret]
+    parts = [part for part in platform.parts() if part.secret]
     named = {part.secret: settings.get_secret(part.secret) for part in parts}
     return Secrets(
-        private_key=_private_key(settings, cluster),
-        join_token=_join_token(settings, cluster),
+        private_key=_private_key(settings, len(hosts)),
+        join_token=_join_token(settings, [host.name for host in hosts if host.joins]),
         registry_credentials=settings.get_secret("registryCredentials"),
         named={name: value for name, value in named.items() if value is not None},
         missing=tuple(part.without for part in parts if part.without and not named[part.secret]),
     )
 
 
-def _private_key(settings: pulumi.Config, cluster: Cluster) -> str:
+def _private_key(settings: pulumi.Config, hosts: int) -> str:
     """The SSH key: the stack's secret, else the file that the environment names."""
     key = settings.get("sshPrivateKey")
     if not key and (path := os.environ.get(KEY_FILE)):
@@ -66,24 +74,20 @@ def _private_key(settings: pulumi.Config, cluster: Cluster) -> str:
                 "an SSH private key; cure: name another, or `pulumi config set --secret "
                 "gpu-cluster:sshPrivateKey`"
             ) from None
-    if not key and cluster.hosts:
+    if not key and hosts:
         raise pulumi.RunError(
             f"gpu-cluster:sshPrivateKey: found neither this secret nor {KEY_FILE}; wanted: the key "
-            f"that logs in to {len(cluster.hosts)} hosts; cure: `pulumi config set --secret "
+            f"that logs in to {hosts} hosts; cure: `pulumi config set --secret "
             "gpu-cluster:sshPrivateKey < ~/.ssh/id_ed25519`"
         )
     if not key:
         return ""
-    # Only stacks with hosts need the library of keys.
-    from components.hosts.keys import shortest
-
     return shortest(key)
 
 
-def _join_token(settings: pulumi.Config, cluster: Cluster) -> str | None:
+def _join_token(settings: pulumi.Config, joining: Sequence[str]) -> str | None:
     """kubeadm's bootstrap token: the stack's secret, where hosts join."""
     token = settings.get("kubeadmToken")
-    joining = [host.name for host in cluster.hosts if cluster.joins(host)]
     if joining and not TOKEN.fullmatch(token or ""):
         raise pulumi.RunError(
             f"gpu-cluster:kubeadmToken: found {'no' if not token else 'an ill-formed'} token; "

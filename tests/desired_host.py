@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from components.desired.host import DesiredHost
 from components.desired.resolve import resolve
+from components.guardrails.component import GuardrailsArgs
 from components.hosts.reboot import HostRebootArgs
 from components.hosts.settings.host import Host
 from components.settings.cluster import Cluster
@@ -22,3 +23,11 @@ def rebooting(cluster: Cluster) -> HostRebootArgs:
     """Return the arguments of the reboots of a declaration."""
     desired = resolve(cluster, "dev")
     return HostRebootArgs(hosts=desired.hosts, rollout=desired.rollout, private_key="key")
+
+
+def guarded(cluster: Cluster) -> GuardrailsArgs:
+    """Return the arguments of the guardrails of a declaration that has them."""
+    desired = resolve(cluster, "dev")
+    assert desired.guardrails is not None
+    own = frozenset(space.name for space in desired.namespaces if space.privileged)
+    return GuardrailsArgs(context=desired.rules, own=own, guardrails=desired.guardrails)

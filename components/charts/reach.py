@@ -14,6 +14,7 @@ import urllib.error
 import urllib.parse
 import urllib.request
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +31,22 @@ TAKEN = 1024
 MOST = 32 * 1024 * 1024
 SHOWN = 200
 """Characters of an address that an error shows."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class WantedChart:
+    """A chart that must be at its place.
+
+    Attributes:
+        place: where it is fetched from (`components.charts.source.location`).
+        chart: its name; `version`: its version.
+        digest: what its archive must have; empty: none is known.
+    """
+
+    place: str
+    chart: str = ""
+    version: str = ""
+    digest: str = ""
 
 
 async def unreachable(place: str, chart: str = "", version: str = "", digest: str = "") -> str:

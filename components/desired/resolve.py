@@ -12,10 +12,15 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from components.desired.host import DesiredHost, Upgrade
+from components.charts.reach import WantedChart
+from components.charts.settings import Charts
+from components.charts.source import location, wanted_digest
+from components.desired.host import DesiredHost, Upgrade, working
 from components.desired.kubeadm_cluster import KubeadmCluster
+from components.desired.monitoring import DesiredMonitoring, WatchedPool
 from components.desired.pool import DesiredScheduling, OwnScheduling, PoolScheduling
 from components.desired.rollout import DesiredLayouts, DesiredRollout, Operands, PoolLayout
+from components.desired.rules_context import rules_context
 from components.desired.validation import (
     DesiredValidation,
     MeasuredPool,
@@ -23,14 +28,18 @@ from components.desired.validation import (
     Measuring,
     PoolValidation,
 )
+from components.driver_daemonset.settings import DriverInstaller
+from components.guardrails.settings import Guardrails
 from components.hosts.settings.host import Host
 from components.hosts.settings.reboot import RebootWhen
+from components.monitoring.settings import Monitoring
 from components.nodes.pools import (
     POOL_LABEL,
     counted_pools,
     layouts_manager,
     manager,
     plain_taints,
+    working_gpus,
 )
 from components.nodes.resources import MIG_LABEL
 from components.nodes.scheduling_classes import (
@@ -42,11 +51,16 @@ from components.nodes.scheduling_classes import (
 from components.nodes.settings.pool import Pool
 from components.nodes.settings.taint import Effect
 from components.platforms.base import Delivery, Platform, Trait
+from components.platforms.documents import presence_document
+from components.platforms.judge import Declared
 from components.platforms.namespaces import OwnNamespace, own_namespaces
+from components.platforms.needed import registries
 from components.platforms.registry import platform_of
 from components.platforms.tolerations import tolerations
 from components.settings.cluster import Cluster
 from components.validation.pod import pod_spec, template
+from components.validation.settings import Validation
+from policies.rules import Context
 
 Json = dict[str, Any]
 
@@ -59,23 +73,53 @@ class Desired:
         stack: name of the stack.
         context: context of the kubeconfig.
         hosts: all hosts, in the order of the stack file.
+        platform: the platform, with its settings.
         kubeadm: the cluster that the stack makes; None: the cluster exists without the stack.
         rollout: how nodes are taken out of use.
         layouts: the MIG layouts.
         operands: the platform's pods, which hold GPUs.
         scheduling: what decides where pods go.
         validation: what is validated, and how.
+        monitoring: what watches the GPUs; None: nothing is declared.
+        namespaces: the namespaces that the stack makes.
+        registries: ``host:port`` of the registries that GPU pods need.
+        chart: where the platform's chart is fetched from, and what it must be there.
+        presence: what must be in the cluster of the platform.
+        rules: what the rules know of the stack.
+        guardrails: the section `guardrails`; None: the stack declares none.
+        installer: the driver's installers; None: the driver comes otherwise.
+        charts: where charts come from.
+        wanted: what is held against the rest of the cluster.
+        maintenance: hosts and nodes that are out for repair, as declared.
     """
 
     stack: str
     context: str
     hosts: tuple[DesiredHost, ...]
+    platform: Platform
     kubeadm: KubeadmCluster | None
     rollout: DesiredRollout
     layouts: DesiredLayouts
     operands: Operands
     scheduling: DesiredScheduling
     validation: DesiredValidation
+    monitoring: DesiredMonitoring | None
+    namespaces: tuple[OwnNamespace, ...]
+    registries: tuple[str, ...]
+    chart: WantedChart
+    presence: Json
+    rules: Context
+    guardrails: Guardrails | None
+    installer: DriverInstaller | None
+    charts: Charts
+    wanted: Declared
+    maintenance: tuple[str, ...]
+
+    @property
+    def newcomers(self) -> tuple[DesiredHost, ...]:
+        """The hosts that join a cluster in the run that first has them."""
+        joining = self.kubeadm.joining if self.kubeadm else ()
+        return working(host for host in self.hosts if host.joins) or working(joining)
 
 
 def resolve(cluster: Cluster, stack: str) -> Desired:
@@ -118,12 +162,33 @@ class _Resolver:
             stack=self.stack,
             context=self.cluster.kubernetes.context,
             hosts=self.hosts,
+            platform=self.platform,
             kubeadm=self.kubeadm(),
             rollout=self.rollout(),
             layouts=self.layouts(),
             operands=self.operands(),
             scheduling=self.scheduling(),
             validation=self.validation(),
+            monitoring=self.monitoring(),
+            namespaces=self.namespaces,
+            registries=registries(self.platform, *self.beside),
+            chart=self.chart(),
+            presence=presence_document(self.platform, self.cluster.installer),
+            rules=rules_context(
+                self.platform,
+                self.cluster.nodes_in_maintenance,
+                self.namespaces,
+                self.cluster.guardrails,
+            ),
+            guardrails=self.cluster.guardrails,
+            installer=self.cluster.installer,
+            charts=self.cluster.charts,
+            wanted=Declared(
+                host_nodes=frozenset(host.node for host in self.hosts),
+                node_features=self.cluster.scheduling.node_features,
+                guardrails=self.cluster.guardrails is not None,
+            ),
+            maintenance=self.cluster.maintenance,
         )
 
     def host(self, host: Host) -> DesiredHost:
@@ -228,10 +293,40 @@ class _Resolver:
         )
 
     @cached_property
+    def beside(self) -> tuple[Validation, DriverInstaller | None, Monitoring | None]:
+        """The sections that bring images and namespaces in addition to the platform's."""
+        return self.cluster.validation, self.cluster.installer, self.cluster.monitoring
+
+    @cached_property
     def namespaces(self) -> tuple[OwnNamespace, ...]:
-        cluster = self.cluster
-        beside = (cluster.validation, cluster.installer, cluster.monitoring)
-        return own_namespaces(self.platform, *beside)
+        return own_namespaces(self.platform, *self.beside)
+
+    def chart(self) -> WantedChart:
+        platform, charts = self.platform, self.cluster.charts
+        given = (charts, platform.chart, platform.repository, platform.version)
+        return WantedChart(
+            place=location(*given),
+            chart=platform.chart,
+            version=platform.version,
+            digest=wanted_digest(*given),
+        )
+
+    def monitoring(self) -> DesiredMonitoring | None:
+        settings, out = self.cluster.monitoring, self.cluster.nodes_in_maintenance
+        if settings is None:
+            return None
+        return DesiredMonitoring(
+            settings=settings,
+            pools=tuple(
+                WatchedPool(
+                    name=pool.name,
+                    nodes=tuple(name for name in pool.node_names() if name not in out),
+                    gpus=working_gpus(pool, out),
+                )
+                for pool in self.platform.site.gpu_pools
+                if pool.nodes is not None
+            ),
+        )
 
     def operands(self) -> Operands:
         spaces = {space.name for space in self.namespaces}

@@ -14,14 +14,15 @@ import pulumi
 import pulumi_command as command
 
 from components.charts.images import PAUSE
+from components.driver_daemonset.settings import DriverInstaller as Settings
 from components.manifest import Manifest
 from components.namespace import namespace
 from components.nodes.pools import POOL_LABEL
-from components.nodes.settings.pool import Pool, gpu_pools
+from components.nodes.settings.pool import Pool
 from components.operation import command_line, document
 from components.platforms.pull_secret import pull_secret, pull_secrets
+from components.platforms.site import Site
 from components.platforms.tolerations import tolerations
-from components.settings.cluster import Cluster
 
 LABELS = {"app.kubernetes.io/managed-by": "gpu-cluster"}
 INSTALLER = "gpu-cluster/driver-installer"
@@ -38,15 +39,14 @@ def node_selector(pool: Pool) -> dict[str, str]:
     return {POOL_LABEL: pool.name}
 
 
-def daemon_set(cluster: Cluster, pool: Pool) -> dict[str, Any]:
+def daemon_set(settings: Settings, site: Site, pool: Pool) -> dict[str, Any]:
     """A pool's installer.
 
     The image compiles and loads the driver in an init container, so that the pod is Ready only
     when the driver is. Environment and mounts: GoogleCloudPlatform/container-engine-accelerators,
     nvidia-driver-installer/ubuntu (entrypoint.sh, daemonset.yaml), which kubespray deploys.
     """
-    settings = cluster.driver_installer
-    version = settings.version_of(pool.name, cluster.driver.version) or ""
+    version = settings.version_of(pool.name, site.driver.version) or ""
     url = settings.url_of(pool.name, version)
     name = f"nvidia-driver-installer-{pool.name}"
     labels = {INSTALLER: pool.name}
@@ -56,7 +56,7 @@ def daemon_set(cluster: Cluster, pool: Pool) -> dict[str, Any]:
         "NVIDIA_INSTALL_DIR_HOST": "/home/kubernetes/bin/nvidia",
         "NVIDIA_INSTALL_DIR_CONTAINER": "/usr/local/nvidia",
         "ROOT_MOUNT_DIR": "/root",
-        **cluster.proxy.both_cases,
+        **site.proxy.both_cases,
     }
     mounts = {
         "nvidia-install-dir-host": ("/home/kubernetes/bin/nvidia", "/usr/local/nvidia"),
@@ -79,18 +79,18 @@ def daemon_set(cluster: Cluster, pool: Pool) -> dict[str, Any]:
             "template": {
                 "metadata": {"labels": labels},
                 "spec": {
-                    **pull_secrets(cluster.registry),
+                    **pull_secrets(site.registry),
                     "hostPID": True,
                     "priorityClassName": "system-node-critical",
                     "nodeSelector": node_selector(pool),
                     "tolerations": [
                         {"key": "CriticalAddonsOnly", "operator": "Exists"},
-                        *tolerations((pool,), cluster.scheduling.node_taints),
+                        *tolerations((pool,), site.node_taints),
                     ],
                     "initContainers": [
                         {
                             "name": "nvidia-driver-installer",
-                            "image": cluster.registry.deployed(settings.image_of(pool.name)),
+                            "image": site.registry.deployed(settings.image_of(pool.name)),
                             "env": [
                                 {"name": key, "value": value} for key, value in environment.items()
                             ],
@@ -104,7 +104,7 @@ def daemon_set(cluster: Cluster, pool: Pool) -> dict[str, Any]:
                             "terminationMessagePolicy": "FallbackToLogsOnError",
                         }
                     ],
-                    "containers": [{"name": "pause", "image": cluster.registry.deployed(PAUSE)}],
+                    "containers": [{"name": "pause", "image": site.registry.deployed(PAUSE)}],
                     "volumes": [
                         {"name": key, "hostPath": {"path": outside}}
                         for key, (outside, _) in mounts.items()
@@ -125,11 +125,13 @@ class DriverInstallerArgs:
     """What the driver's installers need.
 
     Attributes:
-        cluster: the configuration.
+        settings: the section `driverInstaller`.
+        site: what the platform depends on.
         registry_credentials: a Docker configuration in JSON, a secret; None: none is given.
     """
 
-    cluster: Cluster
+    settings: Settings
+    site: Site
     registry_credentials: pulumi.Input[str] | None = None
 
 
@@ -144,18 +146,17 @@ class DriverInstaller(pulumi.ComponentResource):
         self, name: str, args: DriverInstallerArgs, opts: pulumi.ResourceOptions | None = None
     ) -> None:
         super().__init__(self.TYPE, name, None, opts)
-        cluster = args.cluster
-        context = cluster.kubernetes.context
-        space = namespace(self, f"{name}-namespace", context, cluster.driver_installer.namespace)
+        settings, site = args.settings, args.site
+        space = namespace(self, f"{name}-namespace", site.context, settings.namespace)
         secrets = pull_secret(
             self,
             name,
-            cluster.registry,
+            site.registry,
             args.registry_credentials,
             space,
-            cluster.driver_installer.namespace,
+            settings.namespace,
         )
-        sets = {pool.name: daemon_set(cluster, pool) for pool in gpu_pools(cluster.pools)}
+        sets = {pool.name: daemon_set(settings, site, pool) for pool in site.gpu_pools}
         made = [
             Manifest(
                 f"{name}-{pool}",
@@ -171,8 +172,8 @@ class DriverInstaller(pulumi.ComponentResource):
             update=line,
             stdin=document(
                 {
-                    "context": cluster.kubernetes.context,
-                    "namespace": cluster.driver_installer.namespace,
+                    "context": site.context,
+                    "namespace": settings.namespace,
                     "daemonSets": [daemon_set["metadata"]["name"] for daemon_set in sets.values()],
                     "timeoutSeconds": ROLLOUT,
                 }
@@ -182,5 +183,5 @@ class DriverInstaller(pulumi.ComponentResource):
             add_previous_output_in_env=False,
             opts=pulumi.ResourceOptions(parent=self, depends_on=made),
         )
-        self.pools = pulumi.Output.from_input([pool.name for pool in gpu_pools(cluster.pools)])
+        self.pools = pulumi.Output.from_input([pool.name for pool in site.gpu_pools])
         self.register_outputs({"pools": self.pools})

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
+from components.desired.host import DesiredHost
 from components.hosts.facts import HostFacts
-from components.settings.cluster import Cluster
+from components.hosts.settings.driver import Driver
 from policies.faults import Fault
 
 #: Systems of which the operator's image tag keeps the major version only
@@ -19,23 +20,25 @@ def image_tag(facts: HostFacts) -> str:
     return facts.os + (version.split(".")[0] if facts.os in MAJOR_ONLY else version)
 
 
-def judge_all(cluster: Cluster, facts: Mapping[str, HostFacts]) -> list[Fault]:
-    """What keeps the operator's driver container from running on the hosts that were reached."""
-    if not cluster.driver.managed_by_operator:
+def judge_all(
+    driver: Driver, hosts: Iterable[DesiredHost], facts: Mapping[str, HostFacts]
+) -> list[Fault]:
+    """Return what keeps the operator's driver container from running on the reached hosts."""
+    if not driver.managed_by_operator:
         return []
     reached = {
         host.name: facts[host.name]
-        for host in cluster.hosts
+        for host in hosts
         if host.role.has_gpus and host.name in facts and not facts[host.name].error
     }
-    return _one_system(cluster, reached)
+    return _one_system(driver, reached)
 
 
-def _one_system(cluster: Cluster, reached: Mapping[str, HostFacts]) -> list[Fault]:
+def _one_system(driver: Driver, reached: Mapping[str, HostFacts]) -> list[Fault]:
     """By its policy the operator takes the image of the first node's system for all nodes; a digest
     is that of one system's image.
     """
-    if cluster.driver.resource and cluster.driver.digest is None:
+    if driver.resource and driver.digest is None:
         return []
     first: tuple[str, str] | None = None
     faults = []

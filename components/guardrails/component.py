@@ -12,15 +12,11 @@ from typing import Any, Final
 
 import pulumi
 
-from components.guardrails.context import context_of
 from components.guardrails.settings import GuardrailMode, Quota
 from components.guardrails.settings import Guardrails as Settings
 from components.manifest import Manifest
-from components.platforms.namespaces import own_namespaces
-from components.platforms.registry import platform_of
-from components.settings.cluster import Cluster
 from policies.admission import Enforcement, manifests
-from policies.rules import Severity
+from policies.rules import Context, Severity
 from policies.rules.claims import OF_A_CLASS
 
 QUOTA: Final = "gpu-cluster"
@@ -36,9 +32,16 @@ _ACTIONS: Final[Mapping[GuardrailMode, Mapping[Severity, Sequence[str]]]] = {
 
 @dataclass(frozen=True, kw_only=True)
 class GuardrailsArgs:
-    """What `Guardrails` needs: the cluster, and what is declared for it."""
+    """What `Guardrails` needs.
 
-    cluster: Cluster
+    Attributes:
+        context: what the rules know of the stack.
+        own: namespaces of the stack whose pods are privileged.
+        guardrails: the section `guardrails`.
+    """
+
+    context: Context
+    own: frozenset[str]
     guardrails: Settings
 
 
@@ -49,11 +52,7 @@ def enforcement(args: GuardrailsArgs) -> Enforcement:
     pods are privileged and see all GPUs.
     """
     declared = args.guardrails
-    cluster = args.cluster
-    beside = (cluster.validation, cluster.installer, cluster.monitoring)
-    made = own_namespaces(platform_of(cluster), *beside)
-    own = {space.name for space in made if space.privileged}
-    excluded = {"kube-system", *own, *declared.excluded_namespaces}
+    excluded = {"kube-system", *args.own, *declared.excluded_namespaces}
     return Enforcement(
         actions=_ACTIONS[declared.mode],
         failure_policy=declared.failure_policy.capitalize(),
@@ -94,7 +93,7 @@ class Guardrails(pulumi.ComponentResource):
     ) -> None:
         super().__init__(self.TYPE, name, None, opts)
         made: list[pulumi.Resource] = []
-        for manifest in manifests(context_of(args.cluster), enforcement(args)):
+        for manifest in manifests(args.context, enforcement(args)):
             part = f"{name}-{manifest['metadata']['name']}"
             needed: list[pulumi.Resource] = []
             match manifest["kind"]:

@@ -23,10 +23,10 @@ def context_of_document(text: str) -> Context:
     Raises:
         ConfigError: the document is wrong.
     """
-    from components.guardrails.context import context_of
+    from components.desired.resolve import resolve
     from components.settings.loader import load
 
-    return context_of(load(json.loads(text)))
+    return resolve(load(json.loads(text)), "").rules
 
 
 def context_of_stack(name: str, folder: Path) -> Context:
@@ -35,14 +35,14 @@ def context_of_stack(name: str, folder: Path) -> Context:
     Raises:
         ContextError: there is no such file, or it is wrong.
     """
-    from components.guardrails.context import context_of
+    from components.desired.resolve import resolve
     from components.settings.stack_file import load_stack_file
 
     file_name = f"Pulumi.{name}.yaml"
     for parent in (folder, *folder.parents):
         if (path := parent / file_name).is_file():
             try:
-                return context_of(load_stack_file(path))
+                return resolve(load_stack_file(path), name).rules
             except ConfigError as error:
                 named = (
                     replace(fault, place=f"{error.source}: {fault.place}") for fault in error.faults

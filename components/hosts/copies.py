@@ -19,7 +19,6 @@ from components.desired.host import DesiredHost
 from components.hooks import before_changes
 from components.hosts.script import Bundle
 from components.hosts.upload import Limits, upload
-from components.settings.cluster import Cluster
 from policies.faults import Fault, FaultError
 
 AT_ONCE = 64
@@ -32,7 +31,6 @@ class Copies:
     def __init__(
         self,
         name: str,
-        cluster: Cluster,
         private_key: pulumi.Input[str],
         unreached: Mapping[str, str] | None = None,
     ) -> None:
@@ -40,15 +38,9 @@ class Copies:
 
         Args:
             name: of the hook.
-            cluster: the configuration.
             private_key: an SSH private key, a secret.
             unreached: by host, why the inspection did not reach it.
         """
-        self._limits = Limits(
-            dials=cluster.ssh.dial_error_limit,
-            dial=cluster.ssh.per_dial_timeout_seconds,
-            copying=cluster.ssh.command_timeout_seconds,
-        )
         self._key = private_key
         self._gate = asyncio.Semaphore(AT_ONCE)
         self._unreached = unreached or {}
@@ -100,7 +92,13 @@ class Copies:
         if wanted.keys() <= (self._sent_to_new if new else self._sent).get(name, set()):
             return
         key = str(await pulumi.Output.from_input(self._key).future())
-        fault = await upload(self._hosts[name], key, wanted, self._limits, self._gate)
+        host = self._hosts[name]
+        limits = Limits(
+            dials=host.ssh.dial_error_limit,
+            dial=host.ssh.per_dial_timeout_seconds,
+            copying=host.ssh.command_timeout_seconds,
+        )
+        fault = await upload(host, key, wanted, limits, self._gate)
         if fault is not None:
             raise pulumi.RunError(str(fault))
         self._sent[name] = set(wanted)

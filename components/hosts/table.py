@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from components.desired.host import Target
 from components.hosts import hardware
 from components.hosts.facts import HostFacts
-from components.hosts.settings.host import Host
 
 HEAD = (
     "host", "role", "system", "kernel", "headers", "GPUs", "driver", "modules", "secure boot",
@@ -18,7 +18,7 @@ HEAD = (
 IN_STEP = 10.0
 
 
-def cells(host: Host, facts: HostFacts) -> tuple[str, ...]:
+def cells(host: Target, facts: HostFacts) -> tuple[str, ...]:
     """One host's row; a host that did not answer has its error in place of facts."""
     if facts.error:
         return (host.name, host.role.value, facts.error, *[""] * (len(HEAD) - 3))
@@ -56,7 +56,7 @@ def _yes(truth: bool, yes: str = "yes", no: str = "no") -> str:
 
 
 def table(
-    hosts: Sequence[Host],
+    hosts: Sequence[Target],
     facts: Mapping[str, HostFacts],
     origins: Mapping[str, Mapping[str, str]],
 ) -> str:

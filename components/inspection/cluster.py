@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 
 from components import grammar
 from components.api import Client, ClusterError, Json, connect
-from components.charts.reach import unreachable
+from components.charts.reach import WantedChart, unreachable
 from components.desired.pool import PoolScheduling
 from components.desired.rollout import DesiredLayouts
 from components.desired.validation import PoolValidation
@@ -42,7 +42,7 @@ class Question:
         presence: the input of ``components.platforms.restore``.
         endpoints: ``host:port`` that nodes need.
         own: namespaces that the stack makes.
-        chart: the arguments of `unreachable`.
+        chart: the platform's chart.
         layouts: the MIG layouts.
     """
 
@@ -52,7 +52,7 @@ class Question:
     presence: Json
     endpoints: list[str]
     own: list[str]
-    chart: Mapping[str, str]
+    chart: WantedChart
     layouts: DesiredLayouts
 
 
@@ -190,7 +190,7 @@ async def nodes_by_name(context: str) -> dict[str, Json]:
 
 async def observe(asked: Question) -> ClusterSeen:
     """Look once at the cluster, and beside it at the platform's chart."""
-    seen, problem = await asyncio.gather(_observe(asked), unreachable(**asked.chart))
+    seen, problem = await asyncio.gather(_observe(asked), unreachable(**vars(asked.chart)))
     return replace(seen, chart=problem)
 
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
+from components.charts.reach import WantedChart
+from components.desired.host import DesiredHost
 from components.desired.resolve import Desired
+from components.desired.validation import PoolValidation
 from components.drift import Drift, dated
 from components.driver_daemonset.container import judge_all
 from components.hosts import hardware
@@ -13,13 +16,7 @@ from components.hosts.facts import HostFacts, drift, reboot
 from components.hosts.kernels import unequal
 from components.hosts.preflight import judge
 from components.inspection.cluster import ClusterSeen
-from components.inspection.questions import chart_place
-from components.nodes.pools import counted_pools
-from components.platforms.judge import Declared
 from components.platforms.judge import judge as judge_platform
-from components.platforms.needed import registries
-from components.platforms.registry import platform_of
-from components.settings.cluster import Cluster
 from policies.faults import Fault, Severity
 from policies.printable import printable_lines
 
@@ -63,7 +60,7 @@ class Inspection:
     drift: Drift = field(default_factory=Drift)
 
 
-def judged(declared: Cluster, desired: Desired, seen: Seen) -> Inspection:
+def judged(desired: Desired, seen: Seen) -> Inspection:
     """Hold what was seen against what is declared."""
     cluster, facts = seen.cluster, seen.hosts
     findings = [
@@ -72,30 +69,22 @@ def judged(declared: Cluster, desired: Desired, seen: Seen) -> Inspection:
         if host.name in facts
         for finding in judge(host, facts[host.name])
     ]
-    findings += judge_all(declared, facts)
+    findings += judge_all(desired.platform.site.driver, desired.hosts, facts)
     findings += hardware.advice(facts)
-    findings += _unreached(declared, facts)
-    findings += _gone(declared, facts, cluster.nodes)
-    findings += _chart(declared, cluster.chart)
+    findings += _unreached(desired.registries, desired.hosts, facts)
+    findings += _gone(desired.newcomers, facts, cluster.nodes)
+    findings += _chart(desired.chart, cluster.chart)
     findings += map(_cordoned, cluster.unschedulable)
     findings += _deferred(cluster.deferred)
     if cluster.surroundings is not None:
         findings += judge_platform(
-            platform_of(declared),
-            cluster.surroundings,
-            cluster.members,
-            facts,
-            Declared(
-                host_nodes=frozenset(host.node for host in declared.hosts),
-                node_features=declared.scheduling.node_features,
-                guardrails=declared.guardrails is not None,
-            ),
+            desired.platform, cluster.surroundings, cluster.members, facts, desired.wanted
         )
     errors = [str(finding) for finding in findings if finding.severity is Severity.ERROR]
     warnings = [str(finding) for finding in findings if finding.severity is Severity.WARNING]
     reboots = {
         host.name: text
-        for host in declared.hosts
+        for host in desired.hosts
         if host.name in facts and (text := reboot(facts[host.name], host.node in cluster.cordoned))
     }
     return Inspection(
@@ -110,7 +99,9 @@ def judged(declared: Cluster, desired: Desired, seen: Seen) -> Inspection:
             cluster=_changed(facts, "cluster"),
             reboot=reboots,
             scheduling=noted(cluster.scheduling),
-            validation=noted({**_after(declared, reboots), **cluster.validation}),
+            validation=noted(
+                {**_after(desired.validation.pools, desired.hosts, reboots), **cluster.validation}
+            ),
             platform=noted(cluster.presence).get("platform"),
             release=noted(cluster.presence).get("release"),
             groups=frozenset(cluster.surroundings.groups if cluster.surroundings else ()),
@@ -119,13 +110,15 @@ def judged(declared: Cluster, desired: Desired, seen: Seen) -> Inspection:
 
 
 def _gone(
-    declared: Cluster, facts: Mapping[str, HostFacts], nodes: tuple[str, ...] | None
+    newcomers: Iterable[DesiredHost],
+    facts: Mapping[str, HostFacts],
+    nodes: tuple[str, ...] | None,
 ) -> Iterator[Fault]:
     """Hosts that have joined, and whose nodes are gone; who never joined does it in this run."""
     if nodes is None:
         return
-    phase = "cluster" if declared.first_host else "prepare"
-    for host in declared.newcomers:
+    for host in newcomers:
+        phase = "prepare" if host.joins else "cluster"
         if host.name in facts and phase in facts[host.name].applied and host.node not in nodes:
             yield Fault(
                 f"host {host.name}: node {host.node}",
@@ -135,23 +128,23 @@ def _gone(
             )
 
 
-def _chart(cluster: Cluster, problem: str) -> Iterator[Fault]:
+def _chart(wanted: WantedChart, problem: str) -> Iterator[Fault]:
     if problem:
-        platform = platform_of(cluster)
         yield Fault(
-            f"chart {platform.chart} {platform.version}",
+            f"chart {wanted.chart} {wanted.version}",
             problem,
-            f"the chart, from {chart_place(cluster)}, before a host is changed",
+            f"the chart, from {wanted.place}, before a host is changed",
             "open the way (HTTPS_PROXY is obeyed), or declare charts.directory or charts.oci; "
             "`make images` says how to compare an archive",
         )
 
 
-def _unreached(cluster: Cluster, facts: Mapping[str, HostFacts]) -> Iterator[Fault]:
+def _unreached(
+    registries: Iterable[str], declared: Iterable[DesiredHost], facts: Mapping[str, HostFacts]
+) -> Iterator[Fault]:
     """An engine may have a mirror or a proxy of its own, so this stops nothing."""
-    workers = {host.name for host in cluster.hosts if host.role.has_gpus}
-    beside = (cluster.validation, cluster.installer, cluster.monitoring)
-    for registry in registries(platform_of(cluster), *beside):
+    workers = {host.name for host in declared if host.role.has_gpus}
+    for registry in registries:
         hosts = [name for name in facts if name in workers and registry in facts[name].unreached]
         if hosts:
             yield Fault(
@@ -194,13 +187,15 @@ def _deferred(held: Mapping[str, str]) -> Iterator[Fault]:
         )
 
 
-def _after(declared: Cluster, reboots: Mapping[str, str]) -> dict[str, str]:
+def _after(
+    pools: Iterable[PoolValidation], hosts: Iterable[DesiredHost], reboots: Mapping[str, str]
+) -> dict[str, str]:
     """Pools whose nodes this run reboots: what was proved before says nothing of them then."""
-    nodes = {host.node: host.name for host in declared.hosts if host.name in reboots}
+    nodes = {host.node: host.name for host in hosts if host.name in reboots}
     return {
-        pool.name: f"{', '.join(rebooted)}: rebooted by this run"
-        for pool in counted_pools(declared.pools)
-        if (rebooted := [name for name in pool.node_names() if name in nodes])
+        pool.pool: f"{', '.join(rebooted)}: rebooted by this run"
+        for pool in pools
+        if (rebooted := [name for name in pool.nodes or () if name in nodes])
     }
 
 

@@ -12,14 +12,14 @@ from typing import Any
 
 import pulumi
 
+from components.desired.monitoring import DesiredMonitoring
 from components.manifest import Manifest
 from components.monitoring import values as content
 from components.monitoring.settings import Monitoring as Settings
 from components.monitoring.settings import OperatorObjects
 from components.namespace import namespace
+from components.platforms.base import Platform
 from components.platforms.pull_secret import pull_secret, pull_secrets
-from components.platforms.registry import platform_of
-from components.settings.cluster import Cluster
 
 Json = dict[str, Any]
 
@@ -34,18 +34,21 @@ class MonitoringArgs:
     """What `Monitoring` needs.
 
     Attributes:
-        cluster: the configuration.
-        settings: its section `monitoring`.
-        runtime_class: RuntimeClass of pods that see GPUs; None where nvidia is the default.
+        monitoring: what watches the GPUs.
+        platform: the platform.
         groups: API groups that the cluster was seen to serve.
         registry_credentials: a Docker configuration in JSON, a secret; None: none is given.
     """
 
-    cluster: Cluster
-    settings: Settings
-    runtime_class: str | None
+    monitoring: DesiredMonitoring
+    platform: Platform
     groups: frozenset[str]
     registry_credentials: pulumi.Input[str] | None = None
+
+    @property
+    def settings(self) -> Settings:
+        """The section `monitoring`."""
+        return self.monitoring.settings
 
     @property
     def prometheus(self) -> bool:
@@ -59,15 +62,15 @@ def _metadata(name: str, space: str, **labels: str) -> Json:
     return {"name": name, "namespace": space, "labels": {**LABELS, **labels}}
 
 
-def exporter(cluster: Cluster, settings: Settings, runtime: str | None) -> Json:
+def exporter(platform: Platform, settings: Settings) -> Json:
     """The exporter's DaemonSet on all nodes of pools with GPUs.
 
     Found as the platform's own pods find them; SYS_ADMIN is what DCGM's profiling needs
     (dcgm-exporter 4.5.3-4.8.2, dcgm-exporter.yaml).
     """
-    platform = platform_of(cluster)
+    registry = platform.site.registry
     pod: Json = {
-        **pull_secrets(cluster.registry),
+        **pull_secrets(registry),
         "automountServiceAccountToken": False,
         "priorityClassName": "system-node-critical",
         "affinity": {
@@ -84,7 +87,7 @@ def exporter(cluster: Cluster, settings: Settings, runtime: str | None) -> Json:
         "containers": [
             {
                 "name": EXPORTER,
-                "image": cluster.registry.deployed(settings.exporter_image),
+                "image": registry.deployed(settings.exporter_image),
                 "args": ["-f", "/etc/gpu-cluster/counters.csv"],
                 "env": [
                     {"name": "DCGM_EXPORTER_LISTEN", "value": f":{PORT}"},
@@ -120,8 +123,8 @@ def exporter(cluster: Cluster, settings: Settings, runtime: str | None) -> Json:
             {"name": "pod-resources", "hostPath": {"path": "/var/lib/kubelet/pod-resources"}},
         ],
     }
-    if runtime:
-        pod["runtimeClassName"] = runtime
+    if platform.runtime_class:
+        pod["runtimeClassName"] = platform.runtime_class
     return {
         "apiVersion": "apps/v1",
         "kind": "DaemonSet",
@@ -161,23 +164,22 @@ def _service_monitor(
 
 def objects(args: MonitoringArgs) -> dict[str, Json]:
     """Every object beside the namespace, by the end of its resource's name."""
-    cluster, settings = args.cluster, args.settings
+    platform, settings = args.platform, args.settings
     space = settings.namespace
     manifests = {
         "dashboard": _config_map(
             "gpu-cluster-dashboard",
             space,
-            {"gpu-cluster.json": content.dashboard(cluster)},
+            {"gpu-cluster.json": content.dashboard(platform.monitored)},
             **settings.dashboard_labels,
         )
     }
-    platform = platform_of(cluster)
     theirs, metrics = platform.monitored.exporter, platform.monitored.metrics
     if theirs is None:
         manifests["counters"] = _config_map(
             f"{EXPORTER}-counters", space, {"counters.csv": content.counters()}
         )
-        manifests["exporter"] = exporter(cluster, settings, args.runtime_class)
+        manifests["exporter"] = exporter(platform, settings)
         manifests["service"] = {
             "apiVersion": "v1",
             "kind": "Service",
@@ -209,7 +211,7 @@ def objects(args: MonitoringArgs) -> dict[str, Json]:
             "apiVersion": "monitoring.coreos.com/v1",
             "kind": "PrometheusRule",
             "metadata": _metadata("gpu-cluster", space, **settings.labels),
-            "spec": content.alert_groups(cluster, settings),
+            "spec": content.alert_groups(args.monitoring, platform),
         }
     return manifests
 
@@ -225,12 +227,12 @@ class Monitoring(pulumi.ComponentResource):
         self, name: str, args: MonitoringArgs, opts: pulumi.ResourceOptions | None = None
     ) -> None:
         super().__init__(self.TYPE, name, None, opts)
-        context = args.cluster.kubernetes.context
+        context = args.platform.site.context
         space = namespace(self, f"{name}-namespace", context, args.settings.namespace)
         secrets = pull_secret(
             self,
             name,
-            args.cluster.registry,
+            args.platform.site.registry,
             args.registry_credentials,
             space,
             args.settings.namespace,
@@ -241,6 +243,6 @@ class Monitoring(pulumi.ComponentResource):
                 manifest,
                 pulumi.ResourceOptions(parent=self, depends_on=[space, *secrets]),
             )
-        groups = content.alert_groups(args.cluster, args.settings)["groups"]
+        groups = content.alert_groups(args.monitoring, args.platform)["groups"]
         self.alerts = pulumi.Output.from_input(sum(len(group["rules"]) for group in groups))
         self.register_outputs({"alerts": self.alerts})

@@ -7,13 +7,11 @@ its metrics: internal/pkg/rendermetrics); XIDs: NVIDIA "XID Errors".
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from typing import Any
 
-from components.monitoring.settings import Monitoring
-from components.nodes.pools import resting, working_gpus
-from components.nodes.settings.pool import gpu_pools
-from components.platforms.registry import platform_of
-from components.settings.cluster import Cluster
+from components.desired.monitoring import DesiredMonitoring, WatchedPool
+from components.platforms.base import Monitored, Platform
 
 Json = dict[str, Any]
 
@@ -56,7 +54,7 @@ def _alert(
     }
 
 
-def _hardware(cluster: Cluster, monitoring: Monitoring) -> list[Json]:
+def _hardware(hot_celsius: int) -> list[Json]:
     """Alerts over DCGM's counters."""
     own = "|".join(map(str, PROGRAM_XIDS))
     gpu = "GPU {{ $labels.gpu }} of {{ $labels.Hostname }}"
@@ -91,7 +89,7 @@ def _hardware(cluster: Cluster, monitoring: Monitoring) -> list[Json]:
         ),
         _alert(
             "GpuHot",
-            f"DCGM_FI_DEV_GPU_TEMP > {monitoring.hot_celsius}",
+            f"DCGM_FI_DEV_GPU_TEMP > {hot_celsius}",
             "5m",
             "warning",
             f"{gpu} is at {{{{ $value }}}} °C",
@@ -116,17 +114,16 @@ def _hardware(cluster: Cluster, monitoring: Monitoring) -> list[Json]:
     ]
 
 
-def _cluster(cluster: Cluster, daemon_set: str) -> list[Json]:
-    """Alerts over kube-state-metrics: what is offered against what is declared."""
+def _cluster(pools: Iterable[WatchedPool], platform: Platform) -> list[Json]:
+    """Return alerts over kube-state-metrics: what is advertised against what is declared."""
     alerts = []
-    resource = platform_of(cluster).monitored.resource
-    for pool in gpu_pools(cluster.pools):
-        if resource is None or pool.nodes is None:
+    resource, daemon_set = platform.monitored.resource, platform.servers.daemon_set
+    for pool in pools:
+        if resource is None:
             continue
         name, unit = resource
-        out, gpus = resting(cluster, pool), working_gpus(cluster, pool)
-        names = [node for node in pool.node_names() if node not in out]
-        nodes = "|".join(node.replace(".", "\\\\.") for node in names)
+        gpus = pool.gpus
+        nodes = "|".join(node.replace(".", "\\\\.") for node in pool.nodes)
         alerts.append(
             _alert(
                 "GpusBelowDeclared",
@@ -152,10 +149,12 @@ def _cluster(cluster: Cluster, daemon_set: str) -> list[Json]:
     return alerts
 
 
-def alert_groups(cluster: Cluster, monitoring: Monitoring) -> Json:
-    """A rule file of Prometheus: `groups`."""
-    platform = platform_of(cluster)
-    rules = [*_hardware(cluster, monitoring), *_cluster(cluster, platform.servers.daemon_set)]
+def alert_groups(monitoring: DesiredMonitoring, platform: Platform) -> Json:
+    """Return a rule file of Prometheus: `groups`."""
+    rules = [
+        *_hardware(monitoring.settings.hot_celsius),
+        *_cluster(monitoring.pools, platform),
+    ]
     if platform.monitored.metrics:
         rules += [_alert(*parts) for parts in platform.monitored.metrics.alerts]
     return {"groups": [{"name": "gpu-cluster", "rules": rules}]}
@@ -173,8 +172,8 @@ def _panel(index: int, title: str, expression: str, unit: str, legend: str) -> J
     }
 
 
-def dashboard(cluster: Cluster) -> str:
-    """A dashboard of Grafana as JSON; its data source is chosen in it."""
+def dashboard(monitored: Monitored) -> str:
+    """Return a dashboard of Grafana as JSON; its data source is chosen in it."""
     gpu = "{{Hostname}} {{gpu}}"
     panels = [
         ("Utilization", "DCGM_FI_DEV_GPU_UTIL", "percent", gpu),
@@ -184,7 +183,6 @@ def dashboard(cluster: Cluster) -> str:
         ("XID errors", "DCGM_FI_DEV_XID_ERRORS", "none", gpu),
         ("ECC errors", "increase(DCGM_FI_DEV_ECC_DBE_VOL_TOTAL[1h])", "none", gpu),
     ]
-    monitored = platform_of(cluster).monitored
     if monitored.resource:
         name, unit = monitored.resource
         sums = f'sum(kube_node_status_allocatable{{resource="{name}"}}) / {unit}'

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any
 
 from components.nodes.resources import LAYOUTS
 from components.nodes.settings.pool import Pool, gpu_pools
 from components.nodes.settings.taint import Taint
-from components.settings.cluster import Cluster
 
 Json = dict[str, Any]
 
@@ -22,25 +22,16 @@ def layouts_manager(stack: str) -> str:
     return f"gpu-cluster-{stack}{LAYOUTS}"
 
 
-def resting(cluster: Cluster, pool: Pool) -> list[str]:
-    """Nodes in maintenance that are a pool's; of one by selector those that may be."""
-    out = cluster.nodes_in_maintenance
-    if pool.nodes is not None:
-        return [name for name in pool.node_names() if name in out]
-    named = {name for declared in cluster.pools for name in declared.node_names()}
-    return sorted(out - named)
+def working_nodes(pool: Pool, maintenance: Collection[str]) -> int:
+    """Return how many nodes a pool has without those in maintenance that it names."""
+    return pool.size - sum(name in maintenance for name in pool.node_names())
 
 
-def working_nodes(cluster: Cluster, pool: Pool) -> int:
-    """How many nodes a pool has without those in maintenance that it names."""
-    return pool.size - (len(resting(cluster, pool)) if pool.nodes is not None else 0)
-
-
-def working_gpus(cluster: Cluster, pool: Pool) -> int:
-    """GPUs that a pool by name offers together, without nodes in maintenance."""
+def working_gpus(pool: Pool, maintenance: Collection[str]) -> int:
+    """Return the GPUs that a pool by name advertises, without those of nodes in maintenance."""
     left_out = {node: devices.count for node, devices in pool.unhealthy_devices.items()}
-    resting_gpus = (pool.gpus_per_node - left_out.get(n, 0) for n in resting(cluster, pool))
-    return pool.gpus - sum(resting_gpus)
+    resting = (name for name in pool.node_names() if name in maintenance)
+    return pool.gpus - sum(pool.gpus_per_node - left_out.get(name, 0) for name in resting)
 
 
 #: Label of a pool's nodes where objects of the platform select them.

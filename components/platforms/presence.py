@@ -6,19 +6,19 @@ is made again by the next run.
 
 from __future__ import annotations
 
+from typing import Any
+
 import pulumi
 import pulumi_command as command
 
-from components.driver_daemonset.settings import DriverInstaller
 from components.operation import command_line, document, repair
-from components.platforms.base import Platform
-from components.platforms.documents import presence_document
+
+Json = dict[str, Any]
 
 
 def presence(
     name: str,
-    platform: Platform,
-    installer: DriverInstaller | None,
+    declared: Json,
     finding: str | None,
     revision: pulumi.Output[int],
     opts: pulumi.ResourceOptions,
@@ -29,14 +29,12 @@ def presence(
 
     Args:
         name: of the resource.
-        platform: that is declared.
-        installer: settings of the driver's installers; None: there are none.
+        declared: what must be in the cluster (`presence_document`).
         finding: what an inspection found to be missing.
         revision: Helm's number of the release, as the state has it.
         opts: of the resource.
     """
     environment, ignored = repair(finding)
-    declared = presence_document(platform, installer)
     return command.local.Command(
         name,
         create=command_line("presence", "check"),

@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
-from components.platforms.registry import platform_of
-from components.settings.cluster import Cluster
+from components.hosts.settings.host import Host
+from components.platforms.base import Platform
 from policies.faults import Fault, fault
 
 
-def advice(cluster: Cluster) -> Iterator[Fault]:
-    """Every piece of advice."""
-    yield from _host_keys(cluster)
-    yield from platform_of(cluster).advice()
+def advice(hosts: Iterable[Host], platform: Platform) -> Iterator[Fault]:
+    """Yield every piece of advice."""
+    yield from _host_keys(hosts)
+    yield from platform.advice()
 
 
-def _host_keys(cluster: Cluster) -> Iterator[Fault]:
+def _host_keys(hosts: Iterable[Host]) -> Iterator[Fault]:
     first: dict[str, str] = {}
-    for i, host in enumerate(cluster.hosts):
+    for i, host in enumerate(hosts):
         location = ("hosts", i, "hostKey")
         if host.host_key.startswith("ssh-rsa "):
             yield fault(

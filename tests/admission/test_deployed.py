@@ -18,15 +18,16 @@ from tests.admission.cluster import GPU, create
 PROGRAM = """
 import pulumi
 import pulumi_kubernetes as k8s
+from components.desired.resolve import resolve
 from components.settings.loader import load
 from components.guardrails.component import Guardrails, GuardrailsArgs
-from components.guardrails.context import context_of
 from policies.guard import hold
+from tests.desired_host import guarded
 
 cluster = load(pulumi.Config("gpu-cluster").require_object("cluster"))
-hold(context_of(cluster))
+hold(resolve(cluster, "dev").rules)
 provider = k8s.Provider("kubernetes", kubeconfig=open("kubeconfig").read())
-args = GuardrailsArgs(cluster=cluster, guardrails=cluster.guardrails)
+args = guarded(cluster)
 Guardrails("guardrails", args, pulumi.ResourceOptions(providers=[provider]))
 """
 ROOT = Path(__file__).parents[2]

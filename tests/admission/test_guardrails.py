@@ -7,11 +7,12 @@ from typing import Any
 import pulumi
 import pytest
 
-from components.guardrails.component import Guardrails, GuardrailsArgs, enforcement
+from components.guardrails.component import Guardrails, enforcement
 from components.platforms.settings import NAMES
 from components.settings.cluster import Cluster
 from policies.faults import ConfigError
 from policies.rules import Severity
+from tests.desired_host import guarded
 from tests.unit.fixtures.clusters import cluster
 from tests.unit.mocks import Recorder, declare
 
@@ -20,20 +21,18 @@ POLICY = "kubernetes:admissionregistration.k8s.io/v1:ValidatingAdmissionPolicy"
 
 def build(cluster: Cluster, preview: bool = False) -> Recorder:
     def program() -> None:
-        assert cluster.guardrails is not None
-        args = GuardrailsArgs(cluster=cluster, guardrails=cluster.guardrails)
-        Guardrails("guardrails", args, pulumi.ResourceOptions())
+        Guardrails("guardrails", guarded(cluster), pulumi.ResourceOptions())
 
     return declare(program, preview=preview)
 
 
-def guarded(**guardrails: Any) -> Cluster:
+def guarding(**guardrails: Any) -> Cluster:
     return cluster(guardrails={"mode": "enforce", **guardrails})
 
 
 @pytest.mark.parametrize("preview", [False, True], ids=["up", "preview"])
 def test_policies_come_with_a_binding_each_and_one_parameter(preview: bool) -> None:
-    made = build(guarded(), preview)
+    made = build(guarding(), preview)
     policies = [resource.inputs["metadata"]["name"] for resource in made.of(POLICY)]
     bound = [resource.inputs["spec"]["policyName"] for resource in made.of(f"{POLICY}Binding")]
     assert policies
@@ -46,7 +45,7 @@ def test_policies_come_with_a_binding_each_and_one_parameter(preview: bool) -> N
 
 def test_a_quota_counts_under_requests() -> None:
     quotas = [{"namespace": "team-a", "resources": {"nvidia.com/gpu": 16}}]
-    (made,) = build(guarded(quotas=quotas)).of("kubernetes:core/v1:ResourceQuota")
+    (made,) = build(guarding(quotas=quotas)).of("kubernetes:core/v1:ResourceQuota")
     assert made.inputs["metadata"]["namespace"] == "team-a"
     assert made.inputs["spec"]["hard"] == {"requests.nvidia.com/gpu": "16"}
 
@@ -54,23 +53,23 @@ def test_a_quota_counts_under_requests() -> None:
 def test_a_quota_on_devices_of_a_class_has_the_name_that_kubernetes_counts() -> None:
     name = "gpu.nvidia.com.deviceclass.resource.k8s.io/devices"
     quotas = [{"namespace": "team-a", "resources": {name: 4}}]
-    (made,) = build(guarded(quotas=quotas)).of("kubernetes:core/v1:ResourceQuota")
+    (made,) = build(guarding(quotas=quotas)).of("kubernetes:core/v1:ResourceQuota")
     assert made.inputs["spec"]["hard"] == {name: "4"}
 
 
 def test_the_caps_are_those_of_the_deployed_policies() -> None:
-    made = build(guarded(maxGpusPerContainer=4, maxGpusPerPod=8))
+    made = build(guarding(maxGpusPerContainer=4, maxGpusPerPod=8))
     (parameter,) = made.of("kubernetes:core/v1:ConfigMap")
     caps = {key: parameter.inputs["data"][key] for key in ("maxGpusPerContainer", "maxGpusPerPod")}
     assert caps == {"maxGpusPerContainer": "4", "maxGpusPerPod": "8"}
     assert any("variables.GPU028" in str(resource.inputs) for resource in made.of(POLICY))
     assert not any(
-        "variables.GPU028" in str(resource.inputs) for resource in build(guarded()).of(POLICY)
+        "variables.GPU028" in str(resource.inputs) for resource in build(guarding()).of(POLICY)
     )
 
 
 def test_who_makes_the_pods_of_daemon_sets_can_be_named() -> None:
-    (parameter,) = build(guarded(daemonSetControllers=["kubernetes-admin"])).of(
+    (parameter,) = build(guarding(daemonSetControllers=["kubernetes-admin"])).of(
         "kubernetes:core/v1:ConfigMap"
     )
     assert parameter.inputs["data"]["daemonSetControllers"].split(",") == [
@@ -87,16 +86,16 @@ def test_who_makes_the_pods_of_daemon_sets_can_be_named() -> None:
 def test_the_mode_says_what_a_violation_does(mode: str, mandatory: str, advisory: str) -> None:
     declared = cluster(guardrails={"mode": mode})
     assert declared.guardrails
-    declared_mode = enforcement(GuardrailsArgs(cluster=declared, guardrails=declared.guardrails))
+    declared_mode = enforcement(guarded(declared))
     assert declared_mode.actions[Severity.MANDATORY][0] == mandatory
     assert declared_mode.actions[Severity.ADVISORY][0] == advisory
     assert declared_mode.failure_policy == "Fail"
 
 
 def test_the_namespaces_of_kubernetes_and_the_platform_are_left_alone() -> None:
-    declared = guarded(excludedNamespaces=["monitoring"])
+    declared = guarding(excludedNamespaces=["monitoring"])
     assert declared.guardrails
-    mode = enforcement(GuardrailsArgs(cluster=declared, guardrails=declared.guardrails))
+    mode = enforcement(guarded(declared))
     assert mode.excluded == (
         "kube-system",
         "monitoring",
@@ -108,7 +107,7 @@ def test_the_namespaces_of_kubernetes_and_the_platform_are_left_alone() -> None:
 def test_every_platform_has_its_own_namespace_left_alone(platform: str) -> None:
     declared = cluster(hosts=[], platform=str(platform), guardrails={"mode": "warn"})
     assert declared.guardrails
-    mode = enforcement(GuardrailsArgs(cluster=declared, guardrails=declared.guardrails))
+    mode = enforcement(guarded(declared))
     assert "kube-system" in mode.excluded
 
 

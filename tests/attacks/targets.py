@@ -127,7 +127,7 @@ def answer(lines: list[str]) -> None:
         for text in (value,) if isinstance(value, str) else ():
             assert text.isprintable()
             assert len(text) <= 10 * LONGEST + 40  # each character may be an escape
-    result = judged(_cluster(), resolve(_cluster(), "dev"), Seen(hosts={"gpu-1": facts}))
+    result = judged(resolve(_cluster(), "dev"), Seen(hosts={"gpu-1": facts}))
     assert samples.is_safe("\n".join((*result.problems, *result.warnings)))
     drift = result.drift
     for text in (*drift.prepare.values(), *drift.runtime.values(), *drift.reboot.values()):

@@ -144,7 +144,7 @@ def test_every_command_on_a_host_has_an_end_on_this_side(monkeypatch: pytest.Mon
     asyncio.set_event_loop(LOOP)
     try:
         declared = cluster()
-        copies = Copies("steps", declared, "key")
+        copies = Copies("steps", "key")
         hosts = resolve(declared, "dev").hosts
         HostPreparation("hosts", HostsArgs(hosts=hosts, private_key="key", copies=copies))
     finally:

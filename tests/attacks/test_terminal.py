@@ -68,7 +68,7 @@ def test_no_finding_of_an_inspection_is_an_instruction(text: str) -> None:
         problems=(text,),
         reasons=text,
     )
-    result = judged(cluster(), resolve(cluster(), "dev"), seen)
+    result = judged(resolve(cluster(), "dev"), seen)
     assert result.problems
     assert is_safe("\n".join((*result.problems, *result.warnings, result.unreachable)))
 

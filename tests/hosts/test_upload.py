@@ -13,20 +13,21 @@ import pytest
 
 from components.hosts import copies, inspect, reach
 from components.hosts.script import step
-from components.settings.loader import load
+from components.hosts.settings.ssh import Ssh
 from tests.hosts.conftest import start
 from tests.hosts.machine import STEPS, Declared, Running
 
 pytestmark = pytest.mark.slow
 
 SWAP = step("swap")
-CLUSTER = {
-    "version": "v1",
-    "kubernetes": {"context": "none"},
-    "platform": "device-plugin",
-    "pools": [{"name": "a100", "nodes": ["gpu-1"], "gpusPerNode": 8}],
-    "ssh": {"dialErrorLimit": 1, "perDialTimeoutSeconds": 20, "commandTimeoutSeconds": 20},
-}
+LIMITS = {"dialErrorLimit": 1, "perDialTimeoutSeconds": 20, "commandTimeoutSeconds": 20}
+
+
+def limited(host: Declared, **limits: int) -> Any:
+    """A host with the limits of its connections."""
+    keys = ("name", "node", "role", "address", "port", "user", "host_key", "bastion")
+    ssh = Ssh.model_validate({**LIMITS, **limits})
+    return SimpleNamespace(**{key: getattr(host, key) for key in keys}, ssh=ssh)
 
 
 @pytest.fixture(autouse=True)
@@ -37,10 +38,9 @@ def _in_an_up(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def copy(key: str, *hosts: Declared, **limits: int) -> str:
     """Copy a step to hosts as the hook before their command does; the error."""
-    ssh: Any = CLUSTER["ssh"]
-    made = copies.Copies("steps", load({**CLUSTER, "ssh": ssh | limits}), key)
+    made = copies.Copies("steps", key)
     for host in hosts:
-        made.want(host, [SWAP])  # type: ignore[arg-type]
+        made.want(limited(host, **limits), [SWAP])
     made.before("hosts", [host.name for host in hosts])
     args: Any = SimpleNamespace(name="hosts", old_inputs=None)
     try:

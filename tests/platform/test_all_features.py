@@ -14,7 +14,6 @@ from typing import Any
 import pytest
 
 from components.desired.resolve import resolve
-from components.guardrails.context import context_of
 from components.platforms.namespaces import own_namespaces
 from components.settings.loader import load
 from policies.rules import evaluate
@@ -117,7 +116,7 @@ def test_no_rule_refuses_what_a_limit_range_leaves_of_an_ordinary_pod(way: str) 
     ranges = [made for made in objects if made["kind"] == "LimitRange"]
     (none,) = [made["spec"]["limits"][0]["default"] for made in ranges] or [{}]
     for pod in (plain(), asking(way)):
-        found = evaluate(defaulted(pod, none), context_of(declared))
+        found = evaluate(defaulted(pod, none), resolve(declared, "dev").rules)
         assert [violation.rule.id for violation in found] == []
 
 

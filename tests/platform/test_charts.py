@@ -379,7 +379,7 @@ def test_every_operand_comes_onto_nodes_that_wait_for_their_validation(
         result[item["metadata"]["name"]] = item["spec"]["template"]["spec"]["tolerations"]
     if declared.driver.managed_by_daemonset:
         for pool in gpu_pools(declared.pools):
-            made = driver_daemon_set(declared, pool)
+            made = driver_daemon_set(declared.driver_installer, platform_of(declared).site, pool)
             result[made["metadata"]["name"]] = made["spec"]["template"]["spec"]["tolerations"]
     closed = [name for name, given in result.items() if not tolerates(given, STARTUP_TAINT.key)]
     assert closed == []

@@ -11,9 +11,11 @@ import pytest
 import yaml
 
 import toolchain
+from components.desired.resolve import resolve
 from components.monitoring.component import MonitoringArgs, objects
 from components.monitoring.values import COUNTERS, alert_groups, counters, dashboard
 from components.platforms.gpu_manager import values as gpu_manager
+from components.platforms.registry import platform_of
 from components.settings.cluster import Cluster
 from components.settings.loader import load
 from tests.e2e import snapshot
@@ -30,22 +32,21 @@ def cluster(way: str = "device-plugin", **settings: Any) -> Cluster:
 
 
 def made(way: str, *groups: str, **settings: Any) -> dict[str, Json]:
-    declared = cluster(way, **settings)
-    assert declared.monitoring is not None
+    desired = resolve(cluster(way, **settings), "x")
+    assert desired.monitoring is not None
     return objects(
         MonitoringArgs(
-            cluster=declared,
-            settings=declared.monitoring,
-            runtime_class=None,
+            monitoring=desired.monitoring,
+            platform=desired.platform,
             groups=frozenset(groups),
         )
     )
 
 
 def rules(way: str) -> Json:
-    declared = cluster(way)
-    assert declared.monitoring is not None
-    return alert_groups(declared, declared.monitoring)
+    desired = resolve(cluster(way), "x")
+    assert desired.monitoring is not None
+    return alert_groups(desired.monitoring, desired.platform)
 
 
 @pytest.fixture(scope="module")
@@ -208,11 +209,11 @@ def test_the_dashboard_asks_only_for_what_is_collected() -> None:
     collected = {name for name, _, _ in COUNTERS} | set(gpu_manager.METRICS)
     collected |= {"kube_node_status_allocatable"}
     for way in ways.WAYS:
-        panels = json.loads(dashboard(cluster(way)))["panels"]
+        panels = json.loads(dashboard(platform_of(cluster(way)).monitored))["panels"]
         for panel in panels:
             (target,) = panel["targets"]
             assert any(name in target["expr"] for name in collected), target
-    panels = json.loads(dashboard(cluster("gpu-manager")))["panels"]
+    panels = json.loads(dashboard(platform_of(cluster("gpu-manager")).monitored))["panels"]
     text = json.dumps(panels)
     assert all(name in text for name in gpu_manager.METRICS)
 

@@ -27,9 +27,8 @@ import pulumi_kubernetes as k8s
 
 if pulumi.Config("rules").get_bool("hold"):
     from components.settings.loader import load
-    from components.guardrails.context import context_of
-    from policies.guard import hold
-    hold(context_of(load(pulumi.Config("gpu-cluster").require_object("cluster"))))
+        from policies.guard import hold
+    hold(resolve(load(pulumi.Config("gpu-cluster").require_object("cluster")), "dev").rules)
 provider = k8s.Provider("files", render_yaml_to_directory="rendered")
 later = command.local.Command("later", create="echo later")
 

@@ -15,7 +15,7 @@ with warnings.catch_warnings():
     import pulumi
     import pulumi_kubernetes as k8s
 
-from components.guardrails.context import context_of
+from components.desired.resolve import resolve
 from components.settings.loader import load
 from components.settings.stack_file import load_stack_file
 from policies.guard import RuleBroken, check_declared
@@ -114,7 +114,7 @@ def test_a_patch_is_judged_by_what_it_says() -> None:
 
 @pytest.fixture(params=["dev", "staging", "prod"])
 def stack_context(request: pytest.FixtureRequest) -> Context:
-    return context_of(load_stack_file(ROOT / f"Pulumi.{request.param}.yaml"))
+    return resolve(load_stack_file(ROOT / f"Pulumi.{request.param}.yaml"), "dev").rules
 
 
 def test_a_stack_file_gives_the_rules_their_pools(stack_context: Context) -> None:
@@ -150,7 +150,7 @@ def test_a_command_on_a_host_is_judged() -> None:
 def stack(platform: str = "device-plugin", **fields: Any) -> Context:
     pools = [{"name": "a", "nodes": ["a-1"], "gpusPerNode": 8}]
     cluster = {"version": "v1", "kubernetes": {"context": "none"}, "platform": platform}
-    return context_of(load({**cluster, "pools": pools, **fields}))
+    return resolve(load({**cluster, "pools": pools, **fields}), "dev").rules
 
 
 def shared(**fields: Any) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 import yaml
 
-from components.guardrails.context import context_of
+from components.desired.resolve import resolve
 from components.platforms.registry import platform_of
 from components.settings.cluster import Cluster
 from components.settings.stack_file import load_stack_file
@@ -172,7 +172,7 @@ def test_a_toleration_without_operator_does_not_fit_a_taint_with_a_value() -> No
 @pytest.mark.parametrize("name", ["dev", "staging", "prod"])
 def test_what_the_stacks_deploy_breaks_no_mandatory_rule(name: str) -> None:
     cluster = load_stack_file(ROOT / f"Pulumi.{name}.yaml")
-    known, own = context_of(cluster), cluster.validation.namespace
+    known, own = resolve(cluster, "dev").rules, cluster.validation.namespace
     platform = platform_of(cluster)
     manifests: list[dict[str, Any]] = [
         {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": own}},
@@ -195,7 +195,7 @@ def test_what_the_stacks_deploy_breaks_no_mandatory_rule(name: str) -> None:
 
 def validating(cluster: Cluster) -> list[dict[str, Any]]:
     """The validation pod of the first node of each pool with GPUs."""
-    known, made = context_of(cluster), []
+    known, made = resolve(cluster, "dev").rules, []
     for pool in cluster.pools:
         if pool.gpus_per_node:
             offered = platform_of(cluster).offers(pool)
@@ -215,7 +215,9 @@ def test_our_own_validation_breaks_no_rule_at_all(name: str) -> None:
     pods = validating(cluster)
     assert pods
     assert [
-        violation.message for pod in pods for violation in evaluate(pod, context_of(cluster))
+        violation.message
+        for pod in pods
+        for violation in evaluate(pod, resolve(cluster, "dev").rules)
     ] == []
 
 

@@ -16,7 +16,7 @@ from components.hosts.facts import HostFacts
 from components.hosts.probe import parse
 from components.inspection.cluster import ClusterSeen
 from components.inspection.judgement import Seen, judged
-from components.inspection.questions import chart_place, question
+from components.inspection.look import question
 from components.platforms.needed import registries
 from components.settings.loader import load
 from tests.unit.fixtures.documents import document
@@ -75,10 +75,10 @@ def test_a_folder_must_hold_the_chart(tmp_path: Path) -> None:
 def test_a_chart_that_cannot_be_fetched_stops_the_run_before_any_host() -> None:
     declared = load(document())
     desired, found = resolve(declared, "dev"), Seen(cluster=ClusterSeen(chart="no answer"))
-    (problem,) = judged(declared, desired, found).problems
+    (problem,) = judged(desired, found).problems
     assert problem.startswith("chart nvidia-device-plugin ")
-    assert judged(declared, desired, Seen()).problems == ()
-    assert question(declared, resolve(declared, "x")).chart["place"] == chart_place(declared)
+    assert judged(desired, Seen()).problems == ()
+    assert question(resolve(declared, "x")).chart["place"] == resolve(declared, "dev").chart.place
 
 
 def test_registries_of_images_are_named_once_as_engines_ask_them() -> None:

@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 
 from components.nodes.settings.pool import Pool
 from components.platforms.gpu_operator.settings import GpuOperator
+from components.platforms.registry import platform_of
 from components.settings.advice import advice
 from components.settings.base.keys import fields
 from components.settings.base.model import Model
@@ -302,7 +303,7 @@ def test_warnings_name_what_will_not_do_what_was_meant() -> None:
             devicePlugin={"presence": "nfd", "config": {"flags": flags}},
         )
     )
-    assert [warning.place for warning in advice(cluster)] == [
+    assert [warning.place for warning in advice(cluster.hosts, platform_of(cluster))] == [
         "hosts[0].hostKey",
         "hosts[1].hostKey",
         "hosts[1].hostKey",

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 import toolchain
+from components.platforms.registry import platform_of
 from components.settings.advice import advice
 from components.settings.base import yaml_file
 from components.settings.loader import load
@@ -63,7 +64,8 @@ def test_an_encrypted_secret_is_accepted(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("path", STACKS, ids=lambda path: path.name)
 def test_a_committed_stack_file_is_valid_without_warnings(path: Path) -> None:
-    assert list(advice(load_stack_file(path))) == []
+    cluster = load_stack_file(path)
+    assert list(advice(cluster.hosts, platform_of(cluster))) == []
 
 
 def test_the_worked_examples_are_there() -> None:

@@ -7,6 +7,7 @@ import contextlib
 import os
 import subprocess
 from collections.abc import AsyncIterator, Callable, Iterable
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -44,6 +45,7 @@ VALID = load(
         ],
     }
 )
+(HOST,) = resolve(VALID, "test").hosts
 LIMITS = upload.Limits(dials=3, dial=1, copying=1)
 SWAP = {script.step("swap").file: script.step("swap").text}
 NAMED = [file.stem for file in script.FOLDER.glob("*.sh")]
@@ -143,7 +145,7 @@ def uploads(monkeypatch: pytest.MonkeyPatch) -> Uploads:
 
 
 def made_copies() -> copies.Copies:
-    return copies.Copies("steps", VALID, "key")
+    return copies.Copies("steps", "key")
 
 
 def before(made: copies.Copies, resource: str, *, new: bool = True) -> None:
@@ -154,7 +156,7 @@ def before(made: copies.Copies, resource: str, *, new: bool = True) -> None:
 def test_a_host_gets_what_all_of_its_commands_read_once_a_run(
     uploads: Uploads,
 ) -> None:
-    (host,) = VALID.hosts
+    host = HOST
     made = made_copies()
     made.want(host, prepare().bundles)
     made.want(host, runtime().bundles)
@@ -169,7 +171,7 @@ def test_a_host_gets_what_all_of_its_commands_read_once_a_run(
 def test_what_is_declared_while_a_copy_is_on_its_way_is_in_the_next_one(
     uploads: Uploads,
 ) -> None:
-    (host,) = VALID.hosts
+    host = HOST
     made = made_copies()
     made.want(host, prepare().bundles)
     uploads.meanwhile = lambda: made.want(host, runtime().bundles)
@@ -182,7 +184,7 @@ def test_what_is_declared_while_a_copy_is_on_its_way_is_in_the_next_one(
 def test_a_copy_that_failed_stops_its_command_and_is_made_by_the_next(
     uploads: Uploads,
 ) -> None:
-    (host,) = VALID.hosts
+    host = HOST
     made = made_copies()
     made.want(host, prepare().bundles)
     made.before("hosts", [host.name])
@@ -197,7 +199,7 @@ def test_a_command_that_replaces_another_gets_the_files_that_went_with_it(
     uploads: Uploads,
 ) -> None:
     """`pulumi up --replace` undoes a host that a rollout before it has copied to."""
-    (host,) = VALID.hosts
+    host = HOST
     made = made_copies()
     made.want(host, prepare().bundles)
     for resource, new in (("rollout", False), ("hosts", True), ("runtime", True)):
@@ -243,7 +245,7 @@ def test_a_host_that_boots_is_dialled_again_and_one_that_refuses_is_not(
 
     monkeypatch.setattr(upload, "_dial", fail)
     monkeypatch.setattr(upload, "FIRST_DELAY", 0)
-    (host,) = VALID.hosts
+    host = HOST
     fault = asyncio.run(upload.upload(host, "key", SWAP, LIMITS, asyncio.Semaphore(1)))
     assert len(seen) == dials
     assert f"no connection as root after {dials} attempt" in str(fault)
@@ -260,7 +262,7 @@ def test_hosts_that_do_not_answer_keep_no_other_one_out(monkeypatch: pytest.Monk
             raise TimeoutError
 
     async def every() -> None:
-        gate, host = asyncio.Semaphore(2), VALID.hosts[0]
+        gate, host = asyncio.Semaphore(2), HOST
         limits = upload.Limits(dials=50, dial=1, copying=1)
         named = [host.model_copy(update={"name": name}) for name in (*sorted(dead), "gpu-1")]
         await asyncio.gather(*(upload.upload(one, "key", SWAP, limits, gate) for one in named))
@@ -286,7 +288,7 @@ def test_the_login_shell_of_a_user_reads_one_plain_line(monkeypatch: pytest.Monk
 
     monkeypatch.setattr(upload, "run", run)
     monkeypatch.setattr(upload, "reached", reached)
-    host = VALID.hosts[0].model_copy(update={"user": "admin"})
+    host = replace(HOST, user="admin")
     assert asyncio.run(upload.upload(host, "key", SWAP, LIMITS, asyncio.Semaphore(1))) is None
     assert lines == ["sudo -n timeout -k 1 1 sh -s"]
 
@@ -294,8 +296,8 @@ def test_the_login_shell_of_a_user_reads_one_plain_line(monkeypatch: pytest.Monk
 def test_the_change_of_a_host_that_was_not_reached_is_refused(
     uploads: Uploads, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (host,) = VALID.hosts
-    made = copies.Copies("steps", VALID, "key", {host.name: "Connection refused"})
+    host = HOST
+    made = copies.Copies("steps", "key", {host.name: "Connection refused"})
     made.want(host, prepare().bundles)
     made.before("hosts", [host.name])
     made.before("rollout", [])
@@ -308,7 +310,7 @@ def test_the_change_of_a_host_that_was_not_reached_is_refused(
 
 
 def test_a_preview_copies_nothing(uploads: Uploads, monkeypatch: pytest.MonkeyPatch) -> None:
-    (host,) = VALID.hosts
+    host = HOST
     made = made_copies()
     made.want(host, prepare().bundles)
     made.before("hosts", [host.name])

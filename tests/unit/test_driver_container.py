@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from components.desired.resolve import resolve
 from components.driver_daemonset.container import image_tag, judge_all
 from components.hosts.facts import HostFacts
 from components.platforms.needed import images as needed
@@ -39,7 +40,9 @@ def cluster(**driver: Any) -> Cluster:
 
 
 def faults_of(facts: dict[str, HostFacts], **driver: Any) -> list[str]:
-    return [str(item) for item in judge_all(cluster(**driver), facts)]
+    declared = cluster(**driver)
+    hosts = resolve(declared, "dev").hosts
+    return [str(item) for item in judge_all(declared.driver, hosts, facts)]
 
 
 def test_two_systems_need_an_nvidia_driver_object() -> None:

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from commands.up import measured
 from commands.validate import chosen_tests
 from components.desired.resolve import resolve
-from components.guardrails.context import context_of
 from components.platforms.needed import images
 from components.validation import trial
 from components.validation.figures import figure
@@ -114,7 +113,7 @@ def test_a_pod_of_a_test_keeps_every_rule_advice_included() -> None:
         document = resolve(made, "test").validation.measuring
         pod = trial.pod(document.tests[0], document.pools[0], "gpu-1")
         pod["metadata"]["namespace"] = document.namespace
-        assert judge("kubernetes:core/v1:Pod", pod, context_of(made)) == []
+        assert judge("kubernetes:core/v1:Pod", pod, resolve(made, "dev").rules) == []
 
 
 def test_what_was_measured_has_a_line_for_each_test() -> None:

@@ -177,6 +177,6 @@ def test_the_table_shows_them_and_advice_never_stops_a_run() -> None:
     host = facts(memory=("0, Enabled",), rdma=("mlx5_0 DOWN",))
     assert hardware.cells(host) == ("x16 32.0 GT/s", "1 of 1", "0 of 1 up", "identity")
     assert HEAD[-4:] == ("PCIe", "ECC", "RDMA", "IOMMU")
-    result = judged(load(document()), resolve(load(document()), "dev"), Seen(hosts={"other": host}))
+    result = judged(resolve(load(document()), "dev"), Seen(hosts={"other": host}))
     assert result.problems == ()
     assert any("RDMA devices" in warning for warning in result.warnings)

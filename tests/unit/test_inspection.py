@@ -132,7 +132,7 @@ def test_a_cluster_and_a_host_that_hang_are_named_and_hold_nothing_up(
     monkeypatch.setattr(bounds, "LIMIT", 2)
     monkeypatch.setattr(look, "observe_hosts", quickly)
     key = KEY.export_private_key().decode()
-    seen = look.look(unanswered, resolve(unanswered, "test"), key, Extent.ALL, there=True)
+    seen = look.look(resolve(unanswered, "test"), key, Extent.ALL, there=True)
     assert seen.reasons == "the inspection of the cluster took longer than 2 s"
     assert seen.cluster == ClusterSeen()
     assert seen.hosts["gpu-1"].error.startswith("no answer within 1 s (127.0.0.1:")
@@ -174,7 +174,7 @@ def test_what_is_left_out_is_not_asked(
     key = KEY.export_private_key().decode()
     for there in (True, False):
         asked.clear()
-        look.look(unanswered, resolve(unanswered, "test"), key, extent, there=there)
+        look.look(resolve(unanswered, "test"), key, extent, there=there)
         assert sorted(asked) == ["cluster"] * (cluster and there) + ["hosts"] * hosts
 
 
@@ -203,6 +203,6 @@ def test_a_credential_plugin_runs_beside_the_sdks_loop(
     plugin = {"apiVersion": "client.authentication.k8s.io/v1", "command": "sh"}
     kubeconfig["users"][0]["user"] = {"exec": {**plugin, "args": ["-c", script]}}
     (tmp_path / "kubeconfig").write_text(yaml.safe_dump(kubeconfig))
-    seen = look.look(unanswered, resolve(unanswered, "test"), "", Extent.CLUSTER, there=True)
+    seen = look.look(resolve(unanswered, "test"), "", Extent.CLUSTER, there=True)
     for part in ("a credential plugin that failed", "session expired"):
         assert part in seen.cluster.unreachable

@@ -15,13 +15,11 @@ from components.api import ClusterError
 from components.cluster import GpuCluster, GpuClusterArgs
 from components.desired.pool import Members
 from components.desired.resolve import resolve
-from components.guardrails.context import context_of
 from components.hosts import maintenance
 from components.hosts.reboot import reboot_request
-from components.inspection.questions import question
+from components.inspection.look import question
 from components.monitoring.values import _cluster
 from components.nodes.inspect import pool_members
-from components.nodes.pools import working_gpus
 from policies.faults import ConfigError
 from tests.desired_host import rebooting
 from tests.unit.fixtures.clusters import HOST_KEY, cluster
@@ -68,14 +66,16 @@ def test_a_host_goes_with_its_node_and_a_node_with_its_host() -> None:
 
 def test_whoever_looks_or_acts_leaves_it_out() -> None:
     made = cluster(hosts=HOSTS, maintenance=["gpu-1"], monitoring={})
-    asked = question(made, resolve(made, "test"))
+    asked = question(resolve(made, "test"))
     for pool in (*asked.scheduling, *asked.validation):
         assert pool.nodes == ("gpu-2", "gpu-3", "gpu-4")
         assert pool.maintenance == ("gpu-1",)
     assert [host.name for host in reboot_request(rebooting(made), "key").hosts] == ["rack-2"]
-    assert context_of(made).pools[0].nodes == 3
-    assert working_gpus(made, made.pools[0]) == 24
-    alert = _cluster(made, "plugin")[0]
+    assert resolve(made, "dev").rules.pools[0].nodes == 3
+    desired = resolve(made, "dev")
+    assert desired.monitoring is not None
+    assert desired.monitoring.pools[0].gpus == 24
+    alert = _cluster(desired.monitoring.pools, desired.platform)[0]
     assert alert["expr"].endswith("< 24")
     assert "gpu-1" not in alert["expr"]
     assert not resolve(cluster(), "test").scheduling.pools[0].maintenance

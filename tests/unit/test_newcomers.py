@@ -13,7 +13,7 @@ from components.desired.resolve import resolve
 from components.hosts.facts import HostFacts
 from components.inspection.cluster import ClusterSeen, Question
 from components.inspection.judgement import Seen, judged
-from components.inspection.questions import question
+from components.inspection.look import question
 from components.settings.cluster import Cluster
 from components.settings.loader import load
 from lab.simulator.hosts import host_public_key
@@ -68,7 +68,7 @@ def test_a_missing_node_stops_the_run_once_its_host_has_joined(
 
 
 def asked(cluster: Cluster) -> Question:
-    return question(cluster, resolve(cluster, "dev"))
+    return question(resolve(cluster, "dev"))
 
 
 def test_the_inspection_knows_who_joins() -> None:

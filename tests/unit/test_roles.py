@@ -105,5 +105,5 @@ def test_only_what_somebody_else_cordoned_is_reported() -> None:
     assert cordoned_by_others(nodes) == ["a"]
     found = ClusterSeen(cordoned=("b",), unschedulable=tuple(cordoned_by_others(nodes)))
     declared = cluster("gpu-worker")
-    (warning,) = judged(declared, resolve(declared, "dev"), Seen(cluster=found)).warnings
+    (warning,) = judged(resolve(declared, "dev"), Seen(cluster=found)).warnings
     assert warning.startswith("node a: found cordoned, not by this program; wanted")

@@ -10,7 +10,6 @@ from commands.up import summary_of
 from commands.validate import chosen
 from components.desired.resolve import resolve
 from components.desired.validation import PoolValidation
-from components.guardrails.context import context_of
 from components.inspection.judgement import _after
 from components.settings.cluster import Cluster
 from components.settings.loader import load
@@ -271,7 +270,7 @@ def test_our_own_pods_keep_every_rule_advice_included() -> None:
         ask = {offer.resource: offer.devices for offer in made.offers}
         item = pod(made, "gpu-1", ask)
         item["metadata"]["namespace"] = made.namespace
-        violations = judge_declared("kubernetes:core/v1:Pod", item, context_of(given))
+        violations = judge_declared("kubernetes:core/v1:Pod", item, resolve(given, "dev").rules)
         assert [violation.message for violation in violations] == []
 
 

@@ -27,11 +27,11 @@ document = pulumi.Config("gpu-cluster").require_object("cluster")
 cluster = load(document)
 key = shortest(Path(os.environ["GPU_CLUSTER_SSH_PRIVATE_KEY_FILE"]).read_text())
 desired = resolve(cluster, pulumi.get_stack())
-drift = inspect(cluster, desired, key, {}).drift
+drift = inspect(desired, key, {}).drift
 provider = pulumi_command.Provider("command")
 secret = pulumi.Output.secret(key)
 options = pulumi.ResourceOptions(providers=[provider])
-copies = Copies("steps", cluster, secret, drift.unreached)
+copies = Copies("steps", secret, drift.unreached)
 hosts = HostsArgs(hosts=desired.hosts, private_key=secret, copies=copies)
 prepared = HostPreparation("hosts", replace(hosts, drift=drift.prepare), options)
 ContainerRuntime(

@@ -5,28 +5,35 @@ The rules, the pack and the checker themselves know a plain context only.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Collection, Iterable
 
+from components.guardrails.settings import Guardrails
 from components.nodes.pools import working_nodes
-from components.platforms.base import Delivery
-from components.platforms.namespaces import own_namespaces
-from components.platforms.registry import platform_of
+from components.nodes.settings.pool import Pool as DeclaredPool
+from components.platforms.base import Delivery, Platform
+from components.platforms.base import Plugin as RunningPlugin
+from components.platforms.namespaces import OwnNamespace
 from policies.rules import Context, Mig, Plugin, Pool, Sharing, Taint
 from policies.rules.context import DAEMON_SET_CONTROLLERS, INFRASTRUCTURE_NAMESPACES
 
-if TYPE_CHECKING:
-    from components.nodes.settings.pool import Pool as DeclaredPool
-    from components.platforms.base import Platform
-    from components.platforms.base import Plugin as RunningPlugin
-    from components.settings.cluster import Cluster
 
-
-def context_of(cluster: Cluster) -> Context:
-    """What a stack's `gpu-cluster:cluster` reports about pools, platform, plugin and runtime.
+def rules_context(
+    platform: Platform,
+    maintenance: Collection[str],
+    namespaces: Iterable[OwnNamespace],
+    guardrails: Guardrails | None,
+) -> Context:
+    """Return what the rules know of a stack: its pools, platform, plugin and runtime.
 
     The namespaces of the platform, of what comes with it and of the validation are the GPU stack's
     own. Where the GPU Operator configures the runtime too, the default runtime is not known here;
     nor is the plugin where its configuration differs between the pools.
+
+    Args:
+        platform: the platform.
+        maintenance: nodes in maintenance.
+        namespaces: the namespaces that the stack makes.
+        guardrails: the section `guardrails`; None: the stack declares none.
     """
     pools = tuple(
         Pool(
@@ -34,22 +41,20 @@ def context_of(cluster: Cluster) -> Context:
             gpus_per_node=pool.gpus_per_node,
             taints=tuple(Taint(taint.key, taint.value, str(taint.effect)) for taint in pool.taints),
             labels=dict(pool.labels),
-            nodes=working_nodes(cluster, pool),
+            nodes=working_nodes(pool, maintenance),
             node_names=frozenset(pool.node_names() if pool.nodes else ()),
         )
-        for pool in cluster.pools
+        for pool in platform.site.pools
     )
-    platform = platform_of(cluster)
-    guardrails = cluster.guardrails
-    beside = (cluster.validation, cluster.installer, cluster.monitoring)
-    own = {space.name for space in own_namespaces(platform, *beside)}
     return Context(
         pools=pools,
-        platform=cluster.platform,
+        platform=platform.site.platform,
         plugin=_plugin(platform),
         runtime_class=_runtime_class(platform),
         runtime_classes=platform.engines.runtime_classes,
-        infrastructure_namespaces=INFRASTRUCTURE_NAMESPACES | own,
+        infrastructure_namespaces=INFRASTRUCTURE_NAMESPACES.union(
+            space.name for space in namespaces
+        ),
         daemon_set_controllers=DAEMON_SET_CONTROLLERS.union(
             guardrails.daemon_set_controllers if guardrails else ()
         ),
