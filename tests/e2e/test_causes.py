@@ -9,6 +9,7 @@ import socket
 import subprocess
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 import yaml
@@ -169,7 +170,7 @@ def test_ctrl_c_is_one_line(project: Project, command: str, times: int, first: f
 @pytest.mark.promise("Ctrl-C ends a command at once, also while an API server gives no answer.")
 def test_ctrl_c_ends_an_inspection_that_hangs(project: Project) -> None:
     """By itself it would end after the inspection's limit only."""
-    kubeconfig = project.root / "kubeconfig"
+    kubeconfig = Path(project.environment["KUBECONFIG"])
     with socket.socket() as silent:
         silent.settimeout(project.limit)
         silent.bind(("127.0.0.1", 0))
