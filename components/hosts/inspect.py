@@ -59,17 +59,7 @@ async def observe(
     gate = asyncio.Semaphore(AT_ONCE)
     asked = f"GC_REGISTRIES={shlex.quote(' '.join(registries))}\n"
     async with contextlib.AsyncExitStack() as connections:
-
-        async def dial(bastion: Endpoint) -> Tunnel:
-            try:
-                async with asyncio.timeout(limit):
-                    return await connections.enter_async_context(connect(bastion, key, None))
-            except (OSError, asyncssh.Error, TimeoutError) as error:
-                return _failure(error, bastion, limit, "bastion: ")
-
-        bastions = list({host.bastion for host in hosts if host.bastion is not None})
-        dialled = await asyncio.gather(*map(dial, bastions))
-        tunnels = dict(zip(bastions, dialled, strict=True))
+        tunnels = await _tunnels(hosts, key, limit, connections)
 
         async def look(host: Target) -> HostFacts:
             tunnel = tunnels[host.bastion] if host.bastion is not None else None
@@ -80,6 +70,26 @@ async def observe(
 
         answers = await asyncio.gather(*map(look, hosts))
     return {host.name: facts for host, facts in zip(hosts, answers, strict=True)}
+
+
+async def _tunnels(
+    hosts: Sequence[Host],
+    key: asyncssh.SSHKey,
+    limit: float,
+    connections: contextlib.AsyncExitStack,
+) -> dict[Endpoint, Tunnel]:
+    """Connect to the bastions of hosts, once to each; ``connections`` ends that."""
+
+    async def dial(bastion: Endpoint) -> Tunnel:
+        try:
+            async with asyncio.timeout(limit):
+                return await connections.enter_async_context(connect(bastion, key, None))
+        except (OSError, asyncssh.Error, TimeoutError) as error:
+            return _failure(error, bastion, limit, "bastion: ")
+
+    bastions = list({host.bastion for host in hosts if host.bastion is not None})
+    dialled = await asyncio.gather(*map(dial, bastions))
+    return dict(zip(bastions, dialled, strict=True))
 
 
 def inspecting_key(private_key: str) -> str:

@@ -5,13 +5,16 @@ from __future__ import annotations
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 import yaml
 
+from components.inspection.bounds import LIMIT
 from tests.e2e.project import Project
 
 KUBECONFIG = """\
@@ -121,9 +124,9 @@ def test_a_broken_part_is_named(project: Project, part: str) -> None:
     assert ("KeyError: 'gone'" if part == "__main__.py" else "olicy") in done.stdout
 
 
-def interrupted(project: Project, command: str, times: int, after: float) -> tuple[int, str]:
-    """Run a command in a process group of its own and interrupt the group, as a terminal does."""
-    process = subprocess.Popen(
+def started(project: Project, command: str) -> subprocess.Popen[str]:
+    """Start a command in a process group of its own, as a terminal does."""
+    return subprocess.Popen(
         ["venv/bin/python", "-m", f"commands.{command}"],
         cwd=project.root,
         env={**project.environment, **PASSPHRASE},
@@ -132,6 +135,11 @@ def interrupted(project: Project, command: str, times: int, after: float) -> tup
         text=True,
         start_new_session=True,
     )
+
+
+def interrupted(project: Project, command: str, times: int, after: float) -> tuple[int, str]:
+    """Run a command and interrupt its group."""
+    process = started(project, command)
     time.sleep(after)
     for _ in range(times):
         os.killpg(process.pid, signal.SIGINT)
@@ -156,3 +164,27 @@ def test_ctrl_c_is_one_line(project: Project, command: str, times: int, first: f
     lines = [line for line in output.splitlines() if "interrupt" in line]
     assert lines == [f"{command}: interrupted; run it again to go on"], output
     assert output.splitlines()[-1] == lines[0]
+
+
+@pytest.mark.full
+@pytest.mark.promise("Ctrl-C ends a command at once, also while an API server gives no answer.")
+def test_ctrl_c_ends_an_inspection_that_hangs(project: Project) -> None:
+    """By itself it would end after the inspection's limit only."""
+    kubeconfig = Path(project.environment["KUBECONFIG"])
+    with socket.socket() as silent:
+        silent.settimeout(project.limit)
+        silent.bind(("127.0.0.1", 0))
+        silent.listen()
+        address = f"http://127.0.0.1:{silent.getsockname()[1]}"
+        kubeconfig.write_text(KUBECONFIG.replace("https://127.0.0.1:1", address))
+        process = started(project, "preview")
+        try:
+            accepted, _ = silent.accept()
+            os.killpg(process.pid, signal.SIGINT)
+            with accepted:
+                output, _ = process.communicate(timeout=LIMIT / 2)
+        finally:
+            process.kill()
+            kubeconfig.write_text(KUBECONFIG)
+    assert process.returncode == -signal.SIGINT, output
+    assert output.splitlines()[-1] == "preview: interrupted; run it again to go on"
