@@ -248,7 +248,8 @@ async def _log_in(api: kr8s.asyncio.Api, context: str | None) -> None:
 
     again = f"log in again, and see `kubectl --context {context} auth whoami`"
     try:
-        await api
+        await api.auth
+        await api.version()  # `await api` would warn of each version that came after kr8s
     except (httpx.HTTPError, kr8s.APITimeoutError, kr8s.ConnectionClosedError, OSError) as error:
         found = f"no answer from the API server ({error or type(error).__name__})"
         cure = f"check KUBECONFIG and `kubectl --context {context} get nodes`"

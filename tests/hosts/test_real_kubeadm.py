@@ -125,7 +125,7 @@ def node(cluster: str, namespaces: None) -> Iterator[Isolated]:
     programs = {name: tool.path for name, tool in toolchain.ensure(*PROGRAMS).items()}
     for name, path in programs.items():
         copy(path, host.root / "opt/control-plane" / name)
-    copy(build.build_kubeadm()["kubeadm"], host.root / "usr/bin/kubeadm")
+    copy(build.build_node()["kubeadm"], host.root / "usr/bin/kubeadm")
     host.write("/usr/bin/kubelet", KUBELET)
     host.write("/usr/bin/kubectl", "#!/bin/sh\n")
     host.write("/usr/lib/systemd/system/kubelet.service", UNIT)
