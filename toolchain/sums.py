@@ -1,9 +1,9 @@
 """SHA-256 of official downloads, by file name: what a reviewer saw, not what the origin says today.
 
 The list beside a download comes from where the download comes from, so whoever changes one changes
-the other. Sources: pulumi/homebrew-tap Formula/pulumi.rb at 3.250.0 (its publisher's own); actionlint as
-several projects pin it, all alike. What isn't here was not to be had from a second place: it is
-taken by the publisher's own list, and that is said.
+the other. Sources: pulumi/homebrew-tap Formula/pulumi.rb at 3.250.0 (its publisher's own);
+actionlint as several projects pin it, all alike. What isn't here was not to be had from a second
+place: it is taken by the publisher's own list, and that is said.
 """
 
 from __future__ import annotations

@@ -37,7 +37,7 @@ def tags(kubeadm: Path, version: str) -> dict[str, str]:
         kubeadm: the program of that version.
         version: of Kubernetes.
     """
-    command = [kubeadm, "config", "images", "list", f"--kubernetes-version=v{version}"]
+    command = [str(kubeadm), "config", "images", "list", f"--kubernetes-version=v{version}"]
     listed = subprocess.run(command, check=True, capture_output=True, text=True, timeout=60).stdout
     names = (line.rpartition("/")[2].partition(":") for line in listed.split())
     return {name: tag for name, _, tag in names}
