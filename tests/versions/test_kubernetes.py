@@ -21,6 +21,7 @@ from tests.guard import own_name
 from tests.versions.count import ROOT
 from toolchain.pins import KUBERNETES_MODULES
 
+KUBELETS = ("tests/real/test_kubelet.py", "tests/real/test_bare_cluster.py")
 LIMIT = 3600
 """Seconds for a version's toolchain on a slow core, and for the proof with its kubelets."""
 
@@ -77,6 +78,6 @@ def test_the_stack_comes_up_stays_and_goes(version: str, tmp_path: Path) -> None
 
 @pytest.mark.skipif(bool(build.missing()), reason=f"make test-real {build.missing()}")
 def test_kubelets_run_pods_with_gpus_in_a_cluster_made_by_kubeadm(version: str) -> None:
-    done = _python(version, "pytest", "-q", "-m", "", "tests/real/test_bare_cluster.py")
+    done = _python(version, "pytest", "-q", "-m", "", *KUBELETS)
     assert done.returncode == 0, done.stdout
     assert "skipped" not in done.stdout
