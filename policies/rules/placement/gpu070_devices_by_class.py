@@ -50,7 +50,8 @@ RULE = Rule(
     "requested without a limit: the caps of GPU028 and GPU065 don't count it. A class is one of "
     "GPUs where its name says so.",
     source="kubernetes v1.36.3 pkg/features/kube_features.go DRAExtendedResource; "
-    "pkg/scheduler/framework/plugins/dynamicresources/extended/util.go; pkg/apis/core/helper/helpers.go IsNativeResource",
+    "pkg/scheduler/framework/plugins/dynamicresources/extended/util.go; "
+    "pkg/apis/core/helper/helpers.go IsNativeResource",
     needs=frozenset({Need.CAPS}),
 )
 
