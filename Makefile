@@ -5,7 +5,7 @@ SHELL := /bin/bash
 
 PYTHON ?= python3
 STACK ?= dev
-# Version of the embedded control plane; empty: the newest (toolchain/pins.py).
+# Version of the embedded control plane; empty: the usual one (toolchain/pins.py).
 KUBERNETES ?=
 export STACK
 # The same text encoding in each locale; a user's filters of warnings are for the user's programs.
