@@ -5,7 +5,7 @@ SHELL := /bin/bash
 
 PYTHON ?= python3
 STACK ?= dev
-# Version of the embedded control plane; empty: the newest (toolchain/pins.py).
+# Version of the embedded control plane; empty: the usual one (toolchain/pins.py).
 KUBERNETES ?=
 export STACK
 # The same text encoding in each locale; a user's filters of warnings are for the user's programs.
@@ -137,7 +137,7 @@ test-hosts: $(VENV) ## the full proof of host preparation and container runtime
 	@venv/bin/python -m pytest --numprocesses 2 --dist loadfile -m '' tests/hosts
 
 .PHONY: test-platform
-test-platform: $(VENV) ## the full proof of the platforms: make test-platform KUBERNETES=1.33.13
+test-platform: $(VENV) ## the full proof of the platforms: make test-platform KUBERNETES=1.37.2
 	@GPU_CLUSTER_KUBERNETES=$(KUBERNETES) venv/bin/python -m pytest -m '' --numprocesses 3 --dist worksteal tests/platform
 
 .PHONY: test-validation
@@ -163,6 +163,10 @@ test-attacks: $(VENV) ## each attack that was found, as a test; the last line co
 .PHONY: test-promises
 test-promises: $(VENV) ## each promise of README and docs, also after kills; the last line counts them
 	@venv/bin/python -m pytest -m promise --numprocesses 2 --dist loadfile --no-loadscope-reorder tests
+
+.PHONY: test-versions
+test-versions: $(VENV) ## each version that is claimed; the last line names and counts them
+	@venv/bin/python -m pytest -m versions --numprocesses 2 --dist worksteal --no-loadscope-reorder tests
 
 .PHONY: promises
 promises: $(VENV) ## write docs/promises.md from the marks of the tests

@@ -15,6 +15,7 @@ from google.protobuf import empty_pb2, json_format, struct_pb2
 from pulumi.runtime.proto import engine_pb2_grpc, provider_pb2, provider_pb2_grpc
 
 import toolchain
+from toolchain.pins import KUBERNETES
 
 LIMIT = 60
 """Seconds for any one answer of the plugin."""
@@ -73,7 +74,7 @@ class Helm:
             "release_name": chart.name,
             "namespace": namespace,
             "values": dict(values),
-            "kube_version": "v1.34.0",
+            "kube_version": f"v{KUBERNETES}",
             "api_versions": ["resource.k8s.io/v1/DeviceClass"],
             "skip_crd_rendering": True,
         }

@@ -36,7 +36,8 @@ _NO_CLUSTER: Mapping[str, Any] = {
     "users": [{"name": "none", "user": {}}],
     "contexts": [{"name": "none", "context": {"cluster": "none", "user": "none"}}],
 }
-_KUBE_VERSION = "v1.34.4"
+KUBE_VERSION = "v1.36.3"
+"""Charts are rendered for this Kubernetes: that of the embedded cluster."""
 _MESSAGE_LIMIT = 256 * 1024 * 1024
 _NO_ENGINE = "127.0.0.1:1"
 """Simulates the engine: nobody's plugin, for those who end what an engine left behind."""
@@ -76,7 +77,7 @@ def rendered(props: Mapping[str, object]) -> tuple[Mapping[str, object], ...]:
         "release_name": text(props.get("name")) or _release_name(folder.name),
         "namespace": text(props.get("namespace")) or "default",
         "skip_crd_rendering": True,
-        "kube_version": _KUBE_VERSION,
+        "kube_version": KUBE_VERSION,
         "values": values,
     }
     return _render(json.dumps(options, sort_keys=True))

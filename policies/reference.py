@@ -144,7 +144,8 @@ are set by whom RBAC lets `grant` `exemptions` of the group `guardrails.gpu-clus
 server's audit log has what was exempted.
 
 Only schedulers bind pods to nodes and allocate devices to claims: who may create `pods/binding`, or
-update `resourceclaims/status`, in all namespaces.
+update `resourceclaims/status`, in all namespaces. For an allocation Kubernetes 1.36 and later want
+the right to update `resourceclaims/binding` besides.
 
 ```yaml
 kind: Namespace

@@ -10,6 +10,7 @@ from hypothesis import HealthCheck, settings
 
 from lab.simulator.hosts.rootfs import NoDebootstrap
 from tests import guard, progress, promises
+from tests.versions.count import Count as Versions
 
 pytest_plugins = ("pytester", "tests.pulumi_env")
 
@@ -58,6 +59,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.register(promises.Count())
+    config.pluginmanager.register(Versions())
     if config.getoption("progress") and not hasattr(config, "workerinput"):
         config.pluginmanager.register(progress.Progress(config))
 

@@ -1,4 +1,9 @@
-"""The Go modules that tools are built from: flags, versions stamped into them, typical times."""
+"""The Go modules that tools are built from: flags, versions stamped into them, typical times.
+
+A module with ``k8s.io/kubernetes`` replaces each module that its go.mod requires at v0.0.0 by that
+module's release, v0.36.3 for v1.36.3. ``go mod tidy -e`` does the rest: without -e it ends at a
+test of cadvisor's, which no program imports.
+"""
 
 from __future__ import annotations
 
@@ -52,8 +57,8 @@ class Module:
         return " ".join(("-s", "-w", *stamped))
 
 
-def _kubernetes_version(module: str) -> dict[str, str]:
-    version = next(key for key, name in pins.KUBERNETES_MODULES.items() if name == module)
+def kubernetes_version(version: str) -> dict[str, str]:
+    """Return the variables that tell Kubernetes' programs which version they are."""
     major, minor, _ = version.split(".")
     values = {
         "gitVersion": f"v{version}",
@@ -76,6 +81,8 @@ def _containerd(version: str) -> Module:
     )
 
 
+(_WITH_PLUGIN, _CLUSTER), *_OTHERS = pins.KUBERNETES_MODULES.items()
+
 _MODULES = (
     Module(
         name="engine",
@@ -83,19 +90,18 @@ _MODULES = (
         seconds=300,
     ),
     Module(
-        name="cluster",
+        name=_CLUSTER,
         stamps={
-            **_kubernetes_version("cluster"),
+            **kubernetes_version(_WITH_PLUGIN),
             "sigs.k8s.io/kwok/pkg/consts.Version": f"v{pins.KWOK}",
             f"{UNLISTED}/pkg/version.Version": pins.KUBERNETES_PLUGIN,
         },
         seconds=480,
         plugin=True,
     ),
-    Module(
-        name="kubernetes-1.33",
-        stamps=_kubernetes_version("kubernetes-1.33"),
-        seconds=310,
+    *(
+        Module(name=name, stamps=kubernetes_version(version), seconds=310)
+        for version, name in _OTHERS
     ),
     Module(
         # Without the clouds' service discovery, which promtool never asks here.

@@ -19,9 +19,15 @@ from .versions import Range
 
 PULUMI = "3.250.0"
 #: Control planes by version: the module that each is built from. The first is the usual one, the
-#: others are made on demand, where `GPU_CLUSTER_KUBERNETES` names them.
+#: others are made on demand, where `GPU_CLUSTER_KUBERNETES` names them. Ends of support:
+#: components/settings/support.yaml.
 KUBERNETES_MODULES: Mapping[str, str] = MappingProxyType(
-    {"1.34.4": "cluster", "1.33.13": "kubernetes-1.33"}
+    {
+        "1.36.3": "cluster",
+        "1.37.2": "kubernetes-1.37",
+        "1.35.4": "kubernetes-1.35",
+        "1.34.4": "kubernetes-1.34",
+    }
 )
 KUBERNETES = os.environ.get("GPU_CLUSTER_KUBERNETES") or next(iter(KUBERNETES_MODULES))
 if KUBERNETES not in KUBERNETES_MODULES:
@@ -29,7 +35,7 @@ if KUBERNETES not in KUBERNETES_MODULES:
         f"GPU_CLUSTER_KUBERNETES: found {KUBERNETES}, wanted one of "
         f"{', '.join(KUBERNETES_MODULES)}; cure: leave it out, or name one of them"
     )
-ETCD = "3.6.5"
+ETCD = "3.6.8"
 KWOK = "0.8.0"
 KUBERNETES_PLUGIN = "4.25.0"
 COMMAND_PLUGIN = "1.2.1"

@@ -1,8 +1,8 @@
 """SHA-256 of official downloads, by file name: what a reviewer saw, not what the origin says today.
 
 The list beside a download comes from where the download comes from, so whoever changes one changes
-the other. Sources: pulumi/homebrew-tap Formula/pulumi.rb at 3.250.0 (its publisher's own); etcd and
-actionlint as several projects pin them, all alike. What isn't here was not to be had from a second
+the other. Sources: pulumi/homebrew-tap Formula/pulumi.rb at 3.250.0 (its publisher's own);
+actionlint as several projects pin it, all alike. What isn't here was not to be had from a second
 place: it is taken by the publisher's own list, and that is said.
 """
 
@@ -24,9 +24,6 @@ SUMS: Mapping[str, str] = MappingProxyType(
         ),
         "pulumi-v3.250.0-darwin-arm64.tar.gz": (
             "dbd289ce3069cf567683252082e226aef533775f546df7286f64f3f36f5fda28"
-        ),
-        "etcd-v3.6.5-linux-amd64.tar.gz": (
-            "66bad39ed920f6fc15fd74adcb8bfd38ba9a6412f8c7852d09eb11670e88cac3"
         ),
         "actionlint_1.7.12_linux_amd64.tar.gz": (
             "8aca8db96f1b94770f1b0d72b6dddcb1ebb8123cb3712530b08cc387b349a3d8"

@@ -73,7 +73,7 @@ async def observe(
 
 
 async def _tunnels(
-    hosts: Sequence[Host],
+    hosts: Sequence[Target],
     key: asyncssh.SSHKey,
     limit: float,
     connections: contextlib.AsyncExitStack,

@@ -5,10 +5,12 @@ Every refusal names the host, what was found, what was wanted and the cure.
 
 from __future__ import annotations
 
+from components.charts.extra_values import plain
 from components.desired.host import DesiredHost
 from components.hosts.compatibility import cuda_of, driver_for, kernel_refused, runs, shown, version
 from components.hosts.facts import HostFacts
 from components.hosts.settings.driver import DriverSource
+from components.hosts.settings.kubernetes_packages import KubernetesPackages
 from components.hosts.settings.reboot import RebootWhen
 from components.hosts.settings.runtime import Engine, ToolkitSource
 from policies.facts.floors import Part, below, floor, wanted
@@ -20,6 +22,10 @@ KERNEL = (4, 18)
 ENGINES = {Engine.CONTAINERD: (1, 6), Engine.DOCKER: (20, 10), Engine.CRI_O: (1, 24)}
 """Oldest versions; K3s and RKE2 are looked for when their script runs."""
 DISK_MIB = 1024
+FAILS_ON_CGROUP_V1 = (1, 35)
+"""The first Kubernetes whose kubelet and kubeadm refuse cgroup v1 by default (kubernetes v1.35.4
+pkg/kubelet/apis/config/v1beta1/defaults.go, FailCgroupV1; CHANGELOG-1.35, SystemVerification).
+Up to 1.34 both only warn."""
 SKEW_LIMIT = 30.0
 """Seconds. Certificates and tokens of a cluster are not valid yet, or no longer, beyond some."""
 OLDEST = {"debian": "11", "ubuntu": "20.04"}
@@ -92,10 +98,37 @@ def _system(host: DesiredHost, facts: HostFacts) -> list[Fault]:
         wanted = "its repository for debian13, which is signed anew (8793F200)"
         cure = f"declare cuda/repos/debian13/x86_64 with its own key in {where}"
         tell(f"Debian 13 with NVIDIA's repository of another system in {where}", wanted, cure)
-    if facts.cgroup == 1 and not facts.simulated and not host.takes_cgroup_v1:
-        cure = "boot with systemd.unified_cgroup_hierarchy=1"
-        tell("cgroup v1", "cgroup v2 (v1 is in maintenance since 1.31)", cure, Severity.WARNING)
+    if facts.cgroup == 1 and not facts.simulated:
+        faults += _cgroup_v1(host)
     return faults
+
+
+def _cgroup_v1(host: DesiredHost) -> list[Fault]:
+    """What cgroup v1 on a host means for the Kubernetes that is declared."""
+    packages = host.kubernetes_packages
+    cure = "boot with systemd.unified_cgroup_hierarchy=1"
+    if version(packages.version or "") >= FAILS_ON_CGROUP_V1 and not _allows_cgroup_v1(packages):
+        found = f"cgroup v1, on which kubelet {packages.version} does not start by itself"
+        severity = Severity.ERROR if packages.init else Severity.WARNING
+        cure += (
+            "; or declare in kubernetesPackages.init kubeletConfiguration: {failCgroupV1: false} "
+            "and nodeRegistration: {ignorePreflightErrors: [SystemVerification]}"
+        )
+        return [Fault(f"host {host.name}", found, "cgroup v2", cure, severity)]
+    if host.takes_cgroup_v1:
+        return []
+    wanted = "cgroup v2 (v1 is in maintenance since 1.31)"
+    return [Fault(f"host {host.name}", "cgroup v1", wanted, cure, Severity.WARNING)]
+
+
+def _allows_cgroup_v1(packages: KubernetesPackages) -> bool:
+    """Whether kubelet's and kubeadm's refusals of cgroup v1 are both declared away."""
+    if packages.init is None:
+        return False
+    ignored = plain(packages.init.node_registration).get("ignorePreflightErrors", [])
+    return plain(packages.init.kubelet_configuration).get("failCgroupV1") is False and bool(
+        {"all", "systemverification"} & {str(each).lower() for each in ignored}
+    )
 
 
 def _rejected_by_sqv(host: DesiredHost, facts: HostFacts) -> list[str]:

@@ -19,12 +19,12 @@ import toolchain
 from lab.benchmarks.measure import BenchmarkError
 from lab.simulator.control_plane import with_ports
 from lab.simulator.kubectl import write_kubectl
+from toolchain.pins import KUBERNETES
 
 WAIT = 90
 """Seconds until everything runs, or this try is given up."""
 TRIES = 3
 """A port that was free when it was chosen may be taken when its program starts: then others."""
-VERSION = "v1.34.4"
 
 
 @dataclass(frozen=True)
@@ -108,7 +108,7 @@ class _Kwokctl:
         environment = {
             **os.environ,
             "KWOK_WORKDIR": str(self.folder),
-            "KWOK_KUBE_VERSION": VERSION,
+            "KWOK_KUBE_VERSION": f"v{KUBERNETES}",
             "PATH": f"{programs}{os.pathsep}{os.environ.get('PATH', '')}",
         }
         kwokctl = toolchain.ensure("kwokctl")["kwokctl"].path

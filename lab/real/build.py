@@ -1,7 +1,8 @@
 """Builds the real parts from their pinned Go modules, once, into the cache.
 
-The modules lie in ``lab/real/go``, each with its own go.sum, so that no part is built with another
-version of a library than its project released it with. Some bind C: a compiler is needed.
+The modules lie in ``lab/real/go``, those of Kubernetes in ``toolchain/go``, each with its own
+go.sum: no part is built with another version of a library than its project released it with. Some
+bind C, so a compiler is needed.
 """
 
 from __future__ import annotations
@@ -14,20 +15,20 @@ import subprocess
 from pathlib import Path
 
 from lab.real.parts import (
-    EARLIER_PROGRAMS,
-    KUBEADM,
+    KUBERNETES,
     MOCK,
     NVIDIA,
     OPERATOR_MODULE,
     PARTS,
     PLUGIN_MODULE,
+    ROOT,
     Part,
+    kubernetes,
 )
 from toolchain import cache_dir, golang
 from toolchain.cache import Store, digest
 from toolchain.tool import Tool
 
-ROOT = Path(__file__).parent / "go"
 #: Seconds for one module: a cold build on one slow core.
 LIMIT = 3600
 FLAGS = ("-trimpath", "-mod=readonly", "-gcflags=all=-dwarf=false")
@@ -62,7 +63,7 @@ def build(*modules: str) -> dict[str, Path]:
     """Executables and the mock library, by file name; built where they are missing.
 
     Args:
-        modules: names of folders in ``lab/real/go``; without any, all.
+        modules: names of folders of go.mod files; without any, all.
 
     Raises:
         BuildError: no C compiler, or a build failed; with the compiler's last lines.
@@ -91,19 +92,19 @@ def _files(part: str, module: str) -> Path:
     return Path(json.loads(line)["Dir"])
 
 
-def build_kubeadm() -> dict[str, Path]:
-    """kubeadm and kubectl, by name."""
-    return _built(KUBEADM)
+def build_node() -> dict[str, Path]:
+    """kubelet, kubeadm and kubectl, by name."""
+    return _built(KUBERNETES)
 
 
-def build_earlier() -> dict[str, Path]:
-    """Kubernetes' programs of the version from which a cluster is upgraded, by name."""
-    return _built(EARLIER_PROGRAMS)
+def build_kubernetes(version: str) -> dict[str, Path]:
+    """All programs of a version of Kubernetes, by name."""
+    return _built(kubernetes(version))
 
 
 def _built(part: Part) -> dict[str, Path]:
     store = Store(cache_dir() / "real")
-    source = ROOT / part.module
+    source = part.folder
     texts = {
         str(file.relative_to(source)): file.read_bytes()
         for file in sorted(source.rglob("*"))
@@ -124,7 +125,7 @@ def _publish(part: Part, store: Store, entry: Path) -> None:
     if part is MOCK:
         _build_mock(store.stage(), staged)
     else:
-        _go(part, ROOT / part.module, "-o", f"{staged}/", *part.packages)
+        _go(part, part.folder, "-o", f"{staged}/", *part.packages)
     first = min(path.name for path in staged.iterdir())
     store.publish(staged, Tool(first, part.version, "go module", staged / first), entry)
 

@@ -3,10 +3,23 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from pathlib import Path
 
-KUBELET = "1.34.4"
-#: From which a cluster is upgraded (`toolchain.pins.KUBERNETES_MODULES` has it too).
-EARLIER = "1.33.13"
+from toolchain import pins
+from toolchain.modules import MODULES, kubernetes_version
+from toolchain.versions import numbers
+
+KUBELET = pins.KUBERNETES
+"""That of the control plane, which `GPU_CLUSTER_KUBERNETES` names."""
+
+
+def before(version: str) -> str:
+    """Return the version of Kubernetes from which a cluster is upgraded; "" if none is pinned."""
+    minor = numbers(version)[1] - 1
+    return next((each for each in pins.KUBERNETES_MODULES if numbers(each)[1] == minor), "")
+
+
+EARLIER = before(KUBELET)
 CONTAINERD = "2.3.1"
 PLUGIN = "0.19.3"
 TOOLKIT = "1.20.0"
@@ -29,6 +42,9 @@ _CONTAINERD = "github.com/containerd/containerd/v2"
 _TOOLKIT_VERSION = f"{NVIDIA}/nvidia-container-toolkit/internal/info.version"
 
 
+ROOT = Path(__file__).parent / "go"
+
+
 @dataclass(frozen=True)
 class Part:
     """Executables of one Go module.
@@ -42,17 +58,27 @@ class Part:
     stamps: dict[str, str] = field(default_factory=dict)
     native: bool = False
 
+    @property
+    def folder(self) -> Path:
+        """Where its go.mod lies: that of a tool, or one of its own."""
+        of_tools = self.module in pins.KUBERNETES_MODULES.values()
+        return MODULES[self.module].folder if of_tools else ROOT / self.module
 
+
+NODE = ("kubelet", "kubeadm", "kubectl")
+CONTROL_PLANE = ("kube-apiserver", "kube-controller-manager", "kube-scheduler")
+
+
+def kubernetes(version: str, *names: str) -> Part:
+    """Return Kubernetes' programs of a version, all of them without names."""
+    packages = tuple(f"k8s.io/kubernetes/cmd/{name}" for name in names or (*NODE, *CONTROL_PLANE))
+    module = pins.KUBERNETES_MODULES[version]
+    return Part(module, version, packages, kubernetes_version(version))
+
+
+KUBERNETES = kubernetes(KUBELET, *NODE)
 PARTS = (
-    Part(
-        "kubelet",
-        KUBELET,
-        ("k8s.io/kubernetes/cmd/kubelet",),
-        {
-            "k8s.io/component-base/version.gitVersion": f"v{KUBELET}",
-            "k8s.io/client-go/pkg/version.gitVersion": f"v{KUBELET}",
-        },
-    ),
+    KUBERNETES,
     Part(
         "containerd",
         CONTAINERD,
@@ -112,31 +138,4 @@ PARTS = (
 )
 
 
-def _kubernetes(version: str) -> dict[str, str]:
-    """Stamps of Kubernetes' programs: kubeadm compares minor versions, of itself too.
-
-    Source: kubernetes v1.34 cmd/kubeadm/app/constants/constants.go, init.
-    """
-    return {
-        "k8s.io/component-base/version.gitVersion": f"v{version}",
-        "k8s.io/component-base/version.gitMajor": "1",
-        "k8s.io/component-base/version.gitMinor": version.split(".")[1],
-        "k8s.io/client-go/pkg/version.gitVersion": f"v{version}",
-    }
-
-
-KUBEADM = Part(
-    "kubeadm",
-    KUBELET,
-    tuple(f"k8s.io/kubernetes/cmd/{name}" for name in ("kubeadm", "kubectl")),
-    _kubernetes(KUBELET),
-)
-NODE = ("kubelet", "kubeadm", "kubectl")
-CONTROL_PLANE = ("kube-apiserver", "kube-controller-manager", "kube-scheduler")
-EARLIER_PROGRAMS = Part(
-    "kubernetes-1.33",
-    EARLIER,
-    tuple(f"k8s.io/kubernetes/cmd/{name}" for name in (*NODE, *CONTROL_PLANE)),
-    _kubernetes(EARLIER),
-)
 MOCK = Part("mock", NVML, (".", "./probe"), native=True)

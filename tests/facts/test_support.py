@@ -12,6 +12,7 @@ from components.settings.support import overdue, support
 ROOT = Path(__file__).resolve().parents[2]
 
 
+@pytest.mark.versions("claim")
 @pytest.mark.promise("No listed claim of the documents has passed its end without saying so.")
 def test_no_claim_is_past_its_end() -> None:
     assert overdue(ROOT, date.today()) == []

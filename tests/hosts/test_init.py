@@ -35,7 +35,7 @@ echo simulated >/etc/cni/net.d/10-new.conf; echo simulated >/opt/cni/bin/new"""
 INIT: dict[str, Any] = {"endpoint": "192.0.2.1:6443", "network": {"manifest": "cni.yaml"}}
 
 
-def declared(role: str = "control-plane", **init: Any) -> Cluster:
+def declared(role: str = "control-plane", *, version: str = "1.34.4", **init: Any) -> Cluster:
     """One host of a cluster that the stack makes."""
     others = "gpu-1" if role == "gpu-worker" else "other"
     hosts = [{"name": "gpu-1", "address": "127.0.0.1", "role": role}]
@@ -48,7 +48,7 @@ def declared(role: str = "control-plane", **init: Any) -> Cluster:
             "platform": "device-plugin",
             "pools": [{"name": "a", "nodes": [others], "gpusPerNode": 8}],
             "hosts": [{**host, "hostKey": simulated.host_public_key("gpu-1")} for host in hosts],
-            "kubernetesPackages": {"version": "1.34.4", "init": {**INIT, **init}},
+            "kubernetesPackages": {"version": version, "init": {**INIT, **init}},
         }
     )
 

@@ -1,6 +1,6 @@
 """The real kubeadm, built from its Go module, driven by our script: a cluster made and unmade.
 
-Real: kubeadm 1.34.4 with all of its phases but those that are named in `SKIPPED`, containerd, and
+Real: kubeadm with all of its phases but those that are named in `SKIPPED`, containerd, and
 etcd, API server, controller manager and scheduler with the flags that kubeadm wrote. A kubelet and
 images of registries can't be had in a simulated host: a fake kubelet runs the commands of the
 static pods as plain processes and answers on its health port, and this test makes its Node.
@@ -9,6 +9,7 @@ static pods as plain processes and answers on its health port, and this test mak
 from __future__ import annotations
 
 import asyncio
+import base64
 import contextlib
 import shutil
 import subprocess
@@ -20,12 +21,14 @@ from typing import Any
 
 import aiohttp
 import pytest
+import yaml
 
 import toolchain
 from components.hosts.access import ACCESS, check_key
 from components.hosts.cluster_script import access_script, init_script
 from components.settings.cluster import Cluster
 from lab.real import build
+from lab.real.parts import KUBELET
 from lab.real.relay import End, Relay
 from lab.simulator import api
 from tests.desired_host import desired_host
@@ -45,9 +48,9 @@ IGNORED = (
 """What a simulated host hasn't got, by kubeadm's own names of its checks."""
 LIMIT = 400
 ADDRESS = "198.18.7.1"
-KUBELET = r"""#!/bin/sh
+FAKE_KUBELET = r"""#!/bin/sh
 # A fake kubelet: it runs the commands of static pods as plain processes.
-[ "${1-}" = --version ] && { echo "Kubernetes v1.34.4"; exit 0; }
+[ "${1-}" = --version ] && { echo "Kubernetes vVERSION"; exit 0; }
 [ -f /var/lib/kubelet/config.yaml ] || exit 1
 pids=
 trap 'kill $pids; for pid in $pids; do wait "$pid"; done; exit 0' TERM
@@ -67,7 +70,7 @@ for pod in /etc/kubernetes/manifests/*.yaml; do
     pids="$pids $!"
 done
 wait
-"""
+""".replace("VERSION", KUBELET)
 UNIT = "[Service]\nExecStart=/usr/bin/kubelet\n[Install]\nWantedBy=multi-user.target\n"
 
 
@@ -126,8 +129,8 @@ def node(cluster: str, namespaces: None) -> Iterator[Isolated]:
     programs = {name: tool.path for name, tool in toolchain.ensure(*PROGRAMS).items()}
     for name, path in programs.items():
         copy(path, host.root / "opt/control-plane" / name)
-    copy(build.build_kubeadm()["kubeadm"], host.root / "usr/bin/kubeadm")
-    host.write("/usr/bin/kubelet", KUBELET)
+    copy(build.build_node()["kubeadm"], host.root / "usr/bin/kubeadm")
+    host.write("/usr/bin/kubelet", FAKE_KUBELET)
     host.write("/usr/bin/kubectl", "#!/bin/sh\n")
     host.write("/usr/lib/systemd/system/kubelet.service", UNIT)
     host.run("chmod 755 /usr/bin/kubelet /usr/bin/kubectl; systemctl enable kubelet")
@@ -146,6 +149,7 @@ def copy(source: Path, target: Path) -> None:
 
 def initialize(**init: Any) -> Cluster:
     return declared(
+        version=KUBELET,
         endpoint=f"{ADDRESS}:6443",
         advertiseAddress=ADDRESS,
         skipPhases=list(SKIPPED),
@@ -158,13 +162,21 @@ def initialize(**init: Any) -> Cluster:
 class Kubelet(threading.Thread):
     """Makes the Node that the fake kubelet stands for, as soon as the API server takes it."""
 
-    def __init__(self, node: Isolated) -> None:
+    def __init__(self, node: Isolated, folder: Path) -> None:
         super().__init__(daemon=True)
         self._node, self.done = node, threading.Event()
         self.relay = Relay(End(0, free := free_port()), End(node.pid, 6443))
-        pki = node.host.root / "etc/kubernetes/pki"
-        names = ("ca.crt", "apiserver-kubelet-client.crt", "apiserver-kubelet-client.key")
-        self.access = api.Access(f"https://127.0.0.1:{free}", *(pki / name for name in names))
+        self._server, self._folder = f"https://127.0.0.1:{free}", folder
+
+    @property
+    def access(self) -> api.Access:
+        """As the administrator that kubeadm made; none yet is an OSError."""
+        kubernetes = self._node.host.root / "etc/kubernetes"
+        user = yaml.safe_load((kubernetes / "admin.conf").read_text())["users"][0]["user"]
+        files = [self._folder / name for name in ("client-certificate-data", "client-key-data")]
+        for file in files:
+            file.write_bytes(base64.b64decode(user[file.name]))
+        return api.Access(self._server, kubernetes / "pki/ca.crt", *files)
 
     def request(self, method: str, path: str, body: Any = None) -> Any:
         async def ask() -> Any:
@@ -177,16 +189,18 @@ class Kubelet(threading.Thread):
         labels = {"kubernetes.io/hostname": "gpu-1"}
         body = {"metadata": {"name": "gpu-1", "labels": labels}}
         while not self.done.wait(1):
-            with contextlib.suppress(OSError, RuntimeError, aiohttp.ClientError):
+            with contextlib.suppress(OSError, RuntimeError, TypeError, aiohttp.ClientError):
                 self.request("POST", "/api/v1/nodes", body)
                 return
 
 
-def test_the_real_kubeadm_makes_what_is_declared_and_unmakes_it(node: Isolated) -> None:
+def test_the_real_kubeadm_makes_what_is_declared_and_unmakes_it(
+    node: Isolated, tmp_path: Path
+) -> None:
     before = software.lasting(node.host)
     cluster = initialize()
     script = init_script(desired_host(cluster, 0))
-    kubelet = Kubelet(node)
+    kubelet = Kubelet(node, tmp_path)
     kubelet.start()
     try:
         first = node.apply(script)

@@ -18,7 +18,7 @@ from lab.simulator.hosts import catalogue
 from tests.desired_host import desired_host
 from tests.hosts import software
 from tests.hosts.machine import Result, Running
-from tests.kubeadm_refusals import REFUSALS
+from tests.kubeadm_refusals import refusals
 
 pytestmark = pytest.mark.full
 
@@ -173,7 +173,7 @@ def test_a_skipped_minor_version_stops_with_kubeadms_own_words(joined: Member) -
     assert joined.packages() == {"kubelet 1.34.4", "kubeadm 1.36.0", "kubectl 1.34.4"}
 
 
-@pytest.mark.parametrize(("version", "words"), REFUSALS)
+@pytest.mark.parametrize(("version", "words"), refusals(VERSIONS[0]))
 def test_the_fake_kubeadm_refuses_versions_in_the_words_of_the_real_one(
     joined: Member, version: str, words: str
 ) -> None:

@@ -44,6 +44,7 @@ CONTEXT = "made-here"
 IGNORED = ("SystemVerification",)
 """kubeadm's own names of checks that a simulated host can't pass."""
 KUBELET = {
+    "failCgroupV1": False,
     "failSwapOn": False,
     "enforceNodeAllocatable": [],
     "makeIPTablesUtilChains": False,
@@ -71,10 +72,16 @@ class Stack:
 
     def kubectl(self, arguments: str) -> Json:
         """What the real kubectl says at the desk, as JSON."""
-        program = build.build_kubeadm()["kubectl"]
+        program = build.build_node()["kubectl"]
         line = f"{program} --kubeconfig {self.kubeconfig} {arguments} -o json"
         answer: Json = json.loads(self.site.run(line))
         return answer
+
+    def tagged(self, version: str) -> dict[str, str]:
+        """Images that static pods of a version are to have, by name."""
+        kubeadm = build.build_kubernetes(version)["kubeadm"]
+        tags = registry.tags(kubeadm, version)
+        return {name: f"{REGISTRY}/{name}:{tags[name]}" for name in registry.STATIC_PODS}
 
     def gpus(self) -> dict[str, str]:
         """How many each node offers."""
@@ -113,11 +120,11 @@ def standing(folder: Path, version: str = parts.KUBELET) -> Iterator[Stack]:
     with temporary_cluster() as name:
         if reason := namespaced.reason_against(name):
             pytest.skip(f"hosts in namespaces: {reason}")
-        programs = build.build("mock", "kubelet", "plugin", "toolkit") | build.build_kubeadm()
+        programs = build.build("mock", "plugin", "toolkit") | build.build_node()
         ours = {tool: found.path for tool, found in toolchain.ensure(*registry.STATIC_PODS).items()}
         every = {parts.KUBELET: programs | ours}
         if version != parts.KUBELET:
-            every[version] = {**ours, **build.build_earlier()}
+            every[version] = {**ours, **build.build_kubernetes(version)}
         root = rootfs.debian_root(lambda _: None)
         _, public = simulated.client_key(name)
         machines = [Machine(name, host, ADDRESSES[host], Mock(host)) for host in ROLES]
@@ -171,7 +178,7 @@ def declared(repository: Json, version: str) -> Json:
             "install": {
                 "packages": ["containerd"],
                 "repository": repository,
-                "sandboxImage": f"{REGISTRY}/{registry.PAUSE}",
+                "sandboxImage": f"{REGISTRY}/{registry.SANDBOX}",
             },
             "toolkit": {"source": "package", "apt": repository["apt"], "removePackages": True},
         },

@@ -27,6 +27,7 @@ from lab.real import (
     stack_cases,
 )
 from lab.real.settings import kubelet_settings
+from toolchain import pins
 
 HEADER = """
 nvmlReturn_t DECLDIR nvmlInit_v2(void);
@@ -43,10 +44,11 @@ def test_every_function_of_the_header_has_a_stub() -> None:
 
 
 def test_each_part_is_built_from_a_module_of_its_own() -> None:
-    for part in (*parts.PARTS, parts.MOCK, parts.KUBEADM, parts.EARLIER_PROGRAMS):
-        text = (build.ROOT / part.module / "go.mod").read_text(encoding="utf-8")
+    every = map(parts.kubernetes, pins.KUBERNETES_MODULES)
+    for part in (*parts.PARTS, parts.MOCK, *every):
+        text = (part.folder / "go.mod").read_text(encoding="utf-8")
         assert f" v{part.version}" in text
-        assert (build.ROOT / part.module / "go.sum").is_file()
+        assert (part.folder / "go.sum").is_file()
 
 
 @pytest.mark.parametrize(

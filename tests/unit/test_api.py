@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import threading
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
 
 import httpx
 import pytest
+import yaml
 
 from components import api
 from components.api import RETRIES, ClusterError
@@ -119,3 +124,47 @@ def test_a_write_that_may_have_been_carried_out_is_not_repeated(method: str) -> 
     with pytest.raises(ClusterError, match=f"{method} nodes: found no answer"):
         ask(server, method)
     assert server.asked == 1
+
+
+class NewServer(BaseHTTPRequestHandler):
+    """An API server of a Kubernetes that comes long after kr8s."""
+
+    def do_GET(self) -> None:
+        self.send_response(200)
+        self.end_headers()
+        self.wfile.write(json.dumps({"gitVersion": "v1.99.0"}).encode())
+
+    def log_message(self, *_: object) -> None:
+        """Stay quiet."""
+
+
+def test_a_kubernetes_that_came_after_the_client_is_no_warning(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A warning is an error here, and a line of noise for a user."""
+    server = HTTPServer(("127.0.0.1", 0), NewServer)
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
+    thread.start()
+    config = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "current-context": "new",
+        "clusters": [
+            {"name": "new", "cluster": {"server": f"http://127.0.0.1:{server.server_port}"}}
+        ],
+        "users": [{"name": "new", "user": {"token": "t"}}],
+        "contexts": [{"name": "new", "context": {"cluster": "new", "user": "new"}}],
+    }
+    (tmp_path / "config").write_text(yaml.safe_dump(config))
+    monkeypatch.setenv("KUBECONFIG", str(tmp_path / "config"))
+
+    async def connected() -> None:
+        async with api.connect("new"):
+            pass
+
+    try:
+        asyncio.run(connected())
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()

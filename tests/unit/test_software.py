@@ -29,6 +29,9 @@ RUNFILE = {"locations": ["https://mirror.example.org/driver.run"], "sha256": SUM
 RUNFILE_DRIVER = {"source": "runfile", "version": "580.65.06", "runfile": RUNFILE}
 
 
+UNCHECKED = {"nodeRegistration": {"ignorePreflightErrors": ["SystemVerification"]}}
+
+
 def cluster(first: dict[str, Any] | None = None, **sections: Any) -> Cluster:
     """Two GPU hosts and a control plane, with these sections; ``first``: more of gpu-1."""
     names = {"gpu-1": "gpu-worker", "gpu-2": "gpu-worker", "cp-1": "control-plane"}
@@ -369,3 +372,44 @@ def test_imex_of_hosts_is_refused_where_others_run_it_or_hosts_are_left_alone(
     declared = cluster(platform=platform, driver=section)
     settings = steps(desired_host(declared, 0)).settings
     assert settings["GC_DRIVER_IMEX_NODES"].split() == nodes
+
+
+@pytest.mark.promise("A host with cgroup v1 stops a cluster of a Kubernetes that refuses it.")
+@pytest.mark.parametrize(
+    ("version", "init", "severity"),
+    [
+        ("1.34.4", {}, Severity.WARNING),
+        ("1.35.4", {}, Severity.ERROR),
+        ("1.37.2", {}, Severity.ERROR),
+        ("1.37.2", {"kubeletConfiguration": {"failCgroupV1": False}}, Severity.ERROR),
+        ("1.37.2", {"kubeletConfiguration": {"failCgroupV1": True}, **UNCHECKED}, Severity.ERROR),
+        ("1.37.2", {"kubeletConfiguration": {"failCgroupV1": False}, **UNCHECKED}, None),
+    ],
+)
+@pytest.mark.parametrize("platform", ["device-plugin", "gpu-manager"])
+def test_kubelets_of_1_35_and_later_refuse_cgroup_v1(
+    version: str, init: dict[str, Any], severity: Severity | None, platform: str
+) -> None:
+    made = {"endpoint": "192.0.2.9:6443", "network": {"manifest": "cni.yaml"}, **init}
+    declared = cluster(platform=platform, kubernetesPackages={"version": version, "init": made})
+    found = [
+        fault.severity
+        for fault in judge(desired_host(declared, 2), HostFacts(cgroup=1))
+        if "cgroup v1" in fault.found
+    ]
+    maintained = severity in (None, Severity.WARNING)  # gpu-manager works on v1 alone
+    expected = severity or Severity.WARNING
+    assert found == ([] if maintained and platform == "gpu-manager" else [expected])
+
+
+def test_a_host_that_joins_with_cgroup_v1_is_told_of() -> None:
+    """Its cluster's own configuration may allow it."""
+    join = {"endpoint": "192.0.2.9:6443", "caCertHashes": [f"sha256:{'0' * 64}"]}
+    declared = cluster(kubernetesPackages={"version": "1.36.3", "join": join})
+    (fault,) = (
+        each
+        for each in judge(desired_host(declared), HostFacts(cgroup=1))
+        if "cgroup v1" in each.found
+    )
+    assert fault.severity is Severity.WARNING
+    assert "kubelet 1.36.3 does not start by itself" in fault.found

@@ -26,7 +26,7 @@ from toolchain.resolve import Toolchain
 from toolchain.tool import RELEASE
 
 LINUX = Platform("linux", "amd64")
-BINARY = b"#!/bin/sh\necho 'Kubernetes v1.34.4'\n"
+BINARY = b"#!/bin/sh\necho 'Kubernetes v1.36.3'\n"
 
 
 class Files(BaseHTTPRequestHandler):
@@ -284,7 +284,7 @@ def test_addresses_are_the_ones_that_the_projects_publish_under() -> None:
         "pulumi-resource-command-v1.2.1-linux-arm64.tar.gz"
     )
     assert urls["kube-scheduler"] == (
-        "https://dl.k8s.io/release/v1.34.4/bin/linux/arm64/kube-scheduler"
+        "https://dl.k8s.io/release/v1.36.3/bin/linux/arm64/kube-scheduler"
     )
     assert not {"kwok", "kwokctl", "nvidia-ctk"} & urls.keys()
     assert asset(PINS["etcd"], Platform("darwin", "arm64")) is None

@@ -90,7 +90,7 @@ def test_a_tool_that_cannot_be_had_names_every_way_that_was_tried(chain: Toolcha
         chain.ensure("etcd", "kwok")
     text = str(error.value)
     assert "tools that cannot be had on linux/amd64" in text
-    assert re.search(r"etcd 3\.6\.5: release: 127\.0\.0\.1:1: .*refused.*Go: found none", text)
+    assert re.search(r"etcd 3\.6\.8: release: 127\.0\.0\.1:1: .*refused.*Go: found none", text)
     assert "kwok 0.8.0: no release with a checksum for this platform" in text
     assert "cure: put them on PATH in the versions wanted" in text
 
@@ -113,10 +113,10 @@ def test_a_fitting_tool_on_path_comes_first_and_is_reachable_in_our_folder(
     folder = tmp_path / "users"
     folder.mkdir()
     etcd = folder / "etcd"
-    etcd.write_text("#!/bin/sh\necho etcd Version: 3.6.7\n")
+    etcd.write_text("#!/bin/sh\necho etcd Version: 3.6.9\n")
     etcd.chmod(0o755)
     tool = replace(chain, search_path=str(folder)).ensure("etcd")["etcd"]
-    assert tool == Tool("etcd", "3.6.7", ON_PATH, etcd)
+    assert tool == Tool("etcd", "3.6.9", ON_PATH, etcd)
     assert (chain.bin / "etcd").readlink() == etcd
 
 
@@ -166,7 +166,7 @@ case $1 in
     {fail}
     while [ "$1" != -o ]; do shift; done
     echo '#!/bin/sh' > "$2/etcd"
-    echo 'echo etcd Version: 3.6.5' >> "$2/etcd" ;;
+    echo 'echo etcd Version: 3.6.8' >> "$2/etcd" ;;
 esac
 """
 
@@ -188,15 +188,15 @@ def building(chain: Toolchain, tmp_path: Path) -> Toolchain:
 
 def test_what_has_no_release_is_built_and_kept(building: Toolchain, tmp_path: Path) -> None:
     tool = building.ensure("etcd")["etcd"]
-    assert (tool.version, tool.origin) == ("3.6.5", GO_MODULE)
+    assert (tool.version, tool.origin) == ("3.6.8", GO_MODULE)
     assert "building etcd: about" in shown(building.steps)
     (tmp_path / "go").unlink()
     assert building.ensure("etcd") == {"etcd": tool}
 
 
 def test_a_tool_that_says_another_version_is_not_kept(building: Toolchain) -> None:
-    pins = {"etcd": replace(building.pins["etcd"], version="3.6.6")}
-    with pytest.raises(ToolchainError, match=r"says version 3\.6\.5, wanted 3\.6\.6"):
+    pins = {"etcd": replace(building.pins["etcd"], version="3.6.9")}
+    with pytest.raises(ToolchainError, match=r"says version 3\.6\.8, wanted 3\.6\.9"):
         replace(building, pins=pins).ensure("etcd")
     assert not list((building.cache / "tools").glob("store/*"))
 

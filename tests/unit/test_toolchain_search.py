@@ -42,7 +42,7 @@ def search(tmp_path: Path, *folders: Path, asker: Asker) -> PathSearch:
 
 @pytest.mark.parametrize(
     ("version", "used"),
-    [("3.6.5", True), ("3.6.9", True), ("3.6.4", False), ("3.7.0", False), ("3.5.21", False)],
+    [("3.6.8", True), ("3.6.9", True), ("3.6.7", False), ("3.7.0", False), ("3.5.21", False)],
 )
 def test_a_tool_on_path_is_used_only_when_its_version_fits(
     tmp_path: Path, version: str, used: bool
@@ -59,7 +59,7 @@ def test_a_tool_that_tells_no_version_is_not_used(tmp_path: Path) -> None:
 
 def test_a_version_is_asked_once_until_the_file_changes(tmp_path: Path) -> None:
     program = executable(tmp_path / "bin", "etcd")
-    asker = Asker("3.6.5")
+    asker = Asker("3.6.8")
     for _ in range(3):
         assert search(tmp_path, tmp_path / "bin", asker=asker).find(ETCD) is not None
     assert asker.asked == 1
@@ -72,7 +72,7 @@ def test_a_version_is_asked_once_until_the_file_changes(tmp_path: Path) -> None:
 
 def test_the_first_on_path_decides_as_in_a_shell(tmp_path: Path) -> None:
     executable(tmp_path / "one", "etcd", "#!/bin/sh\necho etcd Version: 3.5.0\n")
-    executable(tmp_path / "two", "etcd", "#!/bin/sh\necho etcd Version: 3.6.5\n")
+    executable(tmp_path / "two", "etcd", "#!/bin/sh\necho etcd Version: 3.6.8\n")
     path = f"{tmp_path / 'one'}{os.pathsep}{tmp_path / 'two'}"
     search = PathSearch(path, tmp_path / "tools", tmp_path / "memory.json")
     assert search.find(ETCD) is None
@@ -80,14 +80,14 @@ def test_the_first_on_path_decides_as_in_a_shell(tmp_path: Path) -> None:
 
 def test_our_own_folder_on_path_is_not_taken_for_the_users(tmp_path: Path) -> None:
     executable(tmp_path / "tools" / "key" / "bin", "etcd")
-    asker = Asker("3.6.5")
+    asker = Asker("3.6.8")
     assert search(tmp_path, tmp_path / "tools" / "key" / "bin", asker=asker).find(ETCD) is None
     assert asker.asked == 0
 
 
 def test_what_no_shell_would_run_is_passed_over(tmp_path: Path) -> None:
     executable(tmp_path / "bin", "etcd").chmod(0o644)
-    asker = Asker("3.6.5")
+    asker = Asker("3.6.8")
     assert search(tmp_path, tmp_path / "absent", tmp_path / "bin", asker=asker).find(ETCD) is None
     assert asker.asked == 0
 
@@ -95,7 +95,7 @@ def test_what_no_shell_would_run_is_passed_over(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "output", "version"),
     [
-        ("etcd", "etcd Version: 3.6.5\nGit SHA: Not provided\nGo Version: go1.26.8", "3.6.5"),
+        ("etcd", "etcd Version: 3.6.8\nGit SHA: Not provided\nGo Version: go1.26.8", "3.6.8"),
         ("kube-apiserver", "Kubernetes v1.34.4", "1.34.4"),
         ("kwok", "kwok version v0.8.0 go1.26.8 (linux/amd64)", "0.8.0"),
         ("nvidia-ctk", "NVIDIA Container Toolkit CLI version 1.20.0", "1.20.0"),
@@ -111,7 +111,7 @@ def test_versions_are_read_from_what_the_real_tools_print(
 
 
 def test_a_tool_that_fails_tells_no_version(tmp_path: Path) -> None:
-    path = executable(tmp_path, "etcd", "#!/bin/sh\necho 3.6.5\nexit 1\n")
+    path = executable(tmp_path, "etcd", "#!/bin/sh\necho 3.6.8\nexit 1\n")
     assert ask(ETCD, path) is None
     assert ask(ETCD, tmp_path / "absent") is None
 

@@ -40,10 +40,10 @@ class KubernetesPackages(Model):
     version: (
         Annotated[
             StrictStr,
-            AfterValidator(pattern(r"1\.\d{1,2}\.\d{1,2}", "a version as 1.34.4", "1.34.4")),
+            AfterValidator(pattern(r"1\.\d{1,2}\.\d{1,2}", "a version as 1.36.3", "1.36.3")),
         ]
         | None
-    ) = Field(default=None, description="a version such as 1.34.4", examples=["1.34.4"])
+    ) = Field(default=None, description="a version such as 1.36.3", examples=["1.36.3"])
     repository: Repositories = Field(
         default=Repositories(), description="a mapping with apt and dnf: where packages come from"
     )

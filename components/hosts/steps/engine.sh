@@ -7,9 +7,9 @@
 # - 1.7's built-in runc has sandbox_mode, which a section of its own would lose (containerd_config.sh).
 # - cri-dockerd: an archive with cri-dockerd/cri-dockerd (Mirantis/cri-dockerd packaging/static/Makefile),
 #   the socket that kubeadm knows (kubernetes v1.34 cmd/kubeadm/app/constants/constants_unix.go).
-# - The sandbox's image is the engine's own setting alone: kubelet's flag of that name does nothing any
-#   more (kubernetes v1.34 pkg/kubelet/config/flags.go). 2.0 has moved it (containerd v2.3.1
-#   docs/cri/config.md, pinned_images); cri-dockerd has a flag (its config/options.go).
+# - The sandbox's image is the engine's own setting alone: kubelet's flag of that name is gone
+#   (kubernetes CHANGELOG-1.35). 2.0 has moved it (containerd v2.3.1 docs/cri/config.md,
+#   pinned_images); cri-dockerd has a flag (its config/options.go).
 
 adapter=/usr/local/bin/cri-dockerd
 adapter_unit=/etc/systemd/system/cri-docker.service

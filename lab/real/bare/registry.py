@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import re
+import subprocess
 import threading
 from collections.abc import Iterator, Mapping
 from http import HTTPStatus
@@ -16,26 +17,30 @@ from pathlib import Path
 from components.platforms.device_plugin.values import IMAGE as PLUGIN_IMAGE
 from components.settings.base.image import VECTORADD, path_of
 from lab.real import image
-from lab.real.parts import CONTROL_PLANE, EARLIER, KUBELET, PLUGIN
+from lab.real.parts import CONTROL_PLANE, PLUGIN
 
 STATIC_PODS = (*CONTROL_PLANE, "etcd")
-PAUSE = "pause:3.10.1"
-PAUSES = (PAUSE, "pause:3.10")
-"""As kubeadm 1.34 and 1.33 pull it (kubernetes v1.34.4 and v1.33.13 cmd/kubeadm/app/constants/
-constants.go, PauseVersion)."""
-_ETCD = {KUBELET: "3.6.5-0", EARLIER: "3.5.24-0"}
-"""Tags (the same file, DefaultEtcdVersion)."""
+PAUSE = "pause"
+SANDBOX = "sandbox:1"
 NETWORK = "network:1"
-PARTS = dict.fromkeys((*PAUSES, NETWORK), image.IMAGE) | {
+PARTS = dict.fromkeys((SANDBOX, NETWORK), image.IMAGE) | {
     path_of(name): name for name in (f"{PLUGIN_IMAGE}:v{PLUGIN}", VECTORADD)
 }
 """What images of the proof are called here, and which of its names each is."""
 _ASKED = re.compile(r"/v2/(?P<name>[a-z0-9/_.-]+)/(?P<kind>manifests|blobs)/(?P<which>[\w:.-]+)")
 
 
-def tags(version: str) -> dict[str, str]:
-    """Tags of the images of static pods by name, as kubeadm of that version pulls them."""
-    return {**dict.fromkeys(CONTROL_PLANE, f"v{version}"), "etcd": _ETCD[version]}
+def tags(kubeadm: Path, version: str) -> dict[str, str]:
+    """Return the tags of the images that kubeadm pulls for a version, by name.
+
+    Args:
+        kubeadm: the program of that version.
+        version: of Kubernetes.
+    """
+    command = [str(kubeadm), "config", "images", "list", f"--kubernetes-version=v{version}"]
+    listed = subprocess.run(command, check=True, capture_output=True, text=True, timeout=60).stdout
+    names = (line.rpartition("/")[2].partition(":") for line in listed.split())
+    return {name: tag for name, _, tag in names}
 
 
 def images(
@@ -50,10 +55,12 @@ def images(
     layer = image.parts(programs)
     found = {name: image.Image.of(layer, image.NAMES[of]) for name, of in PARTS.items()}
     for version, own in kubernetes.items():
-        for name, tag in tags(version).items():
+        tagged = tags(own["kubeadm"], version)
+        found[f"{PAUSE}:{tagged[PAUSE]}"] = found[SANDBOX]
+        for name in STATIC_PODS:
             path = f"usr/bin/{name}"
             layer = image.layer_of({path: own[name]})
-            found[f"{name}:{tag}"] = image.Image.of(layer, {"Entrypoint": [f"/{path}"]})
+            found[f"{name}:{tagged[name]}"] = image.Image.of(layer, {"Entrypoint": [f"/{path}"]})
     return found
 
 

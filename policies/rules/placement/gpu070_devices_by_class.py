@@ -44,11 +44,13 @@ RULE = Rule(
     title="Nobody asks for GPUs by the name of their class",
     severity=Severity.MANDATORY,
     check=_by_class,
-    why="From 1.34 on a container may name a DeviceClass as a resource, "
-    f"{PREFIX}<class>, and gets its devices by DRA. To the API server that is a resource "
-    "of its own, with any amount, even requested without a limit: the caps of GPU028 and GPU065 "
-    "don't count it. A class is one of GPUs where its name says so.",
-    source="kubernetes v1.34.4 pkg/scheduler/framework/plugins/dynamicresources/extended/util.go; "
+    why="From 1.36 on a container may name a DeviceClass as a resource, "
+    f"{PREFIX}<class>, and gets its devices by DRA; in 1.34 and 1.35 only with the feature "
+    "DRAExtendedResource. To the API server that is a resource of its own, with any amount, even "
+    "requested without a limit: the caps of GPU028 and GPU065 don't count it. A class is one of "
+    "GPUs where its name says so.",
+    source="kubernetes v1.36.3 pkg/features/kube_features.go DRAExtendedResource; "
+    "pkg/scheduler/framework/plugins/dynamicresources/extended/util.go; "
     "pkg/apis/core/helper/helpers.go IsNativeResource",
     needs=frozenset({Need.CAPS}),
 )

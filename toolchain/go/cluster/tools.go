@@ -1,6 +1,6 @@
 //go:build tools
 
-// Package tools pins the control plane, its simulator and the Kubernetes plugin.
+// Package tools pins Kubernetes' programs, their simulator and the Kubernetes plugin.
 package tools
 
 import (
@@ -10,6 +10,9 @@ import (
 	_ "k8s.io/kubernetes/cmd/kube-apiserver"
 	_ "k8s.io/kubernetes/cmd/kube-controller-manager"
 	_ "k8s.io/kubernetes/cmd/kube-scheduler"
+	_ "k8s.io/kubernetes/cmd/kubeadm"
+	_ "k8s.io/kubernetes/cmd/kubectl"
+	_ "k8s.io/kubernetes/cmd/kubelet"
 	_ "sigs.k8s.io/kwok/cmd/kwok"
 	_ "sigs.k8s.io/kwok/cmd/kwokctl"
 )

@@ -1,6 +1,6 @@
 //go:build tools
 
-// Package tools pins the Kubernetes from which a cluster is upgraded.
+// Package tools pins Kubernetes' programs of one more version.
 package tools
 
 import (

@@ -1,6 +1,0 @@
-//go:build tools
-
-// Package tools pins the kubelet.
-package tools
-
-import _ "k8s.io/kubernetes/cmd/kubelet"

@@ -1,0 +1,49 @@
+"""The versions of Kubernetes that are pinned, held against their ends of support."""
+
+from __future__ import annotations
+
+from datetime import date
+
+import pytest
+
+from components.settings.support import support
+from lab.real import parts
+from policies.charts import KUBE_VERSION
+from toolchain.pins import KUBERNETES_MODULES
+from toolchain.versions import numbers
+
+USUAL = next(iter(KUBERNETES_MODULES))
+READ = date(2026, 11, 26)
+
+
+def supported(today: date) -> list[str]:
+    """The pinned versions that get fixes, oldest first."""
+    alive = [
+        version
+        for version in KUBERNETES_MODULES
+        if not support().ended(f"kubernetes/{version.rpartition('.')[0]}", today)
+    ]
+    return sorted(alive, key=numbers)
+
+
+@pytest.mark.promise("The embedded cluster is a Kubernetes that still gets fixes.")
+@pytest.mark.versions("claim")
+def test_the_usual_version_gets_fixes() -> None:
+    assert USUAL in supported(date.today())
+
+
+def test_the_usual_version_is_the_middle_one_of_three() -> None:
+    assert [numbers(each)[:2] for each in supported(READ)] == [(1, 35), (1, 36), (1, 37)]
+    assert supported(READ)[1] == USUAL
+    assert USUAL not in supported(date(2027, 6, 29))
+
+
+def test_charts_are_rendered_for_the_usual_version() -> None:
+    assert f"v{USUAL}" == KUBE_VERSION
+
+
+def test_a_cluster_is_upgraded_from_one_minor_version_before() -> None:
+    assert [parts.before(each) for each in sorted(KUBERNETES_MODULES, key=numbers)] == [
+        "",
+        *sorted(KUBERNETES_MODULES, key=numbers)[:-1],
+    ]
