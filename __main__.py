@@ -8,13 +8,13 @@ processes = Processes(*Extent.wanted().parts)
 
 import pulumi
 import pulumi_command
-import pulumi_kubernetes as k8s
 
 from components.calls import await_calls_in_turn
 from components.cluster import GpuCluster, GpuClusterArgs
 from components.guardrails.context import context_of
 from components.inspection.look import inspect
 from components.outputs import export
+from components.provider import kubernetes_provider
 from components.secrets import read_secrets
 from components.settings.advice import advice
 from components.settings.inventory import origins
@@ -37,15 +37,8 @@ inspection = inspect(cluster, stack, secrets.private_key, origins(document), pro
 
 providers: list[pulumi.ProviderResource] = [pulumi_command.Provider("command")]
 if cluster.first_host is None:
-    kubernetes = k8s.Provider(
-        "kubernetes",
-        # Empty, the plugin reads KUBECONFIG where it runs. The SDK would put that path into the
-        # state, where it holds for one machine only, and read a list of files as one name.
-        kubeconfig="",
-        context=cluster.kubernetes.context,
-        cluster_identifier=cluster.kubernetes.identifier,
-    )
-    providers.append(kubernetes)
+    declared = cluster.kubernetes
+    providers.append(kubernetes_provider("kubernetes", declared.context, declared.identifier))
 built = GpuCluster(
     "gpu-cluster",
     GpuClusterArgs(

@@ -33,6 +33,7 @@ from components.hosts.settings.host import Host
 from components.hosts.settings.new_cluster import Init
 from components.manifest import Manifest
 from components.operation import NEW, command_line, repair
+from components.provider import kubernetes_provider
 from components.settings.cluster import Cluster
 
 UNKNOWN = (
@@ -69,7 +70,7 @@ class NewCluster(pulumi.ComponentResource):
 
     TYPE = "gpucluster:index:NewCluster"
 
-    provider: k8s.Provider
+    provider: pulumi.ProviderResource
     kubeconfig: pulumi.Output[str]
     token: pulumi.Output[str]
     nodes: Mapping[str, pulumi.Resource]
@@ -97,12 +98,11 @@ class NewCluster(pulumi.ComponentResource):
         self.token = said.apply(lambda found: found.token)
         self.kubeconfig = said.apply(lambda found: kubeconfig(found.administrator, context_name))
         context = self._context(name, cluster, said, args.there)
-        self.provider = k8s.Provider(
+        self.provider = kubernetes_provider(
             f"{name}-kubernetes",
-            kubeconfig="",
-            context=context.stdout.apply(lambda _: context_name),
-            cluster_identifier=cluster.kubernetes.identifier,
-            opts=pulumi.ResourceOptions(parent=self, depends_on=[context]),
+            context.stdout.apply(lambda _: context_name),
+            cluster.kubernetes.identifier,
+            pulumi.ResourceOptions(parent=self, depends_on=[context]),
         )
         network = self._network(f"{name}-network", init, cluster, initialized[first.name])
 
