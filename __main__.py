@@ -2,12 +2,12 @@
 
 import pulumi
 import pulumi_command
-import pulumi_kubernetes as k8s
 
 from components.cluster import GpuCluster, GpuClusterArgs
 from components.desired.resolve import resolve
 from components.inspection.look import inspect
 from components.outputs import export
+from components.provider import kubernetes_provider
 from components.secrets import read_secrets
 from components.settings.advice import advice
 from components.settings.inventory import origins
@@ -32,15 +32,8 @@ inspection = inspect(desired, secrets.private_key, origins(document))
 
 providers: list[pulumi.ProviderResource] = [pulumi_command.Provider("command")]
 if desired.kubeadm is None:
-    kubernetes = k8s.Provider(
-        "kubernetes",
-        # Empty, the plugin reads KUBECONFIG where it runs. The SDK would put that path into the
-        # state, where it holds for one machine only, and read a list of files as one name.
-        kubeconfig="",
-        context=cluster.kubernetes.context,
-        cluster_identifier=cluster.kubernetes.identifier,
-    )
-    providers.append(kubernetes)
+    declared = cluster.kubernetes
+    providers.append(kubernetes_provider("kubernetes", declared.context, declared.identifier))
 built = GpuCluster(
     "gpu-cluster",
     GpuClusterArgs(

@@ -33,6 +33,7 @@ from components.hosts.cluster_script import (
 from components.hosts.command import HostsArgs, answer, host_commands
 from components.manifest import Manifest
 from components.operation import NEW, command_line, repair
+from components.provider import kubernetes_provider
 
 UNKNOWN = (
     "this stack makes its cluster, which isn't there yet: the preview can't know its token and its "
@@ -60,7 +61,7 @@ class NewCluster(pulumi.ComponentResource):
 
     TYPE = "gpucluster:index:NewCluster"
 
-    provider: k8s.Provider
+    provider: pulumi.ProviderResource
     kubeconfig: pulumi.Output[str]
     token: pulumi.Output[str]
     nodes: Mapping[str, pulumi.Resource]
@@ -87,12 +88,11 @@ class NewCluster(pulumi.ComponentResource):
         self.token = said.apply(lambda found: found.token)
         self.kubeconfig = said.apply(lambda found: kubeconfig(found.administrator, context_name))
         context = self._context(name, cluster.context, said, args.there)
-        self.provider = k8s.Provider(
+        self.provider = kubernetes_provider(
             f"{name}-kubernetes",
-            kubeconfig="",
-            context=context.stdout.apply(lambda _: context_name),
-            cluster_identifier=cluster.identifier,
-            opts=pulumi.ResourceOptions(parent=self, depends_on=[context]),
+            context.stdout.apply(lambda _: context_name),
+            cluster.identifier,
+            pulumi.ResourceOptions(parent=self, depends_on=[context]),
         )
         network = self._network(f"{name}-network", cluster, initialized[first.name])
 

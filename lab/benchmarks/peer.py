@@ -30,13 +30,15 @@ def arguments(resource: dict[str, Any]) -> dict[str, Any]:
     """The arguments with which a program registers a resource of an exported state.
 
     A release's inputs in a state are all that the provider knows; those that are empty were not
-    given, and a chart in a folder has no version. Nor is a provider's version given.
+    given, and a chart in a folder has no version. Nor is a provider's version given, nor what the
+    SDK's class doesn't know (`components.provider`).
     """
     given = {key: value for key, value in resource["inputs"].items() if key not in NOT_GIVEN}
     if resource["type"] == "kubernetes:helm.sh/v3:Release":
         given = {key: value for key, value in given.items() if value and key != "version"}
     if resource["type"].startswith("pulumi:providers:"):
-        given = {key: given[key] for key in given if key != "version"}
+        own = {"version", "upsertExistingObjects"}
+        given = {key: value for key, value in given.items() if key not in own}
     return {snake_case(key): _plain(value) for key, value in given.items()}
 
 

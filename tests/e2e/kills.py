@@ -196,15 +196,25 @@ class Killer:
 
 def _victims(victim: str, command: int, mark: str) -> list[int]:
     """Return the processes to kill, the command's own last."""
+    if victim == "engine":
+        return engines(mark) or [command]
+    others = [pid for pid in _marked(mark) if pid != command]
+    return [command] if victim == "command" else [*others, command]
+
+
+def engines(mark: str) -> list[int]:
+    """Return the engines of the command that bears a mark."""
+    return [pid for pid in _marked(mark) if _name(pid) == "pulumi"]
+
+
+def _marked(mark: str) -> list[int]:
     wanted = f"{MARK}={mark}".encode()
     marked = []
     for path in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):
             if wanted in (path / "environ").read_bytes().split(b"\0"):
                 marked.append(int(path.name))
-    if victim == "engine":
-        return [pid for pid in marked if _name(pid) == "pulumi"] or [command]
-    return [command] if victim == "command" else [*(p for p in marked if p != command), command]
+    return marked
 
 
 def _name(pid: int) -> str:

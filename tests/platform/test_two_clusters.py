@@ -24,7 +24,7 @@ GpuCluster(
     None,
     pulumi.ResourceOptions(
         providers=[
-            k8s.Provider("other", kubeconfig="", context=other.kubernetes.context),
+            kubernetes_provider("other", other.kubernetes.context, other.kubernetes.identifier),
             pulumi_command.Provider("other-command"),
         ]
     ),

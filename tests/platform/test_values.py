@@ -13,6 +13,7 @@ from components.charts import value_table
 from components.charts.extra_values import merged
 from components.charts.value_check import check
 from components.charts.value_types import TYPES, type_of
+from components.platforms.registry import platform_of
 from components.settings.base import keys
 from components.settings.base.model import Model
 from components.settings.cluster import Cluster
@@ -20,6 +21,7 @@ from components.settings.loader import load
 from components.settings.stack_file import load_stack_file
 from policies.faults import ConfigError
 from tests.platform.chart_folders import CHARTS, FOLDERS, texts, values, version
+from tests.platform.ways import WAYS, declared
 
 BAD = sorted((Path(__file__).parent / "fixtures" / "bad_settings").glob("*.yaml"))
 SERIES = [(chart, version) for chart, known in value_table.SERIES.items() for version in known]
@@ -192,3 +194,19 @@ def test_no_setting_of_the_stack_file_is_called_as_a_dead_value() -> None:
                 model: type[Model] | None = keys.model_at(Cluster, tuple(word.split(".")[:-1]))
                 assert model is not None
                 assert word.split(".")[-1] in keys.fields(model), word
+
+
+def nulls(value: Any, path: str = "") -> list[str]:
+    """Return the paths of a value's nulls."""
+    if isinstance(value, dict):
+        return [found for key, item in value.items() for found in nulls(item, f"{path}.{key}")]
+    if isinstance(value, list | tuple):
+        return [found for i, item in enumerate(value) for found in nulls(item, f"{path}[{i}]")]
+    return [path] if value is None else []
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_no_value_that_the_program_writes_is_null(way: str) -> None:
+    """Plugins before 4.30 drop a null, and later ones remove the chart's default for it."""
+    cluster = load(declared("test", way))
+    assert nulls(platform_of(cluster).values(cluster)) == []

@@ -226,5 +226,5 @@ class Project:
         assert (process.returncode == 0) is succeeds, output
         return output
 
-    def up(self, **options: Any) -> str:
-        return self.run("up", "--yes", "--skip-preview", **options)
+    def up(self, *arguments: str, **options: Any) -> str:
+        return self.run("up", "--yes", "--skip-preview", *arguments, **options)

@@ -31,6 +31,7 @@ STATE = [
             "context": "c",
             "clusterIdentifier": "i",
             "kubeconfig": "/k",
+            "upsertExistingObjects": "true",
             "version": "4",
         },
     },

@@ -19,6 +19,7 @@ from components.nodes import component as node_scheduling
 from components.nodes.settings.taint import STARTUP_TAINT
 from components.operation import repair, repair_line
 from components.platforms.component import GpuPlatform
+from components.provider import kubernetes_provider
 from components.settings.cluster import Cluster
 from components.validation import component as validation
 from tests.unit.fixtures.clusters import HOST_KEY, cluster
@@ -308,3 +309,14 @@ def test_a_node_with_gpus_left_out_costs_one_daemon_set_and_one_count(preview: b
     recorder = build(preview, cluster(pools=pools))
     assert len(recorder.of("kubernetes:apps/v1:DaemonSet")) == 1
     assert sorted(item["gpus"] for item in validations(recorder)) == [7, 8]
+
+
+def test_the_provider_takes_over_what_exists_wherever_the_plugin_runs(preview: bool) -> None:
+    recorder = declare(lambda: kubernetes_provider("kubernetes", "c", "i"), preview=preview)
+    (provider,) = recorder.of("pulumi:providers:kubernetes")
+    assert provider.inputs == {
+        "kubeconfig": "",
+        "context": "c",
+        "clusterIdentifier": "i",
+        "upsertExistingObjects": "true",
+    }
