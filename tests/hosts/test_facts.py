@@ -31,6 +31,7 @@ from lab.simulator.hosts import catalogue
 from tests.hosts import software
 from tests.hosts.conftest import start
 from tests.hosts.machine import Declared, Running, differences
+from toolchain import pins
 
 
 def look(*hosts: Running, limit: float = 20) -> dict[str, HostFacts]:
@@ -49,7 +50,7 @@ def test_an_inspection_finds_what_is_there_and_changes_nothing(host: Running) ->
     assert facts.driver == simulated.HostSettings().driver
     assert facts.containerd is not None
     assert facts.containerd.startswith("1.6.20")
-    assert facts.toolkit == "1.20.0"
+    assert facts.toolkit == pins.NVIDIA_CTK
     assert facts.swap == ("/swap.img",)
     assert (facts.applied, facts.loaded) == ((), ())
     assert facts.simulated
