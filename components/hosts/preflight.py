@@ -25,8 +25,6 @@ ENGINES = {Engine.CONTAINERD: (1, 6), Engine.DOCKER: (20, 10), Engine.CRI_O: (1,
 DISK_MIB = 1024
 SKEW_LIMIT = 30.0
 """Seconds. Certificates and tokens of a cluster are not valid yet, or no longer, beyond some."""
-OLDEST = {"debian": "11", "ubuntu": "20.04"}
-"""The oldest releases that are still maintained, of systems that number theirs so."""
 FIRST_WITH_DNF = {
     "centos": "8",
     "rhel": "8",
@@ -69,10 +67,6 @@ def _system(host: Host, facts: HostFacts, cluster: Cluster) -> list[Fault]:
     if facts.os_version and version(facts.os_version) < version(with_dnf):
         has = f"{facts.os} {facts.os_version}, which has yum and no dnf"
         tell(has, f"{with_dnf} or later", "install a later system: packages come by apt or dnf")
-    oldest = OLDEST.get(facts.os, "")
-    if version(facts.os_version) < version(oldest):
-        has = f"{facts.os} {facts.os_version}"
-        tell(has, f"{oldest} or later", "upgrade the system", Severity.WARNING)
     kernel = cluster.kernel.release or facts.kernel  # the declared one cures an older one
     if version(kernel) < KERNEL:
         tell(f"kernel {kernel}", "4.18 or later", "upgrade it, or declare kernel.release")

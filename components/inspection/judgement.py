@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from datetime import date
 from typing import Any
 
 from components.drift import Drift, dated
@@ -12,6 +13,7 @@ from components.hosts import hardware
 from components.hosts.facts import HostFacts, drift, reboot
 from components.hosts.kernels import unequal
 from components.hosts.preflight import judge
+from components.inspection.ends import outlived
 from components.inspection.questions import chart_place
 from components.nodes.pools import validated_pools
 from components.platforms.judge import judge as judge_platform
@@ -46,8 +48,8 @@ class Inspection:
     drift: Drift = field(default_factory=Drift)
 
 
-def judged(declared: Cluster, seen: Json, reasons: str) -> Inspection:
-    """Holds what was seen against what is declared."""
+def judged(declared: Cluster, seen: Json, reasons: str, today: date | None = None) -> Inspection:
+    """Hold what was seen against what is declared; `today` is this day where it is left out."""
     cluster = seen["cluster"]
     facts = {name: HostFacts(**host) for name, host in seen["hosts"]["facts"].items()}
     findings = [
@@ -66,6 +68,9 @@ def judged(declared: Cluster, seen: Json, reasons: str) -> Inspection:
     if "surroundings" in cluster:
         surroundings, members = cluster["surroundings"], cluster["members"]
         findings += judge_platform(declared, surroundings, members, facts)
+    running = cluster.get("surroundings", {}).get("version", "")
+    members = cluster.get("members", {})
+    findings += outlived(declared, facts, running, members, today or date.today())
     errors = [str(finding) for finding in findings if finding.severity is Severity.ERROR]
     warnings = [str(finding) for finding in findings if finding.severity is Severity.WARNING]
     reboots = {

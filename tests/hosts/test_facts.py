@@ -245,7 +245,6 @@ def test_an_engine_that_is_declared_may_be_missing() -> None:
         ({"package_lock": "/var/lib/dpkg/lock"}, "lock held", Severity.WARNING),
         ({"reboot_required": True}, "reboot pending", Severity.WARNING),
         ({"cgroup": 1}, "cgroup v1", Severity.WARNING),
-        ({"os_version": "10"}, "debian 10", Severity.WARNING),
         ({"skew": -3600.0}, "a clock 3600 s behind", Severity.WARNING),
         ({"reboot": ("nouveau is loaded",)}, "a reboot pending (nouveau", Severity.WARNING),
         ({"error": "no answer within 10 s"}, "no answer", Severity.WARNING),
