@@ -84,7 +84,7 @@ class DraDriver(Platform):
         )
 
     def labels(self, cluster: Cluster, pool: Pool) -> dict[str, str]:
-        """What the chart's kubelet plugin selects (dra-driver-nvidia-gpu 0.4.1)."""
+        """What the chart's kubelet plugin selects (dra-driver-nvidia-gpu 0.5.0)."""
         return {f"{GPU}.present": "true"}
 
     def limit(self, cards: float) -> dict[str, str]:
