@@ -9,11 +9,18 @@ from datetime import date
 from pathlib import Path
 
 from components.charts.images import sections
-from components.settings.support import overdue
+from components.settings.support import PAGE, overdue, page
 from policies.facts import csaf, floors, parts
 from policies.faults import Fault
+from toolchain.pins import CONTAINERD, KUBERNETES_MODULES
 
 ROOT = Path(__file__).resolve().parents[1]
+PROVED = {
+    "kubernetes": tuple(KUBERNETES_MODULES),
+    "containerd": ("1.6.20 (Debian 12's)", *CONTAINERD),
+    "debian": ("12",),
+}
+"""The versions that proofs run with, by part."""
 
 
 def documents(folder: Path) -> dict[str, str]:
@@ -52,12 +59,14 @@ def main() -> int:
             print(f"facts: {bulletins} bulletins with {len(entries)} borders: {floors.TABLE.name}")
         parts.TABLE.write_text(chart_parts(), encoding="utf-8")
         print(f"facts: parts of the operator's chart: {parts.TABLE.name}")
+        (ROOT / PAGE).write_text(page(PROVED, date.today()), encoding="utf-8")
+        print(f"facts: ends of support: {PAGE}")
     except (OSError, ValueError) as error:
         cure = "give a folder of CSAF 2.0 documents: make facts CSAF=<folder>"
         print(Fault("CSAF", str(error), "NVIDIA's bulletins", cure), file=sys.stderr)
         return 1
     for line in overdue(ROOT, date.today()):
-        print(f"facts: {line}: say so in that line, or claim a supported version")
+        print(f'facts: {line}: write "ended" in that line, or name a supported version')
     return 0
 
 

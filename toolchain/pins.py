@@ -39,9 +39,9 @@ ETCD = "3.6.8"
 KWOK = "0.8.0"
 KUBERNETES_PLUGIN = "4.25.0"
 COMMAND_PLUGIN = "1.2.1"
-NVIDIA_CTK = "1.20.0"
+NVIDIA_CTK = "1.20.2"
 ACTIONLINT = "1.7.12"
-CONTAINERD = ("1.7.28", "2.0.5", "2.1.4", "2.2.3", "2.3.1")
+CONTAINERD = ("1.7.36", "2.0.11", "2.2.9", "2.3.7", "2.4.2")
 PROMETHEUS = "3.13.5"
 
 #: Where releases are downloaded from; tests put their own server here.

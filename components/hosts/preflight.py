@@ -28,8 +28,6 @@ pkg/kubelet/apis/config/v1beta1/defaults.go, FailCgroupV1; CHANGELOG-1.35, Syste
 Up to 1.34 both only warn."""
 SKEW_LIMIT = 30.0
 """Seconds. Certificates and tokens of a cluster are not valid yet, or no longer, beyond some."""
-OLDEST = {"debian": "11", "ubuntu": "20.04"}
-"""The oldest releases that are still maintained, of systems that number theirs so."""
 FIRST_WITH_DNF = {
     "centos": "8",
     "rhel": "8",
@@ -72,10 +70,6 @@ def _system(host: DesiredHost, facts: HostFacts) -> list[Fault]:
     if facts.os_version and version(facts.os_version) < version(with_dnf):
         has = f"{facts.os} {facts.os_version}, which has yum and no dnf"
         tell(has, f"{with_dnf} or later", "install a later system: packages come by apt or dnf")
-    oldest = OLDEST.get(facts.os, "")
-    if version(facts.os_version) < version(oldest):
-        has = f"{facts.os} {facts.os_version}"
-        tell(has, f"{oldest} or later", "upgrade the system", Severity.WARNING)
     kernel = host.kernel.release or facts.kernel  # the declared one cures an older one
     if version(kernel) < KERNEL:
         tell(f"kernel {kernel}", "4.18 or later", "upgrade it, or declare kernel.release")

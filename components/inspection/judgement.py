@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from datetime import date
 
 from components.charts.reach import WantedChart
 from components.desired.host import DesiredHost
@@ -16,6 +17,7 @@ from components.hosts.facts import HostFacts, drift, reboot
 from components.hosts.kernels import unequal
 from components.hosts.preflight import judge
 from components.inspection.cluster import ClusterSeen
+from components.inspection.ends import outlived
 from components.platforms.judge import judge as judge_platform
 from policies.faults import Fault, Severity
 from policies.printable import printable_lines
@@ -60,8 +62,8 @@ class Inspection:
     drift: Drift = field(default_factory=Drift)
 
 
-def judged(desired: Desired, seen: Seen) -> Inspection:
-    """Hold what was seen against what is declared."""
+def judged(desired: Desired, seen: Seen, today: date | None = None) -> Inspection:
+    """Hold what was seen against what is declared; `today`: the current day if left out."""
     cluster, facts = seen.cluster, seen.hosts
     findings = [
         finding
@@ -80,6 +82,9 @@ def judged(desired: Desired, seen: Seen) -> Inspection:
         findings += judge_platform(
             desired.platform, cluster.surroundings, cluster.members, facts, desired.wanted
         )
+    running = cluster.surroundings.version if cluster.surroundings else ""
+    site, day = desired.platform.site, today or date.today()
+    findings += outlived(site, desired.hosts, facts, running, cluster.members, day)
     errors = [str(finding) for finding in findings if finding.severity is Severity.ERROR]
     warnings = [str(finding) for finding in findings if finding.severity is Severity.WARNING]
     reboots = {

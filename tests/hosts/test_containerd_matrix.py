@@ -28,8 +28,8 @@ GLOB = "/etc/containerd/conf.d/*.toml"
 SOCKET = "run/containerd/containerd.sock"
 DEBIAN = "1.6"
 """The version of the Debian package, which is in the hosts' root; the others are built."""
-VERSIONS = (DEBIAN, "1.7", "2.0", "2.1", "2.2", "2.3")
-READS = {"1.6": 2, "1.7": 2, "2.0": 3, "2.1": 3, "2.2": 3, "2.3": 4}
+VERSIONS = (DEBIAN, "1.7", "2.0", "2.2", "2.3", "2.4")
+READS = {"1.6": 2, "1.7": 2, "2.0": 3, "2.2": 3, "2.3": 4, "2.4": 4}
 """The newest configuration version that each one reads (docs/config of each release)."""
 
 V2 = f"""\

@@ -82,7 +82,7 @@ def test_a_private_registry_serves_the_driver(helm: Helm) -> None:
             pod = item["spec"]["template"]["spec"]
             assert pod["imagePullSecrets"] == [{"name": "s"}]
             images = {container["image"] for container in pod["containers"]}
-            assert images == {"registry.example/gpu/dra-driver-nvidia/dra-driver-nvidia-gpu:v0.4.1"}
+            assert images == {"registry.example/gpu/dra-driver-nvidia/dra-driver-nvidia-gpu:v0.5.0"}
 
 
 def test_claims_are_accepted_by_the_api_server(project: Project) -> None:

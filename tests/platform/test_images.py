@@ -93,6 +93,26 @@ def test_an_image_is_deployed_by_the_digest_that_its_makers_publish(
     assert "@" not in str(value_of(cluster(platform, **extra), path))
 
 
+@pytest.mark.parametrize(
+    ("version", "found"),
+    [
+        ("v26.7.0", ["container-toolkit:v1.20.0", "driver:595.91.07", "k8s-device-plugin:v0.20.0"]),
+        ("v26.7.1", ["container-toolkit:v1.20.1", "driver:595.91.07", "k8s-device-plugin:v0.20.1"]),
+    ],
+)
+def test_each_release_of_the_operator_has_its_own_images(version: str, found: list[str]) -> None:
+    own = {"driver": {"source": "operator"}, "gpuOperator": {"version": version}}
+    listed = {image.upstream.rpartition("/")[2] for image in images(cluster("gpu-operator", **own))}
+    assert all(any(name.startswith(wanted) for name in listed) for wanted in found)
+    assert f"gpu-operator:{version}" in listed
+
+
+def test_each_release_of_the_plugin_has_its_own_image() -> None:
+    for version in ("0.19.3", "0.20.0", "0.20.1"):
+        declared = cluster("device-plugin", devicePlugin={"version": version})
+        assert value_of(declared, ("image", "tag")).startswith(f"v{version}@sha256:")
+
+
 def test_an_image_beside_a_chart_is_deployed_by_its_digest() -> None:
     image = "nvcr.io/nvidia/k8s/dcgm-exporter:4.5.3-4.8.2-distroless"
     given = f"{image}@sha256:{'1' * 64}"

@@ -50,10 +50,10 @@ class Toolkit(Model):
     )
     version: (
         Annotated[
-            StrictStr, AfterValidator(pattern(_VERSION, "a version from 1.18.0 on", "1.20.0"))
+            StrictStr, AfterValidator(pattern(_VERSION, "a version from 1.18.0 on", "1.20.2"))
         ]
         | None
-    ) = Field(default=None, description="a version from 1.18.0 on", examples=["1.20.0"])
+    ) = Field(default=None, description="a version from 1.18.0 on", examples=["1.20.2"])
     apt: Repository = Field(default=_official("deb"), description="a mapping: a repository")
     dnf: Repository = Field(default=_official("rpm"), description="a mapping: a repository")
     remove_packages: StrictBool = Field(

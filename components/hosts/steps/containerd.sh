@@ -1,7 +1,7 @@
 # containerd, as an engine of runtime.sh: the NVIDIA runtime as a drop-in, made by the host's own
 # nvidia-ctk from the root configuration, judged by containerd's merged view before and after.
 #
-# Facts behind the decisions (containerd 1.6.20 to 2.3.1 and nvidia-ctk 1.20.0, as run):
+# Facts behind the decisions (containerd 1.6.20 to 2.4.2 and nvidia-ctk 1.20.2, as run):
 # - containerd 1.x replaces a plugin's whole section by the drop-in's, 2.x merges them. nvidia-ctk
 #   therefore copies the section; what another drop-in adds to it would be lost on 1.x.
 # - a section that names any runtime loses the built-in runc, so runc is always written out.

@@ -98,7 +98,7 @@ class DraDriver(Platform):
         )
 
     def labels(self, pool: Pool) -> dict[str, str]:
-        """What the chart's kubelet plugin selects (dra-driver-nvidia-gpu 0.4.1)."""
+        """What the chart's kubelet plugin selects (dra-driver-nvidia-gpu 0.5.0)."""
         return {f"{GPU}.present": "true"}
 
     @staticmethod

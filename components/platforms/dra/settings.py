@@ -1,6 +1,6 @@
 """NVIDIA's driver for Dynamic Resource Allocation: its chart and the claims that we offer.
 
-Source: kubernetes-sigs/dra-driver-nvidia-gpu v0.4.1, deployments/helm/dra-driver-nvidia-gpu. Up to
+Source: kubernetes-sigs/dra-driver-nvidia-gpu v0.5.0, deployments/helm/dra-driver-nvidia-gpu. Up to
 25.12.0 it was NVIDIA/k8s-dra-driver-gpu, with a chart of another name.
 """
 
@@ -25,9 +25,9 @@ class Dra(Model):
     version: Annotated[
         StrictStr,
         AfterValidator(
-            pattern(r"\d+\.\d+\.\d+(-[a-z0-9.]+)?", "a chart version such as 0.4.1", "0.4.1")
+            pattern(r"\d+\.\d+\.\d+(-[a-z0-9.]+)?", "a chart version such as 0.5.0", "0.5.0")
         ),
-    ] = Field(default="0.4.1", description="a chart version such as 0.4.1", examples=["0.4.1"])
+    ] = Field(default="0.5.0", description="a chart version such as 0.5.0", examples=["0.5.0"])
     namespace: OwnNamespace = Field(
         default="nvidia-dra-driver", description="a namespace", examples=["nvidia-dra-driver"]
     )

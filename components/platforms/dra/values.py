@@ -1,6 +1,6 @@
 """Values of the chart ``dra-driver-nvidia-gpu``, and claims against its device class.
 
-Value paths: kubernetes-sigs/dra-driver-nvidia-gpu v0.4.1, deployments/helm/dra-driver-nvidia-gpu.
+Value paths: kubernetes-sigs/dra-driver-nvidia-gpu v0.5.0, deployments/helm/dra-driver-nvidia-gpu.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from components.platforms.dra.settings import Dra
 from components.platforms.site import Site
 
 CHART = "dra-driver-nvidia-gpu"
-#: The chart's image (0.4.1, values.yaml).
+#: The chart's image (0.5.0, values.yaml).
 IMAGE = "registry.k8s.io/dra-driver-nvidia/dra-driver-nvidia-gpu"
 #: What the chart and its subcharts bring under ``crds/``.
 DEFINITIONS = ["computedomaincliques.resource.nvidia.com", "computedomains.resource.nvidia.com"]

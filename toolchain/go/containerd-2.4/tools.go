@@ -1,6 +1,6 @@
 //go:build tools
 
-// Package tools pins containerd 2.1 for the proof of the container runtime.
+// Package tools pins containerd 2.4 for the proof of the container runtime.
 package tools
 
 import _ "github.com/containerd/containerd/v2/cmd/containerd"

@@ -1,0 +1,110 @@
+"""What has passed its end of support or a security floor, on hosts, nodes or declared. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import date
+
+from components.desired.host import DesiredHost
+from components.hosts.facts import HostFacts
+from components.hosts.hardware import place
+from components.platforms.site import Site
+from components.settings.support import ended, supported
+from policies.facts.floors import Part, below, wanted
+from policies.faults import Fault, Severity
+
+Members = Mapping[str, list[Mapping[str, str]]]
+"""Labels of each pool's nodes, by pool."""
+
+DRIVER = "nvidia.com/cuda.driver-version.full"
+"""Of GPU feature discovery, alone or by the operator (k8s-device-plugin v0.20.0, internal/lm)."""
+HOSTNAME = "kubernetes.io/hostname"
+_NAMED = 8
+_CURES = {
+    "kubernetes": "upgrade the cluster (docs/rollout.md)",
+    "containerd": "upgrade it; a distribution may still mend its own package",
+    "driver": "declare a supported branch in driver.version",
+}
+
+
+def outlived(
+    site: Site,
+    hosts: Sequence[DesiredHost],
+    facts: Mapping[str, HostFacts],
+    kubernetes: str,
+    members: Members,
+    today: date,
+) -> Iterator[Fault]:
+    """Yield a warning for each version that has ended, and for drivers of nodes below a floor.
+
+    Hosts or nodes with the same version share a warning. Simulated hosts are left out: nothing of
+    theirs runs.
+
+    Args:
+        site: what the platform depends on.
+        hosts: the hosts of the stack.
+        facts: what was found, by host.
+        kubernetes: the cluster's version; empty where it was not looked at.
+        members: labels of each pool's nodes.
+        today: a last day before it has passed.
+    """
+    package = hosts[0].kubernetes_packages.version if hosts else None
+    driver = site.driver.version or ""
+    yield from _ended(f"cluster {site.context}", "kubernetes", kubernetes, "Kubernetes", today)
+    if package and package != kubernetes.removeprefix("v"):
+        yield from _ended("kubernetesPackages.version", "kubernetes", package, "", today)
+    yield from _ended("driver.version", "driver", driver, "driver", today)
+    yield from _hosts(facts, driver, today)
+    inspected = {host.node for host in hosts if host.name in facts}
+    yield from _nodes(members, inspected, driver, today)
+
+
+def _hosts(facts: Mapping[str, HostFacts], declared: str, today: date) -> Iterator[Fault]:
+    found: dict[tuple[str, str], list[str]] = {}
+    for name, host in facts.items():
+        for part, version in _versions(host):
+            if (part, version) != ("driver", declared):
+                found.setdefault((part, version), []).append(name)
+    for (part, version), names in found.items():
+        yield from _ended(place(names), part, version, part, today)
+
+
+def _versions(host: HostFacts) -> Iterable[tuple[str, str]]:
+    if host.error or host.simulated:
+        return ()
+    found = (
+        (host.os, host.os_version),
+        ("containerd", host.containerd),
+        ("driver", host.driver),
+    )
+    return ((part, version) for part, version in found if version)
+
+
+def _nodes(members: Members, inspected: set[str], declared: str, today: date) -> Iterator[Fault]:
+    """Yield what the driver labels of nodes say; hosts that were inspected have been judged."""
+    found: dict[str, set[str]] = {}
+    for labels in (labels for pool in members.values() for labels in pool):
+        node, version = labels.get(HOSTNAME, ""), labels.get(DRIVER, "")
+        if node and version and node not in inspected:
+            found.setdefault(version, set()).add(node)
+    for version, nodes in found.items():
+        where = _place(sorted(nodes))
+        if border := below(Part.DRIVER, version):
+            fixed = wanted(Part.DRIVER, version, border)
+            cure = f"install or declare that version: {border}"
+            yield Fault(where, f"driver {version}", fixed, cure, Severity.WARNING)
+        if version != declared:
+            yield from _ended(where, "driver", version, "driver", today)
+
+
+def _place(nodes: list[str]) -> str:
+    more = f" and {len(nodes) - _NAMED} more" if len(nodes) > _NAMED else ""
+    return f"node{'s' if nodes[1:] else ''} {', '.join(nodes[:_NAMED])}{more}"
+
+
+def _ended(where: str, part: str, version: str, title: str, today: date) -> Iterator[Fault]:
+    if gone := ended(part, version, today):
+        fixed = f"one that gets fixes: {', '.join(supported(part, today))}"
+        found = f"{title} {version}, whose {gone}".lstrip()
+        cure = _CURES.get(part, "upgrade the system")
+        yield Fault(where, found, fixed, cure, Severity.WARNING)
