@@ -268,6 +268,7 @@ def test_destroy_leaves_cluster_and_hosts_as_they_were(project: Project, before:
     destroy(project, before)
 
 
+@pytest.mark.slow
 def test_the_operator_takes_the_plugins_place_and_back_and_leaves_nothing(
     project: Project, before: Before
 ) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from lab import simulator
 from lab.simulator import marks, set_fault
 from tests.simulator.running import CLUSTER, Running, declared, until
@@ -9,6 +11,7 @@ from tests.simulator.running import CLUSTER, Running, declared, until
 COUNT = 200
 
 
+@pytest.mark.slow
 def test_two_hundred_nodes(cluster: Running) -> None:
     pool = {"name": "big", "nodes": [f"big-[001-{COUNT}]"], "gpusPerNode": 8}
     try:
