@@ -18,7 +18,7 @@ def require_context(stack: Stack) -> None:
         FaultError: no kubeconfig has it; the contexts that there are are named.
     """
     inspected = Extent.wanted().has_cluster
-    if stack.embedded or stack.cluster.first_host is not None or not inspected:
+    if stack.embedded or stack.cluster.kubernetes_packages.init is not None or not inspected:
         return
     if fault := missing_context(stack.cluster.kubernetes.context, stack.file.name):
         raise FaultError(fault)

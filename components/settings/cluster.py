@@ -32,7 +32,6 @@ from components.platforms.gpu_operator.settings import GpuOperator
 from components.platforms.settings import NAMES, PlatformName
 from components.rollout.settings import Rollout
 from components.settings.base.model import Model
-from components.settings.inventory import SECTIONS
 from components.settings.kubernetes import Kubernetes
 from components.validation.settings import Validation
 
@@ -108,12 +107,6 @@ class Cluster(Model):
     charts: Charts = Field(default=Charts(), description="a mapping: where charts come from")
     registry: Registry = Field(default=Registry(), description="a mapping: where images come from")
 
-    def of(self, host: Host) -> Cluster:
-        """The cluster as one host sees it: with the sections that its pool or it overrides."""
-        sections = {name: getattr(host, name) for name in SECTIONS}
-        given = {name: section for name, section in sections.items() if section is not None}
-        return self.model_copy(update=given) if given else self
-
     @property
     def installer(self) -> DriverInstaller | None:
         """The driver's installers; None where the driver comes otherwise."""
@@ -124,37 +117,8 @@ class Cluster(Model):
         return not {host.name, host.node}.isdisjoint(written_out(self.maintenance))
 
     @property
-    def working_hosts(self) -> tuple[Host, ...]:
-        """The hosts that may be reached and changed."""
-        return tuple(host for host in self.hosts if not self.in_maintenance(host))
-
-    @property
     def nodes_in_maintenance(self) -> frozenset[str]:
         """Nodes that are neither touched nor counted; they may be missing in the cluster."""
         hosts = {host.name for host in self.hosts}
         nodes = {host.node for host in self.hosts if self.in_maintenance(host)}
         return frozenset(nodes.union(set(written_out(self.maintenance)) - hosts))
-
-    def joins(self, host: Host) -> bool:
-        """Whether the preparation of a host makes it join its cluster by kubeadm."""
-        return self.kubernetes_packages.join is not None and not host.role.is_control_plane
-
-    @property
-    def newcomers(self) -> tuple[Host, ...]:
-        """The hosts that join a cluster in the run that first has them."""
-        return tuple(host for host in self.working_hosts if self.joins(host)) or tuple(
-            host for host in self.joining_hosts if not self.in_maintenance(host)
-        )
-
-    @property
-    def first_host(self) -> Host | None:
-        """The control-plane host on which the stack makes the cluster; None where it makes none."""
-        if self.kubernetes_packages.init is None:
-            return None
-        return next((host for host in self.hosts if host.role.is_control_plane), None)
-
-    @property
-    def joining_hosts(self) -> tuple[Host, ...]:
-        """The hosts that join the cluster that the stack makes."""
-        first = self.first_host
-        return tuple(host for host in self.hosts if first is not None and host != first)

@@ -13,6 +13,7 @@ from commands.up import summary_of
 from commands.validate import chosen
 from components.api import ClusterError
 from components.cluster import GpuCluster, GpuClusterArgs
+from components.desired.host import working
 from components.desired.pool import Members
 from components.desired.resolve import resolve
 from components.hosts import maintenance
@@ -61,7 +62,7 @@ def test_a_host_goes_with_its_node_and_a_node_with_its_host() -> None:
     for name in ("rack-1", "gpu-1"):
         made = cluster(hosts=HOSTS, maintenance=[name])
         assert made.nodes_in_maintenance == {"gpu-1"}
-        assert [host.name for host in made.working_hosts] == ["rack-2"]
+        assert [host.name for host in working(resolve(made, "dev").hosts)] == ["rack-2"]
 
 
 def test_whoever_looks_or_acts_leaves_it_out() -> None:

@@ -60,7 +60,7 @@ def test_a_missing_node_stops_the_run_once_its_host_has_joined(
     packages: dict[str, Any], phase: str
 ) -> None:
     cluster = declared(packages)
-    assert [host.name for host in cluster.newcomers] == ["gpu-1"]
+    assert [host.name for host in resolve(cluster, "dev").newcomers] == ["gpu-1"]
     assert problems(cluster, ["cp-1"]) == ()
     (told,) = problems(cluster, ["cp-1"], phase)
     assert told.startswith("host gpu-1: node gpu-1: found no such node in the cluster (1 nodes)")
