@@ -28,7 +28,7 @@ out=draft/repository
 mkdir "$out"
 for package in draft/packages/*; do
     if [ "$form" = apt ]; then
-        dpkg-deb --root-owner-group -Zgzip --build "$package/tree" "$out/${package##*/}_all.deb" >/dev/null
+        dpkg-deb --root-owner-group -Zgzip -z1 --build "$package/tree" "$out/${package##*/}_all.deb" >/dev/null
     else
         mkdir -p /tmp/rpm
         rpmbuild --quiet -bb --define "_topdir /tmp/rpm" --define "_rpmdir $PWD/$out" \
