@@ -247,7 +247,7 @@ def _floor(host: Host, part: Part, there: str, severity: Severity) -> list[Fault
 def _legacy(host: Host) -> Fault:
     """Devices that a hook adds behind the engine's back: NVIDIA/nvidia-container-toolkit#48.
 
-    In mode ``auto`` the toolkit generates CDI specifications since 1.18, the oldest that we take
+    In mode ``auto`` the toolkit generates CDI specifications since 1.18, older than our floor
     (its CHANGELOG, v1.18.0-rc.1, "Default to jit-cdi mode"; internal/info/auto.go).
     """
     return Fault(
