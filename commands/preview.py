@@ -27,8 +27,8 @@ def run(stack: Stack, answer: Answer) -> None:
             policy_packs=[POLICIES],
             refresh=stale(selected, stack),
         )
-    except Failed:
-        print("preview: failed; the cause stands above")
+    except Failed as error:
+        print(f"preview: failed: {error}")
         sys.exit(1)
     changes = {str(kind): count for kind, count in result.change_summary.items()}
     answer["changes"] = changes

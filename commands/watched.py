@@ -17,7 +17,7 @@ from pulumi import automation
 
 from commands import waiting
 from commands.display import Display
-from commands.failure import cause, errors_of
+from commands.failure import cause, errors_of, summary
 from commands.interrupts import left_to_the_engine
 from config.printable import printable
 from toolchain import ToolchainError, cache_dir
@@ -29,7 +29,7 @@ Answer = dict[str, Any]
 
 
 class Failed(Exception):
-    """An operation of the engine failed, and its cause was shown."""
+    """An operation of the engine failed, and its errors were shown; the text is their summary."""
 
 
 def verbose() -> bool:
@@ -118,10 +118,12 @@ def watched(
                 )
         except automation.CommandError as error:
             display.finish()
-            if not any(message["severity"] == "error" for message in display.messages):
-                for line in errors_of("\n".join(errors)) or cause(error):
+            shown = display.errors
+            if not shown:
+                shown = errors_of("\n".join(errors)) or cause(error)
+                for line in shown:
                     unless_interrupted(line)
-            raise Failed from error
+            raise Failed(summary(shown)) from error
         finally:
             answer["resources"], answer["messages"] = display.resources, display.messages
         display.finish()
@@ -140,6 +142,7 @@ def _verbose(operation: Callable[..., T], shown: dict[str, bool], options: dict[
     try:
         return operation(on_output=show, on_error=show, color=color(), **shown, **options)
     except automation.CommandError as error:
-        for line in errors_of("".join(errors)) or cause(error):
+        shown = errors_of("".join(errors)) or cause(error)
+        for line in shown:
             say(line)
-        raise Failed from error
+        raise Failed(summary(shown)) from error

@@ -20,6 +20,7 @@ from components.inspection.judgement import Inspection, judged
 from components.inspection.processes import Extent, Processes
 from components.inspection.questions import request
 from components.inspection.rollout import divided, planned, show, show_layouts
+from components.kubeconfig_contexts import missing_context
 from components.settings.cluster import Cluster
 
 Json = dict[str, Any]
@@ -46,9 +47,11 @@ def inspect(
             run that changes something the hosts' stays.
 
     Raises:
-        RunError: something contradicts the configuration.
+        RunError: something contradicts the configuration, or no kubeconfig has the context.
     """
     extent, there = Extent.wanted(), cluster.first_host is None or is_there(cluster)
+    if there and "cluster" in extent.parts:
+        require_context(cluster.kubernetes.context, stack)
     asked = request(cluster, stack, private_key)
     if not there:
         pulumi.log.info(UNKNOWN)
@@ -76,6 +79,19 @@ def inspect(
     if inspection.problems:
         raise pulumi.RunError("\n".join(inspection.problems))
     return inspection
+
+
+def require_context(context: str, stack: str) -> None:
+    """Check that a kubeconfig has the context; no answer from its cluster is another matter.
+
+    Raises:
+        RunError: no kubeconfig has it; what to do differs for an embedded cluster.
+    """
+    fault = missing_context(context, f"Pulumi.{stack}.yaml")
+    if fault and context == f"gpu-cluster-{stack}":
+        fault = replace(fault, cure=f"run `make start STACK={stack}`, which starts this cluster")
+    if fault:
+        raise pulumi.RunError(str(fault))
 
 
 def with_rollout(
