@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import sys
 import time
 
 from commands.contexts import require_context
 from commands.engine import select, settle
+from commands.failure import stop
 from commands.left import left
 from commands.stack import Stack
 from commands.up import changed
@@ -40,11 +40,10 @@ def destroy(stack: Stack, answer: Answer) -> int:
         answer["left"] = resources
         for line in resources:
             print(f"left: {line}")
-        print(
+        stop(
             f"destroy: {len(resources)} left: {error}; run it again when that is cured, or "
             "`make forget HOST=name` for a host that is gone for good"
         )
-        sys.exit(1)
     return changed(result.summary)
 
 

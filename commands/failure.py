@@ -8,6 +8,7 @@ import signal
 import sys
 from pathlib import Path
 from types import TracebackType
+from typing import NoReturn
 
 from config.printable import printable
 
@@ -131,6 +132,24 @@ def _last(text: str) -> str:
     return lines[-1] if lines else "it printed no reason"
 
 
+def annotate(text: str) -> None:
+    """Name a cause on the page of a workflow's run, if this is one of GitHub's.
+
+    Source: GitHub documentation, "Workflow commands", ``error``; actions/toolkit
+    packages/core/src/command.ts, escapeData.
+    """
+    if os.environ.get("GITHUB_ACTIONS") == "true":
+        escaped = text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+        print(f"::error title=make {name_of(sys.argv[0])}::{escaped}", file=sys.stderr, flush=True)
+
+
+def stop(line: str) -> NoReturn:
+    """End a command that failed by one line, its last; exit code 1."""
+    print(line, flush=True)
+    annotate(line)
+    sys.exit(1)
+
+
 def show(kind: type[BaseException], error: BaseException, traceback: TracebackType | None) -> None:
     """Print why a command ended; `sys.excepthook` of the commands.
 
@@ -149,6 +168,7 @@ def show(kind: type[BaseException], error: BaseException, traceback: TracebackTy
         sys.__excepthook__(kind, error, traceback)
     for line in lines:
         print(line, file=sys.stderr, flush=True)
+    annotate("\n".join(lines))
 
 
 def _of_ours(kind: type[BaseException], error: BaseException) -> list[str]:

@@ -16,7 +16,7 @@ import toolchain
 from commands.contexts import require_context
 from commands.engine import POLICIES, select, settle
 from commands.environment import TOOLS
-from commands.failure import summary
+from commands.failure import stop, summary
 from commands.node_table import WIDTH, table
 from commands.stack import Stack
 from commands.waiting import for_step
@@ -110,8 +110,7 @@ def run(stack: Stack, answer: Answer, name: str = "up") -> None:
             shown = printable_lines(cause)
             print(shown)
             cause = summary([shown])
-        print(f"{name}: failed after {time.monotonic() - started:.0f} s: {cause}")
-        sys.exit(1)
+        stop(f"{name}: failed after {time.monotonic() - started:.0f} s: {cause}")
     stack.remember()
     if outdated:
         settle(selected, stack)

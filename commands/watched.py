@@ -11,13 +11,13 @@ import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, redirect_stdout
-from typing import Any, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 from pulumi import automation
 
 from commands import waiting
 from commands.display import Display
-from commands.failure import cause, errors_of, summary
+from commands.failure import annotate, cause, errors_of, summary
 from commands.interrupts import left_to_the_engine
 from config.printable import printable
 from toolchain import ToolchainError, cache_dir
@@ -57,16 +57,21 @@ def refusals() -> Iterator[None]:
     try:
         yield
     except ToolchainError as error:
-        sys.exit(f"toolchain: {error}")
+        _refuse(f"toolchain: {error}")
     except OSError as error:
         if error.errno not in REFUSED:
             raise
         place = error.filename2 or error.filename
         where = f" {printable(os.fsdecode(place))}" if isinstance(place, str | bytes) else ""
-        sys.exit(
+        _refuse(
             f"cannot write{where or ' a file'}: {error.strerror}; cure: make room or allow "
             f"writing there, or set GPU_CLUSTER_CACHE (now {cache_dir()}) to another folder"
         )
+
+
+def _refuse(text: str) -> NoReturn:
+    annotate(text)
+    sys.exit(text)
 
 
 @contextmanager

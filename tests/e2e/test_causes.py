@@ -277,6 +277,53 @@ def test_a_plugin_that_does_not_start_is_named(
     assert_one_cause(done, cause)
 
 
+DEPLOY = Path(__file__).parents[2] / ".github" / "workflows" / "deploy.yml"
+
+
+@pytest.mark.full
+@pytest.mark.promise("A deployment that fails names the cause on the page of its workflow's run.")
+def test_a_failed_deployment_names_its_cause(project: Project, tmp_path: Path) -> None:
+    """The shell parts of deploy.yml up to the one that fails, as a runner runs them."""
+    os.utime(project.root / "requirements.lock", (0, 0))  # the environment is there
+    steps = yaml.safe_load(DEPLOY.read_text())["jobs"]["deploy"]["steps"]
+    first, second = [step["run"] for step in steps if "run" in step][:2]
+    handed = tmp_path / "environment"
+    runner = {
+        **project.environment,
+        "GITHUB_ACTIONS": "true",
+        "GITHUB_ENV": str(handed),
+        "RUNNER_TEMP": str(tmp_path),
+    }
+    given = {
+        "BACKEND_URL": project.environment["PULUMI_BACKEND_URL"],
+        "PASSPHRASE": "wrong",
+        "KUBECONFIG_TEXT": KUBECONFIG,
+    }
+    ready = step(project, first, {**runner, **given})
+    assert ready.returncode == 0, ready.stdout
+    more = dict(line.split("=", 1) for line in handed.read_text().splitlines())
+    done = step(project, second, {**runner, **more})
+    assert done.returncode != 0
+    (line,) = [line for line in done.stdout.splitlines() if line.startswith("::error ")]
+    assert re.match("::error title=make up::up: failed: .*incorrect passphrase.*cure: set", line)
+
+
+def step(
+    project: Project, script: str, environment: dict[str, str]
+) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        ["bash", "-e", "-c", script],
+        cwd=project.root,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        stdin=subprocess.DEVNULL,
+        text=True,
+        timeout=project.limit,
+        check=False,
+    )
+
+
 def interrupted(project: Project, command: str, times: int, after: float) -> tuple[int, str]:
     """Run a command in a process group of its own and interrupt the group, as a terminal does."""
     process = subprocess.Popen(
