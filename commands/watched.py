@@ -147,7 +147,7 @@ def _verbose(operation: Callable[..., T], shown: dict[str, bool], options: dict[
     try:
         return operation(on_output=show, on_error=show, color=color(), **shown, **options)
     except automation.CommandError as error:
-        shown = errors_of("".join(errors)) or cause(error)
-        for line in shown:
+        causes = errors_of("".join(errors)) or cause(error)
+        for line in causes:
             say(line)
-        raise Failed(summary(shown)) from error
+        raise Failed(summary(causes)) from error
