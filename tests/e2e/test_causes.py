@@ -305,7 +305,9 @@ def test_a_failed_deployment_names_its_cause(project: Project, tmp_path: Path) -
     done = step(project, second, {**runner, **more})
     assert done.returncode != 0
     (line,) = [line for line in done.stdout.splitlines() if line.startswith("::error ")]
-    assert re.match("::error title=make up::up: failed: .*incorrect passphrase.*cure: set", line)
+    assert re.match(
+        "::error title=make up::up: failed after .*incorrect passphrase.*cure: set", line
+    )
 
 
 def step(
