@@ -17,7 +17,7 @@ USERS := up preview validate env start down destroy forget images tools probe-ke
 define HELP
 /^[a-z-]+:.*## / {
     name = text = $$0; sub(/:.*/, "", name); sub(/^[^#]*## /, "", text); gsub(/\$$\$$/, "$$", text)
-    line[name] = sprintf("make %-15s %s\n", name, text)
+    line[name] = sprintf("make %-15s # %s\n", name, text)
     if (index(" " users " ", " " name " ")) next
     if (name ~ /^(test|bench|fuzz|check)/) proofs = proofs line[name]; else rest = rest line[name]
 }

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import sys
 import time
 
+from commands.contexts import require_context
 from commands.engine import select, settle
+from commands.failure import stop
 from commands.left import left
 from commands.stack import Stack
 from commands.up import changed
@@ -18,7 +19,11 @@ def destroy(stack: Stack, answer: Answer) -> int:
     The cluster and the hosts are started if they don't run: what was set on them is to
     be removed. A host that does not answer does not stop the rest. Ends the program with exit
     code 1 when something of the stack is left, and lists it.
+
+    Raises:
+        FaultError: no kubeconfig has the stack's context; nothing was changed.
     """
+    require_context(stack)
     selected = select(stack)
     if not (selected.export_stack().deployment or {}).get("resources"):
         return 0
@@ -30,16 +35,15 @@ def destroy(stack: Stack, answer: Answer) -> int:
             continue_on_error=True,
             refresh=settle(selected, stack),
         )
-    except Failed:
+    except Failed as error:
         resources = left((selected.export_stack().deployment or {}).get("resources", []))
         answer["left"] = resources
         for line in resources:
             print(f"left: {line}")
-        print(
-            f"destroy: {len(resources)} left; the cause stands above; run it again when that is "
-            "cured, or `make forget HOST=<name>` for a host that is gone for good"
+        stop(
+            f"destroy: {len(resources)} left: {error}; run it again when that is cured, or "
+            "`make forget HOST=name` for a host that is gone for good"
         )
-        sys.exit(1)
     return changed(result.summary)
 
 

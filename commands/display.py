@@ -106,6 +106,12 @@ class Display:
             if urn not in self._ours:
                 self._said("warning", text)
 
+    @property
+    def errors(self) -> list[str]:
+        """The errors that were said, as they were shown."""
+        said = [message for message in self.messages if message["severity"] == "error"]
+        return [condensed(message["text"]) for message in said]
+
     def waits_for(self) -> tuple[str, float]:
         """What takes longest now, with its last message; and for how many seconds."""
         now = self.clock()

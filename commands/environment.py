@@ -129,6 +129,8 @@ def variables(stack: Stack) -> dict[str, str]:
         "PATH": os.pathsep.join([*folders, os.environ.get("PATH", "")]),
         "GPU_CLUSTER_HOME": str(ROOT),
         "PULUMI_HOME": str(engine_home(toolchain.cache_dir())),
+        # Plain pulumi then means this stack, whichever was selected last.
+        "PULUMI_STACK": stack.name,
         "PULUMI_SKIP_UPDATE_CHECK": "true",
         # Programs of this project and their libraries in a shell with any locale and warnings.
         "PYTHONUTF8": "1",

@@ -8,10 +8,16 @@ import signal
 import sys
 from pathlib import Path
 from types import TracebackType
+from typing import NoReturn
 
 from policies.printable import printable
 
 PROGRAM_FAILED = "Traceback (most recent call last)"
+UNREADABLE_PLUGIN = "could not read plugin"
+ENDED_PLUGIN = re.compile(
+    r"Detected that (\S+) exited prematurely\..*STDERR streams of the plugin:(.*)", re.DOTALL
+)
+"""A plugin that ended before it listened (pulumi v3.250.0, sdk/go/common/resource/plugin)."""
 NAMES = {"environment": "env"}
 """Modules whose make target has another name."""
 MOST = 5
@@ -72,8 +78,12 @@ def with_cure(text: str) -> str:
 def errors_of(text: str) -> list[str]:
     """Return the errors among what the engine wrote to standard error, each on one line."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
-    errors = [line for line in lines if line.startswith("error:")] or lines[-MOST:]
-    return [with_cure(printable(line)) for line in dict.fromkeys(errors[:MOST])]
+    errors = [line for line in lines if line.startswith("error:")]
+    printed = [line for line in lines if line not in errors]
+    if printed and errors and UNREADABLE_PLUGIN in errors[0]:
+        errors[0] += f"; the plugin printed: {printed[-1]}"
+    shown = dict.fromkeys((errors or printed[-MOST:])[:MOST])
+    return [with_cure(printable(line)) for line in shown]
 
 
 def cause(error: BaseException) -> list[str]:
@@ -93,12 +103,51 @@ def cause(error: BaseException) -> list[str]:
     ]
 
 
+def summary(errors: list[str]) -> str:
+    """Return the first line of the first error, and whether there is more above it.
+
+    Args:
+        errors: what was shown, at least one.
+    """
+    first, *more = "\n".join(errors).splitlines()
+    return first.removeprefix("error: ") + ("; more above" if more else "")
+
+
 def condensed(text: str) -> str:
-    """Return an error of the program without its traceback; other texts as they are."""
+    """Return an error of the program without its traceback; that of a plugin as its last line.
+
+    Args:
+        text: any message of the engine; all others are returned as they are.
+    """
+    if ended := ENDED_PLUGIN.search(text):
+        path, printed = ended.groups()
+        return with_cure(f"the plugin {path} ended at its start: {_last(printed)}")
     if PROGRAM_FAILED not in text:
         return text
-    last = next((line for line in reversed(text.splitlines()) if line.strip()), "no reason")
-    return f"the program failed: {last.strip()}; cure: VERBOSE=1 shows where, for a report"
+    return f"the program failed: {_last(text)}; cure: VERBOSE=1 shows where, for a report"
+
+
+def _last(text: str) -> str:
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    return lines[-1] if lines else "it printed no reason"
+
+
+def annotate(text: str) -> None:
+    """Name a cause on the page of a workflow's run, if this is one of GitHub's.
+
+    Source: GitHub documentation, "Workflow commands", ``error``; actions/toolkit
+    packages/core/src/command.ts, escapeData.
+    """
+    if os.environ.get("GITHUB_ACTIONS") == "true":
+        escaped = text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+        print(f"::error title=make {name_of(sys.argv[0])}::{escaped}", file=sys.stderr, flush=True)
+
+
+def stop(line: str) -> NoReturn:
+    """End a command that failed by one line, its last; exit code 1."""
+    print(line, flush=True)
+    annotate(line)
+    sys.exit(1)
 
 
 def show(kind: type[BaseException], error: BaseException, traceback: TracebackType | None) -> None:
@@ -119,6 +168,7 @@ def show(kind: type[BaseException], error: BaseException, traceback: TracebackTy
         sys.__excepthook__(kind, error, traceback)
     for line in lines:
         print(line, file=sys.stderr, flush=True)
+    annotate("\n".join(lines))
 
 
 def _of_ours(kind: type[BaseException], error: BaseException) -> list[str]:

@@ -11,6 +11,7 @@ import sys
 
 from pulumi import automation
 
+from commands.contexts import require_context
 from commands.engine import select
 from commands.left import name_of, of_host, without
 from commands.stack import Stack
@@ -20,6 +21,7 @@ def main() -> None:
     """Runs the command; exit code 1 where the state holds nothing of the host."""
     host = os.environ.get("HOST", "")
     stack = Stack.current()
+    require_context(stack)
     with stack.unsalted():
         selected = select(stack)
         exported = selected.export_stack()

@@ -5,10 +5,9 @@ Starts, stops and changes nothing: neither the cluster nor a host.
 
 from __future__ import annotations
 
-import sys
-
 from commands.contexts import require_context
 from commands.engine import POLICIES, select, stale
+from commands.failure import stop
 from commands.stack import Stack
 from commands.watched import Answer, Failed, answering, watched
 
@@ -27,9 +26,8 @@ def run(stack: Stack, answer: Answer) -> None:
             policy_packs=[POLICIES],
             refresh=stale(selected, stack),
         )
-    except Failed:
-        print("preview: failed; the cause stands above")
-        sys.exit(1)
+    except Failed as error:
+        stop(f"preview: failed: {error}")
     changes = {str(kind): count for kind, count in result.change_summary.items()}
     answer["changes"] = changes
     print("preview: " + (", ".join(f"{n} {kind}" for kind, n in changes.items()) or "no change"))

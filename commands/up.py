@@ -16,6 +16,7 @@ import toolchain
 from commands.contexts import require_context
 from commands.engine import POLICIES, select, settle
 from commands.environment import TOOLS
+from commands.failure import stop, summary
 from commands.node_table import WIDTH, table
 from commands.stack import Stack
 from commands.waiting import for_step
@@ -104,10 +105,12 @@ def run(stack: Stack, answer: Answer, name: str = "up") -> None:
             asyncio.run(await_deletions(stack.cluster.kubernetes.context))
         result = watched(selected.up, answer, policy_packs=[POLICIES], refresh=outdated)
     except (Failed, ClusterError) as error:
+        cause = str(error)
         if isinstance(error, ClusterError):
-            print(printable_lines(str(error)))
-        print(f"{name}: failed after {time.monotonic() - started:.0f} s; the cause stands above")
-        sys.exit(1)
+            shown = printable_lines(cause)
+            print(shown)
+            cause = summary([shown])
+        stop(f"{name}: failed after {time.monotonic() - started:.0f} s: {cause}")
     stack.remember()
     if outdated:
         settle(selected, stack)

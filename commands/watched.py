@@ -11,13 +11,13 @@ import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, redirect_stdout
-from typing import Any, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 from pulumi import automation
 
 from commands import waiting
 from commands.display import Display
-from commands.failure import cause, errors_of
+from commands.failure import annotate, cause, errors_of, summary
 from commands.interrupts import left_to_the_engine
 from policies.printable import printable
 from toolchain import ToolchainError, cache_dir
@@ -29,7 +29,7 @@ Answer = dict[str, Any]
 
 
 class Failed(Exception):
-    """An operation of the engine failed, and its cause was shown."""
+    """An operation of the engine failed, and its errors were shown; the text is their summary."""
 
 
 def verbose() -> bool:
@@ -57,16 +57,21 @@ def refusals() -> Iterator[None]:
     try:
         yield
     except ToolchainError as error:
-        sys.exit(f"toolchain: {error}")
+        _refuse(f"toolchain: {error}")
     except OSError as error:
         if error.errno not in REFUSED:
             raise
         place = error.filename2 or error.filename
         where = f" {printable(os.fsdecode(place))}" if isinstance(place, str | bytes) else ""
-        sys.exit(
+        _refuse(
             f"cannot write{where or ' a file'}: {error.strerror}; cure: make room or allow "
             f"writing there, or set GPU_CLUSTER_CACHE (now {cache_dir()}) to another folder"
         )
+
+
+def _refuse(text: str) -> NoReturn:
+    annotate(text)
+    sys.exit(text)
 
 
 @contextmanager
@@ -118,10 +123,12 @@ def watched(
                 )
         except automation.CommandError as error:
             display.finish()
-            if not any(message["severity"] == "error" for message in display.messages):
-                for line in errors_of("\n".join(errors)) or cause(error):
+            shown = display.errors
+            if not shown:
+                shown = errors_of("\n".join(errors)) or cause(error)
+                for line in shown:
                     unless_interrupted(line)
-            raise Failed from error
+            raise Failed(summary(shown)) from error
         finally:
             answer["resources"], answer["messages"] = display.resources, display.messages
         display.finish()
@@ -140,6 +147,7 @@ def _verbose(operation: Callable[..., T], shown: dict[str, bool], options: dict[
     try:
         return operation(on_output=show, on_error=show, color=color(), **shown, **options)
     except automation.CommandError as error:
-        for line in errors_of("".join(errors)) or cause(error):
+        causes = errors_of("".join(errors)) or cause(error)
+        for line in causes:
             say(line)
-        raise Failed from error
+        raise Failed(summary(causes)) from error

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -19,6 +20,7 @@ from .tool import ToolchainError
 #: Seconds that one ``go`` command may take before it is ended: a cold build on one slow core.
 BUILD_LIMIT = 3600
 _TAIL = 12
+_ERRORS = re.compile(r'^\s*"Error": "(.*)",?$', re.MULTILINE)
 _TYPICAL_CORES = 2
 
 
@@ -103,7 +105,9 @@ class Builder:
         except (OSError, subprocess.TimeoutExpired) as error:
             raise _failure(module, command, str(error)) from error
         if done.returncode != 0:
-            raise _failure(module, command, done.stderr)
+            # `go mod download -json` writes its errors to standard output, as JSON.
+            errors = "\n".join(_ERRORS.findall(done.stdout))
+            raise _failure(module, command, done.stderr.strip() or errors)
         return done.stdout
 
     def _stream(self, module: Module, arguments: list[str], advance: Callable[[int], None]) -> None:
@@ -137,9 +141,5 @@ def _packages(wanted: Sequence[Pin]) -> list[str]:
 
 
 def _failure(module: Module, command: list[str], output: str) -> ToolchainError:
-    lines = "\n".join(output.strip().splitlines()[-_TAIL:])
-    return ToolchainError(
-        f"{module.folder}: `{' '.join(command[:2])}` failed:\n{lines}\n"
-        "cure: give access to a Go module proxy (GOPROXY) and 10 GB of free disk, or put the "
-        "tools on PATH, and run again: what is compiled stays compiled"
-    )
+    lines = " / ".join(line.strip() for line in output.strip().splitlines()[-_TAIL:])
+    return ToolchainError(f"{module.folder}: `{' '.join(command[:2])}` failed: {lines}")

@@ -50,12 +50,14 @@ class Maker:
                 made |= way(rest)
         lost = [pin for pin in wanted if pin.name not in made]
         if lost:
-            reasons = "\n".join(
-                f"  {pin.name} {pin.version}: {'; '.join(self.tried[pin.name])}" for pin in lost
+            reasons = " / ".join(
+                f"{pin.name} {pin.version}: {'; '.join(self.tried[pin.name])}" for pin in lost
             )
             raise ToolchainError(
-                f"tools that cannot be had on {self.platform}:\n{reasons}\n"
-                "cure: put them on PATH in the versions wanted"
+                f"tools that cannot be had on {self.platform}: {reasons}; "
+                "cure: put them on PATH in the versions wanted, or give access to a Go module "
+                "proxy (GOPROXY) and 10 GB of free disk, and run again: what is compiled stays "
+                "compiled"
             )
         return made
 

@@ -264,7 +264,7 @@ def _floor(host: DesiredHost, part: Part, there: str, severity: Severity) -> lis
 def _legacy(host: DesiredHost) -> Fault:
     """Devices that a hook adds behind the engine's back: NVIDIA/nvidia-container-toolkit#48.
 
-    In mode ``auto`` the toolkit generates CDI specifications since 1.18, the oldest that we take
+    In mode ``auto`` the toolkit generates CDI specifications since 1.18, older than our floor
     (its CHANGELOG, v1.18.0-rc.1, "Default to jit-cdi mode"; internal/info/auto.go).
     """
     return Fault(

@@ -10,6 +10,7 @@ from components.hosts.script import COMMON, Bundle, Declaration, assemble, given
 from components.hosts.settings.proxy import Proxy
 from components.hosts.settings.runtime import Engine, Runtime, ToolkitSource
 from components.hosts.software import PACKAGE_LIBRARY, common, run_seconds
+from policies.facts.floors import Part, floor
 
 LIBRARY = library(*COMMON, *PACKAGE_LIBRARY, "runtime")
 ENGINES = {
@@ -60,6 +61,7 @@ def runtime(
         "GC_LOCK_LIMIT": given(lock_limit),
         "GC_CHECK_IMAGE": settings.check_image or "",
         "GC_TOOLKIT_SOURCE": toolkit.source.value,
+        "GC_TOOLKIT_FLOOR": floor(Part.TOOLKIT).fixed,
         **common(toolkit.remove_packages, package_limit, proxy),
         **{name: value for name, value in disrupts.items() if value != RUNTIME_PATH},
     }

@@ -27,6 +27,7 @@ from components.inspection.cluster import observe as observe_cluster
 from components.inspection.extent import Extent
 from components.inspection.judgement import Inspection, Seen, judged
 from components.inspection.rollout import divided, planned, show, show_layouts
+from components.kubeconfig_contexts import missing_context
 from components.rollout.inspect import NodesSeen
 from components.rollout.inspect import observe as observe_nodes
 from policies.faults import FaultError
@@ -45,9 +46,11 @@ def inspect(
         origins: by host, the values that a pool or the host overrides (`inventory.origins`).
 
     Raises:
-        RunError: something contradicts the configuration.
+        RunError: something contradicts the configuration, or no kubeconfig has the context.
     """
     extent, there = Extent.wanted(), desired.kubeadm is None or is_there(desired.context)
+    if there and extent.has_cluster:
+        require_context(desired.context, desired.stack)
     if not there:
         pulumi.log.info(UNKNOWN)
     seen = look(desired, private_key, extent, there=there)
@@ -130,6 +133,19 @@ def _show(
         pulumi.log.warn(warning)
     if inspection.unreachable:
         pulumi.log.warn(f"could not inspect everything: {inspection.unreachable}")
+
+
+def require_context(context: str, stack: str) -> None:
+    """Check that a kubeconfig has the context; no answer from its cluster is another matter.
+
+    Raises:
+        RunError: no kubeconfig has it; what to do differs for an embedded cluster.
+    """
+    fault = missing_context(context, f"Pulumi.{stack}.yaml")
+    if fault and context == f"gpu-cluster-{stack}":
+        fault = replace(fault, cure=f"run `make start STACK={stack}`, which starts this cluster")
+    if fault:
+        raise pulumi.RunError(str(fault))
 
 
 def with_rollout(

@@ -24,7 +24,7 @@ from policies.rules import Context
 from policies.rules.twin import NoTwin
 from tests.admission.cluster import CONTEXTS, GPU, TWINS, context_name, create, maker
 from tests.admission.generate import manifests
-from tests.admission.generate_specs import CORE, LIMIT_KEY, MEMORY, SHARED, VARIABLE
+from tests.admission.generate_specs import CORE, LIMIT_KEY, MEMORY, MIG, SHARED, VARIABLE
 from tests.rules import results
 
 PARTS = range(1, 11)
@@ -164,6 +164,7 @@ def owned(kind: str, controller: bool) -> dict[str, Any]:
     return made
 
 
+BY_CLASS = "deviceclass.resource.kubernetes.io/gpu.nvidia.com"
 DIFFERED = {
     "100 exa cores are a multiple of 100": pod(
         "unknown", {"containers": [container({CORE: "100E"})]}
@@ -209,6 +210,14 @@ DIFFERED = {
         },
     ),
     "GPUs, and no cores": pod("vcuda", {"containers": [container({GPU: 1, CORE: 0})]}),
+    "no cores on another platform": pod("whole", {"containers": [container({CORE: 0})]}),
+    "cores on another platform": pod("whole", {"containers": [container({CORE: 100})]}),
+    "no shared GPUs": pod("whole", {"containers": [container({SHARED: "0"})]}),
+    "shared GPUs": pod("whole", {"containers": [container({SHARED: 1})]}),
+    "no MIG devices": pod("whole", {"containers": [container({MIG: 0})]}),
+    "MIG devices": pod("whole", {"containers": [container({MIG: 1})]}),
+    "no devices by class": pod("whole", {"containers": [container({BY_CLASS: 0})]}),
+    "devices by class": pod("whole", {"containers": [container({BY_CLASS: 1})]}),
     "cores, and no GPUs": pod("vcuda", {"containers": [container({GPU: 0, CORE: 100})]}),
 }
 """Manifests of which a rule and its twin once said different things, or might."""

@@ -63,14 +63,40 @@ def test_help_lists_each_target_once_and_the_users_first() -> None:
     assert sorted([*user[1], *proofs[1], *others[1]]) == sorted(declared)
 
 
+def person() -> dict[str, str]:
+    """The environment of a person's shell: nothing that an outer make or pytest sets."""
+    kept = ("HOME", "PATH", "GPU_CHARTS")
+    environment = {name: os.environ[name] for name in kept if name in os.environ}
+    return {**environment, "GPU_CLUSTER_CACHE": str(toolchain.cache_dir())}
+
+
+def test_each_line_of_help_is_a_command_when_it_is_pasted() -> None:
+    """What follows the target is a comment to the shell, whatever quotes and signs it has."""
+    script = """
+        make() {
+            test $# = 1 && command make --dry-run --old-file=venv/.complete "$1" >/dev/null
+        }
+        while IFS= read -r line; do
+            if [[ $line == "make "* ]]; then eval "$line" || { echo "$line"; exit 1; }; fi
+        done < <(command make --no-print-directory help)
+    """
+    done = subprocess.run(
+        ["bash", "-uc", script],
+        cwd=ROOT,
+        env=person(),
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
 @pytest.mark.promise("What the help of `make` prints works when it is pasted into a shell.")
 def test_the_line_that_help_prints_for_a_shell_works_there(tmp_path: Path) -> None:
     project = tmp_path / "project"
     copy_project(project)
     os.utime(project / "requirements.lock", (0, 0))  # the environment is there
-    kept = ("HOME", "PATH", "GPU_CHARTS")
-    environment = {name: os.environ[name] for name in kept if name in os.environ}
-    environment["GPU_CLUSTER_CACHE"] = str(toolchain.cache_dir())
     script = """
         line=$(make help | sed -n 's/^make env .*plain pulumi: //p')
         echo "$line"
@@ -80,7 +106,7 @@ def test_the_line_that_help_prints_for_a_shell_works_there(tmp_path: Path) -> No
     done = subprocess.run(
         ["bash", "-euc", script],
         cwd=project,
-        env=environment,
+        env=person(),
         capture_output=True,
         text=True,
         timeout=300,

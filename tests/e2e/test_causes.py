@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import signal
 import socket
@@ -14,6 +15,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+import toolchain
 from components.inspection.bounds import LIMIT
 from tests.e2e.project import Project
 
@@ -23,6 +25,7 @@ kind: Config
 clusters: [{name: c, cluster: {server: "https://127.0.0.1:1"}}]
 users: [{name: u, user: {token: t}}]
 contexts: [{name: my-cluster, context: {cluster: c, user: u}}, {name: other, context: {}}]
+current-context: other
 """
 PASSPHRASE = {"PULUMI_CONFIG_PASSPHRASE": "right"}
 
@@ -60,7 +63,7 @@ def wrong_passphrase(project: Project) -> dict[str, str]:
 
 def wrong_context(project: Project) -> dict[str, str]:
     project.file.write_text(project.file.read_text().replace("my-cluster", "my-clutser"))
-    return {}
+    return PASSPHRASE
 
 
 def unreachable_backend(project: Project) -> dict[str, str]:
@@ -122,6 +125,207 @@ def test_a_broken_part_is_named(project: Project, part: str) -> None:
     assert any("error:" in line or "failed:" in line for line in before), done.stdout
     assert "Traceback" not in done.stdout
     assert ("KeyError: 'gone'" if part == "__main__.py" else "olicy") in done.stdout
+
+
+def plainly(project: Project, *arguments: str, **environment: str) -> tuple[int, list[str]]:
+    """Plain pulumi in the shell of a user: its exit code, and the lines of its diagnostics."""
+    done = subprocess.run(
+        ["bash", "-c", 'pulumi "$@" --non-interactive --color never', "bash", *arguments],
+        cwd=project.root,
+        env={**project.environment, **environment},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        stdin=subprocess.DEVNULL,
+        text=True,
+        timeout=project.limit,
+        check=False,
+    )
+    _, found, after = done.stdout.partition("\nDiagnostics:\n")
+    lines = after.partition("\n\n")[0] if found else done.stdout
+    return done.returncode, lines.strip().splitlines()
+
+
+@pytest.fixture(scope="module")
+def shell(made: Project) -> dict[str, str]:
+    """What `eval "$(make env)"` gave before anything was broken."""
+    return made.shell_environment()
+
+
+def broken_program(project: Project) -> dict[str, str]:
+    """A program with a fault, before it declares anything."""
+    file, line = project.root / "__main__.py", "document = settings"
+    file.write_text(file.read_text().replace(line, f"{{}}['gone']\n{line}"))
+    return PASSPHRASE
+
+
+PLAIN = {
+    "no passphrase": (no_passphrase, r"passphrase must be set with PULUMI_CONFIG_PASSPHRASE"),
+    "wrong passphrase": (wrong_passphrase, r"incorrect passphrase"),
+    "wrong context": (wrong_context, r"my-clutser, which is not in .* it has my-cluster, other"),
+    "stack file": (bad_stack_file, r'platfrom: found .* cure: write "platform"'),
+    "program": (broken_program, r"KeyError: 'gone'"),
+}
+
+
+@pytest.mark.full
+@pytest.mark.promise("Plain `pulumi` that fails names the cause in the last line of its errors.")
+@pytest.mark.parametrize("command", ["preview", "up"])
+@pytest.mark.parametrize("kind", PLAIN)
+def test_plain_pulumi_names_the_cause_last(
+    project: Project, shell: dict[str, str], kind: str, command: str
+) -> None:
+    make, cause = PLAIN[kind]
+    program = (project.root / "__main__.py").read_bytes()
+    more = ("--yes", "--skip-preview") if command == "up" else ()
+    try:
+        code, lines = plainly(project, command, *more, **{**shell, **make(project)})
+    finally:
+        (project.root / "__main__.py").write_bytes(program)
+    text = "\n".join(lines)
+    assert code != 0, text
+    assert re.search(cause, lines[-1]), text
+    assert "language_host" not in text
+    assert text.count("Traceback") == (kind == "program")
+
+
+def assert_one_cause(done: subprocess.CompletedProcess[str], cause: str) -> None:
+    """The last line names the cause, and no traceback is before it."""
+    assert done.returncode == 1, done.stdout
+    assert "Traceback" not in done.stdout
+    assert re.search(cause, done.stdout.splitlines()[-1]), done.stdout
+
+
+@pytest.mark.full
+@pytest.mark.promise("A wrong context stops `make destroy` and `make forget` before any change.")
+@pytest.mark.parametrize("command", ["destroy", "down", "forget"])
+def test_a_wrong_context_stops_what_removes(project: Project, command: str) -> None:
+    assert project.command("preview", **PASSPHRASE).returncode == 0
+    wrong_context(project)
+    before = {path: path.read_bytes() for path in project.state.rglob("*") if path.is_file()}
+    done = project.command(command, HOST="gpu-1", **PASSPHRASE)
+    assert_one_cause(done, f"^{command}: failed: .*my-clutser.*my-cluster, other")
+    assert len(done.stdout.splitlines()) == 1, done.stdout
+    assert before == {
+        path: path.read_bytes() for path in project.state.rglob("*") if path.is_file()
+    }
+
+
+def cache_without(folder: Path, name: str | None = None) -> dict[str, str]:
+    """A cache of one's own that lacks a tool, where nothing can be downloaded."""
+    tools = folder / "cache" / "tools"
+    tools.mkdir(parents=True, mode=0o700)
+    for entry in (toolchain.cache_dir() / "tools" / "store").iterdir():
+        if name is None or not entry.name.startswith(f"{name}-"):
+            shutil.copytree(entry, tools / "store" / entry.name, copy_function=os.link)
+    return {
+        **PASSPHRASE,
+        "GPU_CLUSTER_CACHE": str(folder / "cache"),
+        "GOPROXY": "off",
+        "GOMODCACHE": str(folder / "modules"),
+        "HTTPS_PROXY": "http://127.0.0.1:9",
+    }
+
+
+def kubernetes_missing(project: Project, folder: Path) -> dict[str, str]:
+    return cache_without(folder, "pulumi-resource-kubernetes")
+
+
+def kubernetes_ends(project: Project, folder: Path) -> dict[str, str]:
+    """One that tells its version, as the toolchain asks for it, and then starts no more."""
+    real = toolchain.ensure("pulumi-resource-kubernetes")["pulumi-resource-kubernetes"].path
+    program = folder / "bin" / real.name
+    program.parent.mkdir()
+    program.write_text(
+        f'#!/bin/sh\nif mkdir {folder}/asked 2>/dev/null; then exec {real} "$@"; fi\n'
+        "echo 'fatal error: runtime: cannot allocate memory' >&2\nexit 2\n"
+    )
+    program.chmod(0o755)
+    path = f"{program.parent}{os.pathsep}{os.environ['PATH']}"
+    return {**cache_without(folder), "PATH": path}
+
+
+def own_plugin_ends(name: str) -> Callable[[Project, Path], dict[str, str]]:
+    def make(project: Project, folder: Path) -> dict[str, str]:
+        file = project.root / "toolchain" / "plugins" / name
+        file.write_text("raise SystemExit('ImportError: no module named grpc')\n")
+        return PASSPHRASE
+
+    return make
+
+
+PLUGINS = {
+    "kubernetes missing": (kubernetes_missing, r"pulumi-resource-kubernetes"),
+    "kubernetes ends": (kubernetes_ends, r"kubernetes.*cannot allocate memory.*make tools"),
+    "command ends": (own_plugin_ends("pulumi-resource-command"), r"command.*ImportError.*make too"),
+    "language host": (own_plugin_ends("pulumi-language-python"), r"python.*ImportError.*make too"),
+}
+
+
+@pytest.mark.full
+@pytest.mark.promise("A plugin that is missing or does not start is named, with what it printed.")
+@pytest.mark.parametrize("command", ["preview", "up"])
+@pytest.mark.parametrize("kind", PLUGINS)
+def test_a_plugin_that_does_not_start_is_named(
+    project: Project, tmp_path: Path, kind: str, command: str
+) -> None:
+    make, cause = PLUGINS[kind]
+    plugins = project.root / "toolchain" / "plugins"
+    kept = {path: path.read_bytes() for path in plugins.iterdir() if path.is_file()}
+    try:
+        done = project.command(command, **make(project, tmp_path))
+    finally:
+        for path, content in kept.items():
+            path.write_bytes(content)
+    assert_one_cause(done, cause)
+
+
+DEPLOY = Path(__file__).parents[2] / ".github" / "workflows" / "deploy.yml"
+
+
+@pytest.mark.full
+@pytest.mark.promise("A deployment that fails names the cause on the page of its workflow's run.")
+def test_a_failed_deployment_names_its_cause(project: Project, tmp_path: Path) -> None:
+    """The shell parts of deploy.yml up to the one that fails, as a runner runs them."""
+    os.utime(project.root / "requirements.lock", (0, 0))  # the environment is there
+    steps = yaml.safe_load(DEPLOY.read_text())["jobs"]["deploy"]["steps"]
+    first, second = [step["run"] for step in steps if "run" in step][:2]
+    handed = tmp_path / "environment"
+    runner = {
+        **project.environment,
+        "GITHUB_ACTIONS": "true",
+        "GITHUB_ENV": str(handed),
+        "RUNNER_TEMP": str(tmp_path),
+    }
+    given = {
+        "BACKEND_URL": project.environment["PULUMI_BACKEND_URL"],
+        "PASSPHRASE": "wrong",
+        "KUBECONFIG_TEXT": KUBECONFIG,
+    }
+    ready = step(project, first, {**runner, **given})
+    assert ready.returncode == 0, ready.stdout
+    more = dict(line.split("=", 1) for line in handed.read_text().splitlines())
+    done = step(project, second, {**runner, **more})
+    assert done.returncode != 0
+    (line,) = [line for line in done.stdout.splitlines() if line.startswith("::error ")]
+    assert re.match(
+        "::error title=make up::up: failed after .*incorrect passphrase.*cure: set", line
+    )
+
+
+def step(
+    project: Project, script: str, environment: dict[str, str]
+) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        ["bash", "-e", "-c", script],
+        cwd=project.root,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        stdin=subprocess.DEVNULL,
+        text=True,
+        timeout=project.limit,
+        check=False,
+    )
 
 
 def started(project: Project, command: str) -> subprocess.Popen[str]:

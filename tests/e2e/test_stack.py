@@ -9,6 +9,8 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -52,6 +54,29 @@ def test_a_second_up_changes_nothing(project: Project) -> None:
     files = {name: snapshot.host(project.host_root(name)) for name in ("gpu-1", "gpu-2")}
     assert figures(project.up()) == (32, 32, 0)
     assert files == {name: snapshot.host(project.host_root(name)) for name in ("gpu-1", "gpu-2")}
+
+
+@pytest.mark.promise("The lines `next:` of `make up` work when they are pasted into a shell.")
+def test_the_next_lines_work_when_they_are_pasted(project: Project) -> None:
+    """In a shell that has none of our variables, after another stack was selected."""
+    os.utime(project.root / "requirements.lock", (0, 0))  # the environment is there
+    done = project.command("up")
+    lines = re.findall(r"^next: (.*)$", done.stdout, re.M)
+    assert lines[-1].endswith("&& pulumi preview"), done.stdout
+    assert len(lines) == (3 if shutil.which("kubectl") else 1)
+    assert project.pulumi("stack", "init", "another").returncode == 0
+    shell = {name: value for name, value in project.environment.items() if name != "STACK"}
+    try:
+        for line in lines:
+            pasted = subprocess.run(
+                ["bash", "-c", line], cwd=project.root, env=shell, capture_output=True, text=True,
+                stdin=subprocess.DEVNULL, timeout=300, check=False,
+            )  # fmt: skip
+            assert pasted.returncode == 0, pasted.stdout + pasted.stderr
+            named = project.stack if "pulumi" in line else "gpu-4" if "nodes" in line else ""
+            assert named in pasted.stdout
+    finally:
+        project.pulumi("stack", "rm", "another", "--yes")
 
 
 def test_a_machine_gets_one_document_and_a_person_the_engines_own_output(project: Project) -> None:

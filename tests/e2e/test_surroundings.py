@@ -88,6 +88,48 @@ def test_proxies_that_answer_nobody(surrounded: Surrounded) -> None:
     surrounded.comes_up()
 
 
+@pytest.mark.full
+@pytest.mark.promise("`make up` works on a machine without any network but loopback.")
+def test_a_machine_without_a_network(surrounded: Surrounded) -> None:
+    alone = ("unshare", "--net", "sh", "-c", 'ip link set lo up && exec "$@"', "sh")
+    if os.geteuid() != 0 or subprocess.run([*alone, "true"], check=False).returncode:
+        pytest.skip("no network namespaces here")
+    assert surrounded.comes_up(*alone)
+
+
+@pytest.mark.full
+@pytest.mark.promise("`make up` works while the clock that its programs see jumps by hours.")
+def test_a_clock_that_jumps(surrounded: Surrounded, tmp_path: Path) -> None:
+    """The language host, the program, its plugins and commands; not the engine, which is static."""
+    if (compiler := shutil.which("cc")) is None:
+        pytest.skip("no C compiler on PATH")
+    library, source = tmp_path / "clock.so", Path(__file__).with_name("jumping_clock.c")
+    subprocess.run(
+        [compiler, "-shared", "-fPIC", "-o", str(library), str(source), "-ldl"], check=True
+    )
+    surrounded.environment["LD_PRELOAD"] = str(library)
+    seen = subprocess.run(
+        ["venv/bin/python", "-c", JUMPS],
+        cwd=surrounded.root,
+        env=surrounded.environment,
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    assert seen.stdout == "True\n"
+    assert figures(surrounded.up())[:2] == (32, 32)  # make would end with a line about the clock
+
+
+JUMPS = """
+import time
+seen = []
+while len(seen) < 50:
+    seen.append(time.time())
+    time.sleep(0.1)
+print(max(seen) - min(seen) > 3000)
+"""
+
+
 def own_cache(folder: Path) -> Path:
     """An empty cache with the toolchain and the hosts' roots of the real one."""
     folder.mkdir(parents=True, exist_ok=True)

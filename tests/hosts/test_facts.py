@@ -29,7 +29,7 @@ from components.settings.cluster import Cluster
 from components.settings.loader import load
 from lab.simulator import hosts as simulated
 from lab.simulator.hosts import catalogue
-from policies.faults import Severity
+from policies.faults import ConfigError, Severity
 from tests.desired_host import desired_host
 from tests.hosts import software
 from tests.hosts.conftest import start
@@ -267,8 +267,7 @@ def test_each_fault_alone_is_found(
         ("1.19.1", False, None, ""),
         ("1.18.0", True, None, "1.18.0"),
         ("1.18.0", True, "1.20.0", ""),
-        ("1.20.0", True, "1.18.0", "1.18.0"),
-        (None, True, "1.19.0", "1.19.0"),
+        (None, True, "1.19.1", ""),
     ],
 )
 def test_a_toolkit_below_the_bulletins_is_refused(
@@ -283,6 +282,15 @@ def test_a_toolkit_below_the_bulletins_is_refused(
         assert fault.severity is Severity.ERROR
         assert fault.wanted == "1.19.1 or later"
         assert "NVIDIA bulletin 5850 of 2026-06-30: CVE-2026-24260" in fault.cure
+
+
+@pytest.mark.promise("A container toolkit below the security floor can't be declared.")
+@pytest.mark.parametrize("version", ["1.18.0", "1.19.0", "1.19.0-1", "1.4.0"])
+def test_a_toolkit_below_the_bulletins_is_no_setting(version: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        declared_with(runtime={"toolkit": {"source": "package", "version": version}})
+    for text in (f'found "{version}"', "wanted: 1.19.1 or later", "NVIDIA bulletin 5850"):
+        assert text in str(caught.value)
 
 
 @pytest.mark.promise("A host's driver below its branch's security floor is named, with the fix.")

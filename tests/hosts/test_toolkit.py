@@ -109,11 +109,11 @@ def test_an_older_toolkit_comes_whole_where_a_newer_one_is_published(
     """libnvidia-container-tools needs a version from its own on, so apt alone takes the newest."""
     host = bare(cluster, system)
     with serving(system) as (url, key):
-        script = wanted(system, url, key, version="1.18.0")
+        script = wanted(system, url, key, version="1.19.1")
         assert host.apply(script).status == 0
         assert host.apply(script).output == "changed=0\n"
     packages = software.installed(host, system)
-    assert [packages[name] for name in TOOLKIT_PACKAGES] == ["1.18.0-1"] * len(TOOLKIT_PACKAGES)
+    assert [packages[name] for name in TOOLKIT_PACKAGES] == ["1.19.1-1"] * len(TOOLKIT_PACKAGES)
 
 
 @pytest.mark.refusal(by="real part")
@@ -178,4 +178,4 @@ def test_a_version_that_is_not_there_is_told(cluster: str, namespaces: None) -> 
     with serving("debian") as (url, key):
         refused = host.apply(wanted("debian", url, key, version="1.19.9"))
     assert refused.status == 1
-    assert "nvidia-container-toolkit 1.19.9: found 1.20.0-1 1.18.0-1 1.12.0-1 in" in refused.errors
+    assert "nvidia-container-toolkit 1.19.9: found 1.20.0-1 1.19.1-1 1.12.0-1 in" in refused.errors

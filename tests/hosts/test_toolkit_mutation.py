@@ -55,12 +55,12 @@ def installs(host: Running, url: str, key: str, mutant: Callable[[str], str]) ->
 
 
 def refuses_old(host: Running, mutant: Callable[[str], str]) -> bool:
-    """A toolkit that is too old for drop-in files is told."""
-    host.write("/usr/local/bin/nvidia-ctk", "#!/bin/sh\necho 'NVIDIA CTK version 1.14.3'\n")
+    """A toolkit below the security floor is named."""
+    host.write("/usr/local/bin/nvidia-ctk", "#!/bin/sh\necho 'NVIDIA CTK version 1.19.0'\n")
     host.run("chmod 755 /usr/local/bin/nvidia-ctk")
     try:
         refused = host.apply(mutant(runtime(inline=True)))
-        return refused.status == 1 and "nvidia-ctk 1.14.3" in refused.errors
+        return refused.status == 1 and "nvidia-ctk 1.19.0" in refused.errors
     finally:
         host.run("rm /usr/local/bin/nvidia-ctk")
         host.undo(runtime())

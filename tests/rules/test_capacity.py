@@ -155,6 +155,8 @@ GPUS_BY_CLASS = {f"{BY_CLASS}gpu.nvidia.com": 64}
     [
         (pod(container(GPUS_BY_CLASS)), ["spec.containers[0].resources"]),
         (pod(container(requests=GPUS_BY_CLASS)), ["spec.containers[0].resources"]),
+        (pod(container(dict.fromkeys(GPUS_BY_CLASS, 0))), []),
+        (pod(container(requests=dict.fromkeys(GPUS_BY_CLASS, "0"))), []),
         (pod(container({f"{BY_CLASS}mig-1g.nvidia.com": 1})), ["spec.containers[0].resources"]),
         (pod(container(), initContainers=[container(GPUS_BY_CLASS)]),
          ["spec.initContainers[0].resources"]),

@@ -6,7 +6,7 @@ import pytest
 from pulumi.automation import CommandError, CommandResult
 
 from commands import up
-from commands.failure import cause, condensed, errors_of, name_of
+from commands.failure import annotate, cause, condensed, errors_of, name_of, summary
 from components.inspection.judgement import NAMED, _deferred
 
 
@@ -37,6 +37,40 @@ def test_a_traceback_of_the_program_is_one_line() -> None:
         "the program failed: KeyError: 'a'; cure: VERBOSE=1 shows where, for a report"
     )
     assert condensed("two\nlines") == "two\nlines"
+
+
+def test_a_plugin_that_ended_is_named_with_its_last_line() -> None:
+    text = (
+        "Detected that /c/pulumi-resource-x exited prematurely. \n       This is *always* a bug in "
+        "the provider. Please report the issue to the provider author as appropriate.\n       To "
+        "assist with debugging we have dumped the STDOUT and STDERR streams of the plugin:first\n"
+        "ImportError: no grpc\n"
+    )
+    assert condensed(text) == (
+        "the plugin /c/pulumi-resource-x ended at its start: ImportError: no grpc; cure: run `make "
+        "tools`, which shows the toolchain and builds what is missing"
+    )
+    (line,) = errors_of(
+        "ImportError: no grpc\n\nerror: could not read plugin [/c/x]: exit status 1"
+    )
+    assert "exit status 1; the plugin printed: ImportError: no grpc; cure: run `make tools`" in line
+
+
+def test_the_last_line_of_a_command_holds_the_first_cause() -> None:
+    assert summary(["error: this"]) == "this"
+    assert summary(["1 problem\n  a: found b", "error: that"]) == "1 problem; more above"
+
+
+def test_a_cause_is_one_command_to_a_workflow_and_nothing_elsewhere(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("sys.argv", ["/x/commands/up.py"])
+    monkeypatch.setenv("GITHUB_ACTIONS", "true")
+    annotate("100% of\n::add-mask::hosts")
+    assert capsys.readouterr().err == "::error title=make up::100%25 of%0A::add-mask::hosts\n"
+    monkeypatch.delenv("GITHUB_ACTIONS")
+    annotate("a")
+    assert capsys.readouterr().err == ""
 
 
 def test_a_command_has_the_name_of_its_target() -> None:

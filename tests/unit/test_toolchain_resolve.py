@@ -92,7 +92,8 @@ def test_a_tool_that_cannot_be_had_names_every_way_that_was_tried(chain: Toolcha
     assert "tools that cannot be had on linux/amd64" in text
     assert re.search(r"etcd 3\.6\.8: release: 127\.0\.0\.1:1: .*refused.*Go: found none", text)
     assert "kwok 0.8.0: no release with a checksum for this platform" in text
-    assert "cure: put them on PATH in the versions wanted" in text
+    assert "cure: put them on PATH in the versions wanted, or give access to a Go mod" in text
+    assert "\n" not in text
 
 
 def test_an_unknown_name_is_refused_with_the_nearest_one(chain: Toolchain) -> None:
@@ -203,7 +204,7 @@ def test_a_tool_that_says_another_version_is_not_kept(building: Toolchain) -> No
 
 def test_a_failed_build_shows_the_compilers_last_lines(building: Toolchain, tmp_path: Path) -> None:
     fake_go(tmp_path, "echo 'main.go:3: undefined: x' >&2; exit 2")
-    with pytest.raises(ToolchainError, match=r"(?s)go build` failed:.*undefined: x.*GOPROXY"):
+    with pytest.raises(ToolchainError, match=r"go build` failed: .*undefined: x"):
         building.ensure("etcd")
     assert not list((building.cache / "tools").glob("store/*"))
 

@@ -10,9 +10,23 @@ from pydantic import AfterValidator, Field, StrictBool, StrictStr
 from components.hosts.settings.repository import Repository, Signed
 from components.settings.base.model import Model
 from components.settings.base.versions import pattern
+from policies.facts.floors import Part, below, floor, wanted
+from policies.faults import refuse, show
 
-_VERSION = r"1\.(1[89]|[2-9]\d)\.\d{1,2}(-\d+)?"
-"""From 1.18 on: older ones write no drop-in files (`steps/toolkit.sh`)."""
+_VERSION = r"1\.\d{1,2}\.\d{1,2}(-\d+)?"
+_WANTED = f"a version from {floor(Part.TOOLKIT).fixed} on"
+"""From 1.18 on the toolkit writes drop-in files, which the floor includes."""
+
+_is_version = pattern(_VERSION, _WANTED, "1.20.2")
+
+
+def _version(text: str) -> str:
+    """Return the version; refuse one that a security bulletin reports."""
+    _is_version(text)
+    if border := below(Part.TOOLKIT, text):
+        cure = f"declare that version: {border}"
+        raise refuse(show(text), wanted(Part.TOOLKIT, text, border), cure)
+    return text
 
 
 _OFFICIAL = "https://nvidia.github.io/libnvidia-container"
@@ -48,12 +62,9 @@ class Toolkit(Model):
         description="preinstalled or package",
         examples=["package"],
     )
-    version: (
-        Annotated[
-            StrictStr, AfterValidator(pattern(_VERSION, "a version from 1.18.0 on", "1.20.2"))
-        ]
-        | None
-    ) = Field(default=None, description="a version from 1.18.0 on", examples=["1.20.2"])
+    version: Annotated[StrictStr, AfterValidator(_version)] | None = Field(
+        default=None, description=_WANTED, examples=["1.20.2"]
+    )
     apt: Repository = Field(default=_official("deb"), description="a mapping: a repository")
     dnf: Repository = Field(default=_official("rpm"), description="a mapping: a repository")
     remove_packages: StrictBool = Field(

@@ -10,17 +10,17 @@ check_toolkit() {
 
 require_toolkit() {
     for name in nvidia-ctk nvidia-container-runtime; do
-        have "$name" || problem "no $name on PATH" "the NVIDIA container toolkit, 1.18 or later" \
+        have "$name" || problem "no $name on PATH" "the NVIDIA container toolkit, $GC_TOOLKIT_FLOOR or later" \
             "install the package nvidia-container-toolkit, or declare runtime.toolkit.source: package"
     done
     have nvidia-ctk || return 0
     toolkit=$(ask 90 nvidia-ctk --version 2>/dev/null)
     toolkit=${toolkit#*version }
     toolkit=${toolkit%%[!0-9A-Za-z.~+-]*}
-    case $toolkit in
-        0.* | 1.[0-9].* | 1.1[0-7].*)
-            problem "nvidia-ctk $toolkit" "1.18 or later (drop-in files)" "upgrade the toolkit" ;;
-    esac
+    oldest=$(printf '%s\n' "$GC_TOOLKIT_FLOOR" "$toolkit" | sort -V | head -n 1)
+    [ "$oldest" = "$GC_TOOLKIT_FLOOR" ] || problem "nvidia-ctk $toolkit" \
+        "$GC_TOOLKIT_FLOOR or later, which fixes what NVIDIA's security bulletins report" \
+        "upgrade the toolkit"
 }
 
 toolkit_on() {

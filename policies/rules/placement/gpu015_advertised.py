@@ -28,7 +28,7 @@ def _advertised(subject: Subject, context: Context) -> Iterator[Finding]:
         return
     foreign = _FOREIGN.get(context.platform, frozenset()) - context.resource_names
     for container in subject.pod.containers:
-        for name in sorted(foreign & container.resource_names):
+        for name in sorted(foreign & container.asked_names):
             yield Finding(
                 path=f"{container.path}.resources",
                 found=name,
@@ -62,8 +62,8 @@ _FOREIGN_CEL = (
 
 TWIN = pods(
     cel.each_container(
-        f"{_FOREIGN_CEL}.exists(f, {cel.named('n == f')})",
-        f"{_FOREIGN_CEL}.filter(f, {cel.named('n == f')})[0]",
+        f"{_FOREIGN_CEL}.exists(f, {cel.asks_for('n == f')})",
+        f"{_FOREIGN_CEL}.filter(f, {cel.asks_for('n == f')})[0]",
     ),
     signs=(NAMES,),
 )

@@ -25,7 +25,7 @@ def _by_class(subject: Subject, _: Context) -> Iterator[Finding]:
     for container in subject.pod.containers:
         if container.role is Role.EPHEMERAL:
             continue  # the API server lets it ask for nothing
-        for name in sorted(filter(_of_gpus, container.resource_names)):
+        for name in sorted(filter(_of_gpus, container.asked_names)):
             yield Finding(
                 path=f"{container.path}.resources",
                 found=name[:80],
@@ -55,11 +55,11 @@ RULE = Rule(
     needs=frozenset({Need.CAPS}),
 )
 
-_NAMED = cel.named(f"n.startsWith({cel.text(PREFIX)}) && n.matches({cel.text(SOUNDS_LIKE_GPU)})")
+_ASKED = cel.asks_for(f"n.startsWith({cel.text(PREFIX)}) && n.matches({cel.text(SOUNDS_LIKE_GPU)})")
 
 TWIN = pods(
     '("maxGpusPerContainer" in params.data || "maxGpusPerPod" in params.data) ? '
-    f"variables.containers.filter(c, {_NAMED})"
+    f"variables.containers.filter(c, {_ASKED})"
     '.map(c, "found GPUs by their class in container " + c.name) : []',
     signs=(Sign(cel.named(f"n.startsWith({cel.text(PREFIX)})"), On.CONTAINER),),
 )

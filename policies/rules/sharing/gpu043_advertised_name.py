@@ -23,7 +23,7 @@ def _advertised_name(subject: Subject, context: Context) -> Iterator[Finding]:
     shared = plugin.sharing is not Sharing.NONE and plugin.renamed
     wrong, right = (GPU, GPU_SHARED) if shared else (GPU_SHARED, GPU)
     for container in subject.pod.containers:
-        if wrong in container.resource_names:
+        if wrong in container.asked_names:
             yield Finding(
                 path=f"{container.path}.resources",
                 found=wrong,
@@ -44,7 +44,7 @@ RULE = Rule(
     needs=frozenset({Need.PLUGIN}),
 )
 
-_HIDDEN = cel.named("n == params.data.notAdvertised")
+_HIDDEN = cel.asks_for("n == params.data.notAdvertised")
 
 TWIN = pods(
     cel.each_container(

@@ -21,7 +21,7 @@ def _mig_strategy(subject: Subject, context: Context) -> Iterator[Finding]:
     if plugin is None or subject.pod is None or plugin.mig is Mig.MIXED:
         return
     for container in subject.pod.containers:
-        for name in sorted(container.resource_names):
+        for name in sorted(container.asked_names):
             if name.startswith(MIG) and name not in context.resource_names:
                 yield Finding(
                     path=f"{container.path}.resources",
@@ -46,7 +46,9 @@ RULE = Rule(
 TWIN = pods(
     cel.each_container(
         'params.data[?"migByName"].orValue("") == "false" && '
-        + cel.named(f"n.startsWith({cel.text(MIG)}) && !(n in {cel.parameter('resourceNames')})"),
+        + cel.asks_for(
+            f"n.startsWith({cel.text(MIG)}) && !(n in {cel.parameter('resourceNames')})"
+        ),
         '"a MIG device by name"',
     ),
     signs=(NAMES,),

@@ -32,11 +32,22 @@ def entry(info: Any) -> Path:
     return module if not path.exists() and module.exists() else path
 
 
+_LIBRARIES = (Path(__file__).parent, Path(sys.prefix))
+"""Folders of the host and of its libraries, which may lie below the program's folder."""
+
+
 def user_trace(error: BaseException, directory: str) -> str:
-    """The traceback of `error` from the first frame below `directory` on, else all of it."""
+    """Return the traceback of `error` from the program's first frame on, else all of it.
+
+    Args:
+        error: what the program raised.
+        directory: the program's folder.
+    """
+    others = [folder for folder in _LIBRARIES if folder.is_relative_to(directory)]
     frame: TracebackType | None = error.__traceback__
     while frame is not None:
-        if frame.tb_frame.f_code.co_filename.startswith(directory.rstrip(os.sep) + os.sep):
+        file = Path(frame.tb_frame.f_code.co_filename)
+        if file.is_relative_to(directory) and not any(map(file.is_relative_to, others)):
             break
         frame = frame.tb_next
     lines = traceback.format_exception(type(error), error, frame or error.__traceback__)
