@@ -28,11 +28,11 @@ def read(kind: type[T], text: str) -> T:
         text: what `write` returned.
 
     Raises:
-        ValueError: the text is no request of this class.
+        ValueError: the text isn't a request of this class.
     """
     try:
         return TypeAdapter(kind).validate_json(text)
     except ValidationError as error:
         # Without the input: it may hold a secret.
         places = (".".join(map(str, found["loc"])) or "it" for found in error.errors())
-        raise ValueError(f"the request is no {kind.__name__}: see {', '.join(places)}") from None
+        raise ValueError(f"the request isn't a valid {kind.__name__}: see {', '.join(places)}") from None

@@ -110,7 +110,7 @@ async def holders(
     Args:
         client: client of the cluster.
         node: name of the node.
-        resources: extended resources, or DRA drivers, that stand for its GPUs.
+        resources: extended resources or DRA drivers of its GPUs.
         namespace: namespace of the validation, whose claims don't count.
     """
     if DRA_DRIVER in resources:
