@@ -11,9 +11,9 @@ import toolchain
 from commands.environment import ROOT
 from commands.files import project_files
 from components.desired.resolve import resolve
-from components.hosts.cluster_script import access_script, init_script
+from components.hosts.kubeadm.scripts import access_script, init_script
+from components.hosts.observed.probe import probe
 from components.hosts.prepare_script import prepare
-from components.hosts.probe import probe
 from components.hosts.runtime_script import runtime
 from components.hosts.settings.kubernetes_packages import KubernetesPackages
 from components.hosts.settings.new_cluster import Init, Network
@@ -23,7 +23,11 @@ from components.settings.stack_file import load_stack_file
 
 #: Checked otherwise: parts of host scripts are judged as they are assembled, below, and the two
 #: launchers are read by both sh and Python.
-ELSEWHERE = ("components/hosts/steps/", "components/hosts/probe.sh", "toolchain/plugins/pulumi-")
+ELSEWHERE = (
+    "components/hosts/steps/",
+    "components/hosts/observed/probe.sh",
+    "toolchain/plugins/pulumi-",
+)
 
 #: In what runs on hosts ``a && b || fail`` is meant for both: fail ends the script.
 MEANT = "--exclude=SC2015"

@@ -15,9 +15,9 @@ from components.guardrails.component import Guardrails, GuardrailsArgs
 from components.hosts.command import HostsArgs
 from components.hosts.container_runtime import ContainerRuntime
 from components.hosts.copies import Copies
-from components.hosts.new_cluster import NewCluster, NewClusterArgs
+from components.hosts.kubeadm.component import NewCluster, NewClusterArgs
 from components.hosts.preparation import HostPreparation
-from components.hosts.reboot import HostReboot, HostRebootArgs
+from components.hosts.reboot.component import HostReboot, HostRebootArgs
 from components.monitoring.component import Monitoring, MonitoringArgs
 from components.nodes.component import NodeScheduling, NodeSchedulingArgs
 from components.platforms.component import GpuPlatform, PlatformArgs

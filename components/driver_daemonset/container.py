@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from components.desired.host import DesiredHost
-from components.hosts.facts import HostFacts
+from components.hosts.observed.facts import HostFacts
 from components.hosts.settings.driver import Driver
 from policies.faults import Fault
 

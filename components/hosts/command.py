@@ -10,11 +10,11 @@ import pulumi_command as command
 
 from components.desired.host import DesiredHost
 from components.hosts import maintenance
-from components.hosts.answers import Channel, P, T, Unreadable
 from components.hosts.connection import command_line, connection, time_limit
 from components.hosts.copies import Copies
 from components.hosts.script import Declaration
 from components.operation import repair_line, report_drift
+from components.ssh.answers import Channel, P, T, Unreadable
 from components.workarounds import untraced
 from policies.faults import FaultError
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from components.charts.extra_values import plain
 from components.desired.host import DesiredHost
 from components.hosts.compatibility import cuda_of, driver_for, kernel_refused, runs, shown, version
-from components.hosts.facts import HostFacts
+from components.hosts.observed.facts import HostFacts
 from components.hosts.settings.driver import DriverSource
 from components.hosts.settings.kubernetes_packages import KubernetesPackages
 from components.hosts.settings.reboot import RebootWhen

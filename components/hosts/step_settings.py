@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from components.desired.host import DesiredHost
-from components.hosts.kubeadm import SOCKETS, join_configuration
+from components.hosts.kubeadm.configuration import SOCKETS, join_configuration
 from components.hosts.settings.cuda import Cuda, CudaSource
 from components.hosts.settings.driver import Driver
 from components.hosts.settings.engine_install import EngineInstall

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, ClassVar
 
-from components.hosts.facts import HostFacts
+from components.hosts.observed.facts import HostFacts
 from components.hosts.settings.runtime import DefaultRuntime
 from components.nodes.resources import GPU
 from components.nodes.settings.pool import Pool

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from components.hosts.facts import HostFacts
+from components.hosts.observed.facts import HostFacts
 from components.nodes.managers import NFD
 from components.nodes.settings.scheduling import NodeFeatures
 from components.platforms.base import Platform

@@ -13,9 +13,9 @@ from command_provider.output import visible
 
 from components.api import Refused
 from components.desired.resolve import resolve
-from components.hosts.facts import HostFacts
-from components.hosts.probe import parse
-from components.hosts.table import table
+from components.hosts.observed.facts import HostFacts
+from components.hosts.observed.probe import parse
+from components.hosts.observed.table import table
 from components.inspection.cluster import ClusterSeen
 from components.inspection.judgement import Seen, judged
 from policies.check.__main__ import main

@@ -12,8 +12,10 @@ from pathlib import Path
 
 import asyncssh
 
-from components.hosts import cluster_script, prepare_script, runtime_script, upload
+from components.hosts import prepare_script, runtime_script
+from components.hosts.kubeadm import scripts as cluster_script
 from components.hosts.script import Bundle, others, step
+from components.ssh import upload
 from lab.simulator import hosts as simulated
 from lab.simulator.hosts.model import hosts_dir
 from lab.simulator.ports import free_ports

@@ -10,14 +10,15 @@ from pathlib import Path
 
 import pytest
 
-from components.hosts import prepare_script, script, upload
+from components.hosts import prepare_script, script
+from components.hosts.observed.probe import probe
 from components.hosts.prepare_script import prepare
-from components.hosts.probe import probe
 from components.hosts.runtime_script import runtime
 from components.hosts.script import FOLDER, step
 from components.hosts.settings.runtime import Engine, Runtime
 from components.hosts.settings.system import LimitItem, System
 from components.hosts.system_steps import Machine
+from components.ssh import upload
 from tests.hosts.machine import STEPS, Running, differences
 
 pytestmark = pytest.mark.slow
@@ -148,7 +149,7 @@ def with_iommu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     subprocess.run(["cp", "-r", str(script.FOLDER), str(folder)], check=True)
     (folder / "iommu.sh").write_text(IOMMU)
     monkeypatch.setattr(script, "FOLDER", folder)
-    monkeypatch.setattr("components.hosts.probe.FOLDER", folder)
+    monkeypatch.setattr("components.hosts.observed.probe.FOLDER", folder)
 
     def iommu(host: Machine) -> Mapping[str, str] | None:
         return {"GC_IOMMU": "options iommu pt"} if host.system.swap_off else None

@@ -11,9 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from components.hosts import cluster_script, preflight, prepare_script
+from components.hosts import preflight, prepare_script
+from components.hosts.kubeadm import scripts as cluster_script
+from components.hosts.observed.probe import MARK, probe
 from components.hosts.prepare_script import prepare
-from components.hosts.probe import MARK, probe
 from components.hosts.runtime_script import RUNTIME_PATH, runtime
 from components.hosts.script import FOLDER, each, header
 from components.hosts.settings.packages import Packages

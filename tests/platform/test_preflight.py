@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from kr8s import KUBERNETES_MINIMUM_SUPPORTED_VERSION
 
-from components.hosts.facts import HostFacts
+from components.hosts.observed.facts import HostFacts
 from components.hosts.preflight import judge as judge_host
 from components.nodes.managers import Manager, daemon_set
 from components.platforms import findings

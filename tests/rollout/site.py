@@ -24,8 +24,8 @@ import pytest
 from components.api import ClusterError, connect
 from components.desired.resolve import resolve
 from components.desired.rollout import RolloutRequest
-from components.hosts.facts import HostFacts
-from components.hosts.inspect import observe
+from components.hosts.observed.facts import HostFacts
+from components.hosts.observed.inspect import observe
 from components.hosts.prepare_script import prepare_script
 from components.hosts.runtime_script import runtime_script
 from components.inspection.look import nodes_of

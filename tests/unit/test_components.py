@@ -14,7 +14,7 @@ from components.cluster import GpuCluster, GpuClusterArgs
 from components.desired.resolve import resolve
 from components.hosts import container_runtime
 from components.hosts import preparation as host_preparation
-from components.hosts import reboot as host_reboot
+from components.hosts.reboot import component as host_reboot
 from components.nodes import component as node_scheduling
 from components.nodes.settings.taint import STARTUP_TAINT
 from components.operation import repair, repair_line

@@ -16,16 +16,17 @@ import pulumi
 import pytest
 
 from components.desired.resolve import resolve
-from components.hosts import copies, script, upload
-from components.hosts.answers import NOTHING
+from components.hosts import copies, script
 from components.hosts.prepare_script import prepare
-from components.hosts.reach import Answer
 from components.hosts.runtime_script import runtime
 from components.hosts.script import Bundle
 from components.hosts.settings.host import Host
 from components.rollout.component import Rollout, RolloutArgs
 from components.rollout.plan import Change, Plan
 from components.settings.loader import load
+from components.ssh import upload
+from components.ssh.answers import NOTHING
+from components.ssh.reach import Answer
 from lab.simulator import hosts as simulated
 from policies.faults import Fault
 from tests.unit.mocks import declare

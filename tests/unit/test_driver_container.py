@@ -8,7 +8,7 @@ import pytest
 
 from components.desired.resolve import resolve
 from components.driver_daemonset.container import image_tag, judge_all
-from components.hosts.facts import HostFacts
+from components.hosts.observed.facts import HostFacts
 from components.platforms.needed import images as needed
 from components.platforms.registry import platform_of
 from components.settings.cluster import Cluster

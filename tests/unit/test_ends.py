@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from components.desired.resolve import resolve
-from components.hosts.facts import HostFacts
+from components.hosts.observed.facts import HostFacts
 from components.inspection.ends import DRIVER, HOSTNAME, outlived
 from components.inspection.judgement import Seen, judged
 from components.platforms.registry import platform_of

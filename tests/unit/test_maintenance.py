@@ -17,7 +17,7 @@ from components.desired.host import working
 from components.desired.pool import Members
 from components.desired.resolve import resolve
 from components.hosts import maintenance
-from components.hosts.reboot import reboot_request
+from components.hosts.reboot.component import reboot_request
 from components.inspection.look import question
 from components.monitoring.values import _cluster
 from components.nodes.inspect import pool_members

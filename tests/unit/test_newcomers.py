@@ -10,7 +10,7 @@ from pulumi.runtime import mocks
 
 from components.cluster import GpuCluster, GpuClusterArgs
 from components.desired.resolve import resolve
-from components.hosts.facts import HostFacts
+from components.hosts.observed.facts import HostFacts
 from components.inspection.cluster import ClusterSeen, Question
 from components.inspection.judgement import Seen, judged
 from components.inspection.look import question

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from components.desired.resolve import resolve
-from components.hosts.facts import HostFacts
+from components.hosts.observed.facts import HostFacts
 from components.hosts.preflight import judge
 from components.hosts.prepare_script import prepare_script
 from components.nodes.pools import counted_pools

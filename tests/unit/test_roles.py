@@ -9,7 +9,7 @@ import pytest
 
 from components.desired.resolve import resolve
 from components.hosts.prepare_script import prepare_script
-from components.hosts.restart import Turns
+from components.hosts.reboot.restart import Turns
 from components.hosts.settings.host import Role
 from components.hosts.system_steps import CONTROL_PLANE_PORTS, WORKER_PORTS
 from components.inspection.cluster import ClusterSeen

@@ -10,8 +10,8 @@ import pytest
 from components.desired.resolve import resolve
 from components.hosts.compatibility import runs
 from components.hosts.connection import command_line
-from components.hosts.facts import HostFacts
 from components.hosts.kernels import unequal
+from components.hosts.observed.facts import HostFacts
 from components.hosts.preflight import judge
 from components.hosts.prepare_script import prepare_script
 from components.hosts.runtime_script import runtime_script, toolkit_seconds

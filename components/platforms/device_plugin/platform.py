@@ -12,7 +12,7 @@ from typing import Any
 import yaml
 
 from components.charts.images import NFD_DEFINITIONS, nfd_image
-from components.hosts.facts import HostFacts
+from components.hosts.observed.facts import HostFacts
 from components.nodes.resources import GPU
 from components.nodes.settings.pool import Pool
 from components.platforms import findings

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from components.hosts.facts import HostFacts
+from components.hosts.observed.facts import HostFacts
 from components.nodes.resources import DRA_DRIVER, GPU
 from components.nodes.settings.pool import Pool
 from components.platforms import findings

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 
 import yaml
 
-from components.hosts.facts import HostFacts
+from components.hosts.observed.facts import HostFacts
 from components.hosts.settings.runtime import Engine, ToolkitSource
 from components.nodes.settings.cards import CORE, cores
 from components.nodes.settings.pool import Pool

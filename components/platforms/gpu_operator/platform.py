@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from components.hosts.facts import HostFacts
+from components.hosts.observed.facts import HostFacts
 from components.nodes.settings.pool import Pool
 from components.platforms import findings
 from components.platforms.base import (

@@ -17,10 +17,10 @@ from components.desired.resolve import resolve
 from components.hosts.command import HostsArgs
 from components.hosts.container_runtime import ContainerRuntime
 from components.hosts.copies import Copies
-from components.hosts.keys import shortest
 from components.hosts.preparation import HostPreparation
 from components.inspection.look import inspect
 from components.settings.loader import load
+from components.ssh.keys import shortest
 from components.workarounds import await_calls_in_turn
 
 document = pulumi.Config("gpu-cluster").require_object("cluster")

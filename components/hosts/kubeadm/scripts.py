@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from components.desired.host import DesiredHost
-from components.hosts.kubeadm import (
+from components.hosts.kubeadm.configuration import (
     SOCKETS,
     init_configuration,
     join_configuration,

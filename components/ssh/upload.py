@@ -11,9 +11,9 @@ from pathlib import Path
 import asyncssh
 
 from components.desired.host import Target
-from components.hosts.answers import NOTHING
-from components.hosts.reach import reached, run, shell
-from components.hosts.unreached import unreached
+from components.ssh.answers import NOTHING
+from components.ssh.reach import reached, run, shell
+from components.ssh.unreached import unreached
 from policies.faults import Fault
 from policies.printable import printable
 

@@ -12,8 +12,8 @@ from typing import Any, Generic, TypeVar
 import asyncssh
 
 from components.desired.host import Target
-from components.hosts.answers import ANSWER, Channel, last_lines
 from components.hosts.settings.ssh import Bastion
+from components.ssh.answers import ANSWER, Channel, last_lines
 
 T = TypeVar("T")
 Endpoint = Target | Bastion

@@ -12,10 +12,10 @@ from pathlib import Path
 import asyncssh
 
 from components.desired.host import Target
-from components.hosts.facts import HostFacts
-from components.hosts.probe import LONGEST, PROBE, probe
-from components.hosts.reach import Endpoint, connect, read_key, run, shell
-from components.hosts.unreached import unreached
+from components.hosts.observed.facts import HostFacts
+from components.hosts.observed.probe import LONGEST, PROBE, probe
+from components.ssh.reach import Endpoint, connect, read_key, run, shell
+from components.ssh.unreached import unreached
 from policies.faults import Fault, FaultError
 from policies.printable import printable
 

@@ -12,15 +12,15 @@ import time
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from components.hosts.answers import ANSWER, BOOT_ID_FORM, Channel, Unreadable
-from components.hosts.facts import HostFacts
+from components.hosts.observed.facts import HostFacts
 from components.hosts.script import FOLDER
+from components.ssh.answers import ANSWER, BOOT_ID_FORM, Channel, Unreadable
 from policies.printable import printable
 
 MARK = "# --- found later: the probe has this part too ---\n"
 """Before the functions ``found_<kind>``, ``list_<kind>`` and what they call."""
 HARDWARE = ("gpu", "rdma", "memory", "rows", "unreached")
-"""Keys of the lines about single devices, which `components.hosts.hardware` reads, and of
+"""Keys of the lines about single devices, which `components.hosts.observed.hardware` reads, and of
 registries."""
 DEVICES = 64
 """How many of each kind are taken."""
@@ -59,7 +59,7 @@ FORMS: Mapping[str, re.Pattern[str]] = {
 
 @functools.cache
 def probe() -> str:
-    """The script that `components.hosts.inspect` sends to each host."""
+    """The script that `components.hosts.observed.inspect` sends to each host."""
     text = (Path(__file__).parent / "probe.sh").read_text()
     head, gap, rest = text.partition("\n\n")
     parts = [file.read_text().partition(MARK)[2] for file in sorted(FOLDER.rglob("*.sh"))]

@@ -22,15 +22,15 @@ from components.charts.source import chart_arguments
 from components.desired.host import DesiredHost
 from components.desired.kubeadm_cluster import KubeadmCluster
 from components.drift import dated
-from components.hosts.access import ACCESS, Access, Administrator
-from components.hosts.cluster_script import (
+from components.hosts.command import HostsArgs, answer, host_commands
+from components.hosts.kubeadm.access import ACCESS, Access, Administrator
+from components.hosts.kubeadm.scripts import (
     JOINING,
     access_script,
     init_script,
     join_script,
     member_seconds,
 )
-from components.hosts.command import HostsArgs, answer, host_commands
 from components.manifest import Manifest
 from components.operation import NEW, command_line, repair
 from components.provider import kubernetes_provider

@@ -20,7 +20,7 @@ from typing import Any
 import yaml
 
 from components.api import ClusterError, Json
-from components.hosts.access import Administrator, check_key
+from components.hosts.kubeadm.access import Administrator, check_key
 from components.program import main
 from policies.faults import Fault, FaultError
 

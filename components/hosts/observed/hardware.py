@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from components.hosts.compatibility import version
-from components.hosts.facts import HostFacts
+from components.hosts.observed.facts import HostFacts
 from policies.faults import Fault, Severity
 
 #: Hosts that one piece of advice names; the rest are counted.

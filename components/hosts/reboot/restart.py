@@ -21,13 +21,13 @@ import asyncssh
 from components.api import Client, ClusterError, Json, connect
 from components.desired.host import Target
 from components.desired.rollout import DesiredRollout, RebootRequest
-from components.hosts.answers import BOOT_ID, NOTHING, SHORT, Channel, exactly
-from components.hosts.inspect import observe
-from components.hosts.kubeconfig import is_there
-from components.hosts.reach import printed, reached, run
+from components.hosts.kubeadm.kubeconfig import is_there
+from components.hosts.observed.inspect import observe
 from components.hosts.settings.host import Role
 from components.nodes import drain
 from components.program import main
+from components.ssh.answers import BOOT_ID, NOTHING, SHORT, Channel, exactly
+from components.ssh.reach import printed, reached, run
 from policies.faults import Fault
 from policies.printable import printable
 
