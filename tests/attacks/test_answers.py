@@ -14,10 +14,10 @@ import pytest
 
 from components.desired.resolve import resolve
 from components.hosts.command import HostsArgs
+from components.hosts.component import HostPreparation
 from components.hosts.copies import Copies
 from components.hosts.observed.inspect import observe
 from components.hosts.observed.probe import LONGEST, parse
-from components.hosts.preparation import HostPreparation
 from components.nodes.inspect import gpus
 from components.platforms.findings import numbers
 from components.ssh.answers import ANSWER

@@ -17,8 +17,6 @@ from components.hosts.observed.inspect import observe
 from components.hosts.observed.probe import parse
 from components.hosts.observed.table import table
 from components.hosts.preflight import judge
-from components.hosts.prepare_script import prepare
-from components.hosts.runtime_script import runtime
 from components.hosts.settings.host import Host, Role
 from components.hosts.settings.system import System
 from components.inspection.extent import Extent
@@ -33,6 +31,7 @@ from policies.faults import ConfigError, Severity
 from tests.desired_host import desired_host
 from tests.hosts import software
 from tests.hosts.conftest import start
+from tests.hosts.declared import prepare, runtime
 from tests.hosts.machine import Declared, Running, differences
 from toolchain import pins
 

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from components.desired.resolve import resolve
-from components.hosts.connection import connection
-from components.hosts.prepare_script import prepare_script
+from components.hosts.command import connection
+from components.hosts.phases import prepare_script
 from components.hosts.settings.system import Firewall, Selinux
 from components.settings.cluster import Cluster
 from components.settings.inventory import origins

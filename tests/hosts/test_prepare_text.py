@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from components.hosts.prepare_script import prepare_script
+from components.hosts.phases import prepare_script
 from components.hosts.settings.packages import BUILD
 from components.hosts.settings.system import Firewall
 from components.settings.base.model import FrozenDict

@@ -26,8 +26,7 @@ from components.desired.resolve import resolve
 from components.desired.rollout import RolloutRequest
 from components.hosts.observed.facts import HostFacts
 from components.hosts.observed.inspect import observe
-from components.hosts.prepare_script import prepare_script
-from components.hosts.runtime_script import runtime_script
+from components.hosts.phases import prepare_script, runtime_script
 from components.inspection.look import nodes_of
 from components.nodes import drain
 from components.nodes.inspect import CORDONED

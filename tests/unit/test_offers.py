@@ -8,8 +8,8 @@ import pytest
 
 from components.desired.resolve import resolve
 from components.hosts.observed.facts import HostFacts
+from components.hosts.phases import prepare_script
 from components.hosts.preflight import judge
-from components.hosts.prepare_script import prepare_script
 from components.nodes.pools import counted_pools
 from components.outputs import left_out
 from components.platforms.base import Offer

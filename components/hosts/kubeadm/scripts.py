@@ -11,14 +11,14 @@ from components.hosts.kubeadm.configuration import (
     join_configuration,
     token_configuration,
 )
+from components.hosts.phases import PACKAGE_LIBRARY, common
 from components.hosts.script import COMMON, Bundle, Declaration, assemble, library
 from components.hosts.settings.kubernetes_packages import Join
 from components.hosts.settings.new_cluster import Init
-from components.hosts.software import PACKAGE_LIBRARY, common
 
 LIBRARY = library(*COMMON, *PACKAGE_LIBRARY, "joined")
-MEMBER = Bundle("init", ("init",))
-ACCESS = Bundle("access", ("access",))
+MEMBER = Bundle("init", ("library/init",))
+ACCESS = Bundle("access", ("library/access",))
 JOINING = (LIBRARY, MEMBER)
 """What a host that joins reads."""
 RESET_LIMIT = 300

@@ -16,7 +16,7 @@ import pulumi_command as command
 
 from components.desired.host import DesiredHost, working
 from components.desired.rollout import DesiredRollout, RebootRequest
-from components.hosts.prepare_script import prepare_script
+from components.hosts.phases import prepare_script
 from components.operation import command_line, repair
 from components.requests import write
 

@@ -15,9 +15,8 @@ import pulumi_command
 
 from components.desired.resolve import resolve
 from components.hosts.command import HostsArgs
-from components.hosts.container_runtime import ContainerRuntime
+from components.hosts.component import ContainerRuntime, HostPreparation
 from components.hosts.copies import Copies
-from components.hosts.preparation import HostPreparation
 from components.inspection.look import inspect
 from components.settings.loader import load
 from components.ssh.keys import shortest
