@@ -35,4 +35,6 @@ def read(kind: type[T], text: str) -> T:
     except ValidationError as error:
         # Without the input: it may hold a secret.
         places = (".".join(map(str, found["loc"])) or "it" for found in error.errors())
-        raise ValueError(f"the request isn't a valid {kind.__name__}: see {', '.join(places)}") from None
+        raise ValueError(
+            f"the request isn't a valid {kind.__name__}: see {', '.join(places)}"
+        ) from None

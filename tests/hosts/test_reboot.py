@@ -17,7 +17,7 @@ import pytest
 
 from components.api import ClusterError, connect
 from components.hosts import restart as reboot
-from components.hosts.reach import Host
+from components.hosts.access import Endpoint
 from components.hosts.reboot import reboot_request
 from components.nodes import drain
 from components.nodes.inspect import CORDONED
@@ -205,7 +205,7 @@ def test_workers_go_together_and_the_control_plane_never_does(
     restart, begun = reboot.restart, set[str]()
     together: list[frozenset[str]] = []
 
-    async def recorded(host: Host, *rest: Any) -> str:
+    async def recorded(host: Endpoint, *rest: Any) -> str:
         begun.add(host.name)
         together.append(frozenset(begun))
         try:

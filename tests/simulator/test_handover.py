@@ -17,7 +17,7 @@ def document(stack: Stack, *nodes: str) -> Json:
     required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}
     pod = {"affinity": {"nodeAffinity": required}}
     return {
-        "context": stack.document["context"],
+        "context": stack.document.context,
         "namespace": "default",
         "selector": "app.kubernetes.io/name=nvidia-device-plugin",
         "declared": [],
