@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from components.desired.host import Target
-from components.hosts.settings.host import Role
+from components.settings.hosts.host import Role
 from components.validation import xid
 from lab.simulator.hosts import processes
 from lab.simulator.hosts.model import hosts_dir
