@@ -11,15 +11,15 @@ from dataclasses import replace
 import toolchain
 from commands.environment import ROOT
 from commands.files import project_files
+from components.base import yaml_file
 from components.desired.resolve import resolve
 from components.hosts.kubeadm.scripts import access_script, init_script
 from components.hosts.observed.probe import probe
 from components.hosts.phases import prepare_script, runtime_script
-from components.hosts.settings.kubernetes_packages import KubernetesPackages
-from components.hosts.settings.new_cluster import Init, Network
-from components.hosts.settings.runtime import Engine, Runtime
-from components.settings.base import yaml_file
-from components.settings.stack_file import load_stack_file
+from components.loading.stack_file import load_stack_file
+from components.settings.hosts.kubernetes_packages import KubernetesPackages
+from components.settings.hosts.new_cluster import Init, Network
+from components.settings.hosts.runtime import Engine, Runtime
 
 #: Checked otherwise: parts of host scripts are judged as they are assembled, below, and the two
 #: launchers are read by both sh and Python.

@@ -8,9 +8,9 @@ from typing import TypeVar
 from components.desired.host import DesiredHost
 from components.hosts import disruption
 from components.hosts.script import COMMON, Declaration, assemble, bundle, library, others
-from components.hosts.settings.proxy import Proxy
 from components.hosts.step import RUNTIME_PATH, Given, Phase, Step
 from components.hosts.steps import of_phase
+from components.settings.hosts.proxy import Proxy
 
 T = TypeVar("T")
 RUN_LIMIT = 1800

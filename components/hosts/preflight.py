@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from components.desired.host import DesiredHost
+from components.host_facts import HostFacts
 from components.hosts.compatibility import version
-from components.hosts.observed.facts import HostFacts
-from components.hosts.settings.reboot import RebootWhen
 from components.hosts.steps import every
+from components.settings.hosts.reboot import RebootWhen
 from policies.faults import Fault, Severity
 
 SYSTEMS = ("debian", "ubuntu", "rhel", "rocky", "almalinux", "centos", "fedora", "amzn", "ol")

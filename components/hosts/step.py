@@ -11,10 +11,10 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from components.desired.host import DesiredHost
+from components.host_facts import HostFacts
 from components.hosts.compatibility import version
-from components.hosts.observed.facts import HostFacts
-from components.hosts.settings.repository import Repositories
-from components.hosts.settings.runtime import Engine
+from components.settings.hosts.repository import Repositories
+from components.settings.hosts.runtime import Engine
 from policies.facts.floors import Part, below, wanted
 from policies.faults import Fault, Severity
 

@@ -12,8 +12,8 @@ from components.desired.resolve import Desired
 from components.desired.validation import PoolValidation
 from components.drift import Drift, dated
 from components.driver_daemonset.container import judge_all
+from components.host_facts import HostFacts, drift, reboot
 from components.hosts.observed import hardware
-from components.hosts.observed.facts import HostFacts, drift, reboot
 from components.hosts.preflight import judge, unequal
 from components.inspection.cluster import ClusterSeen
 from components.inspection.ends import outlived

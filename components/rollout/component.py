@@ -35,7 +35,7 @@ from components.hosts.phases import (
     runtime_seconds,
 )
 from components.hosts.script import Declaration
-from components.nodes.resources import ALL_DISABLED
+from components.kubernetes.resources import ALL_DISABLED
 from components.operation import FINDING, command_line
 from components.requests import write
 from components.rollout.plan import Plan, words

@@ -12,7 +12,7 @@ from typing import Any, Generic, TypeVar
 import asyncssh
 
 from components.desired.host import Target
-from components.hosts.settings.ssh import Bastion
+from components.settings.hosts.ssh import Bastion
 from components.ssh.answers import ANSWER, Channel, last_lines
 
 T = TypeVar("T")

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 import asyncssh
 
 from components.desired.host import Target
-from components.gather import gather
+from components.kubernetes.gather import gather
 from components.ssh.answers import SHORT, Channel, Unreadable
 from components.ssh.reach import printed
 from policies.printable import printable

@@ -14,7 +14,7 @@ from pathlib import Path
 import toolchain
 from components.desired.resolve import resolve
 from components.hosts.phases import prepare_script, runtime_script
-from components.settings.loader import load
+from components.loading.loader import load
 from lab.benchmarks.fleet import Fleet
 from lab.benchmarks.host_stack import declared
 from lab.benchmarks.measure import BenchmarkError, Sample, processor_time

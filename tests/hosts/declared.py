@@ -9,12 +9,12 @@ from functools import cache
 from components.desired.host import DesiredHost
 from components.hosts import phases
 from components.hosts.script import Bundle, Declaration
-from components.hosts.settings.host import Role
-from components.hosts.settings.proxy import Proxy
-from components.hosts.settings.runtime import Engine, Runtime
-from components.hosts.settings.system import System
 from components.hosts.steps import every
-from components.settings.loader import load
+from components.loading.loader import load
+from components.settings.hosts.host import Role
+from components.settings.hosts.proxy import Proxy
+from components.settings.hosts.runtime import Engine, Runtime
+from components.settings.hosts.system import System
 from lab.simulator.hosts import host_public_key
 from tests.desired_host import desired_host
 

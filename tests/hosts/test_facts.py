@@ -11,19 +11,20 @@ from types import SimpleNamespace
 import asyncssh
 import pytest
 
+from components.desired.resolve import resolve
+from components.host_facts import HostFacts, drift
 from components.hosts.compatibility import kernel_refused
-from components.hosts.observed.facts import HostFacts, drift
 from components.hosts.observed.inspect import observe
 from components.hosts.observed.probe import parse
 from components.hosts.observed.table import table
 from components.hosts.preflight import judge
-from components.hosts.settings.host import Host, Role
-from components.hosts.settings.system import System
 from components.inspection.extent import Extent
 from components.inspection.judgement import Seen
 from components.inspection.look import look as inspection
+from components.loading.loader import load
 from components.settings.cluster import Cluster
-from components.settings.loader import load
+from components.settings.hosts.host import Host, Role
+from components.settings.hosts.system import System
 from components.ssh.reach import fingerprint
 from lab.simulator import hosts as simulated
 from lab.simulator.hosts import catalogue
@@ -157,13 +158,14 @@ def _key(passphrase: str | None = None) -> str:
 )
 def test_a_bad_private_key_is_one_problem_with_its_cure(key: str, why: str) -> None:
     cluster, _ = declared()
-    seen = inspection(cluster, "test", key, Extent.HOSTS, there=True)
+    desired = resolve(cluster, "test")
+    seen = inspection(desired, key, Extent.HOSTS, there=True)
     (problem,) = seen.problems
     assert (seen.hosts, seen.reasons) == ({}, "")
     assert why in problem
     assert "; cure: `ssh-keygen" in problem
     assert "canary" not in problem
-    assert inspection(cluster, "test", key, Extent.OFF, there=True) == Seen()
+    assert inspection(desired, key, Extent.OFF, there=True) == Seen()
 
 
 def test_unknown_and_odd_lines_are_passed_over() -> None:

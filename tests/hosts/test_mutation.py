@@ -6,10 +6,10 @@ from collections.abc import Callable
 
 import pytest
 
-from components.hosts.settings.proxy import Proxy
-from components.hosts.settings.system import Firewall, LimitItem, Selinux, System
 from components.hosts.step import Phase
 from components.hosts.steps import of_phase
+from components.settings.hosts.proxy import Proxy
+from components.settings.hosts.system import Firewall, LimitItem, Selinux, System
 from tests.hosts import fakes
 from tests.hosts.declared import prepare
 from tests.hosts.fakes import UNIT

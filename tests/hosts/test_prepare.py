@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from components.hosts.settings.host import Role
-from components.hosts.settings.system import System
+from components.settings.hosts.host import Role
+from components.settings.hosts.system import System
 from tests.hosts.conftest import start
 from tests.hosts.declared import prepare
 from tests.hosts.machine import Running, differences

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from components.hosts.settings.runtime import DefaultRuntime, Runtime
+from components.settings.hosts.runtime import DefaultRuntime, Runtime
 from tests.hosts.declared import runtime
 from tests.hosts.machine import Running, differences
 

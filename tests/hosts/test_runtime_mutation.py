@@ -7,8 +7,8 @@ from collections.abc import Callable
 
 import pytest
 
-from components.hosts.settings.runtime import Engine, Runtime
 from components.hosts.steps import every
+from components.settings.hosts.runtime import Engine, Runtime
 from tests.hosts import cri
 from tests.hosts.declared import runtime, step
 from tests.hosts.machine import Running, differences

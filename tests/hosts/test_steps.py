@@ -14,8 +14,8 @@ import pytest
 from components.hosts import script, steps
 from components.hosts.observed.probe import probe
 from components.hosts.script import FOLDER
-from components.hosts.settings.runtime import Engine, Runtime
-from components.hosts.settings.system import LimitItem, System
+from components.settings.hosts.runtime import Engine, Runtime
+from components.settings.hosts.system import LimitItem, System
 from components.ssh import upload
 from tests.hosts.declared import prepare, runtime, step
 from tests.hosts.machine import STEPS, Running, differences

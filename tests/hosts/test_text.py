@@ -16,12 +16,12 @@ from components.hosts.kubeadm import scripts as cluster_script
 from components.hosts.observed.probe import MARK, probe
 from components.hosts.phases import LOCK_LIMIT, RUN_LIMIT
 from components.hosts.script import FOLDER, each, header
-from components.hosts.settings.packages import Packages
-from components.hosts.settings.runtime import Engine, Runtime
-from components.hosts.settings.system import SYSCTL, System
 from components.hosts.step import RUNTIME_PATH, Phase
 from components.hosts.steps import every, kernel, of_phase
 from components.hosts.steps.kubernetes import APPLY_LIMIT, NODE_LIMIT
+from components.settings.hosts.packages import Packages
+from components.settings.hosts.runtime import Engine, Runtime
+from components.settings.hosts.system import SYSCTL, System
 from tests.hosts.declared import prepare, runtime
 from tests.hosts.machine import Running
 

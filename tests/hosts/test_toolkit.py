@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 import toolchain
-from components.hosts.settings.repository import Repository
-from components.hosts.settings.runtime import Runtime, Toolkit, ToolkitSource
 from components.hosts.steps.toolkit import PACKAGES
+from components.settings.hosts.repository import Repository
+from components.settings.hosts.runtime import Runtime, Toolkit, ToolkitSource
 from lab.simulator.hosts import package_graph, rootfs
 from lab.simulator.hosts.packages import Format, Package, Signature, build, served
 from tests.hosts import conftest, software

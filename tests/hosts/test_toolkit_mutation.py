@@ -8,8 +8,8 @@ from collections.abc import Callable
 
 import pytest
 
-from components.hosts.settings.repository import Repository
-from components.hosts.settings.runtime import (
+from components.settings.hosts.repository import Repository
+from components.settings.hosts.runtime import (
     DefaultRuntime,
     Engine,
     Runtime,

@@ -13,7 +13,7 @@ import pytest
 
 from components.hosts import copies
 from components.hosts.observed import inspect
-from components.hosts.settings.ssh import Ssh
+from components.settings.hosts.ssh import Ssh
 from components.ssh import reach
 from tests.hosts.conftest import start
 from tests.hosts.declared import step

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from components.desired.resolve import resolve
+from components.host_facts import HostFacts
 from components.hosts import disruption
-from components.hosts.observed.facts import HostFacts
 from components.hosts.phases import preparation_disrupts as of_preparation
 from components.hosts.phases import prepare_script, runtime_script
 from components.hosts.phases import runtime_disrupts as of_runtime

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from components.platforms import clear
+from components.release import clear
 from tests.simulator.running import Json
 from tests.simulator.validating import Stack
 
@@ -17,7 +17,7 @@ def document(stack: Stack, *nodes: str) -> Json:
     required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}
     pod = {"affinity": {"nodeAffinity": required}}
     return {
-        "context": stack.document["context"],
+        "context": stack.document.context,
         "namespace": "default",
         "selector": "app.kubernetes.io/name=nvidia-device-plugin",
         "declared": [],

@@ -12,13 +12,13 @@ import pytest
 
 from components.charts import reach
 from components.desired.resolve import resolve
-from components.hosts.observed.facts import HostFacts
+from components.host_facts import HostFacts
 from components.hosts.observed.probe import parse
 from components.inspection.cluster import ClusterSeen
 from components.inspection.judgement import Seen, judged
 from components.inspection.look import question
+from components.loading.loader import load
 from components.platforms.needed import registries
-from components.settings.loader import load
 from tests.unit.fixtures.documents import document
 from tests.unit.fixtures.platforms import deployed
 from tests.unit.fixtures.probed import Machine
@@ -78,7 +78,7 @@ def test_a_chart_that_cannot_be_fetched_stops_the_run_before_any_host() -> None:
     (problem,) = judged(desired, found).problems
     assert problem.startswith("chart nvidia-device-plugin ")
     assert judged(desired, Seen()).problems == ()
-    assert question(resolve(declared, "x")).chart["place"] == resolve(declared, "dev").chart.place
+    assert question(resolve(declared, "x")).chart.place == resolve(declared, "dev").chart.place
 
 
 def test_registries_of_images_are_named_once_as_engines_ask_them() -> None:
@@ -114,7 +114,6 @@ def test_a_registry_that_workers_do_not_reach_is_a_warning() -> None:
     (registry, *_) = registries(*deployed(declared))
     away = HostFacts(simulated=True, unreached=(registry, "other.example:443"))
     told = judged(
-        declared,
         resolve(declared, "dev"),
         Seen(hosts=dict.fromkeys(("gpu-1", "gpu-2", "unknown"), away)),
     )

@@ -15,11 +15,11 @@ from components.desired.resolve import resolve
 from components.hosts import component as hosts
 from components.hosts.reboot import component as host_reboot
 from components.nodes import component as node_scheduling
-from components.nodes.settings.taint import STARTUP_TAINT
 from components.operation import repair, repair_line
-from components.platforms.component import GpuPlatform
 from components.provider import kubernetes_provider
+from components.release.component import GpuPlatform
 from components.settings.cluster import Cluster
+from components.settings.nodes.taint import STARTUP_TAINT
 from components.validation import component as validation
 from tests.unit.fixtures.clusters import HOST_KEY, cluster
 from tests.unit.mocks import Recorded, Recorder, declare

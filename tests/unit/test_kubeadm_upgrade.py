@@ -8,8 +8,8 @@ import pytest
 
 from components.hosts.phases import preparation_seconds
 from components.hosts.steps.kubernetes import APPLY_LIMIT, NODE_LIMIT, upgrade_settings
+from components.loading.loader import load
 from components.settings.cluster import Cluster
-from components.settings.loader import load
 from tests.desired_host import desired_host
 from tests.unit.fixtures.clusters import HOST_KEY
 

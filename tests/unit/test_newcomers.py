@@ -10,12 +10,12 @@ from pulumi.runtime import mocks
 
 from components.cluster import GpuCluster, GpuClusterArgs
 from components.desired.resolve import resolve
-from components.hosts.observed.facts import HostFacts
+from components.host_facts import HostFacts
 from components.inspection.cluster import ClusterSeen, Question
 from components.inspection.judgement import Seen, judged
 from components.inspection.look import question
+from components.loading.loader import load
 from components.settings.cluster import Cluster
-from components.settings.loader import load
 from lab.simulator.hosts import host_public_key
 from tests.unit.mocks import Recorder, declare
 
@@ -47,9 +47,7 @@ def declared(packages: dict[str, Any]) -> Cluster:
 
 def problems(cluster: Cluster, nodes: list[str], *applied: str) -> tuple[str, ...]:
     facts, found = HostFacts(applied=applied), ClusterSeen(nodes=tuple(nodes))
-    told = judged(
-        cluster, resolve(cluster, "dev"), Seen(hosts={"gpu-1": facts}, cluster=found)
-    ).problems
+    told = judged(resolve(cluster, "dev"), Seen(hosts={"gpu-1": facts}, cluster=found)).problems
     return tuple(line for line in told if "no such node" in line)
 
 

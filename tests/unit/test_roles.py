@@ -10,13 +10,13 @@ import pytest
 from components.desired.resolve import resolve
 from components.hosts.phases import prepare_script
 from components.hosts.reboot.restart import Turns
-from components.hosts.settings.host import Role
 from components.hosts.steps.firewall import CONTROL_PLANE_PORTS, WORKER_PORTS
 from components.inspection.cluster import ClusterSeen
 from components.inspection.judgement import Seen, judged
+from components.loading.loader import load
 from components.nodes.inspect import CORDONED, cordoned_by_others
 from components.settings.cluster import Cluster
-from components.settings.loader import load
+from components.settings.hosts.host import Role
 from policies.faults import ConfigError
 from tests.desired_host import desired_host
 from tests.unit.fixtures.documents import document
@@ -56,7 +56,7 @@ def test_a_control_plane_with_gpus_gets_what_gpus_need_and_joins_nothing() -> No
     (host,) = declared.hosts
     assert desired_host(declared).configures_runtime
     assert "nouveau" in assigned(prepare_script(desired_host(declared, host)), "GC_BLACKLIST")
-    assert not declared.joins(host)
+    assert not desired_host(declared, host).joins
 
 
 @pytest.mark.parametrize("role", [role for role in Role if not role.has_gpus])

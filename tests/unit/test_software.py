@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from components.desired.resolve import resolve
+from components.host_facts import HostFacts
 from components.hosts.command import command_line
 from components.hosts.compatibility import runs
-from components.hosts.observed.facts import HostFacts
 from components.hosts.phases import (
     RUN_LIMIT,
     preparation_seconds,
@@ -20,8 +20,8 @@ from components.hosts.phases import (
     runtime_seconds,
 )
 from components.hosts.preflight import judge, unequal
+from components.loading.loader import load
 from components.settings.cluster import Cluster
-from components.settings.loader import load
 from policies.faults import ConfigError, Severity
 from tests.desired_host import desired_host
 from tests.unit.fixtures.clusters import INSTALLERS

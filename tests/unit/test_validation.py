@@ -11,9 +11,10 @@ from commands.validate import chosen
 from components.desired.resolve import resolve
 from components.desired.validation import PoolValidation
 from components.inspection.judgement import _after
+from components.loading.loader import load
+from components.nodes import record, use
 from components.settings.cluster import Cluster
-from components.settings.loader import load
-from components.validation import judge, record, use, waiting
+from components.validation import judge, waiting
 from components.validation.offered import shortfall
 from components.validation.outcome import of_node
 from components.validation.pod import pod, pod_name
@@ -311,7 +312,9 @@ def test_the_last_line_says_computed_only_where_a_kernel_ran() -> None:
 def test_a_node_that_a_run_reboots_is_validated_by_the_same_run() -> None:
     key = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIKvDyV1cmEiXz9dP0UXFkyBKtNBYLVgEdSOvVr4fsW1F"
     host = {"name": "one", "node": "gpu-1", "address": "192.0.2.1", "hostKey": key}
-    assert _after(cluster(hosts=[host]), {"one": "driver"}) == {
+    desired = resolve(cluster(hosts=[host]), "dev")
+    pools = desired.validation.pools
+    assert _after(pools, desired.hosts, {"one": "driver"}) == {
         "a100": "gpu-1: rebooted by this run"
     }
-    assert _after(cluster(hosts=[host]), {}) == {}
+    assert _after(pools, desired.hosts, {}) == {}

@@ -26,7 +26,7 @@ from cryptography.hazmat.primitives.serialization import (
     load_pem_private_key,
 )
 
-from components.settings.base.yaml_file import parse
+from components.base.yaml_file import parse
 from components.ssh.answers import Channel
 from policies.faults import Fault, FaultError, InputError
 from policies.printable import printable

@@ -12,7 +12,7 @@ import time
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from components.hosts.observed.facts import HostFacts
+from components.host_facts import HostFacts
 from components.hosts.script import FOLDER
 from components.ssh.answers import ANSWER, BOOT_ID_FORM, Channel, Unreadable
 from policies.printable import printable

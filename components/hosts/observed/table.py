@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from components.desired.host import Target
+from components.host_facts import HostFacts
 from components.hosts.observed import hardware
-from components.hosts.observed.facts import HostFacts
 
 HEAD = (
     "host", "role", "system", "kernel", "headers", "GPUs", "driver", "modules", "secure boot",

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from components.desired.host import DesiredHost
-from components.hosts.observed.facts import HostFacts
-from components.hosts.settings.runtime import Engine
+from components.host_facts import HostFacts
 from components.hosts.step import RUNTIME_PATH, Given, Phase, Step, old_engine, said
+from components.settings.hosts.runtime import Engine
 from policies.faults import Fault
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from components.desired.host import DesiredHost
-from components.hosts.observed.facts import HostFacts
-from components.hosts.settings.cuda import CudaSource
+from components.host_facts import HostFacts
 from components.hosts.step import Given, Step, places, repositories
 from components.hosts.steps.driver import cuda_needs
+from components.settings.hosts.cuda import CudaSource
 from policies.faults import Fault
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from components.desired.host import DesiredHost
+from components.host_facts import HostFacts
 from components.hosts.compatibility import cuda_of, driver_for, kernel_refused, runs, shown
-from components.hosts.observed.facts import HostFacts
-from components.hosts.settings.cuda import CudaSource
-from components.hosts.settings.driver import Driver, DriverSource
 from components.hosts.step import Given, Step, below_floor, fault, places, repositories, said
+from components.settings.hosts.cuda import CudaSource
+from components.settings.hosts.driver import Driver, DriverSource
 from policies.facts.floors import Part
 from policies.faults import Fault, Severity
 

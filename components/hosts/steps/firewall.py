@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from components.desired.host import DesiredHost
-from components.hosts.settings.host import Role
-from components.hosts.settings.system import Firewall
 from components.hosts.step import Given, Step
+from components.settings.hosts.host import Role
+from components.settings.hosts.system import Firewall
 
 CONTROL_PLANE_PORTS = ("6443/tcp", "2379-2380/tcp", "10250/tcp", "10257/tcp", "10259/tcp")
 WORKER_PORTS = ("10250/tcp", "10256/tcp", "30000-32767/tcp", "30000-32767/udp")

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from components.desired.host import DesiredHost
-from components.hosts.settings.runtime import Engine
 from components.hosts.step import Given, Phase, Step
+from components.settings.hosts.runtime import Engine
 
 
 def _given(host: DesiredHost) -> Given:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from components.desired.host import DesiredHost
+from components.host_facts import HostFacts
 from components.hosts.compatibility import version
-from components.hosts.observed.facts import HostFacts
 from components.hosts.step import Given, Step, fault, repositories, said
 from policies.faults import Fault
 

@@ -6,12 +6,12 @@ from collections.abc import Iterator
 
 from components.charts.extra_values import plain
 from components.desired.host import DesiredHost, Upgrade
+from components.host_facts import HostFacts
 from components.hosts.compatibility import version
 from components.hosts.kubeadm.configuration import SOCKETS, join_configuration
-from components.hosts.observed.facts import HostFacts
-from components.hosts.settings.kubernetes_packages import KubernetesPackages
-from components.hosts.settings.new_cluster import Init
 from components.hosts.step import Given, Step, at_version, fault, repositories, said
+from components.settings.hosts.kubernetes_packages import KubernetesPackages
+from components.settings.hosts.new_cluster import Init
 from policies.faults import Fault, Severity
 
 NAMES = ("kubelet", "kubeadm", "kubectl")

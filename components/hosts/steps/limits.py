@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from components.desired.host import DesiredHost
-from components.hosts.settings.system import LimitItem
 from components.hosts.step import UNITS, Given, Step, text_of
+from components.settings.hosts.system import LimitItem
 
 
 def _given(host: DesiredHost) -> Given | None:

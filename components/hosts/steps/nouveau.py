@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from components.desired.host import DesiredHost
-from components.hosts.observed.facts import HostFacts
+from components.host_facts import HostFacts
 from components.hosts.step import Given, Step, fault
 from policies.faults import Fault, Severity
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from components.desired.host import DesiredHost
-from components.hosts.settings.packages import BUILD
 from components.hosts.step import Given, Step, repositories, said
 from components.hosts.steps.driver import driver_of
+from components.settings.hosts.packages import BUILD
 
 
 def _given(host: DesiredHost) -> Given | None:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from components.desired.host import DesiredHost
-from components.hosts.settings.system import Selinux
 from components.hosts.step import Given, Step
+from components.settings.hosts.system import Selinux
 
 
 def _given(host: DesiredHost) -> Given | None:

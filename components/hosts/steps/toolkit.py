@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from components.desired.host import DesiredHost
-from components.hosts.observed.facts import HostFacts
-from components.hosts.settings.runtime import ToolkitSource
+from components.host_facts import HostFacts
 from components.hosts.step import Given, Phase, Step, below_floor, fault, said
+from components.settings.hosts.runtime import ToolkitSource
 from policies.facts.floors import Part, floor
 from policies.faults import Fault, Severity
 

@@ -18,7 +18,7 @@ from components.hosts.command import HostsArgs
 from components.hosts.component import ContainerRuntime, HostPreparation
 from components.hosts.copies import Copies
 from components.inspection.look import inspect
-from components.settings.loader import load
+from components.loading.loader import load
 from components.ssh.keys import shortest
 from components.workarounds import await_calls_in_turn
 
