@@ -63,7 +63,7 @@ def _in_cel(rows: list[tuple[str, ...]]) -> str:
 
 
 def _places() -> str:
-    """Return what `below` says of the label of a node, over the same table."""
+    """Return what `below` finds for the label of a node, from the same table."""
     highest, newest = borders(Part.DRIVER)
     own = _in_cel(
         [
