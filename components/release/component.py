@@ -15,11 +15,11 @@ import pulumi
 import pulumi_command as command
 import pulumi_kubernetes as k8s
 
-from components.hooks import clearing, ending_servers
 from components.manifest import Manifest
 from components.operation import command_line, document
 from components.platforms.base import Part, Platform
 from components.platforms.registry import every
+from components.release.clearing import clearing, ending_servers
 from components.release.namespace import namespace
 from components.release.pull_secret import pull_secret
 from components.settings.chart_source import chart_arguments

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import pulumi
 
-from components.hooks import clearing
 from components.manifest import Manifest
+from components.release.clearing import clearing
 
 LABELS = {"app.kubernetes.io/managed-by": "gpu-cluster"}
 
