@@ -13,19 +13,18 @@ from components.drift import Drift
 from components.driver_daemonset.component import DriverInstaller, DriverInstallerArgs
 from components.guardrails.component import Guardrails, GuardrailsArgs
 from components.hosts.command import HostsArgs
-from components.hosts.container_runtime import ContainerRuntime
+from components.hosts.component import ContainerRuntime, HostPreparation
 from components.hosts.copies import Copies
-from components.hosts.new_cluster import NewCluster, NewClusterArgs
-from components.hosts.preparation import HostPreparation
-from components.hosts.reboot import HostReboot, HostRebootArgs
+from components.hosts.kubeadm.component import NewCluster, NewClusterArgs
+from components.hosts.reboot.component import HostReboot, HostRebootArgs
+from components.loading.loader import check
 from components.monitoring.component import Monitoring, MonitoringArgs
 from components.nodes.component import NodeScheduling, NodeSchedulingArgs
-from components.platforms.component import GpuPlatform, PlatformArgs
-from components.platforms.presence import presence
+from components.release.component import GpuPlatform, PlatformArgs
+from components.release.presence import presence
 from components.rollout.component import Rollout, RolloutArgs
 from components.rollout.layout_component import Layouts, LayoutsArgs
 from components.settings.cluster import Cluster
-from components.settings.loader import check
 from components.validation.component import Validation, ValidationArgs
 
 

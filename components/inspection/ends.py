@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import date
 
 from components.desired.host import DesiredHost
-from components.hosts.facts import HostFacts
-from components.hosts.hardware import place
+from components.host_facts import HostFacts
+from components.hosts.observed.hardware import place
 from components.platforms.site import Site
 from components.settings.support import ended, supported
 from policies.facts.floors import Part, below, wanted

@@ -15,19 +15,19 @@ import pulumi
 from components.desired.host import DesiredHost, working
 from components.desired.resolve import Desired
 from components.desired.rollout import DesiredRollout
-from components.hosts.facts import HostFacts
-from components.hosts.inspect import inspecting_key
-from components.hosts.inspect import observe as observe_hosts
-from components.hosts.kubeconfig import is_there
-from components.hosts.new_cluster import UNKNOWN
-from components.hosts.table import table
+from components.host_facts import HostFacts
+from components.hosts.kubeadm.component import UNKNOWN
+from components.hosts.kubeadm.kubeconfig import is_there
+from components.hosts.observed.inspect import inspecting_key
+from components.hosts.observed.inspect import observe as observe_hosts
+from components.hosts.observed.table import table
 from components.inspection.bounds import bounded, completed
 from components.inspection.cluster import ClusterSeen, Question
 from components.inspection.cluster import observe as observe_cluster
 from components.inspection.extent import Extent
 from components.inspection.judgement import Inspection, Seen, judged
 from components.inspection.rollout import divided, planned, show, show_layouts
-from components.kubeconfig_contexts import missing_context
+from components.kubernetes.kubeconfig_contexts import missing_context
 from components.rollout.inspect import NodesSeen
 from components.rollout.inspect import observe as observe_nodes
 from policies.faults import FaultError

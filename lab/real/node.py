@@ -13,7 +13,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from components.hosts.runtime_script import runtime
+from components.desired.resolve import resolve
+from components.hosts.phases import runtime_script
 from components.settings.cluster import Cluster
 from lab.real import cgroups, files
 from lab.real.mock import Mock
@@ -228,8 +229,8 @@ class Node:
 
     def _prepare(self, cluster: Cluster) -> None:
         """What the product does to a host: the phase ``runtime`` of its preparation."""
-        host = next(each for each in cluster.hosts if each.node == self.name)
-        script = runtime(host.runtime or cluster.runtime, inline=True)
+        host = next(each for each in resolve(cluster, "real").hosts if each.node == self.name)
+        script = runtime_script(host, inline=True)
         (self.work / "upper/root/runtime.sh").write_text(script)
         self.run("nvidia-ctk --quiet config >/etc/nvidia-container-runtime/config.toml")
         self.run("sh /root/runtime.sh apply")

@@ -9,11 +9,11 @@ import pytest
 
 from components.desired.host import DesiredHost
 from components.desired.resolve import resolve
-from components.hosts.connection import connection
-from components.hosts.prepare_script import prepare_script
-from components.hosts.settings.system import Firewall, Selinux
-from components.settings.inventory import origins
-from components.settings.loader import load
+from components.hosts.command import connection
+from components.hosts.phases import prepare_script
+from components.loading.inventory import origins
+from components.loading.loader import load
+from components.settings.hosts.system import Firewall, Selinux
 from lab.simulator import hosts as simulated
 from policies.faults import ConfigError
 from tests.desired_host import desired_host

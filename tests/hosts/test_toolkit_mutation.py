@@ -8,16 +8,15 @@ from collections.abc import Callable
 
 import pytest
 
-from components.hosts.runtime_script import runtime
-from components.hosts.script import step
-from components.hosts.settings.repository import Repository
-from components.hosts.settings.runtime import (
+from components.settings.hosts.repository import Repository
+from components.settings.hosts.runtime import (
     DefaultRuntime,
     Engine,
     Runtime,
     Toolkit,
     ToolkitSource,
 )
+from tests.hosts.declared import runtime, step
 from tests.hosts.machine import Running
 from tests.hosts.test_docker_mutation import emptied_of
 from tests.hosts.test_engines import install

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from components.desired.resolve import resolve
+from components.loading.loader import load
 from components.nodes.inspect import CORDONED
 from components.platforms.gpu_operator import layouts
 from components.platforms.registry import platform_of
@@ -15,7 +16,6 @@ from components.rollout.layout_component import LayoutsArgs
 from components.rollout.layout_plan import LayoutPlan, blockers, words
 from components.rollout.plan import View
 from components.settings.cluster import Cluster
-from components.settings.loader import load
 
 Json = dict[str, Any]
 LABEL, STATE = "nvidia.com/mig.config", "nvidia.com/mig.config.state"

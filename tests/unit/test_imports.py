@@ -16,11 +16,11 @@ PROGRAM = (
     "components.inspection.look",
     "pulumi",
     "pulumi_kubernetes",
-    "components.settings.loader",
-    "components.nodes.pools",
+    "components.loading.loader",
+    "components.desired.pools",
     "components.cluster",
     "components.outputs",
-    "components.hosts.table",
+    "components.hosts.observed.table",
     "policies.guard",
 )
 
@@ -43,8 +43,8 @@ def loaded(*modules: str) -> set[str]:
 @pytest.mark.parametrize(
     ("modules", "without"),
     [
-        (("components.inspection.cluster", "components.hosts.inspect"), {"pulumi"}),
-        (("components.nodes.resources",), {"pydantic", "pulumi", "kr8s", "httpx"}),
+        (("components.inspection.cluster", "components.hosts.observed.inspect"), {"pulumi"}),
+        (("components.kubernetes.resources",), {"pydantic", "pulumi", "kr8s", "httpx"}),
         (PROGRAM, {"kubernetes", "jinja2"}),
     ],
     ids=["what looks", "names of resources", "the program"],

@@ -14,13 +14,13 @@ import pytest
 import yaml
 
 from components.desired.resolve import resolve
-from components.hosts import inspect
+from components.hosts.observed import inspect
 from components.inspection import bounds, look
 from components.inspection.bounds import bounded, completed
 from components.inspection.cluster import ClusterSeen
 from components.inspection.extent import EXTENT, Extent
+from components.loading.loader import load
 from components.settings.cluster import Cluster
-from components.settings.loader import load
 from tests.unit.fixtures.documents import document
 
 LIMIT = 60

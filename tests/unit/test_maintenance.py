@@ -11,14 +11,14 @@ import pytest
 from commands.node_table import table
 from commands.up import summary_of
 from commands.validate import chosen
-from components.api import ClusterError
 from components.cluster import GpuCluster, GpuClusterArgs
 from components.desired.host import working
 from components.desired.pool import Members
 from components.desired.resolve import resolve
-from components.hosts import maintenance
-from components.hosts.reboot import reboot_request
+from components.hosts import command
+from components.hosts.reboot.component import reboot_request
 from components.inspection.look import question
+from components.kubernetes.api import ClusterError
 from components.monitoring.values import _cluster
 from components.nodes.inspect import pool_members
 from policies.faults import ConfigError
@@ -113,7 +113,7 @@ class Recording(Recorder):
     """An engine whose state holds what was prepared on one host."""
 
     def call(self, args: pulumi.runtime.MockCallArgs) -> dict[str, Any]:
-        assert args.token == maintenance.READ
+        assert args.token == command.READ
         urn = "urn:pulumi:test::gpu-cluster::a$b$command:remote:Command::gpu-cluster-hosts-rack-1"
         return {"outputs": {urn: {}}}
 
@@ -123,7 +123,7 @@ def test_of_a_host_nothing_is_declared_that_the_state_does_not_hold(
     preview: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     none = pulumi.ResourceHookBinding()
-    monkeypatch.setattr("components.hooks._binding", lambda *_, **__: none)
+    monkeypatch.setattr("components.hooks.binding", lambda *_, **__: none)
 
     def program() -> None:
         key = pulumi.Output.secret("key")

@@ -14,12 +14,12 @@ import pytest
 import yaml
 from pulumi.runtime import mocks
 
-from components.api import ClusterError
 from components.cluster import GpuCluster, GpuClusterArgs
 from components.drift import Drift
-from components.hosts import kubeconfig
-from components.hosts.access import ACCESS
-from components.hosts.new_cluster import manifests
+from components.hosts.kubeadm import kubeconfig
+from components.hosts.kubeadm.access import ACCESS
+from components.hosts.kubeadm.component import manifests
+from components.kubernetes.api import ClusterError
 from policies.faults import ConfigError
 from tests.unit.fixtures.clusters import HOST_KEY, cluster
 from tests.unit.fixtures.kubeconfigs import ENDPOINT, administrator, first_line, pair

@@ -15,9 +15,10 @@ from components.cluster import GpuCluster, GpuClusterArgs
 from components.desired.resolve import resolve
 from components.desired.rollout import RebootRequest
 from components.desired.validation import PoolValidation
-from components.hosts.reboot import reboot_request
+from components.hosts.reboot.component import reboot_request
+from components.nodes import record
 from components.requests import read, write
-from components.validation import record, validate, xid
+from components.validation import validate, xid
 from components.validation.outcome import NAMED, output
 from tests.desired_host import rebooting
 from tests.unit.fixtures.clusters import cluster
@@ -94,7 +95,7 @@ def test_the_key_to_the_hosts_is_a_secret_and_given_only_where_there_are_any(
     hosts: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     none = pulumi.ResourceHookBinding()
-    monkeypatch.setattr("components.hooks._binding", lambda *_, **__: none)
+    monkeypatch.setattr("components.hooks.binding", lambda *_, **__: none)
 
     def program() -> None:
         made = cluster() if hosts else cluster(hosts=[])

@@ -1,0 +1,142 @@
+"""Configurations that kubeadm reads, as JSON, which is YAML."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from components.charts.extra_values import plain
+from components.desired.host import DesiredHost
+from components.settings.hosts.host import Role
+from components.settings.hosts.kubernetes_packages import Join
+from components.settings.hosts.new_cluster import Init
+from components.settings.hosts.runtime import Engine, Runtime
+
+SOCKETS: Mapping[Engine, str] = {
+    Engine.CONTAINERD: "unix:///var/run/containerd/containerd.sock",
+    Engine.DOCKER: "unix:///var/run/cri-dockerd.sock",
+    Engine.CRI_O: "unix:///var/run/crio/crio.sock",
+}
+"""kubernetes v1.34 cmd/kubeadm/app/constants/constants_unix.go. Always named: kubeadm refuses to
+choose where it finds two, and Docker brings containerd's with it (app/util/runtime/runtime.go)."""
+PLACE = "@TOKEN@"
+"""In an InitConfiguration, where the host puts the token that it makes."""
+LIFE = "24h0m0s"
+"""How long the token of a new cluster is good: kubeadm's own default (v1.34 cmd/kubeadm/app/
+constants/constants.go, DefaultTokenDuration)."""
+
+
+def join_configuration(
+    version: str,
+    join: Join,
+    host: DesiredHost,
+    token: str,
+    engine: Engine,
+    more: Mapping[str, Any] | None = None,
+) -> str:
+    """A JoinConfiguration: a secret, for the token is in it.
+
+    Args:
+        version: of Kubernetes.
+        join: the cluster.
+        host: who joins.
+        token: a bootstrap token.
+        engine: the host's container engine.
+        more: of ``nodeRegistration``.
+    """
+    registration = {**plain(more or {}), **_registration(host, engine)}
+    document = {
+        "apiVersion": f"kubeadm.k8s.io/{_api(version)}",
+        "kind": "JoinConfiguration",
+        "discovery": {
+            "bootstrapToken": {
+                "token": token,
+                "apiServerEndpoint": join.endpoint,
+                "caCertHashes": list(join.ca_cert_hashes),
+            }
+        },
+        "nodeRegistration": registration,
+    }
+    return json.dumps(document, indent=1) + "\n"
+
+
+def init_configuration(version: str, init: Init, host: DesiredHost, runtime: Runtime) -> str:
+    """What `kubeadm init` reads, as documents of YAML: no secret, as `PLACE` stands in it.
+
+    Source: kubernetes v1.34 cmd/kubeadm/app/apis/kubeadm/v1beta4/types.go.
+
+    Args:
+        version: of Kubernetes.
+        init: the declaration.
+        host: the control-plane host.
+        runtime: its container engine.
+    """
+    port = int(init.endpoint.rpartition(":")[2])
+    local: dict[str, Any] = {"bindPort": port}
+    if init.advertise_address:
+        local |= {"advertiseAddress": init.advertise_address}
+    registration = {**plain(init.node_registration), **_registration(host, runtime.engine)}
+    if host.role is Role.GPU_CONTROL_PLANE:
+        registration["taints"] = []
+    initialize = {
+        **_initialize(version),
+        "localAPIEndpoint": local,
+        "nodeRegistration": registration,
+        "skipPhases": list(init.skip_phases),
+    }
+    subnets = {"podSubnet": init.pod_subnet, "serviceSubnet": init.service_subnet}
+    cluster = {
+        **plain(init.cluster_configuration),
+        **_cluster(version),
+        "controlPlaneEndpoint": init.endpoint,
+        "networking": subnets,
+    }
+    kubelet = {
+        **plain(init.kubelet_configuration),
+        "apiVersion": "kubelet.config.k8s.io/v1beta1",
+        "kind": "KubeletConfiguration",
+        "cgroupDriver": "systemd" if runtime.systemd_cgroup else "cgroupfs",
+    }
+    return _documents(initialize, cluster, kubelet)
+
+
+def token_configuration(version: str) -> str:
+    """What `kubeadm token create` reads.
+
+    With the version, as kubeadm asks the internet for one otherwise (kubernetes v1.34
+    cmd/kubeadm/app/util/version.go).
+    """
+    return _documents(_initialize(version), _cluster(version))
+
+
+def _initialize(version: str) -> dict[str, Any]:
+    return {
+        "apiVersion": f"kubeadm.k8s.io/{_api(version)}",
+        "kind": "InitConfiguration",
+        "bootstrapTokens": [{"token": PLACE, "ttl": LIFE}],
+    }
+
+
+def _cluster(version: str) -> dict[str, Any]:
+    return {
+        "apiVersion": f"kubeadm.k8s.io/{_api(version)}",
+        "kind": "ClusterConfiguration",
+        "kubernetesVersion": f"v{version}",
+    }
+
+
+def _documents(*documents: dict[str, Any]) -> str:
+    return "\n---\n".join(json.dumps(one, indent=1) for one in documents) + "\n"
+
+
+def _registration(host: DesiredHost, engine: Engine) -> dict[str, Any]:
+    found: dict[str, Any] = {"name": host.node}
+    if engine in SOCKETS:
+        found["criSocket"] = SOCKETS[engine]
+    return found
+
+
+def _api(version: str) -> str:
+    """v1beta4 since Kubernetes 1.31 (kubeadm reference)."""
+    return "v1beta4" if int(version.split(".")[1]) >= 31 else "v1beta3"

@@ -1,0 +1,205 @@
+"""What a host's hardware and firmware do to GPU jobs: read only, and advice.
+
+Pure, over the lines of the probe (`HostFacts.gpus`, `rdma`, `memory`, `rows`). What a line doesn't
+say clearly is unknown, and nothing is said of it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from components.host_facts import HostFacts
+from components.hosts.compatibility import version
+from policies.faults import Fault, Severity
+
+#: Hosts that one piece of advice names; the rest are counted.
+NAMED = 5
+#: Memory of GPUs for RDMA without nvidia-peermem: open kernel modules and Linux 5.12
+#: (NVIDIA GPU Operator documentation, "GPUDirect RDMA", DMA-BUF).
+DMA_BUF = (5, 12)
+_GPU = re.compile(
+    r"(?P<address>[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]) (?P<width>\d{1,2}|-) "
+    r"(?P<widest>\d{1,2}|-) (?P<speed>\d{1,3}(\.\d)?|-|Unknown) "
+    r"(?P<fastest>\d{1,3}(\.\d)?|-|Unknown) (?P<numa>-?\d{1,4}|-) "
+    r"(?P<iommu>[A-Za-z-]{1,16}) (?P<acs>\d{1,4}|-)"
+)
+_TRUTH = {"yes": True, "1": True, "no": False, "0": False}
+
+
+@dataclass(frozen=True)
+class Gpu:
+    """A GPU on the PCI bus; None is unknown.
+
+    Attributes:
+        address: domain, bus, device and function.
+        width, widest: lanes of its link now, and at most.
+        speed, fastest: GT/s; a GPU without work lowers its own.
+        numa: its NUMA node; -1 where the firmware names none.
+        iommu: type of its IOMMU group (``identity``, ``DMA``, ``DMA-FQ``); empty without one.
+        acs: bridges above it that redirect what goes from peer to peer.
+    """
+
+    address: str
+    width: int | None
+    widest: int | None
+    speed: str
+    fastest: str
+    numa: int | None
+    iommu: str
+    acs: int | None
+
+
+def gpus(facts: HostFacts) -> list[Gpu]:
+    """The GPUs whose lines are well formed."""
+    matches = filter(None, map(_GPU.fullmatch, facts.gpus))
+    return [
+        Gpu(
+            address=gpu_match["address"],
+            width=_whole(gpu_match["width"]),
+            widest=_whole(gpu_match["widest"]),
+            speed=gpu_match["speed"],
+            fastest=gpu_match["fastest"],
+            numa=_whole(gpu_match["numa"]),
+            iommu="" if gpu_match["iommu"] == "-" else gpu_match["iommu"],
+            acs=_whole(gpu_match["acs"]),
+        )
+        for gpu_match in matches
+    ]
+
+
+def _whole(text: str) -> int | None:
+    return None if text == "-" else int(text)
+
+
+def _truths(lines: tuple[str, ...], column: int, words: Mapping[str, bool]) -> list[bool]:
+    """What a column of nvidia-smi says; what is neither yes nor no (``[N/A]``) is left out."""
+    rows = (line.split(",") for line in lines)
+    values = (row[column].strip().lower() for row in rows if len(row) > column)
+    return [words[value] for value in values if value in words]
+
+
+def _ecc(facts: HostFacts) -> list[bool]:
+    return _truths(facts.memory, 1, {"enabled": True, "disabled": False})
+
+
+def cells(facts: HostFacts) -> tuple[str, str, str, str]:
+    """PCIe, ECC, RDMA and IOMMU of a host for the table; ``-`` is unknown or none."""
+    seen, ecc = gpus(facts), _ecc(facts)
+    links = sorted({f"x{gpu.width} {gpu.speed} GT/s" for gpu in seen if gpu.width})
+    states = [line.split()[1:] for line in facts.rdma]
+    active = sum("ACTIVE" in state for state in states)
+    groups = sorted({gpu.iommu for gpu in seen if gpu.iommu})
+    return (
+        ", ".join(links[:3]) or "-",
+        f"{sum(ecc)} of {len(ecc)}" if ecc else "-",
+        f"{active} of {len(states)} up" if states else "-",
+        ", ".join(groups) or "-",
+    )
+
+
+def advice(hosts: Mapping[str, HostFacts]) -> list[Fault]:
+    """Advice about all hosts, each piece once with the hosts that it is for."""
+    hosts_by_advice: dict[tuple[str, str, str], list[str]] = {}
+    for name, facts in hosts.items():
+        if not facts.error:
+            for text in (*_links(facts), *_memory(facts), *_peers(facts), *_processors(facts)):
+                hosts_by_advice.setdefault(text, []).append(name)
+    return [
+        Fault(place(names), has, wanted, cure, Severity.WARNING)
+        for (has, wanted, cure), names in hosts_by_advice.items()
+    ]
+
+
+def place(names: list[str]) -> str:
+    """Hosts as a finding names them."""
+    more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
+    return f"host{'s' if names[1:] else ''} {', '.join(names[:NAMED])}{more}"
+
+
+Text = tuple[str, str, str]
+
+
+def _links(facts: HostFacts) -> Iterator[Text]:
+    """The width alone: a GPU without work lowers its link's speed on its own."""
+    for gpu in gpus(facts):
+        # Zero lanes mean no link: then nothing is known (Linux, drivers/pci/pci-sysfs.c).
+        if gpu.width and gpu.widest and gpu.width < gpu.widest:
+            yield (
+                f"GPU {gpu.address} with {gpu.width} of {gpu.widest} PCIe lanes",
+                "all of them: copies to and from the GPU are slower by as much",
+                "look at the slot, its riser and its bifurcation in the firmware",
+            )
+
+
+def _memory(facts: HostFacts) -> Iterator[Text]:
+    ecc = _ecc(facts)
+    if False in ecc:
+        yield (
+            f"ECC off on {ecc.count(False)} of {len(ecc)} GPUs",
+            "it on: a flipped bit changes results and nobody is told",
+            "`nvidia-smi -e 1` on the host, and a reboot",
+        )
+    if True in _truths(facts.rows, 1, _TRUTH):
+        yield (
+            "remapped rows of GPU memory that wait for a reset",
+            "none: until then the faulty rows are in use",
+            "drain the node and reboot its host (NVIDIA, GPU memory error management)",
+        )
+    if True in _truths(facts.rows, 2, _TRUTH):
+        yield (
+            "a GPU whose faulty memory rows can't be remapped any more",
+            "none: its jobs will fail",
+            "have the GPU replaced (NVIDIA, GPU memory error management)",
+        )
+
+
+def _peers(facts: HostFacts) -> Iterator[Text]:
+    """What stands between GPUs, and between them and the network."""
+    seen = gpus(facts)
+    if any(gpu.iommu.startswith("DMA") for gpu in seen):
+        yield (
+            "an IOMMU that translates what GPUs send",
+            "passthrough: PCIe traffic between GPUs or to the network is slow, or hangs",
+            "boot with iommu=pt, or turn it off in the firmware (NCCL, troubleshooting)",
+        )
+    if len(seen) > 1 and any(gpu.acs for gpu in seen):
+        yield (
+            "PCIe bridges that redirect peers' traffic to the root (ACS)",
+            "none: traffic between GPUs or to the network takes the long way",
+            "turn ACS off in the firmware or by setpci at each boot (NCCL, troubleshooting)",
+        )
+    states = [line.split()[1:] for line in facts.rdma]
+    if states and not any("ACTIVE" in state for state in states):
+        yield (
+            f"{len(states)} RDMA devices without an active link",
+            "active links: NCCL takes TCP in their place, many times slower",
+            "look at the cables, the switch and its subnet manager (`ibstat`)",
+        )
+    elif states and facts.driver and not facts.peermem and not _dma_buf(facts):
+        yield (
+            "RDMA devices, and nothing that gives them GPU memory",
+            "nvidia-peermem, or open modules on Linux 5.12: GPUDirect RDMA is off, silently",
+            "declare system.modules: [nvidia-peermem], or driver.kernelModuleType: open",
+        )
+
+
+def _dma_buf(facts: HostFacts) -> bool:
+    return facts.open_modules and version(facts.kernel) >= DMA_BUF
+
+
+def _processors(facts: HostFacts) -> Iterator[Text]:
+    if facts.nvidia_devices and facts.governor == "powersave":
+        yield (
+            "the frequency governor powersave",
+            "performance: launches of kernels and the loading of data wait for the processor",
+            "`cpupower frequency-set -g performance`, or the firmware's power profile",
+        )
+    nodes = facts.numa not in ("-", "0")
+    if nodes and any(gpu.numa == -1 for gpu in gpus(facts)):
+        yield (
+            f"GPUs without a NUMA node on a host with nodes {facts.numa}",
+            "a node for each: kubelet's topology manager can't align processors with them",
+            "look for NUMA or SRAT in the firmware, or in what the hypervisor passes on",
+        )
