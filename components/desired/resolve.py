@@ -51,11 +51,12 @@ from components.nodes.scheduling_classes import (
 from components.nodes.settings.pool import Pool
 from components.nodes.settings.taint import Effect
 from components.platforms.base import Delivery, Platform, Trait
-from components.platforms.documents import presence_document
+from components.platforms.documents import presence_request
 from components.platforms.judge import Declared
 from components.platforms.namespaces import OwnNamespace, own_namespaces
 from components.platforms.needed import registries
 from components.platforms.registry import platform_of
+from components.platforms.requests import PresenceRequest
 from components.platforms.tolerations import tolerations
 from components.settings.cluster import Cluster
 from components.validation.pod import pod_spec, template
@@ -107,7 +108,7 @@ class Desired:
     namespaces: tuple[OwnNamespace, ...]
     registries: tuple[str, ...]
     chart: WantedChart
-    presence: Json
+    presence: PresenceRequest
     rules: Context
     guardrails: Guardrails | None
     installer: DriverInstaller | None
@@ -173,7 +174,7 @@ class _Resolver:
             namespaces=self.namespaces,
             registries=registries(self.platform, *self.beside),
             chart=self.chart(),
-            presence=presence_document(self.platform, self.cluster.installer),
+            presence=presence_request(self.platform, self.cluster.installer),
             rules=rules_context(
                 self.platform,
                 self.cluster.nodes_in_maintenance,

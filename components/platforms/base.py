@@ -17,6 +17,7 @@ from components.hosts.settings.runtime import DefaultRuntime
 from components.nodes.resources import GPU
 from components.nodes.settings.pool import Pool
 from components.platforms.findings import Surroundings
+from components.platforms.requests import Expected
 from components.platforms.site import Site
 from components.settings.parts import Parts
 from policies.faults import Fault
@@ -89,17 +90,17 @@ class Program:
     Attributes:
         key: end of its resource's name in the state; stable, and of one platform only.
         name: of the program, and `create` and `delete` its actions.
-        document: its input beside `context`.
-        objects: apiVersion, kind and name of objects that it keeps, or that its platform does
-            nothing without: they must be there.
+        request: what it reads (`components.platforms.requests`).
+        objects: objects that it keeps, or that its platform does nothing without: they must be
+            there.
     """
 
     key: str
     name: str
     create: str
     delete: str
-    document: Json
-    objects: tuple[tuple[str, str, str], ...] = ()
+    request: object
+    objects: tuple[Expected, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -23,6 +23,7 @@ from components.platforms.base import (
 )
 from components.platforms.dra import values
 from components.platforms.dra.settings import Dra
+from components.platforms.requests import DefinitionsRequest
 from components.settings.parts import Parts
 from policies.faults import Fault, fault
 
@@ -93,7 +94,9 @@ class DraDriver(Platform):
                 name="crds",
                 create="note",
                 delete="remove",
-                document={"names": values.DEFINITIONS},
+                request=DefinitionsRequest(
+                    context=self.site.context, names=tuple(values.DEFINITIONS)
+                ),
             ),
         )
 
