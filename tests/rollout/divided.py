@@ -24,6 +24,7 @@ from components.settings.cluster import Cluster
 from components.settings.loader import load
 from lab import simulator
 from tests.rollout.site import Site
+from tests.simulated import simulate
 from tests.simulator.operating import create_policy, start_operator
 from tests.simulator.running import Running, until
 
@@ -49,7 +50,7 @@ class Divided(Site):
             "rollout": {"drainTimeoutSeconds": 60},
             "validation": {"timeoutSeconds": 60},
         }
-        embedded = simulator.up(name, load(self.document))
+        embedded = simulate(name, load(self.document))
         os.environ["KUBECONFIG"] = str(embedded.kubeconfig)
         self.cluster = Running(embedded)
 
