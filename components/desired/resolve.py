@@ -55,8 +55,9 @@ from components.platforms.documents import presence_request
 from components.platforms.judge import Declared
 from components.platforms.namespaces import OwnNamespace, own_namespaces
 from components.platforms.needed import registries
-from components.platforms.registry import platform_of
+from components.platforms.registry import named, section_of
 from components.platforms.requests import PresenceRequest
+from components.platforms.site import Site
 from components.platforms.tolerations import tolerations
 from components.settings.cluster import Cluster
 from components.validation.pod import pod_spec, template
@@ -140,7 +141,22 @@ class _Resolver:
 
     @cached_property
     def platform(self) -> Platform:
-        return platform_of(self.cluster)
+        """The platform with its settings."""
+        cluster, name = self.cluster, self.cluster.platform
+        installer = cluster.installer
+        site = Site(
+            context=cluster.kubernetes.context,
+            platform=name,
+            pools=cluster.pools,
+            node_taints=cluster.scheduling.node_taints,
+            has_hosts=bool(cluster.hosts),
+            plugin_memory=installer.plugin_memory if installer else None,
+            runtime=cluster.runtime,
+            driver=cluster.driver,
+            registry=cluster.registry,
+            proxy=cluster.proxy,
+        )
+        return named(name)(getattr(cluster, section_of(name), None), site)
 
     @cached_property
     def pool_of(self) -> dict[str, Pool]:

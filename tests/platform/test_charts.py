@@ -16,12 +16,12 @@ from components.nodes.settings.pool import gpu_pools
 from components.nodes.settings.taint import STARTUP_TAINT
 from components.platforms.device_plugin.excluded_gpus import daemon_sets
 from components.platforms.needed import images as needed
-from components.platforms.registry import platform_of
 from components.settings.cluster import Cluster
 from lab.helm import Helm, Refused
 from tests.platform import chart_folders
 from tests.platform.chart_folders import FOLDERS, REAL, STAND_INS
 from tests.platform.clusters import CLUSTERS, MIRROR, OWN_DRIVER, chart_of, operator, plugin
+from tests.resolved import platform_of
 from tests.unit.fixtures import platforms
 from tests.unit.fixtures.clusters import INSTALLERS
 

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from components.platforms.dra import values as chart
-from components.platforms.registry import platform_of
 from components.settings.cluster import Cluster
 from components.settings.loader import load
 from lab.helm import Helm, Refused
@@ -16,6 +15,7 @@ from tests.e2e.project import Project
 from tests.platform import ways
 from tests.platform.chart_folders import REAL, STAND_INS, values
 from tests.platform.ways import served
+from tests.resolved import platform_of
 
 Json = dict[str, Any]
 

@@ -14,13 +14,13 @@ from components.platforms import restore as presence
 from components.platforms.documents import presence_request
 from components.platforms.helm_record import newest
 from components.platforms.objects import Kinds, lacking
-from components.platforms.registry import platform_of
 from components.platforms.requests import Expected
 from components.settings.loader import load
 from tests.e2e import snapshot
 from tests.e2e.project import Project, figures
 from tests.platform import ways
 from tests.platform.ways import ALL, served
+from tests.resolved import platform_of
 
 pytestmark = pytest.mark.slow
 

@@ -16,12 +16,12 @@ from components.nodes.managers import Manager, daemon_set
 from components.platforms import findings
 from components.platforms.inspect import surroundings
 from components.platforms.judge import Declared, judge
-from components.platforms.registry import platform_of
 from components.settings.cluster import Cluster
 from components.settings.loader import load
 from policies.faults import ConfigError, Fault, Severity
 from tests.desired_host import desired_host
 from tests.platform import ways
+from tests.resolved import platform_of
 
 Json = dict[str, Any]
 

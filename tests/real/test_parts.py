@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 
-from components.platforms.registry import platform_of
 from components.settings.loader import load
 from lab.real import (
     build,
@@ -27,6 +26,7 @@ from lab.real import (
     stack_cases,
 )
 from lab.real.settings import kubelet_settings
+from tests.resolved import platform_of
 from toolchain import pins
 
 HEADER = """

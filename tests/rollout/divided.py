@@ -16,13 +16,13 @@ from components.inspection.look import nodes_of
 from components.inspection.rollout import divided as planned
 from components.nodes.resources import MIG_LABEL, MIG_STATE
 from components.platforms.gpu_operator.layouts import CONFIG_MAP
-from components.platforms.registry import platform_of
 from components.rollout import divided, layouts
 from components.rollout.layout_component import LayoutsArgs, layouts_request
 from components.rollout.layout_plan import LayoutPlan
 from components.settings.cluster import Cluster
 from components.settings.loader import load
 from lab import simulator
+from tests.resolved import platform_of
 from tests.rollout.site import Site
 from tests.simulated import simulate
 from tests.simulator.operating import create_policy, start_operator

@@ -14,12 +14,12 @@ from components.api import Client, ClusterError
 from components.desired.resolve import resolve
 from components.nodes import schedule
 from components.nodes.settings.taint import STARTUP_TAINT
-from components.platforms.registry import platform_of
 from components.validation import validate
 from components.validation.asked import ASKED
 from components.validation.record import RECORD
 from lab.simulator import marks, set_fault
 from lab.simulator.controller.devices import gpu_uuid
+from tests.resolved import platform_of
 from tests.simulator.running import CLUSTER, NAMESPACE, Json, declared, until
 from tests.simulator.validating import SPACES, Stack, given, serve
 

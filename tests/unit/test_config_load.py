@@ -18,7 +18,6 @@ from hypothesis import strategies as st
 
 from components.nodes.settings.pool import Pool
 from components.platforms.gpu_operator.settings import GpuOperator
-from components.platforms.registry import platform_of
 from components.settings.advice import advice
 from components.settings.base.keys import fields
 from components.settings.base.model import Model
@@ -26,6 +25,7 @@ from components.settings.base.nearness import similarity
 from components.settings.cluster import Cluster
 from components.settings.loader import check, load
 from policies.faults import ConfigError, Fault
+from tests.resolved import platform_of
 from tests.unit.fixtures.documents import KEYS, RSA, document, refused
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -285,7 +285,7 @@ def test_models_made_in_python_follow_the_rules_between_parts() -> None:
         pools=(cluster.pools[0], Pool(name="a100", nodes=("gpu-9",), gpus_per_node=8)),
     )
     with pytest.raises(ConfigError, match="each pool name once"):
-        check(twice)
+        check(twice.parts())
 
 
 def test_warnings_name_what_will_not_do_what_was_meant() -> None:

@@ -12,12 +12,12 @@ from typing import Any
 import pytest
 
 import toolchain
-from components.platforms.registry import platform_of
 from components.settings.advice import advice
 from components.settings.base import yaml_file
 from components.settings.loader import load
 from components.settings.stack_file import load_stack_file
 from policies.faults import ConfigError, InputError
+from tests.resolved import platform_of
 
 ROOT = Path(__file__).resolve().parents[2]
 BROKEN = sorted((Path(__file__).parent / "fixtures" / "stack_files").glob("*.yaml"))

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from components.platforms.device_plugin.flags import DeviceListStrategy
-from components.platforms.registry import platform_of
 from components.settings.cluster import Cluster
 from components.settings.loader import load
 from policies.faults import ConfigError
+from tests.resolved import platform_of
 
 Json = dict[str, Any]
 HOST = {

@@ -10,10 +10,10 @@ from components.desired.resolve import resolve
 from components.driver_daemonset.container import image_tag, judge_all
 from components.hosts.facts import HostFacts
 from components.platforms.needed import images as needed
-from components.platforms.registry import platform_of
 from components.settings.cluster import Cluster
 from components.settings.loader import load
 from policies.faults import ConfigError
+from tests.resolved import platform_of
 from tests.unit.fixtures.clusters import INSTALLERS
 from tests.unit.fixtures.platforms import deployed
 

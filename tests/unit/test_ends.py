@@ -12,9 +12,9 @@ from components.desired.resolve import resolve
 from components.hosts.facts import HostFacts
 from components.inspection.ends import DRIVER, HOSTNAME, outlived
 from components.inspection.judgement import Seen, judged
-from components.platforms.registry import platform_of
 from components.settings.loader import load
 from policies.faults import Severity
+from tests.resolved import platform_of
 from tests.unit.test_chart_reach import document
 
 DAY = date(2026, 11, 26)

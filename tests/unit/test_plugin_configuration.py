@@ -6,9 +6,9 @@ from typing import Any
 
 from components.platforms.device_plugin.excluded_gpus import daemon_sets
 from components.platforms.device_plugin.values import CHECKSUM
-from components.platforms.registry import platform_of
 from components.settings.cluster import Cluster
 from components.settings.loader import load
+from tests.resolved import platform_of
 
 SHARING = {"timeSlicing": {"resources": [{"name": "nvidia.com/gpu", "replicas": 2}]}}
 

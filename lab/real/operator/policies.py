@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from components.platforms.registry import platform_of
+from components.desired.resolve import resolve
 from components.settings.cluster import Cluster
 from components.settings.loader import load
 from lab.helm import Helm
@@ -124,7 +124,7 @@ def rendered(helm: Helm, setting: Setting) -> Iterator[Json]:
     """
     cluster = declared(setting)
     chart = operator_files() / "deployments" / "gpu-operator"
-    values = platform_of(cluster).values()
+    values = resolve(cluster, "test").platform.values()
     layouts = values.get("migManager", {}).get("config", {})
     if layouts:
         config = {key: layouts[key] for key in ("name", "default")}
