@@ -19,9 +19,9 @@ from rich.table import Table
 
 from components.charts.images import UnknownImages
 from components.desired.resolve import resolve
+from components.loading.stack_file import load_stack_file
 from components.platforms.needed import Chart, Image, charts
 from components.platforms.needed import images as needed
-from components.settings.stack_file import load_stack_file
 from policies.facts.floors import of_images
 from policies.faults import ConfigError
 from policies.printable import printable

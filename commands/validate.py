@@ -13,8 +13,8 @@ from collections.abc import Collection, Sequence
 from commands import up
 from commands.stack import Stack
 from commands.watched import answering
-from components.nodes.settings.node_range import expand
-from components.nodes.settings.pool import Pool, gpu_pools
+from components.settings.nodes.node_range import expand
+from components.settings.nodes.pool import Pool, gpu_pools
 from components.validation.asked import ALL, ASKED, TESTS
 
 

@@ -3,7 +3,7 @@
 A run that is killed between making an object and recording it leaves an object that the state does
 not know. Most objects are simply applied again; a Helm release whose name is taken is not. And the
 engine deletes after all that it makes, so a device plugin that is no longer declared would serve a
-node beside the one that follows it. `components.platforms.clear` removes them, only where they are
+node beside the one that follows it. `components.release.clear` removes them, only where they are
 ours. They never run in a preview; `before_changes` does.
 """
 
@@ -32,7 +32,7 @@ def clearing(
     Args:
         kind: what it clears, for messages.
         name: of the resource; hooks need names of their own.
-        clear: a function of `components.platforms.clear`, given all but the resource's inputs.
+        clear: a function of `components.release.clear`, given all but the resource's inputs.
         creates: whether it runs before a create.
         updates: whether it runs before an update.
     """

@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from components.api import Client, ClusterError, Json, connect
+from components.kubernetes.api import Client, ClusterError, Json, connect
 from components.program import main
 from policies.faults import Fault
 

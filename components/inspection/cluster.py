@@ -6,12 +6,12 @@ import asyncio
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
-from components import grammar
-from components.api import Client, ClusterError, Json, connect
 from components.charts.reach import WantedChart, unreachable
 from components.desired.pool import PoolScheduling
 from components.desired.rollout import DesiredLayouts
 from components.desired.validation import PoolValidation
+from components.kubernetes import grammar
+from components.kubernetes.api import Client, ClusterError, Json, connect
 from components.nodes.inspect import (
     CORDONED,
     cordoned_by_others,
@@ -20,10 +20,10 @@ from components.nodes.inspect import (
     with_devices,
 )
 from components.platforms.findings import Surroundings
-from components.platforms.helm_record import DEPLOYED, newest
-from components.platforms.inspect import surroundings
-from components.platforms.objects import lacking
 from components.platforms.requests import PresenceRequest
+from components.release.helm_record import DEPLOYED, newest
+from components.release.inspect import surroundings
+from components.release.objects import lacking
 from components.rollout import divided
 from components.validation.inspect import deferred
 from components.validation.inspect import drift as validation_drift

@@ -12,8 +12,8 @@ from components.desired.resolve import Desired
 from components.desired.validation import PoolValidation
 from components.drift import Drift, dated
 from components.driver_daemonset.container import judge_all
+from components.host_facts import HostFacts, drift, reboot
 from components.hosts import hardware
-from components.hosts.facts import HostFacts, drift, reboot
 from components.hosts.kernels import unequal
 from components.hosts.preflight import judge
 from components.inspection.cluster import ClusterSeen

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from components.driver_daemonset.settings import DriverInstaller
 from components.platforms.base import Platform
 from components.platforms.requests import Expected, HelmRelease, PresenceRequest
+from components.settings.driver_installer import DriverInstaller
 
 Json = dict[str, Any]
 

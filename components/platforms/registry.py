@@ -10,7 +10,7 @@ import importlib
 from functools import cache
 
 from components.platforms.base import Platform
-from components.platforms.settings import NAMES
+from components.settings.platform import NAMES
 
 
 @cache

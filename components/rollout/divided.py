@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from components.api import Json
 from components.desired.rollout import DesiredLayouts
+from components.kubernetes.api import Json
+from components.kubernetes.resources import ALL_DISABLED, MIG_LABEL, MIG_STATE
 from components.nodes.inspect import CORDONED, managed_by, pool_members
-from components.nodes.resources import ALL_DISABLED, MIG_LABEL, MIG_STATE
 
 MARK = "layout"
 """Value of the annotation of a node that was cordoned for another layout."""

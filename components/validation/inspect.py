@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from components.api import Client, Json
 from components.desired.validation import PoolValidation
-from components.validation import record, use
+from components.kubernetes.api import Client, Json
+from components.nodes import record, use
 from components.validation.asked import is_asked
 from components.validation.offered import shortfall
 

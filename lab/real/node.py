@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from components.hosts.runtime_script import runtime
-from components.hosts.settings.runtime import Runtime
+from components.settings.hosts.runtime import Runtime
 from lab.real import cgroups, files
 from lab.real.mock import Mock
 from lab.real.objects import GPU_NODES

@@ -18,9 +18,9 @@ import pytest
 from components.cluster import GpuCluster, GpuClusterArgs
 from components.desired.pool import Members
 from components.drift import Drift
-from components.grammar import IllFormed
+from components.kubernetes.grammar import IllFormed
 from components.nodes.inspect import pool_members
-from components.platforms.helm_record import expected
+from components.release.helm_record import expected
 from tests.attacks.samples import cluster
 from tests.plugins.rig import LIMIT, Failed, Plugin
 from tests.unit.mocks import Recorded, declare

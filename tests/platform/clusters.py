@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from components.loading.loader import load
 from components.settings.cluster import Cluster
-from components.settings.loader import load
 from tests.resolved import platform_of
 from tests.unit.fixtures.clusters import INSTALLERS
 

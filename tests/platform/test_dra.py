@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from components.loading.loader import load
 from components.platforms.dra import values as chart
 from components.settings.cluster import Cluster
-from components.settings.loader import load
 from lab.helm import Helm, Refused
 from tests.e2e.project import Project
 from tests.platform import ways

@@ -10,11 +10,11 @@ import pytest
 import yaml
 
 from components.charts.images import UnknownImages
-from components.charts.registry import Registry
 from components.charts.value_table import table
+from components.loading.loader import load
 from components.platforms.needed import charts, images
 from components.settings.cluster import Cluster
-from components.settings.loader import load
+from components.settings.registry import Registry
 from tests.platform.chart_folders import ROOT
 from tests.resolved import platform_of
 from tests.unit.fixtures.platforms import deployed

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from components.settings.loader import load
+from components.loading.loader import load
 from lab.real import (
     build,
     case,

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from components.desired.resolve import resolve
+from components.loading.loader import load
 from components.nodes.inspect import CORDONED
 from components.platforms.gpu_operator import layouts
 from components.rollout.divided import MARK, differences
@@ -14,7 +15,6 @@ from components.rollout.layout_component import LayoutsArgs
 from components.rollout.layout_plan import LayoutPlan, blockers, words
 from components.rollout.plan import View
 from components.settings.cluster import Cluster
-from components.settings.loader import load
 from tests.resolved import platform_of
 
 Json = dict[str, Any]

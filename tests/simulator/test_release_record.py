@@ -9,12 +9,12 @@ from collections.abc import Iterator
 
 import pytest
 
-from components.api import ClusterError, connect
 from components.inspection.cluster import _presence
-from components.namespace import LABELS
-from components.platforms import clear, restore
-from components.platforms.helm_record import TYPE, decode_release, encode_release
+from components.kubernetes.api import ClusterError, connect
 from components.platforms.requests import HelmRelease, PresenceRequest
+from components.release import clear, restore
+from components.release.helm_record import TYPE, decode_release, encode_release
+from components.release.namespace import LABELS
 from tests.simulator.running import CLUSTER, Running
 from tests.simulator.validating import SPACES
 

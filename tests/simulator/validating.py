@@ -8,16 +8,16 @@ from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from typing import Any
 
-from components.api import connect
 from components.desired.resolve import resolve
 from components.desired.validation import PoolValidation
 from components.inspection.cluster import deferrals, validation_findings
+from components.kubernetes.api import connect
+from components.loading.loader import load
 from components.nodes.inspect import pool_members
+from components.nodes.record import RECORD
 from components.nodes.startup import is_closed
 from components.settings.cluster import Cluster
-from components.settings.loader import load
 from components.validation import validate
-from components.validation.record import RECORD
 from tests.simulator.running import CLUSTER, NAMESPACE, Json, Running, declared
 
 SPACES = "/api/v1/namespaces"

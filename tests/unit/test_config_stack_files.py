@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 
 import toolchain
-from components.settings.advice import advice
-from components.settings.base import yaml_file
-from components.settings.loader import load
-from components.settings.stack_file import load_stack_file
+from components.base import yaml_file
+from components.loading.advice import advice
+from components.loading.loader import load
+from components.loading.stack_file import load_stack_file
 from policies.faults import ConfigError, InputError
 from tests.resolved import platform_of
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from components.platforms import crds
 from components.platforms.requests import DefinitionsRequest
+from components.release import crds
 from components.requests import PREVIOUS, write
 
 Json = dict[str, Any]

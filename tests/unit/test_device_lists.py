@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from components.platforms.device_plugin.flags import DeviceListStrategy
+from components.loading.loader import load
 from components.settings.cluster import Cluster
-from components.settings.loader import load
+from components.settings.plugin_flags import DeviceListStrategy
 from policies.faults import ConfigError
 from tests.resolved import platform_of
 

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from components.desired.resolve import resolve
-from components.hosts.facts import HostFacts
+from components.host_facts import HostFacts
 from components.inspection.ends import DRIVER, HOSTNAME, outlived
 from components.inspection.judgement import Seen, judged
-from components.settings.loader import load
+from components.loading.loader import load
 from policies.faults import Severity
 from tests.resolved import platform_of
 from tests.unit.test_chart_reach import document

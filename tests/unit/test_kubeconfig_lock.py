@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 import yaml
 
-from components.api import ClusterError
 from components.hosts import kubeconfig
 from components.hosts.access import Administrator
 from components.hosts.kubeconfig import KubeconfigRequest
+from components.kubernetes.api import ClusterError
 from components.requests import write
 
 NUMBERS = range(6)

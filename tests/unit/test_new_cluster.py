@@ -14,13 +14,13 @@ import pytest
 import yaml
 from pulumi.runtime import mocks
 
-from components.api import ClusterError
 from components.cluster import GpuCluster, GpuClusterArgs
 from components.drift import Drift
 from components.hosts import kubeconfig
 from components.hosts.access import ACCESS
 from components.hosts.kubeconfig import KubeconfigRequest
 from components.hosts.new_cluster import manifests
+from components.kubernetes.api import ClusterError
 from policies.faults import ConfigError, FaultError
 from tests.unit.fixtures.clusters import HOST_KEY, cluster
 from tests.unit.fixtures.kubeconfigs import ENDPOINT, administrator, first_line, pair

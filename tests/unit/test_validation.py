@@ -11,10 +11,11 @@ from commands.validate import chosen
 from components.desired.resolve import resolve
 from components.desired.validation import PoolValidation
 from components.inspection.judgement import _after
-from components.nodes.settings.pool import gpu_pools
+from components.loading.loader import load
+from components.nodes import record, use
 from components.settings.cluster import Cluster
-from components.settings.loader import load
-from components.validation import judge, record, use, waiting
+from components.settings.nodes.pool import gpu_pools
+from components.validation import judge, waiting
 from components.validation.offered import shortfall
 from components.validation.outcome import of_node
 from components.validation.pod import pod, pod_name

@@ -12,9 +12,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from components.api import APPLY, JSON_PATCH, Client, Json, Refused, connect
-from components.gather import gather
-from components.nodes.resources import LAYOUTS
+from components.kubernetes.api import APPLY, JSON_PATCH, Client, Json, Refused, connect
+from components.kubernetes.gather import gather
+from components.kubernetes.resources import LAYOUTS
 from components.platforms.requests import NodeKeysRequest, NotedKeys
 from components.program import main
 from components.requests import previous

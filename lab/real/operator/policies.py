@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from components.desired.resolve import resolve
+from components.loading.loader import load
 from components.settings.cluster import Cluster
-from components.settings.loader import load
 from lab.helm import Helm
 from lab.real.build import operator_files
 from lab.real.operator.controller import NAMESPACE
