@@ -16,6 +16,7 @@ from components.charts.reach import WantedChart
 from components.desired.host import DesiredHost, Upgrade, working
 from components.desired.kubeadm_cluster import KubeadmCluster
 from components.desired.monitoring import DesiredMonitoring, WatchedPool
+from components.desired.pod_template import pod_spec, template
 from components.desired.pool import DesiredScheduling, OwnScheduling, PoolScheduling
 from components.desired.pools import (
     POOL_LABEL,
@@ -61,7 +62,6 @@ from components.settings.monitoring import Monitoring
 from components.settings.nodes.pool import Pool
 from components.settings.nodes.taint import Effect
 from components.settings.validation import Validation
-from components.validation.pod import pod_spec, template
 from policies.rules import Context
 
 Json = dict[str, Any]

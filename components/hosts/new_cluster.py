@@ -20,7 +20,6 @@ import yaml
 from components.charts.extra_values import plain
 from components.desired.host import DesiredHost
 from components.desired.kubeadm_cluster import KubeadmCluster
-from components.drift import dated
 from components.hosts.access import ACCESS, Access, Administrator
 from components.hosts.cluster_script import (
     JOINING,
@@ -32,7 +31,7 @@ from components.hosts.cluster_script import (
 from components.hosts.command import HostsArgs, answer, host_commands
 from components.hosts.kubeconfig import KubeconfigRequest
 from components.manifest import Manifest
-from components.operation import NEW, command_line, repair
+from components.operation import NEW, command_line, dated, repair
 from components.provider import kubernetes_provider
 from components.requests import write
 from components.settings.chart_source import chart_arguments

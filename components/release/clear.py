@@ -1,4 +1,4 @@
-"""Clears what stands in the way of a resource, for `components.hooks`.
+"""Clears what stands in the way of a resource, for `components.release.clearing`.
 
 That is what a killed run left, what another platform's release leaves for a moment, and a device
 plugin that is no longer declared. And it refuses a namespace that isn't ours.

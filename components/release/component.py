@@ -16,12 +16,12 @@ import pulumi
 import pulumi_command as command
 import pulumi_kubernetes as k8s
 
-from components.hooks import clearing
 from components.manifest import Manifest
 from components.operation import command_line
 from components.platforms.base import Part, Platform
 from components.platforms.registry import every
 from components.release import clear
+from components.release.clearing import clearing
 from components.release.namespace import namespace
 from components.release.pull_secret import pull_secret
 from components.requests import write

@@ -10,9 +10,9 @@ from functools import partial
 
 import pulumi
 
-from components.hooks import clearing
 from components.manifest import Manifest
 from components.release import clear
+from components.release.clearing import clearing
 
 LABELS = {"app.kubernetes.io/managed-by": "gpu-cluster"}
 

@@ -25,7 +25,6 @@ from components.desired.rollout import (
     RolloutRequest,
 )
 from components.desired.validation import PoolValidation
-from components.drift import dated
 from components.hosts.connection import command_line as host_line
 from components.hosts.copies import Copies
 from components.hosts.prepare_script import prepare_script
@@ -33,7 +32,7 @@ from components.hosts.runtime_script import runtime_script, toolkit_seconds
 from components.hosts.script import Declaration
 from components.hosts.software import installing
 from components.kubernetes.resources import ALL_DISABLED
-from components.operation import FINDING, command_line
+from components.operation import FINDING, command_line, dated
 from components.requests import write
 from components.rollout.plan import Plan, words
 

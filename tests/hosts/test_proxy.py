@@ -101,7 +101,8 @@ def test_a_driver_in_a_container_goes_out_by_the_proxy() -> None:
         driverInstaller={"images": INSTALLERS},
         proxy=section,
     )
-    made = daemon_set(declared, declared.pools[0])
+    assert declared.installer is not None
+    made = daemon_set(declared.installer, platform_of(declared).site, declared.pools[0])
     (installer,) = made["spec"]["template"]["spec"]["initContainers"]
     assert wanted.items() <= {item["name"]: item["value"] for item in installer["env"]}.items()
 

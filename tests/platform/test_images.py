@@ -102,7 +102,10 @@ def test_an_image_is_deployed_by_the_digest_that_its_makers_publish(
 )
 def test_each_release_of_the_operator_has_its_own_images(version: str, found: list[str]) -> None:
     own = {"driver": {"source": "operator"}, "gpuOperator": {"version": version}}
-    listed = {image.upstream.rpartition("/")[2] for image in images(cluster("gpu-operator", **own))}
+    listed = {
+        image.upstream.rpartition("/")[2]
+        for image in images(*deployed(cluster("gpu-operator", **own)))
+    }
     assert all(any(name.startswith(wanted) for name in listed) for wanted in found)
     assert f"gpu-operator:{version}" in listed
 

@@ -209,4 +209,4 @@ def nulls(value: Any, path: str = "") -> list[str]:
 def test_no_value_that_the_program_writes_is_null(way: str) -> None:
     """Plugins before 4.30 drop a null, and later ones remove the chart's default for it."""
     cluster = load(declared("test", way))
-    assert nulls(platform_of(cluster).values(cluster)) == []
+    assert nulls(platform_of(cluster).values()) == []

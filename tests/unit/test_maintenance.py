@@ -124,7 +124,7 @@ def test_of_a_host_nothing_is_declared_that_the_state_does_not_hold(
     preview: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     none = pulumi.ResourceHookBinding()
-    monkeypatch.setattr("components.hooks._binding", lambda *_, **__: none)
+    monkeypatch.setattr("components.hooks.binding", lambda *_, **__: none)
 
     def program() -> None:
         key = pulumi.Output.secret("key")

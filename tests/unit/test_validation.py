@@ -314,7 +314,9 @@ def test_the_last_line_says_computed_only_where_a_kernel_ran() -> None:
 def test_a_node_that_a_run_reboots_is_validated_by_the_same_run() -> None:
     key = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIKvDyV1cmEiXz9dP0UXFkyBKtNBYLVgEdSOvVr4fsW1F"
     host = {"name": "one", "node": "gpu-1", "address": "192.0.2.1", "hostKey": key}
-    assert _after(cluster(hosts=[host]), {"one": "driver"}) == {
+    desired = resolve(cluster(hosts=[host]), "dev")
+    pools = desired.validation.pools
+    assert _after(pools, desired.hosts, {"one": "driver"}) == {
         "a100": "gpu-1: rebooted by this run"
     }
-    assert _after(cluster(hosts=[host]), {}) == {}
+    assert _after(pools, desired.hosts, {}) == {}
