@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 
 from components.rollout.layout_plan import LayoutPlan
 from components.rollout.plan import Plan
@@ -44,8 +43,3 @@ class Drift:
     groups: frozenset[str] = frozenset()
     cluster: Mapping[str, str] = field(default_factory=dict)
     context: bool = True
-
-
-def dated(finding: str) -> str:
-    """A finding with the time at which it was made: two runs never have the same text."""
-    return f"{finding} ({datetime.now(UTC):%Y-%m-%dT%H:%M:%S.%fZ})"

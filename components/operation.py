@@ -6,6 +6,7 @@ import hashlib
 import json
 import re
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from typing import Any
 
 import pulumi
@@ -28,11 +29,6 @@ def command_line(program: str, action: str) -> str:
     return f"sh components/run.sh {program} {action}"
 
 
-def document(value: dict[str, Any]) -> str:
-    """An operation's input, in one form, so that equal content is equal text."""
-    return json.dumps(value, separators=(",", ":"), sort_keys=True)
-
-
 def report_drift(finding: str, subject: str = "") -> None:
     """Shows each part of a finding as a line ``drift: …`` in the preview and in the run.
 
@@ -43,6 +39,11 @@ def report_drift(finding: str, subject: str = "") -> None:
     for part in TIME.sub("", finding).split("; "):
         if not NEW.match(part):
             pulumi.log.info(f"drift: {subject}{printable(part)}")
+
+
+def dated(finding: str) -> str:
+    """Return a finding with the time at which it was made: no two runs have the same text."""
+    return f"{finding} ({datetime.now(UTC):%Y-%m-%dT%H:%M:%S.%fZ})"
 
 
 def repair(finding: str | None) -> tuple[dict[str, str], list[str]]:

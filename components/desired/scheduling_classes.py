@@ -1,6 +1,6 @@
-"""Priority classes, limits per namespace, and node rules for Node Feature Discovery.
+"""Priority classes, limits per namespace, and node rules for Node Feature Discovery. Pure.
 
-Owns what it makes. Refuses to own namespaces: a limit goes into one that is there.
+A limit goes into a namespace that is there.
 """
 
 from __future__ import annotations

@@ -10,13 +10,14 @@ from components.charts.reach import WantedChart
 from components.desired.host import DesiredHost
 from components.desired.resolve import Desired
 from components.desired.validation import PoolValidation
-from components.drift import Drift, dated
+from components.drift import Drift
 from components.driver_daemonset.container import judge_all
 from components.host_facts import HostFacts, drift, reboot
 from components.hosts.observed import hardware
 from components.hosts.preflight import judge, unequal
 from components.inspection.cluster import ClusterSeen
 from components.inspection.ends import outlived
+from components.operation import dated
 from components.platforms.judge import judge as judge_platform
 from policies.faults import Fault, Severity
 from policies.printable import printable_lines

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 
-from components.drift import dated
-
 ASKED = "GPU_CLUSTER_VALIDATE"
 """Environment variable: names of nodes, separated by commas, or ``all``."""
 ALL = "all"
@@ -27,8 +25,3 @@ def tests() -> list[str]:
 def is_tested(name: str) -> bool:
     """Whether tests are to run on a node: all are meant where none is named."""
     return not os.environ.get(ASKED) or is_asked(name)
-
-
-def finding() -> str | None:
-    """Why tests run now, in one line that no other run has; None where none is asked for."""
-    return dated(f"tests asked for: {', '.join(tests())}") if tests() else None

@@ -16,7 +16,7 @@ import pulumi_command as command
 
 from components.desired.validation import DesiredValidation, PoolValidation
 from components.manifest import Manifest
-from components.operation import command_line, parsed, repair
+from components.operation import command_line, dated, parsed, repair
 from components.release.namespace import LABELS, namespace
 from components.release.pull_secret import pull_secret
 from components.requests import write
@@ -130,7 +130,7 @@ class Validation(pulumi.ComponentResource):
             for gpus, claim in args.validation.test_claims.items()
         ]
         line = command_line("tests", "measure")
-        environment, ignored = repair(asked.finding())
+        environment, ignored = repair(_asked_tests())
         ran = command.local.Command(
             f"{name}.tests",  # no pool's name has a dot
             create=line,
@@ -159,3 +159,9 @@ class Validation(pulumi.ComponentResource):
             self, name, validation.registry, args.registry_credentials, made, space
         )
         return [*needed, *secrets]
+
+
+def _asked_tests() -> str | None:
+    """Return why tests run now, in one line that no other run has; None where none is asked for."""
+    tests = asked.tests()
+    return dated(f"tests asked for: {', '.join(tests)}") if tests else None

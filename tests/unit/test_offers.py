@@ -15,10 +15,10 @@ from components.loading.loader import load
 from components.outputs import left_out
 from components.platforms.base import Offer
 from components.platforms.device_plugin.excluded_gpus import daemon_sets
-from components.platforms.registry import platform_of
 from components.settings.cluster import Cluster
 from policies.faults import ConfigError
 from tests.desired_host import desired_host
+from tests.resolved import platform_of
 
 LABEL = "nvidia.com/device-plugin.config"
 
