@@ -15,7 +15,7 @@ import pulumi
 import pulumi_command as command
 
 from components.charts.images import PAUSE
-from components.desired.pools import POOL_LABEL
+from components.desired.pool import POOL_LABEL
 from components.driver_daemonset.rollout import InstallersRequest
 from components.manifest import Manifest
 from components.operation import command_line
