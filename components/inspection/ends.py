@@ -7,7 +7,7 @@ from datetime import date
 
 from components.desired.host import DesiredHost
 from components.host_facts import HostFacts
-from components.hosts.observed.hardware import place
+from components.hosts.hardware import place
 from components.platforms.site import Site
 from components.settings.support import ended, supported
 from policies.facts.floors import Part, below, wanted

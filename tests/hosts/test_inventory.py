@@ -9,8 +9,8 @@ import pytest
 
 from components.desired.host import DesiredHost
 from components.desired.resolve import resolve
-from components.hosts.command import connection
-from components.hosts.phases import prepare_script
+from components.hosts.connection import connection
+from components.hosts.prepare_script import prepare_script
 from components.loading.inventory import origins
 from components.loading.loader import load
 from components.settings.hosts.system import Firewall, Selinux

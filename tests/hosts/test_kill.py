@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.hosts.declared import prepare, runtime
+from components.hosts.prepare_script import prepare
+from components.hosts.runtime_script import runtime
 from tests.hosts.machine import Running, differences
 
 SCRIPTS = {"prepare": prepare(inline=True), "runtime": runtime(inline=True)}

@@ -23,8 +23,9 @@ import pytest
 from components.desired.resolve import resolve
 from components.desired.rollout import LayoutsRequest, RolloutRequest
 from components.host_facts import HostFacts
-from components.hosts.observed.inspect import observe
-from components.hosts.phases import prepare_script, runtime_script
+from components.hosts.inspect import observe
+from components.hosts.prepare_script import prepare_script
+from components.hosts.runtime_script import runtime_script
 from components.inspection.look import nodes_of
 from components.kubernetes.api import ClusterError, connect
 from components.loading.loader import load
@@ -42,6 +43,7 @@ from lab.simulator import hosts as simulated
 from lab.simulator.hosts.model import cluster_dir
 from tests.desired_host import desired_host
 from tests.hosts.machine import Running, free_port
+from tests.simulated import simulate
 
 ROOT = Path(__file__).resolve().parents[2]
 Json = dict[str, Any]
@@ -77,7 +79,7 @@ class Site:
         }
         self.declared = load(self.document)
         simulated.up(name, self.declared.hosts, public, simulated.HostSettings(mode="namespaces"))
-        self.kubeconfig = simulator.up(name, self.declared).kubeconfig
+        self.kubeconfig = simulate(name, self.declared).kubeconfig
         os.environ["KUBECONFIG"] = str(self.kubeconfig)
         self.hosts = {
             host.name: Running(name, host, self.key)  # type: ignore[arg-type]

@@ -15,8 +15,8 @@ from components.cluster import GpuCluster, GpuClusterArgs
 from components.desired.host import working
 from components.desired.pool import Members
 from components.desired.resolve import resolve
-from components.hosts import command
-from components.hosts.reboot.component import reboot_request
+from components.hosts import maintenance
+from components.hosts.reboot import reboot_request
 from components.inspection.look import question
 from components.kubernetes.api import ClusterError
 from components.monitoring.values import _cluster
@@ -93,8 +93,9 @@ def test_a_selector_counts_a_node_in_maintenance_whether_it_is_there_or_not() ->
 
 
 def test_it_is_not_asked_to_be_validated() -> None:
+    made = cluster(maintenance=["gpu-1"])
     with pytest.raises(ValueError, match="NODES: found gpu-1, in maintenance"):
-        chosen("gpu-[1-2]", cluster(maintenance=["gpu-1"]))
+        chosen("gpu-[1-2]", made.pools, made.nodes_in_maintenance)
 
 
 def test_each_table_and_the_last_line_say_so() -> None:
@@ -113,7 +114,7 @@ class Recording(Recorder):
     """An engine whose state holds what was prepared on one host."""
 
     def call(self, args: pulumi.runtime.MockCallArgs) -> dict[str, Any]:
-        assert args.token == command.READ
+        assert args.token == maintenance.READ
         urn = "urn:pulumi:test::gpu-cluster::a$b$command:remote:Command::gpu-cluster-hosts-rack-1"
         return {"outputs": {urn: {}}}
 
