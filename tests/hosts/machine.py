@@ -197,7 +197,7 @@ def named(script: str) -> list[Bundle]:
         *(*cluster_script.JOINING, cluster_script.ACCESS),
         *(Bundle(name, files) for name, files in (*engines, *steps.items())),
         Bundle("toolkit", every()["toolkit"].files),
-        others(tuple(steps.items()), frozenset(lines) & steps.keys()),
+        others(tuple(steps.items()), frozenset(lines) & frozenset(steps)),
     ]
     return [bundle for bundle in known if lines.get(bundle.name) == bundle.digest]
 
