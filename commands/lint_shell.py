@@ -75,7 +75,8 @@ def host_scripts() -> dict[str, str]:
     }
     scripts |= _new_cluster()
     for engine in Engine:
-        one = replace(host, runtime=Runtime(engine=engine))
+        sections = host.sections.model_copy(update={"runtime": Runtime(engine=engine)})
+        one = replace(host, sections=sections)
         scripts[f"runtime, {engine.value}"] = runtime_script(one, inline=True)
     return scripts
 

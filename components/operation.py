@@ -29,11 +29,6 @@ def command_line(program: str, action: str) -> str:
     return f"sh components/run.sh {program} {action}"
 
 
-def document(value: dict[str, Any]) -> str:
-    """An operation's input, in one form, so that equal content is equal text."""
-    return json.dumps(value, separators=(",", ":"), sort_keys=True)
-
-
 def report_drift(finding: str, subject: str = "") -> None:
     """Shows each part of a finding as a line ``drift: …`` in the preview and in the run.
 

@@ -7,6 +7,7 @@ use can't be unloaded, and goes with the next reboot.
 from __future__ import annotations
 
 import hashlib
+import json
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,13 +15,14 @@ import pulumi
 import pulumi_command as command
 
 from components.charts.images import PAUSE
-from components.desired.pools import POOL_LABEL
+from components.desired.pool import POOL_LABEL
+from components.driver_daemonset.rollout import InstallersRequest
 from components.manifest import Manifest
-from components.operation import command_line, document
+from components.operation import command_line
 from components.platforms.site import Site
 from components.platforms.tolerations import tolerations
-from components.release.namespace import namespace
-from components.release.pull_secret import pull_secret, pull_secrets
+from components.release.namespace import NamespaceArgs, own_namespace
+from components.requests import write
 from components.settings.driver_installer import DriverInstaller as Settings
 from components.settings.nodes.pool import Pool
 
@@ -79,7 +81,7 @@ def daemon_set(settings: Settings, site: Site, pool: Pool) -> dict[str, Any]:
             "template": {
                 "metadata": {"labels": labels},
                 "spec": {
-                    **pull_secrets(site.registry),
+                    **site.registry.pull_secrets,
                     "hostPID": True,
                     "priorityClassName": "system-node-critical",
                     "nodeSelector": node_selector(pool),
@@ -117,7 +119,8 @@ def daemon_set(settings: Settings, site: Site, pool: Pool) -> dict[str, Any]:
 
 def fingerprint(sets: dict[str, dict[str, Any]]) -> str:
     """Tells one set of installers from another."""
-    return hashlib.sha256(document(sets).encode()).hexdigest()[:16]
+    text = json.dumps(sets, separators=(",", ":"), sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -147,21 +150,19 @@ class DriverInstaller(pulumi.ComponentResource):
     ) -> None:
         super().__init__(self.TYPE, name, None, opts)
         settings, site = args.settings, args.site
-        space = namespace(self, f"{name}-namespace", site.context, settings.namespace)
-        secrets = pull_secret(
-            self,
-            name,
-            site.registry,
-            args.registry_credentials,
-            space,
-            settings.namespace,
+        space = NamespaceArgs(
+            context=site.context,
+            namespace=settings.namespace,
+            pull_secret=site.registry.pull_secret,
+            credentials=args.registry_credentials,
         )
+        needed = own_namespace(self, name, space)
         sets = {pool.name: daemon_set(settings, site, pool) for pool in site.gpu_pools}
         made = [
             Manifest(
                 f"{name}-{pool}",
                 manifest,
-                pulumi.ResourceOptions(parent=self, depends_on=[space, *secrets]),
+                pulumi.ResourceOptions(parent=self, depends_on=needed),
             )
             for pool, manifest in sets.items()
         ]
@@ -170,13 +171,13 @@ class DriverInstaller(pulumi.ComponentResource):
             f"{name}-rollout",
             create=line,
             update=line,
-            stdin=document(
-                {
-                    "context": site.context,
-                    "namespace": settings.namespace,
-                    "daemonSets": [daemon_set["metadata"]["name"] for daemon_set in sets.values()],
-                    "timeoutSeconds": ROLLOUT,
-                }
+            stdin=write(
+                InstallersRequest(
+                    context=site.context,
+                    namespace=settings.namespace,
+                    daemon_sets=tuple(each["metadata"]["name"] for each in sets.values()),
+                    timeout_seconds=ROLLOUT,
+                )
             ),
             # What is installed decides whether there is something to wait for again.
             environment={"GPU_CLUSTER_INSTALLERS": fingerprint(sets)},

@@ -48,7 +48,7 @@ class HostPreparation(pulumi.ComponentResource):
 
 
 def _engine(host: DesiredHost) -> str:
-    return host.runtime.engine.value
+    return host.sections.runtime.engine.value
 
 
 class ContainerRuntime(pulumi.ComponentResource):

@@ -10,7 +10,6 @@ from components.hosts import disruption
 from components.hosts.script import COMMON, Declaration, assemble, bundle, library, others
 from components.hosts.step import RUNTIME_PATH, Given, Phase, Step
 from components.hosts.steps import of_phase
-from components.settings.hosts.proxy import Proxy
 
 T = TypeVar("T")
 RUN_LIMIT = 1800
@@ -26,18 +25,18 @@ PREPARE = library(*COMMON, *PACKAGE_LIBRARY, "runfile", "drop_ins", "prepare")
 RUNTIME = library(*COMMON, *PACKAGE_LIBRARY, "runtime")
 
 
-def common(remove: bool, lock_seconds: int, proxy: Proxy) -> dict[str, str]:
+def common(host: DesiredHost, *, remove: bool) -> dict[str, str]:
     """Return the settings of `PACKAGE_LIBRARY`.
 
     Args:
+        host: the host.
         remove: whether packages that are no longer wanted go.
-        lock_seconds: how long to wait for a package manager that is at work.
-        proxy: by which the host goes out.
     """
+    wait, proxy = host.sections.packages.lock_seconds, host.sections.proxy
     return {
         **{f"GC_{name}": value for name, value in proxy.environment.items()},
         "GC_REMOVE_PACKAGES": "true" if remove else "",
-        "GC_PACKAGE_LOCK_LIMIT": "" if lock_seconds == LOCK_LIMIT else str(lock_seconds),
+        "GC_PACKAGE_LOCK_LIMIT": "" if wait == LOCK_LIMIT else str(wait),
     }
 
 
@@ -61,7 +60,7 @@ def prepare_script(
     steps, given = of_phase(Phase.PREPARE), prepared(host)
     system = [each for each in given.values() if not each.runs]
     software = [each for each in given.values() if each.runs]
-    packages = common(host.packages.remove, host.packages.lock_seconds, host.proxy)
+    packages = common(host, remove=host.sections.packages.remove)
     secrets = [each.with_token(join_token or "") for each in software if each.with_token]
     settings = {
         "GC_PHASE": Phase.PREPARE.value,
@@ -108,12 +107,11 @@ def runtime_script(host: DesiredHost, *, inline: bool = False) -> Declaration:
     """
     steps, given = _runtime(host)
     settings, disrupting = _merged(each.settings for each in given), _disrupting(steps)
-    packages = host.runtime.toolkit.remove_packages, host.packages.lock_seconds, host.proxy
     values = {
         disruption.SETTING: runtime_disrupts(host),
         "GC_PHASE": Phase.RUNTIME.value,
         **{name: value for name, value in settings.items() if name not in disrupting},
-        **common(*packages),
+        **common(host, remove=host.sections.runtime.toolkit.remove_packages),
         # The library has the runtime's usual path.
         **{
             name: value
@@ -123,7 +121,7 @@ def runtime_script(host: DesiredHost, *, inline: bool = False) -> Declaration:
     }
     rows = {"each_repository": [row for each in given for row in each.repositories]}
     toolkit, engine = steps
-    name = host.runtime.engine.value
+    name = host.sections.runtime.engine.value
     read = (RUNTIME, bundle("toolkit", toolkit.files), bundle(name, engine.files))
     return assemble(values, rows, read, inline=inline)
 
@@ -132,7 +130,7 @@ def runtime_disrupts(host: DesiredHost) -> str:
     """Return the line of a host's container runtime that disrupts its pods if it changes."""
     steps, given = _runtime(host)
     settings = {
-        "GC_ENGINE": host.runtime.engine.value,
+        "GC_ENGINE": host.sections.runtime.engine.value,
         **_merged(each.settings for each in given),
     }
     names = dict.fromkeys(("GC_ENGINE", *_disrupting(steps)))
@@ -146,7 +144,7 @@ def runtime_seconds(host: DesiredHost) -> int:
 
 def run_seconds(host: DesiredHost, runs: int) -> int:
     """Return the seconds that a number of package manager runs may take, each with its wait."""
-    return runs * (RUN_LIMIT + host.packages.lock_seconds)
+    return runs * (RUN_LIMIT + host.sections.packages.lock_seconds)
 
 
 def _runtime(host: DesiredHost) -> tuple[tuple[Step, ...], list[Given]]:
@@ -154,7 +152,7 @@ def _runtime(host: DesiredHost) -> tuple[tuple[Step, ...], list[Given]]:
     steps = tuple(
         step
         for step in of_phase(Phase.RUNTIME).values()
-        if not step.engines or host.runtime.engine in step.engines
+        if not step.engines or host.sections.runtime.engine in step.engines
     )
     return steps, [given for step in steps if (given := step.given(host)) is not None]
 

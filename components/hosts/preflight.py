@@ -42,7 +42,7 @@ def judge(host: DesiredHost, facts: HostFacts) -> list[Fault]:
         return [Fault(f"host {host.name}", facts.error, wanted, cure, severity)]
     faults = [*_system(host, facts), *(_gpus(host, facts) if host.role.has_gpus else ())]
     for step in every().values():
-        if not step.engines or host.runtime.engine in step.engines:
+        if not step.engines or host.sections.runtime.engine in step.engines:
             faults += step.judge(host, facts)
     return faults
 
@@ -67,7 +67,7 @@ def _system(host: DesiredHost, facts: HostFacts) -> list[Fault]:
     if facts.package_lock:
         cure = "wait until the package manager ends"
         tell(f"{facts.package_lock} held", "no package manager at work", cure, Severity.WARNING)
-    for reason in facts.reboot if host.reboot.when is RebootWhen.NEVER else ():
+    for reason in facts.reboot if host.sections.reboot.when is RebootWhen.NEVER else ():
         cure = "reboot it, or declare reboot.when: required"
         tell(f"a reboot pending ({reason})", "none", cure, Severity.WARNING)
     if facts.reboot_required:
@@ -94,9 +94,9 @@ def _rejected_by_sqv(host: DesiredHost, facts: HostFacts) -> list[str]:
     if facts.os != "debian" or version(facts.os_version) < (13,):
         return []
     declared = {
-        "driver.repository": host.driver.repository.apt,
-        "cuda.repository": host.cuda.repository.apt,
-        "packages.repository": host.packages.repository.apt,
+        "driver.repository": host.sections.driver.repository.apt,
+        "cuda.repository": host.sections.cuda.repository.apt,
+        "packages.repository": host.sections.packages.repository.apt,
     }
     return [
         where
@@ -128,7 +128,7 @@ def unequal(hosts: Iterable[DesiredHost], facts: Mapping[str, HostFacts]) -> lis
     by_pool: dict[str, dict[str, list[str]]] = {}
     for host in hosts:
         seen = facts.get(host.name)
-        if host.pool and seen is not None and not seen.error and not host.kernel.release:
+        if host.pool and seen is not None and not seen.error and not host.sections.kernel.release:
             kernels = by_pool.setdefault(host.pool, {})
             kernels.setdefault(seen.kernel, []).append(host.name)
     return [_warning(pool, kernels) for pool, kernels in by_pool.items() if len(kernels) > 1]

@@ -139,10 +139,10 @@ def old_engine(host: DesiredHost, there: str | None, oldest: tuple[int, int]) ->
         there: version of its engine; None where there is none.
         oldest: the oldest one, major and minor.
     """
-    name, wanted = host.runtime.engine.value, f"{oldest[0]}.{oldest[1]} or later"
+    name, wanted = host.sections.runtime.engine.value, f"{oldest[0]}.{oldest[1]} or later"
     if not host.role.has_gpus:
         return
-    if there is None and host.runtime.install is None:
+    if there is None and host.sections.runtime.install is None:
         yield fault(host, f"no {name}", wanted, f"install {name}, or declare runtime.install")
     elif there is not None and version(there) < oldest:
         yield fault(host, f"{name} {there}", wanted, f"upgrade {name}")

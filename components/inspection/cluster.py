@@ -20,7 +20,8 @@ from components.nodes.inspect import (
     with_devices,
 )
 from components.platforms.findings import Surroundings
-from components.release.helm_record import DEPLOYED, named, newest
+from components.platforms.requests import PresenceRequest
+from components.release.helm_record import DEPLOYED, newest
 from components.release.inspect import surroundings
 from components.release.objects import lacking
 from components.rollout import divided
@@ -39,7 +40,7 @@ class Question:
         context: context of the kubeconfig.
         scheduling: labels and taints of each pool's nodes.
         validation: pools with GPUs, as they are counted.
-        presence: the input of ``components.release.restore``.
+        presence: what must be there of the platform.
         endpoints: ``host:port`` that nodes need.
         own: namespaces that the stack makes.
         chart: the platform's chart.
@@ -49,7 +50,7 @@ class Question:
     context: str
     scheduling: tuple[PoolScheduling, ...]
     validation: tuple[PoolValidation, ...]
-    presence: Json
+    presence: PresenceRequest
     endpoints: list[str]
     own: list[str]
     chart: WantedChart
@@ -161,20 +162,20 @@ async def deferrals(
     return found
 
 
-async def _presence(client: Client, document: Json) -> dict[str, str]:
+async def _presence(client: Client, wanted: PresenceRequest) -> dict[str, str]:
     """What is wrong with an installed platform; nothing where none is installed.
 
     Returns:
         ``platform``: what it lacks; ``release``: which record of Helm's is not ``deployed``.
     """
-    release, found = document["release"], {}
-    record = await newest(client, release["name"], release["namespace"])
+    found: dict[str, str] = {}
+    record = await newest(client, wanted.release)
     if record is None:
         return {}
-    if lacks := await lacking(client, document):
+    if lacks := await lacking(client, wanted):
         found["platform"] = f"missing: {_some([str(item) for item in lacks])}"
     if record.status != DEPLOYED:
-        found["release"] = f"{named(release)}: revision {record.revision} is {record.status}"
+        found["release"] = f"{wanted.release}: revision {record.revision} is {record.status}"
     return found
 
 
@@ -208,7 +209,7 @@ async def _observe(asked: Question) -> ClusterSeen:
             try:
                 seen = replace(seen, presence=await _presence(client, asked.presence))
             except grammar.IllFormed as error:
-                problem = f"release {asked.presence['release']['name']}: {error}"
+                problem = f"release {asked.presence.release.name}: {error}"
                 seen = replace(seen, problems=(*seen.problems, problem))
             if asked.validation:
                 sets = await client.list("daemonsets", base="/apis/apps")

@@ -48,7 +48,7 @@ def outlived(
         members: labels of each pool's nodes.
         today: a last day before it has passed.
     """
-    package = hosts[0].kubernetes_packages.version if hosts else None
+    package = hosts[0].sections.kubernetes_packages.version if hosts else None
     driver = site.driver.version or ""
     yield from _ended(f"cluster {site.context}", "kubernetes", kubernetes, "Kubernetes", today)
     if package and package != kubernetes.removeprefix("v"):

@@ -10,88 +10,53 @@ ours. These hooks never run in a preview.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Coroutine
 from typing import Any
 
 import pulumi
 
 from components import hooks
-from components.kubernetes.api import ClusterError
-from components.release import clear
+from policies.faults import FaultError
 
 #: Seconds for the clearing of one leftover.
 LIMIT = 120
 
+Clear = Callable[[dict[str, Any]], Coroutine[Any, Any, list[str]]]
+"""Clears what stands in the way of a resource with these inputs; returns what it removed."""
 
-async def _clear(kind: str, content: dict[str, Any]) -> None:
+
+def clearing(
+    kind: str, name: str, clear: Clear, *, creates: bool = True, updates: bool = False
+) -> pulumi.ResourceHookBinding:
+    """Return a hook that clears what stands in the way of a resource.
+
+    Args:
+        kind: what it clears, for messages.
+        name: of the resource; hooks need names of their own.
+        clear: a function of `components.release.clear`, given all but the resource's inputs.
+        creates: whether it runs before a create.
+        updates: whether it runs before an update.
+    """
+
+    async def before(args: pulumi.ResourceHookArgs) -> None:
+        await _clear(kind, clear(dict(args.new_inputs or {})))
+
+    made = hooks.binding(f"clear-{kind}-{name}", before, updates=updates)
+    if not creates:
+        made.before_create = None
+    return made
+
+
+async def _clear(kind: str, clearing: Coroutine[Any, Any, list[str]]) -> None:
     try:
         # A loop of its own: the engine's goes on answering meanwhile.
-        work = asyncio.wait_for(clear.ACTIONS[kind](content), LIMIT)
-        result = await asyncio.to_thread(asyncio.run, work)
-    except ClusterError as error:
+        removed = await asyncio.to_thread(asyncio.run, asyncio.wait_for(clearing, LIMIT))
+    except FaultError as error:
         raise pulumi.RunError(str(error)) from None
     except TimeoutError:
         raise pulumi.RunError(
             f"{kind} before its create: found no end after {LIMIT} s; wanted: an answer of the "
             "cluster; cure: see whether its API server answers, then run again"
         ) from None
-    if removed := result["removed"]:
+    if removed:
         pulumi.log.info(f"cleared what stood in the way: {', '.join(removed)}")
-
-
-def clearing(
-    kind: str,
-    context: str,
-    name: str,
-    more: Mapping[str, Any] | None = None,
-    *,
-    updates: bool = False,
-) -> pulumi.ResourceHookBinding:
-    """A hook before a create, or before an update.
-
-    Args:
-        kind: ``release`` or ``namespace``, or ``upgrade`` before an update.
-        context: context of the kubeconfig.
-        name: name of the resource; hooks need names of their own.
-        more: what the action needs beside the resource's inputs.
-        updates: whether it runs before an update instead.
-    """
-
-    async def before(args: pulumi.ResourceHookArgs) -> None:
-        await _clear(
-            kind, {"context": context, "inputs": dict(args.new_inputs or {}), **(more or {})}
-        )
-
-    binding = hooks.binding(f"clear-{kind}-{name}", before, updates=updates)
-    if updates:
-        binding.before_create = None
-    return binding
-
-
-def ending_servers(
-    context: str, namespace: str, selector: str, declared: list[str], release: str, name: str
-) -> pulumi.ResourceHookBinding:
-    """A hook before a create or update that keeps two device plugins off one node.
-
-    It ends ours that are no longer declared, and before one of ours waits for the release's.
-
-    Args:
-        context: context of the kubeconfig.
-        namespace: where their DaemonSets are.
-        selector: label selector of their pods.
-        declared: names of those that stay.
-        release: name of the release's DaemonSet.
-        name: of the component whose resources bear the hook; hooks need names of their own.
-    """
-    content = {
-        "context": context,
-        "namespace": namespace,
-        "selector": selector,
-        "declared": declared,
-        "release": release,
-    }
-
-    async def before(args: pulumi.ResourceHookArgs) -> None:
-        await _clear("servers", {**content, "inputs": dict(args.new_inputs or {})})
-
-    return hooks.binding(f"give-way-{name}", before, updates=True)

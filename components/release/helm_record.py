@@ -23,6 +23,7 @@ from components.base.yaml_file import NODE_LIMIT
 from components.kubernetes import grammar
 from components.kubernetes.api import Client, Json
 from components.kubernetes.grammar import IllFormed
+from components.platforms.requests import Expected, HelmRelease, RecordedRelease
 from policies.faults import Fault
 from policies.printable import printable
 
@@ -39,21 +40,6 @@ SETTLED: Final = frozenset({DEPLOYED, FAILED, "superseded"})
 MERGE: Final = "application/merge-patch+json"
 _STATUS = re.compile(r"[a-z-]{1,30}", re.ASCII)
 _KEY = re.compile(r"sh\.helm\.release\.v1\.(?P<name>.+)\.v(?P<revision>[0-9]{1,9})", re.ASCII)
-
-
-@dataclass(frozen=True)
-class Expected:
-    """One object. ``body``: its manifest, where a release has it; None for others."""
-
-    api_version: str
-    kind: str
-    namespace: str
-    name: str
-    body: str | None = None
-
-    def __str__(self) -> str:
-        where = f"{self.namespace}/" if self.namespace else ""
-        return f"{self.kind} {where}{self.name}"
 
 
 @dataclass(frozen=True)
@@ -75,6 +61,15 @@ class Record:
     def digest(self) -> str:
         """SHA-256 of the manifest."""
         return hashlib.sha256(self.manifest.encode(errors="surrogatepass")).hexdigest()
+
+    def of(self, release: HelmRelease) -> RecordedRelease:
+        """Return what the state keeps of it: the next run compares the record with that."""
+        return RecordedRelease(
+            name=release.name,
+            namespace=release.namespace,
+            revision=self.revision,
+            digest=self.digest,
+        )
 
     def objects(self) -> list[Expected]:
         """The objects of the release, as `expected` gives them."""
@@ -110,11 +105,6 @@ def encode_release(release: Json) -> str:
     """
     packed = gzip.compress(json.dumps(release, separators=(",", ":")).encode())
     return base64.b64encode(base64.b64encode(packed)).decode()
-
-
-def named(release: Json) -> str:
-    """A release (``name``, ``namespace``) as messages name it."""
-    return f"release {release['namespace']}/{release['name']}"
 
 
 def status_of(release: Json) -> str:
@@ -210,20 +200,20 @@ async def secrets_of(client: Client, name: str, namespace: str) -> list[Json]:
     return [secret for _, secret in sorted(records, key=lambda pair: pair[0])]
 
 
-async def newest(client: Client, name: str, namespace: str) -> Record | None:
+async def newest(client: Client, release: HelmRelease) -> Record | None:
     """The newest record of a release; None where there is none.
 
     Raises:
         IllFormed: the record can't be read.
     """
-    secrets = await secrets_of(client, name, namespace)
+    secrets = await secrets_of(client, release.name, release.namespace)
     if not secrets:
         return None
-    release = decode_release(secrets[-1])
-    manifest = release.get("manifest")
+    recorded = decode_release(secrets[-1])
+    manifest = recorded.get("manifest")
     if not isinstance(manifest, str):
         raise _ill_formed(secrets[-1], "a record without a manifest")
-    return Record(_revision(secrets[-1], name) or 0, manifest, status_of(release))
+    return Record(_revision(secrets[-1], release.name) or 0, manifest, status_of(recorded))
 
 
 async def settle(client: Client, name: str, namespace: str) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache
 
+from components.base.model import Model
 from components.desired.host import DesiredHost
 from components.hosts import phases
 from components.hosts.script import Bundle, Declaration
@@ -14,6 +15,7 @@ from components.loading.loader import load
 from components.settings.hosts.host import Role
 from components.settings.hosts.proxy import Proxy
 from components.settings.hosts.runtime import Engine, Runtime
+from components.settings.hosts.sections import HostSections
 from components.settings.hosts.system import System
 from lab.simulator.hosts import host_public_key
 from tests.desired_host import desired_host
@@ -51,11 +53,11 @@ def prepare(
     """
     host = replace(
         plain(),
-        system=system or System(),
+        sections=_sections(
+            system=system or System(), runtime=Runtime(engine=engine), proxy=proxy or Proxy()
+        ),
         role=role,
-        runtime=Runtime(engine=engine),
         excluded_gpus=tuple(excluded),
-        proxy=proxy or Proxy(),
     )
     return _with(phases.prepare_script(host, inline=inline), library)
 
@@ -68,8 +70,14 @@ def runtime(
     **library: str,
 ) -> Declaration:
     """Return the script of phase ``runtime``, likewise; ``settings``: the section `runtime`."""
-    host = replace(plain(), runtime=settings or Runtime(), proxy=proxy or Proxy())
+    host = replace(
+        plain(), sections=_sections(runtime=settings or Runtime(), proxy=proxy or Proxy())
+    )
     return _with(phases.runtime_script(host, inline=inline), library)
+
+
+def _sections(**changed: Model) -> HostSections:
+    return plain().sections.model_copy(update=changed)
 
 
 def step(name: str) -> Bundle:

@@ -138,7 +138,12 @@ OURS = re.compile(
 )
 """Settings that are the change itself."""
 CASES = [
-    pytest.param(version, name, id=f"{version}-{name.replace(' ', '-')}")
+    pytest.param(
+        version,
+        name,
+        id=f"{version}-{name.replace(' ', '-')}",
+        marks=pytest.mark.versions("containerd", version),
+    )
     for version in VERSIONS
     for name in ROOTS
 ]

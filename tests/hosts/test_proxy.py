@@ -14,12 +14,12 @@ from urllib.parse import urlsplit
 import pytest
 
 from components.driver_daemonset.component import daemon_set
-from components.platforms.registry import platform_of
 from components.settings.hosts.proxy import Proxy
 from lab.simulator.hosts import catalogue
 from lab.simulator.hosts.packages import build
 from policies.faults import ConfigError
 from tests.hosts import software
+from tests.resolved import platform_of
 from tests.unit.fixtures.clusters import INSTALLERS, cluster
 
 OUTSIDE = "packages.gpu-cluster.invalid"

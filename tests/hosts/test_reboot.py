@@ -29,6 +29,7 @@ from lab.simulator import hosts as simulated
 from lab.simulator.hosts.model import cluster_dir
 from tests.desired_host import rebooting
 from tests.hosts.machine import Running, free_port
+from tests.simulated import simulate
 
 pytestmark = pytest.mark.full
 
@@ -69,7 +70,7 @@ class Site:
         }
         self.declared = load(self.document)
         simulated.up(name, self.declared.hosts, public, simulated.HostSettings(mode="namespaces"))
-        self.kubeconfig = simulator.up(name, self.declared).kubeconfig
+        self.kubeconfig = simulate(name, self.declared).kubeconfig
         self.hosts = {
             host.name: Running(name, host, self.key)  # type: ignore[arg-type]
             for host in self.declared.hosts

@@ -43,7 +43,8 @@ from components.hosts.step import Given, Step
 
 
 def _given(host):
-    return Given(settings={"GC_IOMMU": "options iommu pt"}) if host.system.swap_off else None
+    settings = {"GC_IOMMU": "options iommu pt"}
+    return Given(settings=settings) if host.sections.system.swap_off else None
 
 
 STEP = Step(given=_given, after="sysctl")

@@ -13,10 +13,10 @@ from components.charts.images import UnknownImages
 from components.charts.value_table import table
 from components.loading.loader import load
 from components.platforms.needed import charts, images
-from components.platforms.registry import platform_of
 from components.settings.cluster import Cluster
 from components.settings.registry import Registry
 from tests.platform.chart_folders import ROOT
+from tests.resolved import platform_of
 from tests.unit.fixtures.platforms import deployed
 
 

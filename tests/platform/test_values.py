@@ -17,11 +17,11 @@ from components.charts.value_check import check
 from components.charts.value_types import TYPES, type_of
 from components.loading.loader import load
 from components.loading.stack_file import load_stack_file
-from components.platforms.registry import platform_of
 from components.settings.cluster import Cluster
 from policies.faults import ConfigError
 from tests.platform.chart_folders import CHARTS, FOLDERS, texts, values, version
 from tests.platform.ways import WAYS, declared
+from tests.resolved import platform_of
 
 BAD = sorted((Path(__file__).parent / "fixtures" / "bad_settings").glob("*.yaml"))
 SERIES = [(chart, version) for chart, known in value_table.SERIES.items() for version in known]

@@ -42,6 +42,7 @@ from lab.simulator import hosts as simulated
 from lab.simulator.hosts.model import cluster_dir
 from tests.desired_host import desired_host
 from tests.hosts.machine import Running, free_port
+from tests.simulated import simulate
 
 ROOT = Path(__file__).resolve().parents[2]
 Json = dict[str, Any]
@@ -77,7 +78,7 @@ class Site:
         }
         self.declared = load(self.document)
         simulated.up(name, self.declared.hosts, public, simulated.HostSettings(mode="namespaces"))
-        self.kubeconfig = simulator.up(name, self.declared).kubeconfig
+        self.kubeconfig = simulate(name, self.declared).kubeconfig
         os.environ["KUBECONFIG"] = str(self.kubeconfig)
         self.hosts = {
             host.name: Running(name, host, self.key)  # type: ignore[arg-type]

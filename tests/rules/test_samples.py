@@ -16,11 +16,11 @@ import yaml
 
 from components.desired.resolve import resolve
 from components.loading.stack_file import load_stack_file
-from components.platforms.registry import platform_of
 from components.settings.cluster import Cluster
 from components.validation.pod import pod as validation_pod
 from policies.rules import Context, Pool, Severity, Taint, evaluate, evaluate_stack
 from policies.rules.context import INFRASTRUCTURE_NAMESPACES
+from tests.resolved import platform_of
 
 ROOT = Path(__file__).parents[2]
 BY_VALUE = Taint("nvidia.com/gpu", "present")

@@ -14,12 +14,12 @@ from components.desired.resolve import resolve
 from components.kubernetes.api import Client, ClusterError
 from components.nodes import schedule
 from components.nodes.record import RECORD
-from components.platforms.registry import platform_of
 from components.settings.nodes.taint import STARTUP_TAINT
 from components.validation import validate
 from components.validation.asked import ASKED
 from lab.simulator import marks, set_fault
 from lab.simulator.controller.devices import gpu_uuid
+from tests.resolved import platform_of
 from tests.simulator.running import CLUSTER, NAMESPACE, Json, declared, until
 from tests.simulator.validating import SPACES, Stack, given, serve
 

@@ -17,7 +17,7 @@ PROGRAM = (
     "pulumi",
     "pulumi_kubernetes",
     "components.loading.loader",
-    "components.desired.pools",
+    "components.desired.resolve",
     "components.cluster",
     "components.outputs",
     "components.hosts.observed.table",

@@ -14,6 +14,7 @@ from components.inspection.judgement import _after
 from components.loading.loader import load
 from components.nodes import record, use
 from components.settings.cluster import Cluster
+from components.settings.nodes.pool import gpu_pools
 from components.validation import judge, waiting
 from components.validation.offered import shortfall
 from components.validation.outcome import of_node
@@ -293,10 +294,11 @@ def test_a_node_counts_only_with_exactly_the_declared_gpus() -> None:
 
 
 def test_nodes_to_validate_anew_are_those_of_the_stack() -> None:
-    assert chosen("", cluster()) == "all"
-    assert chosen("gpu-1, gpu-[3-4]", cluster()) == "gpu-1,gpu-3,gpu-4"
+    pools = gpu_pools(cluster().pools)
+    assert chosen("", pools, ()) == "all"
+    assert chosen("gpu-1, gpu-[3-4]", pools, ()) == "gpu-1,gpu-3,gpu-4"
     with pytest.raises(ValueError, match="NODES: found gpu-9; wanted: nodes of the stack"):
-        chosen("gpu-9", cluster())
+        chosen("gpu-9", pools, ())
 
 
 def test_the_last_line_says_computed_only_where_a_kernel_ran() -> None:

@@ -8,7 +8,7 @@ Refuses to own a second control-plane host; the upgrade of the first is the roll
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +22,7 @@ from components.desired.host import DesiredHost
 from components.desired.kubeadm_cluster import KubeadmCluster
 from components.hosts.command import HostsArgs, answer, host_commands
 from components.hosts.kubeadm.access import ACCESS, Access, Administrator
+from components.hosts.kubeadm.kubeconfig import KubeconfigRequest
 from components.hosts.kubeadm.scripts import (
     JOINING,
     access_script,
@@ -32,6 +33,7 @@ from components.hosts.kubeadm.scripts import (
 from components.manifest import Manifest
 from components.operation import NEW, command_line, dated, repair
 from components.provider import kubernetes_provider
+from components.requests import write
 from components.settings.chart_source import chart_arguments
 
 UNKNOWN = (
@@ -113,8 +115,10 @@ class NewCluster(pulumi.ComponentResource):
     ) -> command.local.Command:
         """The context on this machine, made again where the machine hasn't got it."""
         environment, ignored = repair(None if there else dated("not applied"))
-        administrator = said.apply(lambda found: asdict(found.administrator))
-        document = {"context": context, "administrator": administrator}
+
+        def request(found: Access) -> str:
+            return write(KubeconfigRequest(context=context, administrator=found.administrator))
+
         line = command_line("kubeconfig", "apply")
         return command.local.Command(
             f"{name}-kubeconfig",
@@ -122,7 +126,7 @@ class NewCluster(pulumi.ComponentResource):
             update=line,
             delete=command_line("kubeconfig", "undo"),
             environment=environment,
-            stdin=pulumi.Output.json_dumps(document),
+            stdin=said.apply(request),
             add_previous_output_in_env=False,
             opts=pulumi.ResourceOptions(parent=self, ignore_changes=ignored),
         )

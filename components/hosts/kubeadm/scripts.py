@@ -32,8 +32,8 @@ def init_script(host: DesiredHost, *, inline: bool = False) -> Declaration:
         host: the control-plane host.
         inline: as in `assemble`.
     """
-    init, runtime = _init(host), host.runtime
-    version = host.kubernetes_packages.version or ""
+    init, runtime = _init(host), host.sections.runtime
+    version = host.sections.kubernetes_packages.version or ""
     settings = {
         **_settings(host, "init"),
         "GC_INIT": init_configuration(version, init, host, runtime),
@@ -49,9 +49,9 @@ def join_script(host: DesiredHost, token: str, hashes: tuple[str, ...]) -> Decla
         token: what `access_script` printed.
         hashes: of the cluster's authority, ``sha256:…``.
     """
-    init, runtime = _init(host), host.runtime
+    init, runtime = _init(host), host.sections.runtime
     join = Join(endpoint=init.endpoint, ca_cert_hashes=hashes)
-    version, more = host.kubernetes_packages.version or "", init.node_registration
+    version, more = host.sections.kubernetes_packages.version or "", init.node_registration
     settings = {
         **_settings(host, "join"),
         "GC_JOIN": join_configuration(version, join, host, token, runtime.engine, more),
@@ -72,7 +72,7 @@ def access_script(
         joining: names of the nodes that join.
         inline: as in `assemble`.
     """
-    version = host.kubernetes_packages.version or ""
+    version = host.sections.kubernetes_packages.version or ""
     settings = {
         **_settings(host, "init"),
         "GC_PHASE": "access",
@@ -88,17 +88,17 @@ def member_seconds(host: DesiredHost) -> int:
 
 
 def _init(host: DesiredHost) -> Init:
-    init = host.kubernetes_packages.init
+    init = host.sections.kubernetes_packages.init
     if init is None:
         raise ValueError("kubernetesPackages.init: found none")
     return init
 
 
 def _settings(host: DesiredHost, member: str) -> dict[str, str]:
-    init, engine = _init(host), host.runtime.engine
+    init, engine = _init(host), host.sections.runtime.engine
     return {
         "GC_PHASE": "cluster",
-        **common(host.packages.remove, host.packages.lock_seconds, host.proxy),
+        **common(host, remove=host.sections.packages.remove),
         "GC_MEMBER": member,
         "GC_NODE": host.node,
         "GC_MEMBER_LIMIT": str(init.timeout_seconds),

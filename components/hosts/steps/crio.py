@@ -14,7 +14,7 @@ from policies.faults import Fault
 def _given(host: DesiredHost) -> Given:
     return Given(
         settings={
-            "GC_SYSTEMD_CGROUP": said(host.runtime.systemd_cgroup),
+            "GC_SYSTEMD_CGROUP": said(host.sections.runtime.systemd_cgroup),
             "GC_RUNTIME_PATH": RUNTIME_PATH,
         }
     )

@@ -13,7 +13,7 @@ from policies.faults import Fault
 
 
 def _given(host: DesiredHost) -> Given | None:
-    cuda = host.cuda
+    cuda = host.sections.cuda
     if not host.role.has_gpus or cuda.source is CudaSource.NONE:
         return None
     version, runfile = cuda.version or "", cuda.runfile
@@ -32,8 +32,8 @@ def _given(host: DesiredHost) -> Given | None:
 
 def _judge(host: DesiredHost, facts: HostFacts) -> Iterator[Fault]:
     if host.role.has_gpus:
-        driver = host.driver.version or facts.driver or ""
-        yield from cuda_needs(host, driver, "cuda.version", host.cuda.version or "")
+        driver = host.sections.driver.version or facts.driver or ""
+        yield from cuda_needs(host, driver, "cuda.version", host.sections.cuda.version or "")
 
 
 STEP = Step(given=_given, after="driver", judge=_judge)

@@ -13,12 +13,12 @@ from policies.faults import Fault
 
 
 def _given(host: DesiredHost) -> Given:
-    docker = host.runtime.docker
+    docker = host.sections.runtime.docker
     return Given(
         settings={
-            "GC_SYSTEMD_CGROUP": said(host.runtime.systemd_cgroup),
+            "GC_SYSTEMD_CGROUP": said(host.sections.runtime.systemd_cgroup),
             "GC_RUNTIME_PATH": RUNTIME_PATH,
-            "GC_CDI": said(host.runtime.cdi),
+            "GC_CDI": said(host.sections.runtime.cdi),
             "GC_DOCKER_MIRRORS": "\n".join(map(json.dumps, docker.registry_mirrors)),
             "GC_DOCKER_DATA_ROOT": docker.data_root or "",
             "GC_DOCKER_STORAGE": docker.storage_driver.value,

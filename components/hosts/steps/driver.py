@@ -41,8 +41,8 @@ WantedBy=multi-user.target
 
 def driver_of(host: DesiredHost) -> Driver | None:
     """Return the driver that the preparation installs or removes; None: it does neither."""
-    acts = host.driver.by_preparation or host.driver.remove_earlier
-    return host.driver if host.role.has_gpus and acts else None
+    acts = host.sections.driver.by_preparation or host.sections.driver.remove_earlier
+    return host.sections.driver if host.role.has_gpus and acts else None
 
 
 def _given(host: DesiredHost) -> Given | None:
@@ -52,7 +52,7 @@ def _given(host: DesiredHost) -> Given | None:
         return None
     runfile = driver.runfile
     return Given(
-        settings=_settings(driver, keeps_cuda=host.cuda.source is not CudaSource.NONE),
+        settings=_settings(driver, keeps_cuda=host.sections.cuda.source is not CudaSource.NONE),
         lists={"each_driver_location": places(runfile.locations if runfile else ())},
         repositories=repositories("driver", driver.repository),
         runs=5,
@@ -82,7 +82,7 @@ def _settings(driver: Driver, keeps_cuda: bool) -> dict[str, str]:
 def _judge(host: DesiredHost, facts: HostFacts) -> Iterator[Fault]:
     if not host.role.has_gpus:
         return
-    driver = host.driver
+    driver = host.sections.driver
     if driver.in_container:
         if facts.driver and not facts.driver_container and not driver.remove_earlier:
             cure = "declare driver.removeEarlier: true, or driver.source: preinstalled"
@@ -119,8 +119,8 @@ def cuda_needs(host: DesiredHost, driver: str, where: str, cuda: str) -> Iterato
 
 
 def _kernel(host: DesiredHost, facts: HostFacts) -> Iterator[Fault]:
-    driver = host.driver.version or facts.driver
-    kernel = host.kernel.release or facts.kernel
+    driver = host.sections.driver.version or facts.driver
+    kernel = host.sections.kernel.release or facts.kernel
     built_here = driver is not None and facts.driver != driver
     if driver and built_here and (why := kernel_refused(driver, kernel)):
         cure = "declare another driver.version, or another kernel.release"
@@ -131,7 +131,7 @@ def _secure_boot(host: DesiredHost, facts: HostFacts) -> Iterator[Fault]:
     if facts.secure_boot and facts.driver is None:
         # The GPU Operator's driver container signs no module that it builds: NVIDIA/gpu-operator
         # issue 266. Precompiled ones are signed where their distribution signs them.
-        built = host.driver.managed_by_operator and not host.driver.precompiled
+        built = host.sections.driver.managed_by_operator and not host.sections.driver.precompiled
         severity = Severity.ERROR if built else Severity.WARNING
         cure = "turn it off in the firmware, or enrol the key that signs the driver (mokutil)"
         yield fault(host, "Secure Boot on", "it off, or a driver that is signed", cure, severity)

@@ -7,7 +7,7 @@ from components.hosts.step import Given, Step, at_version, places, repositories,
 
 
 def _given(host: DesiredHost) -> Given | None:
-    runtime, install = host.runtime, host.runtime.install
+    runtime, install = host.sections.runtime, host.sections.runtime.install
     if install is None:
         return None
     first, *others = install.packages

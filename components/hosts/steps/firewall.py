@@ -19,10 +19,10 @@ def ports_of(role: Role) -> tuple[str, ...]:
 
 
 def _given(host: DesiredHost) -> Given | None:
-    if host.system.firewall is Firewall.LEAVE:
+    if host.sections.system.firewall is Firewall.LEAVE:
         return None
-    ports = dict.fromkeys(ports_of(host.role) + host.system.firewall_ports)
-    settings = {"GC_FIREWALL": host.system.firewall.value, "GC_PORTS": " ".join(ports)}
+    ports = dict.fromkeys(ports_of(host.role) + host.sections.system.firewall_ports)
+    settings = {"GC_FIREWALL": host.sections.system.firewall.value, "GC_PORTS": " ".join(ports)}
     return Given(settings=settings)
 
 

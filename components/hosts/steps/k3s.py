@@ -8,7 +8,7 @@ from components.settings.hosts.runtime import Engine
 
 
 def _given(host: DesiredHost) -> Given:
-    return Given(settings={"GC_ENGINE": host.runtime.engine.value})
+    return Given(settings={"GC_ENGINE": host.sections.runtime.engine.value})
 
 
 STEP = Step(

@@ -14,7 +14,7 @@ OLDEST = (4, 18)
 
 
 def _given(host: DesiredHost) -> Given | None:
-    kernel = host.kernel
+    kernel = host.sections.kernel
     if kernel.release is None:
         return None
     settings = {
@@ -28,7 +28,7 @@ def _given(host: DesiredHost) -> Given | None:
 
 def _judge(host: DesiredHost, facts: HostFacts) -> Iterator[Fault]:
     """Judge the declared kernel, which cures an older one, or the one that runs."""
-    kernel = host.kernel.release or facts.kernel
+    kernel = host.sections.kernel.release or facts.kernel
     if version(kernel) < OLDEST:
         cure = "upgrade it, or declare kernel.release"
         yield fault(host, f"kernel {kernel}", "4.18 or later", cure)

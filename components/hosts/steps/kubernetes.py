@@ -34,7 +34,8 @@ Up to 1.34 both only warn."""
 
 def _given(host: DesiredHost) -> Given | None:
     """kubeadm comes before the other packages, which is a run of its own."""
-    packages, join, engine = host.kubernetes_packages, host.join, host.runtime.engine
+    packages, engine = host.sections.kubernetes_packages, host.sections.runtime.engine
+    join = host.join
     declared = packages.version
     if declared is None:
         return None
@@ -64,7 +65,7 @@ def _given(host: DesiredHost) -> Given | None:
 
 def upgrade_settings(host: DesiredHost) -> dict[str, str]:
     """Return the settings for `kubeadm upgrade`; none if kubeadm upgrades nothing."""
-    wanted, packages = host.upgrade, host.kubernetes_packages
+    wanted, packages = host.upgrade, host.sections.kubernetes_packages
     if wanted is Upgrade.NONE:
         return {}
     init, minor = packages.init, int((packages.version or "1.0").split(".")[1])
@@ -107,7 +108,7 @@ def _judge(host: DesiredHost, facts: HostFacts) -> Iterator[Fault]:
     """Yield what cgroup v1 on a host means for the Kubernetes that is declared."""
     if facts.cgroup != 1 or facts.simulated:
         return
-    packages = host.kubernetes_packages
+    packages = host.sections.kubernetes_packages
     cure = "boot with systemd.unified_cgroup_hierarchy=1"
     if version(packages.version or "") >= FAILS_ON_CGROUP_V1 and not _allows_cgroup_v1(packages):
         found = f"cgroup v1, on which kubelet {packages.version} does not start by itself"

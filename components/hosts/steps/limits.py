@@ -9,7 +9,7 @@ from components.settings.hosts.system import LimitItem
 
 def _given(host: DesiredHost) -> Given | None:
     """Lines of limits.conf(5): ``*`` does not mean root there."""
-    limits = host.system.limits
+    limits = host.sections.system.limits
     if not limits:
         return None
     lines = [
@@ -23,7 +23,7 @@ def _given(host: DesiredHost) -> Given | None:
     if memlock is not None:
         locked = "infinity" if memlock < 0 else f"{memlock}K"
         settings |= {
-            "GC_LIMITS_UNITS": " ".join(UNITS[host.runtime.engine]),
+            "GC_LIMITS_UNITS": " ".join(UNITS[host.sections.runtime.engine]),
             "GC_LIMITS_UNIT_TEXT": text_of("[Service]", f"LimitMEMLOCK={locked}"),
         }
     return Given(settings=settings)

@@ -7,7 +7,7 @@ from components.hosts.step import Given, Step
 
 
 def _given(host: DesiredHost) -> Given | None:
-    modules = host.system.modules
+    modules = host.sections.system.modules
     return Given(settings={"GC_MODULES": " ".join(modules)}) if modules else None
 
 

@@ -13,7 +13,7 @@ def _given(host: DesiredHost) -> Given | None:
 
     RHEL and its rebuilds have no DKMS of their own, so it is installed where it is asked for.
     """
-    packages, driver = host.packages, driver_of(host)
+    packages, driver = host.sections.packages, driver_of(host)
     build = packages.build or (driver is not None and driver.by_preparation)
     by_runfile = driver is not None and driver.runfile is not None and driver.runfile.dkms
     with_dkms = packages.build or by_runfile

@@ -8,7 +8,7 @@ from components.settings.hosts.system import Selinux
 
 
 def _given(host: DesiredHost) -> Given | None:
-    mode = host.system.selinux
+    mode = host.sections.system.selinux
     return None if mode is Selinux.LEAVE else Given(settings={"GC_SELINUX": mode.value})
 
 

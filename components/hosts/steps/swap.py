@@ -7,7 +7,7 @@ from components.hosts.step import Given, Step
 
 
 def _given(host: DesiredHost) -> Given | None:
-    return Given() if host.system.swap_off else None
+    return Given() if host.sections.system.swap_off else None
 
 
 STEP = Step(given=_given)

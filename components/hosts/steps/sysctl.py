@@ -7,9 +7,9 @@ from components.hosts.step import Given, Step
 
 
 def _given(host: DesiredHost) -> Given | None:
-    if not host.system.all_sysctl:
+    if not host.sections.system.all_sysctl:
         return None
-    rows = tuple(host.system.all_sysctl.items()) if host.system.sysctl else ()
+    rows = tuple(host.sections.system.all_sysctl.items()) if host.sections.system.sysctl else ()
     return Given(lists={"each_sysctl": rows})
 
 

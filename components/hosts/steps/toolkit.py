@@ -21,7 +21,7 @@ PACKAGES = (
 
 
 def _given(host: DesiredHost) -> Given:
-    runtime, toolkit = host.runtime, host.runtime.toolkit
+    runtime, toolkit = host.sections.runtime, host.sections.runtime.toolkit
     by_packages = toolkit.source is ToolkitSource.PACKAGE
     sources = (("apt", toolkit.apt), ("dnf", toolkit.dnf)) if by_packages else ()
     return Given(
@@ -47,7 +47,7 @@ def _packages(version: str | None) -> str:
 def _judge(host: DesiredHost, facts: HostFacts) -> Iterator[Fault]:
     if not (host.role.has_gpus and host.uses_toolkit):
         return
-    toolkit = host.runtime.toolkit
+    toolkit = host.sections.runtime.toolkit
     by_us = toolkit.source is ToolkitSource.PACKAGE
     if facts.toolkit is None and not by_us:
         cure = "install nvidia-container-toolkit, or declare runtime.toolkit.source: package"
