@@ -27,12 +27,12 @@ from components.program import main
 from components.rollout import operands
 from components.rollout.divided import layout
 from components.rollout.inspect import left_alone, views
-from components.rollout.released import can_validate
 from components.rollout.target import fault, refuse
 from components.rollout.waves import in_waves
 from components.ssh.answers import NOTHING
 from components.ssh.reach import reached, run
 from components.ssh.unreached import unreached
+from components.validation.cluster import can_validate
 from components.validation.validate import validate_nodes
 from policies.faults import Fault
 from policies.printable import printable

@@ -5,8 +5,8 @@ from __future__ import annotations
 from components.desired.validation import PoolValidation
 from components.kubernetes.api import Client, Json
 from components.nodes import record, use
+from components.nodes.inspect import shortfall
 from components.validation.asked import is_asked
-from components.validation.offered import shortfall
 
 NAMED = 5
 """Nodes that one finding names; the others are counted."""

@@ -106,7 +106,8 @@ class Node:
         Raises:
             RealError: with the last lines of the part that failed.
         """
-        files.write(self, access, archive)
+        parts = {**self.parts, "image.tar": archive}
+        files.write(self.work, parts, self.mock, files.texts(self.name, self.port, access))
         self.spawn()
         self._connect(int(access.server.rpartition(":")[2]))
         self.run("systemctl start containerd")

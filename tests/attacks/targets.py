@@ -30,13 +30,12 @@ from components.kubernetes.api import ClusterError
 from components.kubernetes.grammar import IllFormed
 from components.nodes import record, use
 from components.nodes.drain import losses, to_evict
-from components.nodes.inspect import count_devices, gpus, pool_members
+from components.nodes.inspect import count_devices, gpus, pool_members, shortfall
 from components.release.helm_record import decode_release, expected
 from components.settings.cluster import Cluster
 from components.ssh.answers import CHANNELS, last_lines
 from components.validation import judge as judging
 from components.validation import waiting
-from components.validation.offered import shortfall
 from policies.faults import FaultError, InputError
 from policies.printable import printable, printable_lines
 from policies.rules import quantity
