@@ -1,9 +1,12 @@
-"""Runs the checker as its command line does, in this process."""
+"""Runs the checker as its command line does, in this process; installs packages of ours."""
 
 from __future__ import annotations
 
 import contextlib
 import io
+import subprocess
+import sys
+import zipfile
 from pathlib import Path
 from typing import NamedTuple
 
@@ -37,3 +40,19 @@ def check(*arguments: str, rules: tuple[str, ...] = ONLY) -> Run:
         except SystemExit as end:
             code = int(str(end.code))
     return Run(code, output.getvalue(), errors.getvalue())
+
+
+def install(source: Path, target: Path) -> None:
+    """Build the package of a folder and unpack it, as `pip install` does, without a network."""
+    build = "import sys; from setuptools import build_meta; build_meta.build_wheel(sys.argv[1])"
+    subprocess.run(
+        [sys.executable, "-c", build, str(target)],
+        cwd=source,
+        check=True,
+        capture_output=True,
+        timeout=120,
+    )
+    (wheel,) = target.glob("*.whl")
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(target)
+    wheel.unlink()

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import subprocess
 import sys
-import zipfile
 from pathlib import Path
 
 import pytest
 
 from commands.files import project_files
-from tests.check.running import ROOT
+from tests.check.running import ROOT, install
 from tests.check.samples import GOOD
 
 PROGRAM = """
@@ -33,17 +32,7 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
         if name.split("/")[0] in ("components", "policies", "pyproject.toml", "LICENSE"):
             (source / name).parent.mkdir(parents=True, exist_ok=True)
             (source / name).write_bytes((ROOT / name).read_bytes())
-    build = "import sys; from setuptools import build_meta; build_meta.build_wheel(sys.argv[1])"
-    subprocess.run(
-        [sys.executable, "-c", build, str(target)],
-        cwd=source,
-        check=True,
-        capture_output=True,
-        timeout=120,
-    )
-    (wheel,) = target.glob("*.whl")
-    with zipfile.ZipFile(wheel) as archive:
-        archive.extractall(target)
+    install(source, target)
     return target
 
 
