@@ -10,6 +10,7 @@ import zipfile
 from pathlib import Path
 from typing import NamedTuple
 
+from commands.files import project_files
 from components.guardrails.check import main
 from policies.rules import RULES
 
@@ -40,6 +41,14 @@ def check(*arguments: str, rules: tuple[str, ...] = ONLY) -> Run:
         except SystemExit as end:
             code = int(str(end.code))
     return Run(code, output.getvalue(), errors.getvalue())
+
+
+def copy(target: Path, *beginnings: str) -> None:
+    """Copy the project's files whose paths begin so."""
+    for name in project_files():
+        if name.startswith(beginnings):
+            (target / name).parent.mkdir(parents=True, exist_ok=True)
+            (target / name).write_bytes((ROOT / name).read_bytes())
 
 
 def install(source: Path, target: Path) -> None:

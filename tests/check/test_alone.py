@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import json
-import shutil
 import subprocess
 import sys
 import tomllib
@@ -13,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.check.running import ROOT, install
+from commands.files import project_files
+from tests.check.running import ROOT, copy, install
 from tests.check.samples import BAD, GOOD
 
 RULEBOOK = ROOT / "policies"
@@ -83,10 +83,8 @@ def test_no_import_leaves_the_rulebook() -> None:
 def shipped(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder as `pip install ./policies` leaves it, and in it packages that have our names."""
     source, folder = tmp_path_factory.mktemp("source"), tmp_path_factory.mktemp("shipped")
-    shutil.copytree(
-        RULEBOOK, source / "rules", ignore=shutil.ignore_patterns("__pycache__", "*.egg-info")
-    )
-    install(source / "rules", folder)
+    copy(source, "policies/")
+    install(source / "policies", folder)
     for name in OURS:
         (folder / name).mkdir()
         (folder / name / "__init__.py").write_text(DECOY)
@@ -96,10 +94,10 @@ def shipped(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_the_package_has_every_file_of_the_rulebook(shipped: Path) -> None:
-    code = {file.relative_to(RULEBOOK) for file in RULEBOOK.rglob("*.py")}
-    facts = {file.relative_to(RULEBOOK) for file in (RULEBOOK / "facts").glob("*.json")}
+    files = {Path(name) for name in project_files() if name.startswith("policies/")}
+    wanted = {file.relative_to("policies") for file in files if file.suffix in (".py", ".json")}
     there = {file.relative_to(shipped / NAME) for file in (shipped / NAME).rglob("*.*")}
-    assert there == code | facts
+    assert there == wanted
 
 
 def test_both_packages_have_the_version_and_the_needs_of_the_checker() -> None:

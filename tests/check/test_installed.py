@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from commands.files import project_files
-from tests.check.running import ROOT, install
+from tests.check.running import ROOT, copy, install
 from tests.check.samples import GOOD
 
 PROGRAM = """
@@ -28,10 +27,7 @@ STACKS = sorted(path.name.split(".")[1] for path in ROOT.glob("Pulumi.*.yaml"))
 def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder as `pip install` leaves it."""
     source, target = tmp_path_factory.mktemp("source"), tmp_path_factory.mktemp("installed")
-    for name in project_files():
-        if name.split("/")[0] in ("components", "policies", "pyproject.toml", "LICENSE"):
-            (source / name).parent.mkdir(parents=True, exist_ok=True)
-            (source / name).write_bytes((ROOT / name).read_bytes())
+    copy(source, "components/", "policies/", "pyproject.toml", "LICENSE")
     install(source, target)
     return target
 
