@@ -30,6 +30,7 @@ LIMIT = 600
 GOALS = {
     "rule": 1,
     "host step": 2,
+    "software step": 3,
     "chart setting": 3,
     "platform": 2,
     "pool field": 2,

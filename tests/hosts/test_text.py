@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from components.hosts import preflight
+from components.hosts import phases, preflight
 from components.hosts.kubeadm import scripts as cluster_script
 from components.hosts.observed.probe import MARK, probe
 from components.hosts.phases import LOCK_LIMIT, RUN_LIMIT
@@ -22,7 +22,7 @@ from components.hosts.steps.kubernetes import APPLY_LIMIT, NODE_LIMIT
 from components.settings.hosts.packages import Packages
 from components.settings.hosts.runtime import Engine, Runtime
 from components.settings.hosts.system import SYSCTL, System
-from tests.hosts.declared import prepare, runtime
+from tests.hosts.declared import plain, prepare, runtime
 from tests.hosts.machine import Running
 
 TEXT = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=60)
@@ -107,7 +107,8 @@ def test_the_call_is_the_last_line() -> None:
 
 def test_each_file_of_a_step_is_one_readable_line_of_the_declaration() -> None:
     lines = prepare().partition("loaded='\n")[2].partition("'\n")[0].splitlines()
-    declared = ["swap", "modules", "sysctl", "nouveau"]
+    declared = [*phases.prepared(plain())]
+    assert {"swap", "modules", "sysctl", "nouveau"} <= {*declared}
     assert [line.rpartition("-")[0] for line in lines] == ["library", *declared, "others"]
     digest = hashlib.sha256((FOLDER / "swap.sh").read_bytes()).hexdigest()
     assert f"swap-{digest}" in lines
