@@ -16,8 +16,7 @@ from components.desired.monitoring import DesiredMonitoring
 from components.manifest import Manifest
 from components.monitoring import values as content
 from components.platforms.base import Platform
-from components.release.namespace import namespace
-from components.release.pull_secret import pull_secret, pull_secrets
+from components.release.namespace import NamespaceArgs, own_namespace
 from components.settings.monitoring import Monitoring as Settings
 from components.settings.monitoring import OperatorObjects
 
@@ -70,7 +69,7 @@ def exporter(platform: Platform, settings: Settings) -> Json:
     """
     registry = platform.site.registry
     pod: Json = {
-        **pull_secrets(registry),
+        **registry.pull_secrets,
         "automountServiceAccountToken": False,
         "priorityClassName": "system-node-critical",
         "affinity": {
@@ -227,21 +226,19 @@ class Monitoring(pulumi.ComponentResource):
         self, name: str, args: MonitoringArgs, opts: pulumi.ResourceOptions | None = None
     ) -> None:
         super().__init__(self.TYPE, name, None, opts)
-        context = args.platform.site.context
-        space = namespace(self, f"{name}-namespace", context, args.settings.namespace)
-        secrets = pull_secret(
-            self,
-            name,
-            args.platform.site.registry,
-            args.registry_credentials,
-            space,
-            args.settings.namespace,
+        site = args.platform.site
+        space = NamespaceArgs(
+            context=site.context,
+            namespace=args.settings.namespace,
+            pull_secret=site.registry.pull_secret,
+            credentials=args.registry_credentials,
         )
+        needed = own_namespace(self, name, space)
         for end, manifest in objects(args).items():
             Manifest(
                 f"{name}-{end}",
                 manifest,
-                pulumi.ResourceOptions(parent=self, depends_on=[space, *secrets]),
+                pulumi.ResourceOptions(parent=self, depends_on=needed),
             )
         groups = content.alert_groups(args.monitoring, args.platform)["groups"]
         self.alerts = pulumi.Output.from_input(sum(len(group["rules"]) for group in groups))

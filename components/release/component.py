@@ -22,8 +22,7 @@ from components.platforms.base import Part, Platform
 from components.platforms.registry import every
 from components.release import clear
 from components.release.clearing import clearing
-from components.release.namespace import namespace
-from components.release.pull_secret import pull_secret
+from components.release.namespace import NamespaceArgs, own_namespace
 from components.requests import write
 from components.settings.chart_source import chart_arguments
 from components.settings.charts import Charts
@@ -101,12 +100,16 @@ class GpuPlatform(pulumi.ComponentResource):
 
     def _before(self, platform: Platform, parts: Sequence[Part]) -> list[pulumi.Resource]:
         """What the release needs: namespace, secrets, programs that note what is there."""
-        name, space_name, registry = self._name, platform.namespace, platform.site.registry
+        name = self._name
         needed: list[pulumi.Resource] = []
         if platform.own_namespace:
-            space = namespace(self, f"{name}-namespace", self._context, space_name)
-            credentials = self._args.registry_credentials
-            needed += [space, *pull_secret(self, name, registry, credentials, space, space_name)]
+            space = NamespaceArgs(
+                context=self._context,
+                namespace=platform.namespace,
+                pull_secret=platform.site.registry.pull_secret,
+                credentials=self._args.registry_credentials,
+            )
+            needed += own_namespace(self, name, space)
         for program in platform.programs():
             needed.append(
                 command.local.Command(

@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 
 import toolchain
-from components.hosts.runtime_script import runtime
 from tests.hosts import conftest, cri
+from tests.hosts.declared import runtime
 from tests.hosts.machine import Running, differences
 
 pytestmark = pytest.mark.full
