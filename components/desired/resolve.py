@@ -42,7 +42,7 @@ from components.platforms.registry import named, section_of
 from components.platforms.requests import Expected, HelmRelease, PresenceRequest
 from components.platforms.site import Site
 from components.platforms.tolerations import tolerations
-from components.settings.chart_source import location, wanted_digest
+from components.settings.chart_source import ChartSource
 from components.settings.charts import Charts
 from components.settings.cluster import Cluster
 from components.settings.driver_installer import DriverInstaller
@@ -310,14 +310,9 @@ class _Resolver:
         return own_namespaces(self.platform, *self.beside)
 
     def chart(self) -> WantedChart:
-        platform, charts = self.platform, self.cluster.charts
-        given = (charts, platform.chart, platform.repository, platform.version)
-        return WantedChart(
-            place=location(*given),
-            chart=platform.chart,
-            version=platform.version,
-            digest=wanted_digest(*given),
-        )
+        name, version = self.platform.chart, self.platform.version
+        source = ChartSource(self.cluster.charts, name, self.platform.repository, version)
+        return WantedChart(place=source.location, chart=name, version=version, digest=source.digest)
 
     def presence(self) -> PresenceRequest:
         """What must be in the cluster: the release, and what is made in addition to it.
