@@ -13,11 +13,10 @@ from components.drift import Drift
 from components.driver_daemonset.component import DriverInstaller, DriverInstallerArgs
 from components.guardrails.component import Guardrails, GuardrailsArgs
 from components.hosts.command import HostsArgs
-from components.hosts.container_runtime import ContainerRuntime
+from components.hosts.component import ContainerRuntime, HostPreparation
 from components.hosts.copies import Copies
-from components.hosts.new_cluster import NewCluster, NewClusterArgs
-from components.hosts.preparation import HostPreparation
-from components.hosts.reboot import HostReboot, HostRebootArgs
+from components.hosts.kubeadm.component import NewCluster, NewClusterArgs
+from components.hosts.reboot.component import HostReboot, HostRebootArgs
 from components.loading.loader import check
 from components.monitoring.component import Monitoring, MonitoringArgs
 from components.nodes.component import NodeScheduling, NodeSchedulingArgs

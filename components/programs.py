@@ -14,11 +14,11 @@ import sys
 
 PROGRAMS = {
     "crds": "components.release.crds",
-    "kubeconfig": "components.hosts.kubeconfig",
+    "kubeconfig": "components.hosts.kubeadm.kubeconfig",
     "layouts": "components.rollout.layouts",
     "operator_labels": "components.platforms.gpu_operator.labels",
     "presence": "components.release.restore",
-    "reboot": "components.hosts.restart",
+    "reboot": "components.hosts.reboot.restart",
     "rollout": "components.driver_daemonset.rollout",
     "runtime_class": "components.release.runtime_class",
     "scheduling": "components.nodes.schedule",

@@ -11,8 +11,8 @@ from pathlib import Path
 import pulumi
 
 from components.desired.host import DesiredHost
-from components.hosts.keys import shortest
 from components.platforms.base import Platform
+from components.ssh.keys import shortest
 
 KEY_FILE = "GPU_CLUSTER_SSH_PRIVATE_KEY_FILE"
 TOKEN = re.compile(r"[a-z0-9]{6}\.[a-z0-9]{16}")

@@ -49,6 +49,7 @@ from components.settings.driver_installer import DriverInstaller
 from components.settings.guardrails import Guardrails
 from components.settings.hosts.host import Host
 from components.settings.hosts.reboot import RebootWhen
+from components.settings.hosts.sections import HostSections
 from components.settings.monitoring import Monitoring
 from components.settings.nodes.pool import Pool
 from components.settings.nodes.taint import Effect
@@ -113,6 +114,12 @@ class Desired:
         """The hosts that join a cluster in the run that first has them."""
         joining = self.kubeadm.joining if self.kubeadm else ()
         return working(host for host in self.hosts if host.joins) or working(joining)
+
+
+def sections_of(cluster: Cluster, host: Host) -> HostSections:
+    """Return the sections that a host's steps read: its own, or the stack's."""
+    own = {name: getattr(host, name, None) for name in HostSections.model_fields}
+    return HostSections(**{name: own[name] or getattr(cluster, name) for name in own})
 
 
 def resolve(cluster: Cluster, stack: str) -> Desired:
@@ -217,15 +224,7 @@ class _Resolver:
             host_key=host.host_key,
             bastion=host.bastion,
             ssh=cluster.ssh,
-            system=host.system or cluster.system,
-            kernel=host.kernel or cluster.kernel,
-            packages=cluster.packages,
-            driver=host.driver or cluster.driver,
-            cuda=host.cuda or cluster.cuda,
-            kubernetes_packages=cluster.kubernetes_packages,
-            runtime=host.runtime or cluster.runtime,
-            proxy=cluster.proxy,
-            reboot=cluster.reboot,
+            sections=sections_of(cluster, host),
             in_maintenance=cluster.in_maintenance(host),
             joins=joins,
             upgrade=upgrade,

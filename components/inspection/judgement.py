@@ -13,9 +13,8 @@ from components.desired.validation import PoolValidation
 from components.drift import Drift
 from components.driver_daemonset.container import judge_all
 from components.host_facts import HostFacts, drift, reboot
-from components.hosts import hardware
-from components.hosts.kernels import unequal
-from components.hosts.preflight import judge
+from components.hosts.observed import hardware
+from components.hosts.preflight import judge, unequal
 from components.inspection.cluster import ClusterSeen
 from components.inspection.ends import outlived
 from components.operation import dated

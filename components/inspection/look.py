@@ -16,11 +16,11 @@ from components.desired.host import DesiredHost, working
 from components.desired.resolve import Desired
 from components.desired.rollout import DesiredRollout
 from components.host_facts import HostFacts
-from components.hosts.inspect import inspecting_key
-from components.hosts.inspect import observe as observe_hosts
-from components.hosts.kubeconfig import is_there
-from components.hosts.new_cluster import UNKNOWN
-from components.hosts.table import table
+from components.hosts.kubeadm.component import UNKNOWN
+from components.hosts.kubeadm.kubeconfig import is_there
+from components.hosts.observed.inspect import inspecting_key
+from components.hosts.observed.inspect import observe as observe_hosts
+from components.hosts.observed.table import table
 from components.inspection.bounds import bounded, completed
 from components.inspection.cluster import ClusterSeen, Question
 from components.inspection.cluster import observe as observe_cluster

@@ -104,11 +104,10 @@ def test_a_stack_file_keeps_the_salt_that_its_own_secrets_need(
     monkeypatch.setattr(stack, "ROOT", tmp_path)
     monkeypatch.setenv("GPU_CLUSTER_CACHE", str(tmp_path / "cache"))
     declared = DOCUMENT | {"kubernetes": {"context": "gpu-cluster-own"}}
+    token = {"gpu-cluster:licenseToken": {"secure": "v1:def"}} if held else {}
     own = stack.Stack("own")
-    own.file.write_text(yaml.safe_dump({"config": {"gpu-cluster:cluster": declared}}))
-    assert own.embedded
     salt = "encryptionsalt: v1:abc\n"
-    text = "config:\n  gpu-cluster:licenseToken:\n    secure: v1:def\n" if held else "config: {}\n"
+    text = yaml.safe_dump({"config": {"gpu-cluster:cluster": declared, **token}})
     own.file.write_text(salt + text)
     with own.unsalted():
         own.file.write_text(salt + text)  # as the engine does

@@ -12,9 +12,8 @@ from pulumi.runtime import rpc
 
 from components.cluster import GpuCluster, GpuClusterArgs
 from components.desired.resolve import resolve
-from components.hosts import container_runtime
-from components.hosts import preparation as host_preparation
-from components.hosts import reboot as host_reboot
+from components.hosts import component as hosts
+from components.hosts.reboot import component as host_reboot
 from components.nodes import component as node_scheduling
 from components.operation import repair, repair_line
 from components.provider import kubernetes_provider
@@ -59,9 +58,9 @@ def test_tokens_of_components_are_fixed() -> None:
         component.TYPE
         for component in (
             GpuCluster,
-            host_preparation.HostPreparation,
+            hosts.HostPreparation,
             host_reboot.HostReboot,
-            container_runtime.ContainerRuntime,
+            hosts.ContainerRuntime,
             node_scheduling.NodeScheduling,
             GpuPlatform,
             validation.Validation,

@@ -15,8 +15,8 @@ from components.cluster import GpuCluster, GpuClusterArgs
 from components.desired.host import working
 from components.desired.pool import Members
 from components.desired.resolve import resolve
-from components.hosts import maintenance
-from components.hosts.reboot import reboot_request
+from components.hosts import command
+from components.hosts.reboot.component import reboot_request
 from components.inspection.look import question
 from components.kubernetes.api import ClusterError
 from components.monitoring.values import _cluster
@@ -114,7 +114,7 @@ class Recording(Recorder):
     """An engine whose state holds what was prepared on one host."""
 
     def call(self, args: pulumi.runtime.MockCallArgs) -> dict[str, Any]:
-        assert args.token == maintenance.READ
+        assert args.token == command.READ
         urn = "urn:pulumi:test::gpu-cluster::a$b$command:remote:Command::gpu-cluster-hosts-rack-1"
         return {"outputs": {urn: {}}}
 

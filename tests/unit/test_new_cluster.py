@@ -16,10 +16,10 @@ from pulumi.runtime import mocks
 
 from components.cluster import GpuCluster, GpuClusterArgs
 from components.drift import Drift
-from components.hosts import kubeconfig
-from components.hosts.access import ACCESS
-from components.hosts.kubeconfig import KubeconfigRequest
-from components.hosts.new_cluster import manifests
+from components.hosts.kubeadm import kubeconfig
+from components.hosts.kubeadm.access import ACCESS
+from components.hosts.kubeadm.component import manifests
+from components.hosts.kubeadm.kubeconfig import KubeconfigRequest
 from components.kubernetes.api import ClusterError
 from policies.faults import ConfigError, FaultError
 from tests.unit.fixtures.clusters import HOST_KEY, cluster

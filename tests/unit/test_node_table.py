@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -15,11 +15,13 @@ from components.loading.loader import load
 TAINT = {"key": "nvidia.com/gpu", "value": "present", "effect": "NoSchedule"}
 
 
-def stack(nodes: int) -> Any:
-    """Return a stack as its table reads it."""
+def stack(nodes: int) -> Stack:
     pool = {"name": "a100", "nodes": [f"gpu-[1-{nodes}]"], "gpusPerNode": 8}
     document = {"version": "v1", "kubernetes": {"context": "c"}, "platform": "device-plugin"}
-    return SimpleNamespace(name="dev", cluster=load({**document, "pools": [pool]}))
+    made = Stack("dev")
+    # Instead of what its file declares.
+    vars(made)["cluster"] = load({**document, "pools": [pool]})
+    return made
 
 
 def row(number: int, **more: Any) -> dict[str, Any]:
@@ -75,8 +77,8 @@ def test_next_lines_bring_their_environment_and_name_no_missing_program(
     monkeypatch: pytest.MonkeyPatch, has_kubectl: bool
 ) -> None:
     monkeypatch.setattr("shutil.which", lambda name: f"/bin/{name}" if has_kubectl else None)
-    lines = up.shown_next(Stack("dev"), ["kubectl get nodes", "pulumi preview"])
+    lines = up.shown_next(stack(1), ["kubectl get nodes", "pulumi preview"])
     assert lines[-1] == 'eval "$(make env)" && pulumi preview'
     assert len(lines) == (2 if has_kubectl else 1)
-    other = up.shown_next(Stack("lab"), ["pulumi preview"])
+    other = up.shown_next(replace(stack(1), name="lab"), ["pulumi preview"])
     assert other == ['eval "$(make env STACK=lab)" && pulumi preview']

@@ -8,8 +8,8 @@ import pytest
 
 from components.desired.resolve import resolve
 from components.host_facts import HostFacts
+from components.hosts.phases import prepare_script
 from components.hosts.preflight import judge
-from components.hosts.prepare_script import prepare_script
 from components.loading.loader import load
 from components.outputs import left_out
 from components.platforms.base import Offer

@@ -15,7 +15,7 @@ from components.cluster import GpuCluster, GpuClusterArgs
 from components.desired.resolve import resolve
 from components.desired.rollout import RebootRequest
 from components.desired.validation import PoolValidation
-from components.hosts.reboot import reboot_request
+from components.hosts.reboot.component import reboot_request
 from components.nodes import record
 from components.requests import read, write
 from components.validation import validate, xid

@@ -1,0 +1,16 @@
+"""Kernel settings: what Kubernetes needs stands in the script, what is declared is given to it."""
+
+from __future__ import annotations
+
+from components.desired.host import DesiredHost
+from components.hosts.step import Given, Step
+
+
+def _given(host: DesiredHost) -> Given | None:
+    if not host.sections.system.all_sysctl:
+        return None
+    rows = tuple(host.sections.system.all_sysctl.items()) if host.sections.system.sysctl else ()
+    return Given(lists={"each_sysctl": rows})
+
+
+STEP = Step(given=_given, after="modules")
