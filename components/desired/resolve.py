@@ -116,12 +116,6 @@ class Desired:
         return working(host for host in self.hosts if host.joins) or working(joining)
 
 
-def sections_of(cluster: Cluster, host: Host) -> HostSections:
-    """Return the sections that a host's steps read: its own, or the stack's."""
-    own = {name: getattr(host, name, None) for name in HostSections.model_fields}
-    return HostSections(**{name: own[name] or getattr(cluster, name) for name in own})
-
-
 def resolve(cluster: Cluster, stack: str) -> Desired:
     """Return the desired state of a stack.
 
@@ -224,7 +218,7 @@ class _Resolver:
             host_key=host.host_key,
             bastion=host.bastion,
             ssh=cluster.ssh,
-            sections=sections_of(cluster, host),
+            sections=self.sections(host),
             in_maintenance=cluster.in_maintenance(host),
             joins=joins,
             upgrade=upgrade,
@@ -241,6 +235,11 @@ class _Resolver:
             takes_cgroup_v1=Trait.WANTS_CGROUP_V1 in self.platform.traits,
             validation_image=cluster.validation.image,
         )
+
+    def sections(self, host: Host) -> HostSections:
+        """Return the sections that a host's steps read: its own, or the stack's."""
+        own = {name: getattr(host, name, None) for name in HostSections.model_fields}
+        return HostSections(**{name: own[name] or getattr(self.cluster, name) for name in own})
 
     @cached_property
     def takes_a_job(self) -> bool:
