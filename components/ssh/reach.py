@@ -4,20 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import functools
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 import asyncssh
 
-from components.desired.host import Target
-from components.settings.hosts.ssh import Bastion
 from components.ssh.answers import ANSWER, Channel, last_lines
+from components.ssh.keys import fingerprint, read_key
 
 T = TypeVar("T")
-Endpoint = Target | Bastion
-"""Where one logs in."""
 MODERN: dict[str, Any] = {
     "kex_algs": "-*sha1,gss-*",
     "mac_algs": "-hmac-sha1*",
@@ -28,6 +24,28 @@ KEEPALIVE: dict[str, Any] = {"keepalive_interval": 5, "keepalive_count_max": 3}
 """A connection over which nothing is answered for 5 s × 3 is lost; `sshd` answers by itself, also
 while a command there takes its time."""
 _RSA = ["rsa-sha2-512", "rsa-sha2-256"]
+
+
+class Endpoint(Protocol):
+    """Where one logs in; `host_key` is the public key that it must show."""
+
+    @property
+    def address(self) -> str: ...
+    @property
+    def port(self) -> int: ...
+    @property
+    def user(self) -> str: ...
+    @property
+    def host_key(self) -> str: ...
+
+
+class Target(Endpoint, Protocol):
+    """A host, behind its bastion where it has one."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def bastion(self) -> Endpoint | None: ...
 
 
 class OtherHostKey(asyncssh.HostKeyNotVerifiable):
@@ -53,21 +71,6 @@ class _Client(asyncssh.SSHClient):
     ) -> bool:
         self.shown = fingerprint(key)
         return False
-
-
-def fingerprint(key: asyncssh.SSHKey) -> str:
-    """Return a key's type and fingerprint, such as ``ssh-ed25519 SHA256:…``."""
-    return f"{key.get_algorithm()} {key.get_fingerprint()}"
-
-
-@functools.cache
-def read_key(private_key: str) -> asyncssh.SSHKey:
-    """Return an SSH private key, read once: an RSA key with 4,096 bits takes 0.2 s.
-
-    Raises:
-        asyncssh.KeyImportError, ValueError: it can't be used. The error repeats nothing of it.
-    """
-    return asyncssh.import_private_key(private_key)
 
 
 @contextlib.asynccontextmanager

@@ -10,9 +10,8 @@ from pathlib import Path
 
 import asyncssh
 
-from components.desired.host import Target
 from components.ssh.answers import NOTHING
-from components.ssh.reach import reached, run, shell
+from components.ssh.reach import Target, reached, run, shell
 from components.ssh.unreached import unreached
 from policies.faults import Fault
 from policies.printable import printable

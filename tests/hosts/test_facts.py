@@ -25,7 +25,7 @@ from components.loading.loader import load
 from components.settings.cluster import Cluster
 from components.settings.hosts.host import Host, Role
 from components.settings.hosts.system import System
-from components.ssh.reach import fingerprint
+from components.ssh.keys import fingerprint
 from lab.simulator import hosts as simulated
 from lab.simulator.hosts import catalogue
 from policies.faults import ConfigError, Severity

@@ -14,7 +14,8 @@ import asyncssh
 from components.desired.host import Target
 from components.host_facts import HostFacts
 from components.hosts.observed.probe import LONGEST, PROBE, probe
-from components.ssh.reach import Endpoint, connect, read_key, run, shell
+from components.ssh.keys import read_key
+from components.ssh.reach import Endpoint, connect, run, shell
 from components.ssh.unreached import unreached
 from policies.faults import Fault, FaultError
 from policies.printable import printable
