@@ -66,6 +66,7 @@ class Desired:
     Attributes:
         stack: name of the stack.
         context: context of the kubeconfig.
+        identifier: what tells the cluster from another one of the same context.
         hosts: all hosts, in the order of the stack file.
         platform: the platform, with its settings.
         kubeadm: the cluster that the stack makes; None: the cluster exists without the stack.
@@ -89,6 +90,7 @@ class Desired:
 
     stack: str
     context: str
+    identifier: str
     hosts: tuple[DesiredHost, ...]
     platform: Platform
     kubeadm: KubeadmCluster | None
@@ -170,6 +172,7 @@ class _Resolver:
         return Desired(
             stack=self.stack,
             context=self.cluster.kubernetes.context,
+            identifier=self.cluster.kubernetes.identifier,
             hosts=self.hosts,
             platform=self.platform,
             kubeadm=self.kubeadm(),
