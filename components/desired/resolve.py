@@ -42,7 +42,7 @@ from components.platforms.registry import named, section_of
 from components.platforms.requests import Expected, HelmRelease, PresenceRequest
 from components.platforms.site import Site
 from components.platforms.tolerations import tolerations
-from components.settings.chart_source import location, wanted_digest
+from components.settings.chart_source import ChartSource
 from components.settings.charts import Charts
 from components.settings.cluster import Cluster
 from components.settings.driver_installer import DriverInstaller
@@ -66,6 +66,7 @@ class Desired:
     Attributes:
         stack: name of the stack.
         context: context of the kubeconfig.
+        identifier: what tells the cluster from another one of the same context.
         hosts: all hosts, in the order of the stack file.
         platform: the platform, with its settings.
         kubeadm: the cluster that the stack makes; None: the cluster exists without the stack.
@@ -89,6 +90,7 @@ class Desired:
 
     stack: str
     context: str
+    identifier: str
     hosts: tuple[DesiredHost, ...]
     platform: Platform
     kubeadm: KubeadmCluster | None
@@ -114,12 +116,6 @@ class Desired:
         """The hosts that join a cluster in the run that first has them."""
         joining = self.kubeadm.joining if self.kubeadm else ()
         return working(host for host in self.hosts if host.joins) or working(joining)
-
-
-def sections_of(cluster: Cluster, host: Host) -> HostSections:
-    """Return the sections that a host's steps read: its own, or the stack's."""
-    own = {name: getattr(host, name, None) for name in HostSections.model_fields}
-    return HostSections(**{name: own[name] or getattr(cluster, name) for name in own})
 
 
 def resolve(cluster: Cluster, stack: str) -> Desired:
@@ -176,6 +172,7 @@ class _Resolver:
         return Desired(
             stack=self.stack,
             context=self.cluster.kubernetes.context,
+            identifier=self.cluster.kubernetes.identifier,
             hosts=self.hosts,
             platform=self.platform,
             kubeadm=self.kubeadm(),
@@ -224,7 +221,7 @@ class _Resolver:
             host_key=host.host_key,
             bastion=host.bastion,
             ssh=cluster.ssh,
-            sections=sections_of(cluster, host),
+            sections=self.sections(host),
             in_maintenance=cluster.in_maintenance(host),
             joins=joins,
             upgrade=upgrade,
@@ -241,6 +238,11 @@ class _Resolver:
             takes_cgroup_v1=Trait.WANTS_CGROUP_V1 in self.platform.traits,
             validation_image=cluster.validation.image,
         )
+
+    def sections(self, host: Host) -> HostSections:
+        """Return the sections that a host's steps read: its own, or the stack's."""
+        own = {name: getattr(host, name, None) for name in HostSections.model_fields}
+        return HostSections(**{name: own[name] or getattr(self.cluster, name) for name in own})
 
     @cached_property
     def takes_a_job(self) -> bool:
@@ -309,14 +311,9 @@ class _Resolver:
         return own_namespaces(self.platform, *self.beside)
 
     def chart(self) -> WantedChart:
-        platform, charts = self.platform, self.cluster.charts
-        given = (charts, platform.chart, platform.repository, platform.version)
-        return WantedChart(
-            place=location(*given),
-            chart=platform.chart,
-            version=platform.version,
-            digest=wanted_digest(*given),
-        )
+        name, version = self.platform.chart, self.platform.version
+        source = ChartSource(self.cluster.charts, name, self.platform.repository, version)
+        return WantedChart(place=source.location, chart=name, version=version, digest=source.digest)
 
     def presence(self) -> PresenceRequest:
         """What must be in the cluster: the release, and what is made in addition to it.

@@ -24,7 +24,7 @@ from components.release import clear
 from components.release.clearing import clearing
 from components.release.namespace import NamespaceArgs, own_namespace
 from components.requests import write
-from components.settings.chart_source import chart_arguments
+from components.settings.chart_source import ChartSource
 from components.settings.charts import Charts
 from policies.printable import printable
 
@@ -159,6 +159,7 @@ class GpuPlatform(pulumi.ComponentResource):
         before = clearing("upgrade", name, upgrade, creates=False, updates=True).before_update or []
         hooks.before_update = [*before, *((ending and ending.before_update) or [])]
         unfinished = self._args.unfinished
+        source = ChartSource(self._args.charts, chart, platform.repository, platform.version)
         return k8s.helm.v3.Release(
             name,
             k8s.helm.v3.ReleaseArgs(
@@ -170,7 +171,7 @@ class GpuPlatform(pulumi.ComponentResource):
                 cleanup_on_fail=True,
                 # Helm's own diff finds nothing to do where the pending record has the new values.
                 description=printable(unfinished) if unfinished else None,
-                **chart_arguments(self._args.charts, chart, platform.repository, platform.version),
+                **source.arguments,
             ),
             pulumi.ResourceOptions(
                 parent=self,

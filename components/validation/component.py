@@ -101,8 +101,7 @@ class Validation(pulumi.ComponentResource):
             )
             commands.append(ran)
             results.append(
-                # The key among its inputs makes all of its outputs secret; it prints nothing of it.
-                parsed(pulumi.Output.unsecret(ran.stdout)).apply(
+                parsed(ran.stdout).apply(
                     lambda result: [
                         # A node with GPUs left out is validated in a part of its pool.
                         {**node, "pool": validation.pool_of.get(node["name"], result["pool"])}

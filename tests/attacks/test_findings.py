@@ -23,7 +23,7 @@ from components.nodes.inspect import pool_members
 from components.release.helm_record import expected
 from tests.attacks.samples import cluster
 from tests.plugins.rig import LIMIT, Failed, Plugin
-from tests.unit.mocks import Recorded, declare
+from tests.unit.mocks import Recorded, declare, inspected
 
 pytestmark = pytest.mark.usefixtures("no_hooks")
 
@@ -45,24 +45,24 @@ def commands(finding: str | None) -> list[Recorded]:
     """All Commands of a stack in which every inspection found ``finding``."""
 
     def program() -> None:
-        findings = {} if finding is None else {"gpu-1": finding}
         GpuCluster(
             "gpu-cluster",
             GpuClusterArgs(
-                cluster=cluster(),
-                stack="test",
+                settings=cluster(),
                 private_key=pulumi.Output.secret("key"),
-            ),
-            Drift(
-                prepare=findings,
-                reboot=findings,
-                runtime=findings,
-                scheduling={} if finding is None else {"a100": finding},
-                platform=finding,
             ),
         )
 
-    recorder = declare(program, preview=False)
+    findings = {} if finding is None else {"gpu-1": finding}
+    drift = Drift(
+        prepare=findings,
+        reboot=findings,
+        runtime=findings,
+        scheduling={} if finding is None else {"a100": finding},
+        platform=finding,
+    )
+    with inspected(drift):
+        recorder = declare(program, preview=False)
     return recorder.of("command:local:Command") + recorder.of("command:remote:Command")
 
 

@@ -39,8 +39,7 @@ def build(preview: bool, declared: Cluster | None = None) -> Recorder:
         GpuCluster(
             "gpu-cluster",
             GpuClusterArgs(
-                cluster=declared or cluster(),
-                stack="test",
+                settings=declared or cluster(),
                 private_key=pulumi.Output.secret(CANARY),
             ),
         )
@@ -233,8 +232,7 @@ def secrets(declared: Cluster, preview: bool, **given: str) -> list[Recorded]:
         GpuCluster(
             "gpu-cluster",
             GpuClusterArgs(
-                cluster=declared,
-                stack="test",
+                settings=declared,
                 private_key=pulumi.Output.secret(CANARY),
                 registry_credentials=made.get("registryCredentials"),
                 secrets=made,

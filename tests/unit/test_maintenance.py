@@ -119,17 +119,13 @@ class Recording(Recorder):
         return {"outputs": {urn: {}}}
 
 
+@pytest.mark.usefixtures("no_hooks")
 @pytest.mark.parametrize("preview", [False, True], ids=["up", "preview"])
-def test_of_a_host_nothing_is_declared_that_the_state_does_not_hold(
-    preview: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    none = pulumi.ResourceHookBinding()
-    monkeypatch.setattr("components.hooks.binding", lambda *_, **__: none)
-
+def test_of_a_host_nothing_is_declared_that_the_state_does_not_hold(preview: bool) -> None:
     def program() -> None:
         key = pulumi.Output.secret("key")
         made = cluster(hosts=HOSTS, maintenance=["rack-[1-2]"])
-        GpuCluster("gpu-cluster", GpuClusterArgs(cluster=made, stack="test", private_key=key))
+        GpuCluster("gpu-cluster", GpuClusterArgs(settings=made, private_key=key))
 
     recorder = declare(program, preview=preview, recorder=Recording())
     remote = [item.name for item in recorder.resources if item.token.startswith("command:remote:")]

@@ -24,7 +24,7 @@ from components.kubernetes.api import ClusterError
 from policies.faults import ConfigError, FaultError
 from tests.unit.fixtures.clusters import HOST_KEY, cluster
 from tests.unit.fixtures.kubeconfigs import ENDPOINT, administrator, first_line, pair
-from tests.unit.mocks import Recorder, declare
+from tests.unit.mocks import Recorder, declare, inspected
 
 HASH = f"sha256:{'0123456789abcdef' * 4}"
 OBJECTS = """
@@ -64,7 +64,7 @@ def test_the_parts_come_in_their_order_and_only_once(
     declared = cluster(kubernetesPackages=packages(network={"manifest": str(path)}))
 
     def program() -> None:
-        args = GpuClusterArgs(cluster=declared, stack="test", private_key="key")
+        args = GpuClusterArgs(settings=declared, private_key="key")
         GpuCluster("gpu-cluster", args)
 
     names = [
@@ -95,10 +95,11 @@ def test_the_token_is_made_good_again_for_whoever_has_not_joined(tmp_path: Path)
 
     def renewal(**findings: str) -> str:
         def program() -> None:
-            args = GpuClusterArgs(cluster=declared, stack="test", private_key="key")
-            GpuCluster("gpu-cluster", args, Drift(cluster=findings))
+            args = GpuClusterArgs(settings=declared, private_key="key")
+            GpuCluster("gpu-cluster", args)
 
-        recorder = declare(program, preview=False, recorder=Answers())
+        with inspected(Drift(cluster=findings)):
+            recorder = declare(program, preview=False, recorder=Answers())
         (access,) = (one for one in recorder.resources if "-access-" in one.name)
         return str(access.inputs["update"])
 
@@ -186,7 +187,7 @@ def test_a_kubeconfig_that_runs_a_program_ends_the_run_before_anything_uses_it(
     recorder.printed = f"{first_line()}{yaml.safe_dump(hostile)}"
 
     def program() -> None:
-        args = GpuClusterArgs(cluster=declared, stack="test", private_key="key")
+        args = GpuClusterArgs(settings=declared, private_key="key")
         GpuCluster("gpu-cluster", args)
 
     with pytest.raises(pulumi.RunError, match="found the key exec in users"):

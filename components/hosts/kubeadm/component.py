@@ -34,7 +34,7 @@ from components.manifest import Manifest
 from components.operation import NEW, command_line, dated, repair
 from components.provider import kubernetes_provider
 from components.requests import write
-from components.settings.chart_source import chart_arguments
+from components.settings.chart_source import ChartSource
 
 UNKNOWN = (
     "this stack makes its cluster, which isn't there yet: the preview can't know its token and its "
@@ -149,6 +149,7 @@ class NewCluster(pulumi.ComponentResource):
         chart = network.chart
         if chart is None:
             return []
+        source = ChartSource(cluster.charts, chart.chart, chart.repository, chart.version)
         return [
             k8s.helm.v3.Release(
                 name,
@@ -158,7 +159,7 @@ class NewCluster(pulumi.ComponentResource):
                     values=plain(chart.values),
                     # Its pods begin when nodes take them; Ready nodes come of it.
                     skip_await=True,
-                    **chart_arguments(cluster.charts, chart.chart, chart.repository, chart.version),
+                    **source.arguments,
                 ),
                 # A refused destroy would forget it, and Helm refuses a name that is in use.
                 pulumi.ResourceOptions.merge(
