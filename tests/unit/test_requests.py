@@ -100,7 +100,7 @@ def test_each_request_is_read_by_the_class_that_wrote_it(platform: str) -> None:
             runtime={"defaultRuntime": "runc"} if platform == "device-plugin" else {},
             reboot={"when": "required"},
         )
-        GpuCluster("gpu-cluster", GpuClusterArgs(cluster=made, stack="test", private_key="key"))
+        GpuCluster("gpu-cluster", GpuClusterArgs(settings=made, private_key="key"))
 
     recorder = declare(declared, preview=False)
     given = [
