@@ -15,18 +15,13 @@ from tests.e2e.project import Project, figures, started
 from tests.guard import own_name
 from tests.platform import ways
 
-#: What the program declares after its first cluster.
+#: What the program declares after its first cluster, which the machine's kubeconfig doesn't know.
 SECOND = """
-other = load(settings.require_object("other"))
 GpuCluster(
     "Green_2",
-    GpuClusterArgs(cluster=other, stack=stack, private_key=""),
-    None,
-    pulumi.ResourceOptions(
-        providers=[
-            kubernetes_provider("other", other.kubernetes.context, other.kubernetes.identifier),
-            pulumi_command.Provider("other-command"),
-        ]
+    GpuClusterArgs(
+        settings=settings.require_object("other"),
+        kubeconfig=pulumi.Output.secret(settings.require("green")),
     ),
 )
 """
@@ -40,28 +35,20 @@ def both(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Project, Pr
     )
     for project, way in ((blue, "device-plugin"), (green, "gpu-manager")):
         project.write(ways.declared(project.stack, way))
-    content = yaml.safe_load(blue.file.read_text())
-    content["config"]["gpu-cluster:other"] = green.read()
-    blue.file.write_text(yaml.safe_dump(content))
     program = blue.root / "__main__.py"
     text = program.read_text()
     assert text.count('"gpu-cluster",') == 1
     program.write_text(text.replace('"gpu-cluster",', '"1.blue",') + SECOND)
     with started(green), started(blue):
-        merge(kubeconfig(blue), kubeconfig(green))
+        content = yaml.safe_load(blue.file.read_text())
+        content["config"]["gpu-cluster:other"] = green.read()
+        content["config"]["gpu-cluster:green"] = kubeconfig(green).read_text()
+        blue.file.write_text(yaml.safe_dump(content))
         yield blue, green
 
 
 def kubeconfig(project: Project) -> Path:
     return toolchain.cache_dir() / "embedded" / project.stack / "kubeconfig"
-
-
-def merge(into: Path, other: Path) -> None:
-    """Adds the contexts of one kubeconfig to another, as a person's file has several."""
-    merged, added = (yaml.safe_load(path.read_text()) for path in (into, other))
-    for section in ("clusters", "users", "contexts"):
-        merged[section] += added[section]
-    into.write_text(yaml.safe_dump(merged))
 
 
 def validated(project: Project) -> int:
