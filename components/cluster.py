@@ -12,7 +12,7 @@ from typing import Any
 import pulumi
 import pulumi_command
 
-from components.desired.resolve import Desired, resolve
+from components.desired.resolve import resolve
 from components.drift import Drift
 from components.driver_daemonset.component import DriverInstaller, DriverInstallerArgs
 from components.guardrails.component import Guardrails, GuardrailsArgs
@@ -114,7 +114,7 @@ class GpuCluster(pulumi.ComponentResource):
             with given(kubeconfig):
                 found = self._observe(args, key, kubeconfig)
                 self._register(args, opts)
-                results = self._declare(args, self.desired, found)
+                results = self._declare(args, found)
             self.nodes, self.tests, self.charts = results.nodes, results.tests, results.charts
             self.kubeconfig, self.join_token = results.kubeconfig, results.join_token
             return
@@ -141,7 +141,7 @@ class GpuCluster(pulumi.ComponentResource):
         """Look at the cluster and declare the rest, after what the arguments wait for."""
         key, kubeconfig = await _value(self._key), await _value(self._kubeconfig)
         with given(kubeconfig):
-            return self._declare(args, self.desired, self._observe(args, key, kubeconfig))
+            return self._declare(args, self._observe(args, key, kubeconfig))
 
     def _observe(self, args: GpuClusterArgs, key: str | None, kubeconfig: str | None) -> Drift:
         """Return what differs from what is declared; nothing of a cluster that isn't known yet.
@@ -175,9 +175,10 @@ class GpuCluster(pulumi.ComponentResource):
         parts = self.desired.platform.parts()
         return [part.without for part in parts if part.without and part.secret not in args.secrets]
 
-    def _declare(self, args: GpuClusterArgs, desired: Desired, drift: Drift) -> _Results:
+    def _declare(self, args: GpuClusterArgs, drift: Drift) -> _Results:
         """Declare all parts, in their order."""
-        name, platform = self._called, desired.platform
+        name, desired = self._called, self.desired
+        platform = desired.platform
         key, credentials = self._key, args.registry_credentials
         child = pulumi.ResourceOptions(parent=self)
         providers: list[pulumi.ProviderResource] = [

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -18,6 +18,7 @@ from components.desired.kubeadm_cluster import KubeadmCluster
 from components.desired.monitoring import DesiredMonitoring, WatchedPool
 from components.desired.pod_template import pod_spec, template
 from components.desired.pool import POOL_LABEL, DesiredScheduling, OwnScheduling, PoolScheduling
+from components.desired.question import Question
 from components.desired.rollout import DesiredLayouts, DesiredRollout, Operands, PoolLayout
 from components.desired.rules_context import rules_context
 from components.desired.scheduling_classes import (
@@ -116,6 +117,22 @@ class Desired:
         """The hosts that join a cluster in the run that first has them."""
         joining = self.kubeadm.joining if self.kubeadm else ()
         return working(host for host in self.hosts if host.joins) or working(joining)
+
+    @property
+    def question(self) -> Question:
+        """What the inspection is asked about the cluster."""
+        joining = tuple(sorted(host.node for host in self.newcomers))
+        pools = tuple(replace(pool, joining=joining) for pool in self.layouts.pools)
+        return Question(
+            context=self.context,
+            scheduling=tuple(replace(pool, joining=joining) for pool in self.scheduling.pools),
+            validation=tuple(replace(pool, joining=joining) for pool in self.validation.pools),
+            presence=self.presence,
+            endpoints=sorted(self.platform.endpoints().values()),
+            own=[space.name for space in self.namespaces],
+            chart=self.chart,
+            layouts=replace(self.layouts, pools=pools),
+        )
 
 
 def resolve(cluster: Cluster, stack: str) -> Desired:

@@ -6,9 +6,9 @@ import asyncio
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
-from components.charts.reach import WantedChart, unreachable
+from components.charts.reach import unreachable
 from components.desired.pool import PoolScheduling
-from components.desired.rollout import DesiredLayouts
+from components.desired.question import Question
 from components.desired.validation import PoolValidation
 from components.kubernetes import grammar
 from components.kubernetes.api import Client, ClusterError, Json, connect
@@ -30,31 +30,6 @@ from components.validation.inspect import drift as validation_drift
 
 #: Node names that one finding spells out; the rest are counted.
 NAMED = 5
-
-
-@dataclass(frozen=True, kw_only=True)
-class Question:
-    """What is asked about a cluster.
-
-    Attributes:
-        context: context of the kubeconfig.
-        scheduling: labels and taints of each pool's nodes.
-        validation: pools with GPUs, as they are counted.
-        presence: what must be there of the platform.
-        endpoints: ``host:port`` that nodes need.
-        own: namespaces that the stack makes.
-        chart: the platform's chart.
-        layouts: the MIG layouts.
-    """
-
-    context: str
-    scheduling: tuple[PoolScheduling, ...]
-    validation: tuple[PoolValidation, ...]
-    presence: PresenceRequest
-    endpoints: list[str]
-    own: list[str]
-    chart: WantedChart
-    layouts: DesiredLayouts
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -13,6 +13,7 @@ from dataclasses import replace
 import pulumi
 
 from components.desired.host import DesiredHost, working
+from components.desired.question import Question
 from components.desired.resolve import Desired
 from components.desired.rollout import DesiredRollout
 from components.host_facts import HostFacts
@@ -22,7 +23,7 @@ from components.hosts.observed.inspect import inspecting_key
 from components.hosts.observed.inspect import observe as observe_hosts
 from components.hosts.observed.table import table
 from components.inspection.bounds import bounded, completed
-from components.inspection.cluster import ClusterSeen, Question
+from components.inspection.cluster import ClusterSeen
 from components.inspection.cluster import observe as observe_cluster
 from components.inspection.extent import Extent
 from components.inspection.judgement import Inspection, Seen, judged
@@ -60,7 +61,8 @@ def inspect(
         require_context(desired.context, desired.stack, source)
     if not there:
         pulumi.log.info(unknown or UNKNOWN)
-    seen = look(desired, private_key, extent, there=there)
+    asked = desired.question if there else None
+    seen = look(desired.hosts, desired.registries, asked, private_key, extent)
     inspection = judged(desired, seen)
     inspection = replace(inspection, drift=replace(inspection.drift, context=there))
     if extent is not Extent.OFF and there:
@@ -74,17 +76,24 @@ def inspect(
     return inspection
 
 
-def look(desired: Desired, private_key: str | None, extent: Extent, *, there: bool) -> Seen:
+def look(
+    declared: Sequence[DesiredHost],
+    registries: Sequence[str],
+    question: Question | None,
+    private_key: str | None,
+    extent: Extent,
+) -> Seen:
     """Look at hosts and cluster, side by side.
 
     Args:
-        desired: what is declared.
-        private_key: as of `inspect`.
+        declared: the hosts.
+        registries: ``host:port`` of the registries that they must reach.
+        question: what is asked about the cluster; None: it doesn't exist.
+        private_key: logs in to the hosts; None: it isn't known yet, so they are left out.
         extent: what is looked at.
-        there: whether the cluster exists.
     """
-    hosts = working(desired.hosts) if extent.has_hosts and private_key is not None else ()
-    asked = question(desired) if extent.has_cluster and there else None
+    hosts = working(declared) if extent.has_hosts and private_key is not None else ()
+    asked = question if extent.has_cluster else None
     problems: tuple[str, ...] = ()
     try:
         key = inspecting_key(private_key or "") if hosts else ""
@@ -94,30 +103,12 @@ def look(desired: Desired, private_key: str | None, extent: Extent, *, there: bo
     async def every() -> Seen:
         (found, why), (facts, reason) = await asyncio.gather(
             bounded("cluster", observe_cluster(asked) if asked else _nothing(), ClusterSeen()),
-            bounded("hosts", observe_hosts(hosts, key, registries=desired.registries), {}),
+            bounded("hosts", observe_hosts(hosts, key, registries=registries), {}),
         )
         reasons = "; ".join(filter(None, (why, reason)))
         return Seen(hosts=facts, cluster=found, problems=problems, reasons=reasons)
 
     return completed(every())
-
-
-def question(desired: Desired) -> Question:
-    """Return what is asked about the cluster."""
-    joining = tuple(sorted(host.node for host in desired.newcomers))
-    layouts = desired.layouts
-    return Question(
-        context=desired.context,
-        scheduling=tuple(replace(pool, joining=joining) for pool in desired.scheduling.pools),
-        validation=tuple(replace(pool, joining=joining) for pool in desired.validation.pools),
-        presence=desired.presence,
-        endpoints=sorted(desired.platform.endpoints().values()),
-        own=[space.name for space in desired.namespaces],
-        chart=desired.chart,
-        layouts=replace(
-            layouts, pools=tuple(replace(pool, joining=joining) for pool in layouts.pools)
-        ),
-    )
 
 
 async def _nothing() -> ClusterSeen:

@@ -16,7 +16,6 @@ from components.host_facts import HostFacts
 from components.hosts.observed.probe import parse
 from components.inspection.cluster import ClusterSeen
 from components.inspection.judgement import Seen, judged
-from components.inspection.look import question
 from components.loading.loader import load
 from components.platforms.needed import registries
 from tests.unit.fixtures.documents import document
@@ -78,7 +77,7 @@ def test_a_chart_that_cannot_be_fetched_stops_the_run_before_any_host() -> None:
     (problem,) = judged(desired, found).problems
     assert problem.startswith("chart nvidia-device-plugin ")
     assert judged(desired, Seen()).problems == ()
-    assert question(resolve(declared, "x")).chart.place == resolve(declared, "dev").chart.place
+    assert resolve(declared, "x").question.chart.place == resolve(declared, "dev").chart.place
 
 
 def test_registries_of_images_are_named_once_as_engines_ask_them() -> None:

@@ -19,6 +19,7 @@ from components.inspection import bounds, look
 from components.inspection.bounds import bounded, completed
 from components.inspection.cluster import ClusterSeen
 from components.inspection.extent import EXTENT, Extent
+from components.inspection.judgement import Seen
 from components.loading.loader import load
 from components.settings.cluster import Cluster
 from tests.unit.fixtures.documents import document
@@ -26,6 +27,12 @@ from tests.unit.fixtures.documents import document
 LIMIT = 60
 """Seconds for what must come."""
 KEY = asyncssh.generate_private_key("ssh-ed25519")
+
+
+def looked(declared: Cluster, key: str, extent: Extent, *, there: bool = True) -> Seen:
+    desired = resolve(declared, "test")
+    question = desired.question if there else None
+    return look.look(desired.hosts, desired.registries, question, key, extent)
 
 
 async def answer(value: str) -> str:
@@ -132,7 +139,7 @@ def test_a_cluster_and_a_host_that_hang_are_named_and_hold_nothing_up(
     monkeypatch.setattr(bounds, "LIMIT", 2)
     monkeypatch.setattr(look, "observe_hosts", quickly)
     key = KEY.export_private_key().decode()
-    seen = look.look(resolve(unanswered, "test"), key, Extent.ALL, there=True)
+    seen = looked(unanswered, key, Extent.ALL)
     assert seen.reasons == "the inspection of the cluster took longer than 2 s"
     assert seen.cluster == ClusterSeen()
     assert seen.hosts["gpu-1"].error.startswith("no answer within 1 s (127.0.0.1:")
@@ -174,7 +181,7 @@ def test_what_is_left_out_is_not_asked(
     key = KEY.export_private_key().decode()
     for there in (True, False):
         asked.clear()
-        look.look(resolve(unanswered, "test"), key, extent, there=there)
+        looked(unanswered, key, extent, there=there)
         assert sorted(asked) == ["cluster"] * (cluster and there) + ["hosts"] * hosts
 
 
@@ -203,6 +210,6 @@ def test_a_credential_plugin_runs_beside_the_sdks_loop(
     plugin = {"apiVersion": "client.authentication.k8s.io/v1", "command": "sh"}
     kubeconfig["users"][0]["user"] = {"exec": {**plugin, "args": ["-c", script]}}
     (tmp_path / "kubeconfig").write_text(yaml.safe_dump(kubeconfig))
-    seen = look.look(resolve(unanswered, "test"), "", Extent.CLUSTER, there=True)
+    seen = looked(unanswered, "", Extent.CLUSTER)
     for part in ("a credential plugin that failed", "session expired"):
         assert part in seen.cluster.unreachable

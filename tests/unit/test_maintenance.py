@@ -17,7 +17,6 @@ from components.desired.pool import Members
 from components.desired.resolve import resolve
 from components.hosts import command
 from components.hosts.reboot.component import reboot_request
-from components.inspection.look import question
 from components.kubernetes.api import ClusterError
 from components.monitoring.values import _cluster
 from components.nodes.inspect import pool_members
@@ -67,7 +66,7 @@ def test_a_host_goes_with_its_node_and_a_node_with_its_host() -> None:
 
 def test_whoever_looks_or_acts_leaves_it_out() -> None:
     made = cluster(hosts=HOSTS, maintenance=["gpu-1"], monitoring={})
-    asked = question(resolve(made, "test"))
+    asked = resolve(made, "test").question
     for pool in (*asked.scheduling, *asked.validation):
         assert pool.nodes == ("gpu-2", "gpu-3", "gpu-4")
         assert pool.maintenance == ("gpu-1",)

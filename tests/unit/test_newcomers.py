@@ -9,11 +9,11 @@ import pytest
 from pulumi.runtime import mocks
 
 from components.cluster import GpuCluster, GpuClusterArgs
+from components.desired.question import Question
 from components.desired.resolve import resolve
 from components.host_facts import HostFacts
-from components.inspection.cluster import ClusterSeen, Question
+from components.inspection.cluster import ClusterSeen
 from components.inspection.judgement import Seen, judged
-from components.inspection.look import question
 from components.loading.loader import load
 from components.settings.cluster import Cluster
 from lab.simulator.hosts import host_public_key
@@ -67,7 +67,7 @@ def test_a_missing_node_stops_the_run_once_its_host_has_joined(
 
 
 def asked(cluster: Cluster) -> Question:
-    return question(resolve(cluster, "dev"))
+    return resolve(cluster, "dev").question
 
 
 def test_the_inspection_knows_who_joins() -> None:
