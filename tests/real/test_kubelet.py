@@ -8,7 +8,7 @@ from pathlib import Path
 import yaml
 
 from components.hosts.compatibility import version
-from components.hosts.preflight import FAILS_ON_CGROUP_V1
+from components.hosts.steps.kubernetes import FAILS_ON_CGROUP_V1
 from lab.real import build, parts
 from tests.real.bare import MARKS
 
