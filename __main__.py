@@ -44,7 +44,7 @@ built = GpuCluster(
         join_token=secrets.join_token,
         secrets=secrets.named,
     ),
-    inspection.drift,
+    inspection.difference,
     pulumi.ResourceOptions(providers=providers),
 )
 export(cluster, built)

@@ -9,7 +9,6 @@ from typing import Any
 import pulumi
 
 from components.desired.resolve import resolve
-from components.drift import Drift
 from components.driver_daemonset.component import DriverInstaller, DriverInstallerArgs
 from components.guardrails.component import Guardrails, GuardrailsArgs
 from components.hosts.command import HostsArgs
@@ -18,6 +17,7 @@ from components.hosts.copies import Copies
 from components.hosts.new_cluster import NewCluster, NewClusterArgs
 from components.hosts.preparation import HostPreparation
 from components.hosts.reboot import HostReboot, HostRebootArgs
+from components.inspection.difference import Difference
 from components.monitoring.component import Monitoring, MonitoringArgs
 from components.nodes.component import NodeScheduling, NodeSchedulingArgs
 from components.platforms.component import GpuPlatform, PlatformArgs
@@ -67,11 +67,11 @@ class GpuCluster(pulumi.ComponentResource):
         self,
         name: str,
         args: GpuClusterArgs,
-        drift: Drift | None = None,
+        difference: Difference | None = None,
         opts: pulumi.ResourceOptions | None = None,
     ) -> None:
         super().__init__(self.TYPE, name, None, opts)
-        drift = drift or Drift()
+        difference = difference or Difference()
         credentials = args.registry_credentials
         check(args.cluster)
         desired = resolve(args.cluster, args.stack)
@@ -86,7 +86,7 @@ class GpuCluster(pulumi.ComponentResource):
                 providers=[self.made.provider] if self.made else None,
             )
 
-        copies = Copies(f"{name}-steps", args.private_key, drift.unreached)
+        copies = Copies(f"{name}-steps", args.private_key, difference.hosts.unreached)
         rollout = RolloutArgs(
             rollout=desired.rollout,
             has_hosts=bool(desired.hosts),
@@ -94,7 +94,7 @@ class GpuCluster(pulumi.ComponentResource):
             pools=desired.validation.pools,
             layouts=desired.layouts,
             private_key=args.private_key,
-            plan=drift.rollout,
+            plan=difference.rollout,
             join_token=args.join_token,
         )
         rolled = Rollout(f"{name}-rollout", rollout, copies, after())
@@ -103,41 +103,48 @@ class GpuCluster(pulumi.ComponentResource):
             private_key=args.private_key,
             join_token=args.join_token,
             copies=copies,
-            left=frozenset(drift.rollout.left),
+            left=frozenset(difference.rollout.left),
             gate=rolled.done,
         )
-        prepared = HostPreparation(f"{name}-hosts", replace(hosts, drift=drift.prepare), after())
+        prepared = HostPreparation(
+            f"{name}-hosts", replace(hosts, findings=difference.hosts.prepare), after()
+        )
         rebooted = HostReboot(
             f"{name}-reboot",
             HostRebootArgs(
                 hosts=desired.hosts,
                 rollout=desired.rollout,
                 private_key=args.private_key,
-                drift=drift.reboot,
+                findings=difference.hosts.reboot,
             ),
             after(prepared),
         )
         runtime = ContainerRuntime(
             f"{name}-runtime",
-            replace(hosts, drift=drift.runtime, after=prepared.commands, gate=rebooted.done),
+            replace(
+                hosts,
+                findings=difference.hosts.runtime,
+                after=prepared.commands,
+                gate=rebooted.done,
+            ),
             after(),
         )
         if desired.kubeadm is not None:
             members = replace(
                 hosts,
-                drift=drift.cluster,
+                findings=difference.hosts.cluster,
                 after={**prepared.commands, **runtime.commands},
                 gate=rebooted.done,
             )
             self.made = NewCluster(
                 f"{name}-cluster",
-                NewClusterArgs(cluster=desired.kubeadm, hosts=members, there=drift.context),
+                NewClusterArgs(cluster=desired.kubeadm, hosts=members, there=difference.context),
                 after(),
             )
         joins = any(host.joins for host in desired.hosts)
         scheduling = NodeScheduling(
             f"{name}-scheduling",
-            NodeSchedulingArgs(scheduling=desired.scheduling, drift=drift.scheduling),
+            NodeSchedulingArgs(scheduling=desired.scheduling, findings=difference.scheduling.pools),
             after(*([prepared] if joins else [])),
         )
         if desired.guardrails is not None:
@@ -149,7 +156,7 @@ class GpuCluster(pulumi.ComponentResource):
             charts=desired.charts,
             registry_credentials=credentials,
             secrets=args.secrets,
-            unfinished=drift.release,
+            unfinished=difference.platform.unfinished,
         )
         if desired.installer is not None:
             installers = DriverInstallerArgs(
@@ -162,7 +169,7 @@ class GpuCluster(pulumi.ComponentResource):
         checked = presence(
             f"{name}-presence",
             desired.presence,
-            drift.platform or drift.release,
+            (*difference.platform.missing, *difference.platform.unfinished),
             serving.revision,
             after(serving),
         )
@@ -172,7 +179,7 @@ class GpuCluster(pulumi.ComponentResource):
             pools=desired.validation.pools,
             private_key=args.private_key,
             has_hosts=bool(desired.hosts),
-            plan=drift.layouts,
+            plan=difference.layouts,
         )
         divided: list[pulumi.Resource] = []
         if layouts.needed:
@@ -182,7 +189,7 @@ class GpuCluster(pulumi.ComponentResource):
             ValidationArgs(
                 validation=desired.validation,
                 registry_credentials=credentials,
-                drift=drift.validation,
+                findings=difference.validation.pools,
                 private_key=args.private_key,
             ),
             after(serving, checked, *divided),
@@ -193,7 +200,7 @@ class GpuCluster(pulumi.ComponentResource):
                 MonitoringArgs(
                     monitoring=desired.monitoring,
                     platform=platform,
-                    groups=drift.groups,
+                    groups=difference.groups,
                     registry_credentials=credentials,
                 ),
                 after(serving),

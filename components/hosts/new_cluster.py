@@ -21,7 +21,7 @@ from components.charts.extra_values import plain
 from components.charts.source import chart_arguments
 from components.desired.host import DesiredHost
 from components.desired.kubeadm_cluster import KubeadmCluster
-from components.drift import dated
+from components.findings import Finding, Findings, Kind, Subject
 from components.hosts.access import ACCESS, Access, Administrator
 from components.hosts.cluster_script import (
     JOINING,
@@ -32,7 +32,7 @@ from components.hosts.cluster_script import (
 )
 from components.hosts.command import HostsArgs, answer, host_commands
 from components.manifest import Manifest
-from components.operation import NEW, command_line, repair
+from components.operation import command_line, repair
 from components.provider import kubernetes_provider
 
 UNKNOWN = (
@@ -79,7 +79,7 @@ class NewCluster(pulumi.ComponentResource):
         )  # fmt: skip
         access = host_commands(
             self, f"{name}-access", (first,),
-            replace(hosts, after=initialized, drift=_waiting(cluster, hosts.drift)),
+            replace(hosts, after=initialized, findings=_waiting(cluster, hosts.findings)),
             lambda host: access_script(host, nodes), lambda _: 0,
             more=pulumi.ResourceOptions(additional_secret_outputs=["stdout"]),
         )  # fmt: skip
@@ -113,7 +113,14 @@ class NewCluster(pulumi.ComponentResource):
         self, name: str, context: str, said: pulumi.Output[Access], there: bool
     ) -> command.local.Command:
         """The context on this machine, made again where the machine hasn't got it."""
-        environment, ignored = repair(None if there else dated("not applied"))
+        gone = Finding(
+            kind=Kind.DUE,
+            subject=Subject.OBJECT,
+            name=f"context {context}",
+            what="not on this machine",
+            first=True,
+        )
+        environment, ignored = repair(() if there else (gone,))
         administrator = said.apply(lambda found: asdict(found.administrator))
         document = {"context": context, "administrator": administrator}
         line = command_line("kubeconfig", "apply")
@@ -165,11 +172,11 @@ class NewCluster(pulumi.ComponentResource):
         ]
 
 
-def _waiting(cluster: KubeadmCluster, drift: Mapping[str, str]) -> dict[str, str]:
+def _waiting(cluster: KubeadmCluster, findings: Mapping[str, Findings]) -> dict[str, Findings]:
     """Return why the token must be good again: hosts that have not joined in any run."""
-    found = (drift.get(host.name, "") for host in cluster.joining)
-    waiting = [finding for finding in found if NEW.match(finding)]
-    return {cluster.first.name: "; ".join(waiting)} if waiting else {}
+    found = (finding for host in cluster.joining for finding in findings.get(host.name, ()))
+    waiting = tuple(finding for finding in found if finding.first)
+    return {cluster.first.name: waiting} if waiting else {}
 
 
 def manifests(path: str) -> list[dict[str, Any]]:

@@ -97,7 +97,8 @@ def prepare(
         *map(step, declares),
         others(every, frozenset(declares)),
     ]
-    return assemble(settings, rows, read, inline=inline)
+    own = {**rows, "each_sysctl": list(host.system.sysctl.items())}
+    return assemble(settings, rows, read, inline=inline, declared=own)
 
 
 def prepare_script(

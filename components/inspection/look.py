@@ -15,6 +15,7 @@ import pulumi
 from components.desired.host import DesiredHost, working
 from components.desired.resolve import Desired
 from components.desired.rollout import DesiredRollout
+from components.findings import Finding
 from components.hosts.facts import HostFacts
 from components.hosts.inspect import inspecting_key
 from components.hosts.inspect import observe as observe_hosts
@@ -55,7 +56,7 @@ def inspect(
         pulumi.log.info(UNKNOWN)
     seen = look(desired, private_key, extent, there=there)
     inspection = judged(desired, seen)
-    inspection = replace(inspection, drift=replace(inspection.drift, context=there))
+    inspection = replace(inspection, difference=replace(inspection.difference, context=there))
     if extent is not Extent.OFF and there:
         inspection = with_rollout(
             desired.hosts, desired.rollout, inspection, seen.cluster.cordoned, extent
@@ -102,6 +103,7 @@ def question(desired: Desired) -> Question:
     return Question(
         context=desired.context,
         scheduling=tuple(replace(pool, joining=joining) for pool in desired.scheduling.pools),
+        by_rule=desired.scheduling.by_rule,
         validation=tuple(replace(pool, joining=joining) for pool in desired.validation.pools),
         presence=desired.presence,
         endpoints=sorted(desired.platform.endpoints().values()),
@@ -162,7 +164,7 @@ def with_rollout(
     return replace(
         inspection,
         unreachable="; ".join(filter(None, (inspection.unreachable, reason))),
-        drift=replace(inspection.drift, rollout=made),
+        difference=replace(inspection.difference, rollout=made),
     )
 
 
@@ -171,7 +173,7 @@ def _unseen(_: list[str]) -> NodesSeen:
 
 
 def with_layouts(
-    rollout: DesiredRollout, inspection: Inspection, found: Mapping[str, str]
+    rollout: DesiredRollout, inspection: Inspection, found: Mapping[str, Finding]
 ) -> Inspection:
     """Add the MIG layouts that must go in waves, and show them."""
     made, reason = divided(rollout, found, nodes_of(rollout))
@@ -179,7 +181,7 @@ def with_layouts(
     return replace(
         inspection,
         unreachable="; ".join(filter(None, (inspection.unreachable, reason))),
-        drift=replace(inspection.drift, layouts=made),
+        difference=replace(inspection.difference, layouts=made),
     )
 
 

@@ -32,6 +32,7 @@ def presence_document(platform: Platform, installer: DriverInstaller | None) -> 
         "context": platform.site.context,
         "platform": platform.site.platform,
         "release": {"name": platform.chart, "namespace": platform.namespace},
+        "version": platform.version,
         "objects": objects,
     }
 

@@ -62,10 +62,7 @@ async def lacking(client: Client, document: Json) -> list[Expected]:
         raise ClusterError(
             Fault(place, "no record of it", "the platform's release", "`pulumi up --refresh`")
         )
-    items = record.objects() + [
-        Expected(item["apiVersion"], item["kind"], item["namespace"], item["name"])
-        for item in document["objects"]
-    ]
+    items = [*record.objects(), *beside_release(document)]
     kinds = Kinds(client)
     for item in items:  # one by one: each asks for its API version only the first time
         await kinds.url(item)
@@ -86,6 +83,14 @@ async def lacking(client: Client, document: Json) -> list[Expected]:
 
     absent = await gather(missing, items)
     return [item for item, gone in zip(items, absent, strict=True) if gone]
+
+
+def beside_release(document: Json) -> list[Expected]:
+    """Return the objects that are made beside the release."""
+    return [
+        Expected(item["apiVersion"], item["kind"], item["namespace"], item["name"])
+        for item in document["objects"]
+    ]
 
 
 def _in(item: Expected, namespace: str) -> Expected:

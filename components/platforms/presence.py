@@ -11,6 +11,7 @@ from typing import Any
 import pulumi
 import pulumi_command as command
 
+from components.findings import Findings
 from components.operation import command_line, document, repair
 
 Json = dict[str, Any]
@@ -19,7 +20,7 @@ Json = dict[str, Any]
 def presence(
     name: str,
     declared: Json,
-    finding: str | None,
+    findings: Findings,
     revision: pulumi.Output[int],
     opts: pulumi.ResourceOptions,
 ) -> command.local.Command:
@@ -30,11 +31,11 @@ def presence(
     Args:
         name: of the resource.
         declared: what must be in the cluster (`presence_document`).
-        finding: what an inspection found to be missing.
+        findings: what an inspection found to be missing or not ended.
         revision: Helm's number of the release, as the state has it.
         opts: of the resource.
     """
-    environment, ignored = repair(finding)
+    environment, ignored = repair(findings)
     return command.local.Command(
         name,
         create=command_line("presence", "check"),

@@ -8,9 +8,9 @@ That record is a Secret, and what it holds would be made with the engineer's rig
 says the digest of the record that the engine has just made, which the state keeps; a record that
 differs from it is refused, never restored from.
 
-Input: ``context``, ``platform``, ``release`` (``name``, ``namespace``), ``revision`` of the release
-in the state and ``objects`` (those that Pulumi makes beside the release). ``restore`` reads what
-the last run said from ``PULUMI_COMMAND_STDOUT``.
+Input: ``context``, ``platform``, ``release`` (``name``, ``namespace``), ``version`` of its chart,
+``revision`` of the release in the state and ``objects`` (those that Pulumi makes beside the
+release). ``restore`` reads what the last run said from ``PULUMI_COMMAND_STDOUT``.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from typing import Any
 
 from components.api import Client, ClusterError, Json, connect
 from components.platforms import runtime_class
-from components.platforms.helm_record import DEPLOYED, Expected, Record, named, newest
-from components.platforms.objects import Kinds, lacking
+from components.platforms.helm_record import DEPLOYED, Expected, Noted, Record, named, newest, note
+from components.platforms.objects import Kinds, beside_release, lacking
 from components.program import main
 from policies.faults import Fault
 
@@ -45,6 +45,12 @@ async def _check(client: Client, document: Json) -> Json:
                 "run `up` again: it settles what a killed run left; else `helm history` tells more",
             )
         )
+    if record:
+        noted = Noted(
+            version=document["version"],
+            objects=frozenset(map(str, beside_release(document))),
+        )
+        await note(client, document["release"]["name"], document["release"]["namespace"], noted)
     return {
         "platform": document["platform"],
         "restored": [],

@@ -25,7 +25,7 @@ from components.desired.rollout import (
     RolloutRequest,
 )
 from components.desired.validation import PoolValidation
-from components.drift import dated
+from components.findings import dated
 from components.hosts.connection import command_line as host_line
 from components.hosts.copies import Copies
 from components.hosts.prepare_script import prepare_script

@@ -14,7 +14,7 @@ import pulumi_command as command
 
 from components.desired.rollout import DesiredLayouts, DesiredRollout, LayoutsRequest
 from components.desired.validation import PoolValidation
-from components.drift import dated
+from components.findings import dated
 from components.operation import FINDING, command_line
 from components.requests import write
 from components.rollout.component import tolerant

@@ -13,7 +13,7 @@ from components.hosts import disruption
 from components.hosts.facts import HostFacts
 from components.hosts.prepare_script import disrupting as of_preparation
 from components.hosts.runtime_script import disrupting as of_runtime
-from components.rollout.plan import Change
+from components.rollout.plan import UNENDED, Change
 
 
 def declared(host: DesiredHost) -> dict[str, str]:
@@ -49,7 +49,7 @@ def changes(
             for phase, after in declared(host).items():
                 what += _changed(phase, seen.disrupts.get(phase), after)
         if host.node in cordoned and not what:
-            what = ("an earlier run did not end",)
+            what = (UNENDED,)
         if what:
             found.append(Change(host, what, first=not seen.disrupts and not seen.error))
     return tuple(found)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from components.drift import dated
+from components.findings import Finding, Findings, Kind, Subject
 
 ASKED = "GPU_CLUSTER_VALIDATE"
 """Environment variable: names of nodes, separated by commas, or ``all``."""
@@ -29,6 +29,9 @@ def is_tested(name: str) -> bool:
     return not os.environ.get(ASKED) or is_asked(name)
 
 
-def finding() -> str | None:
-    """Why tests run now, in one line that no other run has; None where none is asked for."""
-    return dated(f"tests asked for: {', '.join(tests())}") if tests() else None
+def findings() -> Findings:
+    """Return the tests that are asked for; none where none is."""
+    return tuple(
+        Finding(kind=Kind.DUE, subject=Subject.OBJECT, name=f"test {name}", what="asked for")
+        for name in tests()
+    )

@@ -15,6 +15,7 @@ import pulumi
 import pulumi_command as command
 
 from components.desired.validation import DesiredValidation, PoolValidation
+from components.findings import Findings
 from components.manifest import Manifest
 from components.namespace import LABELS, namespace
 from components.operation import command_line, parsed, repair
@@ -34,14 +35,14 @@ class ValidationArgs:
     Attributes:
         validation: what is validated, and how.
         registry_credentials: a Docker configuration in JSON, a secret; None: none is given.
-        drift: which nodes must be validated and why, by pool.
+        findings: which nodes must be validated and why, by pool.
         private_key: an SSH private key, a secret, that logs in to the hosts; read for the lines
             that the driver wrote into their kernel's log.
     """
 
     validation: DesiredValidation
     registry_credentials: pulumi.Input[str] | None = None
-    drift: Mapping[str, str] = field(default_factory=dict)
+    findings: Mapping[str, Findings] = field(default_factory=dict)
     private_key: pulumi.Input[str] | None = None
 
 
@@ -87,7 +88,7 @@ class Validation(pulumi.ComponentResource):
         commands: list[pulumi.Resource] = []
         for pool in validation.pools:
             line = command_line("validation", "validate")
-            environment, ignored = repair(args.drift.get(pool.pool))
+            environment, ignored = repair(args.findings.get(pool.pool, ()))
             ran = command.local.Command(
                 f"{name}-{pool.pool}",
                 create=line,
@@ -130,7 +131,7 @@ class Validation(pulumi.ComponentResource):
             for gpus, claim in args.validation.test_claims.items()
         ]
         line = command_line("tests", "measure")
-        environment, ignored = repair(asked.finding())
+        environment, ignored = repair(asked.findings())
         ran = command.local.Command(
             f"{name}.tests",  # no pool's name has a dot
             create=line,

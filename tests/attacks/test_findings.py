@@ -17,9 +17,13 @@ import pytest
 
 from components.cluster import GpuCluster, GpuClusterArgs
 from components.desired.pool import Members
-from components.drift import Drift
+from components.findings import Finding, Kind, Subject
 from components.grammar import IllFormed
+from components.hosts.difference import HostDifference
+from components.inspection.difference import Difference
+from components.nodes.difference import SchedulingDifference
 from components.nodes.inspect import pool_members
+from components.platforms.difference import PlatformDifference
 from components.platforms.helm_record import expected
 from tests.attacks.samples import cluster
 from tests.plugins.rig import LIMIT, Failed, Plugin
@@ -41,11 +45,17 @@ HOSTILE = (
 )
 
 
+def drifted(text: str) -> Finding:
+    """A finding whose every word comes from outside."""
+    return Finding(kind=Kind.DRIFT, subject=Subject.NODE, name=text, what=text, was=text, now=text)
+
+
 def commands(finding: str | None) -> list[Recorded]:
     """All Commands of a stack in which every inspection found ``finding``."""
 
     def program() -> None:
-        findings = {} if finding is None else {"gpu-1": finding}
+        found = () if finding is None else (drifted(finding),)
+        findings = {"gpu-1": found} if found else {}
         GpuCluster(
             "gpu-cluster",
             GpuClusterArgs(
@@ -53,12 +63,10 @@ def commands(finding: str | None) -> list[Recorded]:
                 stack="test",
                 private_key=pulumi.Output.secret("key"),
             ),
-            Drift(
-                prepare=findings,
-                reboot=findings,
-                runtime=findings,
-                scheduling={} if finding is None else {"a100": finding},
-                platform=finding,
+            Difference(
+                hosts=HostDifference(prepare=findings, reboot=findings, runtime=findings),
+                scheduling=SchedulingDifference(pools={"a100": found} if found else {}),
+                platform=PlatformDifference(missing=found),
             ),
         )
 

@@ -12,6 +12,7 @@ import pytest
 from components.api import ClusterError, connect
 from components.desired.resolve import resolve
 from components.desired.rollout import LayoutsRequest
+from components.findings import Finding
 from components.inspection.look import nodes_of
 from components.inspection.rollout import divided as planned
 from components.nodes.resources import MIG_LABEL, MIG_STATE
@@ -98,7 +99,7 @@ class Divided(Site):
     def layout_plan(self, cluster: Cluster) -> LayoutPlan:
         """What the inspection plans."""
 
-        async def differences() -> dict[str, str]:
+        async def differences() -> dict[str, Finding]:
             async with connect(self.document["kubernetes"]["context"]) as client:
                 nodes = await client.list("nodes")
             return divided.differences(nodes, self.asked(cluster).layouts)

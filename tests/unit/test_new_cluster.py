@@ -16,11 +16,14 @@ from pulumi.runtime import mocks
 
 from components.api import ClusterError
 from components.cluster import GpuCluster, GpuClusterArgs
-from components.drift import Drift
+from components.findings import Finding
 from components.hosts import kubeconfig
 from components.hosts.access import ACCESS
+from components.hosts.difference import HostDifference
 from components.hosts.new_cluster import manifests
+from components.inspection.difference import Difference
 from policies.faults import ConfigError
+from tests.findings import found
 from tests.unit.fixtures.clusters import HOST_KEY, cluster
 from tests.unit.fixtures.kubeconfigs import ENDPOINT, administrator, first_line, pair
 from tests.unit.mocks import Recorder, declare
@@ -92,18 +95,20 @@ def test_the_token_is_made_good_again_for_whoever_has_not_joined(tmp_path: Path)
     path.write_text(OBJECTS)
     declared = cluster(kubernetesPackages=packages(network={"manifest": str(path)}))
 
-    def renewal(**findings: str) -> str:
+    def renewal(*findings: Finding) -> str:
         def program() -> None:
             args = GpuClusterArgs(cluster=declared, stack="test", private_key="key")
-            GpuCluster("gpu-cluster", args, Drift(cluster=findings))
+            hosts = HostDifference(cluster={"gpu-1": findings} if findings else {})
+            GpuCluster("gpu-cluster", args, Difference(hosts=hosts))
 
         recorder = declare(program, preview=False, recorder=Answers())
         (access,) = (one for one in recorder.resources if "-access-" in one.name)
         return str(access.inputs["update"])
 
     plain = renewal()
-    assert renewal(**{"gpu-1": "not applied on this host, 2026-01-01T00:00:00Z"}) != plain
-    assert renewal(**{"gpu-1": "changed on the host: kubelet is not active, 12:00"}) == plain
+    membership = "change: host gpu-1: membership of the cluster"
+    assert renewal(found(membership, now="applied", first=True)) != plain
+    assert renewal(found("drift: host gpu-1: kubelet is not active")) == plain
 
 
 @pytest.mark.parametrize(
