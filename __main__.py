@@ -6,12 +6,12 @@ import pulumi_command
 from components.cluster import GpuCluster, GpuClusterArgs
 from components.desired.resolve import resolve
 from components.inspection.look import inspect
+from components.loading.advice import advice
+from components.loading.inventory import origins
+from components.loading.loader import load
 from components.outputs import export
 from components.provider import kubernetes_provider
 from components.secrets import read_secrets
-from components.settings.advice import advice
-from components.settings.inventory import origins
-from components.settings.loader import load
 from components.workarounds import await_calls_in_turn
 from policies.faults import ConfigError
 from policies.guard import hold

@@ -7,8 +7,8 @@ import urllib.error
 import urllib.request
 from concurrent.futures import ThreadPoolExecutor
 
-from components.charts.source import is_own
 from components.platforms.registry import every
+from components.settings.chart_source import is_own
 
 STAND_INS = "lab/simulator/charts"
 

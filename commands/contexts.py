@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from commands.stack import Stack
 from components.inspection.extent import Extent
-from components.kubeconfig_contexts import missing_context
+from components.kubernetes.kubeconfig_contexts import missing_context
 from policies.faults import FaultError
 
 

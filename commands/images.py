@@ -18,10 +18,10 @@ from rich.console import Console
 from rich.table import Table
 
 from components.charts.images import UnknownImages
+from components.loading.stack_file import load_stack_file
 from components.platforms.needed import Chart, Image, charts
 from components.platforms.needed import images as needed
 from components.platforms.registry import platform_of
-from components.settings.stack_file import load_stack_file
 from policies.facts.floors import of_images
 from policies.faults import ConfigError
 from policies.printable import printable

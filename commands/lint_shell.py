@@ -10,16 +10,16 @@ import sys
 import toolchain
 from commands.environment import ROOT
 from commands.files import project_files
+from components.base import yaml_file
 from components.desired.resolve import resolve
 from components.hosts.cluster_script import access_script, init_script
 from components.hosts.prepare_script import prepare
 from components.hosts.probe import probe
 from components.hosts.runtime_script import runtime
-from components.hosts.settings.kubernetes_packages import KubernetesPackages
-from components.hosts.settings.new_cluster import Init, Network
-from components.hosts.settings.runtime import Engine, Runtime
-from components.settings.base import yaml_file
-from components.settings.stack_file import load_stack_file
+from components.loading.stack_file import load_stack_file
+from components.settings.hosts.kubernetes_packages import KubernetesPackages
+from components.settings.hosts.new_cluster import Init, Network
+from components.settings.hosts.runtime import Engine, Runtime
 
 #: Checked otherwise: parts of host scripts are judged as they are assembled, below, and the two
 #: launchers are read by both sh and Python.

@@ -9,8 +9,8 @@ from typing import Any
 from rich.table import Table
 
 from commands.stack import Stack
-from components.api import Json
 from components.desired.resolve import resolve
+from components.kubernetes.api import Json
 
 #: Nodes that have a row each; more are summed up.
 MOST = 20

@@ -16,8 +16,8 @@ import yaml
 import toolchain
 from commands import charts
 from commands.lock import one_run
+from components.loading.stack_file import load_stack_file
 from components.settings.cluster import Cluster
-from components.settings.stack_file import load_stack_file
 from lab import simulator
 from lab.simulator import hosts as simulated_hosts
 from lab.simulator.hardware import (

@@ -21,9 +21,9 @@ from commands.node_table import WIDTH, table
 from commands.stack import Stack
 from commands.waiting import for_step
 from commands.watched import Answer, Failed, answering, watched
-from components.api import ClusterError
 from components.inspection.cluster import nodes_by_name
-from components.platforms.clear import await_deletions
+from components.kubernetes.api import ClusterError
+from components.release.clear import await_deletions
 from components.validation.trial import Outcome
 from lab.simulator import control_plane
 from policies.printable import printable_lines

@@ -12,9 +12,9 @@ import sys
 from commands import up
 from commands.stack import Stack
 from commands.watched import answering
-from components.nodes.settings.node_range import expand
-from components.nodes.settings.pool import gpu_pools
 from components.settings.cluster import Cluster
+from components.settings.nodes.node_range import expand
+from components.settings.nodes.pool import gpu_pools
 from components.validation.asked import ALL, ASKED, TESTS
 
 

@@ -18,14 +18,14 @@ from components.hosts.new_cluster import NewCluster, NewClusterArgs
 from components.hosts.preparation import HostPreparation
 from components.hosts.reboot import HostReboot, HostRebootArgs
 from components.inspection.difference import Difference
+from components.loading.loader import check
 from components.monitoring.component import Monitoring, MonitoringArgs
 from components.nodes.component import NodeScheduling, NodeSchedulingArgs
-from components.platforms.component import GpuPlatform, PlatformArgs
-from components.platforms.presence import presence
+from components.release.component import GpuPlatform, PlatformArgs
+from components.release.presence import presence
 from components.rollout.component import Rollout, RolloutArgs
 from components.rollout.layout_component import Layouts, LayoutsArgs
 from components.settings.cluster import Cluster
-from components.settings.loader import check
 from components.validation.component import Validation, ValidationArgs
 
 

@@ -3,7 +3,7 @@
 A run that is killed between making an object and recording it leaves an object that the state does
 not know. Most objects are simply applied again; a Helm release whose name is taken is not. And the
 engine deletes after all that it makes, so a device plugin that is no longer declared would serve a
-node beside the one that follows it. `components.platforms.clear` removes them, only where they are
+node beside the one that follows it. `components.release.clear` removes them, only where they are
 ours. They never run in a preview; `before_changes` does.
 """
 
@@ -15,8 +15,8 @@ from typing import Any
 
 import pulumi
 
-from components.api import ClusterError
-from components.platforms import clear
+from components.kubernetes.api import ClusterError
+from components.release import clear
 
 #: Seconds for the clearing of one leftover.
 LIMIT = 120

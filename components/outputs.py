@@ -8,8 +8,8 @@ from typing import Any
 import pulumi
 
 from components.cluster import GpuCluster
-from components.nodes.settings.pool import Pool
 from components.settings.cluster import Cluster
+from components.settings.nodes.pool import Pool
 
 
 def totals(nodes: list[dict[str, Any]]) -> dict[str, int]:

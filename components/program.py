@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable, Coroutine, Mapping
 from typing import Any, TypeVar
 
-from components.api import ClusterError, Json
+from components.kubernetes.api import ClusterError, Json
 from components.requests import read
 from policies.printable import printable_lines
 

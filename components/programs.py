@@ -13,14 +13,14 @@ import runpy
 import sys
 
 PROGRAMS = {
-    "crds": "components.platforms.crds",
+    "crds": "components.release.crds",
     "kubeconfig": "components.hosts.kubeconfig",
     "layouts": "components.rollout.layouts",
     "operator_labels": "components.platforms.gpu_operator.labels",
-    "presence": "components.platforms.restore",
+    "presence": "components.release.restore",
     "reboot": "components.hosts.restart",
     "rollout": "components.driver_daemonset.rollout",
-    "runtime_class": "components.platforms.runtime_class",
+    "runtime_class": "components.release.runtime_class",
     "scheduling": "components.nodes.schedule",
     "tests": "components.validation.measure",
     "validation": "components.validation.validate",

@@ -6,8 +6,8 @@ from components.desired.host import DesiredHost
 from components.desired.resolve import resolve
 from components.guardrails.component import GuardrailsArgs
 from components.hosts.reboot import HostRebootArgs
-from components.hosts.settings.host import Host
 from components.settings.cluster import Cluster
+from components.settings.hosts.host import Host
 
 
 def desired_host(cluster: Cluster, host: Host | int = 0) -> DesiredHost:

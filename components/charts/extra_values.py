@@ -7,8 +7,8 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, Field
 
+from components.base.model import FrozenDict
 from components.charts.value_types import type_of
-from components.settings.base.model import FrozenDict
 from policies.faults import refuse, show
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from components.base.nearness import LIKE_ENOUGH, nearest, plain, similarity
 from components.charts.value_table import NOTHING, Table
 from components.charts.value_types import choices, type_of
-from components.settings.base.nearness import LIKE_ENOUGH, nearest, plain, similarity
 from policies.faults import Fault, Location, fault, show
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from components.base.versions import pattern
 from components.charts.value_table import UnknownVersion, check_version
-from components.settings.base.versions import pattern
 from policies.faults import refuse, show
 
 

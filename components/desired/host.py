@@ -6,17 +6,17 @@ from collections.abc import Iterable
 from dataclasses import dataclass, fields
 from enum import StrEnum
 
-from components.hosts.settings.cuda import Cuda
-from components.hosts.settings.driver import Driver
-from components.hosts.settings.host import Role
-from components.hosts.settings.kernel import Kernel
-from components.hosts.settings.kubernetes_packages import Join, KubernetesPackages
-from components.hosts.settings.packages import Packages
-from components.hosts.settings.proxy import Proxy
-from components.hosts.settings.reboot import Reboot
-from components.hosts.settings.runtime import Runtime
-from components.hosts.settings.ssh import Bastion, Ssh
-from components.hosts.settings.system import System
+from components.settings.hosts.cuda import Cuda
+from components.settings.hosts.driver import Driver
+from components.settings.hosts.host import Role
+from components.settings.hosts.kernel import Kernel
+from components.settings.hosts.kubernetes_packages import Join, KubernetesPackages
+from components.settings.hosts.packages import Packages
+from components.settings.hosts.proxy import Proxy
+from components.settings.hosts.reboot import Reboot
+from components.settings.hosts.runtime import Runtime
+from components.settings.hosts.ssh import Bastion, Ssh
+from components.settings.hosts.system import System
 
 
 class Upgrade(StrEnum):

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from components.charts.settings import Charts
 from components.desired.host import DesiredHost
-from components.hosts.settings.new_cluster import Init
+from components.settings.charts import Charts
+from components.settings.hosts.new_cluster import Init
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from components.monitoring.settings import Monitoring
+from components.settings.monitoring import Monitoring
 
 
 @dataclass(frozen=True, kw_only=True)

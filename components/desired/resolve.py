@@ -13,27 +13,11 @@ from functools import cached_property
 from typing import Any
 
 from components.charts.reach import WantedChart
-from components.charts.settings import Charts
-from components.charts.source import location, wanted_digest
 from components.desired.host import DesiredHost, Upgrade, working
 from components.desired.kubeadm_cluster import KubeadmCluster
 from components.desired.monitoring import DesiredMonitoring, WatchedPool
 from components.desired.pool import DesiredScheduling, OwnScheduling, PoolScheduling
-from components.desired.rollout import DesiredLayouts, DesiredRollout, Operands, PoolLayout
-from components.desired.rules_context import rules_context
-from components.desired.validation import (
-    DesiredValidation,
-    MeasuredPool,
-    MeasuredTest,
-    Measuring,
-    PoolValidation,
-)
-from components.driver_daemonset.settings import DriverInstaller
-from components.guardrails.settings import Guardrails
-from components.hosts.settings.host import Host
-from components.hosts.settings.reboot import RebootWhen
-from components.monitoring.settings import Monitoring
-from components.nodes.pools import (
+from components.desired.pools import (
     POOL_LABEL,
     counted_pools,
     layouts_manager,
@@ -41,15 +25,22 @@ from components.nodes.pools import (
     plain_taints,
     working_gpus,
 )
-from components.nodes.resources import MIG_LABEL
-from components.nodes.scheduling_classes import (
+from components.desired.rollout import DesiredLayouts, DesiredRollout, Operands, PoolLayout
+from components.desired.rules_context import rules_context
+from components.desired.scheduling_classes import (
     is_by_rule,
     limit_range,
     node_feature_rule,
     priority_class,
 )
-from components.nodes.settings.pool import Pool
-from components.nodes.settings.taint import Effect
+from components.desired.validation import (
+    DesiredValidation,
+    MeasuredPool,
+    MeasuredTest,
+    Measuring,
+    PoolValidation,
+)
+from components.kubernetes.resources import MIG_LABEL
 from components.platforms.base import Delivery, Platform, Trait
 from components.platforms.documents import presence_document
 from components.platforms.judge import Declared
@@ -57,9 +48,18 @@ from components.platforms.namespaces import OwnNamespace, own_namespaces
 from components.platforms.needed import registries
 from components.platforms.registry import platform_of
 from components.platforms.tolerations import tolerations
+from components.settings.chart_source import location, wanted_digest
+from components.settings.charts import Charts
 from components.settings.cluster import Cluster
+from components.settings.driver_installer import DriverInstaller
+from components.settings.guardrails import Guardrails
+from components.settings.hosts.host import Host
+from components.settings.hosts.reboot import RebootWhen
+from components.settings.monitoring import Monitoring
+from components.settings.nodes.pool import Pool
+from components.settings.nodes.taint import Effect
+from components.settings.validation import Validation
 from components.validation.pod import pod_spec, template
-from components.validation.settings import Validation
 from policies.rules import Context
 
 Json = dict[str, Any]
@@ -126,7 +126,7 @@ def resolve(cluster: Cluster, stack: str) -> Desired:
     """Return the desired state of a stack.
 
     Args:
-        cluster: the declaration, as `components.settings.loader.load` returns it.
+        cluster: the declaration, as `components.loading.loader.load` returns it.
         stack: name of the stack.
     """
     return _Resolver(cluster, stack).desired()

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 
-from components.guardrails.settings import Guardrails
-from components.nodes.pools import working_nodes
-from components.nodes.settings.pool import Pool as DeclaredPool
+from components.desired.pools import working_nodes
 from components.platforms.base import Delivery, Platform
 from components.platforms.base import Plugin as RunningPlugin
 from components.platforms.namespaces import OwnNamespace
+from components.settings.guardrails import Guardrails
+from components.settings.nodes.pool import Pool as DeclaredPool
 from policies.rules import Context, Mig, Plugin, Pool, Sharing, Taint
 from policies.rules.context import DAEMON_SET_CONTROLLERS, INFRASTRUCTURE_NAMESPACES
 

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from components.charts.registry import Registry
 from components.desired.host import Target
 from components.desired.pool import Members
 from components.platforms.base import Offer
+from components.settings.registry import Registry
 
 Json = dict[str, Any]
 

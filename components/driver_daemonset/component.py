@@ -14,15 +14,15 @@ import pulumi
 import pulumi_command as command
 
 from components.charts.images import PAUSE
-from components.driver_daemonset.settings import DriverInstaller as Settings
+from components.desired.pools import POOL_LABEL
 from components.manifest import Manifest
-from components.namespace import namespace
-from components.nodes.pools import POOL_LABEL
-from components.nodes.settings.pool import Pool
 from components.operation import command_line, document
-from components.platforms.pull_secret import pull_secret, pull_secrets
 from components.platforms.site import Site
 from components.platforms.tolerations import tolerations
+from components.release.namespace import namespace
+from components.release.pull_secret import pull_secret, pull_secrets
+from components.settings.driver_installer import DriverInstaller as Settings
+from components.settings.nodes.pool import Pool
 
 LABELS = {"app.kubernetes.io/managed-by": "gpu-cluster"}
 INSTALLER = "gpu-cluster/driver-installer"

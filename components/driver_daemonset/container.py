@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from components.desired.host import DesiredHost
-from components.hosts.facts import HostFacts
-from components.hosts.settings.driver import Driver
+from components.host_facts import HostFacts
+from components.settings.hosts.driver import Driver
 from policies.faults import Fault
 
 #: Systems of which the operator's image tag keeps the major version only

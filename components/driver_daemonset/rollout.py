@@ -10,7 +10,7 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
-from components.api import Client, ClusterError, Json, connect
+from components.kubernetes.api import Client, ClusterError, Json, connect
 from components.program import main
 from policies.faults import Fault
 

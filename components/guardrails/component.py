@@ -12,9 +12,9 @@ from typing import Any, Final
 
 import pulumi
 
-from components.guardrails.settings import GuardrailMode, Quota
-from components.guardrails.settings import Guardrails as Settings
 from components.manifest import Manifest
+from components.settings.guardrails import GuardrailMode, Quota
+from components.settings.guardrails import Guardrails as Settings
 from policies.admission import Enforcement, manifests
 from policies.rules import Context, Severity
 from policies.rules.claims import OF_A_CLASS

@@ -24,7 +24,7 @@ def context_of_document(text: str) -> Context:
         ConfigError: the document is wrong.
     """
     from components.desired.resolve import resolve
-    from components.settings.loader import load
+    from components.loading.loader import load
 
     return resolve(load(json.loads(text)), "").rules
 
@@ -36,7 +36,7 @@ def context_of_stack(name: str, folder: Path) -> Context:
         ContextError: there is no such file, or it is wrong.
     """
     from components.desired.resolve import resolve
-    from components.settings.stack_file import load_stack_file
+    from components.loading.stack_file import load_stack_file
 
     file_name = f"Pulumi.{name}.yaml"
     for parent in (folder, *folder.parents):

@@ -26,8 +26,8 @@ from cryptography.hazmat.primitives.serialization import (
     load_pem_private_key,
 )
 
+from components.base.yaml_file import parse
 from components.hosts.answers import Channel
-from components.settings.base.yaml_file import parse
 from policies.faults import Fault, FaultError, InputError
 from policies.printable import printable
 

@@ -12,9 +12,9 @@ from components.hosts.kubeadm import (
     token_configuration,
 )
 from components.hosts.script import COMMON, Bundle, Declaration, assemble, library
-from components.hosts.settings.kubernetes_packages import Join
-from components.hosts.settings.new_cluster import Init
 from components.hosts.software import PACKAGE_LIBRARY, common
+from components.settings.hosts.kubernetes_packages import Join
+from components.settings.hosts.new_cluster import Init
 
 LIBRARY = library(*COMMON, *PACKAGE_LIBRARY, "joined")
 MEMBER = Bundle("init", ("init",))

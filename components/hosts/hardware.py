@@ -10,8 +10,8 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from components.host_facts import HostFacts
 from components.hosts.compatibility import version
-from components.hosts.facts import HostFacts
 from policies.faults import Fault, Severity
 
 #: Hosts that one piece of advice names; the rest are counted.

@@ -12,7 +12,7 @@ from pathlib import Path
 import asyncssh
 
 from components.desired.host import Target
-from components.hosts.facts import HostFacts
+from components.host_facts import HostFacts
 from components.hosts.probe import LONGEST, PROBE, probe
 from components.hosts.reach import Endpoint, connect, read_key, run, shell
 from components.hosts.unreached import unreached

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from components.desired.host import DesiredHost
-from components.hosts.facts import HostFacts
+from components.host_facts import HostFacts
 
 
 def unequal(hosts: Iterable[DesiredHost], facts: Mapping[str, HostFacts]) -> list[str]:

@@ -8,10 +8,10 @@ from typing import Any
 
 from components.charts.extra_values import plain
 from components.desired.host import DesiredHost
-from components.hosts.settings.host import Role
-from components.hosts.settings.kubernetes_packages import Join
-from components.hosts.settings.new_cluster import Init
-from components.hosts.settings.runtime import Engine, Runtime
+from components.settings.hosts.host import Role
+from components.settings.hosts.kubernetes_packages import Join
+from components.settings.hosts.new_cluster import Init
+from components.settings.hosts.runtime import Engine, Runtime
 
 SOCKETS: Mapping[Engine, str] = {
     Engine.CONTAINERD: "unix:///var/run/containerd/containerd.sock",

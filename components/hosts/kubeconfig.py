@@ -19,8 +19,8 @@ from typing import Any
 
 import yaml
 
-from components.api import ClusterError, Json
 from components.hosts.access import Administrator, check_key
+from components.kubernetes.api import ClusterError, Json
 from components.program import main
 from policies.faults import Fault, FaultError
 

@@ -18,7 +18,6 @@ import pulumi_kubernetes as k8s
 import yaml
 
 from components.charts.extra_values import plain
-from components.charts.source import chart_arguments
 from components.desired.host import DesiredHost
 from components.desired.kubeadm_cluster import KubeadmCluster
 from components.findings import Finding, Findings, Kind, Subject
@@ -34,6 +33,7 @@ from components.hosts.command import HostsArgs, answer, host_commands
 from components.manifest import Manifest
 from components.operation import command_line, repair
 from components.provider import kubernetes_provider
+from components.settings.chart_source import chart_arguments
 
 UNKNOWN = (
     "this stack makes its cluster, which isn't there yet: the preview can't know its token and its "

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from components.charts.extra_values import plain
 from components.desired.host import DesiredHost
+from components.host_facts import HostFacts
 from components.hosts.compatibility import cuda_of, driver_for, kernel_refused, runs, shown, version
-from components.hosts.facts import HostFacts
-from components.hosts.settings.driver import DriverSource
-from components.hosts.settings.kubernetes_packages import KubernetesPackages
-from components.hosts.settings.reboot import RebootWhen
-from components.hosts.settings.runtime import Engine, ToolkitSource
+from components.settings.hosts.driver import DriverSource
+from components.settings.hosts.kubernetes_packages import KubernetesPackages
+from components.settings.hosts.reboot import RebootWhen
+from components.settings.hosts.runtime import Engine, ToolkitSource
 from policies.facts.floors import Part, below, floor, wanted
 from policies.faults import Fault, Severity
 

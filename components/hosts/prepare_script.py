@@ -11,12 +11,12 @@ from collections.abc import Sequence
 from components.desired.host import DesiredHost
 from components.hosts import disruption
 from components.hosts.script import COMMON, Declaration, assemble, given, library, others, step
-from components.hosts.settings.host import Role
-from components.hosts.settings.proxy import Proxy
-from components.hosts.settings.runtime import Engine
-from components.hosts.settings.system import System
 from components.hosts.software import NAMES, PACKAGE_LIBRARY, Steps, steps
 from components.hosts.system_steps import SYSTEM, Machine, ports_of
+from components.settings.hosts.host import Role
+from components.settings.hosts.proxy import Proxy
+from components.settings.hosts.runtime import Engine
+from components.settings.hosts.system import System
 
 NOUVEAU = ("nouveau", "nova_core")
 """Modules that hold the GPUs of a host and must not load on their own."""

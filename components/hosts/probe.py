@@ -12,8 +12,8 @@ import time
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
+from components.host_facts import HostFacts
 from components.hosts.answers import ANSWER, BOOT_ID_FORM, Channel, Unreadable
-from components.hosts.facts import HostFacts
 from components.hosts.script import FOLDER
 from policies.printable import printable
 

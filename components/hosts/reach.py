@@ -13,7 +13,7 @@ import asyncssh
 
 from components.desired.host import Target
 from components.hosts.answers import ANSWER, Channel, last_lines
-from components.hosts.settings.ssh import Bastion
+from components.settings.hosts.ssh import Bastion
 
 T = TypeVar("T")
 Endpoint = Target | Bastion

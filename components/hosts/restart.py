@@ -18,16 +18,16 @@ from dataclasses import dataclass
 
 import asyncssh
 
-from components.api import Client, ClusterError, Json, connect
 from components.desired.host import Target
 from components.desired.rollout import DesiredRollout, RebootRequest
 from components.hosts.answers import BOOT_ID, NOTHING, SHORT, Channel, exactly
 from components.hosts.inspect import observe
 from components.hosts.kubeconfig import is_there
 from components.hosts.reach import printed, reached, run
-from components.hosts.settings.host import Role
+from components.kubernetes.api import Client, ClusterError, Json, connect
 from components.nodes import drain
 from components.program import main
+from components.settings.hosts.host import Role
 from policies.faults import Fault
 from policies.printable import printable
 

@@ -7,9 +7,9 @@ import json
 from components.desired.host import DesiredHost
 from components.hosts import disruption
 from components.hosts.script import COMMON, Bundle, Declaration, assemble, given, library, step
-from components.hosts.settings.proxy import Proxy
-from components.hosts.settings.runtime import Engine, Runtime, ToolkitSource
 from components.hosts.software import PACKAGE_LIBRARY, common, run_seconds
+from components.settings.hosts.proxy import Proxy
+from components.settings.hosts.runtime import Engine, Runtime, ToolkitSource
 from policies.facts.floors import Part, floor
 
 LIBRARY = library(*COMMON, *PACKAGE_LIBRARY, "runtime")

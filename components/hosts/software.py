@@ -8,9 +8,6 @@ from dataclasses import dataclass, field
 from components.desired.host import DesiredHost
 from components.hosts import upgrade
 from components.hosts.script import given
-from components.hosts.settings.cuda import CudaSource
-from components.hosts.settings.proxy import Proxy
-from components.hosts.settings.repository import Repositories
 from components.hosts.step_settings import (
     build_tools,
     cuda_settings,
@@ -20,6 +17,9 @@ from components.hosts.step_settings import (
     kubernetes_settings,
     packages_settings,
 )
+from components.settings.hosts.cuda import CudaSource
+from components.settings.hosts.proxy import Proxy
+from components.settings.hosts.repository import Repositories
 
 RUN_LIMIT = 1800
 """Seconds for one run of a package manager or installer, as `steps/library/effects.sh` has it."""

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from components.desired.host import DesiredHost
 from components.hosts.kubeadm import SOCKETS, join_configuration
-from components.hosts.settings.cuda import Cuda, CudaSource
-from components.hosts.settings.driver import Driver
-from components.hosts.settings.engine_install import EngineInstall
-from components.hosts.settings.kernel import Kernel
-from components.hosts.settings.packages import BUILD
-from components.hosts.settings.runtime import Runtime
 from components.hosts.upgrade import upgrade_settings
+from components.settings.hosts.cuda import Cuda, CudaSource
+from components.settings.hosts.driver import Driver
+from components.settings.hosts.engine_install import EngineInstall
+from components.settings.hosts.kernel import Kernel
+from components.settings.hosts.packages import BUILD
+from components.settings.hosts.runtime import Runtime
 
 PERSISTENCED_UNIT = """[Unit]
 Description=NVIDIA Persistence Daemon

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from components.hosts.settings.host import Role
-from components.hosts.settings.proxy import Proxy
-from components.hosts.settings.runtime import Engine
-from components.hosts.settings.system import Firewall, LimitItem, Selinux, System
+from components.settings.hosts.host import Role
+from components.settings.hosts.proxy import Proxy
+from components.settings.hosts.runtime import Engine
+from components.settings.hosts.system import Firewall, LimitItem, Selinux, System
 
 CONTROL_PLANE_PORTS = ("6443/tcp", "2379-2380/tcp", "10250/tcp", "10257/tcp", "10259/tcp")
 WORKER_PORTS = ("10250/tcp", "10256/tcp", "30000-32767/tcp", "30000-32767/udp")

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from components.desired.host import Target
+from components.host_facts import HostFacts
 from components.hosts import hardware
-from components.hosts.facts import HostFacts
 
 HEAD = (
     "host", "role", "system", "kernel", "headers", "GPUs", "driver", "modules", "secure boot",

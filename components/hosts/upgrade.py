@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from components.charts.extra_values import plain
 from components.desired.host import DesiredHost, Upgrade
-from components.hosts.settings.new_cluster import Init
+from components.settings.hosts.new_cluster import Init
 
 APPLY_LIMIT, NODE_LIMIT = 3600, 300
 """Seconds of `kubeadm upgrade apply` and `node`, as `steps/library/upgraded.sh` has them."""

@@ -7,23 +7,23 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
-from components import grammar
-from components.api import Client, ClusterError, Json, connect
 from components.charts.reach import WantedChart, unreachable
 from components.desired.pool import PoolScheduling
 from components.desired.rollout import DesiredLayouts
 from components.desired.validation import PoolValidation
 from components.findings import Finding
+from components.kubernetes import grammar
+from components.kubernetes.api import Client, ClusterError, Json, connect
+from components.nodes import record
 from components.nodes.difference import SchedulingDifference, compare
 from components.nodes.inspect import CORDONED, cordoned_by_others, pool_members, with_devices
 from components.platforms.difference import PlatformDifference
 from components.platforms.difference import compare as platform_difference
 from components.platforms.findings import Surroundings
-from components.platforms.helm_record import named, newest
-from components.platforms.inspect import surroundings
-from components.platforms.objects import lacking
+from components.release.helm_record import named, newest
+from components.release.inspect import surroundings
+from components.release.objects import lacking
 from components.rollout import divided
-from components.validation import record
 from components.validation.difference import ValidationDifference
 from components.validation.inspect import deferred
 from components.validation.inspect import findings as validation_findings
@@ -40,7 +40,7 @@ class Question:
         scheduling: labels and taints of each pool's nodes.
         by_rule: pools whose nodes Node Feature Discovery labels.
         validation: pools with GPUs, as they are counted.
-        presence: the input of ``components.platforms.restore``.
+        presence: the input of ``components.release.restore``.
         endpoints: ``host:port`` that nodes need.
         own: namespaces that the stack makes.
         chart: the platform's chart.

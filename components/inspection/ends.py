@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import date
 
 from components.desired.host import DesiredHost
-from components.hosts.facts import HostFacts
+from components.host_facts import HostFacts
 from components.hosts.hardware import place
 from components.platforms.site import Site
 from components.settings.support import ended, supported

@@ -16,7 +16,7 @@ from components.desired.host import DesiredHost, working
 from components.desired.resolve import Desired
 from components.desired.rollout import DesiredRollout
 from components.findings import Finding
-from components.hosts.facts import HostFacts
+from components.host_facts import HostFacts
 from components.hosts.inspect import inspecting_key
 from components.hosts.inspect import observe as observe_hosts
 from components.hosts.kubeconfig import is_there
@@ -28,7 +28,7 @@ from components.inspection.cluster import observe as observe_cluster
 from components.inspection.extent import Extent
 from components.inspection.judgement import Inspection, Seen, judged
 from components.inspection.rollout import divided, planned, show, show_layouts
-from components.kubeconfig_contexts import missing_context
+from components.kubernetes.kubeconfig_contexts import missing_context
 from components.rollout.inspect import NodesSeen
 from components.rollout.inspect import observe as observe_nodes
 from policies.faults import FaultError

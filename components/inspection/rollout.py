@@ -9,7 +9,7 @@ import pulumi
 from components.desired.host import DesiredHost, Upgrade
 from components.desired.rollout import DesiredRollout
 from components.findings import Finding
-from components.hosts.facts import HostFacts
+from components.host_facts import HostFacts
 from components.rollout import layout_plan
 from components.rollout.inspect import NodesSeen
 from components.rollout.layout_plan import LayoutPlan

@@ -15,11 +15,11 @@ import pulumi
 from components.desired.monitoring import DesiredMonitoring
 from components.manifest import Manifest
 from components.monitoring import values as content
-from components.monitoring.settings import Monitoring as Settings
-from components.monitoring.settings import OperatorObjects
-from components.namespace import namespace
 from components.platforms.base import Platform
-from components.platforms.pull_secret import pull_secret, pull_secrets
+from components.release.namespace import namespace
+from components.release.pull_secret import pull_secret, pull_secrets
+from components.settings.monitoring import Monitoring as Settings
+from components.settings.monitoring import OperatorObjects
 
 Json = dict[str, Any]
 

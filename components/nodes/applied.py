@@ -11,8 +11,8 @@ import json
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 
-from components.api import Json
 from components.desired.pool import PoolScheduling
+from components.kubernetes.api import Json
 
 PREFIX = "gpu-cluster/applied."
 """Before the pool's name, in the annotation's key."""

@@ -15,8 +15,8 @@ import pulumi
 import pulumi_command as command
 
 from components.desired.pool import DesiredScheduling
+from components.desired.scheduling_classes import declare
 from components.findings import Findings
-from components.nodes.scheduling_classes import declare
 from components.operation import command_line, repair
 from components.requests import write
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from components.api import Json
 from components.desired.pool import PoolScheduling
 from components.findings import Finding, Findings, Kind, Subject
+from components.kubernetes.api import Json
 from components.nodes.applied import Applied, applied, every
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Collection
 
-from components.api import Client, ClusterError, Json, Refused
+from components.kubernetes.api import Client, ClusterError, Json, Refused
 from components.nodes.inspect import CORDONED
 from policies.faults import Fault
 from policies.printable import printable

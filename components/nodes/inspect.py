@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable
 
-from components import grammar
-from components.api import Client, ClusterError, Json
 from components.desired.pool import Members
-from components.nodes.resources import DRA_DRIVER, GPU
+from components.kubernetes import grammar
+from components.kubernetes.api import Client, ClusterError, Json
+from components.kubernetes.resources import DRA_DRIVER, GPU
 from policies.faults import Fault
 
 #: The kubelet reports; a quantity such as ``1e9`` or ``16Ei`` isn't a node's number of GPUs.

@@ -17,9 +17,9 @@ import json
 from collections.abc import Mapping
 from dataclasses import replace
 
-from components.api import APPLY, Client, ClusterError, Json, Refused, connect
 from components.desired.pool import PoolScheduling
-from components.gather import gather
+from components.kubernetes.api import APPLY, Client, ClusterError, Json, Refused, connect
+from components.kubernetes.gather import gather
 from components.nodes import applied, startup
 from components.nodes.inspect import managed_by, pool_members
 from components.nodes.taints import RECORD, claimed, recorded_taints, write_taints

@@ -6,11 +6,11 @@ open, and what its pods hold is validated when they are gone.
 
 from __future__ import annotations
 
-from components.api import Client, Json
 from components.desired.pool import PoolScheduling
-from components.nodes.settings.taint import STARTUP_TAINT
+from components.kubernetes.api import Client, Json
+from components.nodes import record, use
 from components.nodes.taints import write_taints
-from components.validation import record, use
+from components.settings.nodes.taint import STARTUP_TAINT
 
 TAINT = {"key": STARTUP_TAINT.key, "effect": str(STARTUP_TAINT.effect)}
 MANAGER = "gpu-cluster-startup"

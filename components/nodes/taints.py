@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 
-from components.api import JSON_PATCH, Client, ClusterError, Json, Refused
+from components.kubernetes.api import JSON_PATCH, Client, ClusterError, Json, Refused
 from policies.faults import Fault
 
 RECORD = "gpu-cluster/taints"

@@ -1,6 +1,6 @@
 """What a platform is: the one object that everything asks about how GPUs are served.
 
-Pure: it answers by plain values, and `components.platforms.component` declares them. A platform is
+Pure: it answers by plain values, and `components.release.component` declares them. A platform is
 a folder here with `platform.py`, in which `PLATFORM` is its class (`docs/platforms.md`).
 """
 
@@ -12,12 +12,12 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, ClassVar
 
-from components.hosts.facts import HostFacts
-from components.hosts.settings.runtime import DefaultRuntime
-from components.nodes.resources import GPU
-from components.nodes.settings.pool import Pool
+from components.host_facts import HostFacts
+from components.kubernetes.resources import GPU
 from components.platforms.findings import Surroundings
 from components.platforms.site import Site
+from components.settings.hosts.runtime import DefaultRuntime
+from components.settings.nodes.pool import Pool
 from components.settings.parts import Parts
 from policies.faults import Fault
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from components.findings import Finding, Findings, Kind, Subject
-from components.platforms.helm_record import DEPLOYED, Expected, Record
+from components.release.helm_record import DEPLOYED, Expected, Record
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from components.driver_daemonset.settings import DriverInstaller
 from components.platforms.base import Platform
+from components.settings.driver_installer import DriverInstaller
 
 Json = dict[str, Any]
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from components.nodes.managers import NFD, Manager
+from components.kubernetes.managers import NFD, Manager
 from policies.faults import Fault
 
 #: The oldest Kubernetes that this program's client supports (kr8s 0.20.15, kr8s/_constants.py).

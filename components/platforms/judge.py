@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from components.hosts.facts import HostFacts
-from components.nodes.managers import NFD
-from components.nodes.settings.scheduling import NodeFeatures
+from components.host_facts import HostFacts
+from components.kubernetes.managers import NFD
 from components.platforms.base import Platform
 from components.platforms.findings import FLOOR, GUARDRAILS_FLOOR, Surroundings, numbers
 from components.platforms.site import Site
+from components.settings.nodes.scheduling import NodeFeatures
 from policies.faults import Fault
 
 #: The Container Device Interface in containerd's CRI plugin (containerd 1.7 release notes).

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from components.driver_daemonset.settings import DriverInstaller
-from components.monitoring.settings import Monitoring
 from components.platforms.base import Platform
-from components.validation.settings import Validation
+from components.settings.driver_installer import DriverInstaller
+from components.settings.monitoring import Monitoring
+from components.settings.validation import Validation
 
 
 @dataclass(frozen=True)

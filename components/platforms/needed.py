@@ -6,13 +6,13 @@ from dataclasses import dataclass
 
 from components.charts.digests import digest
 from components.charts.images import PAUSE, UnknownImages
-from components.charts.settings import Charts
-from components.charts.source import is_own, location, wanted_digest
-from components.driver_daemonset.settings import DriverInstaller
-from components.monitoring.settings import Monitoring
 from components.platforms.base import Platform
 from components.platforms.site import Site
-from components.validation.settings import Validation
+from components.settings.chart_source import is_own, location, wanted_digest
+from components.settings.charts import Charts
+from components.settings.driver_installer import DriverInstaller
+from components.settings.monitoring import Monitoring
+from components.settings.validation import Validation
 
 
 @dataclass(frozen=True)

@@ -10,9 +10,9 @@ import importlib
 from functools import cache
 
 from components.platforms.base import Platform
-from components.platforms.settings import NAMES
 from components.platforms.site import Site
 from components.settings.cluster import Cluster
+from components.settings.platform import NAMES
 
 
 @cache

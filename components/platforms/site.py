@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from components.charts.registry import Registry
-from components.hosts.settings.driver import Driver
-from components.hosts.settings.proxy import Proxy
-from components.hosts.settings.runtime import Runtime
-from components.nodes.settings.pool import Pool, gpu_pools
-from components.nodes.settings.taint import Taint
 from components.platforms.tolerations import tolerations
+from components.settings.hosts.driver import Driver
+from components.settings.hosts.proxy import Proxy
+from components.settings.hosts.runtime import Runtime
+from components.settings.nodes.pool import Pool, gpu_pools
+from components.settings.nodes.taint import Taint
+from components.settings.registry import Registry
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from components.nodes.settings.pool import Pool
-from components.nodes.settings.taint import STARTUP_TAINT, Taint
+from components.settings.nodes.pool import Pool
+from components.settings.nodes.taint import STARTUP_TAINT, Taint
 
 CONTROL_PLANE = "node-role.kubernetes.io/control-plane"
 

@@ -32,7 +32,7 @@ from components.hosts.prepare_script import prepare_script
 from components.hosts.runtime_script import runtime_script, toolkit_seconds
 from components.hosts.script import Declaration
 from components.hosts.software import installing
-from components.nodes.resources import ALL_DISABLED
+from components.kubernetes.resources import ALL_DISABLED
 from components.operation import FINDING, command_line
 from components.requests import write
 from components.rollout.plan import Plan, words

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from components.api import Json
 from components.desired.rollout import DesiredLayouts
 from components.findings import Finding, Kind, Subject
+from components.kubernetes.api import Json
+from components.kubernetes.resources import ALL_DISABLED, MIG_LABEL, MIG_STATE
 from components.nodes.inspect import CORDONED, managed_by, pool_members
-from components.nodes.resources import ALL_DISABLED, MIG_LABEL, MIG_STATE
 
 APPLIED = "gpu-cluster/layout"
 """Annotation of a node: the layout that it was last applied with, beside the label, which others

@@ -9,8 +9,8 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from components.api import Client, ClusterError, Json, connect
-from components.gather import gather
+from components.kubernetes.api import Client, ClusterError, Json, connect
+from components.kubernetes.gather import gather
 from components.nodes import drain
 from components.rollout.plan import View
 from policies.printable import printable

@@ -13,12 +13,12 @@ from __future__ import annotations
 
 import sys
 
-from components.api import APPLY, Client, ClusterError, Json, connect
 from components.desired.rollout import LayoutsRequest
-from components.gather import CONCURRENCY
+from components.kubernetes.api import APPLY, Client, ClusterError, Json, connect
+from components.kubernetes.gather import CONCURRENCY
+from components.kubernetes.resources import MIG_LABEL, MIG_STATE
 from components.nodes import drain
 from components.nodes.inspect import pool_members
-from components.nodes.resources import MIG_LABEL, MIG_STATE
 from components.program import main
 from components.rollout import divided
 from components.rollout.inspect import left_alone, views

@@ -8,8 +8,8 @@ pkg/controller/daemon/daemon_controller.go, NodeShouldRunDaemonPod).
 
 from __future__ import annotations
 
-from components.api import Client, ClusterError, Json, Refused
 from components.desired.rollout import Operands
+from components.kubernetes.api import Client, ClusterError, Json, Refused
 from components.nodes import drain
 from components.nodes.taints import write_taints
 from policies.faults import Fault

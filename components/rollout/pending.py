@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from components.desired.host import DesiredHost, working
+from components.host_facts import HostFacts
 from components.hosts import disruption
-from components.hosts.facts import HostFacts
 from components.hosts.prepare_script import disrupting as of_preparation
 from components.hosts.runtime_script import disrupting as of_runtime
 from components.rollout.plan import UNENDED, Change

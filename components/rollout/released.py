@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from components.api import Client
 from components.desired.validation import PoolValidation
+from components.kubernetes.api import Client
 
 
 async def can_validate(client: Client, pool: PoolValidation) -> bool:

@@ -16,15 +16,15 @@ from collections.abc import Awaitable, Callable
 
 import asyncssh
 
-from components.api import Client, ClusterError, Json, connect
 from components.desired.rollout import Phase, RolledHost, RolloutRequest
 from components.desired.validation import PoolValidation
-from components.gather import gather
 from components.hosts import restart
 from components.hosts.answers import NOTHING
 from components.hosts.inspect import observe
 from components.hosts.reach import reached, run
 from components.hosts.unreached import unreached
+from components.kubernetes.api import Client, ClusterError, Json, connect
+from components.kubernetes.gather import gather
 from components.nodes import drain
 from components.program import main
 from components.rollout import operands

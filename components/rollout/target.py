@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from components.api import ClusterError
 from components.desired.rollout import RolledHost
+from components.kubernetes.api import ClusterError
 from components.rollout.plan import View
 from policies.faults import Fault
 

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeVar
 
-from components.api import ClusterError
+from components.kubernetes.api import ClusterError
 from policies.faults import Fault
 
 T = TypeVar("T")

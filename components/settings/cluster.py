@@ -6,34 +6,34 @@ from typing import Literal
 
 from pydantic import Field
 
-from components.charts.registry import Registry
-from components.charts.settings import Charts
-from components.driver_daemonset.settings import DriverInstaller
-from components.guardrails.settings import Guardrails
-from components.hosts.settings.cuda import Cuda
-from components.hosts.settings.driver import Driver
-from components.hosts.settings.host import Host
-from components.hosts.settings.kernel import Kernel
-from components.hosts.settings.kubernetes_packages import KubernetesPackages
-from components.hosts.settings.packages import Packages
-from components.hosts.settings.proxy import Proxy
-from components.hosts.settings.reboot import Reboot
-from components.hosts.settings.runtime import Runtime
-from components.hosts.settings.ssh import Ssh
-from components.hosts.settings.system import System
-from components.monitoring.settings import Monitoring
-from components.nodes.settings.node_range import NodeNames, written_out
-from components.nodes.settings.pool import Pool
-from components.nodes.settings.scheduling import Scheduling
-from components.platforms.device_plugin.settings import DevicePlugin
-from components.platforms.dra.settings import Dra
-from components.platforms.gpu_manager.settings import GpuManager
-from components.platforms.gpu_operator.settings import GpuOperator
-from components.platforms.settings import NAMES, PlatformName
-from components.rollout.settings import Rollout
-from components.settings.base.model import Model
+from components.base.model import Model
+from components.settings.charts import Charts
+from components.settings.device_plugin import DevicePlugin
+from components.settings.dra import Dra
+from components.settings.driver_installer import DriverInstaller
+from components.settings.gpu_manager import GpuManager
+from components.settings.gpu_operator import GpuOperator
+from components.settings.guardrails import Guardrails
+from components.settings.hosts.cuda import Cuda
+from components.settings.hosts.driver import Driver
+from components.settings.hosts.host import Host
+from components.settings.hosts.kernel import Kernel
+from components.settings.hosts.kubernetes_packages import KubernetesPackages
+from components.settings.hosts.packages import Packages
+from components.settings.hosts.proxy import Proxy
+from components.settings.hosts.reboot import Reboot
+from components.settings.hosts.runtime import Runtime
+from components.settings.hosts.ssh import Ssh
+from components.settings.hosts.system import System
 from components.settings.kubernetes import Kubernetes
-from components.validation.settings import Validation
+from components.settings.monitoring import Monitoring
+from components.settings.nodes.node_range import NodeNames, written_out
+from components.settings.nodes.pool import Pool
+from components.settings.nodes.scheduling import Scheduling
+from components.settings.platform import NAMES, PlatformName
+from components.settings.registry import Registry
+from components.settings.rollout import Rollout
+from components.settings.validation import Validation
 
 
 class Cluster(Model):

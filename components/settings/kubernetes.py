@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pydantic import Field, StrictStr
 
-from components.settings.base.model import Model
+from components.base.model import Model
 
 
 class Kubernetes(Model):

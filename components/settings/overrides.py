@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from components.hosts.settings.cuda import Cuda
-from components.hosts.settings.driver import Driver
-from components.hosts.settings.kernel import Kernel
-from components.hosts.settings.runtime import Runtime
-from components.hosts.settings.system import System
-from components.settings.base.model import Model
+from components.base.model import Model
+from components.settings.hosts.cuda import Cuda
+from components.settings.hosts.driver import Driver
+from components.settings.hosts.kernel import Kernel
+from components.settings.hosts.runtime import Runtime
+from components.settings.hosts.system import System
 
 
 class Overrides(Model):

@@ -5,20 +5,20 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from components.driver_daemonset.settings import DriverInstaller
-from components.hosts.settings.driver import Driver
-from components.hosts.settings.host import Host
-from components.hosts.settings.kubernetes_packages import KubernetesPackages
-from components.hosts.settings.runtime import Runtime
-from components.monitoring.settings import Monitoring
-from components.nodes.settings.pool import Pool
-from components.nodes.settings.scheduling import Scheduling
-from components.platforms.device_plugin.settings import DevicePlugin
-from components.platforms.dra.settings import Dra
-from components.platforms.gpu_manager.settings import GpuManager
-from components.platforms.gpu_operator.settings import GpuOperator
-from components.settings.base.model import Model
-from components.validation.settings import Validation
+from components.base.model import Model
+from components.settings.device_plugin import DevicePlugin
+from components.settings.dra import Dra
+from components.settings.driver_installer import DriverInstaller
+from components.settings.gpu_manager import GpuManager
+from components.settings.gpu_operator import GpuOperator
+from components.settings.hosts.driver import Driver
+from components.settings.hosts.host import Host
+from components.settings.hosts.kubernetes_packages import KubernetesPackages
+from components.settings.hosts.runtime import Runtime
+from components.settings.monitoring import Monitoring
+from components.settings.nodes.pool import Pool
+from components.settings.nodes.scheduling import Scheduling
+from components.settings.validation import Validation
 
 SECTIONS: Mapping[str, type[Model]] = {
     "dra": Dra,

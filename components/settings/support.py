@@ -12,8 +12,8 @@ from typing import Annotated
 
 from pydantic import Field, StrictStr, TypeAdapter
 
-from components.settings.base import yaml_file
-from components.settings.base.model import Model
+from components.base import yaml_file
+from components.base.model import Model
 
 FILE = Path(__file__).with_name("support.yaml")
 PAGE = "docs/support.md"

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from components.api import Client, Json, Refused
-from components.validation import record, waiting
+from components.kubernetes.api import Client, Json, Refused
+from components.nodes import record
+from components.validation import waiting
 from policies.printable import printable
 
 MERGE = "application/merge-patch+json"

@@ -17,9 +17,9 @@ import pulumi_command as command
 from components.desired.validation import DesiredValidation, PoolValidation
 from components.findings import Findings
 from components.manifest import Manifest
-from components.namespace import LABELS, namespace
 from components.operation import command_line, parsed, repair
-from components.platforms.pull_secret import pull_secret
+from components.release.namespace import LABELS, namespace
+from components.release.pull_secret import pull_secret
 from components.requests import write
 from components.validation import asked
 

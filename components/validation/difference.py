@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from components.api import Json
 from components.desired.validation import PoolValidation
 from components.findings import Finding, Findings, Kind, Subject
-from components.validation import record
+from components.kubernetes.api import Json
+from components.nodes import record
 from components.validation.asked import is_asked
 from components.validation.offered import shortfall
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from components.api import Client, Json
 from components.desired.validation import PoolValidation
 from components.findings import Finding, Findings
-from components.validation import record, use
+from components.kubernetes.api import Client, Json
+from components.nodes import record, use
 from components.validation.difference import compare, due
 
 

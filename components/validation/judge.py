@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from components.api import Json
+from components.kubernetes.api import Json
 from components.validation.pod import CONTAINER
 from policies.printable import printable
 

@@ -16,15 +16,16 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from components.api import Client, ClusterError, Json, Refused, connect
 from components.desired.validation import MeasuredPool, MeasuredTest, Measuring
-from components.gather import gather
+from components.kubernetes.api import Client, ClusterError, Json, Refused, connect
+from components.kubernetes.gather import gather
+from components.nodes import use
 from components.nodes.inspect import pool_members, with_devices
+from components.nodes.record import now
 from components.program import main
-from components.validation import asked, trial, use, waiting
+from components.settings.figures import LOG_BYTES, LOG_LINES
+from components.validation import asked, trial, waiting
 from components.validation.cluster import GONE
-from components.validation.figures import LOG_BYTES, LOG_LINES
-from components.validation.record import now
 from components.validation.trial import Outcome
 from policies.faults import Fault
 from policies.printable import printable

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from components.api import Client, Json, Refused
 from components.desired.validation import PoolValidation
-from components.nodes import startup
-from components.validation import record, use, waiting
+from components.kubernetes.api import Client, Json, Refused
+from components.nodes import record, startup, use
+from components.validation import waiting
 from components.validation.cluster import GONE, annotate, cause_of
 from components.validation.judge import Result, has_ended, judge, problems, refusal, statuses, twice
 from components.validation.offered import shortfall

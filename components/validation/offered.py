@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from components.api import Json
+from components.kubernetes.api import Json
+from components.kubernetes.resources import GPU
 from components.nodes.inspect import gpus as offered
-from components.nodes.resources import GPU
 
 
 def shortfall(node: Json, gpus: int, resources: dict[str, int]) -> str:

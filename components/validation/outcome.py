@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from components.api import Json
 from components.desired.validation import Advertised
+from components.kubernetes.api import Json
+from components.nodes import record
 from components.nodes.inspect import gpus as amount
-from components.validation import record
 from policies.printable import printable
 
 NAMED = 100

@@ -6,9 +6,9 @@ import hashlib
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from components.api import Json
 from components.desired.validation import MeasuredPool, MeasuredTest
-from components.validation.figures import figure
+from components.kubernetes.api import Json
+from components.settings.figures import figure
 from components.validation.judge import SHOWN, SIMULATED
 from components.validation.pod import CAPABILITIES, NODE, POOL, only
 from policies.printable import printable

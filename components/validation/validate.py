@@ -15,13 +15,13 @@ import time
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
-from components.api import Client, ClusterError, Json, connect
 from components.desired.validation import PoolValidation
-from components.gather import gather
-from components.nodes import startup
+from components.kubernetes.api import Client, ClusterError, Json, connect
+from components.kubernetes.gather import gather
+from components.nodes import record, startup
 from components.nodes.inspect import pool_members, with_devices
 from components.program import main
-from components.validation import record, xid
+from components.validation import xid
 from components.validation.asked import is_asked
 from components.validation.cluster import annotate, exchange
 from components.validation.node import NodeCheck

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from components.api import Json
+from components.kubernetes.api import Json
 from components.validation.pod import CONTAINER
 from policies.printable import printable
 

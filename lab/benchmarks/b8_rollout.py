@@ -17,7 +17,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from components.api import Client, ClusterError, connect
 from components.desired.host import Target
 from components.desired.rollout import (
     DesiredRollout,
@@ -26,11 +25,12 @@ from components.desired.rollout import (
     RolledHost,
     RolloutRequest,
 )
-from components.gather import gather
-from components.hosts.settings.host import Role
+from components.kubernetes.api import Client, ClusterError, connect
+from components.kubernetes.gather import gather
+from components.loading.loader import load
 from components.rollout.roll import Rollout
 from components.rollout.waves import in_waves
-from components.settings.loader import load
+from components.settings.hosts.host import Role
 from lab import simulator
 from lab.benchmarks.measure import write
 from lab.benchmarks.project import ROOT

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from components.nodes.resources import DRA_DRIVER
+from components.kubernetes.resources import DRA_DRIVER
 from components.platforms.registry import platform_of
 from lab.real.behaviours import Act, pod_name
 from lab.real.image import IMAGE

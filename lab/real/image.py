@@ -16,9 +16,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from components.base.image import VECTORADD
 from components.charts.images import nfd_image
 from components.platforms.device_plugin.values import IMAGE as PLUGIN_IMAGE
-from components.settings.base.image import VECTORADD
 from lab.real.parts import PLUGIN
 
 IMAGE = "real.gpu-cluster.invalid/parts:1"

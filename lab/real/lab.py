@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
+from components.loading.loader import load
 from components.settings.cluster import Cluster
-from components.settings.loader import load
 from lab import simulator
 from lab.real import build, cgroups, image, objects
 from lab.real.mock import Mock

@@ -16,10 +16,10 @@ from typing import Any
 
 import yaml
 
-from components.platforms.device_plugin.settings import DEFAULT_CONFIG
+from components.loading.loader import load
 from components.platforms.device_plugin.values import CONFIG_MAP
 from components.platforms.registry import platform_of
-from components.settings.loader import load
+from components.settings.device_plugin import DEFAULT_CONFIG
 from lab.helm import Helm
 from lab.real import build, objects, stack
 from lab.real.lab import REAL, SIMULATED, Json, Lab

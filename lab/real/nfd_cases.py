@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from components.desired.resolve import resolve
-from components.settings.loader import load
+from components.loading.loader import load
 from lab.real import nfd
 from lab.real.behaviours import Act, Look
 from lab.real.case import Case, Phase

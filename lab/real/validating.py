@@ -12,9 +12,9 @@ from typing import Any
 
 from components.desired.resolve import resolve
 from components.desired.validation import Measuring, PoolValidation
+from components.loading.loader import load
 from components.requests import write
 from components.settings.cluster import Cluster
-from components.settings.loader import load
 from components.validation.asked import ASKED, TESTS
 from components.validation.component import priority_class
 from lab.real import stack

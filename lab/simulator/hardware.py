@@ -16,17 +16,17 @@ from typing import Annotated, Any, Literal, TypeVar
 import yaml
 from pydantic import AfterValidator, Field, StrictBool, StrictInt, StrictStr, ValidationError
 
-from components.hosts.settings.host import Host
-from components.hosts.settings.user import Port, User
-from components.nodes.settings.devices import GPU_LIMIT
-from components.nodes.settings.node_range import NodeNames, written_out
-from components.nodes.settings.pool import Pool
-from components.settings.base import yaml_file
-from components.settings.base.address import Address
-from components.settings.base.explain import explain_all
-from components.settings.base.model import Freeze, FrozenDict, Model
-from components.settings.base.names import DnsLabel, LabelKey, LabelValue, NodeName
+from components.base import yaml_file
+from components.base.address import Address
+from components.base.explain import explain_all
+from components.base.model import Freeze, FrozenDict, Model
+from components.base.names import DnsLabel, LabelKey, LabelValue, NodeName
 from components.settings.cluster import Cluster
+from components.settings.hosts.host import Host
+from components.settings.hosts.user import Port, User
+from components.settings.nodes.devices import GPU_LIMIT
+from components.settings.nodes.node_range import NodeNames, written_out
+from components.settings.nodes.pool import Pool
 from lab.simulator import faults
 from lab.simulator.hosts.model import DRIVER, HostSettings
 from policies.faults import ConfigError, Fault, InputError, Location, fault, refuse, show
@@ -34,7 +34,7 @@ from policies.faults import ConfigError, Fault, InputError, Location, fault, ref
 CONTROL_PLANE = "control-plane-1"
 #: GPUs that a declared GPU host shows whose node is in no pool by name.
 GPUS = 8
-#: Digits of a number in a range (`components.nodes.settings.node_range`).
+#: Digits of a number in a range (`components.settings.nodes.node_range`).
 LONGEST_NUMBER = 9
 HEAD = """\
 # The simulated hardware of stack {stack}: the machines that are there, whatever the stack declares.

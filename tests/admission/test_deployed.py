@@ -19,7 +19,7 @@ PROGRAM = """
 import pulumi
 import pulumi_kubernetes as k8s
 from components.desired.resolve import resolve
-from components.settings.loader import load
+from components.loading.loader import load
 from components.guardrails.component import Guardrails, GuardrailsArgs
 from policies.guard import hold
 from tests.desired_host import guarded

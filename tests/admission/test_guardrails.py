@@ -8,8 +8,8 @@ import pulumi
 import pytest
 
 from components.guardrails.component import Guardrails, enforcement
-from components.platforms.settings import NAMES
 from components.settings.cluster import Cluster
+from components.settings.platform import NAMES
 from policies.faults import ConfigError
 from policies.rules import Severity
 from tests.desired_host import guarded

@@ -18,9 +18,9 @@ from pathlib import Path
 from typing import Any
 
 from commands.roles import Json, Request, requests, role, text
+from components.loading.loader import load
 from components.platforms.registry import platform_of
-from components.platforms.settings import NAMES
-from components.settings.loader import load
+from components.settings.platform import NAMES
 from lab.simulator.control_plane import AUDIT, ControlPlane
 from tests.e2e.project import Project, started
 from tests.platform import ways

@@ -19,23 +19,24 @@ from command_provider.output import Redactor, visible
 
 import commands.probe_key  # noqa: F401 -- has a channel
 import components.validation.xid  # noqa: F401 -- has a channel
-from components.api import ClusterError
+from components.base.yaml_file import parse as parse_yaml
 from components.desired.pool import PoolScheduling
 from components.desired.resolve import resolve
 from components.findings import lines as said
-from components.grammar import IllFormed
 from components.hosts.access import ACCESS, Access, check_key
 from components.hosts.answers import CHANNELS, last_lines
 from components.hosts.probe import LONGEST, PROBE, parse
 from components.inspection.judgement import Seen, judged
+from components.kubernetes.api import ClusterError
+from components.kubernetes.grammar import IllFormed
+from components.nodes import record, use
 from components.nodes.difference import compare
 from components.nodes.drain import losses, to_evict
 from components.nodes.inspect import count_devices, gpus, pool_members
-from components.platforms.helm_record import decode_release, expected
-from components.settings.base.yaml_file import parse as parse_yaml
+from components.release.helm_record import decode_release, expected
 from components.settings.cluster import Cluster
 from components.validation import judge as judging
-from components.validation import record, use, waiting
+from components.validation import waiting
 from components.validation.offered import shortfall
 from policies.faults import FaultError, InputError
 from policies.printable import printable, printable_lines

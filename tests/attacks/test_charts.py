@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from components.charts import reach
-from components.charts.settings import Charts
-from components.charts.source import location, wanted_digest
+from components.settings.chart_source import location, wanted_digest
+from components.settings.charts import Charts
 
 CHART, VERSION = "nvidia-device-plugin", "0.19.3"
 ARCHIVE = b"an archive of a chart"

@@ -18,13 +18,13 @@ import pytest
 from components.cluster import GpuCluster, GpuClusterArgs
 from components.desired.pool import Members
 from components.findings import Finding, Kind, Subject
-from components.grammar import IllFormed
 from components.hosts.difference import HostDifference
 from components.inspection.difference import Difference
+from components.kubernetes.grammar import IllFormed
 from components.nodes.difference import SchedulingDifference
 from components.nodes.inspect import pool_members
 from components.platforms.difference import PlatformDifference
-from components.platforms.helm_record import expected
+from components.release.helm_record import expected
 from tests.attacks.samples import cluster
 from tests.plugins.rig import LIMIT, Failed, Plugin
 from tests.unit.mocks import Recorded, declare

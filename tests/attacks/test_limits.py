@@ -11,7 +11,7 @@ import httpx
 import pytest
 
 from components.guardrails.component import quota
-from components.guardrails.settings import Quota
+from components.settings.guardrails import Quota
 from lab.benchmarks.api_server import await_true
 from policies.admission import Enforcement
 from policies.rules import Context, Severity, evaluate

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from components.settings.base import yaml_file
+from components.base import yaml_file
 
 pytestmark = pytest.mark.static
 ROOT = Path(__file__).resolve().parents[2]

@@ -14,10 +14,10 @@ from typing import Any
 import httpx
 import pytest
 
-from components.api import Client, ClusterError
-from components.grammar import IllFormed
-from components.platforms import restore as presence
-from components.platforms.helm_record import TYPE, UNPACKED, decode_release, expected
+from components.kubernetes.api import Client, ClusterError
+from components.kubernetes.grammar import IllFormed
+from components.release import restore as presence
+from components.release.helm_record import TYPE, UNPACKED, decode_release, expected
 from tests.unit.fixtures.api import client
 
 Json = dict[str, Any]

@@ -11,7 +11,7 @@ from command_provider import operations
 from command_provider.output import Redactor
 
 from commands import stack
-from components.settings.loader import load
+from components.loading.loader import load
 from policies.faults import ConfigError
 from tests.plugins.rig import Failed, Plugin
 

@@ -11,13 +11,13 @@ import httpx
 import pytest
 from command_provider.output import visible
 
-from components.api import Refused
 from components.desired.resolve import resolve
-from components.hosts.facts import HostFacts
+from components.host_facts import HostFacts
 from components.hosts.probe import parse
 from components.hosts.table import table
 from components.inspection.cluster import ClusterSeen
 from components.inspection.judgement import Seen, judged
+from components.kubernetes.api import Refused
 from policies.check.__main__ import main
 from policies.faults import Fault
 from policies.printable import printable, printable_lines

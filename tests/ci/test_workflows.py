@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 import toolchain
-from components.settings.base import yaml_file
+from components.base import yaml_file
 
 ROOT = Path(__file__).resolve().parents[2]
 FILES = sorted((ROOT / ".github" / "workflows").glob("*.yml"))

@@ -17,9 +17,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from components.platforms import helm_record
-from components.settings.loader import load
-from components.validation import record
+from components.loading.loader import load
+from components.nodes import record
+from components.release import helm_record
 from tests.e2e.project import LIMIT, Project, figures
 
 MARK = "GPU_CLUSTER_KILLED"

@@ -21,8 +21,8 @@ import toolchain
 from commands.environment import local_backend
 from commands.files import copy_project
 from commands.stack import erase
-from components.api import Client, connect
-from components.settings.loader import load
+from components.kubernetes.api import Client, connect
+from components.loading.loader import load
 from lab import simulator
 from lab.simulator import hosts as simulated_hosts
 from lab.simulator.hardware import hardware_of, write_hardware

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from components.hosts.settings.host import Host, Role
+from components.settings.hosts.host import Host, Role
 from lab.simulator import hosts
 from lab.simulator.hosts import processes
 from lab.simulator.hosts.model import cluster_dir, hosts_dir

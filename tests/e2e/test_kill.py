@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from components.platforms.helm_record import decode_release, encode_release, secrets_of
+from components.release.helm_record import decode_release, encode_release, secrets_of
 from lab import simulator
 from tests.e2e import snapshot
 from tests.e2e.kills import Killer, chance

@@ -9,7 +9,7 @@ from typing import Any
 
 from components.hosts.inspect import observe
 from components.hosts.prepare_script import prepare_script
-from components.settings.loader import load
+from components.loading.loader import load
 from lab.simulator import hosts as simulated
 from lab.simulator.hosts import catalogue
 from lab.simulator.hosts.packages import Format, Package, Signature, build, served

@@ -11,11 +11,11 @@ import pytest
 from components.desired.host import DesiredHost
 from components.desired.resolve import resolve
 from components.findings import Findings, Kind
+from components.host_facts import HostFacts
 from components.hosts.difference import compare, desired_phases
-from components.hosts.facts import HostFacts
 from components.hosts.inspect import observe
+from components.loading.loader import load
 from components.settings.cluster import Cluster
-from components.settings.loader import load
 from lab.simulator.hosts import namespaced
 from tests.findings import found
 from tests.hosts.conftest import start, temporary_cluster

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from components.hosts.runtime_script import runtime
-from components.hosts.settings.runtime import DefaultRuntime, Docker, Engine, Runtime
+from components.settings.hosts.runtime import DefaultRuntime, Docker, Engine, Runtime
 from tests.hosts import conftest
 from tests.hosts.machine import Running, differences
 

@@ -15,7 +15,7 @@ import pytest
 
 from components.hosts.runtime_script import ENGINES
 from components.hosts.script import step
-from components.hosts.settings.runtime import Engine
+from components.settings.hosts.runtime import Engine
 from tests.hosts.machine import Running, differences
 from tests.hosts.test_docker import (
     CONFIG,

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from components.hosts.runtime_script import runtime
-from components.hosts.settings.runtime import Runtime
+from components.settings.hosts.runtime import Runtime
 from lab.simulator.hosts import catalogue, rootfs
 from lab.simulator.hosts.packages import Package
 from tests.hosts import software

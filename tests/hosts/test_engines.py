@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from components.hosts.runtime_script import runtime
-from components.hosts.settings.runtime import DefaultRuntime, Engine, Runtime
+from components.settings.hosts.runtime import DefaultRuntime, Engine, Runtime
 from tests.hosts.fakes import STAND_INS
 from tests.hosts.machine import Running, differences
 

@@ -11,22 +11,22 @@ from types import SimpleNamespace
 import asyncssh
 import pytest
 
+from components.host_facts import HostFacts
 from components.hosts.compatibility import kernel_refused
-from components.hosts.facts import HostFacts
 from components.hosts.inspect import observe
 from components.hosts.preflight import judge
 from components.hosts.prepare_script import prepare
 from components.hosts.probe import parse
 from components.hosts.reach import fingerprint
 from components.hosts.runtime_script import runtime
-from components.hosts.settings.host import Host, Role
-from components.hosts.settings.system import System
 from components.hosts.table import table
 from components.inspection.extent import Extent
 from components.inspection.judgement import Seen
 from components.inspection.look import look as inspection
+from components.loading.loader import load
 from components.settings.cluster import Cluster
-from components.settings.loader import load
+from components.settings.hosts.host import Host, Role
+from components.settings.hosts.system import System
 from lab.simulator import hosts as simulated
 from lab.simulator.hosts import catalogue
 from policies.faults import ConfigError, Severity

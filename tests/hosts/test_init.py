@@ -13,8 +13,8 @@ import pytest
 from components.hosts.access import ACCESS, check_key
 from components.hosts.cluster_script import access_script, init_script, join_script
 from components.hosts.inspect import observe
+from components.loading.loader import load
 from components.settings.cluster import Cluster
-from components.settings.loader import load
 from lab.simulator import hosts as simulated
 from lab.simulator.hosts import catalogue
 from policies.faults import ConfigError

@@ -10,10 +10,10 @@ import pytest
 from components.desired.resolve import resolve
 from components.hosts.connection import connection
 from components.hosts.prepare_script import prepare_script
-from components.hosts.settings.system import Firewall, Selinux
+from components.loading.inventory import origins
+from components.loading.loader import load
 from components.settings.cluster import Cluster
-from components.settings.inventory import origins
-from components.settings.loader import load
+from components.settings.hosts.system import Firewall, Selinux
 from lab.simulator import hosts as simulated
 from policies.faults import ConfigError
 from tests.desired_host import desired_host

@@ -7,9 +7,9 @@ from collections.abc import Callable
 import pytest
 
 from components.hosts.prepare_script import prepare
-from components.hosts.settings.proxy import Proxy
-from components.hosts.settings.system import Firewall, LimitItem, Selinux, System
 from components.hosts.system_steps import SYSTEM
+from components.settings.hosts.proxy import Proxy
+from components.settings.hosts.system import Firewall, LimitItem, Selinux, System
 from tests.hosts import fakes
 from tests.hosts.fakes import UNIT
 from tests.hosts.machine import Running

@@ -20,8 +20,8 @@ import pytest
 import yaml
 
 from commands.environment import local_backend
-from components.api import connect
-from components.settings.loader import load
+from components.kubernetes.api import connect
+from components.loading.loader import load
 from lab import simulator
 from lab.simulator import hosts as simulated
 from lab.simulator.hosts import catalogue, namespaced, rootfs

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from components.hosts.prepare_script import prepare
-from components.hosts.settings.system import System
+from components.settings.hosts.system import System
 from tests.hosts.conftest import start
 from tests.hosts.machine import Running, differences
 

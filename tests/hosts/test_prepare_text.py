@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from components.base.model import FrozenDict
 from components.hosts.prepare_script import prepare_script
-from components.hosts.settings.packages import BUILD
-from components.hosts.settings.system import Firewall
-from components.settings.base.model import FrozenDict
+from components.loading.loader import load
 from components.settings.cluster import Cluster
-from components.settings.loader import load
+from components.settings.hosts.packages import BUILD
+from components.settings.hosts.system import Firewall
 from lab.simulator import hosts as simulated
 from tests.desired_host import desired_host
 from tests.hosts.test_runtime_text import VALUE, shown

@@ -14,8 +14,8 @@ from urllib.parse import urlsplit
 import pytest
 
 from components.driver_daemonset.component import daemon_set
-from components.hosts.settings.proxy import Proxy
 from components.platforms.registry import platform_of
+from components.settings.hosts.proxy import Proxy
 from lab.simulator.hosts import catalogue
 from lab.simulator.hosts.packages import build
 from policies.faults import ConfigError

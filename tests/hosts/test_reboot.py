@@ -15,13 +15,13 @@ from typing import Any
 
 import pytest
 
-from components.api import ClusterError, connect
 from components.hosts import restart as reboot
 from components.hosts.reach import Host
 from components.hosts.reboot import reboot_request
+from components.kubernetes.api import ClusterError, connect
+from components.loading.loader import load
 from components.nodes import drain
 from components.nodes.inspect import CORDONED
-from components.settings.loader import load
 from lab import simulator
 from lab.simulator import hosts as simulated
 from lab.simulator.hosts.model import cluster_dir

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from components.hosts.prepare_script import prepare
-from components.hosts.settings.host import Role
-from components.hosts.settings.system import Firewall, Selinux, System
+from components.settings.hosts.host import Role
+from components.settings.hosts.system import Firewall, Selinux, System
 from lab.simulator.hosts import catalogue
 from tests.hosts import fakes, software
 from tests.hosts.fakes import UNIT

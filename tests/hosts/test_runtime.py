@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from components.hosts.runtime_script import runtime
-from components.hosts.settings.runtime import DefaultRuntime, Runtime
+from components.settings.hosts.runtime import DefaultRuntime, Runtime
 from tests.hosts.machine import Running, differences
 
 pytestmark = pytest.mark.slow

@@ -9,7 +9,7 @@ import pytest
 
 from components.hosts.runtime_script import ENGINES, runtime
 from components.hosts.script import step
-from components.hosts.settings.runtime import Engine, Runtime
+from components.settings.hosts.runtime import Engine, Runtime
 from tests.hosts import cri
 from tests.hosts.machine import Running, differences
 from tests.hosts.test_engines import crio, install

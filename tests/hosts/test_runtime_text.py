@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from components.hosts.runtime_script import runtime
-from components.hosts.settings.repository import Repository, Signed
-from components.hosts.settings.runtime import Docker, Engine, Runtime, Toolkit, ToolkitSource
+from components.settings.hosts.repository import Repository, Signed
+from components.settings.hosts.runtime import Docker, Engine, Runtime, Toolkit, ToolkitSource
 from tests.hosts.test_text import HOSTILE
 
 VALUE = st.one_of(

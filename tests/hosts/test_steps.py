@@ -15,9 +15,9 @@ from components.hosts.prepare_script import prepare
 from components.hosts.probe import probe
 from components.hosts.runtime_script import runtime
 from components.hosts.script import FOLDER, step
-from components.hosts.settings.runtime import Engine, Runtime
-from components.hosts.settings.system import LimitItem, System
 from components.hosts.system_steps import Machine
+from components.settings.hosts.runtime import Engine, Runtime
+from components.settings.hosts.system import LimitItem, System
 from tests.hosts.machine import STEPS, Running, differences
 
 pytestmark = pytest.mark.slow

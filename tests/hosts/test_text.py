@@ -16,11 +16,11 @@ from components.hosts.prepare_script import prepare
 from components.hosts.probe import MARK, probe
 from components.hosts.runtime_script import RUNTIME_PATH, runtime
 from components.hosts.script import FOLDER, each, header
-from components.hosts.settings.packages import Packages
-from components.hosts.settings.runtime import Engine, Runtime
-from components.hosts.settings.system import SYSCTL, System
 from components.hosts.software import LOCK_LIMIT, RUN_LIMIT
 from components.hosts.upgrade import APPLY_LIMIT, NODE_LIMIT
+from components.settings.hosts.packages import Packages
+from components.settings.hosts.runtime import Engine, Runtime
+from components.settings.hosts.system import SYSCTL, System
 from tests.hosts.machine import Running
 
 TEXT = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=60)

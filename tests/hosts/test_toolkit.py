@@ -13,8 +13,8 @@ import pytest
 
 import toolchain
 from components.hosts.runtime_script import TOOLKIT_PACKAGES, runtime
-from components.hosts.settings.repository import Repository
-from components.hosts.settings.runtime import Runtime, Toolkit, ToolkitSource
+from components.settings.hosts.repository import Repository
+from components.settings.hosts.runtime import Runtime, Toolkit, ToolkitSource
 from lab.simulator.hosts import package_graph, rootfs
 from lab.simulator.hosts.packages import Format, Package, Signature, build, served
 from tests.hosts import conftest, software

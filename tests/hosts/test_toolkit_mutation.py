@@ -10,8 +10,8 @@ import pytest
 
 from components.hosts.runtime_script import runtime
 from components.hosts.script import step
-from components.hosts.settings.repository import Repository
-from components.hosts.settings.runtime import (
+from components.settings.hosts.repository import Repository
+from components.settings.hosts.runtime import (
     DefaultRuntime,
     Engine,
     Runtime,

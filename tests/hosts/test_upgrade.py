@@ -11,8 +11,8 @@ import pytest
 from components.hosts.cluster_script import init_script, join_script
 from components.hosts.prepare_script import prepare_script
 from components.hosts.script import Declaration
+from components.loading.loader import load
 from components.settings.cluster import Cluster
-from components.settings.loader import load
 from lab.simulator import hosts as simulated
 from lab.simulator.hosts import catalogue
 from tests.desired_host import desired_host

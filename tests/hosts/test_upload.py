@@ -13,7 +13,7 @@ import pytest
 
 from components.hosts import copies, inspect, reach
 from components.hosts.script import step
-from components.hosts.settings.ssh import Ssh
+from components.settings.hosts.ssh import Ssh
 from tests.hosts.conftest import start
 from tests.hosts.machine import STEPS, Declared, Running
 

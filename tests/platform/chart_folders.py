@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
-from components.platforms.gpu_operator.settings import GpuOperator
+from components.settings.gpu_operator import GpuOperator
 
 ROOT = Path(__file__).resolve().parents[2]
 STAND_INS = ROOT / "lab" / "simulator" / "charts"

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from components.loading.loader import load
 from components.platforms.registry import platform_of
 from components.settings.cluster import Cluster
-from components.settings.loader import load
 from tests.unit.fixtures.clusters import INSTALLERS
 
 Json = dict[str, Any]

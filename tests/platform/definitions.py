@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
-from components.api import Refused
+from components.kubernetes.api import Refused
 from tests.e2e.project import Project
 
 Json = dict[str, Any]

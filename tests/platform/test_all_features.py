@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 from components.desired.resolve import resolve
+from components.loading.loader import load
 from components.platforms.namespaces import own_namespaces
-from components.settings.loader import load
 from policies.rules import evaluate
 from tests.e2e.project import Project, figures
 from tests.platform import ways

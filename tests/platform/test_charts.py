@@ -12,12 +12,12 @@ from components.charts import value_table
 from components.charts.images import NFD
 from components.charts.value_check import check
 from components.driver_daemonset.component import daemon_set as driver_daemon_set
-from components.nodes.settings.pool import gpu_pools
-from components.nodes.settings.taint import STARTUP_TAINT
 from components.platforms.device_plugin.excluded_gpus import daemon_sets
 from components.platforms.needed import images as needed
 from components.platforms.registry import platform_of
 from components.settings.cluster import Cluster
+from components.settings.nodes.pool import gpu_pools
+from components.settings.nodes.taint import STARTUP_TAINT
 from lab.helm import Helm, Refused
 from tests.platform import chart_folders
 from tests.platform.chart_folders import FOLDERS, REAL, STAND_INS

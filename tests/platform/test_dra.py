@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
+from components.loading.loader import load
 from components.platforms.dra import values as chart
 from components.platforms.registry import platform_of
 from components.settings.cluster import Cluster
-from components.settings.loader import load
 from lab.helm import Helm, Refused
 from tests.e2e.project import Project
 from tests.platform import ways

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
-from components.settings.loader import load
+from components.loading.loader import load
 from tests.e2e import snapshot
 from tests.e2e.project import Project, figures, started
 from tests.platform.chart_folders import ROOT

@@ -15,12 +15,12 @@ import pytest
 import yaml
 
 import toolchain
-from components.nodes.settings.cards import CORE, MEMORY
+from components.loading.loader import load
 from components.platforms.gpu_manager import values as chart
 from components.platforms.gpu_manager.platform import PLATFORM
 from components.platforms.registry import platform_of
 from components.settings.cluster import Cluster
-from components.settings.loader import load
+from components.settings.nodes.cards import CORE, MEMORY
 from lab.helm import Helm
 from lab.simulator.controller.manager_flags import admission_refusal, refusal
 from policies.faults import ConfigError

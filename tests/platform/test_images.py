@@ -10,12 +10,12 @@ import pytest
 import yaml
 
 from components.charts.images import UnknownImages
-from components.charts.registry import Registry
 from components.charts.value_table import table
+from components.loading.loader import load
 from components.platforms.needed import charts, images
 from components.platforms.registry import platform_of
 from components.settings.cluster import Cluster
-from components.settings.loader import load
+from components.settings.registry import Registry
 from tests.platform.chart_folders import ROOT
 from tests.unit.fixtures.platforms import deployed
 

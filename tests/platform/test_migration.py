@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from components.api import Client
+from components.kubernetes.api import Client
 from components.platforms.registry import every
 from tests.e2e import snapshot
 from tests.e2e.project import Project, figures

@@ -12,12 +12,12 @@ import yaml
 
 import toolchain
 from components.desired.resolve import resolve
+from components.loading.loader import load
 from components.monitoring.component import MonitoringArgs, objects
 from components.monitoring.values import COUNTERS, alert_groups, counters, dashboard
 from components.platforms.gpu_manager import values as gpu_manager
 from components.platforms.registry import platform_of
 from components.settings.cluster import Cluster
-from components.settings.loader import load
 from tests.e2e import snapshot
 from tests.e2e.project import Project, figures
 from tests.platform import ways

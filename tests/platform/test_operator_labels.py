@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from components.desired.resolve import resolve
+from components.loading.loader import load
 from components.nodes import schedule as scheduling
 from components.platforms.gpu_operator import labels as operator_labels
 from components.platforms.gpu_operator.values import NODE_ANNOTATIONS, NODE_LABELS
-from components.settings.loader import load
 from tests.e2e.project import Project
 from tests.platform import ways
 from tests.platform.ways import look

@@ -18,7 +18,7 @@ ALL = ways.NODES * ways.GPUS
 PLATFORM = '''
     """GPUs by a chart of our own."""
 
-    from components.nodes.resources import GPU
+    from components.kubernetes.resources import GPU
     from components.platforms.base import Offer, Platform, Servers
 
 

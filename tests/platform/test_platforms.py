@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from components.api import Client, ClusterError
-from components.platforms import restore as presence
+from components.kubernetes.api import Client, ClusterError
+from components.loading.loader import load
 from components.platforms.documents import presence_document
-from components.platforms.helm_record import Expected, newest
-from components.platforms.objects import Kinds, lacking
 from components.platforms.registry import platform_of
-from components.settings.loader import load
+from components.release import restore as presence
+from components.release.helm_record import Expected, newest
+from components.release.objects import Kinds, lacking
 from tests.e2e import snapshot
 from tests.e2e.project import Project, figures
 from tests.platform import ways

@@ -10,15 +10,15 @@ from typing import Any
 import pytest
 from kr8s import KUBERNETES_MINIMUM_SUPPORTED_VERSION
 
-from components.hosts.facts import HostFacts
+from components.host_facts import HostFacts
 from components.hosts.preflight import judge as judge_host
-from components.nodes.managers import Manager, daemon_set
+from components.kubernetes.managers import Manager, daemon_set
+from components.loading.loader import load
 from components.platforms import findings
-from components.platforms.inspect import surroundings
 from components.platforms.judge import Declared, judge
 from components.platforms.registry import platform_of
+from components.release.inspect import surroundings
 from components.settings.cluster import Cluster
-from components.settings.loader import load
 from policies.faults import ConfigError, Fault, Severity
 from tests.desired_host import desired_host
 from tests.platform import ways

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from components.api import ClusterError, Refused
-from components.platforms import clear as leftovers
-from components.platforms import runtime_class
+from components.kubernetes.api import ClusterError, Refused
 from components.platforms.registry import every
+from components.release import clear as leftovers
+from components.release import runtime_class
 from tests.e2e.project import Project
 from tests.platform.definitions import defined, definition
 

@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from components.api import Client
 from components.desired.resolve import resolve
+from components.desired.scheduling_classes import features
+from components.kubernetes.api import Client
+from components.loading.loader import load
 from components.nodes import schedule as scheduling
-from components.nodes.scheduling_classes import features
 from components.platforms.gpu_operator import labels as operator_labels
 from components.settings.cluster import Cluster
-from components.settings.loader import load
 from lab.simulator.controller import features as simulated
 from policies.rules import Context, evaluate
 from tests.e2e.project import Project, figures

@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 import toolchain
-from components.validation import record
+from components.nodes import record
 from tests.e2e import snapshot
 from tests.e2e.project import Project, figures, started
 from tests.guard import own_name

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 import yaml
 
-from components.api import Client
-from components.platforms.helm_record import decode_release
+from components.kubernetes.api import Client
+from components.release.helm_record import decode_release
 from tests.e2e import snapshot
 from tests.e2e.project import Project, figures
 from tests.platform import ways

@@ -9,16 +9,16 @@ from typing import Any
 import pytest
 import yaml
 
+from components.base import keys
+from components.base.model import Model
 from components.charts import value_table
 from components.charts.extra_values import merged
 from components.charts.value_check import check
 from components.charts.value_types import TYPES, type_of
+from components.loading.loader import load
+from components.loading.stack_file import load_stack_file
 from components.platforms.registry import platform_of
-from components.settings.base import keys
-from components.settings.base.model import Model
 from components.settings.cluster import Cluster
-from components.settings.loader import load
-from components.settings.stack_file import load_stack_file
 from policies.faults import ConfigError
 from tests.platform.chart_folders import CHARTS, FOLDERS, texts, values, version
 from tests.platform.ways import WAYS, declared

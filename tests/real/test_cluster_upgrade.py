@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from components.validation.record import RECORD
+from components.nodes.record import RECORD
 from lab.real import parts
 from tests.kubeadm_refusals import refusals
 from tests.real.bare import MARKS, ROLES, Stack, standing

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
+from components.loading.loader import load
 from components.platforms.registry import platform_of
-from components.settings.loader import load
 from lab.real import (
     build,
     case,

@@ -9,20 +9,20 @@ from typing import Any
 
 import pytest
 
-from components.api import ClusterError, connect
 from components.desired.resolve import resolve
 from components.desired.rollout import LayoutsRequest
 from components.findings import Finding
 from components.inspection.look import nodes_of
 from components.inspection.rollout import divided as planned
-from components.nodes.resources import MIG_LABEL, MIG_STATE
+from components.kubernetes.api import ClusterError, connect
+from components.kubernetes.resources import MIG_LABEL, MIG_STATE
+from components.loading.loader import load
 from components.platforms.gpu_operator.layouts import CONFIG_MAP
 from components.platforms.registry import platform_of
 from components.rollout import divided, layouts
 from components.rollout.layout_component import LayoutsArgs, layouts_request
 from components.rollout.layout_plan import LayoutPlan
 from components.settings.cluster import Cluster
-from components.settings.loader import load
 from lab import simulator
 from tests.rollout.site import Site
 from tests.simulator.operating import create_policy, start_operator

@@ -21,14 +21,15 @@ from typing import Any
 
 import pytest
 
-from components.api import ClusterError, connect
 from components.desired.resolve import resolve
 from components.desired.rollout import RolloutRequest
-from components.hosts.facts import HostFacts
+from components.host_facts import HostFacts
 from components.hosts.inspect import observe
 from components.hosts.prepare_script import prepare_script
 from components.hosts.runtime_script import runtime_script
 from components.inspection.look import nodes_of
+from components.kubernetes.api import ClusterError, connect
+from components.loading.loader import load
 from components.nodes import drain
 from components.nodes.inspect import CORDONED
 from components.rollout import roll
@@ -37,7 +38,6 @@ from components.rollout.operands import TAINT
 from components.rollout.pending import changes
 from components.rollout.plan import Plan, plan
 from components.settings.cluster import Cluster
-from components.settings.loader import load
 from lab import simulator
 from lab.simulator import hosts as simulated
 from lab.simulator.hosts.model import cluster_dir

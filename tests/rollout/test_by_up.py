@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from components.validation.record import RECORD
+from components.nodes.record import RECORD
 from tests.e2e.project import Project, started
 from tests.guard import own_name
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from components.nodes.drain import losses, to_evict
-from components.rollout.settings import Consent
+from components.settings.rollout import Consent
 from policies.faults import ConfigError
 from tests.unit.fixtures.clusters import cluster
 

@@ -9,6 +9,7 @@ import pytest
 from components.desired.resolve import resolve
 from components.desired.rollout import DesiredLayouts
 from components.findings import Finding
+from components.loading.loader import load
 from components.nodes.inspect import CORDONED
 from components.platforms.gpu_operator import layouts
 from components.platforms.registry import platform_of
@@ -17,7 +18,6 @@ from components.rollout.layout_component import LayoutsArgs
 from components.rollout.layout_plan import LayoutPlan, blockers, words
 from components.rollout.plan import View
 from components.settings.cluster import Cluster
-from components.settings.loader import load
 from tests.findings import found as finding
 
 Json = dict[str, Any]

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from components.api import APPLY
 from components.desired.resolve import resolve
+from components.kubernetes.api import APPLY
+from components.kubernetes.resources import MIG_LABEL
 from components.nodes import drain, schedule
 from components.nodes.inspect import managed_by
-from components.nodes.resources import MIG_LABEL
 from components.rollout.layout_plan import blockers, words
 from tests.guard import own_name
 from tests.rollout.divided import Divided

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from components.api import connect
 from components.desired.rollout import Operands
+from components.kubernetes.api import connect
 from components.rollout import operands
 from tests.rollout.site import Site
 

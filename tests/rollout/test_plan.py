@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from components.desired.resolve import resolve
+from components.host_facts import HostFacts
 from components.hosts import disruption
-from components.hosts.facts import HostFacts
 from components.hosts.prepare_script import disrupting as of_preparation
 from components.hosts.prepare_script import prepare_script
 from components.hosts.runtime_script import disrupting as of_runtime

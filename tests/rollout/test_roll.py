@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from components.hosts.runtime_script import runtime_script
+from components.loading.loader import load
 from components.rollout.plan import words
-from components.settings.loader import load
 from tests.desired_host import desired_host
 from tests.rollout.site import REBOOT, Site
 

@@ -7,9 +7,9 @@ from dataclasses import replace
 
 import pytest
 
-from components.api import ClusterError
 from components.desired.resolve import resolve
 from components.desired.rollout import Phase, RolledHost, RolloutRequest
+from components.kubernetes.api import ClusterError
 from components.rollout.roll import Rollout
 from components.rollout.target import fault
 from components.rollout.waves import in_waves

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from components.api import ClusterError
+from components.kubernetes.api import ClusterError
 from components.rollout.waves import in_waves
 from policies.faults import Fault
 

@@ -26,7 +26,7 @@ import pulumi_command as command
 import pulumi_kubernetes as k8s
 
 if pulumi.Config("rules").get_bool("hold"):
-    from components.settings.loader import load
+    from components.loading.loader import load
         from policies.guard import hold
     hold(resolve(load(pulumi.Config("gpu-cluster").require_object("cluster")), "dev").rules)
 provider = k8s.Provider("files", render_yaml_to_directory="rendered")

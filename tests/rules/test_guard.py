@@ -16,8 +16,8 @@ with warnings.catch_warnings():
     import pulumi_kubernetes as k8s
 
 from components.desired.resolve import resolve
-from components.settings.loader import load
-from components.settings.stack_file import load_stack_file
+from components.loading.loader import load
+from components.loading.stack_file import load_stack_file
 from policies.guard import RuleBroken, check_declared
 from policies.rules import Context, Plugin, Pool, Sharing, Taint, evaluate
 from tests.unit.mocks import LOOP

@@ -15,9 +15,9 @@ import pytest
 import yaml
 
 from components.desired.resolve import resolve
+from components.loading.stack_file import load_stack_file
 from components.platforms.registry import platform_of
 from components.settings.cluster import Cluster
-from components.settings.stack_file import load_stack_file
 from components.validation.component import pods as validation_pods
 from components.validation.pod import pod as validation_pod
 from policies.rules import Context, Pool, Severity, Taint, evaluate, evaluate_stack

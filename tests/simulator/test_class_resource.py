@@ -9,8 +9,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from components.nodes.resources import DRA_DRIVER
-from components.validation.use import holders_of_claims
+from components.kubernetes.resources import DRA_DRIVER
+from components.nodes.use import holders_of_claims
 from tests.simulator.running import Json, Running, until
 from toolchain.pins import KUBERNETES
 from toolchain.versions import numbers

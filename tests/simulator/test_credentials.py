@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import yaml
 
-from components.api import ClusterError, Refused, connect
+from components.kubernetes.api import ClusterError, Refused, connect
 from tests.simulator.running import Json, Running
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from components.platforms import clear
+from components.release import clear
 from tests.simulator.running import Json
 from tests.simulator.validating import Stack
 

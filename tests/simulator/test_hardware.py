@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from commands import stack
-from components.settings.loader import load
-from components.settings.stack_file import load_stack_file
+from components.loading.loader import load
+from components.loading.stack_file import load_stack_file
 from lab.simulator import marks, nodes
 from lab.simulator.hardware import (
     Hardware,

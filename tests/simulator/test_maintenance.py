@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from components.api import ClusterError
 from components.desired.resolve import resolve
+from components.kubernetes.api import ClusterError
 from components.nodes import schedule
 from components.settings.cluster import Cluster
 from components.validation import validate

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from components.api import ClusterError
 from components.desired.resolve import resolve
+from components.kubernetes.api import ClusterError
 from components.validation import measure, validate
 from components.validation.asked import ASKED, TESTS
 from lab.simulator import set_fault

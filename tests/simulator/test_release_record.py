@@ -9,12 +9,12 @@ from collections.abc import Iterator
 
 import pytest
 
-from components.api import ClusterError, connect
 from components.findings import Finding, Findings
 from components.inspection.cluster import _platform
-from components.namespace import LABELS
-from components.platforms import clear, restore
-from components.platforms.helm_record import TYPE, decode_release, encode_release
+from components.kubernetes.api import ClusterError, connect
+from components.release import clear, restore
+from components.release.helm_record import TYPE, decode_release, encode_release
+from components.release.namespace import LABELS
 from tests.findings import found
 from tests.simulator.running import CLUSTER, Json, Running
 from tests.simulator.validating import SPACES

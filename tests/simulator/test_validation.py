@@ -10,14 +10,14 @@ from typing import Any
 
 import pytest
 
-from components.api import Client, ClusterError
 from components.desired.resolve import resolve
+from components.kubernetes.api import Client, ClusterError
 from components.nodes import schedule
-from components.nodes.settings.taint import STARTUP_TAINT
+from components.nodes.record import RECORD
 from components.platforms.registry import platform_of
+from components.settings.nodes.taint import STARTUP_TAINT
 from components.validation import validate
 from components.validation.asked import ASKED
-from components.validation.record import RECORD
 from lab.simulator import marks, set_fault
 from lab.simulator.controller.devices import gpu_uuid
 from tests.simulator.running import CLUSTER, NAMESPACE, Json, declared, until

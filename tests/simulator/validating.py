@@ -8,17 +8,17 @@ from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from typing import Any, TypeVar
 
-from components.api import connect
 from components.desired.resolve import resolve
 from components.desired.validation import PoolValidation
 from components.findings import lines
 from components.inspection.cluster import deferrals, validation_difference
+from components.kubernetes.api import connect
+from components.loading.loader import load
 from components.nodes.inspect import pool_members
+from components.nodes.record import RECORD
 from components.nodes.startup import is_closed
 from components.settings.cluster import Cluster
-from components.settings.loader import load
 from components.validation import validate
-from components.validation.record import RECORD
 from tests.simulator.running import CLUSTER, NAMESPACE, Json, Running, declared
 
 T = TypeVar("T")

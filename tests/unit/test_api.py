@@ -12,8 +12,8 @@ import httpx
 import pytest
 import yaml
 
-from components import api
-from components.api import RETRIES, ClusterError
+from components.kubernetes import api
+from components.kubernetes.api import RETRIES, ClusterError
 from tests.unit.fixtures.api import client
 
 

@@ -12,13 +12,13 @@ import pytest
 
 from components.charts import reach
 from components.desired.resolve import resolve
-from components.hosts.facts import HostFacts
+from components.host_facts import HostFacts
 from components.hosts.probe import parse
 from components.inspection.cluster import ClusterSeen
 from components.inspection.judgement import Seen, judged
 from components.inspection.look import question
+from components.loading.loader import load
 from components.platforms.needed import registries
-from components.settings.loader import load
 from tests.unit.fixtures.documents import document
 from tests.unit.fixtures.platforms import deployed
 from tests.unit.fixtures.probed import Machine

@@ -16,11 +16,11 @@ from components.hosts import container_runtime
 from components.hosts import preparation as host_preparation
 from components.hosts import reboot as host_reboot
 from components.nodes import component as node_scheduling
-from components.nodes.settings.taint import STARTUP_TAINT
 from components.operation import repair, repair_line
-from components.platforms.component import GpuPlatform
 from components.provider import kubernetes_provider
+from components.release.component import GpuPlatform
 from components.settings.cluster import Cluster
+from components.settings.nodes.taint import STARTUP_TAINT
 from components.validation import component as validation
 from tests.findings import found
 from tests.unit.fixtures.clusters import HOST_KEY, cluster

@@ -10,12 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic_core import PydanticCustomError
 
-from components.nodes.settings.node_range import NODE_LIMIT, expand
-from components.nodes.settings.taint import Taint
-from components.settings.base.address import canonical, check_address
-from components.settings.base.host_key import check_host_key
-from components.settings.base.names import label_value, own_key, qualified_key
-from components.settings.loader import load
+from components.base.address import canonical, check_address
+from components.base.host_key import check_host_key
+from components.base.names import label_value, own_key, qualified_key
+from components.loading.loader import load
+from components.settings.nodes.node_range import NODE_LIMIT, expand
+from components.settings.nodes.taint import Taint
 from tests.unit.fixtures.documents import KEYS, RSA, document, refused
 
 LABEL = st.from_regex(r"[a-z][a-z0-9]{0,5}", fullmatch=True)

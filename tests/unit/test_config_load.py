@@ -16,15 +16,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from components.nodes.settings.pool import Pool
-from components.platforms.gpu_operator.settings import GpuOperator
+from components.base.keys import fields
+from components.base.model import Model
+from components.base.nearness import similarity
+from components.loading.advice import advice
+from components.loading.loader import check, load
 from components.platforms.registry import platform_of
-from components.settings.advice import advice
-from components.settings.base.keys import fields
-from components.settings.base.model import Model
-from components.settings.base.nearness import similarity
 from components.settings.cluster import Cluster
-from components.settings.loader import check, load
+from components.settings.gpu_operator import GpuOperator
+from components.settings.nodes.pool import Pool
 from policies.faults import ConfigError, Fault
 from tests.unit.fixtures.documents import KEYS, RSA, document, refused
 
@@ -66,7 +66,7 @@ def at(value: Any, path: tuple[str | int, ...]) -> Any:
 
 
 def model_of(path: tuple[str | int, ...]) -> type[Model]:
-    from components.settings.base.keys import model_at
+    from components.base.keys import model_at
 
     model = model_at(Cluster, path)
     assert model is not None
@@ -314,7 +314,7 @@ def test_warnings_name_what_will_not_do_what_was_meant() -> None:
 
 def test_importing_the_settings_takes_neither_pulumi_nor_yaml() -> None:
     script = (
-        "import sys, components.settings.loader; print([m for m in"
+        "import sys, components.loading.loader; print([m for m in"
         " ('pulumi', 'yaml', 'grpc', 'rich', 'asyncssh') if m in sys.modules])"
     )
     done = subprocess.run(

@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 
 import toolchain
+from components.base import yaml_file
+from components.loading.advice import advice
+from components.loading.loader import load
+from components.loading.stack_file import load_stack_file
 from components.platforms.registry import platform_of
-from components.settings.advice import advice
-from components.settings.base import yaml_file
-from components.settings.loader import load
-from components.settings.stack_file import load_stack_file
 from policies.faults import ConfigError, InputError
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -22,10 +22,10 @@ from components.hosts.prepare_script import prepare
 from components.hosts.reach import Answer
 from components.hosts.runtime_script import runtime
 from components.hosts.script import Bundle
-from components.hosts.settings.host import Host
+from components.loading.loader import load
 from components.rollout.component import Rollout, RolloutArgs
 from components.rollout.plan import Change, Plan
-from components.settings.loader import load
+from components.settings.hosts.host import Host
 from lab.simulator import hosts as simulated
 from policies.faults import Fault
 from tests.unit.mocks import declare

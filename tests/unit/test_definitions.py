@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from components.platforms import crds
+from components.release import crds
 
 Json = dict[str, Any]
 

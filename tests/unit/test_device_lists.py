@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from components.platforms.device_plugin.flags import DeviceListStrategy
+from components.loading.loader import load
 from components.platforms.registry import platform_of
 from components.settings.cluster import Cluster
-from components.settings.loader import load
+from components.settings.plugin_flags import DeviceListStrategy
 from policies.faults import ConfigError
 
 Json = dict[str, Any]

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from components.desired.resolve import resolve
-from components.hosts.facts import HostFacts
+from components.host_facts import HostFacts
 from components.inspection.ends import DRIVER, HOSTNAME, outlived
 from components.inspection.judgement import Seen, judged
+from components.loading.loader import load
 from components.platforms.registry import platform_of
-from components.settings.loader import load
 from policies.faults import Severity
 from tests.unit.test_chart_reach import document
 

@@ -13,8 +13,8 @@ from commands.up import measured
 from commands.validate import chosen_tests
 from components.desired.resolve import resolve
 from components.platforms.needed import images
+from components.settings.figures import figure
 from components.validation import trial
-from components.validation.figures import figure
 from components.validation.trial import Outcome
 from policies.declared import judge
 from policies.faults import ConfigError

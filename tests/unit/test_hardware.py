@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 
 from components.desired.resolve import resolve
+from components.host_facts import HostFacts
 from components.hosts import hardware
-from components.hosts.facts import HostFacts
 from components.hosts.probe import DEVICES, parse
 from components.hosts.table import HEAD
 from components.inspection.judgement import Seen, judged
-from components.settings.loader import load
+from components.loading.loader import load
 from tests.unit.fixtures.documents import document
 from tests.unit.fixtures.probed import Machine
 

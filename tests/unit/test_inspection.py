@@ -19,8 +19,8 @@ from components.inspection import bounds, look
 from components.inspection.bounds import bounded, completed
 from components.inspection.cluster import ClusterSeen
 from components.inspection.extent import EXTENT, Extent
+from components.loading.loader import load
 from components.settings.cluster import Cluster
-from components.settings.loader import load
 from tests.unit.fixtures.documents import document
 
 LIMIT = 60

@@ -8,8 +8,8 @@ import pytest
 
 from components.hosts.software import installing
 from components.hosts.upgrade import APPLY_LIMIT, NODE_LIMIT, upgrade_settings
+from components.loading.loader import load
 from components.settings.cluster import Cluster
-from components.settings.loader import load
 from tests.desired_host import desired_host
 from tests.unit.fixtures.clusters import HOST_KEY
 

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 import yaml
 
-from components.api import ClusterError
 from components.hosts import kubeconfig
+from components.kubernetes.api import ClusterError
 
 NUMBERS = range(6)
 

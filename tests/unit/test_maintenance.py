@@ -11,7 +11,6 @@ import pytest
 from commands.node_table import table
 from commands.up import summary_of
 from commands.validate import chosen
-from components.api import ClusterError
 from components.cluster import GpuCluster, GpuClusterArgs
 from components.desired.host import working
 from components.desired.pool import Members
@@ -19,6 +18,7 @@ from components.desired.resolve import resolve
 from components.hosts import maintenance
 from components.hosts.reboot import reboot_request
 from components.inspection.look import question
+from components.kubernetes.api import ClusterError
 from components.monitoring.values import _cluster
 from components.nodes.inspect import pool_members
 from policies.faults import ConfigError

@@ -14,7 +14,6 @@ import pytest
 import yaml
 from pulumi.runtime import mocks
 
-from components.api import ClusterError
 from components.cluster import GpuCluster, GpuClusterArgs
 from components.findings import Finding
 from components.hosts import kubeconfig
@@ -22,6 +21,7 @@ from components.hosts.access import ACCESS
 from components.hosts.difference import HostDifference
 from components.hosts.new_cluster import manifests
 from components.inspection.difference import Difference
+from components.kubernetes.api import ClusterError
 from policies.faults import ConfigError
 from tests.findings import found
 from tests.unit.fixtures.clusters import HOST_KEY, cluster

@@ -10,12 +10,12 @@ from pulumi.runtime import mocks
 
 from components.cluster import GpuCluster, GpuClusterArgs
 from components.desired.resolve import resolve
-from components.hosts.facts import HostFacts
+from components.host_facts import HostFacts
 from components.inspection.cluster import ClusterSeen, Question
 from components.inspection.judgement import Seen, judged
 from components.inspection.look import question
+from components.loading.loader import load
 from components.settings.cluster import Cluster
-from components.settings.loader import load
 from lab.simulator.hosts import host_public_key
 from tests.unit.mocks import Recorder, declare
 

@@ -10,7 +10,7 @@ import pytest
 from commands import up
 from commands.node_table import MOST, proof, table
 from commands.stack import Stack
-from components.settings.loader import load
+from components.loading.loader import load
 
 TAINT = {"key": "nvidia.com/gpu", "value": "present", "effect": "NoSchedule"}
 

@@ -6,17 +6,17 @@ from typing import Any
 
 import pytest
 
+from components.desired.pools import counted_pools
 from components.desired.resolve import resolve
-from components.hosts.facts import HostFacts
+from components.host_facts import HostFacts
 from components.hosts.preflight import judge
 from components.hosts.prepare_script import prepare_script
-from components.nodes.pools import counted_pools
+from components.loading.loader import load
 from components.outputs import left_out
 from components.platforms.base import Offer
 from components.platforms.device_plugin.excluded_gpus import daemon_sets
 from components.platforms.registry import platform_of
 from components.settings.cluster import Cluster
-from components.settings.loader import load
 from policies.faults import ConfigError
 from tests.desired_host import desired_host
 

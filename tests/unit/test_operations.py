@@ -12,14 +12,14 @@ from typing import Any
 
 import pytest
 
-from components.api import ClusterError
 from components.desired.pool import Members
-from components.gather import gather
+from components.kubernetes.api import ClusterError
+from components.kubernetes.gather import gather
 from components.nodes.inspect import count_devices, gpus, pool_members
 from components.nodes.taints import taints_wanted
-from components.platforms import runtime_class
-from components.platforms.clear import same_values
-from components.platforms.helm_record import decode_release
+from components.release import runtime_class
+from components.release.clear import same_values
+from components.release.helm_record import decode_release
 from policies.faults import Fault
 
 GPU = {"key": "nvidia.com/gpu", "value": "present", "effect": "NoSchedule"}

@@ -11,12 +11,12 @@ import pulumi
 import pytest
 
 from components.cluster import GpuCluster, GpuClusterArgs
-from components.nodes.settings.pool import Pool
+from components.loading.loader import load
 from components.platforms.registry import every, named, platform_of
-from components.platforms.settings import NAMES
 from components.platforms.site import Site
 from components.settings.cluster import Cluster
-from components.settings.loader import load
+from components.settings.nodes.pool import Pool
+from components.settings.platform import NAMES
 from policies.faults import ConfigError
 from tests.unit.fixtures.clusters import INSTALLERS
 from tests.unit.mocks import declare

@@ -10,13 +10,13 @@ import pytest
 from components.desired.resolve import resolve
 from components.hosts.prepare_script import prepare_script
 from components.hosts.restart import Turns
-from components.hosts.settings.host import Role
 from components.hosts.system_steps import CONTROL_PLANE_PORTS, WORKER_PORTS
 from components.inspection.cluster import ClusterSeen
 from components.inspection.judgement import Seen, judged
+from components.loading.loader import load
 from components.nodes.inspect import CORDONED, cordoned_by_others
 from components.settings.cluster import Cluster
-from components.settings.loader import load
+from components.settings.hosts.host import Role
 from policies.faults import ConfigError
 from tests.desired_host import desired_host
 from tests.unit.fixtures.documents import document

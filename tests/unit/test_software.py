@@ -8,16 +8,16 @@ from typing import Any
 import pytest
 
 from components.desired.resolve import resolve
+from components.host_facts import HostFacts
 from components.hosts.compatibility import runs
 from components.hosts.connection import command_line
-from components.hosts.facts import HostFacts
 from components.hosts.kernels import unequal
 from components.hosts.preflight import judge
 from components.hosts.prepare_script import prepare_script
 from components.hosts.runtime_script import runtime_script, toolkit_seconds
 from components.hosts.software import NAMES, RUN_LIMIT, RUNS, installing, steps
+from components.loading.loader import load
 from components.settings.cluster import Cluster
-from components.settings.loader import load
 from policies.faults import ConfigError, Severity
 from tests.desired_host import desired_host
 from tests.unit.fixtures.clusters import INSTALLERS

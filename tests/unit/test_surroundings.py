@@ -24,7 +24,7 @@ BY_THE_CLOCK = {
     "commands/environment.py": "files of runs that are gone, by their age",
     "components/findings.py": "a stamp",
     "components/hosts/probe.py": "compared with a host's clock",
-    "components/validation/record.py": "a stamp",
+    "components/nodes/record.py": "a stamp",
     "lab/simulator/controller/operator.py": "a stamp",
     "lab/simulator/controller/validations.py": "a stamp",
     "lab/simulator/logs.py": "a stamp",

@@ -11,9 +11,10 @@ from commands.validate import chosen
 from components.desired.resolve import resolve
 from components.desired.validation import PoolValidation
 from components.inspection.judgement import _after
+from components.loading.loader import load
+from components.nodes import record, use
 from components.settings.cluster import Cluster
-from components.settings.loader import load
-from components.validation import judge, record, use, waiting
+from components.validation import judge, waiting
 from components.validation.difference import ValidationDifference
 from components.validation.offered import shortfall
 from components.validation.outcome import of_node

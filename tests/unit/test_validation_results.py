@@ -16,8 +16,9 @@ from components.desired.resolve import resolve
 from components.desired.rollout import RebootRequest
 from components.desired.validation import PoolValidation
 from components.hosts.reboot import reboot_request
+from components.nodes import record
 from components.requests import read, write
-from components.validation import record, validate, xid
+from components.validation import validate, xid
 from components.validation.outcome import NAMED, output
 from tests.desired_host import rebooting
 from tests.unit.fixtures.clusters import cluster

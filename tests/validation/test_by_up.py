@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from components.api import Client
+from components.kubernetes.api import Client
 from components.nodes.inspect import managed_by
 from tests.e2e.project import Project, figures
 from tests.validation import ways

@@ -12,13 +12,13 @@ from typing import Any
 
 import pytest
 
-from components.api import ClusterError
 from components.desired.resolve import resolve
 from components.desired.validation import PoolValidation
-from components.settings.loader import load
+from components.kubernetes.api import ClusterError
+from components.loading.loader import load
+from components.nodes.record import RECORD
 from components.validation import validate
 from components.validation.asked import ASKED
-from components.validation.record import RECORD
 from lab.simulator import marks
 from lab.simulator.controller.devices import gpu_uuid
 from tests.e2e.project import Project, figures

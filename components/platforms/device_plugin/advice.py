@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from components.hosts.settings.runtime import DefaultRuntime, Runtime
-from components.platforms.device_plugin.flags import CDI
-from components.platforms.device_plugin.settings import DevicePlugin
+from components.settings.device_plugin import DevicePlugin
+from components.settings.hosts.runtime import DefaultRuntime, Runtime
+from components.settings.plugin_flags import CDI
 from policies.faults import Fault, fault
 
 

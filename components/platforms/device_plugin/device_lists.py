@@ -12,11 +12,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from components.hosts.settings.host import Role
-from components.hosts.settings.runtime import Runtime
-from components.platforms.device_plugin.flags import DeviceListStrategy
-from components.platforms.device_plugin.settings import DevicePlugin
+from components.settings.device_plugin import DevicePlugin
+from components.settings.hosts.host import Role
+from components.settings.hosts.runtime import Runtime
 from components.settings.parts import Parts
+from components.settings.plugin_flags import DeviceListStrategy
 from policies.faults import Fault, fault
 
 Json = Mapping[str, Any]

@@ -15,12 +15,12 @@ import re
 from typing import Any
 
 from components.platforms.device_plugin import values as chart
-from components.platforms.device_plugin.settings import (
+from components.platforms.site import Site
+from components.settings.device_plugin import (
     CONFIG_LABEL,
     DEFAULT_CONFIG,
     DevicePlugin,
 )
-from components.platforms.site import Site
 
 NAME = "nvidia-device-plugin-without"
 KUBELET = "/var/lib/kubelet/device-plugins"

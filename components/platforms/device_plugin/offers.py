@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from components.nodes.resources import GPU
-from components.nodes.settings.pool import Pool
+from components.kubernetes.resources import GPU
 from components.platforms.base import Offer, Plugin
-from components.platforms.device_plugin.configuration import DevicePluginConfig
-from components.platforms.device_plugin.flags import MigStrategy
+from components.settings.nodes.pool import Pool
+from components.settings.plugin_configuration import DevicePluginConfig
+from components.settings.plugin_flags import MigStrategy
 
 
 def offers(file: DevicePluginConfig, strategy: MigStrategy, pool: Pool) -> tuple[Offer, ...]:

@@ -12,9 +12,8 @@ from typing import Any
 import yaml
 
 from components.charts.images import NFD_DEFINITIONS, nfd_image
-from components.hosts.facts import HostFacts
-from components.nodes.resources import GPU
-from components.nodes.settings.pool import Pool
+from components.host_facts import HostFacts
+from components.kubernetes.resources import GPU
 from components.platforms import findings
 from components.platforms.base import (
     LABELS,
@@ -31,8 +30,9 @@ from components.platforms.base import (
 from components.platforms.device_plugin import advice, device_lists, rules, values
 from components.platforms.device_plugin.excluded_gpus import daemon_sets
 from components.platforms.device_plugin.offers import described, offers
-from components.platforms.device_plugin.settings import CONFIG_LABEL, Presence
-from components.platforms.device_plugin.settings import DevicePlugin as Settings
+from components.settings.device_plugin import CONFIG_LABEL, Presence
+from components.settings.device_plugin import DevicePlugin as Settings
+from components.settings.nodes.pool import Pool
 from components.settings.parts import Parts
 from policies.faults import Fault
 

@@ -6,11 +6,11 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from components.platforms.device_plugin import device_lists
-from components.platforms.device_plugin.configuration import DevicePluginConfig
-from components.platforms.device_plugin.flags import AllocationPolicy, DeviceIdStrategy, MigStrategy
-from components.platforms.device_plugin.settings import CONFIG_LABEL, DevicePlugin, Presence
-from components.platforms.gpu_operator.settings import GpuOperator
+from components.settings.device_plugin import CONFIG_LABEL, DevicePlugin, Presence
+from components.settings.gpu_operator import GpuOperator
 from components.settings.parts import Parts
+from components.settings.plugin_configuration import DevicePluginConfig
+from components.settings.plugin_flags import AllocationPolicy, DeviceIdStrategy, MigStrategy
 from policies.faults import Fault, Location, fault, show
 
 _SECTION = "devicePlugin"

@@ -10,11 +10,11 @@ import json
 from typing import Any
 
 from components.charts.extra_values import merged, plain
-from components.nodes.settings.pool import Pool
-from components.platforms.device_plugin.flags import CDI
-from components.platforms.device_plugin.settings import DEFAULT_CONFIG, DevicePlugin, Presence
 from components.platforms.site import Site
 from components.platforms.tolerations import discovery_tolerations
+from components.settings.device_plugin import DEFAULT_CONFIG, DevicePlugin, Presence
+from components.settings.nodes.pool import Pool
+from components.settings.plugin_flags import CDI
 
 CONFIG_MAP = "nvidia-plugin-configs"
 #: Of the plugin's pods. The chart sets it for a ConfigMap of its own alone (0.19.3 and 0.20.0,

@@ -7,9 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from components.hosts.facts import HostFacts
-from components.nodes.resources import DRA_DRIVER, GPU
-from components.nodes.settings.pool import Pool
+from components.host_facts import HostFacts
+from components.kubernetes.resources import DRA_DRIVER, GPU
 from components.platforms import findings
 from components.platforms.base import (
     Delivery,
@@ -22,7 +21,8 @@ from components.platforms.base import (
     Servers,
 )
 from components.platforms.dra import values
-from components.platforms.dra.settings import Dra
+from components.settings.dra import Dra
+from components.settings.nodes.pool import Pool
 from components.settings.parts import Parts
 from policies.faults import Fault, fault
 

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from components.nodes.resources import DRA_DRIVER
-from components.platforms.dra.settings import Dra
+from components.kubernetes.resources import DRA_DRIVER
 from components.platforms.site import Site
+from components.settings.dra import Dra
 
 CHART = "dra-driver-nvidia-gpu"
 #: The chart's image (0.5.0, values.yaml).

@@ -11,10 +11,7 @@ from collections.abc import Iterator, Mapping
 
 import yaml
 
-from components.hosts.facts import HostFacts
-from components.hosts.settings.runtime import Engine, ToolkitSource
-from components.nodes.settings.cards import CORE, cores
-from components.nodes.settings.pool import Pool
+from components.host_facts import HostFacts
 from components.platforms import findings
 from components.platforms.base import (
     LABELS,
@@ -29,8 +26,11 @@ from components.platforms.base import (
 )
 from components.platforms.gpu_manager import values
 from components.platforms.gpu_manager.metrics import METRICS
-from components.platforms.gpu_manager.settings import CRI, release_of
-from components.platforms.gpu_manager.settings import GpuManager as GpuManagerSettings
+from components.settings.gpu_manager import CRI, release_of
+from components.settings.gpu_manager import GpuManager as GpuManagerSettings
+from components.settings.hosts.runtime import Engine, ToolkitSource
+from components.settings.nodes.cards import CORE, cores
+from components.settings.nodes.pool import Pool
 from components.settings.parts import Parts
 from policies.faults import Fault, Severity, fault
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from components.nodes.settings.cards import CORE, MEMORY
-from components.platforms.gpu_manager.settings import CRI, GpuManager, release_of
 from components.platforms.site import Site
+from components.settings.gpu_manager import CRI, GpuManager, release_of
+from components.settings.nodes.cards import CORE, MEMORY
 
 NAMESPACE = "kube-system"
 VERSION = "1.1.5"

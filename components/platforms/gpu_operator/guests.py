@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from components.platforms.base import LABELS, Part
-from components.platforms.gpu_operator.settings import Vgpu, VgpuFeature
 from components.platforms.site import Site
+from components.settings.gpu_operator import Vgpu, VgpuFeature
 
 #: ``FeatureType`` of gridd.conf; the numbers are those of NVML's nvmlGridLicenseFeatureCode_t.
 FEATURE_TYPES = {VgpuFeature.VGPU: 1, VgpuFeature.WORKSTATION: 2, VgpuFeature.COMPUTE: 4}

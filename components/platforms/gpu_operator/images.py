@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from components.charts.images import Section, UnknownImages, nfd_image, sections
-from components.hosts.settings.driver import Driver
-from components.platforms.gpu_operator.settings import GpuOperator
+from components.settings.gpu_operator import GpuOperator
+from components.settings.hosts.driver import Driver
 
 
 def images(operator: GpuOperator, driver: Driver) -> Iterator[str]:

@@ -15,9 +15,9 @@ import json
 import os
 from typing import Any
 
-from components.api import APPLY, JSON_PATCH, Client, Json, Refused, connect
-from components.gather import gather
-from components.nodes.resources import LAYOUTS
+from components.kubernetes.api import APPLY, JSON_PATCH, Client, Json, Refused, connect
+from components.kubernetes.gather import gather
+from components.kubernetes.resources import LAYOUTS
 from components.program import main
 
 MANAGER = "gpu-cluster-"

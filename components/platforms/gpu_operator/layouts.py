@@ -11,8 +11,8 @@ import hashlib
 import json
 from typing import Any
 
-from components.nodes.resources import ALL_DISABLED, MIG_LABEL
-from components.nodes.settings.pool import Pool
+from components.kubernetes.resources import ALL_DISABLED, MIG_LABEL
+from components.settings.nodes.pool import Pool
 
 CONFIG_MAP = "gpu-cluster-mig-layouts"
 DIGITS = 8

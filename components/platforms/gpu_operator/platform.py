@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from components.hosts.facts import HostFacts
-from components.nodes.settings.pool import Pool
+from components.host_facts import HostFacts
 from components.platforms import findings
 from components.platforms.base import (
     Engines,
@@ -26,14 +25,15 @@ from components.platforms.base import (
     Servers,
     Trait,
 )
-from components.platforms.device_plugin.configuration import DevicePluginConfig
 from components.platforms.device_plugin.offers import described, offers
-from components.platforms.device_plugin.settings import CONFIG_LABEL
 from components.platforms.gpu_operator import guests, images, rules, values
 from components.platforms.gpu_operator.layouts import layout
-from components.platforms.gpu_operator.settings import GpuOperator as Settings
-from components.platforms.gpu_operator.settings import OperatorPlugin
+from components.settings.device_plugin import CONFIG_LABEL
+from components.settings.gpu_operator import GpuOperator as Settings
+from components.settings.gpu_operator import OperatorPlugin
+from components.settings.nodes.pool import Pool
 from components.settings.parts import Parts
+from components.settings.plugin_configuration import DevicePluginConfig
 from policies.faults import Fault
 
 

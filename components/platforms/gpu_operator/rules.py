@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from components.nodes.resources import ALL_DISABLED, MIG_LABEL
-from components.nodes.settings.scheduling import Scheduling
+from components.kubernetes.resources import ALL_DISABLED, MIG_LABEL
 from components.platforms.device_plugin import rules as device_plugin_rules
-from components.platforms.gpu_operator.settings import (
+from components.settings.gpu_operator import (
     OPERAND_LABELS,
     OPERANDS_LABEL,
     STATE_LABELS,
     GpuOperator,
 )
+from components.settings.nodes.scheduling import Scheduling
 from components.settings.parts import Parts
 from policies.faults import Fault, Location, fault, show
 

@@ -13,13 +13,13 @@ from components.charts.digests import pinned
 from components.charts.extra_values import merged
 from components.charts.images import NFD, NFD_DEFINITIONS, sections
 from components.charts.value_table import series_of
-from components.nodes.resources import ALL_DISABLED
-from components.platforms.device_plugin.settings import DEFAULT_CONFIG
+from components.kubernetes.resources import ALL_DISABLED
 from components.platforms.gpu_operator.images import sections_in_use
 from components.platforms.gpu_operator.layouts import CONFIG_MAP, layouts
-from components.platforms.gpu_operator.settings import Distribution, GpuOperator, Upgrade
 from components.platforms.site import Site
 from components.platforms.tolerations import discovery_tolerations
+from components.settings.device_plugin import DEFAULT_CONFIG
+from components.settings.gpu_operator import Distribution, GpuOperator, Upgrade
 
 PLUGIN_CONFIG_MAP = "gpu-cluster-plugin-configs"
 

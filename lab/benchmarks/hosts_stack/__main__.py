@@ -20,7 +20,7 @@ from components.hosts.copies import Copies
 from components.hosts.keys import shortest
 from components.hosts.preparation import HostPreparation
 from components.inspection.look import inspect
-from components.settings.loader import load
+from components.loading.loader import load
 from components.workarounds import await_calls_in_turn
 
 document = pulumi.Config("gpu-cluster").require_object("cluster")

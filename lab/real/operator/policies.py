@@ -10,9 +10,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from components.loading.loader import load
 from components.platforms.registry import platform_of
 from components.settings.cluster import Cluster
-from components.settings.loader import load
 from lab.helm import Helm
 from lab.real.build import operator_files
 from lab.real.operator.controller import NAMESPACE

@@ -24,7 +24,7 @@ class HostError(RuntimeError):
 
 
 class Host(Protocol):
-    """What this package reads of ``components.hosts.settings.Host``."""
+    """What this package reads of ``components.settings.hosts.Host``."""
 
     @property
     def name(self) -> str: ...

@@ -1,0 +1,124 @@
+"""Priority classes, limits per namespace, and node rules for Node Feature Discovery.
+
+Owns what it makes. Refuses to own namespaces: a limit goes into one that is there.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import pulumi
+
+from components.desired.pools import plain_taints
+from components.manifest import Manifest
+from components.settings.nodes.pool import Pool
+from components.settings.nodes.scheduling import NamespaceLimit, NodeFeatures, PriorityClass
+
+LABELS = {"app.kubernetes.io/managed-by": "gpu-cluster"}
+FEATURE = "feature.node.kubernetes.io/"
+
+#: Labels of Node Feature Discovery and the features behind them (node-feature-discovery v0.19.0,
+#: docs/usage/features.md): pattern of the label's name, feature, attribute.
+_SIMPLE = {
+    r"cpu-model\.(?P<name>\w+)": "cpu.model",
+    r"kernel-version\.(?P<name>\w+)": "kernel.version",
+    r"system-os_release\.(?P<name>\w+)": "system.osrelease",
+}
+_PCI = re.compile(r"pci-(?:(?P<class>[0-9a-f]{4})_)?(?P<vendor>[0-9a-f]{4})\.present")
+
+
+def features(selector: dict[str, str]) -> list[dict[str, Any]] | None:
+    """`matchFeatures` of a rule that finds the nodes of a selector.
+
+    A rule knows features, not labels; None where a label stands for no feature.
+    """
+    rules: list[dict[str, Any]] = []
+    for label, value in sorted(selector.items()):
+        name = label.removeprefix(FEATURE)
+        if name == label:
+            return None
+        if (pci := _PCI.fullmatch(name)) and value == "true":
+            parts = {key: text for key, text in pci.groupdict().items() if text}
+            expressions = {key: {"op": "In", "value": [text]} for key, text in parts.items()}
+            rules.append({"feature": "pci.device", "matchExpressions": expressions})
+            continue
+        for pattern, feature in _SIMPLE.items():
+            if match := re.fullmatch(pattern, name):
+                expression = {match["name"]: {"op": "In", "value": [value]}}
+                rules.append({"feature": feature, "matchExpressions": expression})
+                break
+        else:
+            return None
+    return rules
+
+
+def is_by_rule(by: NodeFeatures, pool: Pool) -> bool:
+    """Return whether Node Feature Discovery labels and taints a pool's nodes."""
+    return (
+        by is NodeFeatures.RULE
+        and pool.selector is not None
+        and features(dict(pool.selector)) is not None
+    )
+
+
+def node_feature_rule(pool: Pool, labels: dict[str, str], stack: str) -> dict[str, Any]:
+    """Return the rule of a pool: one object, however many nodes join."""
+    rule: dict[str, Any] = {
+        "name": pool.name,
+        "labels": labels,
+        "matchFeatures": features(dict(pool.selector or {})),
+    }
+    if pool.taints:
+        rule["taints"] = plain_taints(pool.taints)
+    return {
+        "apiVersion": "nfd.k8s-sigs.io/v1alpha1",
+        "kind": "NodeFeatureRule",
+        "metadata": {"name": f"gpu-cluster-{stack}-{pool.name}", "labels": LABELS},
+        "spec": {"rules": [rule]},
+    }
+
+
+def priority_class(declared: PriorityClass) -> dict[str, Any]:
+    """A PriorityClass; nothing of it but its description can be changed later."""
+    return {
+        "apiVersion": "scheduling.k8s.io/v1",
+        "kind": "PriorityClass",
+        "metadata": {"name": declared.name, "labels": LABELS},
+        "value": declared.value,
+        "globalDefault": False,
+        "preemptionPolicy": "PreemptLowerPriority" if declared.preempts else "Never",
+        "description": declared.description,
+    }
+
+
+def limit_range(limit: NamespaceLimit, most: Mapping[str, str]) -> dict[str, Any]:
+    """Return a LimitRange: the most that one container may request of the platform's resources.
+
+    Without a default the API server takes the most for one, and gives it to every container that
+    asks for none (kubernetes v1.34.4, pkg/apis/core/v1/defaults.go, SetDefaults_LimitRangeItem).
+    """
+    none = dict.fromkeys(most, "0")
+    return {
+        "apiVersion": "v1",
+        "kind": "LimitRange",
+        "metadata": {"name": "gpu-cluster", "namespace": limit.namespace, "labels": LABELS},
+        "spec": {"limits": [{"type": "Container", "max": dict(most), "default": none}]},
+    }
+
+
+def declare(parent: pulumi.Resource, name: str, objects: Mapping[str, dict[str, Any]]) -> None:
+    """Declare objects below a component, by the end of their resources' names."""
+    for end, manifest in objects.items():
+        Manifest(
+            f"{name}-{end}",
+            manifest,
+            pulumi.ResourceOptions(
+                parent=parent,
+                delete_before_replace=True,
+                replace_on_changes=["value", "preemptionPolicy"]
+                if manifest["kind"] == "PriorityClass"
+                else [],
+            ),
+        )

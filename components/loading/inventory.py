@@ -1,0 +1,165 @@
+"""Which value a host gets: what the stack says, what its pool says over it, what it says itself.
+
+`resolved` works on the document as written, before the models read it, so that a section of a host
+is judged whole: a host that only gives `driver.version` still has the stack's `driver.source`.
+Mappings are merged key by key, lists are replaced.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from typing import Any
+
+from pydantic import ValidationError
+from pydantic.alias_generators import to_camel
+
+from components.settings.hosts.driver import ON_HOSTS_ONLY, DriverSource
+from components.settings.hosts.ssh import Ssh
+from components.settings.nodes.node_range import expand
+from policies.faults import Fault
+
+SECTIONS = ("driver", "kernel", "cuda", "runtime", "system")
+"""Sections of the stack that a pool and a host can override."""
+LEAVING = frozenset(source.value for source in DriverSource) - {"package", "runfile"}
+"""Sources of a driver that leave hosts alone: what is said below of drivers on hosts falls away."""
+ON_HOSTS = frozenset(to_camel(name) for name in ON_HOSTS_ONLY) | {"runfile"}
+REACH = ("user", "port", "bastion")
+"""Keys of `ssh` that a pool (in its own `ssh`) and a host (beside its name) can override."""
+
+Document = Mapping[str, Any]
+
+
+def resolved(document: Document) -> dict[str, Any]:
+    """The document with every override written out in full, in pools and hosts."""
+    filled = dict(document)
+    pools = _items(document, "pools")
+    if pools:
+        filled["pools"] = [
+            {**pool, **_merged(document, pool)} if isinstance(pool, Mapping) else pool
+            for pool in pools
+        ]
+    if hosts := _items(document, "hosts"):
+        by_node = _pool_by_node(pools)
+        filled["hosts"] = [
+            _host(document, by_node, host) if isinstance(host, Mapping) else host for host in hosts
+        ]
+    return filled
+
+
+def _host(document: Document, pools: Mapping[str, Document], host: Document) -> dict[str, Any]:
+    pool = _pool_of(pools, host)
+    reach = {**_reach(document.get("ssh")), **_reach(pool.get("ssh"))}
+    return {**reach, **host, **_merged(document, pool, host)}
+
+
+def _merged(document: Document, *levels: Document) -> dict[str, Any]:
+    """The sections that a level overrides, over all levels before it."""
+    sections = {}
+    for section in SECTIONS:
+        given = [level[section] for level in levels if section in level]
+        if not given:
+            continue
+        if wrong := [value for value in given if not isinstance(value, Mapping)]:
+            sections[section] = wrong[-1]  # the model refuses it
+            continue
+        merged: Any = document.get(section, {})
+        for override in given:
+            if section == "driver" and override.get("source") in LEAVING:
+                merged = {key: value for key, value in merged.items() if key not in ON_HOSTS}
+            merged = _over(merged, override)
+        sections[section] = merged
+    return sections
+
+
+def _over(below: Any, above: Any) -> Any:
+    if not (isinstance(below, Mapping) and isinstance(above, Mapping)):
+        return above
+    return {**below, **{key: _over(below.get(key), value) for key, value in above.items()}}
+
+
+def _reach(ssh: object) -> dict[str, Any]:
+    """`user`, `port` and `bastion`, each where it is given and valid."""
+    if isinstance(ssh, Ssh):
+        return {key: getattr(ssh, key) for key in REACH}
+    valid = {}
+    for key in REACH:
+        if isinstance(ssh, Mapping) and key in ssh:
+            with suppress(ValidationError):
+                valid[key] = getattr(Ssh.model_validate({key: ssh[key]}), key)
+    return valid
+
+
+def _pool_by_node(pools: list[Any]) -> dict[str, Document]:
+    """The pool that names each node.
+
+    A pool that finds its nodes by label names none: it overrides nothing on hosts.
+    """
+    pool_of: dict[str, Document] = {}
+    for pool in pools:
+        patterns = pool.get("nodes") if isinstance(pool, Mapping) else None
+        for pattern in patterns if isinstance(patterns, list | tuple) else ():
+            with suppress(ValueError, TypeError):  # refused where the pool is read
+                pool_of |= dict.fromkeys(expand(pattern), pool)
+    return pool_of
+
+
+def _pool_of(pools: Mapping[str, Document], host: Document) -> Document:
+    node = host.get("node", host.get("name"))
+    return pools.get(node, {}) if isinstance(node, str) else {}
+
+
+def _items(document: Document, key: str) -> list[Any]:
+    value = document.get(key)
+    return list(value) if isinstance(value, list | tuple) else []
+
+
+def origins(document: Document) -> dict[str, dict[str, str]]:
+    """By host, the values that a pool or the host itself overrides, and where each comes from.
+
+    >>> origins({"driver": {"version": "595.91.07"},
+    ...          "hosts": [{"name": "gpu-1", "driver": {"version": "580.65.06"}}]})
+    {'gpu-1': {'driver.version = 580.65.06': 'host gpu-1'}}
+    """
+    sources = {}
+    pools = _pool_by_node(_items(document, "pools"))
+    for host in _items(document, "hosts"):
+        pool = _pool_of(pools, host)
+        values: dict[str, tuple[str, str]] = {}
+        for origin, level in ((f"pool {pool.get('name')}", pool), (f"host {host['name']}", host)):
+            reach = level.get("ssh", {}) if level is pool else level
+            leaves = {section: level[section] for section in SECTIONS if section in level}
+            # A port of one's own is an address, not a decision.
+            leaves |= {f"ssh.{key}": reach[key] for key in REACH if key in reach and key != "port"}
+            values |= {path: (str(value), origin) for path, value in _leaves("", leaves)}
+        if values:
+            sources[host["name"]] = {
+                f"{path} = {value}": origin for path, (value, origin) in values.items()
+            }
+    return sources
+
+
+def _leaves(path: str, value: Any) -> Iterator[tuple[str, Any]]:
+    if isinstance(value, Mapping):
+        for key, below in value.items():
+            yield from _leaves(f"{path}.{key}" if path else str(key), below)
+    else:
+        yield path, value
+
+
+def own_problems(faults: list[Fault]) -> list[Fault]:
+    """The problems without those that a pool or a host only inherits."""
+    told = {(fault.location, fault.found) for fault in faults}
+
+    def inherited(fault: Fault) -> bool:
+        level, *rest = fault.location
+        if level not in ("pools", "hosts") or len(rest) < 2 or rest[1] not in SECTIONS:
+            return False
+        below = tuple(rest[1:])
+        if (below, fault.found) in told:
+            return True
+        return level == "hosts" and any(
+            at[:1] == ("pools",) and at[2:] == below and text == fault.found for at, text in told
+        )
+
+    return [fault for fault in faults if not inherited(fault)]

@@ -1,0 +1,172 @@
+"""From a plain mapping to a `Cluster`, or to every problem at once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, TypeVar
+
+from pydantic import TypeAdapter, ValidationError
+from pydantic.alias_generators import to_camel
+
+from components.base.confidential import in_addresses
+from components.base.explain import explain_all
+from components.base.model import Model
+from components.loading.cross import problems
+from components.loading.inventory import own_problems, resolved
+from components.platforms.registry import named
+from components.settings.cluster import Cluster
+from components.settings.device_plugin import DevicePlugin
+from components.settings.gpu_operator import GpuOperator
+from components.settings.hosts.driver import Driver
+from components.settings.hosts.host import Host
+from components.settings.hosts.runtime import Runtime
+from components.settings.nodes.node_range import NodeNames
+from components.settings.nodes.pool import Pool
+from components.settings.parts import SECTIONS, Parts
+from components.settings.platform import NAMES
+from policies.faults import ConfigError, Fault, fault, show
+
+_WANTED = "a mapping with version, kubernetes, pools and platform"
+
+
+def load(document: Mapping[str, Any]) -> Cluster:
+    """The cluster that a document declares.
+
+    Args:
+        document: the value of the structured key `gpu-cluster:cluster`, with camelCase keys, as
+            `pulumi.Config().require_object("cluster")` returns it.
+
+    Raises:
+        ConfigError: all problems, in the order of the document.
+    """
+    if not isinstance(document, Mapping):
+        raise ConfigError([fault((), show(document), _WANTED, "see Pulumi.dev.yaml")])
+    document = with_derived_defaults(document)
+    faults = list(in_addresses(document))
+    cluster = None
+    try:
+        cluster = Cluster.model_validate(document, by_alias=True, by_name=False)
+    except ValidationError as error:
+        faults += explain_all(Cluster, error.errors(include_url=False))
+    faults += problems(_parts(document) if cluster is None else parts_of(cluster))
+    if cluster is None or faults:
+        raise ConfigError(sorted(own_problems(faults), key=_DocumentOrder(document)))
+    return cluster
+
+
+def check(cluster: Cluster) -> None:
+    """Holds the rules between parts against a cluster that was made in Python.
+
+    Raises:
+        ConfigError: all problems.
+    """
+    if faults := list(problems(parts_of(cluster))):
+        raise ConfigError(faults)
+
+
+def with_derived_defaults(document: Mapping[str, Any]) -> dict[str, Any]:
+    """The document with the defaults that depend on another section.
+
+    Overrides of pools and hosts are written out (`components.loading.inventory`), and the platform
+    adds its own. What is invalid is left for the models to refuse.
+    """
+    filled = resolved(document)
+    platform = filled.get("platform")
+    if isinstance(platform, str) and platform in NAMES:
+        filled |= named(platform).defaults(filled)
+    return filled
+
+
+def parts_of(cluster: Cluster) -> Parts:
+    """All parts of a cluster."""
+    fields = type(cluster).model_fields
+    return Parts(
+        pools=dict(enumerate(cluster.pools)),
+        hosts=dict(enumerate(cluster.hosts)),
+        maintenance=cluster.maintenance,
+        platform=cluster.platform,
+        driver=cluster.driver,
+        runtime=cluster.runtime,
+        device_plugin=cluster.device_plugin,
+        gpu_operator=cluster.gpu_operator,
+        given=frozenset(fields[name].alias or name for name in cluster.model_fields_set),
+        sections={
+            name: section
+            for name in SECTIONS
+            if isinstance(section := getattr(cluster, name), Model)
+        },
+    )
+
+
+def _parts(document: Mapping[str, Any]) -> Parts:
+    """The parts that are valid on their own, for the rules between parts."""
+    pools = dict(_valid(Pool, document.get("pools")))
+    hosts = dict(_valid(Host, document.get("hosts")))
+    driver = _one(Driver, document.get("driver", {}))
+    platform = document.get("platform")
+    declared, listed = document.get("pools"), document.get("hosts", ())
+    return Parts(
+        pools=pools,
+        hosts=hosts,
+        platform=platform if isinstance(platform, str) and platform in NAMES else None,
+        driver=driver,
+        runtime=_one(Runtime, document.get("runtime", {})),
+        device_plugin=_one(DevicePlugin, document.get("devicePlugin", {})),
+        gpu_operator=_one(GpuOperator, document.get("gpuOperator", {})),
+        given=frozenset(document),
+        complete=_all_valid(pools, declared),
+        maintenance=_maintenance(document) if _all_valid(hosts, listed or ()) else (),
+        sections={
+            name: section
+            for name, model in SECTIONS.items()
+            if (section := _one(model, document.get(to_camel(name), {}))) is not None
+        },
+    )
+
+
+M = TypeVar("M", bound=Model)
+
+
+def _valid(model: type[M], items: object) -> Iterator[tuple[int, M]]:
+    for index, item in enumerate(items if isinstance(items, list | tuple) else ()):
+        if (valid := _one(model, item)) is not None:
+            yield index, valid
+
+
+def _one(model: type[M], item: object) -> M | None:
+    try:
+        return model.model_validate(item, by_alias=True, by_name=False)
+    except ValidationError:
+        return None
+
+
+def _all_valid(models: Mapping[int, Model], listed: object) -> bool:
+    """Whether every entry of a list became a model."""
+    return isinstance(listed, list | tuple) and len(models) == len(listed)
+
+
+def _maintenance(document: Mapping[str, Any]) -> tuple[str, ...]:
+    try:
+        return TypeAdapter(NodeNames).validate_python(document.get("maintenance", ()))
+    except ValidationError:
+        return ()
+
+
+class _DocumentOrder:
+    """A sort key: as the document is written, what is missing last in its mapping."""
+
+    def __init__(self, document: Mapping[str, Any]) -> None:
+        self._document = document
+
+    def __call__(self, fault: Fault) -> tuple[int, ...]:
+        position: list[int] = []
+        value: Any = self._document
+        for step in fault.location:
+            if isinstance(step, str) and isinstance(value, Mapping):
+                keys = list(value)
+                position.append(keys.index(step) if step in value else len(keys))
+                value = value.get(step)
+            elif isinstance(step, int) and isinstance(value, list | tuple):
+                position.append(step)
+                value = value[step] if step < len(value) else None
+        return tuple(position)

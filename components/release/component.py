@@ -1,0 +1,173 @@
+"""A platform as the engine declares it: one Helm release, at one address whatever the platform.
+
+Owns its namespace, the release, the objects beside it, and what comes with it and goes with it.
+Refuses to own what a release makes at run time. The engine creates before it deletes, so two
+platforms would serve the same GPUs for a while: the release is therefore one resource, which is
+deleted before it is replaced, and a hook then waits for the last pods of the former.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import pulumi
+import pulumi_command as command
+import pulumi_kubernetes as k8s
+
+from components.findings import Findings, told
+from components.hooks import clearing, ending_servers
+from components.manifest import Manifest
+from components.operation import command_line, document
+from components.platforms.base import Part, Platform
+from components.platforms.registry import every
+from components.release.namespace import namespace
+from components.release.pull_secret import pull_secret
+from components.settings.chart_source import chart_arguments
+from components.settings.charts import Charts
+
+#: Seconds until a release that doesn't come up is given up. Large pools pull images for long;
+#: Helm's default of 300 s was too short for some 180 nodes (METR/hawk#1363).
+TIMEOUT = 1800
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlatformArgs:
+    """What a platform's component needs beside the platform.
+
+    Attributes:
+        charts: where charts come from.
+        registry_credentials: a Docker configuration in JSON, a secret; None: none is given.
+        secrets: the stack's secrets that parts are filled from, by name.
+        unfinished: what says that an upgrade of the release did not end.
+    """
+
+    charts: Charts
+    registry_credentials: pulumi.Input[str] | None = None
+    secrets: Mapping[str, pulumi.Output[str]] = field(default_factory=dict)
+    unfinished: Findings = ()
+
+
+class GpuPlatform(pulumi.ComponentResource):
+    """The platform's release and all that is beside it."""
+
+    TYPE = "gpucluster:index:Platform"
+
+    version: pulumi.Output[str]
+    revision: pulumi.Output[int]
+    """Helm's number of the release as the engine left it; 0 where it is not known."""
+
+    def __init__(
+        self,
+        name: str,
+        platform: Platform,
+        args: PlatformArgs,
+        opts: pulumi.ResourceOptions | None = None,
+    ) -> None:
+        super().__init__(self.TYPE, name, None, opts)
+        self._name, self._args, self._context = name, args, platform.site.context
+        self._made: dict[str, Manifest] = {}
+        parts = platform.parts()
+        servers = [
+            part.manifest["metadata"]["name"]
+            for part in parts
+            if part.manifest["kind"] == "DaemonSet"
+        ]
+        hook = None
+        if platform.servers.beside:
+            served = platform.servers
+            hook = ending_servers(
+                self._context, platform.namespace, served.pods, servers, served.daemon_set, name
+            )
+        needed = self._before(platform, parts)
+        release = self._release(platform, needed, hook)
+        for part in parts:
+            if part.after:
+                # A server comes on nodes that the release has left.
+                server = hook if part.manifest["kind"] == "DaemonSet" else None
+                self._part(part, [*needed, release], server)
+        self.revision = release.status.apply(_revision)
+        self.version = pulumi.Output.from_input(platform.version)
+        self.register_outputs({"version": self.version})
+
+    def _before(self, platform: Platform, parts: Sequence[Part]) -> list[pulumi.Resource]:
+        """What the release needs: namespace, secrets, programs that note what is there."""
+        name, space_name, registry = self._name, platform.namespace, platform.site.registry
+        needed: list[pulumi.Resource] = []
+        if platform.own_namespace:
+            space = namespace(self, f"{name}-namespace", self._context, space_name)
+            credentials = self._args.registry_credentials
+            needed += [space, *pull_secret(self, name, registry, credentials, space, space_name)]
+        for program in platform.programs():
+            needed.append(
+                command.local.Command(
+                    f"{name}-{program.key}",
+                    create=command_line(program.name, program.create),
+                    delete=command_line(program.name, program.delete),
+                    stdin=document({"context": self._context, **program.document}),
+                    opts=pulumi.ResourceOptions(parent=self),
+                )
+            )
+        spaces = [manifest for manifest in needed if isinstance(manifest, Manifest)]
+        return needed + [
+            made for part in parts if not part.after for made in self._part(part, spaces, None)
+        ]
+
+    def _part(
+        self,
+        part: Part,
+        needed: Sequence[pulumi.Resource],
+        hooks: pulumi.ResourceHookBinding | None,
+    ) -> list[pulumi.Resource]:
+        manifest = dict(part.manifest)
+        options = pulumi.ResourceOptions(parent=self, depends_on=list(needed), hooks=hooks)
+        if part.secret:
+            value = self._args.secrets.get(part.secret)
+            if value is None:
+                return []
+            manifest["stringData"] = value.apply(part.content)
+            options.additional_secret_outputs = ["data", "stringData"]
+        if part.source:
+            manifest["data"] = self._made[part.source].spec.apply(part.data)
+        self._made[part.key] = Manifest(f"{self._name}-{part.key}", manifest, options)
+        return [self._made[part.key]]
+
+    def _release(
+        self,
+        platform: Platform,
+        needed: Sequence[pulumi.Resource],
+        ending: pulumi.ResourceHookBinding | None,
+    ) -> k8s.helm.v3.Release:
+        """A release named as its chart. A failed one is kept and tried again by the next run."""
+        chart = platform.chart
+        others = {other.chart: other.servers.pods for other in every() if other.chart != chart}
+        name = f"{self._name}-release"
+        hooks = clearing("release", self._context, name, {"others": others})
+        before = clearing("upgrade", self._context, name, updates=True).before_update or []
+        hooks.before_update = [*before, *((ending and ending.before_update) or [])]
+        unfinished = self._args.unfinished
+        return k8s.helm.v3.Release(
+            name,
+            k8s.helm.v3.ReleaseArgs(
+                name=chart,
+                namespace=platform.namespace,
+                create_namespace=False,
+                values=platform.values(),
+                timeout=TIMEOUT,
+                cleanup_on_fail=True,
+                # Helm's own diff finds nothing to do where the pending record has the new values.
+                description=told(unfinished) if unfinished else None,
+                **chart_arguments(self._args.charts, chart, platform.repository, platform.version),
+            ),
+            pulumi.ResourceOptions(
+                parent=self,
+                depends_on=list(needed),
+                delete_before_replace=True,
+                hooks=hooks,
+                ignore_changes=None if unfinished else ["description"],
+            ),
+        )
+
+
+def _revision(status: k8s.helm.v3.outputs.ReleaseStatus | None) -> int:
+    return int((status.revision if status else None) or 0)

@@ -1,0 +1,312 @@
+"""Helm's record of a release, read with bounds: it is a Secret whose content nobody validated.
+
+Whoever may write Secrets in the release's namespace can make one. So it says what is missing, and
+nothing of it is made again that no digest in the state vouches for (the program ``presence``).
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import gzip
+import hashlib
+import json
+import re
+import zlib
+from dataclasses import dataclass
+from typing import Final
+
+import yaml
+
+from components.base.nesting import LOADER, bound_depth
+from components.base.yaml_file import NODE_LIMIT
+from components.kubernetes import grammar
+from components.kubernetes.api import Client, Json
+from components.kubernetes.grammar import IllFormed
+from policies.faults import Fault
+from policies.printable import printable
+
+#: Bytes of an unpacked record. The Secret has 1 MiB at most (k8s.io/api v0.34 core/v1,
+#: MaxSecretSize); gpu-operator's with all of its definitions unpacks to some 4 MiB.
+UNPACKED: Final = 32 * 1024 * 1024
+#: What Helm writes (helm.sh/helm/v3 pkg/storage/driver/secrets.go, pkg/storage/storage.go makeKey).
+TYPE: Final = "helm.sh/release.v1"
+DEPLOYED: Final = "deployed"
+#: What Helm upgrades on: a deployed release, or a failed one (pkg/action/upgrade.go,
+#: prepareUpgrade). On any other status it refuses, and a killed run leaves some of them.
+FAILED: Final = "failed"
+SETTLED: Final = frozenset({DEPLOYED, FAILED, "superseded"})
+MERGE: Final = "application/merge-patch+json"
+_STATUS = re.compile(r"[a-z-]{1,30}", re.ASCII)
+_KEY = re.compile(r"sh\.helm\.release\.v1\.(?P<name>.+)\.v(?P<revision>[0-9]{1,9})", re.ASCII)
+
+
+NOTED = "gpu-cluster/applied"
+"""Annotation of a record: the declared version of the chart, then the objects, one a line."""
+LONGEST = 32 * 1024
+"""Characters of it that are read."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Noted:
+    """What was declared of a platform when all of it was there.
+
+    Attributes:
+        version: of the chart.
+        objects: those beside the release, in words.
+    """
+
+    version: str
+    objects: frozenset[str]
+
+
+@dataclass(frozen=True)
+class Expected:
+    """One object. ``body``: its manifest, where a release has it; None for others."""
+
+    api_version: str
+    kind: str
+    namespace: str
+    name: str
+    body: str | None = None
+
+    def __str__(self) -> str:
+        where = f"{self.namespace}/" if self.namespace else ""
+        return f"{self.kind} {where}{self.name}"
+
+
+@dataclass(frozen=True)
+class Record:
+    """What Helm recorded of one revision of a release.
+
+    Attributes:
+        revision: its number.
+        manifest: all of its objects.
+        status: such as ``deployed`` or ``pending-upgrade`` (pkg/release/status.go); ``unknown``
+            where the record has none.
+        noted: what was declared when a run of this program last found all of it there; None: no
+            run did, since this revision.
+    """
+
+    revision: int
+    manifest: str
+    status: str = DEPLOYED
+    noted: Noted | None = None
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of the manifest."""
+        return hashlib.sha256(self.manifest.encode(errors="surrogatepass")).hexdigest()
+
+    def objects(self) -> list[Expected]:
+        """The objects of the release, as `expected` gives them."""
+        return expected(self.manifest)
+
+
+def decode_release(secret: Json) -> Json:
+    """The release that Helm keeps in a Secret: gzipped JSON, base64 inside the Secret's own base64.
+
+    Source: helm.sh/helm/v3 pkg/storage/driver/util.go, ``decodeRelease``.
+
+    Raises:
+        IllFormed: the Secret holds something else, or more than `UNPACKED` bytes.
+    """
+    try:
+        packed = base64.b64decode(base64.b64decode(secret["data"]["release"]))
+        unpacker = zlib.decompressobj(wbits=31)
+        text = unpacker.decompress(packed, UNPACKED)
+        if not unpacker.eof:
+            raise _ill_formed(secret, f"more than {UNPACKED} bytes, or a part of a record")
+        release = json.loads(text)
+    except (KeyError, TypeError, ValueError, binascii.Error, zlib.error, RecursionError) as error:
+        raise _ill_formed(secret, f"no record ({type(error).__name__})") from None
+    if not isinstance(release, dict):
+        raise _ill_formed(secret, "no record")
+    return release
+
+
+def encode_release(release: Json) -> str:
+    """The value under which Helm keeps a release in a Secret: the inverse of `decode_release`.
+
+    Source: helm.sh/helm/v3 pkg/storage/driver/util.go, ``encodeRelease``.
+    """
+    packed = gzip.compress(json.dumps(release, separators=(",", ":")).encode())
+    return base64.b64encode(base64.b64encode(packed)).decode()
+
+
+def named(release: Json) -> str:
+    """A release (``name``, ``namespace``) as messages name it."""
+    return f"release {release['namespace']}/{release['name']}"
+
+
+def status_of(release: Json) -> str:
+    """The status of a release as Helm recorded it; ``unknown`` for what is none."""
+    info = release.get("info")
+    status = info.get("status") if isinstance(info, dict) else None
+    return status if isinstance(status, str) and _STATUS.fullmatch(status) else "unknown"
+
+
+def _ill_formed(secret: Json, found: str) -> IllFormed:
+    metadata = secret["metadata"]
+    place = f"Secret {metadata['namespace']}/{metadata['name']}"
+    cure = "look who wrote it, and remove it"
+    return IllFormed(Fault(place, found, "what Helm records of a release", cure))
+
+
+def expected(manifest: str) -> list[Expected]:
+    """The objects of a release's manifest.
+
+    Raises:
+        IllFormed: no YAML, more than `NODE_LIMIT` values, or an object with a name that Kubernetes
+            wouldn't take.
+    """
+    try:
+        bound_depth(manifest)
+        return _objects(manifest)
+    except (yaml.YAMLError, ValueError, TypeError, RecursionError) as error:
+        found = printable(str(error), grammar.SHOWN)
+        wanted = f"YAML of at most {NODE_LIMIT} values, aliases written out"
+        raise IllFormed(
+            Fault("manifest of a release", found, wanted, "look who wrote the record")
+        ) from None
+
+
+def _objects(manifest: str) -> list[Expected]:
+    loader, objects, room = LOADER(manifest), [], NODE_LIMIT
+    try:
+        while loader.check_node():
+            node = loader.get_node()
+            room = _counted(node, room)
+            body = loader.construct_document(node)
+            if isinstance(body, dict) and "kind" in body:
+                objects.append(_object(body))
+    finally:
+        loader.dispose()
+    return objects
+
+
+def _counted(node: yaml.Node, room: int) -> int:
+    """How many values are left of ``room`` after a node, each alias counted as what it means."""
+    room -= 1
+    if room < 0:
+        raise ValueError("too many values")
+    if isinstance(node, yaml.MappingNode):
+        for key, value in node.value:
+            room = _counted(value, _counted(key, room))
+    elif isinstance(node, yaml.SequenceNode):
+        for value in node.value:
+            room = _counted(value, room)
+    return room
+
+
+def _object(body: Json) -> Expected:
+    metadata = body.get("metadata")
+    metadata = metadata if isinstance(metadata, dict) else {}
+    return Expected(
+        grammar.api_version(body.get("apiVersion")),
+        grammar.kind(body["kind"]),
+        grammar.namespace(metadata.get("namespace") or ""),
+        grammar.name(metadata.get("name")),
+        json.dumps(body, default=str),
+    )
+
+
+def _revision(secret: Json, name: str) -> int | None:
+    """The revision that a Secret records of a release; None where it isn't one of Helm's."""
+    match = _KEY.fullmatch(secret["metadata"]["name"])
+    if secret.get("type") != TYPE or match is None or match["name"] != name:
+        return None
+    return int(match["revision"])
+
+
+async def secrets_of(client: Client, name: str, namespace: str) -> list[Json]:
+    """The Secrets in which Helm records a release, oldest first."""
+    secrets = await client.list(
+        f"namespaces/{namespace}/secrets", labelSelector=f"owner=helm,name={name}"
+    )
+    records = [
+        (revision, secret)
+        for secret in secrets
+        if (revision := _revision(secret, name)) is not None
+    ]
+    return [secret for _, secret in sorted(records, key=lambda pair: pair[0])]
+
+
+async def newest(client: Client, name: str, namespace: str) -> Record | None:
+    """The newest record of a release; None where there is none.
+
+    Raises:
+        IllFormed: the record can't be read.
+    """
+    secrets = await secrets_of(client, name, namespace)
+    if not secrets:
+        return None
+    release = decode_release(secrets[-1])
+    manifest = release.get("manifest")
+    if not isinstance(manifest, str):
+        raise _ill_formed(secrets[-1], "a record without a manifest")
+    return Record(
+        _revision(secrets[-1], name) or 0, manifest, status_of(release), _noted(secrets[-1])
+    )
+
+
+def _noted(secret: Json) -> Noted | None:
+    text = (secret["metadata"].get("annotations") or {}).get(NOTED)
+    if not text or len(text) > LONGEST:
+        return None
+    version, *objects = text.split("\n")
+    return Noted(version=version, objects=frozenset(objects))
+
+
+async def note(client: Client, name: str, namespace: str, noted: Noted) -> None:
+    """Keep with the newest record of a release what was declared.
+
+    An upgrade makes another record, and an uninstallation takes it away.
+
+    Raises:
+        Refused: it can't be written.
+    """
+    secrets = await secrets_of(client, name, namespace)
+    if secrets and _noted(secrets[-1]) != noted:
+        text = "\n".join((noted.version, *sorted(noted.objects)))
+        body = {"metadata": {"annotations": {NOTED: text}}}
+        url = f"namespaces/{namespace}/secrets/{secrets[-1]['metadata']['name']}"
+        await client.request("PATCH", url, body=body, content_type=MERGE)
+
+
+async def settle(client: Client, name: str, namespace: str) -> str:
+    """Mark the newest record of a release as failed if a killed run left it unfinished.
+
+    Helm refuses to upgrade a release with a pending record, for another Helm may be at work. Here
+    the stack's lock keeps other runs out. The record isn't removed: as a failed one it still says
+    that what it holds was not installed.
+
+    Returns:
+        The status that the record had; empty where nothing was to be done.
+
+    Raises:
+        IllFormed: the record can't be read.
+        Refused: somebody else has changed the record meanwhile.
+    """
+    secrets = await secrets_of(client, name, namespace)
+    release = decode_release(secrets[-1]) if secrets else {}
+    status = status_of(release)
+    if not secrets or status in SETTLED:
+        return ""
+    info = release.get("info")
+    release["info"] = {
+        **(info if isinstance(info, dict) else {}),
+        "status": FAILED,
+        "description": f"Was {status} when its run was killed",
+    }
+    metadata = secrets[-1]["metadata"]
+    body = {
+        "metadata": {
+            "resourceVersion": metadata["resourceVersion"],
+            "labels": {"status": FAILED},
+        },
+        "data": {"release": encode_release(release)},
+    }
+    url = f"namespaces/{namespace}/secrets/{metadata['name']}"
+    await client.request("PATCH", url, body=body, content_type=MERGE)
+    return status

@@ -1,0 +1,88 @@
+"""Reads what `components.platforms.judge` judges: what else is in the cluster, and who answers."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from components.kubernetes.managers import daemon_set
+from components.nodes.inspect import simulated
+from components.platforms.findings import Surroundings
+
+if TYPE_CHECKING:
+    from components.kubernetes.api import Client, Json
+
+#: Node Feature Discovery's master, and the flag that lets its rules taint nodes
+#: (node-feature-discovery v0.19.0, cmd/nfd-master; also `enableTaints` of its configuration).
+FEATURES = "app.kubernetes.io/name=node-feature-discovery"
+TAINTING = "enable-taints"
+
+#: Seconds that an endpoint has to accept a connection.
+ANSWER = 3.0
+
+
+def ours(namespaces: Iterable[Json]) -> list[str]:
+    """Names of the namespaces that this program made."""
+    return sorted(
+        item["metadata"]["name"]
+        for item in namespaces
+        if item["metadata"].get("labels", {}).get("app.kubernetes.io/managed-by") == "gpu-cluster"
+    )
+
+
+async def _endpoint(address: str) -> str:
+    """Why a connection to ``host:port`` fails; empty where it does not."""
+    host, _, port = address.rpartition(":")
+    try:
+        async with asyncio.timeout(ANSWER):
+            _, writer = await asyncio.open_connection(host, int(port))
+    except TimeoutError:
+        return f"no answer within {ANSWER:g} s"
+    except OSError as error:
+        return error.strerror or str(error)
+    writer.close()
+    with contextlib.suppress(OSError):
+        await writer.wait_closed()
+    return ""
+
+
+async def surroundings(
+    client: Client, nodes: list[Json], endpoints: list[str], own: list[str]
+) -> Surroundings:
+    """Return what is in the cluster beside us.
+
+    Args:
+        client: of the cluster.
+        nodes: its Node objects.
+        endpoints: ``host:port`` that must answer.
+        own: namespaces that the stack makes.
+    """
+    version, groups, namespaces, sets, masters, answers = await asyncio.gather(
+        client.request("GET", "", base="/version", version=""),
+        client.request("GET", "", base="/apis", version=""),
+        client.list("namespaces"),
+        client.list("daemonsets", base="/apis/apps"),
+        client.list("deployments", base="/apis/apps", labelSelector=FEATURES),
+        asyncio.gather(*map(_endpoint, endpoints)),
+    )
+    made = ours(namespaces)
+    there = {item["metadata"]["name"] for item in namespaces}
+    return Surroundings(
+        version=version["gitVersion"],
+        groups={
+            group["name"]: [version["version"] for version in group["versions"]]
+            for group in groups["groups"]
+        },
+        namespaces=tuple(made),
+        taken=tuple(sorted(there.intersection(own).difference(made))),
+        managers=tuple(filter(None, map(daemon_set, sets))),
+        tainting=any(TAINTING in str(master["spec"]) for master in masters),
+        engines={
+            node["metadata"]["name"]: node["status"]["nodeInfo"]["containerRuntimeVersion"]
+            for node in nodes
+            if not simulated(node)
+        },
+        endpoints=dict(zip(endpoints, answers, strict=True)),
+    )

@@ -1,0 +1,57 @@
+"""Where Helm charts come from."""
+
+from __future__ import annotations
+
+from typing import Annotated, Self
+
+from pydantic import AfterValidator, Field, StrictStr, model_validator
+
+from components.base.model import Freeze, FrozenDict, Model
+from components.base.versions import pattern
+from policies.faults import refuse, show
+
+
+def _oci(text: str) -> str:
+    if not text.startswith("oci://") or text.endswith("/") or len(text) < len("oci://x"):
+        raise refuse(
+            show(text),
+            "an OCI registry and path, oci://host/path",
+            "write oci://registry.example.com/charts, for example",
+        )
+    return text
+
+
+Digest = Annotated[
+    StrictStr, AfterValidator(pattern(r"sha256:[0-9a-f]{64}", "sha256: and 64 hex", "sha256:…"))
+]
+
+
+class Charts(Model):
+    """`directory` holds the charts, each a folder; `oci` is a registry that holds them.
+
+    Without either they come from their own repositories. `digests` says what a chart must be, by
+    its name: of its archive in a directory (``<chart>-<version>.tgz``) or a repository, of its
+    manifest in a registry.
+    """
+
+    directory: StrictStr | None = Field(
+        default=None,
+        min_length=1,
+        description="the path of a directory that holds the charts",
+        examples=["charts"],
+    )
+    oci: Annotated[StrictStr, AfterValidator(_oci)] | None = Field(
+        default=None,
+        description="an OCI registry and path, oci://host/path",
+        examples=["oci://registry.example.com/charts"],
+    )
+    digests: Annotated[dict[str, Digest], Freeze] = Field(
+        default=FrozenDict(),
+        description="a mapping of charts to sha256:… of what they must be",
+    )
+
+    @model_validator(mode="after")
+    def _one_place(self) -> Self:
+        if self.directory is not None and self.oci is not None:
+            raise refuse("both directory and oci", "one place for charts", "remove one of the two")
+        return self

@@ -1,0 +1,45 @@
+"""NVIDIA's driver for Dynamic Resource Allocation: its chart and the claims that we offer.
+
+Source: kubernetes-sigs/dra-driver-nvidia-gpu v0.5.0, deployments/helm/dra-driver-nvidia-gpu. Up to
+25.12.0 it was NVIDIA/k8s-dra-driver-gpu, with a chart of another name.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import AfterValidator, Field, StrictBool, StrictStr
+
+from components.base.model import Freeze, FrozenDict, Model
+from components.base.names import DnsLabel, OwnNamespace, PoolName
+from components.base.versions import pattern
+
+
+class Dra(Model):
+    """The Helm release, and a ResourceClaimTemplate `<pool>-gpu` per pool and namespace.
+
+    `selectors`: a CEL expression over a device by pool, which the pool's template then carries;
+    without one any GPU will do. `computeDomains`: multi-node NVLink, off by default.
+    """
+
+    version: Annotated[
+        StrictStr,
+        AfterValidator(
+            pattern(r"\d+\.\d+\.\d+(-[a-z0-9.]+)?", "a chart version such as 0.5.0", "0.5.0")
+        ),
+    ] = Field(default="0.5.0", description="a chart version such as 0.5.0", examples=["0.5.0"])
+    namespace: OwnNamespace = Field(
+        default="nvidia-dra-driver", description="a namespace", examples=["nvidia-dra-driver"]
+    )
+    compute_domains: StrictBool = Field(
+        default=False, description="true or false: multi-node NVLink", examples=["false"]
+    )
+    claim_namespaces: tuple[DnsLabel, ...] = Field(
+        default=("default",),
+        description="a list of namespaces that get the pools' claim templates",
+        examples=["[default]"],
+    )
+    selectors: Annotated[dict[PoolName, StrictStr], Freeze] = Field(
+        default=FrozenDict({}),
+        description="a mapping of pool names to CEL expressions over a device",
+    )

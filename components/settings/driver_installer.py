@@ -1,0 +1,160 @@
+"""The driver's installer in a DaemonSet, as document 003 describes kubespray's.
+
+Source of names and defaults: kubespray, role container_engine_accelerator/nvidia_gpu (defaults:
+flavours, base addresses, end of the address, memory of the plugin).
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated
+from urllib.parse import urlsplit
+
+from pydantic import AfterValidator, Field, StrictStr, model_validator
+
+from components.base.image import Image
+from components.base.model import Freeze, FrozenDict, Model
+from components.base.names import OwnNamespace, PoolName
+from components.base.versions import pattern
+from policies.faults import refuse, show
+
+_VERSION = r"\d{3}\.\d{1,3}(\.\d{1,2})?"
+_QUANTITY = r"[1-9]\d*(Ki|Mi|Gi)"
+
+
+class Flavor(StrEnum):
+    """Which line of cards the driver is for; it decides the driver's address."""
+
+    TESLA = "tesla"
+    GTX = "gtx"
+
+
+class OperatingSystem(StrEnum):
+    """What the nodes run: the installer compiles against their kernel, with their tools."""
+
+    UBUNTU = "ubuntu"
+    CENTOS = "centos"
+
+
+#: Where NVIDIA serves each line (kubespray defaults nvidia_gpu_*_base_url; https in both).
+BASE_URLS: FrozenDict[Flavor, str] = FrozenDict(
+    {
+        Flavor.TESLA: "https://us.download.nvidia.com/tesla/",
+        Flavor.GTX: "https://us.download.nvidia.com/XFree86/Linux-x86_64/",
+    }
+)
+#: kubespray's nvidia_url_end.
+FILE = "{version}/NVIDIA-Linux-x86_64-{version}.run"
+
+
+def _by_digest(text: str) -> str:
+    if "@sha256:" not in text:
+        raise refuse(
+            show(text),
+            "an image by digest: it runs privileged, and a tag may be moved",
+            "write it as registry.example.com/driver-installer@sha256:…",
+        )
+    return text
+
+
+def _base(text: str) -> str:
+    parts = urlsplit(text)
+    if parts.scheme != "https" or not parts.netloc or not text.endswith("/"):
+        raise refuse(
+            show(text),
+            "an https address that ends with /: the driver runs in the kernel",
+            "write an address such as https://us.download.nvidia.com/tesla/",
+        )
+    return text
+
+
+def _file(text: str) -> str:
+    if "{version}" not in text or text.startswith("/"):
+        raise refuse(
+            show(text),
+            "the file's path below the base address, with {version} in it",
+            f"write {FILE}",
+        )
+    return text
+
+
+class PoolDriver(Model):
+    """What one pool has for itself; the rest is as for all pools."""
+
+    flavor: Flavor | None = Field(default=None, description="tesla or gtx", examples=["gtx"])
+    os: OperatingSystem | None = Field(
+        default=None, description="ubuntu or centos", examples=["centos"]
+    )
+    version: (
+        Annotated[
+            StrictStr,
+            AfterValidator(pattern(_VERSION, "a driver version such as 595.91.07", "595.91.07")),
+        ]
+        | None
+    ) = Field(default=None, description="a driver version", examples=["595.91.07"])
+
+
+class DriverInstaller(Model):
+    """One DaemonSet `nvidia-driver-installer-<pool>` per pool with GPUs.
+
+    The address is `baseUrls[flavor]` + `file`, with the version put in. `version` of the section
+    `driver` is every pool's unless `pools` says otherwise. `images` has no default: an installer
+    compiles with the tools of one release of one system. `pluginMemory`: request and limit of
+    the device plugin that goes with it; `devicePlugin.resources` with memory of its own goes first.
+    """
+
+    namespace: OwnNamespace = Field(
+        default="nvidia-driver", description="a namespace", examples=["nvidia-driver"]
+    )
+    flavor: Flavor = Field(default=Flavor.TESLA, description="tesla or gtx", examples=["tesla"])
+    os: OperatingSystem = Field(
+        default=OperatingSystem.UBUNTU, description="ubuntu or centos", examples=["ubuntu"]
+    )
+    images: Annotated[
+        dict[OperatingSystem, Annotated[Image, AfterValidator(_by_digest)]], Freeze
+    ] = Field(
+        default=FrozenDict({}),
+        description="a mapping of ubuntu and centos to images by digest",
+    )
+    base_urls: Annotated[dict[Flavor, Annotated[StrictStr, AfterValidator(_base)]], Freeze] = Field(
+        default=BASE_URLS, description="a mapping of tesla and gtx to addresses"
+    )
+    file: Annotated[StrictStr, AfterValidator(_file)] = Field(
+        default=FILE, description="a path with {version}", examples=[FILE]
+    )
+    plugin_memory: Annotated[
+        StrictStr, AfterValidator(pattern(_QUANTITY, "an amount of memory such as 30Mi", "30Mi"))
+    ] = Field(default="30Mi", description="an amount of memory such as 30Mi", examples=["30Mi"])
+    pools: Annotated[dict[PoolName, PoolDriver], Freeze] = Field(
+        default=FrozenDict({}),
+        description="a mapping of pool names to what they have for themselves",
+    )
+
+    @model_validator(mode="after")
+    def _everything_has_an_address(self) -> DriverInstaller:
+        for pool in (PoolDriver(), *self.pools.values()):
+            flavor = pool.flavor or self.flavor
+            if flavor not in self.base_urls:
+                raise refuse(
+                    f"no base address for {flavor}",
+                    "an address for each flavour in use",
+                    f"add baseUrls.{flavor}",
+                )
+        return self
+
+    def image_of(self, pool: str) -> str:
+        """The installer's image for a pool's operating system."""
+        return self.images[self.system_of(pool)]
+
+    def system_of(self, pool: str) -> OperatingSystem:
+        """What the pool's nodes run."""
+        return self.pools.get(pool, PoolDriver()).os or self.os
+
+    def version_of(self, pool: str, version: str | None) -> str | None:
+        """The pool's driver version, `version` where it has none of its own."""
+        return self.pools.get(pool, PoolDriver()).version or version
+
+    def url_of(self, pool: str, version: str) -> str:
+        """Where the pool's driver is downloaded from: base, version and file."""
+        flavor = self.pools.get(pool, PoolDriver()).flavor or self.flavor
+        return self.base_urls[flavor] + self.file.replace("{version}", version)

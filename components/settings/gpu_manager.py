@@ -1,0 +1,101 @@
+"""TKEStack's gpu-manager: shares of cards for pods.
+
+Sources: tkestack/gpu-manager 8cd842e (gpu-manager.yaml, cmd/manager/options/options.go) and
+tkestack/gpu-admission 47d56ae (README); reserved resources: document 002, "TKEStack GPU".
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated
+
+from pydantic import AfterValidator, Field, StrictStr
+
+from components.base.address import Address
+from components.base.image import Image
+from components.base.model import Model
+from policies.faults import refuse, show
+
+#: Flags that the image's start script or this program sets (build/start.sh of gpu-manager).
+_OURS = (
+    "--container-runtime-endpoint",
+    "--cgroup-driver",
+    "--hostname-override",
+    "--extra-config",
+    "--volume-config",
+    "--share-mode",
+    "--query-addr",
+    "--log-dir",
+    "--incluster-mode",
+    "--docker-endpoint",
+)
+#: Since this version it speaks CRI; before it, Docker alone (tkestack/gpu-manager v1.0.9, v1.1.0,
+#: cmd/manager/options/options.go).
+CRI = (1, 1, 0)
+_FLAG = re.compile(r"--[a-z][a-z0-9-]*(=[A-Za-z0-9._:/,-]*)?")
+
+
+def release_of(image: str) -> tuple[int, ...] | None:
+    """The version that an image's tag says; None for a digest or a tag of one's own."""
+    tag = re.search(r":v?(\d+)\.(\d+)\.(\d+)$", image)
+    return tuple(map(int, tag.groups())) if tag else None
+
+
+def _flag(text: str) -> str:
+    if _FLAG.fullmatch(text) is None:
+        raise refuse(show(text), "one flag: --name or --name=value", "write --v=4")
+    if text.split("=")[0] in _OURS:
+        raise refuse(
+            show(text),
+            f"a flag that is not set already ({', '.join(_OURS)})",
+            "leave it out; containerRuntimeEndpoint and runtime.systemdCgroup set two of them",
+        )
+    return text
+
+
+def _socket(text: str) -> str:
+    if not re.fullmatch(r"/(?:[A-Za-z0-9._-]+/)*[A-Za-z0-9._-]+\.sock", text):
+        raise refuse(
+            show(text), "the path of a socket", "write /var/run/containerd/containerd.sock"
+        )
+    return text
+
+
+class GpuManager(Model):
+    """The DaemonSet `gpu-manager-daemonset` and the Deployment `gpu-quota-admission`.
+
+    Each is given 1 CPU and 1 GiB, as document 002 reserves. `extraFlags` go into `EXTRA_FLAGS`
+    with those that the image's version needs: the runtime's endpoint and the cgroup driver, which
+    gpu-manager does not find on its own, or `--incluster-mode` before 1.1.0. The released images
+    have no `v` before their version (its file VERSION).
+
+    `extenderAddress`: the address of the Service `gpu-quota-admission`. Declared, the scheduler can
+    be given its configuration before the first `up`, whose validation needs it; without one the
+    cluster draws an address, and that validation waits until the scheduler knows it.
+    """
+
+    image: Image = Field(
+        default="tkestack/gpu-manager:1.1.5",
+        description="an image reference with a tag or a digest",
+        examples=["tkestack/gpu-manager:1.1.5"],
+    )
+    admission_image: Image = Field(
+        default="tkestack/gpu-quota-admission:v1.0.0",
+        description="an image reference with a tag or a digest",
+        examples=["tkestack/gpu-quota-admission:v1.0.0"],
+    )
+    container_runtime_endpoint: Annotated[StrictStr, AfterValidator(_socket)] = Field(
+        default="/var/run/containerd/containerd.sock",
+        description="the path of the container runtime's socket",
+        examples=["/var/run/containerd/containerd.sock"],
+    )
+    extender_address: Address | None = Field(
+        default=None,
+        description="an IP address of the cluster's Services",
+        examples=["10.96.0.200"],
+    )
+    extra_flags: tuple[Annotated[StrictStr, AfterValidator(_flag)], ...] = Field(
+        default=("--logtostderr=false",),
+        description="a list of gpu-manager's flags",
+        examples=["[--logtostderr=false]"],
+    )

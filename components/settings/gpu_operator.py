@@ -1,0 +1,238 @@
+"""NVIDIA's GPU Operator: its chart, and what it does with nodes."""
+
+from __future__ import annotations
+
+import re
+from enum import StrEnum
+from typing import Annotated, Self
+
+from pydantic import AfterValidator, Field, StrictBool, StrictInt, StrictStr, model_validator
+
+from components.base.model import FrozenDict, Model
+from components.base.names import DnsSubdomain, OwnNamespace
+from components.base.versions import pattern
+from components.charts.extra_values import ExtraValues
+from components.charts.version import chart_version
+from components.kubernetes.resources import MIG_STATE
+from components.settings.device_plugin import PluginFiles
+from components.settings.plugin_flags import MigStrategy
+from policies.faults import refuse, show
+
+#: On a node: `false` takes every operand away (gpu-operator v26.7.0, controllers/state_manager.go).
+OPERANDS_LABEL = "nvidia.com/gpu.deploy.operands"
+OPERAND_LABELS = "nvidia.com/gpu.deploy."
+#: Labels that the operator and MIG manager write while they work: never anybody's declaration.
+STATE_LABELS = ("nvidia.com/gpu-driver-upgrade-state", MIG_STATE)
+#: The oldest vGPU host driver that guests' driver containers work with (document of the operator's
+#: vGPU installation, "Prerequisites").
+OLDEST_VGPU_HOST = (12, 0)
+
+
+class Distribution(StrEnum):
+    """Whose containerd the nodes run: the paths of its socket and configuration differ."""
+
+    PLAIN = "plain"
+    K3S = "k3s"
+    RKE2 = "rke2"
+
+
+class Workload(StrEnum):
+    """What a node's GPUs are for where its label `nvidia.com/gpu.workload.config` says nothing."""
+
+    CONTAINER = "container"
+    VM_PASSTHROUGH = "vm-passthrough"
+    VM_VGPU = "vm-vgpu"
+
+
+class SandboxMode(StrEnum):
+    """Who runs virtual machines."""
+
+    KUBEVIRT = "kubevirt"
+    KATA = "kata"
+
+
+_SHARE = re.compile(r"(100|[1-9]?\d)%")
+
+
+def _share(value: int | str) -> int | str:
+    if isinstance(value, str) and _SHARE.fullmatch(value) is None:
+        raise refuse(show(value), 'a number of nodes or a share such as "25%"', 'write "25%"')
+    return value
+
+
+_SECONDS = {"description": "a whole number from 0 to 86400, seconds; 0: no limit", "le": 86400}
+_SELECTOR = {"description": "a label selector such as app=training", "examples": ["app=training"]}
+
+
+class Wait(Model):
+    """Before a driver upgrade: pods that a node's upgrade waits for."""
+
+    pod_selector: StrictStr = Field(default="", **_SELECTOR)  # type: ignore[call-overload]
+    timeout_seconds: StrictInt = Field(default=0, ge=0, **_SECONDS)  # type: ignore[call-overload]
+
+
+class PodDeletion(Model):
+    """Before a driver upgrade: how pods with GPUs are ended."""
+
+    force: StrictBool = Field(default=False, description="true or false", examples=["false"])
+    timeout_seconds: StrictInt = Field(default=300, ge=0, **_SECONDS)  # type: ignore[call-overload]
+    delete_empty_dir: StrictBool = Field(
+        default=False, description="true or false", examples=["false"]
+    )
+
+
+class Drain(PodDeletion):
+    """Before a driver upgrade: the node is drained, where ending pods with GPUs is too little."""
+
+    pod_selector: StrictStr = Field(default="", **_SELECTOR)  # type: ignore[call-overload]
+
+
+class Upgrade(Model):
+    """How new driver versions reach nodes; the defaults are the operator's own."""
+
+    automatic: StrictBool = Field(default=True, description="true or false", examples=["true"])
+    parallel: StrictInt = Field(
+        default=1, ge=0, description="a whole number of nodes; 0: all at once", examples=[1]
+    )
+    max_unavailable: Annotated[StrictInt | StrictStr, AfterValidator(_share)] = Field(
+        default="25%", description='a number of nodes or a share such as "25%"', examples=['"25%"']
+    )
+    wait: Wait = Field(default=Wait(), description="a mapping with podSelector, timeoutSeconds")
+    pod_deletion: PodDeletion = Field(
+        default=PodDeletion(), description="a mapping with force, timeoutSeconds, deleteEmptyDir"
+    )
+    drain: Drain | None = Field(
+        default=None, description="a mapping with force, podSelector, timeoutSeconds"
+    )
+
+
+class Sandbox(Model):
+    """Virtual machines on GPU nodes."""
+
+    default_workload: Workload = Field(
+        default=Workload.CONTAINER,
+        description="container, vm-passthrough or vm-vgpu",
+        examples=["container"],
+    )
+    mode: SandboxMode = Field(
+        default=SandboxMode.KUBEVIRT, description="kubevirt or kata", examples=["kubevirt"]
+    )
+
+
+def _host_version(text: str) -> str:
+    if tuple(int(part) for part in text.split(".")) < OLDEST_VGPU_HOST:
+        raise refuse(
+            show(text),
+            "a vGPU host driver of version 12.0 or later",
+            "upgrade the host driver of the hypervisors",
+        )
+    return text
+
+
+class VgpuFeature(StrEnum):
+    """What guests are licensed for."""
+
+    VGPU = "vgpu"
+    WORKSTATION = "workstation"
+    COMPUTE = "compute"
+
+
+class Vgpu(Model):
+    """Nodes that are virtual machines with NVIDIA vGPUs.
+
+    `hostDriver`: the vGPU release on the hypervisors. `licenseSecret`: the Secret in the operator's
+    namespace with gridd.conf and client_configuration_token.tok; it is made there from the stack's
+    secret `gpu-cluster:licenseToken`, or by others where the stack has none. `licenseServer`: host
+    and port that the preflight looks for. `feature`: what guests are licensed for; without it the
+    one that their vGPU type says.
+    """
+
+    host_driver: Annotated[
+        StrictStr,
+        AfterValidator(pattern(r"\d{1,2}\.\d{1,2}", "a vGPU release such as 16.4", "16.4")),
+        AfterValidator(_host_version),
+    ] = Field(description="a vGPU release such as 16.4", examples=["16.4"])
+    license_secret: DnsSubdomain = Field(
+        description="the name of a Secret", examples=["licensing-config"]
+    )
+    license_server: (
+        Annotated[
+            StrictStr,
+            AfterValidator(
+                pattern(r"[A-Za-z0-9.-]+:\d{1,5}", "host and port", "licences.example.com:443")
+            ),
+        ]
+        | None
+    ) = Field(default=None, description="host and port", examples=["licences.example.com:443"])
+    feature: VgpuFeature | None = Field(
+        default=None, description="vgpu, workstation or compute", examples=["compute"]
+    )
+
+
+class OperatorPlugin(PluginFiles):
+    """Configurations of the operator's device plugin; none: the plugin's own defaults."""
+
+
+class GpuOperator(Model):
+    """The Helm release. The chart's git tag and version both carry the `v`.
+
+    `toolkit`: whether the operator configures the container runtime of the nodes. By default it
+    does where it also brings the driver, and not where host and runtime are prepared by SSH:
+    two writers of one runtime configuration undo each other. `nri`: devices by the engine's NRI,
+    without a change of its configuration.
+    """
+
+    version: Annotated[StrictStr, AfterValidator(chart_version("gpu-operator", "v26.7.0"))] = Field(
+        default="v26.7.0", description="a chart version such as v26.7.0", examples=["v26.7.0"]
+    )
+    namespace: OwnNamespace = Field(
+        default="gpu-operator", description="a namespace", examples=["gpu-operator"]
+    )
+    toolkit: StrictBool = Field(
+        default=False,
+        description="true or false: the operator configures the container runtime",
+        examples=["false"],
+    )
+    distribution: Distribution = Field(
+        default=Distribution.PLAIN, description="plain, k3s or rke2", examples=["plain"]
+    )
+    nri: StrictBool = Field(default=False, description="true or false", examples=["false"])
+    nfd: StrictBool = Field(
+        default=True,
+        description="true or false: the chart's Node Feature Discovery",
+        examples=["true"],
+    )
+    mig_strategy: MigStrategy = Field(
+        default=MigStrategy.SINGLE, description="none, single or mixed", examples=["single"]
+    )
+    upgrade: Upgrade | None = Field(
+        default=None, description="a mapping: how new driver versions reach nodes"
+    )
+    sandbox: Sandbox | None = Field(
+        default=None, description="a mapping with defaultWorkload and mode"
+    )
+    vgpu: Vgpu | None = Field(
+        default=None, description="a mapping with hostDriver and licenseSecret"
+    )
+    device_plugin: OperatorPlugin | None = Field(
+        default=None, description="a mapping with config and configs"
+    )
+    extra_values: ExtraValues = Field(
+        default=FrozenDict(), description="a mapping of the chart's own values"
+    )
+
+    @model_validator(mode="after")
+    def _fit(self) -> Self:
+        if self.nri and not self.toolkit:
+            raise refuse(
+                "nri: true with toolkit: false",
+                "the operator's toolkit, whose plugin NRI loads",
+                'write "toolkit: true"',
+            )
+        if self.upgrade and self.sandbox:
+            raise refuse(
+                "both upgrade and sandbox",
+                "no upgrade policy with sandbox workloads: the operator upgrades no driver then",
+                "remove one of the two",
+            )
+        return self

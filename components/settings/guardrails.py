@@ -1,0 +1,114 @@
+"""The GPU rules at admission, and GPU quotas of namespaces."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated
+
+from pydantic import AfterValidator, Field, StrictInt, StrictStr
+
+from components.base.model import Freeze, Model
+from components.base.names import DnsLabel, qualified_key
+from policies.faults import refuse, show
+
+
+class GuardrailMode(StrEnum):
+    """What happens to an object that breaks a mandatory rule.
+
+    `ENFORCE`: it is refused, and advisory rules warn. `WARN`: it is taken, with a warning to who
+    creates it. `AUDIT`: it is taken, and noted in the API server's audit log only.
+    """
+
+    ENFORCE = "enforce"
+    WARN = "warn"
+    AUDIT = "audit"
+
+
+class FailurePolicy(StrEnum):
+    """What happens to an object that a policy cannot judge: refused, or taken."""
+
+    FAIL = "fail"
+    IGNORE = "ignore"
+
+
+def _counted(name: str) -> str:
+    """The name of an extended resource, without the prefix of quotas.
+
+    Kubernetes counts extended resources under `requests.<name>` only (v1.34.4
+    pkg/quota/v1/evaluator/core/pods.go), so the prefix is not the user's to choose.
+    """
+    bare = name.removeprefix("requests.").removeprefix("limits.")
+    if bare != name:
+        raise refuse(
+            show(name), "the resource's name: the prefix requests. is added", f"write {show(bare)}"
+        )
+    if "/" not in name or "kubernetes.io/" in name:
+        raise refuse(
+            show(name),
+            "the name of a device, such as nvidia.com/gpu",
+            "set other quotas of the namespace where you set its other limits",
+        )
+    return qualified_key(name)
+
+
+class Quota(Model):
+    """The most that all pods of a namespace may ask for. The namespace must be there."""
+
+    namespace: DnsLabel = Field(description="a namespace", examples=["team-a"])
+    resources: Annotated[
+        dict[Annotated[StrictStr, AfterValidator(_counted)], Annotated[StrictInt, Field(ge=0)]],
+        Freeze,
+    ] = Field(
+        min_length=1,
+        description="a mapping of devices to whole numbers, such as {nvidia.com/gpu: 16}; of a "
+        "device class (DRA): <class>.deviceclass.resource.k8s.io/devices",
+        examples=["{nvidia.com/gpu: 16}"],
+    )
+
+
+def _distinct(quotas: tuple[Quota, ...]) -> tuple[Quota, ...]:
+    seen: set[str] = set()
+    for quota in quotas:
+        if quota.namespace in seen:
+            raise refuse(
+                f"{show(quota.namespace)} twice",
+                "one quota for each namespace",
+                "write all resources of a namespace into one quota",
+            )
+        seen.add(quota.namespace)
+    return quotas
+
+
+class Guardrails(Model):
+    """Admission policies with the GPU rules, and quotas.
+
+    A namespace with the label `gpu-cluster/guardrails: exempt` is left alone, as are
+    `excludedNamespaces`, `kube-system` and the namespace of the device plugin or operator.
+    """
+
+    mode: GuardrailMode = Field(description="enforce, warn or audit", examples=["warn"])
+    failure_policy: FailurePolicy = Field(
+        default=FailurePolicy.FAIL,
+        description="fail or ignore: whether an object is refused that a policy cannot judge",
+        examples=["fail"],
+    )
+    excluded_namespaces: tuple[DnsLabel, ...] = Field(
+        default=(), description="a list of namespaces that no rule holds in"
+    )
+    daemon_set_controllers: tuple[StrictStr, ...] = Field(
+        default=(),
+        description="a list of users that make the pods of DaemonSets, beside Kubernetes' own: "
+        "the user of a controller manager without an account for each controller",
+        examples=["[kubernetes-admin]"],
+    )
+    max_gpus_per_container: Annotated[StrictInt, Field(ge=0)] | None = Field(
+        default=None,
+        description="the most whole GPUs or MIG devices of one container",
+        examples=["8"],
+    )
+    max_gpus_per_pod: Annotated[StrictInt, Field(ge=0)] | None = Field(
+        default=None, description="the same of one pod", examples=["8"]
+    )
+    quotas: Annotated[tuple[Quota, ...], AfterValidator(_distinct)] = Field(
+        default=(), description="a list of quotas, such as {namespace: team-a, resources: …}"
+    )

@@ -1,0 +1,56 @@
+"""The CUDA toolkit on the hosts. GPU pods bring their own; a host needs it for builds only."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated
+
+from pydantic import AfterValidator, Field, StrictStr, model_validator
+
+from components.base.model import Model
+from components.base.versions import pattern
+from components.settings.hosts.repository import Repositories
+from components.settings.hosts.runfile import Runfile
+from policies.faults import refuse
+
+
+class CudaSource(StrEnum):
+    """`none`: no toolkit on the host. A runfile's bundled driver is never installed."""
+
+    NONE = "none"
+    PACKAGE = "package"
+    RUNFILE = "runfile"
+
+
+class Cuda(Model):
+    """`version`: major and minor, as in /usr/local/cuda-12.8."""
+
+    source: CudaSource = Field(
+        default=CudaSource.NONE, description="none, package or runfile", examples=["none"]
+    )
+    version: (
+        Annotated[
+            StrictStr, AfterValidator(pattern(r"\d{2}\.\d", "a version such as 12.8", "12.8"))
+        ]
+        | None
+    ) = Field(default=None, description="a version such as 12.8", examples=['"12.8"'])
+    repository: Repositories = Field(
+        default=Repositories(), description="a mapping with apt and dnf: where packages come from"
+    )
+    runfile: Runfile | None = Field(default=None, description="a mapping with locations and sha256")
+
+    @model_validator(mode="after")
+    def _whole(self) -> Cuda:
+        if (self.source is CudaSource.NONE) != (self.version is None):
+            raise refuse(
+                f"source {self.source} with version {self.version}",
+                "a version with source package or runfile only",
+                "give both, or neither",
+            )
+        if (self.source is CudaSource.RUNFILE) != (self.runfile is not None):
+            raise refuse(
+                f"source {self.source} with{'out' if self.runfile is None else ''} runfile",
+                "runfile with source runfile only",
+                "add runfile, or correct source",
+            )
+        return self

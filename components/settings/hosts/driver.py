@@ -1,0 +1,214 @@
+"""Where the NVIDIA driver comes from."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated, Self
+
+from pydantic import AfterValidator, Field, StrictBool, StrictStr, model_validator
+from pydantic.alias_generators import to_camel
+
+from components.base.address import Address
+from components.base.image import Repository
+from components.base.model import Model
+from components.base.versions import pattern
+from components.settings.hosts.repository import Repositories
+from components.settings.hosts.runfile import Runfile
+from policies.faults import refuse, show
+
+ON_HOSTS_ONLY = (
+    *("repository", "hold", "persistence", "fabric_manager", "imex_nodes", "remove_earlier"),
+)
+"""Fields that mean nothing where the hosts are left alone."""
+DIGEST = f"sha256:{'0' * 64}"
+_VERSION = r"\d{3}\.\d{1,3}(\.\d{1,2})?|\d{3}"
+
+
+class DriverSource(StrEnum):
+    """Who brings the driver.
+
+    `package`: the host's package manager. `runfile`: NVIDIA's self-extracting installer.
+    `preinstalled`: on the host, only checked. `operator`: the GPU Operator's container.
+    `daemonset`: a driver installer in the cluster. The last three leave the host alone.
+    """
+
+    PACKAGE = "package"
+    RUNFILE = "runfile"
+    PREINSTALLED = "preinstalled"
+    OPERATOR = "operator"
+    DAEMONSET = "daemonset"
+
+
+class FabricManager(StrEnum):
+    """`auto`: on hosts with NVSwitches."""
+
+    AUTO = "auto"
+    ON = "on"
+    OFF = "off"
+
+
+class KernelModule(StrEnum):
+    """Which of NVIDIA's kernel modules is used.
+
+    `open`: GPUs since Turing, and the only kind since Blackwell. `proprietary`: older GPUs.
+    `auto`: by the GPUs: proprietary where one is older than Turing, else `open`.
+    """
+
+    AUTO = "auto"
+    OPEN = "open"
+    PROPRIETARY = "proprietary"
+
+
+class Driver(Model):
+    """`version` is what hosts must have or get; None takes any (not for a runfile).
+
+    With the sources `package` and `runfile` only: `repository`, `runfile`, `hold`, `persistence`,
+    `fabricManager`, `imexNodes` and `removeEarlier`, which lets NVIDIA packages and runfile drivers
+    of another version go, which otherwise are refused. With `operator` and `daemonset` it removes
+    the host's own driver and CUDA packages, whose modules would stand in the container's way.
+    `imexNodes` is for hosts that share an NVLink domain (GB200 NVL72): each pool or host names all
+    of its domain, itself too.
+
+    With `source: operator` only: `precompiled`, modules built and signed for one kernel, whose
+    `version` is a branch such as 595; `resource`, an NVIDIADriver object in place of the policy's
+    driver section; `imageRepository` and `image`, for drivers that a site builds itself, as vGPU
+    guests need; `digest`, the image for the one system of all nodes: without it the operator takes
+    a tag, which upstream may move.
+    """
+
+    source: DriverSource = Field(
+        default=DriverSource.PREINSTALLED,
+        description="package, runfile, preinstalled, operator or daemonset",
+        examples=["preinstalled"],
+    )
+    version: (
+        Annotated[
+            StrictStr,
+            AfterValidator(pattern(_VERSION, "a driver version such as 595.91.07", "595.91.07")),
+        ]
+        | None
+    ) = Field(
+        default=None, description="a driver version such as 595.91.07", examples=["595.91.07"]
+    )
+    kernel_module_type: KernelModule = Field(
+        default=KernelModule.AUTO, description="auto, open or proprietary", examples=["auto"]
+    )
+    precompiled: StrictBool = Field(default=False, description="true or false", examples=["false"])
+    resource: StrictBool = Field(default=False, description="true or false", examples=["false"])
+    image_repository: Repository | None = Field(
+        default=None,
+        description="a registry and path such as registry.example.com/nvidia",
+        examples=["registry.example.com/nvidia"],
+    )
+    image: StrictStr | None = Field(
+        default=None, min_length=1, description="an image's name", examples=["driver"]
+    )
+    digest: (
+        Annotated[
+            StrictStr, AfterValidator(pattern(r"sha256:[0-9a-f]{64}", "a digest sha256:…", DIGEST))
+        ]
+        | None
+    ) = Field(default=None, description="a digest such as sha256:…", examples=[DIGEST])
+
+    repository: Repositories = Field(
+        default=Repositories(), description="a mapping with apt and dnf: where packages come from"
+    )
+    runfile: Runfile | None = Field(default=None, description="a mapping with locations and sha256")
+    hold: StrictBool = Field(
+        default=True, description="true or false: upgrades of the system leave the driver alone"
+    )
+    persistence: StrictBool = Field(
+        default=True, description="true or false: the persistence daemon runs"
+    )
+    fabric_manager: FabricManager = Field(
+        default=FabricManager.AUTO, description="auto, on or off", examples=["auto"]
+    )
+    imex_nodes: tuple[Address, ...] = Field(
+        default=(),
+        description="a list of addresses: the hosts whose GPUs share an NVLink domain",
+        examples=["[192.0.2.11, 192.0.2.12]"],
+    )
+    remove_earlier: StrictBool = Field(
+        default=False, description="true or false: other NVIDIA drivers on the host are removed"
+    )
+
+    @model_validator(mode="after")
+    def _fit(self) -> Self:
+        branch = self.version is not None and "." not in self.version
+        if branch and not self.precompiled:
+            raise refuse(
+                f"the branch {show(self.version)} without precompiled",
+                "a whole driver version such as 595.91.07",
+                'write the whole version, or "precompiled: true" with source operator',
+            )
+        if self.precompiled and self.version is not None and not branch:
+            raise refuse(
+                f"precompiled with version {show(self.version)}",
+                "a branch, as the precompiled images are tagged",
+                f'write "{self.version.split(".")[0]}"',
+            )
+        if self.precompiled and self.digest is not None:
+            raise refuse(
+                "precompiled with digest",
+                "one of them: precompiled takes an image for each kernel",
+                "remove digest",
+            )
+        if self.precompiled and self.kernel_module_type is KernelModule.PROPRIETARY:
+            raise refuse(
+                "precompiled with kernelModuleType proprietary",
+                "precompiled modules as their branch has them",
+                'write "kernelModuleType: auto"',
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _nothing_is_ignored(self) -> Self:
+        fields = type(self).model_fields
+        given = [
+            name
+            for name in ON_HOSTS_ONLY
+            if getattr(self, name) != fields[name].default
+            and not (name == "remove_earlier" and self.in_container)
+        ]
+        if given and not self.by_preparation:
+            names = ", ".join(to_camel(name) for name in given)
+            raise refuse(
+                f"{names} with source {self.source}, which leaves hosts alone",
+                "them with source package or runfile only",
+                "remove them, or write source: package or runfile",
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _runfile_is_declared(self) -> Self:
+        if (self.source is DriverSource.RUNFILE) != (self.runfile is not None):
+            raise refuse(
+                f"source {self.source} with{'out' if self.runfile is None else ''} runfile",
+                "runfile with source runfile only",
+                "add runfile: {locations: [...], sha256: ...}"
+                if self.runfile is None
+                else "remove runfile, or write source: runfile",
+            )
+        if self.runfile is not None and self.version is None:
+            raise refuse("a runfile without version", "the version in the runfile", "add version")
+        return self
+
+    @property
+    def managed_by_operator(self) -> bool:
+        """Whether the GPU Operator brings the driver (its value `driver.enabled`)."""
+        return self.source is DriverSource.OPERATOR
+
+    @property
+    def by_preparation(self) -> bool:
+        """Whether the preparation of a host installs the driver."""
+        return self.source in (DriverSource.PACKAGE, DriverSource.RUNFILE)
+
+    @property
+    def in_container(self) -> bool:
+        """Whether the driver comes to the hosts in a container."""
+        return self.source in (DriverSource.OPERATOR, DriverSource.DAEMONSET)
+
+    @property
+    def managed_by_daemonset(self) -> bool:
+        """Whether an installer in a DaemonSet brings the driver."""
+        return self.source is DriverSource.DAEMONSET

@@ -1,0 +1,49 @@
+"""A container engine for hosts that have none."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import AfterValidator, Field, StrictBool, StrictStr
+
+from components.base.image import Image
+from components.base.model import Model
+from components.base.versions import pattern
+from components.settings.hosts.packages import PackageName
+from components.settings.hosts.repository import Repositories
+from components.settings.hosts.runfile import Archive
+
+_VERSION = r"[0-9][A-Za-z0-9.+~-]*"
+
+
+class EngineInstall(Model):
+    """`packages`: the engine first, such as [containerd], or [docker-ce, docker-ce-cli].
+
+    Only hosts without that engine get it: one that was there before stays as it is. `version` is
+    the first package's. Packages go again where `packages.remove` is declared. `sandboxImage`: the
+    image of each pod's sandbox, for sites that reach no `registry.k8s.io`.
+    """
+
+    packages: tuple[PackageName, ...] = Field(
+        min_length=1,
+        description="a list of package names, the engine's own first",
+        examples=["[containerd]"],
+    )
+    version: (
+        Annotated[StrictStr, AfterValidator(pattern(_VERSION, "a package's version", "1.7.28"))]
+        | None
+    ) = Field(default=None, description="a version of the first package", examples=["1.7.28"])
+    repository: Repositories = Field(
+        default=Repositories(), description="a mapping with apt and dnf: where packages come from"
+    )
+    hold: StrictBool = Field(
+        default=True, description="true or false: upgrades of the system leave the engine alone"
+    )
+    sandbox_image: Image | None = Field(
+        default=None,
+        description="an image of Kubernetes' pause, as the hosts reach it",
+        examples=["registry.example.com/pause:3.10.1"],
+    )
+    cri_dockerd: Archive | None = Field(
+        default=None, description="engine docker: a mapping with locations and sha256"
+    )

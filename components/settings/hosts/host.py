@@ -1,0 +1,81 @@
+"""A host: a machine that is reached by SSH and prepared, and the node that it is."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import Any
+
+from pydantic import Field, model_validator
+
+from components.base.address import Address
+from components.base.host_key import HostKey
+from components.base.names import DnsLabel, NodeName
+from components.settings.hosts.ssh import Bastion
+from components.settings.hosts.user import Port, User
+from components.settings.overrides import Overrides
+
+_RECORD = {"name", "node", "role", "address", "port", "user", "host_key", "bastion"}
+
+
+class Role(StrEnum):
+    """What a host is in the cluster; a `gpu-control-plane` runs GPU pods, too."""
+
+    GPU_WORKER = "gpu-worker"
+    CPU_WORKER = "cpu-worker"
+    CONTROL_PLANE = "control-plane"
+    GPU_CONTROL_PLANE = "gpu-control-plane"
+
+    @property
+    def has_gpus(self) -> bool:
+        """Whether the host gets what GPUs need."""
+        return self in (Role.GPU_WORKER, Role.GPU_CONTROL_PLANE)
+
+    @property
+    def is_control_plane(self) -> bool:
+        """Whether the control plane runs there: its ports are open, and it reboots alone."""
+        return self in (Role.CONTROL_PLANE, Role.GPU_CONTROL_PLANE)
+
+    @property
+    def is_worker(self) -> bool:
+        """Whether Services' ports are open there."""
+        return self is not Role.CONTROL_PLANE
+
+
+class Host(Overrides):
+    """One machine.
+
+    `port`, `user` and `bastion` are those of its pool's `ssh`, else of the stack's `ssh`, where the
+    host gives none; `bastion: null` goes to the host directly.
+    """
+
+    name: DnsLabel = Field(description="the host's name, such as gpu-1", examples=["gpu-1"])
+    node: NodeName = Field(description="the name of the host's node", examples=["gpu-1"])
+    role: Role = Field(
+        default=Role.GPU_WORKER,
+        description="gpu-worker, cpu-worker, control-plane or gpu-control-plane",
+        examples=["gpu-worker"],
+    )
+    address: Address = Field(
+        description="an IPv4 address, an IPv6 address or a host name", examples=["192.0.2.11"]
+    )
+    port: Port = 22
+    user: User = "root"
+    bastion: Bastion | None = Field(
+        default=None, description="a mapping that describes the jump host, or null"
+    )
+    host_key: HostKey = Field(
+        description="the host's public key, as in /etc/ssh/ssh_host_ed25519_key.pub",
+        examples=["ssh-ed25519 AAAA…"],
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _node_is_named_as_host(cls, data: Any) -> Any:
+        if isinstance(data, Mapping) and "node" not in data and "name" in data:
+            return {**data, "node": data["name"]}
+        return data
+
+    def record(self) -> dict[str, Any]:
+        """Return what a program needs to log in, in JSON; `model_validate` reads it."""
+        return self.model_dump(mode="json", include=_RECORD)

@@ -1,0 +1,71 @@
+"""kubelet, kubeadm and kubectl on the hosts, and how a host joins its cluster."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import AfterValidator, Field, StrictBool, StrictInt, StrictStr, model_validator
+
+from components.base.model import Model
+from components.base.versions import pattern
+from components.settings.hosts.new_cluster import Endpoint, Init
+from components.settings.hosts.repository import Repositories
+from policies.faults import refuse
+
+FIRST = 31
+"""First minor version of Kubernetes that `init` can make."""
+
+
+class Join(Model):
+    """`kubeadm join`; its token is the stack secret `gpu-cluster:kubeadmToken`."""
+
+    endpoint: Endpoint = Field(
+        description="host:port of the API server", examples=["192.0.2.1:6443"]
+    )
+    ca_cert_hashes: tuple[
+        Annotated[
+            StrictStr,
+            AfterValidator(pattern(r"sha256:[0-9a-f]{64}", "sha256: and 64 hex", "sha256:…")),
+        ],
+        ...,
+    ] = Field(min_length=1, description="a list of hashes of the cluster's CA, sha256:…")
+    timeout_seconds: StrictInt = Field(
+        default=300, ge=10, le=3600, description="a whole number from 10 to 3600, seconds"
+    )
+
+
+class KubernetesPackages(Model):
+    """`version` None leaves Kubernetes' packages alone. Held packages stay at that version."""
+
+    version: (
+        Annotated[
+            StrictStr,
+            AfterValidator(pattern(r"1\.\d{1,2}\.\d{1,2}", "a version as 1.36.3", "1.36.3")),
+        ]
+        | None
+    ) = Field(default=None, description="a version such as 1.36.3", examples=["1.36.3"])
+    repository: Repositories = Field(
+        default=Repositories(), description="a mapping with apt and dnf: where packages come from"
+    )
+    hold: StrictBool = Field(
+        default=True, description="true or false: upgrades of the system leave them alone"
+    )
+    join: Join | None = Field(
+        default=None, description="a mapping with endpoint and caCertHashes: workers join"
+    )
+    init: Init | None = Field(
+        default=None, description="a mapping with endpoint and network: the stack makes the cluster"
+    )
+
+    @model_validator(mode="after")
+    def _one_cluster(self) -> KubernetesPackages:
+        if self.init and self.join:
+            raise refuse(
+                "init and join", "init for a new cluster, or join for one", "remove one of them"
+            )
+        # kubeadm.k8s.io/v1beta4 came with 1.31 (kubeadm reference).
+        if self.init and (self.version is None or int(self.version.split(".")[1]) < FIRST):
+            raise refuse(
+                f"init with version {self.version}", "1.31 or later", "declare another version"
+            )
+        return self

@@ -1,0 +1,82 @@
+"""The proxy by which hosts reach repositories and registries."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated
+
+from pydantic import AfterValidator, Field, StrictStr
+
+from components.base.model import Model
+from components.base.versions import pattern
+from policies.faults import refuse, show
+
+_URL = re.compile(r"https?://[A-Za-z0-9.-]+(:\d{1,5})?/?|https?://\[[0-9A-Fa-f:.]+\](:\d{1,5})?/?")
+LOOPBACK = ("localhost", "127.0.0.1", "::1")
+"""What no proxy is asked for."""
+
+
+def _url(text: str) -> str:
+    if "@" in text:
+        raise refuse(
+            "an address with a user",
+            "a proxy that takes hosts by their address: it would stand readable in services",
+            "write http://proxy.example.org:3128",
+        )
+    if _URL.fullmatch(text) is None:
+        raise refuse(
+            show(text),
+            "an http or https address with a port or without",
+            "write http://proxy.example.org:3128",
+        )
+    return text.rstrip("/")
+
+
+ProxyUrl = Annotated[StrictStr, AfterValidator(_url)]
+Direct = Annotated[
+    StrictStr,
+    AfterValidator(
+        pattern(
+            r"[A-Za-z0-9.:/*-]+",
+            "a name, a suffix such as .example.org, or a network",
+            "10.0.0.0/8",
+        )
+    ),
+]
+
+
+class Proxy(Model):
+    """For what preparation downloads, the container engine's images, and a driver's container.
+
+    Charts are fetched from the machine that runs the program: by `HTTPS_PROXY` of its environment.
+    `noProxy` should hold the networks of hosts, pods and Services.
+    """
+
+    http: ProxyUrl | None = Field(
+        default=None, description="an address", examples=["http://proxy.example.org:3128"]
+    )
+    https: ProxyUrl | None = Field(
+        default=None,
+        description="an address, for https addresses",
+        examples=["http://proxy.example.org:3128"],
+    )
+    no_proxy: tuple[Direct, ...] = Field(
+        default=(),
+        description="a list of names, suffixes and networks that are reached directly",
+        examples=["[10.0.0.0/8, .cluster.local]"],
+    )
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """The variables that programs read, by their names in capitals; none without a proxy."""
+        if not (self.http or self.https):
+            return {}
+        given = {"HTTP_PROXY": self.http, "HTTPS_PROXY": self.https}
+        chosen = {name: value for name, value in given.items() if value}
+        return {**chosen, "NO_PROXY": ",".join((*LOOPBACK, *self.no_proxy))}
+
+    @property
+    def both_cases(self) -> dict[str, str]:
+        """`environment`, and the same in lower case, which some programs read alone."""
+        lower = {name.lower(): value for name, value in self.environment.items()}
+        return {**self.environment, **lower}

@@ -1,0 +1,46 @@
+"""Files that are named by their sum, and NVIDIA's self-extracting installers among them."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated
+
+from pydantic import AfterValidator, Field, StrictBool, StrictStr
+
+from components.base.model import Model
+from components.settings.hosts.repository import URL, Sha256
+from policies.faults import refuse, show
+
+_PATH = re.compile(r"(/[A-Za-z0-9._+-]+)+")
+
+
+def _location(text: str) -> str:
+    if URL.fullmatch(text) is None and _PATH.fullmatch(text) is None:
+        raise refuse(
+            show(text),
+            "an https, http or file address, or an absolute path on the host",
+            "write it as https://mirror.example.org/NVIDIA-Linux-x86_64-595.91.07.run",
+        )
+    return text
+
+
+class Archive(Model):
+    """One file, verified before anything of it is used. `locations` are tried in order."""
+
+    locations: tuple[Annotated[StrictStr, AfterValidator(_location)], ...] = Field(
+        min_length=1,
+        description="a list of addresses, or paths on the host, of the same file",
+        examples=["[https://mirror.example.org/NVIDIA-Linux-x86_64-595.91.07.run]"],
+    )
+    sha256: Sha256 = Field(description="the file's sha256, 64 of 0-9 and a-f")
+
+
+class Runfile(Archive):
+    """An installer of NVIDIA's.
+
+    `dkms` (driver only): the module is built again for each new kernel.
+    """
+
+    dkms: StrictBool = Field(
+        default=True, description="true or false: build the module for each new kernel"
+    )

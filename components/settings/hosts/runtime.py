@@ -1,0 +1,126 @@
+"""The container runtime of the hosts."""
+
+from __future__ import annotations
+
+import re
+from enum import StrEnum
+from typing import Annotated
+
+from pydantic import AfterValidator, Field, StrictBool, StrictStr, model_validator
+
+from components.base.model import Model
+from components.settings.hosts.docker import Docker
+from components.settings.hosts.engine_install import EngineInstall
+from components.settings.hosts.toolkit import Toolkit, ToolkitSource
+from policies.faults import refuse, show
+
+__all__ = ["DefaultRuntime", "Docker", "Engine", "Runtime", "Toolkit", "ToolkitSource"]
+
+_IMAGE = re.compile(
+    r"[a-z0-9.-]+(:\d+)?(/[a-z0-9._-]+)+(:[A-Za-z0-9_][A-Za-z0-9._-]{0,127})?(@sha256:[0-9a-f]{64})?"
+)
+
+
+def _image(text: str) -> str:
+    if _IMAGE.fullmatch(text) is None:
+        raise refuse(
+            show(text),
+            "a whole image name with registry and tag or digest",
+            "write it as docker.io/nvidia/cuda:12.8.1-base-ubuntu24.04",
+        )
+    return text
+
+
+class Engine(StrEnum):
+    """Container engines whose configuration is written."""
+
+    CONTAINERD = "containerd"
+    DOCKER = "docker"
+    CRI_O = "cri-o"
+    K3S = "k3s"
+    RKE2 = "rke2"
+
+
+class DefaultRuntime(StrEnum):
+    """The runtime of pods that name no RuntimeClass."""
+
+    NVIDIA = "nvidia"
+    RUNC = "runc"
+
+
+class Runtime(Model):
+    """`defaultRuntime: nvidia` lets every GPU pod run without a RuntimeClass. K3s and RKE2 choose
+    CDI and cgroup driver themselves; containerd has CDI since 1.7, Docker since 25, and an older
+    one goes without. `devicesByEnvironment: true` leaves NVIDIA_VISIBLE_DEVICES to every container,
+    past the device plugin and quotas, as NVIDIA's packages do. `checkImage`: nvidia-smi runs in a
+    container of it afterwards. `install`: hosts without that engine get it, those without GPUs too.
+    """
+
+    engine: Engine = Field(
+        default=Engine.CONTAINERD,
+        description="containerd, docker, cri-o, k3s or rke2",
+        examples=["containerd"],
+    )
+    default_runtime: DefaultRuntime = Field(
+        default=DefaultRuntime.NVIDIA, description="nvidia or runc", examples=["nvidia"]
+    )
+    cdi: StrictBool = Field(
+        default=True,
+        description="true or false: devices by the Container Device Interface",
+        examples=["true"],
+    )
+    devices_by_environment: StrictBool = Field(
+        default=False,
+        description="true or false: every container gets the GPUs that it names by a variable",
+        examples=["false"],
+    )
+    systemd_cgroup: StrictBool = Field(
+        default=True,
+        description="true or false: cgroups by systemd, as kubelet's",
+        examples=["true"],
+    )
+    install: EngineInstall | None = Field(
+        default=None, description="a mapping with packages: the engine, where a host has none"
+    )
+    toolkit: Toolkit = Field(default=Toolkit(), description="a mapping: the container toolkit")
+    docker: Docker = Field(default=Docker(), description="a mapping: Docker's own settings")
+    check_image: Annotated[StrictStr, AfterValidator(_image)] | None = Field(
+        default=None,
+        description="an image that has nvidia-smi's libraries",
+        examples=["docker.io/nvidia/cuda:12.8.1-base-ubuntu24.04"],
+    )
+
+    @model_validator(mode="after")
+    def _settings_of_the_engine(self) -> Runtime:
+        if self.engine is not Engine.DOCKER and self.docker != Docker():
+            raise refuse(
+                f"settings of docker with engine {self.engine.value}",
+                "engine: docker, or no section docker",
+                "take one of the two out",
+            )
+        if self.check_image and self.engine not in (Engine.CONTAINERD, Engine.DOCKER):
+            raise refuse(
+                f"checkImage with engine {self.engine.value}",
+                "containerd or docker, which run a container without a pod",
+                "take checkImage out; validation runs pods on each GPU",
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _engine_can_be_installed(self) -> Runtime:
+        if self.install is None:
+            return self
+        engine, adapter = self.engine, self.install.cri_dockerd
+        if engine not in (Engine.CONTAINERD, Engine.DOCKER):
+            raise refuse(
+                f"install with engine {engine.value}",
+                "containerd or docker, which Kubernetes' packages don't bring",
+                "install the engine by its own means, and take runtime.install out",
+            )
+        if (engine is Engine.DOCKER) != (adapter is not None):
+            raise refuse(
+                f"install with engine {engine.value} {'and' if adapter else 'without'} criDockerd",
+                "criDockerd with engine docker only: kubelet has not spoken to Docker since 1.24",
+                "take criDockerd out" if adapter else "add criDockerd: {locations: […], sha256: …}",
+            )
+        return self

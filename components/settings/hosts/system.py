@@ -1,0 +1,140 @@
+"""The operating system below a node: swap, modules, kernel settings, firewall, SELinux, limits."""
+
+from __future__ import annotations
+
+import re
+from enum import StrEnum
+from typing import Annotated
+
+from pydantic import AfterValidator, Field, StrictBool, StrictInt, StrictStr
+
+from components.base.model import Freeze, FrozenDict, Model
+from policies.faults import refuse, show
+
+_MODULE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
+_SYSCTL_KEY = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*(\.[A-Za-z0-9_-]+)+")
+_PORTS = re.compile(r"(\d{1,5})(?:-(\d{1,5}))?/(tcp|udp)")
+
+MODULES = ("overlay", "br_netfilter")
+"""Kubernetes documentation, "Container Runtimes": modules of a node."""
+SYSCTL: FrozenDict[str, str] = FrozenDict(
+    {
+        "net.bridge.bridge-nf-call-iptables": "1",
+        "net.bridge.bridge-nf-call-ip6tables": "1",
+        "net.ipv4.ip_forward": "1",
+    }
+)
+"""Kubernetes documentation, "Container Runtimes": network settings of a node."""
+
+
+class Firewall(StrEnum):
+    """`leave`: untouched. `rules`: the ports that a node needs are opened. `disable`: it is off."""
+
+    LEAVE = "leave"
+    RULES = "rules"
+    DISABLE = "disable"
+
+
+class Selinux(StrEnum):
+    """`leave`: untouched. The others are the values of SELINUX in selinux/config(5)."""
+
+    LEAVE = "leave"
+    ENFORCING = "enforcing"
+    PERMISSIVE = "permissive"
+    DISABLED = "disabled"
+
+
+class LimitItem(StrEnum):
+    """Items of limits.conf(5) that GPU jobs run into."""
+
+    MEMLOCK = "memlock"
+    NOFILE = "nofile"
+    NPROC = "nproc"
+    STACK = "stack"
+
+
+def _module(text: str) -> str:
+    if _MODULE.fullmatch(text) is None:
+        raise refuse(show(text), "a kernel module: letters, digits, '-' and '_'", "write its name")
+    return text
+
+
+def _sysctl_key(text: str) -> str:
+    if _SYSCTL_KEY.fullmatch(text) is None:
+        raise refuse(show(text), "names joined by dots", "write it as `sysctl -a` shows it")
+    return text
+
+
+def _sysctl_value(text: str) -> str:
+    if not text or text != text.strip() or not text.isprintable():
+        raise refuse(show(text), "one printable line", 'write it in quotes, such as "1"')
+    return text
+
+
+def _ports(text: str) -> str:
+    match = _PORTS.fullmatch(text)
+    first, last = (int(match[1]), int(match[2] or match[1])) if match else (0, 0)
+    if not 1 <= first <= last <= 65535:
+        raise refuse(
+            show(text), "a port or a range with its protocol", "write it as 179/tcp or 8472/udp"
+        )
+    return text
+
+
+def _limits(limits: dict[LimitItem, int]) -> dict[LimitItem, int]:
+    if limits.get(LimitItem.NOFILE, 0) < 0:
+        raise refuse(
+            "nofile -1",
+            "a number: no log-in works where nofile is above fs.nr_open",
+            "write nofile: 1048576",
+        )
+    return limits
+
+
+class System(Model):
+    """What a host's operating system gets; all of it stays over a reboot.
+
+    `sysctl` adds to the settings that Kubernetes needs. `firewallPorts` (a CNI's, such as
+    `8472/udp`) are opened beside those of "Ports and Protocols" (Kubernetes documentation) where
+    `firewall` is `rules`. `limits` are soft and hard limits of every log-in, in the units of
+    limits.conf(5): KiB for memlock and stack, -1 for unlimited.
+    """
+
+    swap_off: StrictBool = Field(
+        default=True, description="true or false: swap off, as kubelet wants it", examples=["true"]
+    )
+    modules: tuple[Annotated[StrictStr, AfterValidator(_module)], ...] = Field(
+        default=MODULES, description="a list of kernel modules to load", examples=["[overlay]"]
+    )
+    sysctl: Annotated[
+        dict[
+            Annotated[StrictStr, AfterValidator(_sysctl_key)],
+            Annotated[StrictStr, AfterValidator(_sysctl_value)],
+        ],
+        Freeze,
+    ] = Field(
+        default=FrozenDict({}),
+        description='a mapping of kernel settings to texts, such as vm.max_map_count: "262144"',
+    )
+    firewall: Firewall = Field(
+        default=Firewall.LEAVE, description="leave, rules or disable", examples=["leave"]
+    )
+    firewall_ports: tuple[Annotated[StrictStr, AfterValidator(_ports)], ...] = Field(
+        default=(), description="a list of ports such as 8472/udp", examples=["[8472/udp]"]
+    )
+    selinux: Selinux = Field(
+        default=Selinux.LEAVE,
+        description="leave, enforcing, permissive or disabled",
+        examples=["leave"],
+    )
+    limits: Annotated[
+        dict[LimitItem, Annotated[StrictInt, Field(ge=-1)]], AfterValidator(_limits), Freeze
+    ] = Field(
+        default=FrozenDict({}),
+        description="a mapping of memlock, nofile, nproc or stack to a whole number, -1 unlimited",
+    )
+
+    @property
+    def all_sysctl(self) -> dict[str, str]:
+        """What Kubernetes needs, and what is declared over it."""
+        return {**SYSCTL, **self.sysctl}

@@ -1,0 +1,72 @@
+"""Where the NVIDIA container toolkit comes from."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated
+
+from pydantic import AfterValidator, Field, StrictBool, StrictStr
+
+from components.base.model import Model
+from components.base.versions import pattern
+from components.settings.hosts.repository import Repository, Signed
+from policies.facts.floors import Part, below, floor, wanted
+from policies.faults import refuse, show
+
+_VERSION = r"1\.\d{1,2}\.\d{1,2}(-\d+)?"
+_WANTED = f"a version from {floor(Part.TOOLKIT).fixed} on"
+"""From 1.18 on the toolkit writes drop-in files, which the floor includes."""
+
+_is_version = pattern(_VERSION, _WANTED, "1.20.2")
+
+
+def _version(text: str) -> str:
+    """Return the version; refuse one that a security bulletin reports."""
+    _is_version(text)
+    if border := below(Part.TOOLKIT, text):
+        cure = f"declare that version: {border}"
+        raise refuse(show(text), wanted(Part.TOOLKIT, text, border), cure)
+    return text
+
+
+_OFFICIAL = "https://nvidia.github.io/libnvidia-container"
+_KEY_SHA256 = "c880576d6cf75a48e5027a871bac70fd0421ab07d2b55f30877b21f1c87959c9"
+"""Of the armored key C95B 321B 61E8 8C18 09C4 F759 DDCA E044 F796 ECB0, as served in 2026."""
+
+
+def _official(path: str) -> Repository:
+    return Repository(
+        url=f"{_OFFICIAL}/stable/{path}/{{architecture}}",
+        key_url=f"{_OFFICIAL}/gpgkey",
+        key_sha256=_KEY_SHA256,
+        signed=Signed.METADATA,
+    )
+
+
+class ToolkitSource(StrEnum):
+    """`preinstalled`: on the host, only checked. `package`: from a signed repository."""
+
+    PREINSTALLED = "preinstalled"
+    PACKAGE = "package"
+
+
+class Toolkit(Model):
+    """`apt` and `dnf`: where packages come from, by the host's package manager; by default NVIDIA's
+    own repositories. In their `url`, `{architecture}` is the host's as its package manager calls
+    it, `{distribution}` NVIDIA's name of its distribution (`rhel9.0` on rocky 9). Packages stay
+    when the host leaves the stack, unless `removePackages`.
+    """
+
+    source: ToolkitSource = Field(
+        default=ToolkitSource.PREINSTALLED,
+        description="preinstalled or package",
+        examples=["package"],
+    )
+    version: Annotated[StrictStr, AfterValidator(_version)] | None = Field(
+        default=None, description=_WANTED, examples=["1.20.2"]
+    )
+    apt: Repository = Field(default=_official("deb"), description="a mapping: a repository")
+    dnf: Repository = Field(default=_official("rpm"), description="a mapping: a repository")
+    remove_packages: StrictBool = Field(
+        default=False, description="true or false: undo removes the packages", examples=["false"]
+    )

@@ -1,0 +1,128 @@
+"""Node names with ranges: `gpu-[1-4]`, `gpu-[001-800]`, `rack[1-2]-gpu-[1,3-4]`.
+
+The notation is that of cluster tools such as Slurm and pdsh; a leading zero keeps its width.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import re
+from collections.abc import Iterator
+from functools import lru_cache
+from typing import Annotated
+
+from pydantic import AfterValidator, StrictStr
+
+from components.base.names import is_dns_subdomain
+from policies.faults import refuse, show
+
+# Kubernetes supports clusters of at most 5,000 nodes (kubernetes.io, "Considerations for large
+# clusters"); the limit also stops a mistyped range from filling the memory.
+NODE_LIMIT = 5000
+
+_BRACKETS = re.compile(r"\[([^\[\]]*)\]")
+_ITEM = re.compile(r"(\d{1,9})(?:-(\d{1,9}))?")
+_EXAMPLE = "write it as gpu-[1-4] or gpu-[001-800]"
+
+
+@lru_cache(maxsize=4096)
+def expand(pattern: str) -> tuple[str, ...]:
+    """All names of one pattern, in order. Raises a validation error that says what is wrong."""
+    pieces = _BRACKETS.split(pattern)
+    if any("[" in text or "]" in text for text in pieces[::2]):
+        raise refuse(show(pattern), "a range in one pair of brackets, [ and ]", _EXAMPLE)
+    ranges = [_numbers(pattern, text) for text in pieces[1::2]]
+    if math.prod(len(numbers) for numbers in ranges) > NODE_LIMIT:
+        raise refuse(
+            show(pattern),
+            f"at most {NODE_LIMIT} nodes, the most that Kubernetes supports in a cluster",
+            "shorten the range",
+        )
+    names = tuple(_joined(pieces, ranges))
+    for name in names:
+        if not is_dns_subdomain(name):
+            raise refuse(
+                show(pattern),
+                "node names: RFC 1123 subdomains in lower case, at most 253 characters",
+                "write the names that `kubectl get nodes` prints",
+            )
+    return names
+
+
+class _Numbers:
+    """A lazy list of numbers as text: its length is known before it is written out."""
+
+    def __init__(self, spans: list[tuple[int, int, int]]) -> None:
+        self._spans = spans
+
+    def __len__(self) -> int:
+        return sum(last - first + 1 for first, last, _ in self._spans)
+
+    def __iter__(self) -> Iterator[str]:
+        for first, last, width in self._spans:
+            for number in range(first, last + 1):
+                yield f"{number:0{width}d}"
+
+
+def _numbers(pattern: str, text: str) -> _Numbers:
+    spans = []
+    for item in text.split(","):
+        match = _ITEM.fullmatch(item)
+        if match is None:
+            raise refuse(show(pattern), f"numbers in brackets, found [{text}]", _EXAMPLE)
+        low, high = match[1], match[2] if match[2] is not None else match[1]
+        if int(low) > int(high):
+            raise refuse(
+                show(pattern),
+                f"a range that goes up, found {low}-{high}",
+                f"write {high}-{low}",
+            )
+        padded = (low.startswith("0") and len(low) > 1) or high.startswith("0")
+        if padded and len(low) != len(high):
+            raise refuse(
+                show(pattern),
+                f"as many digits at both ends of a range with leading zeros, found {low}-{high}",
+                f"write {low.zfill(len(high))}-{high.zfill(len(low))}",
+            )
+        spans.append((int(low), int(high), len(low) if padded else 1))
+    return _Numbers(spans)
+
+
+def _joined(pieces: list[str], ranges: list[_Numbers]) -> Iterator[str]:
+    for chosen in itertools.product(*ranges):
+        name = pieces[0]
+        for number, text in zip(chosen, pieces[2::2], strict=True):
+            name += number + text
+        yield name
+
+
+def _pattern(text: str) -> str:
+    expand(text)
+    return text
+
+
+def written_out(patterns: tuple[str, ...]) -> tuple[str, ...]:
+    """The names of all patterns, in order."""
+    return tuple(name for pattern in patterns for name in expand(pattern))
+
+
+def _distinct(patterns: tuple[str, ...]) -> tuple[str, ...]:
+    seen: set[str] = set()
+    for name in written_out(patterns):
+        if name in seen:
+            raise refuse(f"{show(name)} twice", "each name once", f"leave {name} out once")
+        seen.add(name)
+    if len(seen) > NODE_LIMIT:
+        raise refuse(
+            f"{len(seen)} nodes",
+            f"at most {NODE_LIMIT} nodes, the most that Kubernetes supports in a cluster",
+            "take fewer",
+        )
+    return patterns
+
+
+NodeNames = Annotated[
+    tuple[Annotated[StrictStr, AfterValidator(_pattern)], ...], AfterValidator(_distinct)
+]
+"""Names and ranges as written; no name twice."""

@@ -1,0 +1,189 @@
+"""A pool: nodes of one kind, by name or by label, and the GPUs that each of them has."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, Field, StrictBool, StrictInt, model_validator
+
+from components.base.model import Freeze, FrozenDict
+from components.base.names import LabelKey, LabelValue, NodeName, OwnLabelKey, PoolName
+from components.settings.hosts.ssh import Reach
+from components.settings.nodes.devices import GPU_LIMIT, MigCount, Profile, UnhealthyDevices
+from components.settings.nodes.node_range import NODE_LIMIT, NodeNames, written_out
+from components.settings.nodes.taint import GPU_TAINT, Taint
+from components.settings.overrides import Overrides
+from policies.faults import refuse, show
+
+GPU_LABELS: FrozenDict[str, str] = FrozenDict({"nvidia.com/gpu": "true"})
+
+
+def _distinct_taints(taints: tuple[Taint, ...]) -> tuple[Taint, ...]:
+    seen: set[tuple[str, str]] = set()
+    for taint in taints:
+        pair = (taint.key, taint.effect.value)
+        if pair in seen:
+            raise refuse(
+                f"two taints {taint.key} with effect {taint.effect}",
+                "each pair of key and effect once, as the API server requires",
+                "remove one of them",
+            )
+        seen.add(pair)
+    return taints
+
+
+class Pool(Overrides):
+    """Nodes of one kind.
+
+    `nodes`: names and ranges as written (`gpu-[1-4]`), or None; `selector` and `count`: nodes by
+    label, and how many there must be. Exactly one of the two ways. `labels` and `taints` given
+    by the user stand instead of the defaults; a pool without GPUs has none by default.
+    `startupTaint` is true for nodes by name; nodes that a selector finds come while nothing of this
+    program runs that would open them, so they have it only where it is written.
+    """
+
+    name: PoolName = Field(description="the pool's name, such as a100", examples=["a100"])
+    nodes: NodeNames | None = Field(
+        default=None,
+        min_length=1,
+        description="a list of node names or ranges, such as gpu-[1-4]",
+        examples=["[gpu-1, gpu-2]"],
+    )
+    selector: Annotated[dict[LabelKey, LabelValue], Freeze] | None = Field(
+        default=None, min_length=1, description="a mapping of node labels to values"
+    )
+    count: StrictInt | None = Field(
+        default=None,
+        ge=1,
+        le=NODE_LIMIT,
+        description=f"a whole number from 1 to {NODE_LIMIT}, the nodes that the selector finds",
+        examples=[4],
+    )
+    gpus_per_node: StrictInt = Field(
+        ge=0,
+        le=GPU_LIMIT,
+        description=f"a whole number from 0 to {GPU_LIMIT}, the GPUs of one node",
+        examples=[8],
+    )
+    labels: Annotated[dict[OwnLabelKey, LabelValue], Freeze] = Field(
+        default=GPU_LABELS, description="a mapping of label keys to values"
+    )
+    taints: Annotated[tuple[Taint, ...], AfterValidator(_distinct_taints)] = Field(
+        default=(GPU_TAINT,),
+        description="a list of taints, such as nvidia.com/gpu=present:NoSchedule",
+    )
+    ssh: Reach = Field(
+        default=Reach(), description="a mapping: how the pool's hosts are reached, over the stack's"
+    )
+
+    startup_taint: StrictBool | None = Field(
+        default=None,
+        description="true or false: nodes take no pods until each of their GPUs ran a kernel",
+        examples=["true"],
+    )
+    mig: Annotated[dict[Profile, MigCount], Freeze] = Field(
+        default=FrozenDict(),
+        description="a mapping of MIG profiles to devices per GPU, such as 1g.5gb: 7",
+    )
+    unhealthy_devices: Annotated[dict[NodeName, UnhealthyDevices], Freeze] = Field(
+        default=FrozenDict(), description="a mapping of node names to GPUs that are left out"
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _plain_without_gpus(cls, data: Any) -> Any:
+        """A pool without GPUs carries neither the GPU label nor the GPU taint by default."""
+        if not isinstance(data, Mapping):
+            return data
+        gpus = data.get("gpusPerNode", data.get("gpus_per_node"))
+        if type(gpus) is int and gpus == 0:
+            return {"labels": {}, "taints": [], **data}
+        return data
+
+    @model_validator(mode="after")
+    def _one_way_to_find_nodes(self) -> Pool:
+        if (self.nodes is None) == (self.selector is None):
+            raise refuse(
+                "neither" if self.nodes is None else "both nodes and selector",
+                "either nodes (names) or selector (labels) with count",
+                "add one of them" if self.nodes is None else "remove one of them",
+            )
+        if self.selector is not None and self.count is None:
+            raise refuse(
+                "a selector without count",
+                "count, the number of nodes that the selector must find",
+                'add "count: 4" with the number of nodes of this pool',
+            )
+        if self.selector is None and self.count is not None:
+            raise refuse(
+                f"count {self.count} beside nodes",
+                "count only with a selector; names are counted",
+                "remove count",
+            )
+        return self
+
+    def node_names(self) -> tuple[str, ...]:
+        """The names, ranges written out; empty for a pool that finds its nodes by label."""
+        return written_out(self.nodes or ())
+
+    @model_validator(mode="after")
+    def _devices_are_there(self) -> Pool:
+        if self.mig and not self.gpus_per_node:
+            raise refuse("mig in a pool without GPUs", "GPUs that can be divided", "remove mig")
+        for node, devices in self.unhealthy_devices.items():
+            if self.nodes is not None and node not in self.node_names():
+                raise refuse(
+                    f"unhealthyDevices of {show(node)}, which is not in the pool",
+                    "nodes of this pool",
+                    "correct the name, or move it to the node's pool",
+                )
+            if self.selector is not None:
+                raise refuse(
+                    "unhealthyDevices in a pool by selector",
+                    "nodes by name: a GPU is left out on one node",
+                    "name the node in a pool of its own",
+                )
+            there = self.gpus_per_node - devices.hidden
+            wrong = [index for index in devices.index if index >= there]
+            if wrong:
+                raise refuse(
+                    f"GPU {wrong[0]} of {show(node)}",
+                    f"an index from 0 to {there - 1}",
+                    "take the index that `nvidia-smi -L` shows on that node",
+                )
+            if devices.count >= self.gpus_per_node:
+                raise refuse(
+                    f"all {self.gpus_per_node} GPUs of {show(node)}",
+                    "a node with GPUs left",
+                    "take the node out of the pool",
+                )
+        return self
+
+    @property
+    def starts_closed(self) -> bool:
+        """Whether new nodes take no pods until their GPUs ran a kernel."""
+        by_default = self.nodes is not None
+        wanted = by_default if self.startup_taint is None else self.startup_taint
+        return bool(self.gpus_per_node) and wanted
+
+    def on_the_bus(self, node: str) -> int:
+        """How many GPUs a node's driver shows, also those that get no pods."""
+        devices = self.unhealthy_devices.get(node)
+        return self.gpus_per_node - (devices.hidden if devices else 0)
+
+    @property
+    def size(self) -> int:
+        """How many nodes the pool must have."""
+        return self.count if self.count is not None else len(self.node_names())
+
+    @property
+    def gpus(self) -> int:
+        """How many GPUs the pool's nodes offer together: without those left out."""
+        left_out = sum(devices.count for devices in self.unhealthy_devices.values())
+        return self.size * self.gpus_per_node - left_out
+
+
+def gpu_pools(pools: tuple[Pool, ...]) -> tuple[Pool, ...]:
+    """Return the pools whose nodes have GPUs."""
+    return tuple(pool for pool in pools if pool.gpus_per_node)

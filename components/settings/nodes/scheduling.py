@@ -1,0 +1,121 @@
+"""What decides where pods go, beyond the pools' own labels and taints."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, Field, StrictBool, StrictInt, StrictStr, model_validator
+
+from components.base.model import Freeze, FrozenDict, Model
+from components.base.names import (
+    DnsLabel,
+    LabelValue,
+    NodeName,
+    OwnLabelKey,
+    is_dns_subdomain,
+)
+from components.settings.nodes.cards import Cards
+from components.settings.nodes.taint import Taint
+from policies.faults import refuse, show
+
+
+class NodeFeatures(StrEnum):
+    """Who labels and taints the nodes of pools that find them by selector.
+
+    `program`: this program, when it runs. `rule`: a NodeFeatureRule, so that Node Feature Discovery
+    does it for each node that joins later, too; the cluster must have one, and the selector must
+    be of its labels (`feature.node.kubernetes.io/…`).
+    """
+
+    PROGRAM = "program"
+    RULE = "rule"
+
+
+class NodeScheduling(Model):
+    """Labels and taints of one node beside its pool's; a label here goes before the pool's."""
+
+    labels: Annotated[dict[OwnLabelKey, LabelValue], Freeze] = Field(
+        default=FrozenDict({}), description="a mapping of label keys to values"
+    )
+    taints: tuple[Taint, ...] = Field(
+        default=(), description="a list of taints, such as example.com/reserved:NoSchedule"
+    )
+
+
+def _class_name(text: str) -> str:
+    if not is_dns_subdomain(text) or text.startswith("system-"):
+        raise refuse(
+            show(text),
+            "a DNS subdomain that does not begin with system-, which Kubernetes keeps for itself",
+            "write a name such as gpu-training",
+        )
+    return text
+
+
+class PriorityClass(Model):
+    """A PriorityClass; 1,000,000,000 is the largest value that users may set."""
+
+    name: Annotated[StrictStr, AfterValidator(_class_name)] = Field(
+        description="a name such as gpu-training", examples=["gpu-training"]
+    )
+    value: StrictInt = Field(
+        ge=-(2**31), le=10**9, description="a whole number up to 1000000000", examples=[1000]
+    )
+    preempts: StrictBool = Field(
+        default=True,
+        description="true or false: pods of lower priority make room",
+        examples=["true"],
+    )
+    description: StrictStr = Field(default="", description="a text")
+
+
+class NamespaceLimit(Model):
+    """A LimitRange: at most so many cards in one container of the namespace."""
+
+    namespace: DnsLabel = Field(description="a namespace", examples=["team-a"])
+    max_cards: Cards = Field(
+        description="cards: from 0.01 to 1, or a whole number", examples=["0.5"]
+    )
+
+
+class Scheduling(Model):
+    """Per-node settings, priority classes, limits per namespace."""
+
+    node_features: NodeFeatures = Field(
+        default=NodeFeatures.PROGRAM, description="program or rule", examples=["program"]
+    )
+    nodes: Annotated[dict[NodeName, NodeScheduling], Freeze] = Field(
+        default=FrozenDict({}), description="a mapping of node names to labels and taints"
+    )
+    priority_classes: tuple[PriorityClass, ...] = Field(
+        default=(), description="a list of priority classes"
+    )
+    limits: tuple[NamespaceLimit, ...] = Field(
+        default=(), description="a list of namespaces with maxCards"
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _each_once(cls, data: Any) -> Any:
+        if not isinstance(data, Mapping):
+            return data
+        for key, name in (("priorityClasses", "name"), ("limits", "namespace")):
+            items = data.get(key)
+            names = [
+                item[name]
+                for item in (items if isinstance(items, list | tuple) else ())
+                if isinstance(item, Mapping) and isinstance(item.get(name), str)
+            ]
+            for space in names:
+                if names.count(space) > 1:
+                    raise refuse(
+                        f"{key} with {show(space)} twice", "each name once", "remove one of them"
+                    )
+        return data
+
+    @property
+    def node_taints(self) -> tuple[Taint, ...]:
+        """Taints that single nodes have beside their pool's."""
+        return tuple(taint for node in self.nodes.values() for taint in node.taints)
