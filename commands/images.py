@@ -18,10 +18,10 @@ from rich.console import Console
 from rich.table import Table
 
 from components.charts.images import UnknownImages
+from components.desired.resolve import resolve
 from components.loading.stack_file import load_stack_file
 from components.platforms.needed import Chart, Image, charts
 from components.platforms.needed import images as needed
-from components.platforms.registry import platform_of
 from policies.facts.floors import of_images
 from policies.faults import ConfigError
 from policies.printable import printable
@@ -147,8 +147,9 @@ def below_floors(images: tuple[Image, ...]) -> list[str]:
 def main() -> int:
     """Print the lists for the stack that `STACK` names."""
     try:
-        cluster = load_stack_file(f"Pulumi.{os.environ.get('STACK', 'dev')}.yaml")
-        platform = platform_of(cluster)
+        stack = os.environ.get("STACK", "dev")
+        cluster = load_stack_file(f"Pulumi.{stack}.yaml")
+        platform = resolve(cluster, stack).platform
         beside = (cluster.validation, cluster.installer, cluster.monitoring)
         images, releases = needed(platform, *beside), charts(platform, cluster.charts)
     except (ConfigError, UnknownImages) as error:

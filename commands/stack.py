@@ -9,6 +9,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 import yaml
@@ -35,35 +36,47 @@ ROOT = Path(__file__).resolve().parent.parent
 
 @dataclass(frozen=True)
 class Stack:
-    """A stack by its file.
-
-    Attributes:
-        name: the stack's name.
-        cluster: its configuration.
-        stand_in: ``EMBEDDED=1``: an embedded cluster replaces the stack's real one, so that a
-            preview needs no access to it. Its hosts are not simulated: a preview reaches none.
-    """
+    """A stack by its name, which names its file."""
 
     name: str
-    cluster: Cluster
-    stand_in: bool = False
 
     @classmethod
     def current(cls) -> Stack:
-        """The stack that ``STACK`` names, ``dev`` by default; ends the program on a bad file."""
-        name = os.environ.get("STACK", "dev")
+        """Return the stack that ``STACK`` names, ``dev`` by default; end on a bad file."""
+        stack = cls(os.environ.get("STACK", "dev"))
         try:
-            cluster = load_stack_file(ROOT / f"Pulumi.{name}.yaml")
+            _ = stack.cluster
         except ConfigError as error:
             print(error, file=sys.stderr)
             sys.exit(1)
-        own = cluster.kubernetes.context == f"gpu-cluster-{name}"
-        return cls(name, cluster, stand_in=not own and os.environ.get("EMBEDDED") == "1")
+        return stack
+
+    @cached_property
+    def cluster(self) -> Cluster:
+        """What the stack's file declares.
+
+        Raises:
+            ConfigError: all problems of the file.
+        """
+        return load_stack_file(self.file)
+
+    @property
+    def _own(self) -> bool:
+        """Whether its context is that of an embedded cluster: ``gpu-cluster-<name>``."""
+        return self.cluster.kubernetes.context == f"gpu-cluster-{self.name}"
+
+    @property
+    def stand_in(self) -> bool:
+        """Whether an embedded cluster replaces the stack's real one (``EMBEDDED=1``).
+
+        A preview then needs no access to it. Its hosts aren't simulated: a preview reaches none.
+        """
+        return not self._own and os.environ.get("EMBEDDED") == "1"
 
     @property
     def embedded(self) -> bool:
-        """Whether it runs on the embedded cluster: its own context is ``gpu-cluster-<name>``."""
-        return self.stand_in or self.cluster.kubernetes.context == f"gpu-cluster-{self.name}"
+        """Whether it runs on the embedded cluster."""
+        return self._own or self.stand_in
 
     @property
     def file(self) -> Path:
@@ -115,20 +128,27 @@ class Stack:
         if self.hardware_file.exists():
             return load_hardware(self.hardware_file)
         if self.stand_in:
-            return hardware_of(self.cluster, with_hosts=False)
-        write_hardware(self.hardware_file, self.name, hardware_of(self.cluster))
+            return self._declared_hardware(with_hosts=False)
+        write_hardware(self.hardware_file, self.name, self._declared_hardware())
         print(
             f"{self.hardware_file.relative_to(ROOT)}: written, with the nodes and hosts that "
             f"{self.file.name} declares; edit it to add or remove simulated machines"
         )
         return load_hardware(self.hardware_file)
 
+    def _declared_hardware(self, *, with_hosts: bool = True) -> Hardware:
+        """Return the hardware that the stack declares."""
+        declared = self.cluster
+        hosts = declared.hosts
+        return hardware_of(declared.pools, hosts, declared.driver, with_hosts=with_hosts)
+
     def note_absent_machines(self) -> None:
         """Say which declared machines the hardware file lacks: the run then finds them missing."""
         if not self.embedded or not self.hardware_file.exists():
             return
         try:
-            lacking = list(ranges(absent(load_hardware(self.hardware_file), self.cluster)))
+            there, declared = load_hardware(self.hardware_file), self.cluster
+            lacking = list(ranges(absent(there, declared.pools, declared.hosts)))
         except ConfigError:
             return  # `make start` reports it
         if lacking:

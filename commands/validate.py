@@ -8,18 +8,23 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Collection, Sequence
 
 from commands import up
 from commands.stack import Stack
 from commands.watched import answering
-from components.settings.cluster import Cluster
 from components.settings.nodes.node_range import expand
-from components.settings.nodes.pool import gpu_pools
+from components.settings.nodes.pool import Pool, gpu_pools
 from components.validation.asked import ALL, ASKED, TESTS
 
 
-def chosen(text: str, cluster: Cluster) -> str:
-    """The nodes that a list of names and ranges means, as the environment variable holds them.
+def chosen(text: str, pools: Sequence[Pool], maintenance: Collection[str]) -> str:
+    """Return the nodes that a list of names and ranges means, as the environment holds them.
+
+    Args:
+        text: names and ranges, separated by commas; empty: all nodes.
+        pools: the pools with GPUs.
+        maintenance: names of the nodes in maintenance.
 
     Raises:
         ValueError: a name that no pool with GPUs has, where no pool is by selector; or one of a
@@ -28,9 +33,8 @@ def chosen(text: str, cluster: Cluster) -> str:
     if not text.strip():
         return ALL
     names = [name for part in text.split(",") for name in expand(part.strip())]
-    pools = gpu_pools(cluster.pools)
     known = {name for pool in pools for name in pool.node_names()}
-    if resting := [name for name in names if name in cluster.nodes_in_maintenance]:
+    if resting := [name for name in names if name in maintenance]:
         raise ValueError(
             f"NODES: found {', '.join(resting[:5])}, in maintenance; wanted: nodes at work; "
             "cure: take them out of `maintenance` of the stack, or out of NODES"
@@ -44,14 +48,17 @@ def chosen(text: str, cluster: Cluster) -> str:
     return ",".join(names)
 
 
-def chosen_tests(text: str, cluster: Cluster) -> str:
-    """The tests that a list of names means.
+def chosen_tests(text: str, tests: Collection[str]) -> str:
+    """Return the tests that a list of names means.
+
+    Args:
+        text: names, separated by commas.
+        tests: names of all tests of the stack.
 
     Raises:
         ValueError: a name that no test has.
     """
     names = [name for part in text.split(",") if (name := part.strip())]
-    tests = cluster.validation.tests
     if strange := [name for name in names if name not in tests]:
         known = f"of {', '.join(tests)}" if tests else "tests below `validation.tests`"
         raise ValueError(
@@ -64,10 +71,12 @@ def chosen_tests(text: str, cluster: Cluster) -> str:
 def main() -> None:
     """Runs the command; exit code 1 when a GPU did not run its kernel."""
     stack = Stack.current()
+    cluster = stack.cluster
     try:
         nodes, tests = os.environ.get("NODES", ""), os.environ.get("TESTS", "")
-        os.environ[TESTS] = chosen_tests(tests, stack.cluster)
-        os.environ[ASKED] = chosen(nodes, stack.cluster) if nodes.strip() or not tests else ""
+        os.environ[TESTS] = chosen_tests(tests, cluster.validation.tests)
+        known = gpu_pools(cluster.pools), cluster.nodes_in_maintenance
+        os.environ[ASKED] = chosen(nodes, *known) if nodes.strip() or not tests else ""
     except ValueError as error:
         sys.exit(str(error))
     with answering("validate") as answer, stack.held("make validate"), stack.unsalted():

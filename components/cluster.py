@@ -73,7 +73,7 @@ class GpuCluster(pulumi.ComponentResource):
         super().__init__(self.TYPE, name, None, opts)
         difference = difference or Difference()
         credentials = args.registry_credentials
-        check(args.cluster)
+        check(args.cluster.parts())
         desired = resolve(args.cluster, args.stack)
         platform = desired.platform
 

@@ -22,11 +22,6 @@ def command_line(program: str, action: str) -> str:
     return f"sh components/run.sh {program} {action}"
 
 
-def document(value: dict[str, Any]) -> str:
-    """An operation's input, in one form, so that equal content is equal text."""
-    return json.dumps(value, separators=(",", ":"), sort_keys=True)
-
-
 def report(findings: Iterable[Finding]) -> None:
     """Show findings in the preview and in the run, but for what was never applied."""
     for line in lines(finding for finding in findings if not finding.first):

@@ -6,29 +6,47 @@ import asyncio
 import json
 import sys
 from collections.abc import Callable, Coroutine, Mapping
+from dataclasses import is_dataclass
 from typing import Any, TypeVar
 
-from components.kubernetes.api import ClusterError, Json
-from components.requests import read
+from components.requests import read, write
+from policies.faults import Fault, FaultError
 from policies.printable import printable_lines
 
 T = TypeVar("T")
 
 
-def main(kind: type[T], actions: Mapping[str, Callable[[T], Coroutine[Any, Any, Json]]]) -> None:
+def main(kind: type[T], actions: Mapping[str, Callable[[T], Coroutine[Any, Any, Any]]]) -> None:
     """Run the action that the first argument names on the request of standard input.
 
     Args:
         kind: class of the request.
         actions: by name.
 
-    The result goes to standard output as JSON; a `ClusterError` to standard error, exit code 1.
+    The result goes to standard output as JSON; a `FaultError` to standard error, exit code 1.
     """
-    action = actions[sys.argv[1]]
-    request = read(kind, sys.stdin.read())
     try:
-        result = asyncio.run(action(request))
-    except ClusterError as error:
+        result = asyncio.run(_action(actions)(read(kind, sys.stdin.read())))
+    except FaultError as error:
         print(printable_lines(str(error)), file=sys.stderr)
         sys.exit(1)
-    json.dump(result, sys.stdout, separators=(",", ":"), sort_keys=True)
+    if is_dataclass(result):
+        sys.stdout.write(write(result))
+    else:
+        json.dump(result, sys.stdout, separators=(",", ":"), sort_keys=True)
+
+
+def _action(
+    actions: Mapping[str, Callable[[T], Coroutine[Any, Any, Any]]],
+) -> Callable[[T], Coroutine[Any, Any, Any]]:
+    name = sys.argv[1] if len(sys.argv) > 1 else "none"
+    if name not in actions:
+        raise FaultError(
+            Fault(
+                "program",
+                f"the action {name}",
+                f"one of {', '.join(actions)}",
+                "run it as the Command in the state does: `sh components/run.sh NAME ACTION`",
+            )
+        )
+    return actions[name]

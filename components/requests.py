@@ -2,16 +2,23 @@
 
 A request is the standard input of a program (`components.programs`) and a part of the state. Values
 that equal their class's defaults are left out, so that a new field changes no request that doesn't
-use it.
+use it. What a program prints for its own next run has a class, too.
 """
 
 from __future__ import annotations
 
+import os
+from collections.abc import Iterator
 from typing import Any, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
 
+from policies.faults import Fault, FaultError, path_text
+
 T = TypeVar("T")
+
+PREVIOUS = "PULUMI_COMMAND_STDOUT"
+"""Variable in which pulumi-command gives a Command what its last run printed."""
 
 
 def write(request: Any) -> str:
@@ -28,11 +35,32 @@ def read(kind: type[T], text: str) -> T:
         text: what `write` returned.
 
     Raises:
-        ValueError: the text isn't a request of this class.
+        FaultError: the text isn't a request of this class.
     """
     try:
         return TypeAdapter(kind).validate_json(text)
     except ValidationError as error:
-        # Without the input: it may hold a secret.
-        places = (".".join(map(str, found["loc"])) or "it" for found in error.errors())
-        raise ValueError(f"the request isn't a valid {kind.__name__}: see {', '.join(places)}") from None
+        raise FaultError(*_faults(kind, error)) from None
+
+
+def _faults(kind: type, error: ValidationError) -> Iterator[Fault]:
+    # Without the input: it may hold a secret.
+    for found in error.errors(include_input=False, include_context=False, include_url=False):
+        yield Fault(
+            f"{kind.__name__}: {path_text(found['loc'])}",
+            f"a value that can't be used ({found['type']})",
+            "what this release writes",
+            "run `up` with the release that the stack was brought up with, then update",
+        )
+
+
+def previous(kind: type[T]) -> T:
+    """Return what the Command's last run printed; the class's defaults if nothing has run yet.
+
+    Args:
+        kind: class of what the program prints.
+
+    Raises:
+        FaultError: the last run printed something else.
+    """
+    return read(kind, os.environ.get(PREVIOUS) or "{}")

@@ -26,7 +26,7 @@ from .rules import (
     evaluate_stack,
 )
 from .rules.example import Example
-from .rules.twin import Twin
+from .rules.twin import Scope, Twin
 
 PAGES = Path(__file__).parent.parent / "docs" / "rules"
 _KNOWN = Context(pools=(Pool("a100", 8, (Taint("nvidia.com/gpu", "present"),)),))
@@ -53,7 +53,8 @@ def admission(rule: Rule) -> str:
     """Whether the rule is held at admission, too, and why where it is not; for people."""
     twin = TWINS[rule.id]
     if isinstance(twin, Twin):
-        return "by a ValidatingAdmissionPolicy"
+        only = ", which only warns" if twin.scopes == {Scope.NODES} else ""
+        return f"by a ValidatingAdmissionPolicy{only}"
     return f"by the API server itself: {twin.reason}" if twin.enforced else f"no: {twin.reason}"
 
 

@@ -30,7 +30,7 @@ def no_hooks(monkeypatch: pytest.MonkeyPatch) -> None:
     import pulumi  # most tests need no SDK
 
     none = pulumi.ResourceHookBinding()
-    monkeypatch.setattr("components.hooks._binding", lambda *_, **__: none)
+    monkeypatch.setattr("components.hooks.binding", lambda *_, **__: none)
 
 
 @pytest.hookimpl(wrapper=True)

@@ -16,6 +16,7 @@ from components.charts.reach import WantedChart
 from components.desired.host import DesiredHost, Upgrade, working
 from components.desired.kubeadm_cluster import KubeadmCluster
 from components.desired.monitoring import DesiredMonitoring, WatchedPool
+from components.desired.pod_template import pod_spec, template
 from components.desired.pool import DesiredScheduling, OwnScheduling, PoolScheduling
 from components.desired.pools import (
     POOL_LABEL,
@@ -42,11 +43,13 @@ from components.desired.validation import (
 )
 from components.kubernetes.resources import MIG_LABEL
 from components.platforms.base import Delivery, Platform, Trait
-from components.platforms.documents import presence_document
+from components.platforms.documents import presence_request
 from components.platforms.judge import Declared
 from components.platforms.namespaces import OwnNamespace, own_namespaces
 from components.platforms.needed import registries
-from components.platforms.registry import platform_of
+from components.platforms.registry import named, section_of
+from components.platforms.requests import PresenceRequest
+from components.platforms.site import Site
 from components.platforms.tolerations import tolerations
 from components.settings.chart_source import location, wanted_digest
 from components.settings.charts import Charts
@@ -59,7 +62,6 @@ from components.settings.monitoring import Monitoring
 from components.settings.nodes.pool import Pool
 from components.settings.nodes.taint import Effect
 from components.settings.validation import Validation
-from components.validation.pod import pod_spec, template
 from policies.rules import Context
 
 Json = dict[str, Any]
@@ -107,7 +109,7 @@ class Desired:
     namespaces: tuple[OwnNamespace, ...]
     registries: tuple[str, ...]
     chart: WantedChart
-    presence: Json
+    presence: PresenceRequest
     rules: Context
     guardrails: Guardrails | None
     installer: DriverInstaller | None
@@ -139,7 +141,22 @@ class _Resolver:
 
     @cached_property
     def platform(self) -> Platform:
-        return platform_of(self.cluster)
+        """The platform with its settings."""
+        cluster, name = self.cluster, self.cluster.platform
+        installer = cluster.installer
+        site = Site(
+            context=cluster.kubernetes.context,
+            platform=name,
+            pools=cluster.pools,
+            node_taints=cluster.scheduling.node_taints,
+            has_hosts=bool(cluster.hosts),
+            plugin_memory=installer.plugin_memory if installer else None,
+            runtime=cluster.runtime,
+            driver=cluster.driver,
+            registry=cluster.registry,
+            proxy=cluster.proxy,
+        )
+        return named(name)(getattr(cluster, section_of(name), None), site)
 
     @cached_property
     def pool_of(self) -> dict[str, Pool]:
@@ -173,7 +190,7 @@ class _Resolver:
             namespaces=self.namespaces,
             registries=registries(self.platform, *self.beside),
             chart=self.chart(),
-            presence=presence_document(self.platform, self.cluster.installer),
+            presence=presence_request(self.platform, self.cluster.installer),
             rules=rules_context(
                 self.platform,
                 self.cluster.nodes_in_maintenance,

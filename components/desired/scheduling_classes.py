@@ -1,6 +1,6 @@
-"""Priority classes, limits per namespace, and node rules for Node Feature Discovery.
+"""Priority classes, limits per namespace, and node rules for Node Feature Discovery. Pure.
 
-Owns what it makes. Refuses to own namespaces: a limit goes into one that is there.
+A limit goes into a namespace that is there.
 """
 
 from __future__ import annotations
@@ -9,10 +9,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-import pulumi
-
 from components.desired.pools import plain_taints
-from components.manifest import Manifest
 from components.settings.nodes.pool import Pool
 from components.settings.nodes.scheduling import NamespaceLimit, NodeFeatures, PriorityClass
 
@@ -106,19 +103,3 @@ def limit_range(limit: NamespaceLimit, most: Mapping[str, str]) -> dict[str, Any
         "metadata": {"name": "gpu-cluster", "namespace": limit.namespace, "labels": LABELS},
         "spec": {"limits": [{"type": "Container", "max": dict(most), "default": none}]},
     }
-
-
-def declare(parent: pulumi.Resource, name: str, objects: Mapping[str, dict[str, Any]]) -> None:
-    """Declare objects below a component, by the end of their resources' names."""
-    for end, manifest in objects.items():
-        Manifest(
-            f"{name}-{end}",
-            manifest,
-            pulumi.ResourceOptions(
-                parent=parent,
-                delete_before_replace=True,
-                replace_on_changes=["value", "preemptionPolicy"]
-                if manifest["kind"] == "PriorityClass"
-                else [],
-            ),
-        )

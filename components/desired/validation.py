@@ -13,6 +13,9 @@ from components.settings.registry import Registry
 
 Json = dict[str, Any]
 
+POOL = "gpu-cluster/validation"
+"""Label of validation pods: the pool."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Advertised(Members):
@@ -64,7 +67,7 @@ class PoolValidation(Advertised):
         own: the same of nodes whose hosts have settings of their own, by node.
         spaces: namespaces whose DaemonSets bring GPUs to containers.
         hosts: how the nodes' hosts are reached, by node.
-        pod: what the validation pods have in common (`components.validation.pod.template`).
+        pod: what the validation pods have in common (`components.desired.pod_template.template`).
         private_key: an SSH private key that logs in to the hosts; empty: there is none.
     """
 

@@ -7,6 +7,7 @@ use can't be unloaded, and goes with the next reboot.
 from __future__ import annotations
 
 import hashlib
+import json
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,12 +16,14 @@ import pulumi_command as command
 
 from components.charts.images import PAUSE
 from components.desired.pools import POOL_LABEL
+from components.driver_daemonset.rollout import InstallersRequest
 from components.manifest import Manifest
-from components.operation import command_line, document
+from components.operation import command_line
 from components.platforms.site import Site
 from components.platforms.tolerations import tolerations
 from components.release.namespace import namespace
 from components.release.pull_secret import pull_secret, pull_secrets
+from components.requests import write
 from components.settings.driver_installer import DriverInstaller as Settings
 from components.settings.nodes.pool import Pool
 
@@ -117,7 +120,8 @@ def daemon_set(settings: Settings, site: Site, pool: Pool) -> dict[str, Any]:
 
 def fingerprint(sets: dict[str, dict[str, Any]]) -> str:
     """Tells one set of installers from another."""
-    return hashlib.sha256(document(sets).encode()).hexdigest()[:16]
+    text = json.dumps(sets, separators=(",", ":"), sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -170,13 +174,13 @@ class DriverInstaller(pulumi.ComponentResource):
             f"{name}-rollout",
             create=line,
             update=line,
-            stdin=document(
-                {
-                    "context": site.context,
-                    "namespace": settings.namespace,
-                    "daemonSets": [daemon_set["metadata"]["name"] for daemon_set in sets.values()],
-                    "timeoutSeconds": ROLLOUT,
-                }
+            stdin=write(
+                InstallersRequest(
+                    context=site.context,
+                    namespace=settings.namespace,
+                    daemon_sets=tuple(each["metadata"]["name"] for each in sets.values()),
+                    timeout_seconds=ROLLOUT,
+                )
             ),
             # What is installed decides whether there is something to wait for again.
             environment={"GPU_CLUSTER_INSTALLERS": fingerprint(sets)},

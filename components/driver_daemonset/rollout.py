@@ -1,14 +1,11 @@
-"""Waits until DaemonSets run on all of their nodes, and says why a pod does not.
-
-Input: ``context``, ``namespace``, ``daemonSets`` (names) and ``timeoutSeconds``.
-"""
+"""Waits until DaemonSets run on all of their nodes, and says why a pod does not."""
 
 from __future__ import annotations
 
 import asyncio
 import time
 from collections.abc import Iterator
-from typing import Any
+from dataclasses import dataclass
 
 from components.kubernetes.api import Client, ClusterError, Json, connect
 from components.program import main
@@ -20,6 +17,23 @@ LOADED = "appears to already be loaded"
 REMOVE = (
     "remove the host's driver (nvidia-uninstall), reboot it, or declare driver.source: preinstalled"
 )
+
+
+@dataclass(frozen=True, kw_only=True)
+class InstallersRequest:
+    """The driver's installers that are waited for.
+
+    Attributes:
+        context: context of the kubeconfig.
+        namespace: namespace of their DaemonSets.
+        daemon_sets: names of the DaemonSets.
+        timeout_seconds: seconds until all of their pods are ready.
+    """
+
+    context: str
+    namespace: str
+    daemon_sets: tuple[str, ...]
+    timeout_seconds: int
 
 
 def messages(pod: Json) -> list[str]:
@@ -40,22 +54,22 @@ async def _pods(client: Client, item: Json) -> list[Json]:
     return await client.list(url, labelSelector=selector)
 
 
-async def wait(document: Json) -> Json:
+async def wait(wanted: InstallersRequest) -> Json:
     """Every pod of the DaemonSets is ready.
 
     Raises:
         ClusterError: by node, what its pod says; at once where it says that a driver is loaded.
     """
-    deadline = time.monotonic() + document["timeoutSeconds"]
-    async with connect(document["context"]) as client:
+    deadline = time.monotonic() + wanted.timeout_seconds
+    async with connect(wanted.context) as client:
         while True:
             items = [
                 await client.request(
                     "GET",
-                    f"namespaces/{document['namespace']}/daemonsets/{name}",
+                    f"namespaces/{wanted.namespace}/daemonsets/{name}",
                     base="/apis/apps",
                 )
-                for name in document["daemonSets"]
+                for name in wanted.daemon_sets
             ]
             late = [item for item in items if not _ready(item)]
             if not late:
@@ -94,4 +108,4 @@ def _explain(late: list[Json], problems: list[tuple[str, str]]) -> Iterator[Faul
 
 
 if __name__ == "__main__":
-    main(dict[str, Any], {"wait": wait})
+    main(InstallersRequest, {"wait": wait})

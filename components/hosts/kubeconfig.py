@@ -4,8 +4,7 @@ Owns one context, with a cluster and a user of the same name, in the file that k
 to: the first that ``KUBECONFIG`` names, else ``~/.kube/config``. Refuses a context of that name
 that it didn't write. A file that it made goes with the context.
 
-Input: ``context``, and for ``apply`` ``administrator``: the fields of `Administrator`. No other key
-of a kubeconfig can come through.
+Input: a `KubeconfigRequest`. No other key of a kubeconfig can come through.
 """
 
 from __future__ import annotations
@@ -14,6 +13,7 @@ import asyncio
 import os
 import time
 from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -22,14 +22,29 @@ import yaml
 from components.hosts.access import Administrator, check_key
 from components.kubernetes.api import ClusterError, Json
 from components.program import main
-from policies.faults import Fault, FaultError
+from policies.faults import Fault
 
 OURS = "gpu-cluster/"
 """Before the context's name: the names of its cluster and its user."""
 LOCK_SECONDS = 20
 """Seconds to wait for another program that changes the file."""
-Change = Callable[[Json], Coroutine[Any, Any, Json]]
 EMPTY: Json = {"apiVersion": "v1", "kind": "Config", "clusters": [], "users": [], "contexts": []}
+
+
+@dataclass(frozen=True, kw_only=True)
+class KubeconfigRequest:
+    """The context of a cluster that the stack makes.
+
+    Attributes:
+        context: its name.
+        administrator: how it reaches the cluster.
+    """
+
+    context: str
+    administrator: Administrator
+
+
+Change = Callable[[KubeconfigRequest], Coroutine[Any, Any, Json]]
 
 
 def path() -> Path:
@@ -45,11 +60,11 @@ def exclusive(change: Change) -> Change:
     (k8s.io/client-go v0.34 tools/clientcmd/loader.go, lockFile). kubectl fails then; this waits.
     """
 
-    async def locked(document: Json) -> Json:
+    async def locked(wanted: KubeconfigRequest) -> Json:
         lock = path().with_name(f"{path().name}.lock")
         await _take(lock)
         try:
-            return await change(document)
+            return await change(wanted)
         finally:
             lock.unlink(missing_ok=True)
 
@@ -84,19 +99,16 @@ def is_there(context: str) -> bool:
 
 
 @exclusive
-async def apply(document: Json) -> Json:
+async def apply(wanted: KubeconfigRequest) -> Json:
     """Writes the context.
 
     Raises:
-        ClusterError: the client key is none, somebody else's context has that name, or the file
+        FaultError: the client key is none, somebody else's context has that name, or the file
             can't be read.
     """
-    name, given = document["context"], Administrator(**document["administrator"])
-    try:
-        check_key(given)
-    except FaultError as error:
-        raise ClusterError(*error.faults) from None
-    file, ours = path(), OURS + document["context"]
+    name, given = wanted.context, wanted.administrator
+    check_key(given)
+    file, ours = path(), OURS + name
     found = _read(file)
     there = _named(found, "contexts", name)
     if there and there["context"].get("cluster") != ours:
@@ -122,9 +134,9 @@ async def apply(document: Json) -> Json:
 
 
 @exclusive
-async def undo(document: Json) -> Json:
+async def undo(wanted: KubeconfigRequest) -> Json:
     """Takes the context away, and the file where nothing else is in it."""
-    name, file = document["context"], path()
+    name, file = wanted.context, path()
     ours, found = OURS + name, _read(file)
     there = _named(found, "contexts", name)
     if not there or there["context"].get("cluster") != ours:
@@ -169,4 +181,4 @@ def _write(file: Path, document: Json) -> None:
 
 
 if __name__ == "__main__":
-    main(dict[str, Any], {"apply": apply, "undo": undo})
+    main(KubeconfigRequest, {"apply": apply, "undo": undo})

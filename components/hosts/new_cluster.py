@@ -8,7 +8,7 @@ Refuses to own a second control-plane host; the upgrade of the first is the roll
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -30,9 +30,11 @@ from components.hosts.cluster_script import (
     member_seconds,
 )
 from components.hosts.command import HostsArgs, answer, host_commands
+from components.hosts.kubeconfig import KubeconfigRequest
 from components.manifest import Manifest
 from components.operation import command_line, repair
 from components.provider import kubernetes_provider
+from components.requests import write
 from components.settings.chart_source import chart_arguments
 
 UNKNOWN = (
@@ -121,8 +123,10 @@ class NewCluster(pulumi.ComponentResource):
             first=True,
         )
         environment, ignored = repair(() if there else (gone,))
-        administrator = said.apply(lambda found: asdict(found.administrator))
-        document = {"context": context, "administrator": administrator}
+
+        def request(found: Access) -> str:
+            return write(KubeconfigRequest(context=context, administrator=found.administrator))
+
         line = command_line("kubeconfig", "apply")
         return command.local.Command(
             f"{name}-kubeconfig",
@@ -130,7 +134,7 @@ class NewCluster(pulumi.ComponentResource):
             update=line,
             delete=command_line("kubeconfig", "undo"),
             environment=environment,
-            stdin=pulumi.Output.json_dumps(document),
+            stdin=said.apply(request),
             add_previous_output_in_env=False,
             opts=pulumi.ResourceOptions(parent=self, ignore_changes=ignored),
         )

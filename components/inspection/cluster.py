@@ -17,10 +17,11 @@ from components.kubernetes.api import Client, ClusterError, Json, connect
 from components.nodes import record
 from components.nodes.difference import SchedulingDifference, compare
 from components.nodes.inspect import CORDONED, cordoned_by_others, pool_members, with_devices
-from components.platforms.difference import PlatformDifference
-from components.platforms.difference import compare as platform_difference
 from components.platforms.findings import Surroundings
-from components.release.helm_record import named, newest
+from components.platforms.requests import PresenceRequest
+from components.release.difference import PlatformDifference
+from components.release.difference import compare as platform_difference
+from components.release.helm_record import newest
 from components.release.inspect import surroundings
 from components.release.objects import lacking
 from components.rollout import divided
@@ -40,7 +41,7 @@ class Question:
         scheduling: labels and taints of each pool's nodes.
         by_rule: pools whose nodes Node Feature Discovery labels.
         validation: pools with GPUs, as they are counted.
-        presence: the input of ``components.release.restore``.
+        presence: what must be there of the platform.
         endpoints: ``host:port`` that nodes need.
         own: namespaces that the stack makes.
         chart: the platform's chart.
@@ -51,7 +52,7 @@ class Question:
     scheduling: tuple[PoolScheduling, ...]
     by_rule: frozenset[str]
     validation: tuple[PoolValidation, ...]
-    presence: Json
+    presence: PresenceRequest
     endpoints: list[str]
     own: list[str]
     chart: WantedChart
@@ -126,14 +127,13 @@ async def deferrals(
     return found
 
 
-async def _platform(client: Client, document: Json) -> PlatformDifference:
+async def _platform(client: Client, wanted: PresenceRequest) -> PlatformDifference:
     """Return what differs of an installed platform; nothing where none is installed."""
-    release = document["release"]
-    kept = await newest(client, release["name"], release["namespace"])
+    kept = await newest(client, wanted.release)
     if kept is None:
         return PlatformDifference()
-    lacks = await lacking(client, document)
-    return platform_difference(named(release), kept, lacks, document["version"])
+    lacks = await lacking(client, wanted)
+    return platform_difference(str(wanted.release), kept, lacks, wanted.version)
 
 
 async def nodes_by_name(context: str) -> dict[str, Json]:
@@ -166,7 +166,7 @@ async def _observe(asked: Question) -> ClusterSeen:
             try:
                 seen = replace(seen, platform=await _platform(client, asked.presence))
             except grammar.IllFormed as error:
-                problem = f"release {asked.presence['release']['name']}: {error}"
+                problem = f"release {asked.presence.release.name}: {error}"
                 seen = replace(seen, problems=(*seen.problems, problem))
             if asked.validation:
                 sets = await client.list("daemonsets", base="/apis/apps")

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from components.findings import Finding, Findings, Kind
 from components.hosts.difference import HostDifference
 from components.nodes.difference import PoolGpus, SchedulingDifference
-from components.platforms.difference import PlatformDifference
+from components.release.difference import PlatformDifference
 from components.rollout.layout_plan import LayoutPlan
 from components.rollout.plan import Plan
 from components.validation.difference import ValidationDifference

@@ -48,19 +48,19 @@ def load(document: Mapping[str, Any]) -> Cluster:
         cluster = Cluster.model_validate(document, by_alias=True, by_name=False)
     except ValidationError as error:
         faults += explain_all(Cluster, error.errors(include_url=False))
-    faults += problems(_parts(document) if cluster is None else parts_of(cluster))
+    faults += problems(_parts(document) if cluster is None else cluster.parts())
     if cluster is None or faults:
         raise ConfigError(sorted(own_problems(faults), key=_DocumentOrder(document)))
     return cluster
 
 
-def check(cluster: Cluster) -> None:
-    """Holds the rules between parts against a cluster that was made in Python.
+def check(parts: Parts) -> None:
+    """Hold the rules between parts against those of a cluster that was made in Python.
 
     Raises:
         ConfigError: all problems.
     """
-    if faults := list(problems(parts_of(cluster))):
+    if faults := list(problems(parts)):
         raise ConfigError(faults)
 
 
@@ -75,27 +75,6 @@ def with_derived_defaults(document: Mapping[str, Any]) -> dict[str, Any]:
     if isinstance(platform, str) and platform in NAMES:
         filled |= named(platform).defaults(filled)
     return filled
-
-
-def parts_of(cluster: Cluster) -> Parts:
-    """All parts of a cluster."""
-    fields = type(cluster).model_fields
-    return Parts(
-        pools=dict(enumerate(cluster.pools)),
-        hosts=dict(enumerate(cluster.hosts)),
-        maintenance=cluster.maintenance,
-        platform=cluster.platform,
-        driver=cluster.driver,
-        runtime=cluster.runtime,
-        device_plugin=cluster.device_plugin,
-        gpu_operator=cluster.gpu_operator,
-        given=frozenset(fields[name].alias or name for name in cluster.model_fields_set),
-        sections={
-            name: section
-            for name in SECTIONS
-            if isinstance(section := getattr(cluster, name), Model)
-        },
-    )
 
 
 def _parts(document: Mapping[str, Any]) -> Parts:

@@ -10,13 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 import pulumi
 import pulumi_command as command
 
 from components.desired.pool import DesiredScheduling
-from components.desired.scheduling_classes import declare
 from components.findings import Findings
+from components.manifest import Manifest
 from components.operation import command_line, repair
 from components.requests import write
 
@@ -45,7 +46,7 @@ class NodeScheduling(pulumi.ComponentResource):
         self, name: str, args: NodeSchedulingArgs, opts: pulumi.ResourceOptions | None = None
     ) -> None:
         super().__init__(self.TYPE, name, None, opts)
-        declare(self, name, args.scheduling.objects)
+        _declare(self, name, args.scheduling.objects)
         for pool in args.scheduling.pools:
             if pool.pool in args.scheduling.by_rule:
                 continue
@@ -63,3 +64,19 @@ class NodeScheduling(pulumi.ComponentResource):
             )
         self.pools = pulumi.Output.from_input([pool.pool for pool in args.scheduling.pools])
         self.register_outputs({"pools": self.pools})
+
+
+def _declare(parent: pulumi.Resource, name: str, objects: Mapping[str, dict[str, Any]]) -> None:
+    """Declare objects below a component, by the end of their resources' names."""
+    for end, manifest in objects.items():
+        Manifest(
+            f"{name}-{end}",
+            manifest,
+            pulumi.ResourceOptions(
+                parent=parent,
+                delete_before_replace=True,
+                replace_on_changes=["value", "preemptionPolicy"]
+                if manifest["kind"] == "PriorityClass"
+                else [],
+            ),
+        )

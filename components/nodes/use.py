@@ -8,11 +8,11 @@ from collections import Counter
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
+from components.desired.validation import POOL
 from components.kubernetes.api import Client, Json
 from components.kubernetes.resources import DRA_DRIVER
 from components.nodes.inspect import gpus
 from components.platforms.base import Offer
-from components.validation.pod import POOL
 from policies.printable import printable
 
 FINISHED = ("Succeeded", "Failed")

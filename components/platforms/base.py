@@ -15,6 +15,7 @@ from typing import Any, ClassVar
 from components.host_facts import HostFacts
 from components.kubernetes.resources import GPU
 from components.platforms.findings import Surroundings
+from components.platforms.requests import Expected
 from components.platforms.site import Site
 from components.settings.hosts.runtime import DefaultRuntime
 from components.settings.nodes.pool import Pool
@@ -89,17 +90,17 @@ class Program:
     Attributes:
         key: end of its resource's name in the state; stable, and of one platform only.
         name: of the program, and `create` and `delete` its actions.
-        document: its input beside `context`.
-        objects: apiVersion, kind and name of objects that it keeps, or that its platform does
-            nothing without: they must be there.
+        request: what it reads (`components.platforms.requests`).
+        objects: objects that it keeps, or that its platform does nothing without: they must be
+            there.
     """
 
     key: str
     name: str
     create: str
     delete: str
-    document: Json
-    objects: tuple[tuple[str, str, str], ...] = ()
+    request: object
+    objects: tuple[Expected, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,6 @@ import importlib
 from functools import cache
 
 from components.platforms.base import Platform
-from components.platforms.site import Site
-from components.settings.cluster import Cluster
 from components.settings.platform import NAMES
 
 
@@ -22,7 +20,7 @@ def named(name: str) -> type[Platform]:
     Raises:
         TypeError: the folder's `platform.py` holds no `PLATFORM`.
     """
-    module = importlib.import_module(f"components.platforms.{_folder(name)}.platform")
+    module = importlib.import_module(f"components.platforms.{section_of(name)}.platform")
     platform = getattr(module, "PLATFORM", None)
     if not (isinstance(platform, type) and issubclass(platform, Platform)):
         raise TypeError(
@@ -32,33 +30,11 @@ def named(name: str) -> type[Platform]:
     return platform
 
 
-def platform_of(cluster: Cluster) -> Platform:
-    """Return the platform that a configuration declares, with its settings and its site.
-
-    Cheap: it copies references. The same configuration gives an equal platform.
-    """
-    installer = cluster.installer
-    site = Site(
-        context=cluster.kubernetes.context,
-        platform=cluster.platform,
-        pools=cluster.pools,
-        node_taints=cluster.scheduling.node_taints,
-        has_hosts=bool(cluster.hosts),
-        plugin_memory=installer.plugin_memory if installer else None,
-        runtime=cluster.runtime,
-        driver=cluster.driver,
-        registry=cluster.registry,
-        proxy=cluster.proxy,
-    )
-    settings = getattr(cluster, _folder(cluster.platform), None)
-    return named(cluster.platform)(settings, site)
-
-
 def every() -> tuple[type[Platform], ...]:
     """Return all platforms, in the order of their names."""
     return tuple(named(name) for name in NAMES)
 
 
-def _folder(name: str) -> str:
-    """Return the folder of a platform, and the name of its section in `Cluster`."""
+def section_of(name: str) -> str:
+    """Return the name of a platform's folder, and of its section in the settings."""
     return name.replace("-", "_")

@@ -1,19 +1,18 @@
-"""Clears what stands in the way of a resource, for `components.hooks`.
+"""Clears what stands in the way of a resource, for `components.release.clearing`.
 
 That is what a killed run left, what another platform's release leaves for a moment, and a device
 plugin that is no longer declared. And it refuses a namespace that isn't ours.
 
-Input: ``context`` and ``inputs``, those of the resource about to be created or updated. ``release``
-also gets ``others``: charts of the other platforms, and what selects their pods. ``servers`` gets,
-instead of ``inputs``, ``namespace``, ``selector`` of the pods, and ``declared``, the names of the
-DaemonSets that stay.
+Each function gets the inputs of the resource that is about to be created or updated, and returns
+what it removed.
 """
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Collection
+from dataclasses import dataclass
 from typing import Any
 
 from components.kubernetes.api import Client, ClusterError, Json, Refused, connect
@@ -29,6 +28,25 @@ OTHERS_GONE = 90
 GONE = 60
 
 
+@dataclass(frozen=True, kw_only=True)
+class OwnServers:
+    """This program's device plugins, which run beside the release's.
+
+    Attributes:
+        context: context of the kubeconfig.
+        namespace: namespace of their DaemonSets.
+        selector: label selector of their pods and of the release's.
+        declared: names of the DaemonSets that stay.
+        release: name of the release's DaemonSet.
+    """
+
+    context: str
+    namespace: str
+    selector: str
+    declared: Collection[str]
+    release: str
+
+
 def same_values(recorded: Any, wanted: Any) -> bool:
     """Whether two sets of Helm values say the same: absent, null and empty are one."""
     if not recorded and not wanted:
@@ -42,7 +60,7 @@ def same_values(recorded: Any, wanted: Any) -> bool:
     return bool(recorded == wanted)
 
 
-async def release(document: Json) -> Json:
+async def release(context: str, others: Collection[str], inputs: Json) -> list[str]:
     """Waits until no other platform serves GPUs, and removes a record that nobody knows.
 
     A record is Helm's, of an unfinished or unknown release with our chart and values. The
@@ -51,19 +69,23 @@ async def release(document: Json) -> Json:
     The objects stay: they carry Helm's ownership marks of the same release, so the install that
     follows takes them over.
 
+    Args:
+        context: context of the kubeconfig.
+        others: label selectors of the other platforms' pods.
+        inputs: inputs of the release.
+
     Raises:
         ClusterError: a release of that name that is not ours, or pods of another platform that
             stay.
     """
-    inputs = document["inputs"]
     name, namespace = inputs["name"], inputs["namespace"]
-    async with connect(document["context"]) as client:
-        await _others_gone(client, name, document["others"])
+    async with connect(context) as client:
+        await _others_gone(client, name, others)
         if runtime_class_name := (inputs.get("values") or {}).get("runtimeClassName"):
             await runtime_class.settle(client, runtime_class_name)
         records = await secrets_of(client, name, namespace)
         if not records:
-            return {"removed": []}
+            return []
         latest = decode_release(records[-1])
         if not same_values(latest.get("config"), inputs.get("values")):
             raise ClusterError(
@@ -79,16 +101,15 @@ async def release(document: Json) -> Json:
             await _delete(client, url, propagation="Background")
         for url in urls:
             await _gone(client, url)
-    return {"removed": [f"record of release {namespace}/{name}"]}
+    return [f"record of release {namespace}/{name}"]
 
 
-async def upgrade(document: Json) -> Json:
+async def upgrade(context: str, inputs: Json) -> list[str]:
     """Settles the record of a release that a killed run left unfinished: Helm refuses it."""
-    inputs = document["inputs"]
     name, namespace = inputs["name"], inputs["namespace"]
-    async with connect(document["context"]) as client:
+    async with connect(context) as client:
         status = await settle(client, name, namespace)
-    return {"removed": [f"{status} of release {namespace}/{name}"] if status else []}
+    return [f"{status} of release {namespace}/{name}"] if status else []
 
 
 async def _gone(client: Client, url: str) -> None:
@@ -112,7 +133,7 @@ async def _gone(client: Client, url: str) -> None:
         await asyncio.sleep(0.2)
 
 
-async def _others_gone(client: Client, name: str, others: dict[str, str]) -> None:
+async def _others_gone(client: Client, name: str, others: Collection[str]) -> None:
     """Waits for the last pods of another platform: two at once give the same GPU out twice."""
     await _own_servers_gone(client, others)
 
@@ -128,7 +149,7 @@ async def _others_gone(client: Client, name: str, others: dict[str, str]) -> Non
         }
         return [
             _named(pod)
-            for selector in others.values()
+            for selector in others
             for pod in await client.list("pods", labelSelector=selector)
             if not living & _owners(pod)
         ]
@@ -174,13 +195,13 @@ def _served(inputs: Json) -> set[str]:
     return {name for term in terms for field in term["matchFields"] for name in field["values"]}
 
 
-async def _own_servers_gone(client: Client, others: dict[str, str]) -> None:
+async def _own_servers_gone(client: Client, others: Collection[str]) -> None:
     """Removes this program's DaemonSets that serve beside another platform's release.
 
     Those for nodes on which GPUs are left out: the engine deletes them, too, but only after all
     that it makes.
     """
-    pairs = [selector.split("=") for selector in others.values()]
+    pairs = [selector.split("=") for selector in others]
     for item in await client.list("daemonsets", base="/apis/apps"):
         metadata, labels = item["metadata"], item["spec"]["template"]["metadata"].get("labels", {})
         if runtime_class.LABELS.items() <= (metadata.get("labels") or {}).items() and any(
@@ -190,7 +211,7 @@ async def _own_servers_gone(client: Client, others: dict[str, str]) -> None:
             await _delete(client, url, base="/apis/apps")
 
 
-async def servers(document: Json) -> Json:
+async def servers(own: OwnServers, inputs: Json) -> list[str]:
     """Ends this program's device plugins that are no longer declared, and waits for the release's.
 
     Two on one node would give the same GPU out twice. The engine deletes ours, too, but only after
@@ -201,8 +222,8 @@ async def servers(document: Json) -> Json:
     Raises:
         ClusterError: pods that stay.
     """
-    path, selector = f"namespaces/{document['namespace']}", document["selector"]
-    async with connect(document["context"]) as client:
+    path, selector = f"namespaces/{own.namespace}", own.selector
+    async with connect(own.context) as client:
         daemon_sets = await client.list(
             f"{path}/daemonsets",
             base="/apis/apps",
@@ -211,7 +232,7 @@ async def servers(document: Json) -> Json:
         ended = [
             daemon_set["metadata"]
             for daemon_set in daemon_sets
-            if daemon_set["metadata"]["name"] not in document["declared"]
+            if daemon_set["metadata"]["name"] not in own.declared
         ]
         for daemon_set in ended:
             await _delete(client, f"{path}/daemonsets/{daemon_set['name']}", base="/apis/apps")
@@ -223,20 +244,18 @@ async def servers(document: Json) -> Json:
 
         if owners:
             await _pods_gone(left, "device plugin", "that are no longer declared")
-        if nodes := _served(document["inputs"]):
+        if nodes := _served(inputs):
 
             async def leaving() -> list[str]:
                 pods = await client.list(f"{path}/pods", labelSelector=selector)
                 return [
                     _named(pod)
                     for pod in pods
-                    if pod["spec"].get("nodeName") in nodes
-                    and document["release"] in _owner_names(pod)
+                    if pod["spec"].get("nodeName") in nodes and own.release in _owner_names(pod)
                 ]
 
             await _pods_gone(leaving, "device plugin", "of the release, on nodes that it leaves")
-    names = [daemon_set["name"] for daemon_set in ended]
-    return {"removed": [f"DaemonSet {document['namespace']}/{name}" for name in names]}
+    return [f"DaemonSet {own.namespace}/{daemon_set['name']}" for daemon_set in ended]
 
 
 async def await_deletions(context: str) -> None:
@@ -264,14 +283,14 @@ async def _delete(
             raise
 
 
-async def namespace(document: Json) -> Json:
+async def namespace(context: str, inputs: Json) -> list[str]:
     """Refuses to create a namespace that somebody else has; waits for one that is being deleted.
 
     Raises:
         ClusterError: there is one of that name, without our label.
     """
-    name = document["inputs"]["metadata"]["name"]
-    async with connect(document["context"]) as client:
+    name = inputs["metadata"]["name"]
+    async with connect(context) as client:
         url = f"namespaces/{name}"
         present = await client.find(url)
         if present and ours([present]) and present["metadata"].get("deletionTimestamp"):
@@ -286,13 +305,4 @@ async def namespace(document: Json) -> Json:
                 "write another name, or remove the namespace where nobody uses it",
             )
         )
-    return {"removed": []}
-
-
-ACTIONS: dict[str, Callable[[Json], Coroutine[Any, Any, Json]]] = {
-    "namespace": namespace,
-    "release": release,
-    "servers": servers,
-    "upgrade": upgrade,
-}
-"""What a hook can ask for."""
+    return []

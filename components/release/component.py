@@ -10,19 +10,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 import pulumi
 import pulumi_command as command
 import pulumi_kubernetes as k8s
 
 from components.findings import Findings, told
-from components.hooks import clearing, ending_servers
 from components.manifest import Manifest
-from components.operation import command_line, document
+from components.operation import command_line
 from components.platforms.base import Part, Platform
 from components.platforms.registry import every
+from components.release import clear
+from components.release.clearing import clearing
 from components.release.namespace import namespace
 from components.release.pull_secret import pull_secret
+from components.requests import write
 from components.settings.chart_source import chart_arguments
 from components.settings.charts import Charts
 
@@ -76,9 +79,14 @@ class GpuPlatform(pulumi.ComponentResource):
         hook = None
         if platform.servers.beside:
             served = platform.servers
-            hook = ending_servers(
-                self._context, platform.namespace, served.pods, servers, served.daemon_set, name
+            own = clear.OwnServers(
+                context=self._context,
+                namespace=platform.namespace,
+                selector=served.pods,
+                declared=servers,
+                release=served.daemon_set,
             )
+            hook = clearing("servers", name, partial(clear.servers, own), updates=True)
         needed = self._before(platform, parts)
         release = self._release(platform, needed, hook)
         for part in parts:
@@ -104,7 +112,7 @@ class GpuPlatform(pulumi.ComponentResource):
                     f"{name}-{program.key}",
                     create=command_line(program.name, program.create),
                     delete=command_line(program.name, program.delete),
-                    stdin=document({"context": self._context, **program.document}),
+                    stdin=write(program.request),
                     opts=pulumi.ResourceOptions(parent=self),
                 )
             )
@@ -140,10 +148,11 @@ class GpuPlatform(pulumi.ComponentResource):
     ) -> k8s.helm.v3.Release:
         """A release named as its chart. A failed one is kept and tried again by the next run."""
         chart = platform.chart
-        others = {other.chart: other.servers.pods for other in every() if other.chart != chart}
+        others = [other.servers.pods for other in every() if other.chart != chart]
         name = f"{self._name}-release"
-        hooks = clearing("release", self._context, name, {"others": others})
-        before = clearing("upgrade", self._context, name, updates=True).before_update or []
+        hooks = clearing("release", name, partial(clear.release, self._context, others))
+        upgrade = partial(clear.upgrade, self._context)
+        before = clearing("upgrade", name, upgrade, creates=False, updates=True).before_update or []
         hooks.before_update = [*before, *((ending and ending.before_update) or [])]
         unfinished = self._args.unfinished
         return k8s.helm.v3.Release(

@@ -3,52 +3,45 @@
 ``note`` says which of them are there before the chart comes; ``remove`` takes those away that came
 with it and hold no object any more (Helm documentation, "Custom Resource Definitions").
 
-Input: ``context`` and ``names``. Both read what ``note`` said last from ``PULUMI_COMMAND_STDOUT``,
-where pulumi-command puts a command's earlier output: another chart has other definitions, and those
-of the former are there by then without being somebody else's.
+Input: a `DefinitionsRequest`. Both read the `NotedDefinitions` of the last run: another chart has
+other definitions, and those of the former are there by then without being somebody else's.
 """
 
 from __future__ import annotations
 
-import json
-import os
-from typing import Any
+from collections.abc import Collection
 
 from components.kubernetes.api import Client, Json, Refused, connect
+from components.platforms.requests import DefinitionsRequest, NotedDefinitions
 from components.program import main
+from components.requests import previous
 
 BASE = "/apis/apiextensions.k8s.io"
 
 
-async def _there(client: Client, names: list[str]) -> dict[str, Json]:
+async def _there(client: Client, names: Collection[str]) -> dict[str, Json]:
     items = await client.list("customresourcedefinitions", base=BASE)
     return {item["metadata"]["name"]: item for item in items if item["metadata"]["name"] in names}
 
 
-def _noted() -> tuple[set[str], set[str]]:
-    """What was noted so far: all names, and those of them that are somebody else's."""
-    said = json.loads(os.environ.get("PULUMI_COMMAND_STDOUT") or "{}")
-    return set(said.get("names", [])), set(said.get("foreign", []))
-
-
-async def note(document: Json) -> Json:
+async def note(brought: DefinitionsRequest) -> NotedDefinitions:
     """The definitions that are there before a chart first brings them: they are somebody else's."""
-    names, foreign = _noted()
-    async with connect(document["context"]) as client:
-        present = await _there(client, [name for name in document["names"] if name not in names])
-    return {
-        "names": sorted(names.union(document["names"])),
-        "foreign": sorted(foreign.union(present)),
-    }
+    noted = previous(NotedDefinitions)
+    async with connect(brought.context) as client:
+        present = await _there(client, set(brought.names).difference(noted.names))
+    return NotedDefinitions(
+        names=tuple(sorted({*noted.names, *brought.names})),
+        foreign=tuple(sorted({*noted.foreign, *present})),
+    )
 
 
-async def remove(document: Json) -> Json:
+async def remove(brought: DefinitionsRequest) -> Json:
     """Removes the definitions that were not there before and of which no object is left."""
-    names, foreign = _noted()
+    noted = previous(NotedDefinitions)
     removed, kept = [], []
-    async with connect(document["context"]) as client:
-        for name, definition in (await _there(client, sorted(names))).items():
-            if name in foreign:
+    async with connect(brought.context) as client:
+        for name, definition in (await _there(client, noted.names)).items():
+            if name in noted.foreign:
                 continue
             spec = definition["spec"]
             version = next(entry["name"] for entry in spec["versions"] if entry["storage"])
@@ -66,4 +59,4 @@ async def remove(document: Json) -> Json:
 
 
 if __name__ == "__main__":
-    main(dict[str, Any], {"note": note, "remove": remove})
+    main(DefinitionsRequest, {"note": note, "remove": remove})

@@ -23,6 +23,7 @@ from components.base.yaml_file import NODE_LIMIT
 from components.kubernetes import grammar
 from components.kubernetes.api import Client, Json
 from components.kubernetes.grammar import IllFormed
+from components.platforms.requests import Expected, HelmRelease, RecordedRelease
 from policies.faults import Fault
 from policies.printable import printable
 
@@ -61,21 +62,6 @@ class Noted:
 
 
 @dataclass(frozen=True)
-class Expected:
-    """One object. ``body``: its manifest, where a release has it; None for others."""
-
-    api_version: str
-    kind: str
-    namespace: str
-    name: str
-    body: str | None = None
-
-    def __str__(self) -> str:
-        where = f"{self.namespace}/" if self.namespace else ""
-        return f"{self.kind} {where}{self.name}"
-
-
-@dataclass(frozen=True)
 class Record:
     """What Helm recorded of one revision of a release.
 
@@ -97,6 +83,15 @@ class Record:
     def digest(self) -> str:
         """SHA-256 of the manifest."""
         return hashlib.sha256(self.manifest.encode(errors="surrogatepass")).hexdigest()
+
+    def of(self, release: HelmRelease) -> RecordedRelease:
+        """Return what the state keeps of it: the next run compares the record with that."""
+        return RecordedRelease(
+            name=release.name,
+            namespace=release.namespace,
+            revision=self.revision,
+            digest=self.digest,
+        )
 
     def objects(self) -> list[Expected]:
         """The objects of the release, as `expected` gives them."""
@@ -132,11 +127,6 @@ def encode_release(release: Json) -> str:
     """
     packed = gzip.compress(json.dumps(release, separators=(",", ":")).encode())
     return base64.b64encode(base64.b64encode(packed)).decode()
-
-
-def named(release: Json) -> str:
-    """A release (``name``, ``namespace``) as messages name it."""
-    return f"release {release['namespace']}/{release['name']}"
 
 
 def status_of(release: Json) -> str:
@@ -232,21 +222,24 @@ async def secrets_of(client: Client, name: str, namespace: str) -> list[Json]:
     return [secret for _, secret in sorted(records, key=lambda pair: pair[0])]
 
 
-async def newest(client: Client, name: str, namespace: str) -> Record | None:
+async def newest(client: Client, release: HelmRelease) -> Record | None:
     """The newest record of a release; None where there is none.
 
     Raises:
         IllFormed: the record can't be read.
     """
-    secrets = await secrets_of(client, name, namespace)
+    secrets = await secrets_of(client, release.name, release.namespace)
     if not secrets:
         return None
-    release = decode_release(secrets[-1])
-    manifest = release.get("manifest")
+    recorded = decode_release(secrets[-1])
+    manifest = recorded.get("manifest")
     if not isinstance(manifest, str):
         raise _ill_formed(secrets[-1], "a record without a manifest")
     return Record(
-        _revision(secrets[-1], name) or 0, manifest, status_of(release), _noted(secrets[-1])
+        _revision(secrets[-1], release.name) or 0,
+        manifest,
+        status_of(recorded),
+        _noted(secrets[-1]),
     )
 
 
@@ -258,7 +251,7 @@ def _noted(secret: Json) -> Noted | None:
     return Noted(version=version, objects=frozenset(objects))
 
 
-async def note(client: Client, name: str, namespace: str, noted: Noted) -> None:
+async def note(client: Client, release: HelmRelease, noted: Noted) -> None:
     """Keep with the newest record of a release what was declared.
 
     An upgrade makes another record, and an uninstallation takes it away.
@@ -266,11 +259,11 @@ async def note(client: Client, name: str, namespace: str, noted: Noted) -> None:
     Raises:
         Refused: it can't be written.
     """
-    secrets = await secrets_of(client, name, namespace)
+    secrets = await secrets_of(client, release.name, release.namespace)
     if secrets and _noted(secrets[-1]) != noted:
         text = "\n".join((noted.version, *sorted(noted.objects)))
         body = {"metadata": {"annotations": {NOTED: text}}}
-        url = f"namespaces/{namespace}/secrets/{secrets[-1]['metadata']['name']}"
+        url = f"namespaces/{release.namespace}/secrets/{secrets[-1]['metadata']['name']}"
         await client.request("PATCH", url, body=body, content_type=MERGE)
 
 

@@ -6,10 +6,13 @@ its own: label it, and remove it with all that it holds. A hook refuses that jus
 
 from __future__ import annotations
 
+from functools import partial
+
 import pulumi
 
-from components.hooks import clearing
 from components.manifest import Manifest
+from components.release import clear
+from components.release.clearing import clearing
 
 LABELS = {"app.kubernetes.io/managed-by": "gpu-cluster"}
 
@@ -40,5 +43,7 @@ def namespace(
                 "labels": {**LABELS, "pod-security.kubernetes.io/enforce": security},
             },
         },
-        pulumi.ResourceOptions(parent=parent, hooks=clearing("namespace", context, name)),
+        pulumi.ResourceOptions(
+            parent=parent, hooks=clearing("namespace", name, partial(clear.namespace, context))
+        ),
     )

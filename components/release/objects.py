@@ -7,9 +7,12 @@ again. Whether its pods do their work is the validation's to say, which knows th
 
 from __future__ import annotations
 
-from components.kubernetes.api import Client, ClusterError, Json, Refused
+from dataclasses import replace
+
+from components.kubernetes.api import Client, ClusterError, Refused
 from components.kubernetes.gather import gather
-from components.release.helm_record import Expected, newest
+from components.platforms.requests import Expected, PresenceRequest
+from components.release.helm_record import newest
 from policies.faults import Fault
 
 
@@ -44,32 +47,34 @@ class Kinds:
         return path if collection else f"{path}/{item.name}", base, version
 
 
-async def lacking(client: Client, document: Json) -> list[Expected]:
+async def lacking(client: Client, wanted: PresenceRequest) -> list[Expected]:
     """The objects that are missing.
 
     Args:
         client: of the cluster.
-        document: ``release`` (``name``, ``namespace``) and ``objects``, each ``apiVersion``,
-            ``kind``, ``namespace`` and ``name``.
+        wanted: what must be there.
 
     Raises:
         ClusterError: there is no record of the release at all.
     """
-    release = document["release"]
-    record = await newest(client, release["name"], release["namespace"])
+    release = wanted.release
+    record = await newest(client, release)
     if record is None:
-        place = f"release {release['namespace']}/{release['name']}"
         raise ClusterError(
-            Fault(place, "no record of it", "the platform's release", "`pulumi up --refresh`")
+            Fault(
+                str(release), "no record of it", "the platform's release", "`pulumi up --refresh`"
+            )
         )
-    items = [*record.objects(), *beside_release(document)]
+    items = [*record.objects(), *wanted.objects]
     kinds = Kinds(client)
     for item in items:  # one by one: each asks for its API version only the first time
         await kinds.url(item)
 
     async def missing(item: Expected) -> bool:
         # Helm leaves the namespace out where it is the release's own.
-        where = await kinds.url(item if item.namespace else _in(item, release["namespace"]))
+        where = await kinds.url(
+            item if item.namespace else replace(item, namespace=release.namespace)
+        )
         if where is None:
             return True
         path, base, version = where
@@ -83,15 +88,3 @@ async def lacking(client: Client, document: Json) -> list[Expected]:
 
     absent = await gather(missing, items)
     return [item for item, gone in zip(items, absent, strict=True) if gone]
-
-
-def beside_release(document: Json) -> list[Expected]:
-    """Return the objects that are made beside the release."""
-    return [
-        Expected(item["apiVersion"], item["kind"], item["namespace"], item["name"])
-        for item in document["objects"]
-    ]
-
-
-def _in(item: Expected, namespace: str) -> Expected:
-    return Expected(item.api_version, item.kind, namespace, item.name, item.body)

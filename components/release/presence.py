@@ -6,20 +6,20 @@ is made again by the next run.
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import replace
 
 import pulumi
 import pulumi_command as command
 
 from components.findings import Findings
-from components.operation import command_line, document, repair
-
-Json = dict[str, Any]
+from components.operation import command_line, repair
+from components.platforms.requests import PresenceRequest
+from components.requests import write
 
 
 def presence(
     name: str,
-    declared: Json,
+    declared: PresenceRequest,
     findings: Findings,
     revision: pulumi.Output[int],
     opts: pulumi.ResourceOptions,
@@ -30,7 +30,7 @@ def presence(
 
     Args:
         name: of the resource.
-        declared: what must be in the cluster (`presence_document`).
+        declared: what must be in the cluster.
         findings: what an inspection found to be missing or not ended.
         revision: Helm's number of the release, as the state has it.
         opts: of the resource.
@@ -41,6 +41,6 @@ def presence(
         create=command_line("presence", "check"),
         update=command_line("presence", "restore"),
         environment=environment,
-        stdin=revision.apply(lambda number: document({**declared, "revision": number})),
+        stdin=revision.apply(lambda number: write(replace(declared, revision=number))),
         opts=pulumi.ResourceOptions.merge(opts, pulumi.ResourceOptions(ignore_changes=ignored)),
     )

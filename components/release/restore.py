@@ -8,62 +8,51 @@ That record is a Secret, and what it holds would be made with the engineer's rig
 says the digest of the record that the engine has just made, which the state keeps; a record that
 differs from it is refused, never restored from.
 
-Input: ``context``, ``platform``, ``release`` (``name``, ``namespace``), ``version`` of its chart,
-``revision`` of the release in the state and ``objects`` (those that Pulumi makes beside the
-release). ``restore`` reads what the last run said from ``PULUMI_COMMAND_STDOUT``.
+Input: a `PresenceRequest`. ``restore`` reads the `PresenceResult` of the last run.
 """
 
 from __future__ import annotations
 
 import json
-import os
-from typing import Any
+from dataclasses import replace
 
 from components.kubernetes.api import Client, ClusterError, Json, connect
+from components.platforms.requests import Expected, HelmRelease, PresenceRequest, PresenceResult
 from components.program import main
 from components.release import runtime_class
-from components.release.helm_record import DEPLOYED, Expected, Noted, Record, named, newest, note
-from components.release.objects import Kinds, beside_release, lacking
+from components.release.helm_record import DEPLOYED, Noted, newest, note
+from components.release.objects import Kinds, lacking
+from components.requests import previous
 from policies.faults import Fault
 
 
-async def _check(client: Client, document: Json) -> Json:
-    missing = await lacking(client, document)
+async def _check(client: Client, wanted: PresenceRequest) -> PresenceResult:
+    missing = await lacking(client, wanted)
     if missing:
-        place, wanted = f"platform {document['platform']}", "what the release and this program made"
+        place, made = f"platform {wanted.platform}", "what the release and this program made"
         cure = "`pulumi up` (`--refresh` for what is not of the release)"
         raise ClusterError(
-            *(Fault(place, f"no {item}", wanted, cure) for item in sorted(missing, key=str))
+            *(Fault(place, f"no {item}", made, cure) for item in sorted(missing, key=str))
         )
-    record = await newest(client, document["release"]["name"], document["release"]["namespace"])
+    record = await newest(client, wanted.release)
     if record and record.status != DEPLOYED:
         raise ClusterError(
             Fault(
-                named(document["release"]),
+                str(wanted.release),
                 f"its newest record (revision {record.revision}) is {record.status}",
                 DEPLOYED,
                 "run `up` again: it settles what a killed run left; else `helm history` tells more",
             )
         )
     if record:
-        noted = Noted(
-            version=document["version"],
-            objects=frozenset(map(str, beside_release(document))),
-        )
-        await note(client, document["release"]["name"], document["release"]["namespace"], noted)
-    return {
-        "platform": document["platform"],
-        "restored": [],
-        "record": _said(document["release"], record) if record else {},
-    }
+        noted = Noted(version=wanted.version, objects=frozenset(map(str, wanted.objects)))
+        await note(client, wanted.release, noted)
+    return PresenceResult(
+        platform=wanted.platform, record=record.of(wanted.release) if record else None
+    )
 
 
-def _said(release: Json, record: Record) -> Json:
-    """What a run says about the record that the engine made, and the next run holds it against."""
-    return {**release, "revision": record.revision, "digest": record.digest}
-
-
-async def _vouched(client: Client, document: Json) -> bool:
+async def _vouched(client: Client, wanted: PresenceRequest) -> bool:
     """Whether the last run vouches for the release's record.
 
     False where the engine has since then upgraded the release, or made it in place of another
@@ -72,33 +61,29 @@ async def _vouched(client: Client, document: Json) -> bool:
     Raises:
         ClusterError: the record is neither that of the last run nor one that the engine made.
     """
-    release, revision = document["release"], document["revision"]
-    record = await newest(client, release["name"], release["namespace"])
-    last = json.loads(os.environ.get("PULUMI_COMMAND_STDOUT") or "{}").get("record", {})
-    another = any(last.get(key) != release[key] for key in ("namespace", "name"))
-    if record is None or (
-        record.revision == revision and (another or last["revision"] != revision)
-    ):
+    release, last = wanted.release, previous(PresenceResult).record
+    record = await newest(client, release)
+    fresh = (release.namespace, release.name, wanted.revision)
+    known = last is not None and (last.namespace, last.name, last.revision) == fresh
+    if record is None or (record.revision == wanted.revision and not known):
         return False
-    if _said(release, record) != last:
+    if record.of(release) != last:
         raise ClusterError(
             Fault(
-                named(release),
+                str(release),
                 f"a record (revision {record.revision}) that this stack did not make",
-                f"revision {last.get('revision')} as the last run left it",
-                f"`helm history -n {release['namespace']} {release['name']}`, remove what is not "
+                f"revision {last.revision if last else None} as the last run left it",
+                f"`helm history -n {release.namespace} {release.name}`, remove what is not "
                 "yours, or take it over by `pulumi up --refresh`",
             )
         )
     return True
 
 
-async def _restore(client: Client, kinds: Kinds, item: Expected, release: Json) -> None:
+async def _restore(client: Client, kinds: Kinds, item: Expected, release: HelmRelease) -> None:
     body: Json = json.loads(item.body or "{}")
-    namespace = item.namespace or release["namespace"]
-    where = await kinds.url(
-        Expected(item.api_version, item.kind, namespace, item.name), collection=True
-    )
+    namespace = item.namespace or release.namespace
+    where = await kinds.url(replace(item, namespace=namespace), collection=True)
     if where is None:
         return
     metadata = body["metadata"]
@@ -108,43 +93,43 @@ async def _restore(client: Client, kinds: Kinds, item: Expected, release: Json) 
     }
     metadata["annotations"] = {
         **(metadata.get("annotations") or {}),
-        "meta.helm.sh/release-name": release["name"],
-        "meta.helm.sh/release-namespace": release["namespace"],
+        "meta.helm.sh/release-name": release.name,
+        "meta.helm.sh/release-namespace": release.namespace,
     }
     path, base, version = where
     await client.request("POST", path, base=base, version=version, body=body)
 
 
-async def check(document: Json) -> Json:
+async def check(wanted: PresenceRequest) -> PresenceResult:
     """All objects are there.
 
     Raises:
         ClusterError: each object that is missing, by name.
     """
-    async with connect(document["context"]) as client:
-        return await _check(client, document)
+    async with connect(wanted.context) as client:
+        return await _check(client, wanted)
 
 
-async def restore(document: Json) -> Json:
+async def restore(wanted: PresenceRequest) -> PresenceResult:
     """Makes missing objects of the release again, then checks.
 
     Raises:
         ClusterError: what can't be made again, or a record that nobody vouches for.
     """
     restored = []
-    async with connect(document["context"]) as client:
+    async with connect(wanted.context) as client:
         kinds = Kinds(client)
-        vouched = await _vouched(client, document)
-        for item in await lacking(client, document):
+        vouched = await _vouched(client, wanted)
+        for item in await lacking(client, wanted):
             if item.body is not None and vouched:
-                await _restore(client, kinds, item, document["release"])
+                await _restore(client, kinds, item, wanted.release)
                 restored.append(str(item))
             elif item.kind == "RuntimeClass":
                 await runtime_class.settle(client, item.name)
                 restored.append(str(item))
-        result = await _check(client, document)
-    return {**result, "restored": sorted(restored)}
+        result = await _check(client, wanted)
+    return replace(result, restored=tuple(sorted(restored)))
 
 
 if __name__ == "__main__":
-    main(dict[str, Any], {"check": check, "restore": restore})
+    main(PresenceRequest, {"check": check, "restore": restore})

@@ -6,21 +6,19 @@ rounds, and never looks at it again: it goes with the operator's policy, by the 
 one of its own. So it isn't a plain resource of the stack: ``own`` makes it where it is missing,
 ``settle`` takes over what the operator leaves, ``remove`` takes away what is still ours.
 
-Input: ``context`` and ``name``, which is the handler's, too. ``remove`` reads what ``own`` said
-from ``PULUMI_COMMAND_STDOUT``.
+Input: a `RuntimeClassRequest`. ``remove`` reads what ``own`` noted.
 """
 
 from __future__ import annotations
 
 import asyncio
-import json
-import os
 import time
-from typing import Any
 
 from components.kubernetes import grammar
 from components.kubernetes.api import Client, ClusterError, Json, Refused, connect
+from components.platforms.requests import NotedRuntimeClass, RuntimeClassRequest
 from components.program import main
+from components.requests import previous
 from policies.faults import Fault
 
 BASE = "/apis/node.k8s.io"
@@ -52,18 +50,18 @@ def policy(runtime_class: Json) -> Json | None:
     return next((owner for owner in owners if owner["kind"] == OPERATOR), None)
 
 
-async def own(document: Json) -> Json:
-    """Makes it where it is missing. ``made``: whether it goes with the stack.
+async def own(wanted: RuntimeClassRequest) -> NotedRuntimeClass:
+    """Makes it where it is missing.
 
     Raises:
         ClusterError: one of somebody else, with another handler.
     """
-    name = document["name"]
-    async with connect(document["context"]) as client:
+    name = wanted.name
+    async with connect(wanted.context) as client:
         runtime_class = await client.find(f"runtimeclasses/{name}", base=BASE)
         if runtime_class is None:
             await client.request("POST", "runtimeclasses", base=BASE, body=manifest(name))
-            return {"made": True}
+            return NotedRuntimeClass(made=True)
     if runtime_class["handler"] != name:
         raise ClusterError(
             Fault(
@@ -73,7 +71,7 @@ async def own(document: Json) -> Json:
                 f'`kubectl delete runtimeclass {name}`, or write "runtime.defaultRuntime: nvidia"',
             )
         )
-    return {"made": is_ours(runtime_class) or policy(runtime_class) is not None}
+    return NotedRuntimeClass(made=is_ours(runtime_class) or policy(runtime_class) is not None)
 
 
 async def settle(client: Client, name: str) -> None:
@@ -117,11 +115,11 @@ async def settle(client: Client, name: str) -> None:
         await asyncio.sleep(0.2)
 
 
-async def remove(document: Json) -> Json:
+async def remove(wanted: RuntimeClassRequest) -> Json:
     """Takes it away where it came with the stack and nobody took it over."""
-    name, url = document["name"], f"runtimeclasses/{document['name']}"
-    made = json.loads(os.environ.get("PULUMI_COMMAND_STDOUT") or "{}").get("made", False)
-    async with connect(document["context"]) as client:
+    name, url = wanted.name, f"runtimeclasses/{wanted.name}"
+    made = previous(NotedRuntimeClass).made
+    async with connect(wanted.context) as client:
         runtime_class = await client.find(url, base=BASE)
         if not made or runtime_class is None or not is_ours(runtime_class):
             return {"removed": []}
@@ -134,4 +132,4 @@ async def remove(document: Json) -> Json:
 
 
 if __name__ == "__main__":
-    main(dict[str, Any], {"own": own, "remove": remove})
+    main(RuntimeClassRequest, {"own": own, "remove": remove})

@@ -30,6 +30,7 @@ from components.settings.monitoring import Monitoring
 from components.settings.nodes.node_range import NodeNames, written_out
 from components.settings.nodes.pool import Pool
 from components.settings.nodes.scheduling import Scheduling
+from components.settings.parts import SECTIONS, Parts
 from components.settings.platform import NAMES, PlatformName
 from components.settings.registry import Registry
 from components.settings.rollout import Rollout
@@ -106,6 +107,26 @@ class Cluster(Model):
     )
     charts: Charts = Field(default=Charts(), description="a mapping: where charts come from")
     registry: Registry = Field(default=Registry(), description="a mapping: where images come from")
+
+    def parts(self) -> Parts:
+        """Return what the rules between parts read."""
+        fields = type(self).model_fields
+        return Parts(
+            pools=dict(enumerate(self.pools)),
+            hosts=dict(enumerate(self.hosts)),
+            maintenance=self.maintenance,
+            platform=self.platform,
+            driver=self.driver,
+            runtime=self.runtime,
+            device_plugin=self.device_plugin,
+            gpu_operator=self.gpu_operator,
+            given=frozenset(fields[name].alias or name for name in self.model_fields_set),
+            sections={
+                name: section
+                for name in SECTIONS
+                if isinstance(section := getattr(self, name), Model)
+            },
+        )
 
     @property
     def installer(self) -> DriverInstaller | None:

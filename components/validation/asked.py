@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 
-from components.findings import Finding, Findings, Kind, Subject
-
 ASKED = "GPU_CLUSTER_VALIDATE"
 """Environment variable: names of nodes, separated by commas, or ``all``."""
 ALL = "all"
@@ -27,11 +25,3 @@ def tests() -> list[str]:
 def is_tested(name: str) -> bool:
     """Whether tests are to run on a node: all are meant where none is named."""
     return not os.environ.get(ASKED) or is_asked(name)
-
-
-def findings() -> Findings:
-    """Return the tests that are asked for; none where none is."""
-    return tuple(
-        Finding(kind=Kind.DUE, subject=Subject.OBJECT, name=f"test {name}", what="asked for")
-        for name in tests()
-    )

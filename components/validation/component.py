@@ -15,7 +15,7 @@ import pulumi
 import pulumi_command as command
 
 from components.desired.validation import DesiredValidation, PoolValidation
-from components.findings import Findings
+from components.findings import Finding, Findings, Kind, Subject
 from components.manifest import Manifest
 from components.operation import command_line, parsed, repair
 from components.release.namespace import LABELS, namespace
@@ -131,7 +131,7 @@ class Validation(pulumi.ComponentResource):
             for gpus, claim in args.validation.test_claims.items()
         ]
         line = command_line("tests", "measure")
-        environment, ignored = repair(asked.findings())
+        environment, ignored = repair(_asked_tests())
         ran = command.local.Command(
             f"{name}.tests",  # no pool's name has a dot
             create=line,
@@ -160,3 +160,11 @@ class Validation(pulumi.ComponentResource):
             self, name, validation.registry, args.registry_credentials, made, space
         )
         return [*needed, *secrets]
+
+
+def _asked_tests() -> Findings:
+    """Return the tests that are asked for; none where none is."""
+    return tuple(
+        Finding(kind=Kind.DUE, subject=Subject.OBJECT, name=f"test {name}", what="asked for")
+        for name in asked.tests()
+    )

@@ -6,11 +6,11 @@ import hashlib
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from components.desired.validation import MeasuredPool, MeasuredTest
+from components.desired.validation import POOL, MeasuredPool, MeasuredTest
 from components.kubernetes.api import Json
 from components.settings.figures import figure
 from components.validation.judge import SHOWN, SIMULATED
-from components.validation.pod import CAPABILITIES, NODE, POOL, only
+from components.validation.pod import CAPABILITIES, NODE, only
 from policies.printable import printable
 
 TEST = "gpu-cluster/test"

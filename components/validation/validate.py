@@ -15,7 +15,7 @@ import time
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
-from components.desired.validation import PoolValidation
+from components.desired.validation import POOL, PoolValidation
 from components.kubernetes.api import Client, ClusterError, Json, connect
 from components.kubernetes.gather import gather
 from components.nodes import record, startup
@@ -27,7 +27,7 @@ from components.validation.cluster import annotate, exchange
 from components.validation.node import NodeCheck
 from components.validation.offered import shortfall
 from components.validation.outcome import output
-from components.validation.pod import POOL, pod_name
+from components.validation.pod import pod_name
 from policies.faults import Fault
 
 INTERVAL = 0.5

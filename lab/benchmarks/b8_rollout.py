@@ -34,6 +34,7 @@ from components.settings.hosts.host import Role
 from lab import simulator
 from lab.benchmarks.measure import write
 from lab.benchmarks.project import ROOT
+from lab.simulator.hardware import hardware_of
 from lab.simulator.hosts.model import cluster_dir
 from policies.faults import Fault
 
@@ -136,7 +137,9 @@ def cluster(nodes: int) -> Iterator[str]:
         "pools": [{"name": "a100", "nodes": [f"gpu-[1-{nodes}]"], "gpusPerNode": 8}],
     }
     try:
-        os.environ["KUBECONFIG"] = str(simulator.up(name, load(document)).kubeconfig)
+        declared = load(document)
+        hardware = hardware_of(declared.pools, declared.hosts, declared.driver)
+        os.environ["KUBECONFIG"] = str(simulator.start(name, hardware).kubeconfig)
         yield f"gpu-cluster-{name}"
     finally:
         simulator.down(name)

@@ -39,10 +39,6 @@ class Definition:
             raise TypeError(f"{self}: found a class; wanted: a function")
         return self.node
 
-    @property
-    def is_class(self) -> bool:
-        return isinstance(self.node, ast.ClassDef)
-
     def __str__(self) -> str:
         return f"{self.module.path}:{self.node.lineno} {self.name}"
 

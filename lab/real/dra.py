@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from components.desired.resolve import resolve
 from components.kubernetes.resources import DRA_DRIVER
-from components.platforms.registry import platform_of
 from lab.real.behaviours import Act, pod_name
 from lab.real.image import IMAGE
 from lab.real.lab import REAL, Json, Lab
@@ -107,7 +107,7 @@ def prepare(lab: Lab) -> None:
     }
     lab.request("POST", f"{_RESOURCES}/deviceclasses", device_class)
     cluster = declared(lab, REAL[0], {}, platform="dra")
-    platform = platform_of(cluster)
+    platform = resolve(cluster, "test").platform
     for name, space, count in (
         (NAMESPACE, NAMESPACE, 1),
         ("one", "default", 1),

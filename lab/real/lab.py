@@ -18,6 +18,7 @@ from lab.real.mock import Mock
 from lab.real.node import Node, RealError
 from lab.simulator import api, hosts
 from lab.simulator.control_plane import ControlPlane
+from lab.simulator.hardware import hardware_of
 from lab.simulator.hosts import rootfs
 from lab.simulator.hosts.locks import locked
 from lab.simulator.ports import free_ports
@@ -222,7 +223,7 @@ def _running() -> Iterator[Lab]:
         simulator.down(NAME)
         for name in REAL:
             cgroups.remove(name)
-        simulator.up(NAME, simulated)
+        simulator.start(NAME, hardware_of(simulated.pools, simulated.hosts, simulated.driver))
         for name in SIMULATED:  # as feature discovery would; real ones have it from their kubelet
             labels = {"metadata": {"labels": objects.GPU_NODES}}
             lab.request("PATCH", f"/api/v1/nodes/{name}", labels)
@@ -230,7 +231,8 @@ def _running() -> Iterator[Lab]:
             (port,) = free_ports(1)
             node = Node(name, work / name, lower, parts, Mock(name), port)
             lab.nodes[name] = node
-            node.start(real, lab.plane.access(), archive)
+            host = next(each for each in real.hosts if each.node == name)
+            node.start(host.runtime or real.runtime, lab.plane.access(), archive)
         for name in REAL:
             lab.adopt(name)
             lab.wait_ready(name)

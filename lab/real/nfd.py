@@ -16,9 +16,9 @@ from typing import Any
 
 import yaml
 
+from components.desired.resolve import resolve
 from components.loading.loader import load
 from components.platforms.device_plugin.values import CONFIG_MAP
-from components.platforms.registry import platform_of
 from components.settings.device_plugin import DEFAULT_CONFIG
 from lab.helm import Helm
 from lab.real import build, objects, stack
@@ -83,7 +83,7 @@ def rendered() -> tuple[Json, ...]:
     with tempfile.TemporaryDirectory(prefix="gpu-cluster-helm-") as folder:
         helm = Helm(Path(folder))
         try:
-            made = helm.render(chart, platform_of(cluster).values(), NAMESPACE)
+            made = helm.render(chart, resolve(cluster, "test").platform.values(), NAMESPACE)
         finally:
             helm.close()
     return (*_definitions(chart), *made)

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from components.hosts.runtime_script import runtime
-from components.settings.cluster import Cluster
+from components.settings.hosts.runtime import Runtime
 from lab.real import cgroups, files
 from lab.real.mock import Mock
 from lab.real.objects import GPU_NODES
@@ -100,7 +100,7 @@ class Node:
         """The mock's state, in a file of the node."""
         return self.work / "upper" / self.mock.state_path.relative_to("/")
 
-    def start(self, cluster: Cluster, access: Access, archive: Path) -> None:
+    def start(self, runtime: Runtime, access: Access, archive: Path) -> None:
         """Start namespaces, containerd with NVIDIA's runtime, and the kubelet.
 
         Raises:
@@ -111,7 +111,7 @@ class Node:
         self._connect(int(access.server.rpartition(":")[2]))
         self.run("systemctl start containerd")
         self.run("ctr -n k8s.io images import /opt/real/image.tar", IMPORT_LIMIT)
-        self._prepare(cluster)
+        self._prepare(runtime)
         self.start_kubelet()
 
     def spawn(self) -> int:
@@ -226,10 +226,9 @@ class Node:
             f"mounts; cure: run as root outside of a container\n{tail}"
         )
 
-    def _prepare(self, cluster: Cluster) -> None:
+    def _prepare(self, settings: Runtime) -> None:
         """What the product does to a host: the phase ``runtime`` of its preparation."""
-        host = next(each for each in cluster.hosts if each.node == self.name)
-        script = runtime(host.runtime or cluster.runtime, inline=True)
+        script = runtime(settings, inline=True)
         (self.work / "upper/root/runtime.sh").write_text(script)
         self.run("nvidia-ctk --quiet config >/etc/nvidia-container-runtime/config.toml")
         self.run("sh /root/runtime.sh apply")

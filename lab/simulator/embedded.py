@@ -14,7 +14,6 @@ from typing import Any
 
 import aiohttp
 
-from components.settings.cluster import Cluster
 from lab.simulator import api, faults, marks, nodes, processes, proxies
 from lab.simulator.control_plane import (
     COMPONENTS,
@@ -22,7 +21,7 @@ from lab.simulator.control_plane import (
     ControlPlane,
     SimulatorError,
 )
-from lab.simulator.hardware import Hardware, hardware_of
+from lab.simulator.hardware import Hardware
 from lab.simulator.hosts.locks import locked
 from lab.simulator.last_words import last_line
 from policies.printable import printable
@@ -63,16 +62,6 @@ class Status:
     missing: tuple[str, ...]
     ready: bool
     nodes: int = 0
-
-
-def up(name: str, cluster: Cluster) -> Embedded:
-    """Start an embedded cluster whose hardware is what a declaration needs: for tests.
-
-    A stack's own start has a hardware file (`start`).
-
-    :raises SimulatorError: with what failed and the cure.
-    """
-    return start(name, hardware_of(cluster))
 
 
 def start(name: str, hardware: Hardware) -> Embedded:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ipaddress
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
@@ -21,7 +21,7 @@ from components.base.address import Address
 from components.base.explain import explain_all
 from components.base.model import Freeze, FrozenDict, Model
 from components.base.names import DnsLabel, LabelKey, LabelValue, NodeName
-from components.settings.cluster import Cluster
+from components.settings.hosts.driver import Driver
 from components.settings.hosts.host import Host
 from components.settings.hosts.user import Port, User
 from components.settings.nodes.devices import GPU_LIMIT
@@ -242,41 +242,44 @@ def write_hardware(path: Path, stack: str, hardware: Hardware) -> None:
     draft.replace(path)
 
 
-def hardware_of(cluster: Cluster, *, with_hosts: bool = True) -> Hardware:
+def hardware_of(
+    pools: Sequence[Pool], hosts: Sequence[Host], driver: Driver, *, with_hosts: bool = True
+) -> Hardware:
     """Return the hardware that a declaration needs: as if every declared machine were there.
 
     Args:
-        cluster: the declaration.
+        pools: the declared pools.
+        hosts: the declared hosts.
+        driver: the driver of nodes without one of their own.
         with_hosts: False leaves out the hosts; their nodes stay.
     """
     kinds: dict[str, NodeHardware] = {}
-    hosts = {host.node: host for host in cluster.hosts}
-    for pool in cluster.pools:
+    by_node = {host.node: host for host in hosts}
+    for pool in pools:
         for name in pool_nodes(pool):
             kinds[name] = NodeHardware(
                 names=(name,),
                 gpus=pool.on_the_bus(name),
-                driver=not cluster.driver.managed_by_daemonset,
-                control_plane=name in hosts and hosts[name].role.is_control_plane,
+                driver=not driver.managed_by_daemonset,
+                control_plane=name in by_node and by_node[name].role.is_control_plane,
                 labels=dict(pool.selector or {}),
             )
-    for host in cluster.hosts:
+    for host in hosts:
         if host.node not in kinds:
             control_plane = host.role.is_control_plane
             kinds[host.node] = NodeHardware(names=(host.node,), control_plane=control_plane)
     if not any(kind.control_plane for kind in kinds.values()):
         kinds[CONTROL_PLANE] = NodeHardware(names=(CONTROL_PLANE,), control_plane=True)
-    machines = [_host(host, kinds[host.node]) for host in cluster.hosts if with_hosts]
+    machines = [_host(host, kinds[host.node]) for host in hosts if with_hosts]
     return Hardware(version="v1", nodes=tuple(_joined(kinds)), hosts=tuple(machines))
 
 
-def absent(hardware: Hardware, cluster: Cluster) -> tuple[str, ...]:
+def absent(hardware: Hardware, pools: Iterable[Pool], hosts: Iterable[Host]) -> tuple[str, ...]:
     """Return the names of declared nodes and hosts that the hardware does not have."""
     there = {name for kind in hardware.nodes for name in written_out(kind.names)}
     there |= {host.name for host in hardware.hosts}
-    pools = (pool for pool in cluster.pools if pool.nodes is not None)
-    declared = [name for pool in pools for name in pool.node_names()]
-    declared += [host.name for host in cluster.hosts]
+    declared = [name for pool in pools if pool.nodes is not None for name in pool.node_names()]
+    declared += [host.name for host in hosts]
     return tuple(name for name in dict.fromkeys(declared) if name not in there)
 
 

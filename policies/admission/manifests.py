@@ -48,8 +48,8 @@ def manifests(context: Context, enforcement: Enforcement) -> list[Json]:
                     f"gpu-rules-{shape.name}-{severity}",
                     _LABELS,
                     _spec(shape, twins, enforcement.failure_policy),
-                    enforcement.actions[severity],
-                    parameter=parameter,
+                    _actions(shape, enforcement.actions[severity]),
+                    parameter=parameter if shape.refused else None,
                     namespaces=namespaces,
                 )
     actions, failure_policy = enforcement.actions[Severity.MANDATORY], enforcement.failure_policy
@@ -58,6 +58,12 @@ def manifests(context: Context, enforcement: Enforcement) -> list[Json]:
         *placing.manifests(_LABELS, actions, failure_policy, namespaces),
         *grants.manifests(_LABELS, actions, failure_policy),
     ]
+
+
+def _actions(shape: Shape, actions: Sequence[str]) -> list[str]:
+    if shape.refused:
+        return list(actions)
+    return list(dict.fromkeys("Warn" if action == "Deny" else action for action in actions))
 
 
 def _judged(context: Context, shape: Shape, severity: Severity) -> list[tuple[Rule, Twin]]:
@@ -75,9 +81,10 @@ def _spec(shape: Shape, twins: Sequence[tuple[Rule, Twin]], failure_policy: str)
     places = {rule.id: _places(shape, twin) for rule, twin in twins}
     lists = " + ".join(map(_violation, (rule for rule, _ in twins)))
     variables = {**shape.used([*places.values(), lists]), **places, "violations": lists}
+    parameter = {"paramKind": {"apiVersion": "v1", "kind": "ConfigMap"}}
     spec: Json = {
-        "failurePolicy": failure_policy,
-        "paramKind": {"apiVersion": "v1", "kind": "ConfigMap"},
+        "failurePolicy": failure_policy if shape.refused else "Ignore",
+        **(parameter if shape.refused else {}),
         "matchConstraints": {"resourceRules": list(shape.rules)},
         "variables": [{"name": name, "expression": cel} for name, cel in variables.items()],
         # One validation for all rules: the answer then names all that are broken, where the API

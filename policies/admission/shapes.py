@@ -30,7 +30,9 @@ class Shape:
     before the policy pass; empty where only creations are matched. `variables`: by name, in an
     order in which each uses earlier ones only. `updates`: of pods, each twin judging only where
     what it reads has changed. `ordinary`: whether those that are in good order at
-    a glance (`policies.admission.ordinary`) are not judged any further.
+    a glance (`policies.admission.ordinary`) are not judged any further. `refused`: whether what
+    breaks a mandatory rule is; else policies only warn, in every mode, need no parameter, and let
+    through what they fail to judge.
     """
 
     name: str
@@ -42,6 +44,7 @@ class Shape:
     updates: bool = False
     templates: bool = False
     ordinary: bool = False
+    refused: bool = True
 
     def judges(self, twin: Twin) -> bool:
         """Whether a twin is about these objects."""
@@ -183,6 +186,15 @@ SHAPES: Final = (
         # They are in no namespace that could grant anything.
         variables={**_BARE, "grants": "{}", **exemptions.VARIABLES},
         changed=changed("spec"),
+    ),
+    Shape(
+        name="nodes",
+        scope=Scope.NODES,
+        rules=(rule_of("", _BOTH, "nodes", "nodes/status", scope="Cluster"),),
+        variables={**_BARE, "grants": "{}", **exemptions.VARIABLES},
+        changed=changed("metadata.?labels"),
+        # A refusal would keep the report of a fault out of the cluster, and not the fault.
+        refused=False,
     ),
     Shape(
         name="namespaces",

@@ -137,17 +137,29 @@ def below(part: Part, version: str) -> Floor | None:
     A driver of a branch that the newest bulletin leaves out, though it fixes later branches, gets
     the border of the next later branch: its own has no fix. A text that isn't a version gives None.
     """
-    found = [entry for entry in floors() if entry.part is part and entry.affects(version)]
-    if found:
-        return max(found, key=lambda entry: (_padded(entry.fixed), entry.bulletin))
     numbers = parse(version)
-    if part is not Part.DRIVER or not numbers:
+    if not numbers:
         return None
-    drivers = [entry for entry in floors() if entry.part is part]
-    newest = max(drivers, key=lambda entry: (entry.date, entry.bulletin)).bulletin
-    offered = {int(entry.branch): entry for entry in drivers if entry.bulletin == newest}
-    later = [branch for branch in offered if branch > numbers[0]]
-    return None if numbers[0] in offered or not later else offered[min(later)]
+    highest, newest = borders(part)
+    branch = str(numbers[0]) if part is Part.DRIVER else ""
+    if branch in highest and highest[branch].affects(version):
+        return highest[branch]
+    later = [each for each in newest if each and int(each) > numbers[0]]
+    return None if branch in newest or not later else newest[min(later, key=int)]
+
+
+@cache
+def borders(part: Part) -> tuple[dict[str, Floor], dict[str, Floor]]:
+    """Return the highest border of each branch of a part, and those of its newest bulletin."""
+    found = sorted(
+        (entry for entry in floors() if entry.part is part),
+        key=lambda entry: (_padded(entry.fixed), entry.bulletin),
+    )
+    newest = max(((entry.date, entry.bulletin) for entry in found), default=("", ""))
+    return (
+        {entry.branch: entry for entry in found},
+        {entry.branch: entry for entry in found if (entry.date, entry.bulletin) == newest},
+    )
 
 
 def wanted(part: Part, version: str, entry: Floor) -> str:

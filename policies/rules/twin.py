@@ -13,7 +13,8 @@ class Scope(StrEnum):
     """The objects that a twin judges.
 
     `PODS`: pods and the templates of all workload controllers. `VALUES`: ConfigMaps and Secrets.
-    `CLAIMS`: ResourceClaims and their templates. `VOLUMES`: PersistentVolumes.
+    `CLAIMS`: ResourceClaims and their templates. `VOLUMES`: PersistentVolumes. `NODES`: the labels
+    of nodes, which are never refused.
     """
 
     PODS = "pods"
@@ -23,6 +24,7 @@ class Scope(StrEnum):
     NAMESPACES = "namespaces"
     CLAIMS = "claims"
     VOLUMES = "volumes"
+    NODES = "nodes"
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
+from policies.facts.floors import Part, floors
 from tests.admission.cluster import CONTEXTS, GPU, LABEL
 from tests.admission.generate_specs import CORE, LIMIT_KEY, MEMORY, MIG, PERCENTAGE, VARIABLE
 
@@ -202,11 +203,26 @@ def _persistent_volumes(draw: st.DrawFn) -> Json:
     }
 
 
+@st.composite
+def _nodes(draw: st.DrawFn) -> Json:
+    """GPU072: the driver that a node reports, near the borders of each branch."""
+    entry = draw(st.sampled_from([entry for entry in floors() if entry.part is Part.DRIVER]))
+    branch, *rest = (int(number) for number in entry.fixed.split("."))
+    branch += draw(st.sampled_from([0, 0, 0, 0, 1, -1, 100, -400]))
+    rest[-1] = max(rest[-1] + draw(st.integers(-2, 2)), 0)
+    version = ".".join([str(branch), *(f"{number:02}" for number in rest)])
+    version = draw(st.sampled_from(["", "", "", "", "v", "0", "x"])) + version
+    version += draw(st.sampled_from(["", "", "", "", "", ".1", ".1.1", "-1", "a", "1234567890"]))
+    labels = {LABEL: draw(_NAMESPACES), "nvidia.com/cuda.driver-version.full": version}
+    name = f"a{draw(st.integers(0, 999))}"
+    return {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "labels": labels}}
+
+
 _KINDS = (
     *(_updates, _updates, _parts, _parts, _limits, _environments, _environments, _namespaces),
     *(_services, _services, _shares, _jobs, _claims, _claims),
     *(_persistent_volumes, _persistent_volumes, _by_class, _by_class),
-    *(_node_processes, _node_processes, _node_processes, _node_processes),
+    *(_node_processes, _node_processes, _node_processes, _node_processes, _nodes, _nodes),
 )
 
 

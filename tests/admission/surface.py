@@ -154,6 +154,7 @@ SAMPLES: Final[Mapping[tuple[str, str], Json]] = {
     ("", "configmaps"): {"data": {"a": "0"}},
     ("", "secrets"): {"data": {"a": "MA=="}},
     ("", "namespaces"): {},
+    ("", "nodes"): {},
     ("", "persistentvolumes"): {
         "spec": {
             "capacity": {"storage": "1Gi"},
@@ -236,6 +237,9 @@ FIELDS: Final[Mapping[tuple[str, str], Mapping[Path, Any]]] = {
     ("", "namespaces"): {
         ("metadata", "labels"): {"gpu-cluster/guardrails": "exempt"},
         ("metadata", "annotations"): {"grant.gpu-cluster/GPU022": "2099-12-31 why"},
+    },
+    ("", "nodes"): {
+        ("metadata", "labels"): {"nvidia.com/cuda.driver-version.full": "580.126.20"},
     },
     ("", "persistentvolumes"): {("spec", "hostPath"): {"path": "/dev"}},
     ("resource.k8s.io", "resourceclaims"): {

@@ -57,7 +57,7 @@ def test_an_endpoint_is_matched_by_group_resource_subresource_and_operation(verb
     assert matched(POLICIES, status)
     for other in (
         {"group": "apps"},
-        {"resource": "nodes"},
+        {"resource": "services"},
         {"subresource": "other"},
         {"verb": "create", "subresource": "scale"},
     ):

@@ -19,12 +19,12 @@ from typing import Any
 
 from commands.roles import Json, Request, requests, role, text
 from components.loading.loader import load
-from components.platforms.registry import platform_of
 from components.settings.platform import NAMES
 from lab.simulator.control_plane import AUDIT, ControlPlane
 from tests.e2e.project import Project, started
 from tests.platform import ways
 from tests.platform.definitions import defined, definition
+from tests.resolved import platform_of
 
 ROOT = Path(__file__).resolve().parents[2]
 FILE = Path(__file__).with_name("requests.json")

@@ -23,7 +23,7 @@ from components.inspection.difference import Difference
 from components.kubernetes.grammar import IllFormed
 from components.nodes.difference import SchedulingDifference
 from components.nodes.inspect import pool_members
-from components.platforms.difference import PlatformDifference
+from components.release.difference import PlatformDifference
 from components.release.helm_record import expected
 from tests.attacks.samples import cluster
 from tests.plugins.rig import LIMIT, Failed, Plugin

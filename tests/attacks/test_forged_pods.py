@@ -9,8 +9,9 @@ import asyncio
 from typing import Any
 
 from components.desired.resolve import resolve
+from components.desired.validation import POOL
 from components.validation.node import NodeCheck
-from components.validation.pod import NODE, POOL, pod_name
+from components.validation.pod import NODE, pod_name
 from components.validation.validate import _Run
 from tests.attacks.samples import cluster
 

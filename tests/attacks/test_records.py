@@ -7,8 +7,8 @@ import base64
 import contextlib
 import gzip
 import json
-import os
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from typing import Any
 
 import httpx
@@ -16,8 +16,10 @@ import pytest
 
 from components.kubernetes.api import Client, ClusterError
 from components.kubernetes.grammar import IllFormed
+from components.platforms.requests import HelmRelease, PresenceRequest, PresenceResult
 from components.release import restore as presence
 from components.release.helm_record import TYPE, UNPACKED, decode_release, expected
+from components.requests import PREVIOUS, previous, write
 from tests.unit.fixtures.api import client
 
 Json = dict[str, Any]
@@ -30,13 +32,13 @@ metadata: {name: helpful}
 roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: cluster-admin}
 subjects: [{kind: User, name: mallory, apiGroup: rbac.authorization.k8s.io}]
 """
-DOCUMENT: Json = {
-    "context": "test",
-    "platform": "device-plugin",
-    "release": {"name": NAME, "namespace": SPACE},
-    "objects": [],
-    "revision": 1,
-}
+WANTED = PresenceRequest(
+    context="test",
+    platform="device-plugin",
+    release=HelmRelease(name=NAME, namespace=SPACE),
+    objects=(),
+    revision=1,
+)
 SERVED = {
     "/api/v1": {"kind": "ConfigMap", "name": "configmaps", "namespaced": True},
     "/apis/rbac.authorization.k8s.io/v1": {
@@ -101,15 +103,15 @@ def cluster(monkeypatch: pytest.MonkeyPatch) -> Cluster:
         yield client(made)
 
     monkeypatch.setattr(presence, "connect", connect)
-    monkeypatch.delenv("PULUMI_COMMAND_STDOUT", raising=False)
+    monkeypatch.delenv(PREVIOUS, raising=False)
     return made
 
 
 def installed(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
     """The first run, just after Helm made everything: its output is in the state."""
     cluster.objects[f"namespaces/{SPACE}/configmaps/settings"] = {}
-    said = asyncio.run(presence.check(DOCUMENT))
-    monkeypatch.setenv("PULUMI_COMMAND_STDOUT", json.dumps(said))
+    said = asyncio.run(presence.check(WANTED))
+    monkeypatch.setenv(PREVIOUS, write(said))
     cluster.objects.clear()
 
 
@@ -117,7 +119,7 @@ def test_what_the_state_vouches_for_is_made_again(
     cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     installed(cluster, monkeypatch)
-    assert asyncio.run(presence.restore(DOCUMENT))["restored"] == ["ConfigMap settings"]
+    assert asyncio.run(presence.restore(WANTED)).restored == ("ConfigMap settings",)
     assert list(cluster.objects) == [f"namespaces/{SPACE}/configmaps/settings"]
 
 
@@ -133,7 +135,7 @@ def test_a_record_that_the_engine_did_not_make_is_never_restored(
     cluster.secrets = [item for item in cluster.secrets if item["metadata"] != planted["metadata"]]
     cluster.secrets.append(planted)
     with pytest.raises(ClusterError, match=r"found a record .* that this stack did not make"):
-        asyncio.run(presence.restore(DOCUMENT))
+        asyncio.run(presence.restore(WANTED))
     assert cluster.objects == {}
 
 
@@ -145,24 +147,25 @@ def test_a_secret_that_is_none_of_helm_s_is_no_record(
     cluster.secrets.append(
         {**record(TAKEOVER), "metadata": {**cluster.secrets[0]["metadata"], "name": "x"}}
     )
-    assert asyncio.run(presence.restore(DOCUMENT))["restored"] == ["ConfigMap settings"]
+    assert asyncio.run(presence.restore(WANTED)).restored == ("ConfigMap settings",)
 
 
 def test_the_record_of_a_release_that_took_another_ones_place_is_not_compared_with_it(
     cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     installed(cluster, monkeypatch)
-    said = json.loads(os.environ["PULUMI_COMMAND_STDOUT"])
-    said["record"] |= {"name": "gpu-operator", "namespace": "gpu-operator", "digest": "another"}
-    monkeypatch.setenv("PULUMI_COMMAND_STDOUT", json.dumps(said))
+    said = previous(PresenceResult)
+    assert said.record is not None
+    other = replace(said.record, name="gpu-operator", namespace="gpu-operator", digest="another")
+    monkeypatch.setenv(PREVIOUS, write(replace(said, record=other)))
     cluster.objects[f"namespaces/{SPACE}/configmaps/settings"] = {}
-    assert asyncio.run(presence.restore(DOCUMENT))["restored"] == []
+    assert asyncio.run(presence.restore(WANTED)).restored == ()
 
 
 def test_nothing_is_restored_before_a_run_has_vouched(cluster: Cluster) -> None:
     cluster.secrets = [record(TAKEOVER)]
     with pytest.raises(ClusterError, match="found no ClusterRoleBinding helpful"):
-        asyncio.run(presence.restore(DOCUMENT))
+        asyncio.run(presence.restore(WANTED))
     assert cluster.objects == {}
 
 

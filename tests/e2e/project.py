@@ -25,9 +25,10 @@ from components.kubernetes.api import Client, connect
 from components.loading.loader import load
 from lab import simulator
 from lab.simulator import hosts as simulated_hosts
-from lab.simulator.hardware import hardware_of, write_hardware
+from lab.simulator.hardware import write_hardware
 from lab.simulator.ports import free_ports
 from policies.faults import ConfigError
+from tests.simulated import declared_hardware
 
 LIMIT = 900
 """Seconds for any one command."""
@@ -107,7 +108,7 @@ class Project:
         self.file.write_text(yaml.safe_dump({"config": {"gpu-cluster:cluster": cluster}}))
         if hardware:
             with suppress(ConfigError):  # the commands refuse it
-                write_hardware(self.hardware_file, self.stack, hardware_of(load(cluster)))
+                write_hardware(self.hardware_file, self.stack, declared_hardware(load(cluster)))
 
     @property
     def hardware_file(self) -> Path:

@@ -25,7 +25,7 @@ USERS = (
     *("forget", "destroy", "down"),
 )
 #: Of those who change the project: its tests, and what is generated from it.
-DEVELOPERS = re.compile(r"test.*|promises|facts|roles|fuzz|language|check|bench|lock|clean")
+DEVELOPERS = re.compile(r"test.*|promises|facts|roles|fuzz|language|check|bench|lock|clean|house")
 #: What a second run says and the first doesn't, with exit code 1.
 REFUSED = {"forget": "of which the state holds nothing"}
 #: The probe isn't on the simulated hosts, and the command says so in each run.

@@ -11,6 +11,7 @@ from types import SimpleNamespace
 import asyncssh
 import pytest
 
+from components.desired.resolve import resolve
 from components.host_facts import HostFacts
 from components.hosts.compatibility import kernel_refused
 from components.hosts.inspect import observe
@@ -155,13 +156,14 @@ def _key(passphrase: str | None = None) -> str:
 )
 def test_a_bad_private_key_is_one_problem_with_its_cure(key: str, why: str) -> None:
     cluster, _ = declared()
-    seen = inspection(cluster, "test", key, Extent.HOSTS, there=True)
+    desired = resolve(cluster, "test")
+    seen = inspection(desired, key, Extent.HOSTS, there=True)
     (problem,) = seen.problems
     assert (seen.hosts, seen.reasons) == ({}, "")
     assert why in problem
     assert "; cure: `ssh-keygen" in problem
     assert "canary" not in problem
-    assert inspection(cluster, "test", key, Extent.OFF, there=True) == Seen()
+    assert inspection(desired, key, Extent.OFF, there=True) == Seen()
 
 
 def test_unknown_and_odd_lines_are_passed_over() -> None:

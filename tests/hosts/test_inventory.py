@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
+from components.desired.host import DesiredHost
 from components.desired.resolve import resolve
 from components.hosts.connection import connection
 from components.hosts.prepare_script import prepare_script
 from components.loading.inventory import origins
 from components.loading.loader import load
-from components.settings.cluster import Cluster
 from components.settings.hosts.system import Firewall, Selinux
 from lab.simulator import hosts as simulated
 from policies.faults import ConfigError
@@ -44,9 +44,8 @@ def document(**sections: Any) -> dict[str, Any]:
     }
 
 
-def seen(declared: dict[str, Any]) -> dict[str, Cluster]:
-    cluster = load(declared)
-    return {host.name: cluster.of(host) for host in cluster.hosts}
+def seen(declared: dict[str, Any]) -> dict[str, DesiredHost]:
+    return {host.name: host for host in resolve(load(declared), "dev").hosts}
 
 
 def test_a_host_overrides_its_pool_and_a_pool_the_stack() -> None:
@@ -56,7 +55,7 @@ def test_a_host_overrides_its_pool_and_a_pool_the_stack() -> None:
     declared["hosts"][0]["driver"] = {"version": "570.124.06"}
     declared["hosts"][0]["system"] = {"sysctl": {"vm.max_map_count": "262144"}}
     values = seen(declared)
-    versions = {name: cluster.driver.version for name, cluster in values.items()}
+    versions = {name: host.driver.version for name, host in values.items()}
     assert versions == {
         "gpu-1": "570.124.06",
         "gpu-2": "580.65.06",

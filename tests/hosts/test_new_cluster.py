@@ -29,6 +29,7 @@ from tests.e2e.project import Project
 from tests.hosts import software
 from tests.hosts.conftest import temporary_cluster
 from tests.hosts.machine import Declared, Running, differences, free_port
+from tests.simulated import simulate
 
 pytestmark = pytest.mark.full
 
@@ -75,7 +76,7 @@ class Register(threading.Thread):
         if not hosts:
             pool |= {"nodes": ["none"], "gpusPerNode": 0}
         sections = {key: self._document[key] for key in ("version", "kubernetes", "platform")}
-        return simulator.up(self._cluster, load({**sections, "pools": [pool], "hosts": hosts}))
+        return simulate(self._cluster, load({**sections, "pools": [pool], "hosts": hosts}))
 
 
 @dataclass

@@ -14,12 +14,12 @@ from urllib.parse import urlsplit
 import pytest
 
 from components.driver_daemonset.component import daemon_set
-from components.platforms.registry import platform_of
 from components.settings.hosts.proxy import Proxy
 from lab.simulator.hosts import catalogue
 from lab.simulator.hosts.packages import build
 from policies.faults import ConfigError
 from tests.hosts import software
+from tests.resolved import platform_of
 from tests.unit.fixtures.clusters import INSTALLERS, cluster
 
 OUTSIDE = "packages.gpu-cluster.invalid"
@@ -101,7 +101,8 @@ def test_a_driver_in_a_container_goes_out_by_the_proxy() -> None:
         driverInstaller={"images": INSTALLERS},
         proxy=section,
     )
-    made = daemon_set(declared, declared.pools[0])
+    assert declared.installer is not None
+    made = daemon_set(declared.installer, platform_of(declared).site, declared.pools[0])
     (installer,) = made["spec"]["template"]["spec"]["initContainers"]
     assert wanted.items() <= {item["name"]: item["value"] for item in installer["env"]}.items()
 

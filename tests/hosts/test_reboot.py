@@ -11,12 +11,14 @@ import contextlib
 import shutil
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from components.desired.host import Target
+from components.desired.rollout import RebootRequest
 from components.hosts import restart as reboot
-from components.hosts.reach import Host
 from components.hosts.reboot import reboot_request
 from components.kubernetes.api import ClusterError, connect
 from components.loading.loader import load
@@ -27,6 +29,7 @@ from lab.simulator import hosts as simulated
 from lab.simulator.hosts.model import cluster_dir
 from tests.desired_host import rebooting
 from tests.hosts.machine import Running, free_port
+from tests.simulated import simulate
 
 pytestmark = pytest.mark.full
 
@@ -67,7 +70,7 @@ class Site:
         }
         self.declared = load(self.document)
         simulated.up(name, self.declared.hosts, public, simulated.HostSettings(mode="namespaces"))
-        self.kubeconfig = simulator.up(name, self.declared).kubeconfig
+        self.kubeconfig = simulate(name, self.declared).kubeconfig
         self.hosts = {
             host.name: Running(name, host, self.key)  # type: ignore[arg-type]
             for host in self.declared.hosts
@@ -83,11 +86,12 @@ class Site:
         for name in names:
             self.hosts[name].write("/run/gpu-cluster/reboot-required", "nouveau is loaded\n")
 
-    def input(self, **changes: Any) -> Json:
-        return {**reboot_request(rebooting(self.declared), self.key), **changes}
+    def input(self, **bounds: Any) -> RebootRequest:
+        request = reboot_request(rebooting(self.declared), self.key)
+        return replace(request, rollout=replace(request.rollout, **bounds))
 
-    def reboot(self, **changes: Any) -> Json:
-        return asyncio.run(reboot.apply(self.input(**changes)))
+    def reboot(self, **bounds: Any) -> Json:
+        return asyncio.run(reboot.apply(self.input(**bounds)))
 
     def request(self, method: str, url: str, **options: Any) -> Any:
         async def run() -> Any:
@@ -205,7 +209,7 @@ def test_workers_go_together_and_the_control_plane_never_does(
     restart, begun = reboot.restart, set[str]()
     together: list[frozenset[str]] = []
 
-    async def recorded(host: Host, *rest: Any) -> str:
+    async def recorded(host: Target, *rest: Any) -> str:
         begun.add(host.name)
         together.append(frozenset(begun))
         try:
@@ -215,7 +219,7 @@ def test_workers_go_together_and_the_control_plane_never_does(
 
     monkeypatch.setattr(reboot, "restart", recorded)
     with watched(site) as seen:
-        site.reboot(maxUnavailable=4)
+        site.reboot(max_unavailable=4)
     assert all(before[name] != now for name, now in site.boots().items())
     assert not any({"cp-1", "cp-2"} <= down for down in [*seen, *together])
     # A host boots in less time than a busy machine may need to look at it.
@@ -259,7 +263,7 @@ def test_after_a_host_that_does_not_come_back_no_other_is_touched(site: Site) ->
     site.ask("gpu-1", "gpu-2")
     before = site.boots()
     with pytest.raises(ClusterError) as raised:
-        site.reboot(timeoutSeconds=5)
+        site.reboot(boot_timeout_seconds=5)
     assert "host gpu-1: found the boot id from before 5 s after its reboot" in str(raised.value)
     assert "host gpu-2: found no reboot, because gpu-1 failed" in str(raised.value)
     assert site.boots() == before
@@ -321,12 +325,12 @@ def test_a_pod_keeps_its_emptydir_unless_that_is_declared(site: Site) -> None:
     assert site.pods("local") == pods
     assert site.boots()["gpu-2"] == before
     assert "unschedulable" not in site.node("gpu-2")["spec"]
-    site.reboot(consent=["empty-dir"])
+    site.reboot(consent=("empty-dir",))
     assert site.boots()["gpu-2"] != before
 
 
 def test_before_the_stack_makes_its_cluster_hosts_reboot_and_nodes_do_not(site: Site) -> None:
-    unmade = {"context": "not-made-yet", "makesCluster": True}
+    unmade = {"context": "not-made-yet", "makes_cluster": True}
     site.ask("gpu-1")
     before = site.boots()
     assert [done["host"] for done in site.reboot(**unmade)["rebooted"]] == ["gpu-1"]

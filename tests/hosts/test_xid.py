@@ -6,6 +6,8 @@ import asyncio
 
 import pytest
 
+from components.desired.host import Target
+from components.settings.hosts.host import Role
 from components.validation import xid
 from lab.simulator.hosts import processes
 from lab.simulator.hosts.model import hosts_dir
@@ -16,22 +18,17 @@ XID = "[  12.3] NVRM: Xid (PCI:0000:3b:00): 79, GPU has fallen off the bus."
 
 def read(host: Running, key: str = "") -> dict[str, str]:
     declared = host.declared
-    document = {
-        "privateKey": key,
-        "hosts": {
-            "gpu-1": {
-                "name": declared.name,
-                "node": declared.name,
-                "role": "gpu-worker",
-                "address": declared.address,
-                "port": declared.port,
-                "user": declared.user,
-                "host_key": declared.host_key,
-                "bastion": None,
-            }
-        },
-    }
-    return asyncio.run(xid.lines(document, ["gpu-1", "gpu-9"]))
+    target = Target(
+        name=declared.name,
+        node=declared.name,
+        role=Role.GPU_WORKER,
+        address=declared.address,
+        port=declared.port,
+        user=declared.user,
+        host_key=declared.host_key,
+        bastion=None,
+    )
+    return asyncio.run(xid.lines({"gpu-1": target}, key, ["gpu-1", "gpu-9"]))
 
 
 @pytest.mark.full

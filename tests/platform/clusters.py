@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from components.loading.loader import load
-from components.platforms.registry import platform_of
 from components.settings.cluster import Cluster
+from tests.resolved import platform_of
 from tests.unit.fixtures.clusters import INSTALLERS
 
 Json = dict[str, Any]

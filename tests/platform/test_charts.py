@@ -14,7 +14,6 @@ from components.charts.value_check import check
 from components.driver_daemonset.component import daemon_set as driver_daemon_set
 from components.platforms.device_plugin.excluded_gpus import daemon_sets
 from components.platforms.needed import images as needed
-from components.platforms.registry import platform_of
 from components.settings.cluster import Cluster
 from components.settings.nodes.pool import gpu_pools
 from components.settings.nodes.taint import STARTUP_TAINT
@@ -22,6 +21,7 @@ from lab.helm import Helm, Refused
 from tests.platform import chart_folders
 from tests.platform.chart_folders import FOLDERS, REAL, STAND_INS
 from tests.platform.clusters import CLUSTERS, MIRROR, OWN_DRIVER, chart_of, operator, plugin
+from tests.resolved import platform_of
 from tests.unit.fixtures import platforms
 from tests.unit.fixtures.clusters import INSTALLERS
 

@@ -9,13 +9,13 @@ import pytest
 
 from components.loading.loader import load
 from components.platforms.dra import values as chart
-from components.platforms.registry import platform_of
 from components.settings.cluster import Cluster
 from lab.helm import Helm, Refused
 from tests.e2e.project import Project
 from tests.platform import ways
 from tests.platform.chart_folders import REAL, STAND_INS, values
 from tests.platform.ways import served
+from tests.resolved import platform_of
 
 Json = dict[str, Any]
 

@@ -18,7 +18,6 @@ import toolchain
 from components.loading.loader import load
 from components.platforms.gpu_manager import values as chart
 from components.platforms.gpu_manager.platform import PLATFORM
-from components.platforms.registry import platform_of
 from components.settings.cluster import Cluster
 from components.settings.nodes.cards import CORE, MEMORY
 from lab.helm import Helm
@@ -28,6 +27,7 @@ from policies.rules import Context, evaluate
 from tests.e2e.project import Project
 from tests.platform import ways
 from tests.platform.chart_folders import ROOT
+from tests.resolved import platform_of
 
 Json = dict[str, Any]
 

@@ -13,10 +13,10 @@ from components.charts.images import UnknownImages
 from components.charts.value_table import table
 from components.loading.loader import load
 from components.platforms.needed import charts, images
-from components.platforms.registry import platform_of
 from components.settings.cluster import Cluster
 from components.settings.registry import Registry
 from tests.platform.chart_folders import ROOT
+from tests.resolved import platform_of
 from tests.unit.fixtures.platforms import deployed
 
 
@@ -102,7 +102,10 @@ def test_an_image_is_deployed_by_the_digest_that_its_makers_publish(
 )
 def test_each_release_of_the_operator_has_its_own_images(version: str, found: list[str]) -> None:
     own = {"driver": {"source": "operator"}, "gpuOperator": {"version": version}}
-    listed = {image.upstream.rpartition("/")[2] for image in images(cluster("gpu-operator", **own))}
+    listed = {
+        image.upstream.rpartition("/")[2]
+        for image in images(*deployed(cluster("gpu-operator", **own)))
+    }
     assert all(any(name.startswith(wanted) for name in listed) for wanted in found)
     assert f"gpu-operator:{version}" in listed
 

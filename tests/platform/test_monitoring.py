@@ -16,13 +16,13 @@ from components.loading.loader import load
 from components.monitoring.component import MonitoringArgs, objects
 from components.monitoring.values import COUNTERS, alert_groups, counters, dashboard
 from components.platforms.gpu_manager import values as gpu_manager
-from components.platforms.registry import platform_of
 from components.settings.cluster import Cluster
 from tests.e2e import snapshot
 from tests.e2e.project import Project, figures
 from tests.platform import ways
 from tests.platform.definitions import defined, definition
 from tests.platform.ways import ALL
+from tests.resolved import platform_of
 
 Json = dict[str, Any]
 

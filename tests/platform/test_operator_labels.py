@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import pytest
@@ -12,6 +11,8 @@ from components.loading.loader import load
 from components.nodes import schedule as scheduling
 from components.platforms.gpu_operator import labels as operator_labels
 from components.platforms.gpu_operator.values import NODE_ANNOTATIONS, NODE_LABELS
+from components.platforms.requests import NodeKeysRequest
+from components.requests import PREVIOUS, write
 from tests.e2e.project import Project
 from tests.platform import ways
 from tests.platform.ways import look
@@ -34,13 +35,13 @@ def test_left_labels_go_and_those_of_others_and_ours_stay(
     merge = {"content_type": "application/merge-patch+json"}
     somebody = {"metadata": {"labels": {"nvidia.com/gpu.product": "kept"}}}
     project.request("PATCH", "nodes/gpu-2", body=somebody, **merge)
-    document = {
-        "context": f"gpu-cluster-{project.stack}",
-        "labels": NODE_LABELS,
-        "annotations": NODE_ANNOTATIONS,
-    }
-    noted = project.ask(lambda _: operator_labels.note(document))
-    monkeypatch.setenv("PULUMI_COMMAND_STDOUT", json.dumps(noted))
+    request = NodeKeysRequest(
+        context=f"gpu-cluster-{project.stack}",
+        labels=tuple(NODE_LABELS),
+        annotations=tuple(NODE_ANNOTATIONS),
+    )
+    noted = project.ask(lambda _: operator_labels.note(request))
+    monkeypatch.setenv(PREVIOUS, write(noted))
     left = {"metadata": {"labels": LEFT}}
     for name in ("gpu-1", "gpu-2"):
         project.request("PATCH", f"nodes/{name}", body=left, **merge)
@@ -49,7 +50,7 @@ def test_left_labels_go_and_those_of_others_and_ours_stay(
     pools = [*resolve(declared, "test").scheduling.pools]
     project.ask(lambda _: scheduling.apply(pools[0]))
 
-    project.ask(lambda _: operator_labels.remove(document))
+    project.ask(lambda _: operator_labels.remove(request))
     findings = look(project)
     for name in ("gpu-1", "gpu-2"):
         labels = findings[name][0]

@@ -4,21 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from components.kubernetes.api import Client, ClusterError
 from components.loading.loader import load
-from components.platforms.documents import presence_document
-from components.platforms.registry import platform_of
+from components.platforms.documents import presence_request
+from components.platforms.requests import Expected
 from components.release import restore as presence
-from components.release.helm_record import Expected, newest
+from components.release.helm_record import newest
 from components.release.objects import Kinds, lacking
 from tests.e2e import snapshot
 from tests.e2e.project import Project, figures
 from tests.platform import ways
 from tests.platform.ways import ALL, served
+from tests.resolved import platform_of
 
 pytestmark = pytest.mark.slow
 
@@ -56,22 +58,17 @@ def _withhold_each(project: Project, declared: Json) -> None:
     Definitions are left: with one of them all objects of its kind go.
     """
     cluster = load(declared)
-    document = presence_document(platform_of(cluster), cluster.installer)
+    wanted = presence_request(platform_of(cluster), cluster.installer)
 
     async def withhold(client: Client) -> tuple[int, list[str]]:
-        release = document["release"]
-        record = await newest(client, release["name"], release["namespace"])
+        release = wanted.release
+        record = await newest(client, release)
         assert record
-        items = record.objects() + [
-            Expected(item["apiVersion"], item["kind"], item["namespace"], item["name"])
-            for item in document["objects"]
-        ]
+        items = [*record.objects(), *wanted.objects]
         kinds, unseen = Kinds(client), []
         checked = [item for item in items if item.kind != "CustomResourceDefinition"]
         for item in checked:
-            where = await kinds.url(
-                item if item.namespace else Expected(*_placed(item, release["namespace"]))
-            )
+            where = await kinds.url(_placed(item, release.namespace))
             assert where, item
             path, base, version = where
             result = await client.request("GET", path, base=base, version=version)
@@ -84,7 +81,7 @@ def _withhold_each(project: Project, declared: Json) -> None:
             )
             await _gone(client, where)
             try:
-                await presence._check(client, document)
+                await presence._check(client, wanted)
                 unseen.append(str(item))
             except ClusterError as error:
                 if str(item) not in str(error):
@@ -92,7 +89,7 @@ def _withhold_each(project: Project, declared: Json) -> None:
             await client.request(
                 "POST", path.rpartition("/")[0], base=base, version=version, body=_again(result)
             )
-        assert await lacking(client, document) == []
+        assert await lacking(client, wanted) == []
         return len(checked), unseen
 
     count, unseen = project.ask(withhold)
@@ -100,8 +97,8 @@ def _withhold_each(project: Project, declared: Json) -> None:
     assert count >= 4
 
 
-def _placed(item: Expected, namespace: str) -> tuple[str, str, str, str]:
-    return item.api_version, item.kind, namespace, item.name
+def _placed(item: Expected, namespace: str) -> Expected:
+    return replace(item, namespace=item.namespace or namespace)
 
 
 async def _gone(client: Client, where: tuple[str, str, str]) -> None:

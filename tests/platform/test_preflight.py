@@ -16,12 +16,12 @@ from components.kubernetes.managers import Manager, daemon_set
 from components.loading.loader import load
 from components.platforms import findings
 from components.platforms.judge import Declared, judge
-from components.platforms.registry import platform_of
 from components.release.inspect import surroundings
 from components.settings.cluster import Cluster
 from policies.faults import ConfigError, Fault, Severity
 from tests.desired_host import desired_host
 from tests.platform import ways
+from tests.resolved import platform_of
 
 Json = dict[str, Any]
 

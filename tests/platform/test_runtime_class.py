@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -11,8 +10,10 @@ import pytest
 
 from components.kubernetes.api import ClusterError, Refused
 from components.platforms.registry import every
+from components.platforms.requests import NotedRuntimeClass, RuntimeClassRequest
 from components.release import clear as leftovers
 from components.release import runtime_class
+from components.requests import PREVIOUS, write
 from tests.e2e.project import Project
 from tests.platform.definitions import defined, definition
 
@@ -22,6 +23,7 @@ BASE, NAME = "/apis/node.k8s.io", "nvidia"
 POLICY = definition("nvidia.com", "v1", "ClusterPolicy", "Cluster")
 POLICY["metadata"]["name"] = "clusterpolicies.nvidia.com"
 POLICY["spec"]["names"]["plural"] = "clusterpolicies"
+OURS = NotedRuntimeClass(made=True)
 #: Seconds until the garbage collector has seen a new kind.
 COLLECTED = 120
 
@@ -51,16 +53,20 @@ def daemon_set(project: Project, name: str) -> Json:
     return next((item for item in items if item["metadata"]["name"] == name), {})
 
 
-def own(project: Project) -> Json:
-    document = {"context": f"gpu-cluster-{project.stack}", "name": NAME}
-    return project.ask(lambda _: runtime_class.own(document))
+def request(project: Project) -> RuntimeClassRequest:
+    return RuntimeClassRequest(context=f"gpu-cluster-{project.stack}", name=NAME)
 
 
-def remove(project: Project, made: Json) -> list[str]:
-    document = {"context": f"gpu-cluster-{project.stack}", "name": NAME}
+def own(project: Project) -> NotedRuntimeClass:
+    return project.ask(lambda _: runtime_class.own(request(project)))
+
+
+def remove(project: Project, noted: NotedRuntimeClass) -> list[str]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("PULUMI_COMMAND_STDOUT", json.dumps(made))
-        removed: list[str] = project.ask(lambda _: runtime_class.remove(document))["removed"]
+        patch.setenv(PREVIOUS, write(noted))
+        removed: list[str] = project.ask(lambda _: runtime_class.remove(request(project)))[
+            "removed"
+        ]
     return removed
 
 
@@ -72,16 +78,16 @@ def theirs(project: Project, name: str = NAME, **parts: Any) -> None:
 
 
 def test_what_is_missing_is_made_once_and_goes_with_the_stack(project: Project) -> None:
-    assert own(project) == own(project) == {"made": True}
-    assert remove(project, {"made": True}) == [NAME]
+    assert own(project) == own(project) == OURS
+    assert remove(project, OURS) == [NAME]
     assert read_class(project) is None
-    assert remove(project, {"made": True}) == []
+    assert remove(project, OURS) == []
 
 
 def test_what_somebody_else_made_is_used_and_stays(project: Project) -> None:
     theirs(project)
     made = own(project)
-    assert made == {"made": False}
+    assert made == NotedRuntimeClass()
     assert remove(project, made) == []
     assert read_class(project) is not None
 
@@ -101,8 +107,8 @@ def test_what_the_operator_leaves_becomes_ours_before_it_is_collected(project: P
         owner = {key: body[key] for key in ("apiVersion", "kind")} | {"name": "p", "uid": uid}
         for name in (NAME, "collected"):
             theirs(project, name, owners=[{**owner, "controller": True}])
-        assert own(project) == {"made": True}
-        assert remove(project, {"made": True}) == []  # the operator's, as long as it has a policy
+        assert own(project) == OURS
+        assert remove(project, OURS) == []  # the operator's, as long as it has a policy
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(runtime_class, "POLICY_GONE", 0)
             with pytest.raises(ClusterError, match="still the GPU Operator's"):
@@ -117,14 +123,12 @@ def test_what_the_operator_leaves_becomes_ours_before_it_is_collected(project: P
         kept = read_class(project)
         assert kept is not None
         assert runtime_class.is_ours(kept)
-    assert remove(project, {"made": True}) == [NAME]
+    assert remove(project, OURS) == [NAME]
 
 
-def others_of(chart: str) -> dict[str, str]:
-    """What selects the pods of all platforms but one, by chart."""
-    return {
-        platform.chart: platform.servers.pods for platform in every() if platform.chart != chart
-    }
+def others_of(chart: str) -> list[str]:
+    """What selects the pods of all platforms but one."""
+    return [platform.servers.pods for platform in every() if platform.chart != chart]
 
 
 def test_our_own_plugin_gives_way_to_another_platform_and_to_no_other_release(

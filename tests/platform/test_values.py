@@ -17,11 +17,11 @@ from components.charts.value_check import check
 from components.charts.value_types import TYPES, type_of
 from components.loading.loader import load
 from components.loading.stack_file import load_stack_file
-from components.platforms.registry import platform_of
 from components.settings.cluster import Cluster
 from policies.faults import ConfigError
 from tests.platform.chart_folders import CHARTS, FOLDERS, texts, values, version
 from tests.platform.ways import WAYS, declared
+from tests.resolved import platform_of
 
 BAD = sorted((Path(__file__).parent / "fixtures" / "bad_settings").glob("*.yaml"))
 SERIES = [(chart, version) for chart, known in value_table.SERIES.items() for version in known]
@@ -209,4 +209,4 @@ def nulls(value: Any, path: str = "") -> list[str]:
 def test_no_value_that_the_program_writes_is_null(way: str) -> None:
     """Plugins before 4.30 drop a null, and later ones remove the chart's default for it."""
     cluster = load(declared("test", way))
-    assert nulls(platform_of(cluster).values(cluster)) == []
+    assert nulls(platform_of(cluster).values()) == []

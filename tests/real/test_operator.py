@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from components.platforms.registry import platform_of
 from lab.real.operator import compare, policies
 from lab.real.operator.compare import DIFFERENCES, Verdict, differences, said, unshown
 from lab.simulator.controller import operand_objects, operands
+from tests.resolved import platform_of
 
 PAGE = Path(__file__).parents[2] / "docs" / "real-parts.md"
 POLICY: Any = {"metadata": {"name": operands.POLICY, "uid": "1"}, "spec": {}}

@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 
 from components.loading.loader import load
-from components.platforms.registry import platform_of
 from lab.real import (
     build,
     case,
@@ -27,6 +26,7 @@ from lab.real import (
     stack_cases,
 )
 from lab.real.settings import kubelet_settings
+from tests.resolved import platform_of
 from toolchain import pins
 
 HEADER = """

@@ -18,13 +18,14 @@ from components.kubernetes.api import ClusterError, connect
 from components.kubernetes.resources import MIG_LABEL, MIG_STATE
 from components.loading.loader import load
 from components.platforms.gpu_operator.layouts import CONFIG_MAP
-from components.platforms.registry import platform_of
 from components.rollout import divided, layouts
 from components.rollout.layout_component import LayoutsArgs, layouts_request
 from components.rollout.layout_plan import LayoutPlan
 from components.settings.cluster import Cluster
 from lab import simulator
+from tests.resolved import platform_of
 from tests.rollout.site import Site
+from tests.simulated import simulate
 from tests.simulator.operating import create_policy, start_operator
 from tests.simulator.running import Running, until
 
@@ -50,7 +51,7 @@ class Divided(Site):
             "rollout": {"drainTimeoutSeconds": 60},
             "validation": {"timeoutSeconds": 60},
         }
-        embedded = simulator.up(name, load(self.document))
+        embedded = simulate(name, load(self.document))
         os.environ["KUBECONFIG"] = str(embedded.kubeconfig)
         self.cluster = Running(embedded)
 

@@ -8,21 +8,20 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
 import os
 import shutil
 import signal
 import subprocess
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from components.desired.resolve import resolve
-from components.desired.rollout import RolloutRequest
+from components.desired.rollout import LayoutsRequest, RolloutRequest
 from components.host_facts import HostFacts
 from components.hosts.inspect import observe
 from components.hosts.prepare_script import prepare_script
@@ -32,6 +31,7 @@ from components.kubernetes.api import ClusterError, connect
 from components.loading.loader import load
 from components.nodes import drain
 from components.nodes.inspect import CORDONED
+from components.requests import write
 from components.rollout import roll
 from components.rollout.component import RolloutArgs, rollout_request
 from components.rollout.operands import TAINT
@@ -43,6 +43,7 @@ from lab.simulator import hosts as simulated
 from lab.simulator.hosts.model import cluster_dir
 from tests.desired_host import desired_host
 from tests.hosts.machine import Running, free_port
+from tests.simulated import simulate
 
 ROOT = Path(__file__).resolve().parents[2]
 Json = dict[str, Any]
@@ -78,7 +79,7 @@ class Site:
         }
         self.declared = load(self.document)
         simulated.up(name, self.declared.hosts, public, simulated.HostSettings(mode="namespaces"))
-        self.kubeconfig = simulator.up(name, self.declared).kubeconfig
+        self.kubeconfig = simulate(name, self.declared).kubeconfig
         os.environ["KUBECONFIG"] = str(self.kubeconfig)
         self.hosts = {
             host.name: Running(name, host, self.key)  # type: ignore[arg-type]
@@ -150,7 +151,7 @@ class Site:
         return str(raised.value)
 
     @contextlib.contextmanager
-    def guarded(self, consent: list[str]) -> Iterator[None]:
+    def guarded(self, consent: Sequence[str]) -> Iterator[None]:
         """Counts the pods that went although they lost something without consent."""
         before = self.losing()
         try:
@@ -173,12 +174,12 @@ class Site:
                 pods[pod["metadata"]["uid"]] = kinds
         return pods
 
-    def killed(self, document: Json, line: str, *program: str) -> None:
+    def killed(self, document: RolloutRequest | LayoutsRequest, line: str, *program: str) -> None:
         """The program as the engine runs it, killed as soon as it says a line."""
         with self.guarded(document.rollout.consent):
-            self._killed(document, line, program or ("waves", "roll"))
+            self._killed(write(document), line, program or ("waves", "roll"))
 
-    def _killed(self, document: Json, line: str, program: tuple[str, ...]) -> None:
+    def _killed(self, request: str, line: str, program: tuple[str, ...]) -> None:
         process = subprocess.Popen(
             ["sh", "components/run.sh", *program],
             cwd=ROOT,
@@ -191,7 +192,7 @@ class Site:
         assert process.stdin is not None
         assert process.stderr is not None
         with process:
-            process.stdin.write(json.dumps(document))
+            process.stdin.write(request)
             process.stdin.close()
             said = []
             for text in process.stderr:

@@ -12,13 +12,13 @@ from components.findings import Finding
 from components.loading.loader import load
 from components.nodes.inspect import CORDONED
 from components.platforms.gpu_operator import layouts
-from components.platforms.registry import platform_of
 from components.rollout.divided import MARK, differences
 from components.rollout.layout_component import LayoutsArgs
 from components.rollout.layout_plan import LayoutPlan, blockers, words
 from components.rollout.plan import View
 from components.settings.cluster import Cluster
 from tests.findings import found as finding
+from tests.resolved import platform_of
 
 Json = dict[str, Any]
 LABEL, STATE = "nvidia.com/mig.config", "nvidia.com/mig.config.state"

@@ -93,7 +93,7 @@ def test_a_failure_of_mig_manager_leaves_the_rest_as_it_was_and_the_next_run_goe
     assert is_divided(site, before)
     was = site.layout("gpu-2")
     said = site.refused(mig, served=False)  # so MIG manager doesn't know it
-    wanted = site.asked(site.declared_with(mig))["members"][0]["layout"]
+    wanted = site.asked(site.declared_with(mig)).layouts.pools[0].layout
     assert f"node gpu-1: found nvidia.com/mig.config.state: failed; wanted: layout {wanted}" in said
     assert "rollout: gpu-2, gpu-3, gpu-4: found not begun, so as before" in said
     assert not site.is_free("gpu-1")
@@ -194,7 +194,7 @@ def test_the_label_of_a_former_release_stays_until_its_node_s_turn(site: Divided
 def test_a_layout_that_is_taken_away_gives_whole_gpus_back_in_waves(site: Divided) -> None:
     site.divide(other(site))
     site.workload("held", "gpu-1", **HOLDING)
-    manager = site.asked(site.declared_with(None))["manager"]
+    manager = site.asked(site.declared_with(None)).layouts.manager
     assert managed_by(site.node("gpu-1"), manager)
     changed = site.divide(None)
     assert (sorted(changed), changed[-1]) == (list(NODES), "gpu-1")

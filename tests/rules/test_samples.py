@@ -16,12 +16,11 @@ import yaml
 
 from components.desired.resolve import resolve
 from components.loading.stack_file import load_stack_file
-from components.platforms.registry import platform_of
 from components.settings.cluster import Cluster
-from components.validation.component import pods as validation_pods
 from components.validation.pod import pod as validation_pod
 from policies.rules import Context, Pool, Severity, Taint, evaluate, evaluate_stack
 from policies.rules.context import INFRASTRUCTURE_NAMESPACES
+from tests.resolved import platform_of
 
 ROOT = Path(__file__).parents[2]
 BY_VALUE = Taint("nvidia.com/gpu", "present")
@@ -194,18 +193,13 @@ def test_what_the_stacks_deploy_breaks_no_mandatory_rule(name: str) -> None:
 
 
 def validating(cluster: Cluster) -> list[dict[str, Any]]:
-    """The validation pod of the first node of each pool with GPUs."""
-    known, made = resolve(cluster, "dev").rules, []
-    for pool in cluster.pools:
-        if pool.gpus_per_node:
-            offered = platform_of(cluster).offers(pool)
-            devices = {offer.resource: {"unit": offer.unit} for offer in offered}
-            document = {"pool": pool.name, "timeoutSeconds": 600, "devices": devices}
-            common = validation_pods(cluster, pool, known.runtime_class or None)
-            asked = {offer.resource: offer.devices for offer in offered}
-            pod = validation_pod(common, document, next(iter(pool.node_names()), "gpu-1"), asked)
-            pod["metadata"]["namespace"] = cluster.validation.namespace
-            made.append(pod)
+    """Return the validation pod of the first node of each pool with GPUs."""
+    made = []
+    for pool in resolve(cluster, "dev").validation.pools:
+        asked = {offer.resource: offer.devices for offer in pool.offers}
+        pod = validation_pod(pool, next(iter(pool.nodes or ()), "gpu-1"), asked)
+        pod["metadata"]["namespace"] = pool.namespace
+        made.append(pod)
     return made
 
 

@@ -15,6 +15,7 @@ from components.validation import validate
 from components.validation.component import priority_class
 from lab import simulator
 from lab.simulator.control_plane import TOOLS
+from tests.simulated import simulate
 from tests.simulator.running import CLUSTER, NAMESPACE, Running, declared, until
 from tests.simulator.validating import PRIORITIES, SPACES, Stack
 
@@ -58,7 +59,7 @@ def shared(places: dict[str, str]) -> Iterator[Running]:
     """The cluster, started once."""
     try:
         with lent(places):
-            running = Running(simulator.up(CLUSTER, declared()))
+            running = Running(simulate(CLUSTER, declared()))
         yield running
     finally:
         with lent(places):
@@ -68,7 +69,7 @@ def shared(places: dict[str, str]) -> Iterator[Running]:
 @pytest.fixture
 def cluster(shared: Running) -> Iterator[Running]:
     """The cluster as declared, without workloads and faults before and after each test."""
-    simulator.up(CLUSTER, declared())
+    simulate(CLUSTER, declared())
     try:
         yield shared
     finally:

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from lab import simulator
 from lab.simulator import faults, hosts, logs, marks, set_fault
 from lab.simulator.controller.devices import gpu_uuid
 from lab.simulator.controller.preparation import DROP_IN
+from tests.simulated import simulate
 from tests.simulator.running import CLUSTER, Running, declared, until
 
 #: As ``nvidia-ctk runtime configure`` writes it for containerd 2.
@@ -203,13 +203,13 @@ def host(cluster: Running) -> Iterator[Path]:
     settings = hosts.HostSettings(mode="plain")
     try:
         hosts.up(CLUSTER, cluster_declared.hosts, public, settings)
-        simulator.up(CLUSTER, cluster_declared)
+        simulate(CLUSTER, cluster_declared)
         root = hosts.root_of(CLUSTER, "gpu-1")
         assert root is not None
         yield root
     finally:
         hosts.down(CLUSTER)
-        simulator.up(CLUSTER, declared())
+        simulate(CLUSTER, declared())
 
 
 def test_a_node_with_a_host_is_judged_by_the_hosts_files(cluster: Running, host: Path) -> None:

@@ -12,6 +12,7 @@ import yaml
 from lab import simulator
 from lab.simulator import SimulatorError, marks, processes
 from lab.simulator.control_plane import ControlPlane
+from tests.simulated import simulate
 from tests.simulator.conftest import USER_FILE
 from tests.simulator.running import CLUSTER, Running, declared, until
 
@@ -60,7 +61,7 @@ def test_a_node_that_is_not_simulated_is_left_alone(cluster: Running) -> None:
 
 def test_second_up_changes_nothing(cluster: Running) -> None:
     before, running = versions(cluster), simulator.status(CLUSTER)
-    again = simulator.up(CLUSTER, declared())
+    again = simulate(CLUSTER, declared())
     assert (again.started, again.changed, again.nodes) == (False, 0, 4)
     assert versions(cluster) == before
     assert simulator.status(CLUSTER) == running
@@ -75,13 +76,13 @@ def test_nodes_follow_the_pools_and_keep_what_others_set(cluster: Running) -> No
         {"name": "a100", "nodes": ["gpu-1"], "gpusPerNode": 4},
         {"name": "l4", "selector": {"pool": "l4"}, "count": 2, "gpusPerNode": 1},
     )
-    changed = simulator.up(CLUSTER, declared(*pools)).changed
+    changed = simulate(CLUSTER, declared(*pools)).changed
     assert changed == 5  # gpu-1 changed, gpu-2 and gpu-3 deleted, l4-1 and l4-2 created
     names = {node["metadata"]["name"] for node in cluster.items("/api/v1/nodes")}
     assert names == {"control-plane-1", "gpu-1", "l4-1", "l4-2"}
     assert cluster.node("l4-2")["metadata"]["labels"]["pool"] == "l4"
     assert cluster.node("gpu-1")["metadata"]["annotations"][marks.GPUS] == "4"
-    simulator.up(CLUSTER, declared())
+    simulate(CLUSTER, declared())
     assert cluster.node("gpu-1")["metadata"]["labels"]["someone/elses"] == "label"
     cluster.request(
         "PATCH", "/api/v1/nodes/gpu-1", {"metadata": {"labels": {"someone/elses": None}}}
@@ -104,7 +105,7 @@ def test_up_starts_what_was_killed(cluster: Running, component: str) -> None:
     before = simulator.status(CLUSTER).running
     os.kill(before[component], signal.SIGKILL)
     until(lambda: simulator.status(CLUSTER).missing, lambda missing: missing == (component,))
-    assert simulator.up(CLUSTER, declared()).started
+    assert simulate(CLUSTER, declared()).started
     after = simulator.status(CLUSTER)
     assert after.ready
     changed = {name for name in before if before[name] != after.running[name]}
@@ -113,11 +114,11 @@ def test_up_starts_what_was_killed(cluster: Running, component: str) -> None:
 
 def test_after_a_kill_of_everything_objects_are_there_and_down_leaves_nothing(home: Path) -> None:
     try:
-        first = Running(simulator.up(OTHER, declared()))
+        first = Running(simulate(OTHER, declared()))
         uid = first.node("gpu-1")["metadata"]["uid"]
         for pid in simulator.status(OTHER).running.values():
             os.kill(pid, signal.SIGKILL)
-        assert simulator.up(OTHER, declared()).started
+        assert simulate(OTHER, declared()).started
         assert first.node("gpu-1")["metadata"]["uid"] == uid
         running = simulator.status(OTHER).running
         assert len(running) == 6
@@ -135,7 +136,7 @@ def test_a_half_made_cluster_is_made_anew(home: Path) -> None:
     plane.cluster.mkdir(parents=True)
     (plane.cluster / "kwok.yaml").write_text("")
     try:
-        assert simulator.up(OTHER, declared()).started
+        assert simulate(OTHER, declared()).started
         assert simulator.status(OTHER).ready
     finally:
         simulator.down(OTHER)

@@ -19,8 +19,9 @@ import toolchain
 from lab import simulator
 from lab.simulator import SimulatorError, control_plane, processes
 from lab.simulator.control_plane import COMPONENTS, CONTROLLER, ControlPlane
-from lab.simulator.hardware import hardware_of, write_hardware
+from lab.simulator.hardware import write_hardware
 from tests.guard import own_name
+from tests.simulated import declared_hardware, simulate
 from tests.simulator.running import CLUSTER, Running, declared, until
 
 ROOT = Path(__file__).parents[2]
@@ -56,7 +57,7 @@ class First:
         self.plane = ControlPlane(own_name("first"))
         self.name = self.plane.name
         self.file = folder / f"{self.name}.yaml"
-        write_hardware(self.file, self.name, hardware_of(declared()))
+        write_hardware(self.file, self.name, declared_hardware(declared()))
 
     def start(self, *around: str, **environment: str) -> subprocess.Popen[str]:
         """The command that starts it."""
@@ -78,11 +79,11 @@ class First:
 
     def assert_whole(self) -> None:
         """It is up with all that a first start makes, each process once."""
-        simulator.up(self.name, declared())
+        simulate(self.name, declared())
         status = simulator.status(self.name)
         assert status.ready
         assert sorted(status.running.values()) == processes.marked(self.plane.directory)
-        running = Running(simulator.up(self.name, declared()))
+        running = Running(simulate(self.name, declared()))
         running.request("GET", control_plane.DEFINED)
         assert running.embedded.kubeconfig.stat().st_mode & 0o077 == 0
         assert not running.embedded.started
@@ -233,7 +234,7 @@ def test_a_killed_part_of_the_control_plane_comes_back(cluster: Running, compone
     uid = cluster.node("gpu-1")["metadata"]["uid"]
     os.kill(simulator.status(CLUSTER).running[component], signal.SIGKILL)
     until(lambda: simulator.status(CLUSTER).missing, lambda missing: component in missing)
-    assert simulator.up(CLUSTER, declared()).started
+    assert simulate(CLUSTER, declared()).started
     assert simulator.status(CLUSTER).ready
     assert cluster.node("gpu-1")["metadata"]["uid"] == uid
 
@@ -249,8 +250,8 @@ def test_a_wait_for_nodes_ends_with_the_component(cluster: Running) -> None:
     try:
         begun = time.monotonic()
         with pytest.raises(SimulatorError, match="kwok-controller has ended, its log ends with"):
-            simulator.up(CLUSTER, declared(*more))
+            simulate(CLUSTER, declared(*more))
         assert time.monotonic() - begun < 20
     finally:
         end.join()
-        simulator.up(CLUSTER, declared())
+        simulate(CLUSTER, declared())

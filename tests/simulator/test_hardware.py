@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from commands import stack
 from components.loading.loader import load
@@ -15,12 +16,12 @@ from lab.simulator.hardware import (
     Hardware,
     NodeHardware,
     absent,
-    hardware_of,
     load_hardware,
     ranges,
     write_hardware,
 )
 from policies.faults import ConfigError
+from tests.simulated import declared_hardware
 
 ROOT = Path(__file__).parents[2]
 HOST = {"name": "gpu-1", "port": 22101}
@@ -39,13 +40,13 @@ def written(tmp_path: Path, text: str) -> Path:
 
 def test_the_committed_hardware_is_what_the_committed_stack_needs() -> None:
     stack = load_stack_file(ROOT / "Pulumi.dev.yaml")
-    assert load_hardware(ROOT / "lab" / "hardware" / "dev.yaml") == hardware_of(stack)
+    assert load_hardware(ROOT / "lab" / "hardware" / "dev.yaml") == declared_hardware(stack)
 
 
 @pytest.mark.parametrize("stack", ["dev", "staging", "prod"])
 def test_what_is_written_is_read_again(tmp_path: Path, stack: str) -> None:
     cluster = load_stack_file(ROOT / f"Pulumi.{stack}.yaml")
-    hardware = hardware_of(cluster, with_hosts=stack == "dev")
+    hardware = declared_hardware(cluster, with_hosts=stack == "dev")
     write_hardware(tmp_path / "new" / "lab.yaml", "lab", hardware)
     assert load_hardware(tmp_path / "new" / "lab.yaml") == hardware
     assert [path.name for path in (tmp_path / "new").iterdir()] == ["lab.yaml"]
@@ -108,7 +109,7 @@ def test_a_declaration_needs_its_pools_its_hosts_and_a_control_plane() -> None:
         {"name": "a100", "nodes": ["gpu-[1-12]"], "gpusPerNode": 8},
         {"name": "l4", "selector": {"kind": "l4"}, "count": 2, "gpusPerNode": 1},
     )
-    hardware = hardware_of(cluster)
+    hardware = declared_hardware(cluster)
     assert [kind.names for kind in hardware.nodes] == [
         ("gpu-[1-12]",),
         ("l4-[1-2]",),
@@ -179,20 +180,27 @@ def test_faults_of_the_file_are_set_when_they_change_and_leave_those_that_a_pers
 
 
 def test_declared_machines_that_the_hardware_lacks_are_named() -> None:
-    there = hardware_of(declared({"name": "a100", "nodes": ["gpu-[1-4]"], "gpusPerNode": 8}))
+    there = declared_hardware(declared({"name": "a100", "nodes": ["gpu-[1-4]"], "gpusPerNode": 8}))
     more = declared({"name": "a100", "nodes": ["gpu-[1-6]"], "gpusPerNode": 8})
-    assert absent(there, more) == ("gpu-5", "gpu-6")
-    assert absent(there, declared({"name": "b", "nodes": ["gpu-2"], "gpusPerNode": 8})) == ()
+    assert absent(there, more.pools, more.hosts) == ("gpu-5", "gpu-6")
+    fewer = declared({"name": "b", "nodes": ["gpu-2"], "gpusPerNode": 8})
+    assert absent(there, fewer.pools, fewer.hosts) == ()
 
 
 def test_a_run_names_the_file_that_lacks_declared_machines(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    document = {"version": "v1", "platform": "device-plugin"}
     pool = {"name": "a100", "nodes": ["gpu-[1-6]"], "gpusPerNode": 8}
-    cluster = load({**document, "kubernetes": {"context": "gpu-cluster-lab"}, "pools": [pool]})
+    document = {
+        "version": "v1",
+        "platform": "device-plugin",
+        "kubernetes": {"context": "gpu-cluster-lab"},
+        "pools": [pool],
+    }
     monkeypatch.setattr(stack, "ROOT", tmp_path)
-    embedded = stack.Stack("lab", cluster)
+    content = {"config": {"gpu-cluster:cluster": document}}
+    (tmp_path / "Pulumi.lab.yaml").write_text(yaml.safe_dump(content))
+    embedded = stack.Stack("lab")
     embedded.note_absent_machines()
     assert capsys.readouterr().out == ""
     text = "version: v1\nnodes: [{names: ['gpu-[1-4]'], gpus: 8}]\n"

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from components.desired.pool import PoolScheduling
 from components.desired.resolve import resolve
 from components.kubernetes.api import ClusterError
 from components.nodes import schedule
 from components.settings.cluster import Cluster
 from components.validation import validate
 from lab.simulator import marks
-from tests.simulator.running import Json, Running, declared
+from tests.simulator.running import Running, declared
 from tests.simulator.validating import Stack, given
 
 pytestmark = pytest.mark.full
@@ -25,7 +27,7 @@ def resting(*names: str) -> Cluster:
     return given("device-plugin", maintenance=list(names))
 
 
-def scheduling(cluster: Cluster) -> Json:
+def scheduling(cluster: Cluster) -> PoolScheduling:
     return resolve(cluster, "test").scheduling.pools[0]
 
 
@@ -45,7 +47,7 @@ def test_a_node_in_maintenance_is_neither_touched_nor_counted(stack: Stack) -> N
         before = written(stack.cluster)
         out = resting("gpu-3")
         stack.document = stack.of(out, settings={"driver.version": "another"})
-        relabelled = {**scheduling(out), "labels": {"nvidia.com/gpu": "true", "new": "1"}}
+        relabelled = replace(scheduling(out), labels={"nvidia.com/gpu": "true", "new": "1"})
         asyncio.run(schedule.apply(relabelled))
         assert stack.cluster.node("gpu-1")["metadata"]["labels"]["new"] == "1"
         assert set(stack.run()) == {"gpu-1", "gpu-2"}

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from lab import simulator
 from lab.simulator import marks, set_fault
+from tests.simulated import simulate
 from tests.simulator.running import CLUSTER, Running, declared, until
 
 COUNT = 200
@@ -15,7 +15,7 @@ COUNT = 200
 def test_two_hundred_nodes(cluster: Running) -> None:
     pool = {"name": "big", "nodes": [f"big-[001-{COUNT}]"], "gpusPerNode": 8}
     try:
-        embedded = simulator.up(CLUSTER, declared(pool))
+        embedded = simulate(CLUSTER, declared(pool))
         assert embedded.nodes == COUNT + 1
         set_fault(CLUSTER, "big-117", "validation-fails")
         cluster.deploy_plugin()
@@ -37,4 +37,4 @@ def test_two_hundred_nodes(cluster: Running) -> None:
             assert cluster.log(pod)[0] == marks.SIMULATED
     finally:
         cluster.clear()
-        simulator.up(CLUSTER, declared())
+        simulate(CLUSTER, declared())

@@ -15,6 +15,7 @@ from lab.simulator.api import Api
 from lab.simulator.controller import operand_objects, operands
 from lab.simulator.controller.discovery import PCI
 from lab.simulator.controller.operator import Operator
+from tests.simulated import simulate
 from tests.simulator.operating import DEPLOYMENTS, create_policy, operating
 from tests.simulator.running import CLUSTER, Running, declared, until
 
@@ -120,7 +121,7 @@ def test_a_started_again_controller_leaves_operands_alone(operator: Running) -> 
     uids = {item["metadata"]["uid"] for item in operator.items(DAEMON_SETS)}
     pid = simulator.status(CLUSTER).running["controller"]
     simulator.processes.stop(pid, "lab.simulator.controller")
-    assert simulator.up(CLUSTER, declared()).started
+    assert simulate(CLUSTER, declared()).started
     operator.wait_gpus("gpu-1", "8", "8")
     assert {item["metadata"]["uid"] for item in operator.items(DAEMON_SETS)} == uids
     operator.request("DELETE", f"{operands.POLICIES}/{operands.POLICY}")

@@ -12,26 +12,26 @@ import pytest
 from components.findings import Finding, Findings
 from components.inspection.cluster import _platform
 from components.kubernetes.api import ClusterError, connect
+from components.platforms.requests import HelmRelease, PresenceRequest
 from components.release import clear, restore
 from components.release.helm_record import TYPE, decode_release, encode_release
 from components.release.namespace import LABELS
 from tests.findings import found
-from tests.simulator.running import CLUSTER, Json, Running
+from tests.simulator.running import CLUSTER, Running
 from tests.simulator.validating import SPACES
 
 NAME = "nvidia-device-plugin"
 SECRETS = "/api/v1/namespaces/default/secrets"
 CONTEXT = f"gpu-cluster-{CLUSTER}"
 INPUTS = {"name": NAME, "namespace": "default", "values": {}}
-RELEASE = {"name": NAME, "namespace": "default"}
-DOCUMENT = {
-    "context": CONTEXT,
-    "platform": "device-plugin",
-    "release": RELEASE,
-    "version": "0.1.0",
-    "revision": 2,
-    "objects": [],
-}
+WANTED = PresenceRequest(
+    context=CONTEXT,
+    platform="device-plugin",
+    release=HelmRelease(name=NAME, namespace="default"),
+    version="0.1.0",
+    objects=(),
+    revision=2,
+)
 UNFINISHED = ("pending-install", "pending-upgrade", "pending-rollback", "uninstalling")
 
 
@@ -85,7 +85,7 @@ def inspected() -> Findings:
 
     async def ask() -> Findings:
         async with connect(CONTEXT) as client:
-            return (await _platform(client, DOCUMENT)).findings
+            return (await _platform(client, WANTED)).findings
 
     return asyncio.run(ask())
 
@@ -96,12 +96,11 @@ def test_an_unfinished_record_is_found_refused_and_settled(api: Running, status:
     record(api, 2, status)
     assert inspected() == (unended(status),)
     with pytest.raises(ClusterError, match=rf"newest record \(revision 2\) is {status}"):
-        asyncio.run(restore.check(DOCUMENT))
-    content: Json = {"context": CONTEXT, "inputs": INPUTS}
-    said = asyncio.run(clear.upgrade(content))
-    assert said == {"removed": [f"{status} of release default/{NAME}"]}
+        asyncio.run(restore.check(WANTED))
+    removed = asyncio.run(clear.upgrade(CONTEXT, INPUTS))
+    assert removed == [f"{status} of release default/{NAME}"]
     assert statuses(api) == [("deployed", "deployed"), ("failed", "failed")]
-    assert asyncio.run(clear.upgrade(content)) == {"removed": []}
+    assert asyncio.run(clear.upgrade(CONTEXT, INPUTS)) == []
     # A failed upgrade is no success either: the next run upgrades again.
     assert inspected() == (unended("failed"),)
 
@@ -109,10 +108,12 @@ def test_an_unfinished_record_is_found_refused_and_settled(api: Running, status:
 def test_a_release_in_good_order_is_left_as_it_is(api: Running) -> None:
     path = record(api, 1, "deployed")
     before = api.request("GET", path)
-    assert asyncio.run(clear.upgrade({"context": CONTEXT, "inputs": INPUTS})) == {"removed": []}
+    assert asyncio.run(clear.upgrade(CONTEXT, INPUTS)) == []
     assert api.request("GET", path) == before
     assert inspected() == ()
-    assert asyncio.run(restore.check(DOCUMENT))["record"]["revision"] == 1
+    said = asyncio.run(restore.check(WANTED)).record
+    assert said is not None
+    assert said.revision == 1
 
 
 @pytest.mark.promise("A release's name that was cleared is free before the release is made.")
@@ -125,10 +126,10 @@ def test_the_name_of_a_cleared_release_is_free_afterwards(api: Running) -> None:
 
     holder = threading.Thread(target=let_go)
     holder.start()
-    said = asyncio.run(clear.release({"context": CONTEXT, "inputs": INPUTS, "others": {}}))
+    removed = asyncio.run(clear.release(CONTEXT, [], INPUTS))
     left = api.items(SECRETS)
     holder.join()
-    assert said["removed"] == [f"record of release default/{NAME}"]
+    assert removed == [f"record of release default/{NAME}"]
     assert left == []
 
 
@@ -156,4 +157,4 @@ def test_a_name_that_stays_taken_is_named_with_who_holds_it(
     monkeypatch.setattr(clear, "GONE", 0.5)
     record(api, 1, "deployed", "example.com/holds-it")
     with pytest.raises(ClusterError, match=r"finalizers: example\.com/holds-it"):
-        asyncio.run(clear.release({"context": CONTEXT, "inputs": INPUTS, "others": {}}))
+        asyncio.run(clear.release(CONTEXT, [], INPUTS))

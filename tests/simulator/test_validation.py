@@ -14,12 +14,12 @@ from components.desired.resolve import resolve
 from components.kubernetes.api import Client, ClusterError
 from components.nodes import schedule
 from components.nodes.record import RECORD
-from components.platforms.registry import platform_of
 from components.settings.nodes.taint import STARTUP_TAINT
 from components.validation import validate
 from components.validation.asked import ASKED
 from lab.simulator import marks, set_fault
 from lab.simulator.controller.devices import gpu_uuid
+from tests.resolved import platform_of
 from tests.simulator.running import CLUSTER, NAMESPACE, Json, declared, until
 from tests.simulator.validating import SPACES, Stack, given, serve
 
@@ -143,7 +143,7 @@ def test_a_pod_that_wants_the_gpu_preempts_the_validation_at_once(stack: Stack) 
 def test_one_unhealthy_gpu_says_how_many_are_offered_and_why(stack: Stack) -> None:
     set_fault(CLUSTER, "gpu-3", "unhealthy-gpus=1")
     with pytest.raises(ClusterError, match="node gpu-3: found 7 of 8 GPUs allocatable"):
-        stack.run(timeoutSeconds=5)
+        stack.run(timeout_seconds=5)
 
 
 def test_a_refused_pod_says_by_whom(stack: Stack) -> None:
@@ -286,8 +286,9 @@ def test_a_record_that_another_pools_command_wrote_meanwhile_stays(
     stack: Stack, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stack.run()
-    coming = replace(stack.document, pool="b100", manager="b100", nodes=("gpu-2",))
-    coming["settings"] = "another way"
+    coming = replace(
+        stack.document, pool="b100", manager="b100", nodes=("gpu-2",), settings="another way"
+    )
     request, once = Client.request, []
 
     async def between(client: Client, method: str, url: str, **options: Any) -> Any:

@@ -78,7 +78,7 @@ def test_a_chart_that_cannot_be_fetched_stops_the_run_before_any_host() -> None:
     (problem,) = judged(desired, found).problems
     assert problem.startswith("chart nvidia-device-plugin ")
     assert judged(desired, Seen()).problems == ()
-    assert question(resolve(declared, "x")).chart["place"] == resolve(declared, "dev").chart.place
+    assert question(resolve(declared, "x")).chart.place == resolve(declared, "dev").chart.place
 
 
 def test_registries_of_images_are_named_once_as_engines_ask_them() -> None:
@@ -114,7 +114,6 @@ def test_a_registry_that_workers_do_not_reach_is_a_warning() -> None:
     (registry, *_) = registries(*deployed(declared))
     away = HostFacts(simulated=True, unreached=(registry, "other.example:443"))
     told = judged(
-        declared,
         resolve(declared, "dev"),
         Seen(hosts=dict.fromkeys(("gpu-1", "gpu-2", "unknown"), away)),
     )

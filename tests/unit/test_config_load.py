@@ -21,11 +21,11 @@ from components.base.model import Model
 from components.base.nearness import similarity
 from components.loading.advice import advice
 from components.loading.loader import check, load
-from components.platforms.registry import platform_of
 from components.settings.cluster import Cluster
 from components.settings.gpu_operator import GpuOperator
 from components.settings.nodes.pool import Pool
 from policies.faults import ConfigError, Fault
+from tests.resolved import platform_of
 from tests.unit.fixtures.documents import KEYS, RSA, document, refused
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -285,7 +285,7 @@ def test_models_made_in_python_follow_the_rules_between_parts() -> None:
         pools=(cluster.pools[0], Pool(name="a100", nodes=("gpu-9",), gpus_per_node=8)),
     )
     with pytest.raises(ConfigError, match="each pool name once"):
-        check(twice)
+        check(twice.parts())
 
 
 def test_warnings_name_what_will_not_do_what_was_meant() -> None:

@@ -16,8 +16,8 @@ from components.base import yaml_file
 from components.loading.advice import advice
 from components.loading.loader import load
 from components.loading.stack_file import load_stack_file
-from components.platforms.registry import platform_of
 from policies.faults import ConfigError, InputError
+from tests.resolved import platform_of
 
 ROOT = Path(__file__).resolve().parents[2]
 BROKEN = sorted((Path(__file__).parent / "fixtures" / "stack_files").glob("*.yaml"))

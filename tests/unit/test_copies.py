@@ -264,7 +264,7 @@ def test_hosts_that_do_not_answer_keep_no_other_one_out(monkeypatch: pytest.Monk
     async def every() -> None:
         gate, host = asyncio.Semaphore(2), HOST
         limits = upload.Limits(dials=50, dial=1, copying=1)
-        named = [host.model_copy(update={"name": name}) for name in (*sorted(dead), "gpu-1")]
+        named = [replace(host, name=name) for name in (*sorted(dead), "gpu-1")]
         await asyncio.gather(*(upload.upload(one, "key", SWAP, limits, gate) for one in named))
 
     monkeypatch.setattr(upload, "_dial", dial)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
 from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
 
+from components.platforms.requests import DefinitionsRequest
 from components.release import crds
+from components.requests import PREVIOUS, write
 
 Json = dict[str, Any]
 
@@ -44,11 +45,13 @@ class Stack:
         self.monkeypatch, self.output = monkeypatch, ""
         monkeypatch.setattr(crds, "connect", cluster.connect)
 
-    def run(self, action: str, *names: str) -> Json:
-        self.monkeypatch.setenv("PULUMI_COMMAND_STDOUT", self.output)
-        done: Json = asyncio.run(getattr(crds, action)({"context": "x", "names": [*names]}))
-        self.output = json.dumps(done)
-        return done
+    def note(self, *names: str) -> None:
+        self.monkeypatch.setenv(PREVIOUS, self.output)
+        self.output = write(asyncio.run(crds.note(DefinitionsRequest(context="x", names=names))))
+
+    def remove(self, *names: str) -> Json:
+        self.monkeypatch.setenv(PREVIOUS, self.output)
+        return asyncio.run(crds.remove(DefinitionsRequest(context="x", names=names)))
 
 
 def test_our_definitions_stay_ours_when_the_chart_s_list_changes(
@@ -56,13 +59,13 @@ def test_our_definitions_stay_ours_when_the_chart_s_list_changes(
 ) -> None:
     cluster = Definitions("theirs")
     stack = Stack(monkeypatch, cluster)
-    stack.run("note", "theirs", "a", "b")
+    stack.note("theirs", "a", "b")
     cluster.names |= {"a", "b"}  # by the chart
     cluster.names |= {"other"}  # by somebody else, before the chart has one of that name
-    stack.run("note", "theirs", "b", "c", "other")
+    stack.note("theirs", "b", "c", "other")
     cluster.names |= {"c"}
-    stack.run("note", "theirs", "b", "c", "other")
-    assert stack.run("remove", "theirs", "b", "c", "other")["removed"] == ["a", "b", "c"]
+    stack.note("theirs", "b", "c", "other")
+    assert stack.remove("theirs", "b", "c", "other")["removed"] == ["a", "b", "c"]
     assert cluster.names == {"theirs", "other"}
 
 
@@ -71,6 +74,6 @@ def test_what_was_there_before_the_first_chart_is_never_removed(
 ) -> None:
     cluster = Definitions("a")
     stack = Stack(monkeypatch, cluster)
-    stack.run("note", "a", "b")
-    assert stack.run("remove", "a", "b") == {"kept": [], "removed": []}
+    stack.note("a", "b")
+    assert stack.remove("a", "b") == {"kept": [], "removed": []}
     assert cluster.names == {"a"}

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from components.loading.loader import load
-from components.platforms.registry import platform_of
 from components.settings.cluster import Cluster
 from components.settings.plugin_flags import DeviceListStrategy
 from policies.faults import ConfigError
+from tests.resolved import platform_of
 
 Json = dict[str, Any]
 HOST = {

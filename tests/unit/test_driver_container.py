@@ -11,9 +11,9 @@ from components.driver_daemonset.container import image_tag, judge_all
 from components.host_facts import HostFacts
 from components.loading.loader import load
 from components.platforms.needed import images as needed
-from components.platforms.registry import platform_of
 from components.settings.cluster import Cluster
 from policies.faults import ConfigError
+from tests.resolved import platform_of
 from tests.unit.fixtures.clusters import INSTALLERS
 from tests.unit.fixtures.platforms import deployed
 

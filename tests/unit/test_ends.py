@@ -13,8 +13,8 @@ from components.host_facts import HostFacts
 from components.inspection.ends import DRIVER, HOSTNAME, outlived
 from components.inspection.judgement import Seen, judged
 from components.loading.loader import load
-from components.platforms.registry import platform_of
 from policies.faults import Severity
+from tests.resolved import platform_of
 from tests.unit.test_chart_reach import document
 
 DAY = date(2026, 11, 26)

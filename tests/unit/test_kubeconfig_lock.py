@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import subprocess
 import sys
 from pathlib import Path
@@ -13,7 +12,10 @@ import pytest
 import yaml
 
 from components.hosts import kubeconfig
+from components.hosts.access import Administrator
+from components.hosts.kubeconfig import KubeconfigRequest
 from components.kubernetes.api import ClusterError
+from components.requests import write
 
 NUMBERS = range(6)
 
@@ -31,6 +33,11 @@ def document(*names: str) -> dict[str, Any]:
     }
 
 
+def request(name: str) -> KubeconfigRequest:
+    nobody = Administrator(server="", authority="", certificate="", key="")
+    return KubeconfigRequest(context=name, administrator=nobody)
+
+
 @pytest.fixture
 def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     path = tmp_path / "config"
@@ -40,7 +47,7 @@ def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def undo(name: str) -> None:
-    asyncio.run(kubeconfig.undo({"context": name}))
+    asyncio.run(kubeconfig.undo(request(name)))
 
 
 @pytest.mark.promise("A kubeconfig that is a link stays one; the file that it names is changed.")
@@ -69,7 +76,7 @@ def test_who_holds_kubectl_s_lock_is_waited_for(
     before = file.read_bytes()
 
     async def both() -> None:
-        waiting = asyncio.create_task(kubeconfig.undo({"context": "new"}))
+        waiting = asyncio.create_task(kubeconfig.undo(request("new")))
         await asyncio.sleep(0.3)
         assert file.read_bytes() == before
         lock.unlink()
@@ -100,7 +107,7 @@ def test_of_changes_by_several_processes_none_is_lost(file: Path) -> None:
     running = [subprocess.Popen(command, stdin=subprocess.PIPE, text=True) for _ in names]
     for process, name in zip(running, names, strict=True):
         assert process.stdin is not None
-        json.dump({"context": name}, process.stdin)
+        process.stdin.write(write(request(name)))
     for process in running:
         process.communicate(timeout=120)
         assert process.returncode == 0

@@ -93,8 +93,9 @@ def test_a_selector_counts_a_node_in_maintenance_whether_it_is_there_or_not() ->
 
 
 def test_it_is_not_asked_to_be_validated() -> None:
+    made = cluster(maintenance=["gpu-1"])
     with pytest.raises(ValueError, match="NODES: found gpu-1, in maintenance"):
-        chosen("gpu-[1-2]", cluster(maintenance=["gpu-1"]))
+        chosen("gpu-[1-2]", made.pools, made.nodes_in_maintenance)
 
 
 def test_each_table_and_the_last_line_say_so() -> None:
@@ -123,7 +124,7 @@ def test_of_a_host_nothing_is_declared_that_the_state_does_not_hold(
     preview: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     none = pulumi.ResourceHookBinding()
-    monkeypatch.setattr("components.hooks._binding", lambda *_, **__: none)
+    monkeypatch.setattr("components.hooks.binding", lambda *_, **__: none)
 
     def program() -> None:
         key = pulumi.Output.secret("key")

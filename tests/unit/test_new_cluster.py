@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import logging
-from dataclasses import asdict
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,10 +19,11 @@ from components.findings import Finding
 from components.hosts import kubeconfig
 from components.hosts.access import ACCESS
 from components.hosts.difference import HostDifference
+from components.hosts.kubeconfig import KubeconfigRequest
 from components.hosts.new_cluster import manifests
 from components.inspection.difference import Difference
 from components.kubernetes.api import ClusterError
-from policies.faults import ConfigError
+from policies.faults import ConfigError, FaultError
 from tests.findings import found
 from tests.unit.fixtures.clusters import HOST_KEY, cluster
 from tests.unit.fixtures.kubeconfigs import ENDPOINT, administrator, first_line, pair
@@ -162,13 +163,16 @@ def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def write(context: str = "new", **changes: str) -> None:
+    asyncio.run(kubeconfig.apply(request(context, **changes)))
+
+
+def request(context: str, **changes: str) -> KubeconfigRequest:
     found = ACCESS.read(f"{first_line()}{yaml.safe_dump(administrator())}", "cp-1", ENDPOINT)
-    given = {**asdict(found.administrator), **changes}
-    asyncio.run(kubeconfig.apply({"context": context, "administrator": given}))
+    return KubeconfigRequest(context=context, administrator=replace(found.administrator, **changes))
 
 
 def test_a_key_of_another_is_not_written(file: Path) -> None:
-    with pytest.raises(ClusterError, match="client key"):
+    with pytest.raises(FaultError, match="client key"):
         write(key=pair("other")[1])
     assert not file.exists()
 
@@ -207,7 +211,7 @@ def test_the_context_comes_for_its_owner_alone_and_goes_with_its_file(file: Path
     found = yaml.safe_load(file.read_text())
     assert [len(found[kind]) for kind in ("clusters", "users", "contexts")] == [1, 1, 1]
     assert found["current-context"] == "new"
-    asyncio.run(kubeconfig.undo({"context": "new"}))
+    asyncio.run(kubeconfig.undo(request("new")))
     assert not file.exists()
 
 
@@ -222,10 +226,10 @@ def test_the_contexts_of_others_stay(file: Path) -> None:
     file.write_text(yaml.safe_dump(theirs))
     write()
     assert yaml.safe_load(file.read_text())["current-context"] == "old"
-    asyncio.run(kubeconfig.undo({"context": "new"}))
+    asyncio.run(kubeconfig.undo(request("new")))
     left = yaml.safe_load(file.read_text())
     assert {kind: left[kind] for kind in theirs} == theirs
     with pytest.raises(ClusterError, match="a context that this stack didn't write"):
         write("old")
-    asyncio.run(kubeconfig.undo({"context": "old"}))
+    asyncio.run(kubeconfig.undo(request("old")))
     assert yaml.safe_load(file.read_text())["contexts"] == theirs["contexts"]

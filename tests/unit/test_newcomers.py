@@ -47,9 +47,7 @@ def declared(packages: dict[str, Any]) -> Cluster:
 
 def problems(cluster: Cluster, nodes: list[str], *applied: str) -> tuple[str, ...]:
     facts, found = HostFacts(applied=applied), ClusterSeen(nodes=tuple(nodes))
-    told = judged(
-        cluster, resolve(cluster, "dev"), Seen(hosts={"gpu-1": facts}, cluster=found)
-    ).problems
+    told = judged(resolve(cluster, "dev"), Seen(hosts={"gpu-1": facts}, cluster=found)).problems
     return tuple(line for line in told if "no such node" in line)
 
 

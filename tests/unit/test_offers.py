@@ -15,10 +15,10 @@ from components.loading.loader import load
 from components.outputs import left_out
 from components.platforms.base import Offer
 from components.platforms.device_plugin.excluded_gpus import daemon_sets
-from components.platforms.registry import platform_of
 from components.settings.cluster import Cluster
 from policies.faults import ConfigError
 from tests.desired_host import desired_host
+from tests.resolved import platform_of
 
 LABEL = "nvidia.com/device-plugin.config"
 
@@ -159,7 +159,7 @@ def test_a_gpu_by_uuid_is_left_out_by_its_hosts_driver_also_off_the_bus(devices:
         for name in part.nodes or ()
     }
     assert counted == {"gpu-1": 8, "gpu-2": 8, "gpu-4": 8, "gpu-3": 7}
-    assert left_out(declared) == {"gpu-3": [UUID]}
+    assert left_out(declared.pools) == {"gpu-3": [UUID]}
     # What the driver doesn't show needs no plugin of its own.
     assert daemon_sets(declared.device_plugin, platform_of(declared).site, {}) == []
 

@@ -7,8 +7,8 @@ from typing import Any
 from components.loading.loader import load
 from components.platforms.device_plugin.excluded_gpus import daemon_sets
 from components.platforms.device_plugin.values import CHECKSUM
-from components.platforms.registry import platform_of
 from components.settings.cluster import Cluster
+from tests.resolved import platform_of
 
 SHARING = {"timeSlicing": {"resources": [{"name": "nvidia.com/gpu", "replicas": 2}]}}
 

@@ -56,7 +56,7 @@ def test_a_control_plane_with_gpus_gets_what_gpus_need_and_joins_nothing() -> No
     (host,) = declared.hosts
     assert desired_host(declared).configures_runtime
     assert "nouveau" in assigned(prepare_script(desired_host(declared, host)), "GC_BLACKLIST")
-    assert not declared.joins(host)
+    assert not desired_host(declared, host).joins
 
 
 @pytest.mark.parametrize("role", [role for role in Role if not role.has_gpus])

@@ -86,7 +86,7 @@ def test_no_wait_is_by_the_clock() -> None:
 def test_files_of_a_run_stay_when_the_clock_is_set(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    stack = environment.Stack("x", None)  # type: ignore[arg-type]
+    stack = environment.Stack("x")
     monkeypatch.setenv("GPU_CLUSTER_CACHE", str(tmp_path))
     stack.scratch.mkdir(parents=True)
     used = stack.scratch / "used"

@@ -14,6 +14,7 @@ from components.inspection.judgement import _after
 from components.loading.loader import load
 from components.nodes import record, use
 from components.settings.cluster import Cluster
+from components.settings.nodes.pool import gpu_pools
 from components.validation import judge, waiting
 from components.validation.difference import ValidationDifference
 from components.validation.offered import shortfall
@@ -299,10 +300,11 @@ def test_a_node_counts_only_with_exactly_the_declared_gpus() -> None:
 
 
 def test_nodes_to_validate_anew_are_those_of_the_stack() -> None:
-    assert chosen("", cluster()) == "all"
-    assert chosen("gpu-1, gpu-[3-4]", cluster()) == "gpu-1,gpu-3,gpu-4"
+    pools = gpu_pools(cluster().pools)
+    assert chosen("", pools, ()) == "all"
+    assert chosen("gpu-1, gpu-[3-4]", pools, ()) == "gpu-1,gpu-3,gpu-4"
     with pytest.raises(ValueError, match="NODES: found gpu-9; wanted: nodes of the stack"):
-        chosen("gpu-9", cluster())
+        chosen("gpu-9", pools, ())
 
 
 def test_the_last_line_says_computed_only_where_a_kernel_ran() -> None:
@@ -318,7 +320,7 @@ def test_the_last_line_says_computed_only_where_a_kernel_ran() -> None:
 def test_a_node_that_a_run_reboots_is_validated_by_the_same_run() -> None:
     key = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIKvDyV1cmEiXz9dP0UXFkyBKtNBYLVgEdSOvVr4fsW1F"
     host = {"name": "one", "node": "gpu-1", "address": "192.0.2.1", "hostKey": key}
-    desired, none = resolve(cluster(hosts=[host]), "test"), ValidationDifference()
+    desired, none = resolve(cluster(hosts=[host]), "dev"), ValidationDifference()
     booted = _after(none, desired.validation.pools, desired.hosts, {"one"})
     assert booted.findings == (found("due: node gpu-1: rebooted by this run"),)
     assert _after(none, desired.validation.pools, desired.hosts, set()) == none

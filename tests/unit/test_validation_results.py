@@ -95,7 +95,7 @@ def test_the_key_to_the_hosts_is_a_secret_and_given_only_where_there_are_any(
     hosts: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     none = pulumi.ResourceHookBinding()
-    monkeypatch.setattr("components.hooks._binding", lambda *_, **__: none)
+    monkeypatch.setattr("components.hooks.binding", lambda *_, **__: none)
 
     def program() -> None:
         made = cluster() if hosts else cluster(hosts=[])

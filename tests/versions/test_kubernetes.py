@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from components.settings.support import support
+from components.settings.support import ended
 from lab.real import build
 from tests.e2e import snapshot
 from tests.e2e.project import Project, figures, started
@@ -31,8 +31,8 @@ def _minor(version: str) -> str:
 
 
 def _mark(version: str) -> pytest.MarkDecorator:
-    ended = support().ended(f"kubernetes/{_minor(version)}", date.today())
-    return pytest.mark.versions("ended" if ended else "kubernetes", _minor(version))
+    gone = ended("kubernetes", version, date.today())
+    return pytest.mark.versions("ended" if gone else "kubernetes", _minor(version))
 
 
 pytestmark = [

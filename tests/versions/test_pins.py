@@ -6,7 +6,7 @@ from datetime import date
 
 import pytest
 
-from components.settings.support import support
+from components.settings.support import ended
 from lab.real import parts
 from policies.charts import KUBE_VERSION
 from toolchain.pins import KUBERNETES_MODULES
@@ -18,11 +18,7 @@ READ = date(2026, 11, 26)
 
 def supported(today: date) -> list[str]:
     """The pinned versions that get fixes, oldest first."""
-    alive = [
-        version
-        for version in KUBERNETES_MODULES
-        if not support().ended(f"kubernetes/{version.rpartition('.')[0]}", today)
-    ]
+    alive = (each for each in KUBERNETES_MODULES if not ended("kubernetes", each, today))
     return sorted(alive, key=numbers)
 
 

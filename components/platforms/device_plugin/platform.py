@@ -30,6 +30,7 @@ from components.platforms.base import (
 from components.platforms.device_plugin import advice, device_lists, rules, values
 from components.platforms.device_plugin.excluded_gpus import daemon_sets
 from components.platforms.device_plugin.offers import described, offers
+from components.platforms.requests import DefinitionsRequest, Expected, RuntimeClassRequest
 from components.settings.device_plugin import CONFIG_LABEL, Presence
 from components.settings.device_plugin import DevicePlugin as Settings
 from components.settings.nodes.pool import Pool
@@ -110,7 +111,9 @@ class DevicePlugin(Platform):
                     name="crds",
                     create="note",
                     delete="remove",
-                    document={"names": list(NFD_DEFINITIONS)},
+                    request=DefinitionsRequest(
+                        context=self.site.context, names=tuple(NFD_DEFINITIONS)
+                    ),
                 )
             )
         if self.runtime_class:
@@ -120,8 +123,8 @@ class DevicePlugin(Platform):
                     name="runtime_class",
                     create="own",
                     delete="remove",
-                    document={"name": RUNTIME_CLASS},
-                    objects=(("node.k8s.io/v1", "RuntimeClass", RUNTIME_CLASS),),
+                    request=RuntimeClassRequest(context=self.site.context, name=RUNTIME_CLASS),
+                    objects=(Expected("node.k8s.io/v1", "RuntimeClass", "", RUNTIME_CLASS),),
                 )
             )
         return tuple(result)

@@ -21,6 +21,7 @@ from components.platforms.base import (
     Servers,
 )
 from components.platforms.dra import values
+from components.platforms.requests import DefinitionsRequest
 from components.settings.dra import Dra
 from components.settings.nodes.pool import Pool
 from components.settings.parts import Parts
@@ -93,7 +94,9 @@ class DraDriver(Platform):
                 name="crds",
                 create="note",
                 delete="remove",
-                document={"names": values.DEFINITIONS},
+                request=DefinitionsRequest(
+                    context=self.site.context, names=tuple(values.DEFINITIONS)
+                ),
             ),
         )
 

@@ -5,26 +5,25 @@ make the next installation start operands where they should not. ``note`` says w
 nodes carry before the operator comes; ``remove`` takes the others away when it has gone. What this
 program's own field managers hold stays.
 
-Input: ``context``, ``labels`` and ``annotations``, prefixes of keys. ``remove`` reads what ``note``
-said from ``PULUMI_COMMAND_STDOUT``.
+Input: a `NodeKeysRequest`. ``remove`` reads the `NotedKeys` that ``note`` printed.
 """
 
 from __future__ import annotations
 
-import json
-import os
-from typing import Any
+from collections.abc import Sequence
 
 from components.kubernetes.api import APPLY, JSON_PATCH, Client, Json, Refused, connect
 from components.kubernetes.gather import gather
 from components.kubernetes.resources import LAYOUTS
+from components.platforms.requests import NodeKeysRequest, NotedKeys
 from components.program import main
+from components.requests import previous
 
 MANAGER = "gpu-cluster-"
 PLACES = ("labels", "annotations")
 
 
-def keys(node: Json, place: str, prefixes: list[str]) -> set[str]:
+def keys(node: Json, place: str, prefixes: Sequence[str]) -> set[str]:
     """Keys of a node's labels or annotations that begin with one of the prefixes."""
     present = node["metadata"].get(place) or {}
     return {key for key in present if key.startswith(tuple(prefixes))}
@@ -48,15 +47,16 @@ def held(node: Json) -> dict[str, dict[str, set[str]]]:
     }
 
 
-async def note(document: Json) -> Json:
+async def note(left: NodeKeysRequest) -> NotedKeys:
     """By place and key: the nodes that carry it already."""
-    result: dict[str, dict[str, list[str]]] = {place: {} for place in PLACES}
-    async with connect(document["context"]) as client:
+    prefixes = {"labels": left.labels, "annotations": left.annotations}
+    result: dict[str, dict[str, tuple[str, ...]]] = {place: {} for place in PLACES}
+    async with connect(left.context) as client:
         for node in await client.list("nodes"):
-            for place in PLACES:
-                for key in keys(node, place, document[place]):
-                    result[place].setdefault(key, []).append(node["metadata"]["name"])
-    return result
+            for place, found in result.items():
+                for key in sorted(keys(node, place, prefixes[place])):
+                    found[key] = (*found.get(key, ()), node["metadata"]["name"])
+    return NotedKeys(labels=result["labels"], annotations=result["annotations"])
 
 
 async def _strip(client: Client, node: Json, gone: list[tuple[str, str]]) -> None:
@@ -92,26 +92,26 @@ async def _strip(client: Client, node: Json, gone: list[tuple[str, str]]) -> Non
             )
 
 
-async def remove(document: Json) -> Json:
+async def remove(left: NodeKeysRequest) -> Json:
     """Takes away what was not there before."""
-    before = json.loads(os.environ.get("PULUMI_COMMAND_STDOUT") or "{}")
-    stripped = 0
-    async with connect(document["context"]) as client:
+    noted = previous(NotedKeys)
+    before = {"labels": noted.labels, "annotations": noted.annotations}
+    prefixes = {"labels": left.labels, "annotations": left.annotations}
+    async with connect(left.context) as client:
         work = []
         for node in await client.list("nodes"):
             name = node["metadata"]["name"]
             gone = [
                 (place, key)
                 for place in PLACES
-                for key in sorted(keys(node, place, document[place]))
-                if name not in before.get(place, {}).get(key, [])
+                for key in sorted(keys(node, place, prefixes[place]))
+                if name not in before[place].get(key, ())
             ]
             if gone:
                 work.append((node, gone))
         await gather(lambda pair: _strip(client, *pair), work)
-        stripped = len(work)
-    return {"nodes": stripped}
+    return {"nodes": len(work)}
 
 
 if __name__ == "__main__":
-    main(dict[str, Any], {"note": note, "remove": remove})
+    main(NodeKeysRequest, {"note": note, "remove": remove})

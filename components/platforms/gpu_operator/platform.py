@@ -28,6 +28,7 @@ from components.platforms.base import (
 from components.platforms.device_plugin.offers import described, offers
 from components.platforms.gpu_operator import guests, images, rules, values
 from components.platforms.gpu_operator.layouts import layout
+from components.platforms.requests import DefinitionsRequest, Expected, NodeKeysRequest
 from components.settings.device_plugin import CONFIG_LABEL
 from components.settings.gpu_operator import GpuOperator as Settings
 from components.settings.gpu_operator import OperatorPlugin
@@ -93,16 +94,16 @@ class GpuOperator(Platform):
 
     def programs(self) -> tuple[Program, ...]:
         names = values.definitions(self.settings.version)
-        prefixes = {"labels": values.NODE_LABELS, "annotations": values.NODE_ANNOTATIONS}
+        context = self.site.context
         return (
             Program(
                 key="operator-definitions",
                 name="crds",
                 create="note",
                 delete="remove",
-                document={"names": names},
+                request=DefinitionsRequest(context=context, names=tuple(names)),
                 objects=tuple(
-                    ("apiextensions.k8s.io/v1", "CustomResourceDefinition", name)
+                    Expected("apiextensions.k8s.io/v1", "CustomResourceDefinition", "", name)
                     for name in values.POLICY_DEFINITIONS
                 ),
             ),
@@ -111,7 +112,11 @@ class GpuOperator(Platform):
                 name="operator_labels",
                 create="note",
                 delete="remove",
-                document=prefixes,
+                request=NodeKeysRequest(
+                    context=context,
+                    labels=tuple(values.NODE_LABELS),
+                    annotations=tuple(values.NODE_ANNOTATIONS),
+                ),
             ),
         )
 

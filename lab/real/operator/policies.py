@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from components.desired.resolve import resolve
 from components.loading.loader import load
-from components.platforms.registry import platform_of
 from components.settings.cluster import Cluster
 from lab.helm import Helm
 from lab.real.build import operator_files
@@ -124,7 +124,7 @@ def rendered(helm: Helm, setting: Setting) -> Iterator[Json]:
     """
     cluster = declared(setting)
     chart = operator_files() / "deployments" / "gpu-operator"
-    values = platform_of(cluster).values()
+    values = resolve(cluster, "test").platform.values()
     layouts = values.get("migManager", {}).get("config", {})
     if layouts:
         config = {key: layouts[key] for key in ("name", "default")}

@@ -23,6 +23,7 @@ from lab.simulator.control_plane import ControlPlane
 from lab.simulator.controller import operands
 from lab.simulator.controller.discovery import PCI
 from lab.simulator.controller.operator_nodes import UPGRADE_STATE
+from lab.simulator.hardware import hardware_of
 from toolchain import cache_dir
 
 Json = dict[str, Any]
@@ -207,7 +208,8 @@ def running() -> Iterator[Site]:
     simulator.down(NAME)
     shutil.rmtree(folder, ignore_errors=True)
     try:
-        simulator.up(NAME, policies.declared(policies.SETTINGS[0]))
+        declared = policies.declared(policies.SETTINGS[0])
+        simulator.start(NAME, hardware_of(declared.pools, declared.hosts, declared.driver))
         lab.request("POST", "/api/v1/namespaces", {"metadata": {"name": NAMESPACE}})
         crds = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
         for file in sorted((operator_files() / "deployments/gpu-operator/crds").glob("*.yaml")):

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ...facts.floors import Part, below, wanted
+from ...facts.floors import Part, below, borders, parse, wanted
+from ..cel import text as literal
 from ..context import Context, Severity
 from ..example import Example
 from ..rule import Finding, Rule, Subject
-from ..twin import (
-    NoTwin,
-)
+from ..twin import Scope, Twin
 from ..unknown import UNKNOWN, at, mapping, text
 from .operator import operator_release, part_version
 
@@ -49,10 +48,55 @@ RULE = Rule(
     source="NVIDIA's security bulletins 5520 to 5821 (policies/facts/security_floors.json)",
 )
 
-TWIN = NoTwin(
-    "A policy on nodes would refuse the labels that report the driver, not the driver. "
-    "The inspection of the hosts names it."
-)
+_DIGITS = 9
+"""Of each number of a version, at most."""
+_NUMBERS = f"[0-9]{{1,{_DIGITS}}}([.][0-9]{{1,{_DIGITS}}}){{1,3}}"
+
+
+def _key(*numbers: int) -> str:
+    """Return a text that sorts as the version does; it begins with the branch."""
+    return "".join(f"{number:0{_DIGITS}}" for number in numbers)
+
+
+def _in_cel(rows: list[tuple[str, ...]]) -> str:
+    return "[" + ", ".join(f"[{', '.join(map(literal, row))}]" for row in sorted(rows)) + "]"
+
+
+def _places() -> str:
+    """Return what `below` finds for the label of a node, from the same table."""
+    highest, newest = borders(Part.DRIVER)
+    own = _in_cel(
+        [
+            (
+                _key(int(branch)),
+                _key(*parse(entry.fixed)),
+                f"{wanted(Part.DRIVER, entry.fixed, entry)}: {entry}",
+            )
+            for branch, entry in highest.items()
+        ]
+    )
+    later = _in_cel(
+        [
+            (_key(int(branch)), f"{entry.fixed} or later: its own branch has no fix: {entry}")
+            for branch, entry in newest.items()
+        ]
+    )
+    key = (
+        f'(v.find("{_NUMBERS}").split(".").map(n, "{_key(0)}".substring(size(n)) + n).join("")'
+        f' + "{_key(0, 0, 0)}").substring(0, {4 * _DIGITS})'
+    )
+    return (
+        f'[object.metadata.?labels[?{literal(LABEL)}].orValue("")]'
+        f'.filter(v, v.matches("^v?{_NUMBERS}($|[^0-9.])"))'
+        f".map(v, [v, {key}, {key}.substring(0, {_DIGITS})])"
+        f".map(d, [d[0]] + {own}.filter(b, b[0] == d[2] && d[1] < b[1]).map(b, b[2]) + "
+        f"({later}.exists(b, b[0] == d[2]) ? [] : "
+        f"{later}.filter(b, b[0] > d[2]).map(b, b[1])))"
+        '.filter(d, size(d) > 1).map(d, "found driver " + d[0] + "; wanted: " + d[1])'
+    )
+
+
+TWIN = Twin(_places(), scopes=frozenset({Scope.NODES}))
 
 EXAMPLE = Example(
     passing="""\

@@ -6,7 +6,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from components.findings import Finding, Findings, Kind, Subject
-from components.release.helm_record import DEPLOYED, Expected, Record
+from components.platforms.requests import Expected
+from components.release.helm_record import DEPLOYED, Record
 
 
 @dataclass(frozen=True, kw_only=True)
