@@ -42,9 +42,10 @@ class HostFacts:
             (`components.hosts.disruption`).
         drift: by phase, what differs from what was placed: file paths, ``swap``, ``containerd``.
         settings: by phase, the settings that it was last applied with
-            (`components.hosts.script.words`); none where its first application did not end.
+            (`components.hosts.script.words`); none where that isn't known.
         steps: by phase, the files that it was last applied with, as ``<name>-<sha256>``.
-        unfinished: phases to which other settings were being applied when a run was killed.
+        unfinished: phases to which other settings, or the first, were being applied when a run was
+            killed.
         now: the host's clock, UTC.
         simulated: the host says that it is a simulated one.
     """

@@ -117,18 +117,17 @@ def _phase(
         yield _finding(Kind.DRIFT, host, whole, "applied", "gone from the host")
     elif not applied:
         yield _finding(Kind.CHANGE, host, whole, "", "applied", first=True)
-    elif phase not in seen.settings:
-        yield _finding(Kind.CHANGE, host, whole, "begun", "applied", first=True)
-    else:
+    elif phase in seen.settings:
         yield from _edits(host, phase, declaration, seen)
-    if declaration is not None and phase in seen.settings:
+    if declaration is not None and applied:
         yield from _since(host, phase, seen)
 
 
 def _since(host: str, phase: str, seen: HostFacts) -> Iterator[Finding]:
     """Yield what isn't as it was left; a run that was killed may itself have changed it."""
     if phase in seen.unfinished:
-        yield _finding(Kind.CHANGE, host, PHASES[phase], "begun", "applied")
+        first = phase not in seen.settings
+        yield _finding(Kind.CHANGE, host, PHASES[phase], "begun", "applied", first=first)
         return
     for what in seen.drift.get(phase, ()):
         yield _drift(host, what, seen)

@@ -353,7 +353,8 @@ for folder in "$kept"/*/; do
             say disrupts "$phase $line"
         done <"$folder/disrupts"
     fi
-    [ ! -e "$folder/unfinished" ] || say unfinished "$phase"
+    # Other settings were being applied, or the first ones.
+    [ -r "$folder/settings" ] && [ ! -e "$folder/unfinished" ] || say unfinished "$phase"
     if [ -r "$folder/settings" ]; then
         say setting "$phase" # there may be no line
         while IFS= read -r line; do
