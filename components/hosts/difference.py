@@ -22,6 +22,8 @@ STEPS = "STEPS"
 """Name of the setting that lists the declared steps."""
 OTHERS = "others"
 """Name of the file of the steps that a host doesn't declare: it goes with those it does."""
+UNKNOWN_HASH = f"sha256:{'0' * 64}"
+"""In the place of the authority's: a host keeps nothing of it, nor of the token."""
 DIGITS = 8
 """Of a file's SHA-256."""
 PHASES: Mapping[str, str] = {
@@ -97,7 +99,7 @@ def desired_phases(
     if kubeadm is not None and host.name == kubeadm.first.name:
         member = init_script(host)
     elif kubeadm is not None:
-        member = join_script(host, "", ())
+        member = join_script(host, "", (UNKNOWN_HASH,))
     return {
         "prepare": prepare_script(host),
         "runtime": runtime_script(host) if host.configures_runtime else None,

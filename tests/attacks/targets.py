@@ -22,7 +22,7 @@ import components.validation.xid  # noqa: F401 -- has a channel
 from components.base.yaml_file import parse as parse_yaml
 from components.desired.pool import PoolScheduling
 from components.desired.resolve import resolve
-from components.findings import lines as said
+from components.findings import lines as finding_lines
 from components.hosts.access import ACCESS, Access, check_key
 from components.hosts.answers import CHANNELS, last_lines
 from components.hosts.probe import LONGEST, PROBE, parse
@@ -131,7 +131,7 @@ def answer(lines: list[str]) -> None:
             assert len(text) <= 10 * LONGEST + 40  # each character may be an escape
     result = judged(resolve(_cluster(), "dev"), Seen(hosts={"gpu-1": facts}))
     assert samples.is_safe("\n".join((*result.problems, *result.warnings)))
-    for line in said(result.difference.findings):
+    for line in finding_lines(result.difference.findings):
         assert line.isprintable()
 
 
@@ -201,7 +201,7 @@ def nodes(listed: list[Json]) -> None:
             said, members = str(error), []
             assert samples.is_safe(printable_lines(said))
         differing = compare(listed, {asked.pool: members}, [asked], {})
-        assert all(line.isprintable() for line in said(differing.findings))
+        assert all(line.isprintable() for line in finding_lines(differing.findings))
 
 
 def pods(given: Json) -> None:
