@@ -47,8 +47,13 @@ def chart_parts() -> str:
     return json.dumps(document, indent=1) + "\n"
 
 
-def main() -> int:
-    """Write the tables; without `CSAF` those that need no bulletins."""
+def main(today: date | None = None) -> int:
+    """Write the tables; without `CSAF` those that need no bulletins.
+
+    Args:
+        today: what has ended before it is marked; the day of the run without it.
+    """
+    day = today or date.today()
     given = os.environ.get("CSAF", "")
     try:
         if given:
@@ -59,13 +64,13 @@ def main() -> int:
             print(f"facts: {bulletins} bulletins with {len(entries)} borders: {floors.TABLE.name}")
         parts.TABLE.write_text(chart_parts(), encoding="utf-8")
         print(f"facts: parts of the operator's chart: {parts.TABLE.name}")
-        (ROOT / PAGE).write_text(page(PROVED, date.today()), encoding="utf-8")
+        (ROOT / PAGE).write_text(page(PROVED, day), encoding="utf-8")
         print(f"facts: ends of support: {PAGE}")
     except (OSError, ValueError) as error:
         cure = "give a folder of CSAF 2.0 documents: make facts CSAF=<folder>"
         print(Fault("CSAF", str(error), "NVIDIA's bulletins", cure), file=sys.stderr)
         return 1
-    for line in overdue(ROOT, date.today()):
+    for line in overdue(ROOT, day):
         print(f'facts: {line}: write "ended" in that line, or name a supported version')
     return 0
 

@@ -6,16 +6,16 @@ import os
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
 
 import toolchain
 from commands.environment import ROOT
 from commands.files import project_files
 from components.base import yaml_file
 from components.desired.resolve import resolve
-from components.hosts.cluster_script import access_script, init_script
-from components.hosts.prepare_script import prepare
-from components.hosts.probe import probe
-from components.hosts.runtime_script import runtime
+from components.hosts.kubeadm.scripts import access_script, init_script
+from components.hosts.observed.probe import probe
+from components.hosts.phases import prepare_script, runtime_script
 from components.loading.stack_file import load_stack_file
 from components.settings.hosts.kubernetes_packages import KubernetesPackages
 from components.settings.hosts.new_cluster import Init, Network
@@ -23,7 +23,11 @@ from components.settings.hosts.runtime import Engine, Runtime
 
 #: Checked otherwise: parts of host scripts are judged as they are assembled, below, and the two
 #: launchers are read by both sh and Python.
-ELSEWHERE = ("components/hosts/steps/", "components/hosts/probe.sh", "toolchain/plugins/pulumi-")
+ELSEWHERE = (
+    "components/hosts/steps/",
+    "components/hosts/observed/probe.sh",
+    "toolchain/plugins/pulumi-",
+)
 
 #: In what runs on hosts ``a && b || fail`` is meant for both: fail ends the script.
 MEANT = "--exclude=SC2015"
@@ -60,16 +64,20 @@ def _shellcheck() -> str:
 
 def host_scripts() -> dict[str, str]:
     """The scripts that run on hosts, as they are assembled, by a name for the report."""
+    hosts = resolve(load_stack_file(ROOT / "Pulumi.prod.yaml"), "prod").hosts
+    host = next(each for each in hosts if each.role.has_gpus)
     scripts = {
-        "prepare": prepare(inline=True),
+        "prepare": prepare_script(host, inline=True),
         # As it is declared, the rest is in files that it reads: neither they nor what they use of
         # it is seen here.
-        "prepare, as declared": f"# shellcheck disable=SC2034,SC1090\n{prepare()}",
+        "prepare, as declared": f"# shellcheck disable=SC2034,SC1090\n{prepare_script(host)}",
         "probe": probe(),
     }
     scripts |= _new_cluster()
     for engine in Engine:
-        scripts[f"runtime, {engine.value}"] = runtime(Runtime(engine=engine), inline=True)
+        sections = host.sections.model_copy(update={"runtime": Runtime(engine=engine)})
+        one = replace(host, sections=sections)
+        scripts[f"runtime, {engine.value}"] = runtime_script(one, inline=True)
     return scripts
 
 

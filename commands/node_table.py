@@ -52,7 +52,7 @@ def table(stack: Stack, nodes: list[Row], live: dict[str, Json]) -> Table:
 
 def _resting(stack: Stack) -> list[tuple[str, str]]:
     """Nodes in maintenance, and the pools that name them."""
-    pools = {name: pool.name for pool in stack.cluster.pools for name in pool.node_names()}
+    pools = {name: pool.name for pool in stack.cluster.pools for name in pool.node_names}
     return [(name, pools.get(name, "")) for name in sorted(stack.cluster.nodes_in_maintenance)]
 
 

@@ -15,7 +15,7 @@ from typing import Any
 
 import yaml
 
-from components.secrets import TOKEN
+from components.hosts.credentials import TOKEN
 from policies.faults import Fault, FaultError
 from toolchain.plugins.command_provider.values import SECRET, SIGNATURE, has_unknown, is_secret
 

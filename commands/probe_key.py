@@ -22,9 +22,9 @@ from commands.environment import make_private
 from commands.stack import Stack
 from components.desired.host import Target, working
 from components.desired.resolve import resolve
-from components.hosts.answers import ANSWER, Channel
-from components.hosts.probe import PROBE, probe
-from components.hosts.reach import reached, run
+from components.hosts.observed.probe import PROBE, probe
+from components.ssh.answers import ANSWER, Channel
+from components.ssh.reach import reached, run
 from policies.printable import printable
 
 PLACE = "/usr/local/lib/gpu-cluster/probe.sh"

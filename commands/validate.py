@@ -33,7 +33,7 @@ def chosen(text: str, pools: Sequence[Pool], maintenance: Collection[str]) -> st
     if not text.strip():
         return ALL
     names = [name for part in text.split(",") for name in expand(part.strip())]
-    known = {name for pool in pools for name in pool.node_names()}
+    known = {name for pool in pools for name in pool.node_names}
     if resting := [name for name in names if name in maintenance]:
         raise ValueError(
             f"NODES: found {', '.join(resting[:5])}, in maintenance; wanted: nodes at work; "

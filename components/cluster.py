@@ -1,32 +1,50 @@
-"""A GPU cluster from prepared hosts to counted GPUs, in the order in which a person does it."""
+"""A GPU cluster from prepared hosts to counted GPUs, in the order in which a person does it.
+
+Public: any program declares one or more `GpuCluster` (docs/decisions, 0003).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pulumi
+import pulumi_command
 
-from components.desired.resolve import resolve
+from components.desired.resolve import Desired, resolve
 from components.driver_daemonset.component import DriverInstaller, DriverInstallerArgs
 from components.guardrails.component import Guardrails, GuardrailsArgs
 from components.hosts.command import HostsArgs
-from components.hosts.container_runtime import ContainerRuntime
+from components.hosts.component import ContainerRuntime, HostPreparation
 from components.hosts.copies import Copies
-from components.hosts.new_cluster import NewCluster, NewClusterArgs
-from components.hosts.preparation import HostPreparation
-from components.hosts.reboot import HostReboot, HostRebootArgs
+from components.hosts.credentials import refused
+from components.hosts.kubeadm.component import NewCluster, NewClusterArgs
+from components.hosts.reboot.component import HostReboot, HostRebootArgs
 from components.inspection.difference import Difference
-from components.loading.loader import check
+from components.inspection.look import inspect
+from components.kubernetes.kubeconfig_contexts import given, missing_context
+from components.loading.advice import advice
+from components.loading.inventory import origins
+from components.loading.loader import check, load
 from components.monitoring.component import Monitoring, MonitoringArgs
 from components.nodes.component import NodeScheduling, NodeSchedulingArgs
+from components.operation import with_kubeconfig
+from components.provider import kubernetes_provider
 from components.release.component import GpuPlatform, PlatformArgs
 from components.release.presence import presence
 from components.rollout.component import Rollout, RolloutArgs
 from components.rollout.layout_component import Layouts, LayoutsArgs
 from components.settings.cluster import Cluster
+from components.ssh.keys import shortest
 from components.validation.component import Validation, ValidationArgs
+from policies.faults import ConfigError, Fault
+from policies.guard import judging
+
+UNKNOWN = (
+    "{}: its kubeconfig is known as soon as its cluster exists; until then the difference is "
+    "unknown, and everything in the cluster is shown as if nothing of it were there"
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,73 +52,171 @@ class GpuClusterArgs:
     """What `GpuCluster` needs.
 
     Attributes:
-        cluster: the configuration.
-        stack: name of the stack.
-        private_key: an SSH private key, a secret; needed where there are hosts.
+        settings: what is declared: a document as `gpu-cluster:cluster` in a stack file, or what
+            `components.loading.loader.load` made of it.
+        kubeconfig: contents of the cluster's kubeconfig, kept secret, which has the context
+            `kubernetes.context`; None: that context is the machine's.
+        private_key: an SSH private key, kept secret; needed where there are hosts.
         registry_credentials: a Docker configuration in JSON, a secret; None: none is given.
         join_token: kubeadm's bootstrap token, a secret; needed where hosts join a cluster.
-        secrets: the stack's secrets that objects of the platform are filled from, by name.
+        secrets: the secrets that objects of the platform are filled from, by name.
+        source: what messages call the settings, such as the name of their file.
     """
 
-    cluster: Cluster
-    stack: str
-    private_key: pulumi.Input[str]
-    registry_credentials: pulumi.Input[str] | None = None
+    settings: Mapping[str, Any] | Cluster
+    kubeconfig: pulumi.Input[str] | None = field(default=None, repr=False)
+    private_key: pulumi.Input[str] = field(default="", repr=False)
+    registry_credentials: pulumi.Input[str] | None = field(default=None, repr=False)
     join_token: str | None = field(default=None, repr=False)
     secrets: Mapping[str, pulumi.Output[str]] = field(default_factory=dict)
+    source: str = "settings"
 
 
-class GpuCluster(pulumi.ComponentResource):
-    """The whole cluster.
-
-    The Kubernetes provider comes from ``opts.providers``, or from the cluster that the stack makes.
-    """
-
-    TYPE = "gpucluster:index:GpuCluster"
+@dataclass(frozen=True, kw_only=True)
+class _Results:
+    """The outputs of a `GpuCluster`, under the same names."""
 
     nodes: pulumi.Output[list[dict[str, Any]]]
     tests: pulumi.Output[list[dict[str, Any]]]
     charts: pulumi.Output[dict[str, str]]
-    made: NewCluster | None
+    kubeconfig: pulumi.Output[str]
+    join_token: pulumi.Output[str]
+
+
+class GpuCluster(pulumi.ComponentResource):
+    """The whole cluster: it resolves what is declared, looks at what is there, declares the rest.
+
+    It makes its own providers. Where its kubeconfig or its key is an output, its children are
+    declared as soon as that is known, so depend on its outputs rather than on itself.
+
+    Attributes:
+        nodes: what was validated, by node.
+        tests: what tests of one's own measured.
+        charts: versions of the charts.
+        kubeconfig: of the cluster that it makes (`kubernetesPackages.init`), a secret; else empty.
+        join_token: that cluster's token, likewise.
+        desired: what is declared, resolved.
+    """
+
+    TYPE = "gpucluster:index:GpuCluster"
 
     def __init__(
-        self,
-        name: str,
-        args: GpuClusterArgs,
-        difference: Difference | None = None,
-        opts: pulumi.ResourceOptions | None = None,
+        self, name: str, args: GpuClusterArgs, opts: pulumi.ResourceOptions | None = None
     ) -> None:
-        super().__init__(self.TYPE, name, None, opts)
-        difference = difference or Difference()
-        credentials = args.registry_credentials
-        check(args.cluster.parts())
-        desired = resolve(args.cluster, args.stack)
-        platform = desired.platform
+        settings = _settings(args)
+        self._called = name
+        self.desired = resolve(settings, pulumi.get_stack())
+        self._check(args)
+        for warning in (*advice(settings.hosts, self.desired.platform), *self._missing(args)):
+            pulumi.log.warn(str(warning))
+        key, kubeconfig = args.private_key, args.kubeconfig
+        if isinstance(key, str) and (kubeconfig is None or isinstance(kubeconfig, str)):
+            with given(kubeconfig):
+                found = self._observe(args, key, kubeconfig)
+                self._register(args, opts)
+                results = self._declare(args, self.desired, found)
+            self.nodes, self.tests, self.charts = results.nodes, results.tests, results.charts
+            self.kubeconfig, self.join_token = results.kubeconfig, results.join_token
+            return
+        self._register(args, opts)
+        later: pulumi.Output[_Results] = pulumi.Output.from_input(self._once_known(args))
+        self.nodes = later.apply(lambda results: results.nodes)
+        self.tests = later.apply(lambda results: results.tests)
+        self.charts = later.apply(lambda results: results.charts)
+        self.kubeconfig = later.apply(lambda results: results.kubeconfig)
+        self.join_token = later.apply(lambda results: results.join_token)
 
-        self.made = None
+    def _register(self, args: GpuClusterArgs, opts: pulumi.ResourceOptions | None) -> None:
+        """Register the component, and keep its secrets as such."""
+        self._key = pulumi.Output.secret(args.private_key).apply(shortest)
+        held = [judging(self.desired.rules)]
+        self._kubeconfig = None
+        if args.kubeconfig is not None:
+            self._kubeconfig = pulumi.Output.secret(args.kubeconfig)
+            held.append(with_kubeconfig(self._kubeconfig))
+        own = pulumi.ResourceOptions(transformations=held)
+        super().__init__(self.TYPE, self._called, None, pulumi.ResourceOptions.merge(opts, own))
+
+    async def _once_known(self, args: GpuClusterArgs) -> _Results:
+        """Look at the cluster and declare the rest, after what the arguments wait for."""
+        key, kubeconfig = await _value(self._key), await _value(self._kubeconfig)
+        with given(kubeconfig):
+            return self._declare(args, self.desired, self._observe(args, key, kubeconfig))
+
+    def _observe(self, args: GpuClusterArgs, key: str | None, kubeconfig: str | None) -> Difference:
+        """Return what differs from what is declared; nothing of a cluster that isn't known yet.
+
+        Args:
+            args: the arguments.
+            key, kubeconfig: their values, None where they have none or aren't known yet.
+        """
+        _refuse(refused(self.desired.hosts, key, args.join_token))
+        if kubeconfig is not None and (fault := missing_context(self.desired.context, args.source)):
+            _refuse([fault])
+        waits = kubeconfig is None and args.kubeconfig is not None
+        places = origins(args.settings) if isinstance(args.settings, Mapping) else {}
+        unknown = UNKNOWN.format(self._called) if waits else ""
+        return inspect(self.desired, key, places, args.source, unknown).difference
+
+    def _check(self, args: GpuClusterArgs) -> None:
+        if args.kubeconfig is not None and self.desired.kubeadm is not None:
+            _refuse(
+                [
+                    Fault(
+                        "kubeconfig",
+                        "one, beside kubernetesPackages.init",
+                        "one of them: the cluster is there, or the stack makes it",
+                        "leave kubeconfig away, or declare no kubernetesPackages.init",
+                    )
+                ]
+            )
+
+    def _missing(self, args: GpuClusterArgs) -> list[str]:
+        parts = self.desired.platform.parts()
+        return [part.without for part in parts if part.without and part.secret not in args.secrets]
+
+    def _declare(self, args: GpuClusterArgs, desired: Desired, difference: Difference) -> _Results:
+        """Declare all parts, in their order."""
+        name, platform = self._called, desired.platform
+        key, credentials = self._key, args.registry_credentials
+        child = pulumi.ResourceOptions(parent=self)
+        providers: list[pulumi.ProviderResource] = [
+            pulumi_command.Provider(f"{name}-command", opts=child)
+        ]
+        if desired.kubeadm is None:
+            providers.append(
+                kubernetes_provider(
+                    f"{name}-kubernetes",
+                    desired.context,
+                    desired.identifier,
+                    child,
+                    self._kubeconfig or "",
+                )
+            )
+        made: NewCluster | None = None
 
         def after(*resources: pulumi.Resource) -> pulumi.ResourceOptions:
             return pulumi.ResourceOptions(
                 parent=self,
-                depends_on=[*resources, *([self.made] if self.made else [])],
-                providers=[self.made.provider] if self.made else None,
+                depends_on=[*resources, *([made] if made else [])],
+                providers=[*providers, *([made.provider] if made else [])],
             )
 
-        copies = Copies(f"{name}-steps", args.private_key, difference.hosts.unreached)
+        copies = Copies(f"{name}-steps", key, difference.hosts.unreached)
         rollout = RolloutArgs(
             rollout=desired.rollout,
             has_hosts=bool(desired.hosts),
             operands=desired.operands,
             pools=desired.validation.pools,
             layouts=desired.layouts,
-            private_key=args.private_key,
+            private_key=key,
             plan=difference.rollout,
             join_token=args.join_token,
         )
         rolled = Rollout(f"{name}-rollout", rollout, copies, after())
         hosts = HostsArgs(
             hosts=desired.hosts,
-            private_key=args.private_key,
+            private_key=key,
             join_token=args.join_token,
             copies=copies,
             left=frozenset(difference.rollout.left),
@@ -114,7 +230,7 @@ class GpuCluster(pulumi.ComponentResource):
             HostRebootArgs(
                 hosts=desired.hosts,
                 rollout=desired.rollout,
-                private_key=args.private_key,
+                private_key=key,
                 findings=difference.hosts.reboot,
             ),
             after(prepared),
@@ -136,7 +252,7 @@ class GpuCluster(pulumi.ComponentResource):
                 after={**prepared.commands, **runtime.commands},
                 gate=rebooted.done,
             )
-            self.made = NewCluster(
+            made = NewCluster(
                 f"{name}-cluster",
                 NewClusterArgs(cluster=desired.kubeadm, hosts=members, there=difference.context),
                 after(),
@@ -177,7 +293,7 @@ class GpuCluster(pulumi.ComponentResource):
             rollout=desired.rollout,
             layouts=desired.layouts,
             pools=desired.validation.pools,
-            private_key=args.private_key,
+            private_key=key,
             has_hosts=bool(desired.hosts),
             plan=difference.layouts,
         )
@@ -190,7 +306,7 @@ class GpuCluster(pulumi.ComponentResource):
                 validation=desired.validation,
                 registry_credentials=credentials,
                 findings=difference.validation.pools,
-                private_key=args.private_key,
+                private_key=key,
             ),
             after(serving, checked, *divided),
         )
@@ -205,6 +321,41 @@ class GpuCluster(pulumi.ComponentResource):
                 ),
                 after(serving),
             )
-        self.nodes, self.tests = validation.nodes, validation.tests
-        self.charts = serving.version.apply(lambda version: {platform.chart: version})
-        self.register_outputs({"nodes": self.nodes, "charts": self.charts})
+        charts = serving.version.apply(lambda version: {platform.chart: version})
+        self.register_outputs({"nodes": validation.nodes, "charts": charts})
+        none = pulumi.Output.from_input("")
+        return _Results(
+            nodes=validation.nodes,
+            tests=validation.tests,
+            charts=charts,
+            kubeconfig=pulumi.Output.secret(made.kubeconfig) if made else none,
+            join_token=pulumi.Output.secret(made.token) if made else none,
+        )
+
+
+def _settings(args: GpuClusterArgs) -> Cluster:
+    """Return what is declared, checked.
+
+    Raises:
+        RunError: every fault of it, by its path.
+    """
+    try:
+        if not isinstance(args.settings, Cluster):
+            return load(args.settings)
+        check(args.settings.parts())
+    except ConfigError as error:
+        raise pulumi.RunError(f"{args.source}: {error}") from None
+    return args.settings
+
+
+def _refuse(faults: Iterable[Fault]) -> None:
+    """Raise a RunError if there are faults."""
+    if lines := list(map(str, faults)):
+        raise pulumi.RunError("\n".join(lines))
+
+
+async def _value(output: pulumi.Output[str] | None) -> str | None:
+    """Return the value of an output; None: it isn't known yet, or there is none."""
+    if output is None or not await output.is_known():
+        return None
+    return await output.future()

@@ -1,6 +1,13 @@
-"""Hooks: functions of ours that the engine calls just before it makes or changes a resource."""
+"""Hooks: functions of ours that the engine calls just before it makes or changes a resource.
+
+Each runs with the context variables of the place that declared it, as callbacks of asyncio do.
+"""
 
 from __future__ import annotations
+
+import asyncio
+import contextvars
+import inspect
 
 import pulumi
 
@@ -30,7 +37,14 @@ def binding(
         updates: whether it runs before an update, too.
         previews: whether it runs in previews, too.
     """
-    hook = pulumi.ResourceHook(name, function, pulumi.ResourceHookOptions(on_dry_run=previews))
+    here = contextvars.copy_context()
+
+    async def run(args: pulumi.ResourceHookArgs) -> None:
+        result = here.copy().run(function, args)
+        if inspect.iscoroutine(result):
+            await asyncio.create_task(result, context=here.copy())
+
+    hook = pulumi.ResourceHook(name, run, pulumi.ResourceHookOptions(on_dry_run=previews))
     return pulumi.ResourceHookBinding(
         before_create=[hook], before_update=[hook] if updates else None
     )

@@ -25,7 +25,7 @@ class HostFacts:
         skew: seconds by which the host's clock is ahead of this machine's; None where unknown.
         runtime_mode: how the NVIDIA runtime brings devices into containers, as its configuration
             says; empty where it says nothing.
-        gpus, rdma, memory, rows: lines of `components.hosts.hardware`, as the probe wrote them.
+        gpus, rdma, memory, rows: lines of `hardware`, as the probe wrote them.
         unreached: registries (``host:port``) that it was asked for and that don't answer it.
         peermem: a module that gives GPU memory to RDMA devices is loaded.
         open_modules: the loaded driver's modules are the open ones.

@@ -10,6 +10,7 @@ from typing import Any
 import pulumi
 
 from components.findings import Finding, lines, told
+from components.requests import Enclosed, write
 
 FINDING = "GPU_CLUSTER_FINDING"
 """Variable that tells an operation why it runs again."""
@@ -59,6 +60,30 @@ def repair_line(
     return f"{line} # finding {digest}", []
 
 
+def with_kubeconfig(kubeconfig: pulumi.Input[str]) -> pulumi.ResourceTransformation:
+    """Return a transformation that gives a kubeconfig to the program of each local Command.
+
+    A transformation, so that no Command of today or tomorrow reaches the machine's cluster instead.
+
+    Args:
+        kubeconfig: its contents, which become a secret.
+    """
+
+    def enclose(
+        args: pulumi.ResourceTransformationArgs,
+    ) -> pulumi.ResourceTransformationResult | None:
+        if args.type_ != "command:local:Command":
+            return None
+        both = pulumi.Output.all(pulumi.Output.secret(kubeconfig), args.props["stdin"])
+        stdin = both.apply(lambda given: write(Enclosed(kubeconfig=given[0], request=given[1])))
+        return pulumi.ResourceTransformationResult({**args.props, "stdin": stdin}, args.opts)
+
+    return enclose
+
+
 def parsed(result: pulumi.Output[str]) -> pulumi.Output[dict[str, Any]]:
-    """A Command's standard output as JSON."""
-    return result.apply(lambda text: dict(json.loads(text)) if text else {})
+    """A Command's standard output as JSON.
+
+    A secret among its inputs makes all of its outputs secret; our programs print nothing of it.
+    """
+    return pulumi.Output.unsecret(result).apply(lambda text: dict(json.loads(text)) if text else {})

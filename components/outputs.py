@@ -8,7 +8,6 @@ from typing import Any
 import pulumi
 
 from components.cluster import GpuCluster
-from components.settings.cluster import Cluster
 from components.settings.nodes.pool import Pool
 
 
@@ -42,15 +41,16 @@ def next_commands(context: str, namespace: str) -> list[str]:
     ]
 
 
-def export(cluster: Cluster, built: GpuCluster) -> None:
+def export(built: GpuCluster) -> None:
     """Exports what a person wants to know of the stack."""
+    desired = built.desired
     pulumi.export("nodes", built.nodes)
     pulumi.export("gpus", built.nodes.apply(totals))
-    pulumi.export("unhealthyDevices", left_out(cluster.pools))
+    pulumi.export("unhealthyDevices", left_out(desired.platform.site.pools))
     pulumi.export("tests", built.tests)
-    pulumi.export("maintenance", sorted(cluster.nodes_in_maintenance))
+    pulumi.export("maintenance", list(desired.layouts.maintenance))
     pulumi.export("charts", built.charts)
-    pulumi.export("next", next_commands(cluster.kubernetes.context, cluster.validation.namespace))
-    if built.made is not None:
-        pulumi.export("kubeconfig", pulumi.Output.secret(built.made.kubeconfig))
-        pulumi.export("joinToken", pulumi.Output.secret(built.made.token))
+    pulumi.export("next", next_commands(desired.context, desired.validation.namespace))
+    if desired.kubeadm is not None:
+        pulumi.export("kubeconfig", built.kubeconfig)
+        pulumi.export("joinToken", built.join_token)

@@ -9,7 +9,8 @@ from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import is_dataclass
 from typing import Any, TypeVar
 
-from components.requests import read, write
+from components.kubernetes.kubeconfig_contexts import given
+from components.requests import opened, read, write
 from policies.faults import Fault, FaultError
 from policies.printable import printable_lines
 
@@ -19,6 +20,8 @@ T = TypeVar("T")
 def main(kind: type[T], actions: Mapping[str, Callable[[T], Coroutine[Any, Any, Any]]]) -> None:
     """Run the action that the first argument names on the request of standard input.
 
+    With the kubeconfig that comes with the request, if one does; it is never written to a file.
+
     Args:
         kind: class of the request.
         actions: by name.
@@ -26,7 +29,9 @@ def main(kind: type[T], actions: Mapping[str, Callable[[T], Coroutine[Any, Any, 
     The result goes to standard output as JSON; a `FaultError` to standard error, exit code 1.
     """
     try:
-        result = asyncio.run(_action(actions)(read(kind, sys.stdin.read())))
+        kubeconfig, text = opened(sys.stdin.read())
+        with given(kubeconfig):
+            result = asyncio.run(_action(actions)(read(kind, text)))
     except FaultError as error:
         print(printable_lines(str(error)), file=sys.stderr)
         sys.exit(1)

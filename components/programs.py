@@ -3,8 +3,8 @@
 The state holds a Command's delete line until the resource is gone, so a name that a stack was
 brought up with must work in every later release: a program keeps its name when its module moves.
 Run as ``sh components/run.sh NAME ACTION``: JSON on standard input, JSON on standard output, a
-readable error and exit code 1 when it can't do its work. The kubeconfig comes from the environment,
-the context from the input, so that the state names no file of one machine.
+readable error and exit code 1 when it can't do its work. The context comes from the input, the
+kubeconfig from the environment or with the input, so that the state names no file of one machine.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ import sys
 
 PROGRAMS = {
     "crds": "components.release.crds",
-    "kubeconfig": "components.hosts.kubeconfig",
+    "kubeconfig": "components.hosts.kubeadm.kubeconfig",
     "layouts": "components.rollout.layouts",
     "operator_labels": "components.platforms.gpu_operator.labels",
     "presence": "components.release.restore",
-    "reboot": "components.hosts.restart",
+    "reboot": "components.hosts.reboot.restart",
     "rollout": "components.driver_daemonset.rollout",
     "runtime_class": "components.release.runtime_class",
     "scheduling": "components.nodes.schedule",

@@ -17,6 +17,7 @@ def kubernetes_provider(
     context: pulumi.Input[str],
     identifier: str,
     opts: pulumi.ResourceOptions | None = None,
+    kubeconfig: pulumi.Input[str] = "",
 ) -> pulumi.ProviderResource:
     """Declare the provider of a cluster.
 
@@ -25,14 +26,15 @@ def kubernetes_provider(
         context: of the kubeconfig.
         identifier: tells the cluster from another; a change replaces all that is deployed.
         opts: of the resource.
+        kubeconfig: contents of a kubeconfig, a secret. Empty, the plugin reads KUBECONFIG where it
+            runs. As the SDK's class fills it, the state would hold a path of one machine, and a
+            list of files as one name.
     """
     return pulumi.ProviderResource(
         "kubernetes",
         name,
         {
-            # Empty, the plugin reads KUBECONFIG where it runs. As the SDK's class fills it, the
-            # state would hold a path of one machine, and a list of files as one name.
-            "kubeconfig": "",
+            "kubeconfig": kubeconfig,
             "context": context,
             "clusterIdentifier": identifier,
             # A plugin's settings are JSON in text, other than text itself.

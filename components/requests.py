@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
@@ -19,6 +20,29 @@ T = TypeVar("T")
 
 PREVIOUS = "PULUMI_COMMAND_STDOUT"
 """Variable in which pulumi-command gives a Command what its last run printed."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Enclosed:
+    """A request with the kubeconfig that its program uses in place of the machine's.
+
+    Both on standard input: of the environment every child gets a copy, and a command line is shown.
+
+    Attributes:
+        kubeconfig: its contents.
+        request: the request, as `write` returned it.
+    """
+
+    kubeconfig: str = field(repr=False)
+    request: str = field(repr=False)
+
+
+def opened(text: str) -> tuple[str | None, str]:
+    """Return the kubeconfig that came with a request, None where none did, and the request."""
+    if not text.startswith('{"kubeconfig":'):
+        return None, text
+    enclosed = read(Enclosed, text)
+    return enclosed.kubeconfig, enclosed.request
 
 
 def write(request: Any) -> str:

@@ -39,6 +39,14 @@ def hold(context: Context) -> None:
     Registers a stack transformation, so it costs no call to the engine. A resource that breaks a
     rule raises `RuleBroken` where it is made. `context`: what is known of the cluster.
     """
+    pulumi.runtime.register_stack_transformation(judging(context))
+
+
+def judging(context: Context) -> pulumi.ResourceTransformation:
+    """Return a transformation that holds each resource against the mandatory rules, as `hold`.
+
+    For one component's children: `pulumi.ResourceOptions(transformations=[judging(context)])`.
+    """
 
     def check(
         args: pulumi.ResourceTransformationArgs,
@@ -46,7 +54,7 @@ def hold(context: Context) -> None:
         check_declared(args.type_, args.name, args.props, context)
         return None
 
-    pulumi.runtime.register_stack_transformation(check)
+    return check
 
 
 def check_declared(

@@ -26,11 +26,15 @@ def _guard() -> None:
 
 @pytest.fixture
 def no_hooks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The mocked monitor can't call back; what hooks do is tested with the real engine."""
+    """The mocked monitor can't call back, and nothing is there to be inspected.
+
+    What hooks and the inspection do is tested with the real engine.
+    """
     import pulumi  # most tests need no SDK
 
     none = pulumi.ResourceHookBinding()
     monkeypatch.setattr("components.hooks.binding", lambda *_, **__: none)
+    monkeypatch.setenv("GPU_CLUSTER_LOOK", "off")
 
 
 @pytest.hookimpl(wrapper=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from components.desired.host import DesiredHost
 from components.desired.resolve import resolve
 from components.guardrails.component import GuardrailsArgs
-from components.hosts.reboot import HostRebootArgs
+from components.hosts.reboot.component import HostRebootArgs
 from components.settings.cluster import Cluster
 from components.settings.hosts.host import Host
 

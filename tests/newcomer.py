@@ -28,11 +28,12 @@ BLOCK = re.compile(r"^```(\w+)(?: (\S+))?\n(.*?)^```$", re.M | re.S)
 LIMIT = 600
 """Seconds for one command of the page."""
 GOALS = {
-    "rule": 2,
+    "rule": 1,
     "host step": 2,
+    "software step": 3,
     "chart setting": 3,
-    "platform": 4,
-    "pool field": 3,
+    "platform": 2,
+    "pool field": 2,
     "default": 1,
 }
 """The most files that a task may have a person write or change, without its test."""

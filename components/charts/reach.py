@@ -38,7 +38,7 @@ class WantedChart:
     """A chart that must be at its place.
 
     Attributes:
-        place: where it is fetched from (`components.settings.chart_source.location`).
+        place: where it is fetched from (`components.settings.chart_source`).
         chart: its name; `version`: its version.
         digest: what its archive must have; empty: none is known.
     """
@@ -53,7 +53,7 @@ async def unreachable(place: str, chart: str = "", version: str = "", digest: st
     """Why a chart can't be had from a place; empty where nothing speaks against it.
 
     Args:
-        place: as `components.settings.chart_source.location` gives it.
+        place: as `components.settings.chart_source` gives it.
         chart: its name.
         version: of the chart.
         digest: what its archive must have; empty where none is known.

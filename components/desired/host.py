@@ -6,17 +6,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass, fields
 from enum import StrEnum
 
-from components.settings.hosts.cuda import Cuda
-from components.settings.hosts.driver import Driver
 from components.settings.hosts.host import Role
-from components.settings.hosts.kernel import Kernel
-from components.settings.hosts.kubernetes_packages import Join, KubernetesPackages
-from components.settings.hosts.packages import Packages
-from components.settings.hosts.proxy import Proxy
-from components.settings.hosts.reboot import Reboot
-from components.settings.hosts.runtime import Runtime
+from components.settings.hosts.kubernetes_packages import Join
+from components.settings.hosts.sections import HostSections
 from components.settings.hosts.ssh import Bastion, Ssh
-from components.settings.hosts.system import System
 
 
 class Upgrade(StrEnum):
@@ -59,8 +52,7 @@ class DesiredHost(Target):
 
     Attributes:
         ssh: limits of connections and commands.
-        system: the operating system's settings; `kernel`, `packages`, `driver`, `cuda`,
-            `kubernetes_packages`, `runtime`, `proxy` and `reboot` likewise.
+        sections: the sections that its steps read, with its own values.
         in_maintenance: the host is out for repair: nothing connects to it.
         joins: its preparation joins it to an existing cluster (`kubernetesPackages.join`).
         upgrade: what kubeadm upgrades there.
@@ -75,15 +67,7 @@ class DesiredHost(Target):
     """
 
     ssh: Ssh
-    system: System
-    kernel: Kernel
-    packages: Packages
-    driver: Driver
-    cuda: Cuda
-    kubernetes_packages: KubernetesPackages
-    runtime: Runtime
-    proxy: Proxy
-    reboot: Reboot
+    sections: HostSections
     in_maintenance: bool
     joins: bool
     upgrade: Upgrade
@@ -104,7 +88,7 @@ class DesiredHost(Target):
     @property
     def join(self) -> Join | None:
         """How the host joins an existing cluster; None: its preparation doesn't join it."""
-        return self.kubernetes_packages.join if self.joins else None
+        return self.sections.kubernetes_packages.join if self.joins else None
 
 
 def working(hosts: Iterable[DesiredHost]) -> tuple[DesiredHost, ...]:

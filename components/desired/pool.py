@@ -8,6 +8,9 @@ from typing import Any
 
 Json = dict[str, Any]
 
+POOL_LABEL = "gpu-cluster/pool"
+"""Label of a pool's nodes where objects of the platform select them."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Members:

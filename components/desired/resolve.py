@@ -17,15 +17,7 @@ from components.desired.host import DesiredHost, Upgrade, working
 from components.desired.kubeadm_cluster import KubeadmCluster
 from components.desired.monitoring import DesiredMonitoring, WatchedPool
 from components.desired.pod_template import pod_spec, template
-from components.desired.pool import DesiredScheduling, OwnScheduling, PoolScheduling
-from components.desired.pools import (
-    POOL_LABEL,
-    counted_pools,
-    layouts_manager,
-    manager,
-    plain_taints,
-    working_gpus,
-)
+from components.desired.pool import POOL_LABEL, DesiredScheduling, OwnScheduling, PoolScheduling
 from components.desired.rollout import DesiredLayouts, DesiredRollout, Operands, PoolLayout
 from components.desired.rules_context import rules_context
 from components.desired.scheduling_classes import (
@@ -41,23 +33,23 @@ from components.desired.validation import (
     Measuring,
     PoolValidation,
 )
-from components.kubernetes.resources import MIG_LABEL
+from components.kubernetes.resources import LAYOUTS, MIG_LABEL
 from components.platforms.base import Delivery, Platform, Trait
-from components.platforms.documents import presence_request
 from components.platforms.judge import Declared
 from components.platforms.namespaces import OwnNamespace, own_namespaces
 from components.platforms.needed import registries
 from components.platforms.registry import named, section_of
-from components.platforms.requests import PresenceRequest
+from components.platforms.requests import Expected, HelmRelease, PresenceRequest
 from components.platforms.site import Site
 from components.platforms.tolerations import tolerations
-from components.settings.chart_source import location, wanted_digest
+from components.settings.chart_source import ChartSource
 from components.settings.charts import Charts
 from components.settings.cluster import Cluster
 from components.settings.driver_installer import DriverInstaller
 from components.settings.guardrails import Guardrails
 from components.settings.hosts.host import Host
 from components.settings.hosts.reboot import RebootWhen
+from components.settings.hosts.sections import HostSections
 from components.settings.monitoring import Monitoring
 from components.settings.nodes.pool import Pool
 from components.settings.nodes.taint import Effect
@@ -74,6 +66,7 @@ class Desired:
     Attributes:
         stack: name of the stack.
         context: context of the kubeconfig.
+        identifier: what tells the cluster from another one of the same context.
         hosts: all hosts, in the order of the stack file.
         platform: the platform, with its settings.
         kubeadm: the cluster that the stack makes; None: the cluster exists without the stack.
@@ -97,6 +90,7 @@ class Desired:
 
     stack: str
     context: str
+    identifier: str
     hosts: tuple[DesiredHost, ...]
     platform: Platform
     kubeadm: KubeadmCluster | None
@@ -161,7 +155,7 @@ class _Resolver:
     @cached_property
     def pool_of(self) -> dict[str, Pool]:
         """The pool that names each node."""
-        return {node: pool for pool in self.cluster.pools for node in pool.node_names()}
+        return {node: pool for pool in self.cluster.pools for node in pool.node_names}
 
     @cached_property
     def first(self) -> Host | None:
@@ -178,6 +172,7 @@ class _Resolver:
         return Desired(
             stack=self.stack,
             context=self.cluster.kubernetes.context,
+            identifier=self.cluster.kubernetes.identifier,
             hosts=self.hosts,
             platform=self.platform,
             kubeadm=self.kubeadm(),
@@ -190,7 +185,7 @@ class _Resolver:
             namespaces=self.namespaces,
             registries=registries(self.platform, *self.beside),
             chart=self.chart(),
-            presence=presence_request(self.platform, self.cluster.installer),
+            presence=self.presence(),
             rules=rules_context(
                 self.platform,
                 self.cluster.nodes_in_maintenance,
@@ -226,15 +221,7 @@ class _Resolver:
             host_key=host.host_key,
             bastion=host.bastion,
             ssh=cluster.ssh,
-            system=host.system or cluster.system,
-            kernel=host.kernel or cluster.kernel,
-            packages=cluster.packages,
-            driver=host.driver or cluster.driver,
-            cuda=host.cuda or cluster.cuda,
-            kubernetes_packages=cluster.kubernetes_packages,
-            runtime=host.runtime or cluster.runtime,
-            proxy=cluster.proxy,
-            reboot=cluster.reboot,
+            sections=self.sections(host),
             in_maintenance=cluster.in_maintenance(host),
             joins=joins,
             upgrade=upgrade,
@@ -252,6 +239,11 @@ class _Resolver:
             validation_image=cluster.validation.image,
         )
 
+    def sections(self, host: Host) -> HostSections:
+        """Return the sections that a host's steps read: its own, or the stack's."""
+        own = {name: getattr(host, name, None) for name in HostSections.model_fields}
+        return HostSections(**{name: own[name] or getattr(self.cluster, name) for name in own})
+
     @cached_property
     def takes_a_job(self) -> bool:
         """Whether a node takes kubeadm's Job, which tolerates the control plane's taint alone."""
@@ -259,7 +251,7 @@ class _Resolver:
             node
             for pool in self.cluster.pools
             if any(taint.effect is not Effect.PREFER_NO_SCHEDULE for taint in pool.taints)
-            for node in pool.node_names()
+            for node in pool.node_names
         }
         return any(host.node not in tainted for host in self.cluster.hosts)
 
@@ -293,13 +285,13 @@ class _Resolver:
         named = {name for name, node in own.items() if MIG_LABEL in node.labels}
         divided = self.platform.layouts
         return DesiredLayouts(
-            manager=layouts_manager(self.stack),
+            manager=self.layouts_manager,
             maintenance=tuple(sorted(self.cluster.nodes_in_maintenance)),
             pools=tuple(
                 PoolLayout(
                     **self.members(pool),
                     layout=divided.of(pool),
-                    excluded=tuple(sorted(named & set(pool.node_names()))),
+                    excluded=tuple(sorted(named & set(pool.node_names))),
                 )
                 for pool in self.platform.site.gpu_pools
                 if divided is not None
@@ -319,13 +311,34 @@ class _Resolver:
         return own_namespaces(self.platform, *self.beside)
 
     def chart(self) -> WantedChart:
-        platform, charts = self.platform, self.cluster.charts
-        given = (charts, platform.chart, platform.repository, platform.version)
-        return WantedChart(
-            place=location(*given),
-            chart=platform.chart,
+        name, version = self.platform.chart, self.platform.version
+        source = ChartSource(self.cluster.charts, name, self.platform.repository, version)
+        return WantedChart(place=source.location, chart=name, version=version, digest=source.digest)
+
+    def presence(self) -> PresenceRequest:
+        """What must be in the cluster: the release, and what is made in addition to it.
+
+        Parts that wait for a secret are left out: where the stack has none, others make them.
+        """
+        platform, installer = self.platform, self.cluster.installer
+        objects = [_expected(part.manifest) for part in platform.parts() if not part.secret]
+        objects += [each for program in platform.programs() for each in program.objects]
+        if installer is not None:
+            objects += [
+                Expected(
+                    "apps/v1",
+                    "DaemonSet",
+                    installer.namespace,
+                    f"nvidia-driver-installer-{pool.name}",
+                )
+                for pool in platform.site.gpu_pools
+            ]
+        return PresenceRequest(
+            context=self.cluster.kubernetes.context,
+            platform=self.cluster.platform,
+            release=HelmRelease(name=platform.chart, namespace=platform.namespace),
             version=platform.version,
-            digest=wanted_digest(*given),
+            objects=tuple(objects),
         )
 
     def monitoring(self) -> DesiredMonitoring | None:
@@ -337,8 +350,8 @@ class _Resolver:
             pools=tuple(
                 WatchedPool(
                     name=pool.name,
-                    nodes=tuple(name for name in pool.node_names() if name not in out),
-                    gpus=working_gpus(pool, out),
+                    nodes=tuple(name for name in pool.node_names if name not in out),
+                    gpus=self.working_gpus(pool),
                 )
                 for pool in self.platform.site.gpu_pools
                 if pool.nodes is not None
@@ -353,12 +366,32 @@ class _Resolver:
             labels=dict(part.split("=", 1) for part in self.platform.servers.pods.split(",")),
         )
 
+    @property
+    def counted_pools(self) -> tuple[Pool, ...]:
+        """The pools with GPUs as they are counted: all nodes of each advertise the same."""
+        return tuple(part for pool in self.platform.site.gpu_pools for part in pool.equal_parts)
+
+    @property
+    def layouts_manager(self) -> str:
+        """Field manager of the label that names a node's MIG layout."""
+        return f"gpu-cluster-{self.stack}{LAYOUTS}"
+
+    def manager(self, pool: Pool) -> str:
+        """Return the field manager of a pool's labels: every later run owns the same fields."""
+        return f"gpu-cluster-{self.stack}-{pool.name}"
+
+    def working_gpus(self, pool: Pool) -> int:
+        """Return the GPUs that a pool by name advertises, without those in maintenance."""
+        left_out = {node: devices.count for node, devices in pool.unhealthy_devices.items()}
+        out = self.cluster.nodes_in_maintenance.intersection(pool.node_names)
+        return pool.gpus - sum(pool.gpus_per_node - left_out.get(name, 0) for name in out)
+
     def members(self, pool: Pool) -> Json:
         """The fields of `Members`."""
         out = self.cluster.nodes_in_maintenance
         members: Json = {"context": self.cluster.kubernetes.context, "pool": pool.name}
         if pool.nodes is not None:
-            names = pool.node_names()
+            names = pool.node_names
             nodes = tuple(name for name in names if name not in out)
             resting = tuple(name for name in names if name in out)
             return {**members, "nodes": nodes, "maintenance": resting}
@@ -405,12 +438,12 @@ class _Resolver:
     def pool_scheduling(self, pool: Pool) -> PoolScheduling:
         own = self.cluster.scheduling.nodes
         offers = self.platform.offers(pool) if pool.starts_closed else ()
-        handed = {MIG_LABEL: layouts_manager(self.stack)} if self.platform.layouts else {}
+        handed = {MIG_LABEL: self.layouts_manager} if self.platform.layouts else {}
         return PoolScheduling(
             **self.members(pool),
-            manager=manager(self.stack, pool),
+            manager=self.manager(pool),
             labels=self.labels(pool),
-            taints=tuple(plain_taints(pool.taints)),
+            taints=tuple(taint.plain for taint in pool.taints),
             startup_taint=pool.starts_closed,
             resources=tuple(offer.resource for offer in offers),
             namespace=self.cluster.validation.namespace,
@@ -423,9 +456,10 @@ class _Resolver:
             },
             by_node={
                 name: OwnScheduling(
-                    labels=dict(own[name].labels), taints=tuple(plain_taints(own[name].taints))
+                    labels=dict(own[name].labels),
+                    taints=tuple(taint.plain for taint in own[name].taints),
                 )
-                for name in pool.node_names()
+                for name in pool.node_names
                 if name in own
             },
         )
@@ -464,7 +498,7 @@ class _Resolver:
         return DesiredValidation(
             context=self.cluster.kubernetes.context,
             namespace=space,
-            pools=tuple(map(self.pool_validation, counted_pools(self.cluster.pools))),
+            pools=tuple(map(self.pool_validation, self.counted_pools)),
             pool_of={node: pool.name for node, pool in self.pool_of.items() if pool.gpus_per_node},
             measuring=self.measuring(),
             claim=self.platform.claim(space, space, 1),
@@ -475,14 +509,14 @@ class _Resolver:
     def pool_validation(self, pool: Pool) -> PoolValidation:
         validation, settings = self.cluster.validation, self.proven(pool)
         hosts = {host.node: host for host in self.cluster.hosts}
-        names = set(pool.node_names()) if pool.nodes is not None else set(hosts)
+        names = set(pool.node_names) if pool.nodes is not None else set(hosts)
         proven = {node: self.proven(pool, hosts[node]) for node in names & hosts.keys()}
         return PoolValidation(
             **self.members(pool),
             gpus=pool.gpus_per_node,
             offers=self.platform.offers(pool),
             namespace=validation.namespace,
-            manager=manager(self.stack, pool),
+            manager=self.manager(pool),
             timeout_seconds=validation.timeout_seconds,
             busy=str(validation.busy),
             settings=settings,
@@ -534,7 +568,7 @@ class _Resolver:
                     namespace=validation.namespace,
                     tolerations=tuple(tolerations((pool,), self.cluster.scheduling.node_taints)),
                 )
-                for pool in counted_pools(self.cluster.pools)
+                for pool in self.counted_pools
             ),
         )
 
@@ -559,6 +593,12 @@ class _Resolver:
             ),
             claim_template=claim["metadata"]["name"] if claim else None,
         )
+
+
+def _expected(manifest: Json) -> Expected:
+    metadata = manifest["metadata"]
+    namespace = metadata.get("namespace", "")
+    return Expected(manifest["apiVersion"], manifest["kind"], namespace, metadata["name"])
 
 
 def _digest(value: object) -> str:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 
-from components.desired.pools import working_nodes
 from components.platforms.base import Delivery, Platform
 from components.platforms.base import Plugin as RunningPlugin
 from components.platforms.namespaces import OwnNamespace
@@ -41,8 +40,8 @@ def rules_context(
             gpus_per_node=pool.gpus_per_node,
             taints=tuple(Taint(taint.key, taint.value, str(taint.effect)) for taint in pool.taints),
             labels=dict(pool.labels),
-            nodes=working_nodes(pool, maintenance),
-            node_names=frozenset(pool.node_names() if pool.nodes else ()),
+            nodes=pool.size - sum(name in maintenance for name in pool.node_names),
+            node_names=frozenset(pool.node_names if pool.nodes else ()),
         )
         for pool in platform.site.pools
     )

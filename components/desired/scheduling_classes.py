@@ -9,7 +9,6 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from components.desired.pools import plain_taints
 from components.settings.nodes.pool import Pool
 from components.settings.nodes.scheduling import NamespaceLimit, NodeFeatures, PriorityClass
 
@@ -68,7 +67,7 @@ def node_feature_rule(pool: Pool, labels: dict[str, str], stack: str) -> dict[st
         "matchFeatures": features(dict(pool.selector or {})),
     }
     if pool.taints:
-        rule["taints"] = plain_taints(pool.taints)
+        rule["taints"] = [taint.plain for taint in pool.taints]
     return {
         "apiVersion": "nfd.k8s-sigs.io/v1alpha1",
         "kind": "NodeFeatureRule",

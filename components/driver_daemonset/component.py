@@ -15,14 +15,13 @@ import pulumi
 import pulumi_command as command
 
 from components.charts.images import PAUSE
-from components.desired.pools import POOL_LABEL
+from components.desired.pool import POOL_LABEL
 from components.driver_daemonset.rollout import InstallersRequest
 from components.manifest import Manifest
 from components.operation import command_line
 from components.platforms.site import Site
 from components.platforms.tolerations import tolerations
-from components.release.namespace import namespace
-from components.release.pull_secret import pull_secret, pull_secrets
+from components.release.namespace import NamespaceArgs, own_namespace
 from components.requests import write
 from components.settings.driver_installer import DriverInstaller as Settings
 from components.settings.nodes.pool import Pool
@@ -82,7 +81,7 @@ def daemon_set(settings: Settings, site: Site, pool: Pool) -> dict[str, Any]:
             "template": {
                 "metadata": {"labels": labels},
                 "spec": {
-                    **pull_secrets(site.registry),
+                    **site.registry.pull_secrets,
                     "hostPID": True,
                     "priorityClassName": "system-node-critical",
                     "nodeSelector": node_selector(pool),
@@ -151,21 +150,19 @@ class DriverInstaller(pulumi.ComponentResource):
     ) -> None:
         super().__init__(self.TYPE, name, None, opts)
         settings, site = args.settings, args.site
-        space = namespace(self, f"{name}-namespace", site.context, settings.namespace)
-        secrets = pull_secret(
-            self,
-            name,
-            site.registry,
-            args.registry_credentials,
-            space,
-            settings.namespace,
+        space = NamespaceArgs(
+            context=site.context,
+            namespace=settings.namespace,
+            pull_secret=site.registry.pull_secret,
+            credentials=args.registry_credentials,
         )
+        needed = own_namespace(self, name, space)
         sets = {pool.name: daemon_set(settings, site, pool) for pool in site.gpu_pools}
         made = [
             Manifest(
                 f"{name}-{pool}",
                 manifest,
-                pulumi.ResourceOptions(parent=self, depends_on=[space, *secrets]),
+                pulumi.ResourceOptions(parent=self, depends_on=needed),
             )
             for pool, manifest in sets.items()
         ]

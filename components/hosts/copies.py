@@ -18,7 +18,7 @@ import pulumi
 from components.desired.host import DesiredHost
 from components.hooks import before_changes
 from components.hosts.script import Bundle
-from components.hosts.upload import Limits, upload
+from components.ssh.upload import Limits, upload
 from policies.faults import Fault, FaultError
 
 AT_ONCE = 64

@@ -13,9 +13,8 @@ from components.desired.host import DesiredHost
 from components.desired.kubeadm_cluster import KubeadmCluster
 from components.findings import Finding, Findings, Kind, Subject
 from components.host_facts import HostFacts
-from components.hosts.cluster_script import init_script, join_script
-from components.hosts.prepare_script import prepare_script
-from components.hosts.runtime_script import runtime_script
+from components.hosts.kubeadm.scripts import init_script, join_script
+from components.hosts.phases import prepare_script, runtime_script
 from components.hosts.script import Declaration
 
 STEPS = "STEPS"

@@ -14,31 +14,18 @@ SETTING = "GC_DISRUPTS"
 """Where a script has the lines."""
 UNFINISHED = "unfinished"
 """What a host reports while such a change is under way."""
-PREPARE: Mapping[str, tuple[str, ...]] = {
-    "kernel": ("GC_KERNEL_RELEASE", "GC_KERNEL_FLAVOR"),
-    "driver": (
-        "GC_DRIVER_SOURCE", "GC_DRIVER_VERSION", "GC_DRIVER_MODULES", "GC_DRIVER_SHA256",
-    ),
-    "excluded": ("GC_EXCLUDED",),
-    "engine": ("GC_ENGINE_PACKAGES", "GC_ADAPTER_SHA256"),
-    "kubernetes": ("GC_KUBERNETES_PACKAGES",),
-}  # fmt: skip
-"""Settings of phase ``prepare`` by step. What only the next start of a process takes up isn't
-among them."""
-RUNTIME: Mapping[str, tuple[str, ...]] = {
-    "runtime": (
-        "GC_ENGINE", "GC_DEFAULT_RUNTIME", "GC_DEVICES_BY_ENVIRONMENT", "GC_TOOLKIT_PACKAGES",
-        "GC_SYSTEMD_CGROUP", "GC_RUNTIME_PATH", "GC_CDI", "GC_DOCKER_MIRRORS",
-        "GC_DOCKER_DATA_ROOT", "GC_DOCKER_STORAGE", "GC_DOCKER_MEMBERS", "GC_DOCKER_FORWARD",
-    ),
-}  # fmt: skip
-"""Settings of phase ``runtime``."""
 LONGEST = 48
 """Characters of one value; of a longer one its digest stands here."""
 
 
 def lines(settings: Mapping[str, str], kinds: Mapping[str, tuple[str, ...]]) -> str:
-    """The lines of a script with these settings; a step that isn't declared has none."""
+    """Return the lines of a script; a step without any of its settings has none.
+
+    Args:
+        settings: the script's settings.
+        kinds: by step, those of them whose change disrupts pods. What only the next start of a
+            process takes up isn't among them.
+    """
     return "\n".join(
         " ".join((step, *filter(None, (_word(name, settings.get(name, "")) for name in names))))
         for step, names in kinds.items()

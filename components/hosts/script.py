@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 FOLDER = Path(__file__).parent / "steps"
-"""What is copied to hosts; holds nothing else."""
+"""Where the files are that hosts read: each step's own, and in ``library/`` what several share."""
 COMMON = ("base", "files", "disruption", "expectations", "preflight")
 """Files of the library that every script reads first."""
 
@@ -91,31 +91,22 @@ class Declaration(str):
         return made
 
 
-PARTS: Mapping[str, tuple[str, ...]] = {
-    "driver": ("driver_packages", "driver_debian", "driver_runfile", "module_streams", "fabric"),
-    "engine": ("containerd_version",),
-    "kubernetes": ("joined", "upgraded"),
-}
-"""Files of the library that one step alone has."""
+@functools.cache
+def bundle(name: str, files: tuple[str, ...]) -> Bundle:
+    """Return the bundle of these files, which are read once."""
+    return Bundle(name, files)
 
 
 @functools.cache
-def step(name: str) -> Bundle:
-    """The file of one step, with its own of the library."""
-    return Bundle(name, (name, *(f"library/{file}" for file in PARTS.get(name, ()))))
-
-
-@functools.cache
-def others(every: tuple[str, ...], declared: frozenset[str]) -> Bundle:
-    """Steps that a host doesn't declare: one that it no longer declares is undone.
+def others(every: tuple[tuple[str, tuple[str, ...]], ...], declared: frozenset[str]) -> Bundle:
+    """Return the steps that a host doesn't declare: one that it no longer declares is undone.
 
     Args:
-        every: all steps of the phase, in the order in which they are applied.
+        every: name and files of all steps of the phase, in the order in which they are applied.
         declared: those that the host declares.
     """
-    names = [name for name in every if name not in declared]
-    files = tuple(file for name in names for file in step(name).files)
-    return Bundle("others", files, f"all_steps='{' '.join(every)}'\n")
+    files = tuple(file for name, own in every if name not in declared for file in own)
+    return Bundle("others", files, f"all_steps='{' '.join(name for name, _ in every)}'\n")
 
 
 @functools.cache
@@ -138,11 +129,6 @@ def header(settings: Mapping[str, str]) -> str:
             raise ValueError(f"{name}: found a NUL character; a shell can't hold one")
         lines.append(f"{name}={shlex.quote(value)}\n")
     return "".join(lines)
-
-
-def given(number: int | None) -> str:
-    """A number as a setting has it; empty where none is given."""
-    return "" if number is None else str(number)
 
 
 def each(name: str, rows: Sequence[Sequence[str]]) -> str:

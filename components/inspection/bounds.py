@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import threading
 import traceback
 from collections.abc import Awaitable, Coroutine
@@ -20,6 +21,8 @@ LIMIT = 60
 def completed(work: Coroutine[Any, Any, T]) -> T:
     """Run work in a thread with an event loop of its own, and return its result.
 
+    It sees the caller's context variables.
+
     The SDK runs the program inside its own event loop, which can't be entered again. The result is
     returned before the thread has ended: a thread that waits for a slow name server holds nothing
     up.
@@ -35,7 +38,8 @@ def completed(work: Coroutine[Any, Any, T]) -> T:
         except BaseException as error:
             result.set_exception(error)
 
-    threading.Thread(target=asyncio.run, args=(run(),), daemon=True).start()
+    here = contextvars.copy_context()
+    threading.Thread(target=here.run, args=(asyncio.run, run()), daemon=True).start()
     return result.result()
 
 

@@ -30,6 +30,7 @@ class Difference:
         layouts: nodes that get another MIG layout, in waves too.
         platform: of the platform and its release.
         groups: API groups that the cluster was seen to serve.
+        unknown: why nothing is known of the cluster yet; empty: it was looked at, or left out.
         context: whether this machine has the cluster's context.
     """
 
@@ -40,6 +41,7 @@ class Difference:
     layouts: LayoutPlan = field(default_factory=LayoutPlan)
     platform: PlatformDifference = field(default_factory=PlatformDifference)
     groups: frozenset[str] = frozenset()
+    unknown: str = ""
     context: bool = True
 
     @property

@@ -7,7 +7,7 @@ from datetime import date
 
 from components.desired.host import DesiredHost
 from components.host_facts import HostFacts
-from components.hosts.hardware import place
+from components.hosts.observed.hardware import place
 from components.platforms.site import Site
 from components.settings.support import ended, supported
 from policies.facts.floors import Part, below, wanted
@@ -48,7 +48,7 @@ def outlived(
         members: labels of each pool's nodes.
         today: a last day before it has passed.
     """
-    package = hosts[0].kubernetes_packages.version if hosts else None
+    package = hosts[0].sections.kubernetes_packages.version if hosts else None
     driver = site.driver.version or ""
     yield from _ended(f"cluster {site.context}", "kubernetes", kubernetes, "Kubernetes", today)
     if package and package != kubernetes.removeprefix("v"):

@@ -12,10 +12,9 @@ from components.desired.resolve import Desired
 from components.desired.validation import PoolValidation
 from components.driver_daemonset.container import judge_all
 from components.host_facts import HostFacts
-from components.hosts import hardware
 from components.hosts.difference import compare
-from components.hosts.kernels import unequal
-from components.hosts.preflight import judge
+from components.hosts.observed import hardware
+from components.hosts.preflight import judge, unequal
 from components.inspection.cluster import ClusterSeen
 from components.inspection.difference import Difference
 from components.inspection.ends import outlived

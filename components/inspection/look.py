@@ -17,18 +17,18 @@ from components.desired.resolve import Desired
 from components.desired.rollout import DesiredRollout
 from components.findings import Finding
 from components.host_facts import HostFacts
-from components.hosts.inspect import inspecting_key
-from components.hosts.inspect import observe as observe_hosts
-from components.hosts.kubeconfig import is_there
-from components.hosts.new_cluster import UNKNOWN
-from components.hosts.table import table
+from components.hosts.kubeadm.component import UNKNOWN
+from components.hosts.kubeadm.kubeconfig import is_there
+from components.hosts.observed.inspect import inspecting_key
+from components.hosts.observed.inspect import observe as observe_hosts
+from components.hosts.observed.table import table
 from components.inspection.bounds import bounded, completed
 from components.inspection.cluster import ClusterSeen, Question
 from components.inspection.cluster import observe as observe_cluster
 from components.inspection.extent import Extent
 from components.inspection.judgement import Inspection, Seen, judged
 from components.inspection.rollout import divided, planned, show, show_layouts
-from components.kubernetes.kubeconfig_contexts import missing_context
+from components.kubernetes.kubeconfig_contexts import given_kubeconfig, missing_context
 from components.rollout.inspect import NodesSeen
 from components.rollout.inspect import observe as observe_nodes
 from policies.faults import FaultError
@@ -37,26 +37,35 @@ RESTING = "in maintenance, not inspected"
 
 
 def inspect(
-    desired: Desired, private_key: str, origins: Mapping[str, Mapping[str, str]]
+    desired: Desired,
+    private_key: str | None,
+    origins: Mapping[str, Mapping[str, str]],
+    source: str = "",
+    unknown: str = "",
 ) -> Inspection:
     """Inspect hosts and cluster, and show what a person should know of them.
 
     Args:
         desired: what is declared.
-        private_key: logs in to the hosts.
+        private_key: logs in to the hosts; None: it isn't known yet, so they are left out.
         origins: by host, the values that a pool or the host overrides (`inventory.origins`).
+        source: what messages call the declaration; empty: the stack file.
+        unknown: why nothing can be known of the cluster yet; empty: it can be looked at.
 
     Raises:
         RunError: something contradicts the configuration, or no kubeconfig has the context.
     """
-    extent, there = Extent.wanted(), desired.kubeadm is None or is_there(desired.context)
+    extent = Extent.wanted()
+    there = not unknown and (desired.kubeadm is None or is_there(desired.context))
     if there and extent.has_cluster:
-        require_context(desired.context, desired.stack)
+        require_context(desired.context, desired.stack, source)
     if not there:
-        pulumi.log.info(UNKNOWN)
+        pulumi.log.info(unknown or UNKNOWN)
     seen = look(desired, private_key, extent, there=there)
     inspection = judged(desired, seen)
-    inspection = replace(inspection, difference=replace(inspection.difference, context=there))
+    reason = "" if there else unknown or UNKNOWN
+    differing = replace(inspection.difference, context=there, unknown=reason)
+    inspection = replace(inspection, difference=differing)
     if extent is not Extent.OFF and there:
         inspection = with_rollout(
             desired.hosts, desired.rollout, inspection, seen.cluster.cordoned, extent
@@ -68,20 +77,20 @@ def inspect(
     return inspection
 
 
-def look(desired: Desired, private_key: str, extent: Extent, *, there: bool) -> Seen:
+def look(desired: Desired, private_key: str | None, extent: Extent, *, there: bool) -> Seen:
     """Look at hosts and cluster, side by side.
 
     Args:
         desired: what is declared.
-        private_key: logs in to the hosts.
+        private_key: as of `inspect`.
         extent: what is looked at.
         there: whether the cluster exists.
     """
-    hosts = working(desired.hosts) if extent.has_hosts else ()
+    hosts = working(desired.hosts) if extent.has_hosts and private_key is not None else ()
     asked = question(desired) if extent.has_cluster and there else None
     problems: tuple[str, ...] = ()
     try:
-        key = inspecting_key(private_key) if hosts else ""
+        key = inspecting_key(private_key or "") if hosts else ""
     except FaultError as error:
         hosts, key, problems = (), "", (str(error),)
 
@@ -137,14 +146,14 @@ def _show(
         pulumi.log.warn(f"could not inspect everything: {inspection.unreachable}")
 
 
-def require_context(context: str, stack: str) -> None:
+def require_context(context: str, stack: str, source: str = "") -> None:
     """Check that a kubeconfig has the context; no answer from its cluster is another matter.
 
     Raises:
         RunError: no kubeconfig has it; what to do differs for an embedded cluster.
     """
-    fault = missing_context(context, f"Pulumi.{stack}.yaml")
-    if fault and context == f"gpu-cluster-{stack}":
+    fault = missing_context(context, source or f"Pulumi.{stack}.yaml")
+    if fault and given_kubeconfig() is None and context == f"gpu-cluster-{stack}":
         fault = replace(fault, cure=f"run `make start STACK={stack}`, which starts this cluster")
     if fault:
         raise pulumi.RunError(str(fault))

@@ -56,8 +56,8 @@ def planned(
 def _control_plane(hosts: Sequence[DesiredHost]) -> ControlPlane | None:
     """Return the control plane that kubeadm upgrades; None if it upgrades none here."""
     for host in hosts:
-        if host.upgrade is Upgrade.APPLY and host.kubernetes_packages.version:
-            return ControlPlane(host.name, host.kubernetes_packages.version)
+        if host.upgrade is Upgrade.APPLY and host.sections.kubernetes_packages.version:
+            return ControlPlane(host.name, host.sections.kubernetes_packages.version)
     return None
 
 

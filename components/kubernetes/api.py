@@ -13,7 +13,7 @@ from typing import Any
 import httpx
 import kr8s.asyncio
 
-from components.kubernetes.kubeconfig_contexts import missing_context
+from components.kubernetes.kubeconfig_contexts import given_kubeconfig, missing_context
 from policies.faults import Fault, FaultError
 from policies.printable import printable, printable_lines
 
@@ -252,7 +252,7 @@ def _written(credentials: Any) -> Iterator[Path]:
 
 @asynccontextmanager
 async def connect(context: str | None) -> AsyncIterator[Client]:
-    """A client for a context of the kubeconfig that ``KUBECONFIG`` names.
+    """A client for a context of the kubeconfig in use: given, or the one ``KUBECONFIG`` names.
 
     Its credentials are on disk while it logs in, readable by their owner only.
 
@@ -274,7 +274,12 @@ async def _log_in(context: str | None) -> Client:
     again = f"log in again, and see `kubectl --context {context} auth whoami`"
     # Not by kr8s.asyncio.api(): it keeps what it made for every later caller. Without a namespace
     # it wants a current context.
-    made = kr8s.asyncio.Api(context=context, namespace="default", bypass_factory=True)
+    own = given_kubeconfig()
+    if own is not None and (missing := missing_context(context or "")):
+        raise ClusterError(missing)  # kr8s takes the machine's in place of an empty one
+    made = kr8s.asyncio.Api(
+        context=context, namespace="default", kubeconfig=own, bypass_factory=True
+    )
     credentials = made.auth
     try:
         client = Client(await _session(credentials), credentials)

@@ -1,9 +1,17 @@
-"""Reads which contexts a user's kubeconfig has; no credentials, no connection."""
+"""Which kubeconfig is in use, and which contexts it has; no credentials, no connection.
+
+The machine's, as kubectl finds it, or one that a program was given in its place. Which one is a
+context variable, so that two clusters of one program, and hooks that run later, keep theirs.
+"""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from pathlib import Path
+from typing import Any
 
 import yaml
 
@@ -11,8 +19,26 @@ from components.base.nesting import LOADER, bound_depth
 from policies.faults import Fault
 from policies.printable import printable
 
+_GIVEN: ContextVar[str | None] = ContextVar("kubeconfig", default=None)
+
 NAMED = 10
 """Contexts that one message names; the others are counted."""
+
+
+@contextmanager
+def given(kubeconfig: str | None) -> Iterator[None]:
+    """Use this kubeconfig in place of the machine's, in what runs inside; None: the machine's."""
+    token = _GIVEN.set(kubeconfig)
+    try:
+        yield
+    finally:
+        _GIVEN.reset(token)
+
+
+def given_kubeconfig() -> dict[str, Any] | None:
+    """Return the kubeconfig that is used in place of the machine's; None: the machine's is used."""
+    text = _GIVEN.get()
+    return None if text is None else _content(text)
 
 
 def kubeconfig_files() -> list[Path]:
@@ -31,29 +57,44 @@ def contexts(files: list[Path]) -> list[str]:
     for file in files:
         try:
             text = file.read_text(encoding="utf-8")
-            bound_depth(text)
-            content = yaml.load(text, Loader=LOADER)  # noqa: S506 - a safe loader
-        except (OSError, UnicodeDecodeError, yaml.YAMLError, ValueError):
+        except (OSError, UnicodeDecodeError):
             continue
-        listed = content.get("contexts") if isinstance(content, dict) else None
-        for item in listed if isinstance(listed, list) else []:
-            if isinstance(item, dict) and isinstance(item.get("name"), str):
-                names.append(item["name"])
+        names += _names(_content(text))
     return list(dict.fromkeys(names))
 
 
+def _content(text: str) -> dict[str, Any]:
+    """Return what a kubeconfig holds; nothing where the text is none."""
+    try:
+        bound_depth(text)
+        content = yaml.load(text, Loader=LOADER)  # noqa: S506 - a safe loader
+    except (yaml.YAMLError, ValueError):
+        return {}
+    return content if isinstance(content, dict) else {}
+
+
+def _names(content: dict[str, Any]) -> list[str]:
+    listed = content.get("contexts")
+    return [
+        item["name"]
+        for item in (listed if isinstance(listed, list) else [])
+        if isinstance(item, dict) and isinstance(item.get("name"), str)
+    ]
+
+
 def missing_context(context: str, stack_file: str = "the stack file") -> Fault | None:
-    """Return the fault of a context that no kubeconfig has; None if one has it.
+    """Return the fault of a context that the kubeconfig in use lacks; None if it has it.
 
     Args:
         context: `kubernetes.context` of the stack.
         stack_file: name of the file that declares it.
     """
+    own = given_kubeconfig()
     files = kubeconfig_files()
-    names = contexts(files)
+    names = contexts(files) if own is None else _names(own)
     if context in names:
         return None
-    where = ", ".join(map(str, files))
+    where = ", ".join(map(str, files)) if own is None else "that was given"
     shown = ", ".join(printable(name, 80) for name in names[:NAMED])
     more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
     has = f"has {shown}{more}" if names else "has none, or can't be read"
@@ -61,5 +102,11 @@ def missing_context(context: str, stack_file: str = "the stack file") -> Fault |
         f"kubernetes.context of {stack_file}",
         f"{context}, which is not in the kubeconfig {where}",
         f"one of its contexts; it {has}",
-        "correct kubernetes.context, or set KUBECONFIG to the file that has this context",
+        "correct kubernetes.context, or "
+        + (
+            "set KUBECONFIG to the file that has"
+            if own is None
+            else "give the contents of one with"
+        )
+        + " this context",
     )

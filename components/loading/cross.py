@@ -48,7 +48,7 @@ def _pools(parts: Parts) -> Iterator[Fault]:
         (
             ((("pools", i, "nodes"), name), name)
             for i, pool in parts.pools.items()
-            for name in pool.node_names()
+            for name in pool.node_names
         ),
         "a node in one pool only",
         "take {value} out of one of the two pools",
@@ -90,7 +90,7 @@ def _membership(parts: Parts) -> Iterator[Fault]:
     """The node of a host with GPUs is in a pool with GPUs; another's is not."""
     pairs = ((Role.GPU_WORKER, Role.CPU_WORKER), (Role.GPU_CONTROL_PLANE, Role.CONTROL_PLANE))
     others = {one: other for pair in pairs for one, other in (pair, pair[::-1])}
-    gpus = {name: pool.gpus_per_node for pool in parts.pools.values() for name in pool.node_names()}
+    gpus = {name: pool.gpus_per_node for pool in parts.pools.values() for name in pool.node_names}
     by_label = any(pool.selector is not None for pool in parts.pools.values())
     for i, host in parts.hosts.items():
         if host.role.has_gpus and host.node not in gpus:

@@ -17,7 +17,7 @@ def problems(parts: Parts) -> Iterator[Fault]:
     """
     if not parts.complete or any(pool.selector is not None for pool in parts.pools.values()):
         return
-    known = {name for pool in parts.pools.values() for name in pool.node_names()}
+    known = {name for pool in parts.pools.values() for name in pool.node_names}
     known |= {name for host in parts.hosts.values() for name in (host.name, host.node)}
     for i, pattern in enumerate(parts.maintenance):
         strange = [name for name in expand(pattern) if name not in known]

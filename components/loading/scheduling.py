@@ -25,7 +25,7 @@ def problems(parts: Parts) -> Iterator[Fault]:
 
 
 def _nodes(scheduling: Scheduling, parts: Parts) -> Iterator[Fault]:
-    nodes = {name for pool in parts.pools.values() for name in pool.node_names()}
+    nodes = {name for pool in parts.pools.values() for name in pool.node_names}
     for name in scheduling.nodes:
         if name not in nodes and parts.complete:
             yield fault(

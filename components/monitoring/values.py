@@ -1,4 +1,4 @@
-"""What monitoring consists of: counters, alert rules, dashboard. Pure functions.
+"""What monitoring consists of: counters, alert rules, dashboard, and their objects. Pure.
 
 Counters and their meaning: NVIDIA/dcgm-exporter 4.5.3-4.8.2 (etc/default-counters.csv, labels of
 its metrics: internal/pkg/rendermetrics); XIDs: NVIDIA "XID Errors".
@@ -12,8 +12,14 @@ from typing import Any
 
 from components.desired.monitoring import DesiredMonitoring, WatchedPool
 from components.platforms.base import Monitored, Platform
+from components.settings.monitoring import Monitoring as Settings
 
 Json = dict[str, Any]
+
+EXPORTER = "dcgm-exporter"
+PORT = 9400
+LABELS = {"app.kubernetes.io/managed-by": "gpu-cluster"}
+SELECTED = {"app.kubernetes.io/name": EXPORTER}
 
 #: What the exporter collects: name, kind, help.
 COUNTERS = (
@@ -200,3 +206,169 @@ def dashboard(monitored: Monitored) -> str:
         "panels": [_panel(index, *panel) for index, panel in enumerate(panels)],
     }
     return json.dumps(document, indent=1, sort_keys=True)
+
+
+def _metadata(name: str, space: str, **labels: str) -> Json:
+    return {"name": name, "namespace": space, "labels": {**LABELS, **labels}}
+
+
+def exporter(platform: Platform, settings: Settings) -> Json:
+    """The exporter's DaemonSet on all nodes of pools with GPUs.
+
+    Found as the platform's own pods find them; SYS_ADMIN is what DCGM's profiling needs
+    (dcgm-exporter 4.5.3-4.8.2, dcgm-exporter.yaml).
+    """
+    registry = platform.site.registry
+    pod: Json = {
+        **registry.pull_secrets,
+        "automountServiceAccountToken": False,
+        "priorityClassName": "system-node-critical",
+        "affinity": {
+            "nodeAffinity": {
+                "requiredDuringSchedulingIgnoredDuringExecution": {
+                    "nodeSelectorTerms": [
+                        {"matchExpressions": [{"key": key, "operator": "In", "values": [value]}]}
+                        for key, value in platform.found_by
+                    ]
+                }
+            }
+        },
+        "tolerations": platform.site.tolerations,
+        "containers": [
+            {
+                "name": EXPORTER,
+                "image": registry.deployed(settings.exporter_image),
+                "args": ["-f", "/etc/gpu-cluster/counters.csv"],
+                "env": [
+                    {"name": "DCGM_EXPORTER_LISTEN", "value": f":{PORT}"},
+                    {"name": "DCGM_EXPORTER_KUBERNETES", "value": "true"},
+                    {"name": "NVIDIA_VISIBLE_DEVICES", "value": "all"},
+                    {
+                        "name": "NODE_NAME",
+                        "valueFrom": {"fieldRef": {"fieldPath": "spec.nodeName"}},
+                    },
+                ],
+                "ports": [{"name": "metrics", "containerPort": PORT}],
+                "resources": {
+                    "requests": {"cpu": "100m", "memory": "128Mi"},
+                    "limits": {"cpu": "200m", "memory": "512Mi"},
+                },
+                "securityContext": {
+                    "runAsUser": 0,
+                    "allowPrivilegeEscalation": False,
+                    "capabilities": {"add": ["SYS_ADMIN"], "drop": ["ALL"]},
+                },
+                "volumeMounts": [
+                    {"name": "counters", "mountPath": "/etc/gpu-cluster", "readOnly": True},
+                    {
+                        "name": "pod-resources",
+                        "mountPath": "/var/lib/kubelet/pod-resources",
+                        "readOnly": True,
+                    },
+                ],
+            }
+        ],
+        "volumes": [
+            {"name": "counters", "configMap": {"name": f"{EXPORTER}-counters"}},
+            {"name": "pod-resources", "hostPath": {"path": "/var/lib/kubelet/pod-resources"}},
+        ],
+    }
+    if platform.runtime_class:
+        pod["runtimeClassName"] = platform.runtime_class
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "DaemonSet",
+        "metadata": _metadata(EXPORTER, settings.namespace),
+        "spec": {
+            "selector": {"matchLabels": SELECTED},
+            "template": {"metadata": {"labels": SELECTED}, "spec": pod},
+        },
+    }
+
+
+def _config_map(name: str, space: str, data: dict[str, str], **labels: str) -> Json:
+    return {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": _metadata(name, space, **labels),
+        "data": data,
+    }
+
+
+def _service_monitor(
+    settings: Settings, name: str, labels: dict[str, str], space: str, port: str, path: str
+) -> Json:
+    return {
+        "apiVersion": "monitoring.coreos.com/v1",
+        "kind": "ServiceMonitor",
+        "metadata": _metadata(name, settings.namespace, **settings.labels),
+        "spec": {
+            "selector": {"matchLabels": labels},
+            "namespaceSelector": {"matchNames": [space]},
+            "endpoints": [
+                {"port": port, "path": path, "interval": f"{settings.interval_seconds}s"}
+            ],
+        },
+    }
+
+
+def objects(
+    monitoring: DesiredMonitoring, platform: Platform, *, prometheus: bool
+) -> dict[str, Json]:
+    """Return every object beside the namespace, by the end of its resource's name.
+
+    Args:
+        monitoring: what watches the GPUs.
+        platform: the platform.
+        prometheus: the Prometheus operator's objects are made, too.
+    """
+    settings = monitoring.settings
+    space = settings.namespace
+    manifests = {
+        "dashboard": _config_map(
+            "gpu-cluster-dashboard",
+            space,
+            {"gpu-cluster.json": dashboard(platform.monitored)},
+            **settings.dashboard_labels,
+        )
+    }
+    theirs, metrics = platform.monitored.exporter, platform.monitored.metrics
+    if theirs is None:
+        manifests["counters"] = _config_map(
+            f"{EXPORTER}-counters", space, {"counters.csv": counters()}
+        )
+        manifests["exporter"] = exporter(platform, settings)
+        manifests["service"] = {
+            "apiVersion": "v1",
+            "kind": "Service",
+            "metadata": {
+                **_metadata(EXPORTER, space, **SELECTED),
+                "annotations": {"pulumi.com/skipAwait": "true"},
+            },
+            "spec": {
+                "selector": SELECTED,
+                "ports": [{"name": "metrics", "port": PORT, "targetPort": "metrics"}],
+            },
+        }
+    if prometheus:
+        where = platform.namespace if theirs else space
+        selected, port = (dict(theirs.labels), theirs.port) if theirs else (SELECTED, "metrics")
+        manifests["service-monitor"] = _service_monitor(
+            settings, EXPORTER, selected, where, port, "/metrics"
+        )
+        if metrics:
+            manifests["share-monitor"] = _service_monitor(
+                settings,
+                metrics.service,
+                {"name": metrics.service},
+                platform.namespace,
+                metrics.port,
+                metrics.path,
+            )
+        manifests["alerts"] = {
+            "apiVersion": "monitoring.coreos.com/v1",
+            "kind": "PrometheusRule",
+            "metadata": _metadata("gpu-cluster", space, **settings.labels),
+            "spec": alert_groups(monitoring, platform),
+        }
+    return manifests

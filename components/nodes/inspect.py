@@ -129,3 +129,27 @@ async def with_devices(
 def simulated(node: Json) -> bool:
     """Whether kwok plays the node (annotation ``kwok.x-k8s.io/node``, kwok 0.7 documentation)."""
     return SIMULATED in node["metadata"].get("annotations", {})
+
+
+def shortfall(node: Json, declared: int, resources: dict[str, int]) -> str:
+    """Return how what a node offers differs from what is declared; empty when they agree.
+
+    ``resources``: the count of each resource; of ``nvidia.com/gpu`` it is ``declared``, unless the
+    GPUs are shared or divided.
+    """
+    differences = (_difference(node, name, count, declared) for name, count in resources.items())
+    return "; ".join(filter(None, differences))
+
+
+def _difference(node: Json, resource: str, count: int, declared: int) -> str:
+    allocatable = gpus(node, resource=resource)
+    capacity = gpus(node, "capacity", resource)
+    if allocatable == count == capacity:
+        return ""
+    what = "GPUs" if (resource, count) == (GPU, declared) else resource
+    difference = f"{allocatable} of {count} {what} allocatable"
+    if capacity > allocatable:
+        return (
+            f"{difference} (capacity {capacity}: {capacity - allocatable} unhealthy or withdrawn)"
+        )
+    return difference

@@ -231,6 +231,7 @@ class Platform(ABC):
         own_namespace: whether the namespace is made with the platform and goes with it.
         traits: what else is true of it.
         monitored: what it brings to monitoring.
+        secrets: names of the stack's secrets that its parts may be filled from.
     """
 
     settings: Any
@@ -244,6 +245,7 @@ class Platform(ABC):
     own_namespace: ClassVar[bool] = True
     traits: ClassVar[frozenset[Trait]] = frozenset()
     monitored: ClassVar[Monitored] = Monitored()
+    secrets: ClassVar[tuple[str, ...]] = ()
 
     @property
     @abstractmethod

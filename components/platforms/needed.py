@@ -8,7 +8,7 @@ from components.charts.digests import digest
 from components.charts.images import PAUSE, UnknownImages
 from components.platforms.base import Platform
 from components.platforms.site import Site
-from components.settings.chart_source import is_own, location, wanted_digest
+from components.settings.chart_source import ChartSource, is_own
 from components.settings.charts import Charts
 from components.settings.driver_installer import DriverInstaller
 from components.settings.monitoring import Monitoring
@@ -91,9 +91,9 @@ def charts(platform: Platform, settings: Charts) -> tuple[Chart, ...]:
     """Return the charts of the platform; none where the project's own is used."""
     if is_own(platform.repository):
         return ()
-    version = platform.version
-    given = (settings, platform.chart, platform.repository, version)
-    return (Chart(platform.chart, version, location(*given), wanted_digest(*given)),)
+    name, version = platform.chart, platform.version
+    source = ChartSource(settings, name, platform.repository, version)
+    return (Chart(name, version, source.location, source.digest),)
 
 
 def _image(site: Site, upstream: str) -> Image:

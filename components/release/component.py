@@ -23,10 +23,9 @@ from components.platforms.base import Part, Platform
 from components.platforms.registry import every
 from components.release import clear
 from components.release.clearing import clearing
-from components.release.namespace import namespace
-from components.release.pull_secret import pull_secret
+from components.release.namespace import NamespaceArgs, own_namespace
 from components.requests import write
-from components.settings.chart_source import chart_arguments
+from components.settings.chart_source import ChartSource
 from components.settings.charts import Charts
 
 #: Seconds until a release that doesn't come up is given up. Large pools pull images for long;
@@ -100,12 +99,16 @@ class GpuPlatform(pulumi.ComponentResource):
 
     def _before(self, platform: Platform, parts: Sequence[Part]) -> list[pulumi.Resource]:
         """What the release needs: namespace, secrets, programs that note what is there."""
-        name, space_name, registry = self._name, platform.namespace, platform.site.registry
+        name = self._name
         needed: list[pulumi.Resource] = []
         if platform.own_namespace:
-            space = namespace(self, f"{name}-namespace", self._context, space_name)
-            credentials = self._args.registry_credentials
-            needed += [space, *pull_secret(self, name, registry, credentials, space, space_name)]
+            space = NamespaceArgs(
+                context=self._context,
+                namespace=platform.namespace,
+                pull_secret=platform.site.registry.pull_secret,
+                credentials=self._args.registry_credentials,
+            )
+            needed += own_namespace(self, name, space)
         for program in platform.programs():
             needed.append(
                 command.local.Command(
@@ -155,6 +158,7 @@ class GpuPlatform(pulumi.ComponentResource):
         before = clearing("upgrade", name, upgrade, creates=False, updates=True).before_update or []
         hooks.before_update = [*before, *((ending and ending.before_update) or [])]
         unfinished = self._args.unfinished
+        source = ChartSource(self._args.charts, chart, platform.repository, platform.version)
         return k8s.helm.v3.Release(
             name,
             k8s.helm.v3.ReleaseArgs(
@@ -166,7 +170,7 @@ class GpuPlatform(pulumi.ComponentResource):
                 cleanup_on_fail=True,
                 # Helm's own diff finds nothing to do where the pending record has the new values.
                 description=told(unfinished) if unfinished else None,
-                **chart_arguments(self._args.charts, chart, platform.repository, platform.version),
+                **source.arguments,
             ),
             pulumi.ResourceOptions(
                 parent=self,

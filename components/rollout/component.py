@@ -26,12 +26,15 @@ from components.desired.rollout import (
 )
 from components.desired.validation import PoolValidation
 from components.findings import dated
-from components.hosts.connection import command_line as host_line
+from components.hosts.command import command_line as host_line
 from components.hosts.copies import Copies
-from components.hosts.prepare_script import prepare_script
-from components.hosts.runtime_script import runtime_script, toolkit_seconds
+from components.hosts.phases import (
+    preparation_seconds,
+    prepare_script,
+    runtime_script,
+    runtime_seconds,
+)
 from components.hosts.script import Declaration
-from components.hosts.software import installing
 from components.kubernetes.resources import ALL_DISABLED
 from components.operation import FINDING, command_line
 from components.requests import write
@@ -121,7 +124,7 @@ def _layouts(layouts: DesiredLayouts, node: str) -> tuple[str, ...]:
 
 def _phases(host: DesiredHost, scripts: Mapping[str, Declaration]) -> dict[str, Any]:
     """Return the phases of a host, each with its script and the lines that run it."""
-    limits = {"prepare": installing(host), "runtime": toolkit_seconds(host)}
+    limits = {"prepare": preparation_seconds(host), "runtime": runtime_seconds(host)}
 
     def phase(name: str) -> Phase:
         actions = ("apply", "fetch", "upgrade")

@@ -22,9 +22,9 @@ from components.nodes.inspect import pool_members
 from components.program import main
 from components.rollout import divided
 from components.rollout.inspect import left_alone, views
-from components.rollout.released import can_validate
 from components.rollout.target import lost
 from components.rollout.waves import in_waves, not_begun
+from components.validation.cluster import can_validate
 from components.validation.validate import validate_nodes
 from policies.faults import Fault
 from policies.printable import printable

@@ -11,8 +11,8 @@ from collections.abc import Iterable, Mapping
 from components.desired.host import DesiredHost, working
 from components.host_facts import HostFacts
 from components.hosts import disruption
-from components.hosts.prepare_script import disrupting as of_preparation
-from components.hosts.runtime_script import disrupting as of_runtime
+from components.hosts.phases import preparation_disrupts as of_preparation
+from components.hosts.phases import runtime_disrupts as of_runtime
 from components.rollout.plan import UNENDED, Change
 
 

@@ -18,11 +18,8 @@ import asyncssh
 
 from components.desired.rollout import Phase, RolledHost, RolloutRequest
 from components.desired.validation import PoolValidation
-from components.hosts import restart
-from components.hosts.answers import NOTHING
-from components.hosts.inspect import observe
-from components.hosts.reach import reached, run
-from components.hosts.unreached import unreached
+from components.hosts.observed.inspect import observe
+from components.hosts.reboot import restart
 from components.kubernetes.api import Client, ClusterError, Json, connect
 from components.kubernetes.gather import gather
 from components.nodes import drain
@@ -30,9 +27,12 @@ from components.program import main
 from components.rollout import operands
 from components.rollout.divided import layout
 from components.rollout.inspect import left_alone, views
-from components.rollout.released import can_validate
 from components.rollout.target import fault, refuse
 from components.rollout.waves import in_waves
+from components.ssh.answers import NOTHING
+from components.ssh.reach import reached, run
+from components.ssh.unreached import unreached
+from components.validation.cluster import can_validate
 from components.validation.validate import validate_nodes
 from policies.faults import Fault
 from policies.printable import printable

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import dataclass
 from typing import Any
 
 from components.charts.digests import chart_digest
@@ -14,47 +15,60 @@ def is_own(repository: str) -> bool:
     return repository.startswith("./")
 
 
-def location(charts: Charts, chart: str, repository: str, version: str) -> str:
-    """Where a chart comes from: a folder, an archive, an OCI reference or a repository's address.
+@dataclass(frozen=True)
+class ChartSource:
+    """Where a chart comes from.
 
-    Helm refuses what has another digest than its OCI reference says (helm v3.18.6,
-    pkg/registry/client.go, ValidateReference). It compares none of an archive nor of a
-    repository's: `components.charts.reach` does.
-
-    Args:
+    Attributes:
         charts: of the stack file; `GPU_CHARTS` in the environment goes before its ``directory``
             and ``oci``, so that one stack can be tried on other charts without an edit.
         chart: name of the chart.
         repository: where its makers publish it, or its folder here.
         version: of the chart.
     """
-    if is_own(repository):
-        return repository
-    directory = os.environ.get("GPU_CHARTS") or charts.directory
-    if directory:
-        # Without the dot Helm and the rules would take `folder/chart` for a repository's chart.
-        start = "" if directory.startswith(("/", "./", "../", "~")) else "./"
-        archive = f"-{version}.tgz" if chart in charts.digests else ""
-        return f"{start}{directory.rstrip('/')}/{chart}{archive}"
-    registry = charts.oci or (repository if repository.startswith("oci://") else None)
-    if registry:
-        digest = f"@{charts.digests[chart]}" if chart in charts.digests else ""
-        return f"{registry}/{chart}{digest}"
-    return repository
 
+    charts: Charts
+    chart: str
+    repository: str
+    version: str
 
-def wanted_digest(charts: Charts, chart: str, repository: str, version: str) -> str:
-    """The digest that a chart's archive must have; empty where none is known.
+    @property
+    def location(self) -> str:
+        """A folder, an archive, an OCI reference or a repository's address.
 
-    What is declared holds everywhere, what the makers publish for their own repository.
-    """
-    made = location(charts, chart, repository, version) == repository
-    return charts.digests.get(chart, "") or (chart_digest(chart, version) if made else "")
+        Helm refuses what has another digest than its OCI reference says (helm v3.18.6,
+        pkg/registry/client.go, ValidateReference). It compares none of an archive nor of a
+        repository's: `components.charts.reach` does.
+        """
+        charts, chart = self.charts, self.chart
+        if is_own(self.repository):
+            return self.repository
+        directory = os.environ.get("GPU_CHARTS") or charts.directory
+        if directory:
+            # Without the dot Helm and the rules would take `folder/chart` for a repository's chart.
+            start = "" if directory.startswith(("/", "./", "../", "~")) else "./"
+            archive = f"-{self.version}.tgz" if chart in charts.digests else ""
+            return f"{start}{directory.rstrip('/')}/{chart}{archive}"
+        published = self.repository if self.repository.startswith("oci://") else None
+        if registry := charts.oci or published:
+            digest = f"@{charts.digests[chart]}" if chart in charts.digests else ""
+            return f"{registry}/{chart}{digest}"
+        return self.repository
 
+    @property
+    def digest(self) -> str:
+        """The digest that the chart's archive must have; empty where none is known.
 
-def chart_arguments(charts: Charts, chart: str, repository: str, version: str) -> dict[str, Any]:
-    """Arguments of a ``Release`` that say which chart it installs, at which version."""
-    place = location(charts, chart, repository, version)
-    if place == repository and not is_own(repository):
-        return {"chart": chart, "version": version, "repository_opts": {"repo": place}}
-    return {"chart": place, **({"version": version} if place.startswith("oci://") else {})}
+        What is declared holds everywhere, what the makers publish for their own repository.
+        """
+        published = self.location == self.repository
+        known = chart_digest(self.chart, self.version) if published else ""
+        return self.charts.digests.get(self.chart, "") or known
+
+    @property
+    def arguments(self) -> dict[str, Any]:
+        """Arguments of a ``Release`` that say which chart it installs, at which version."""
+        place, version = self.location, self.version
+        if place == self.repository and not is_own(place):
+            return {"chart": self.chart, "version": version, "repository_opts": {"repo": place}}
+        return {"chart": place, **({"version": version} if place.startswith("oci://") else {})}

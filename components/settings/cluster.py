@@ -14,17 +14,9 @@ from components.settings.driver_installer import DriverInstaller
 from components.settings.gpu_manager import GpuManager
 from components.settings.gpu_operator import GpuOperator
 from components.settings.guardrails import Guardrails
-from components.settings.hosts.cuda import Cuda
-from components.settings.hosts.driver import Driver
 from components.settings.hosts.host import Host
-from components.settings.hosts.kernel import Kernel
-from components.settings.hosts.kubernetes_packages import KubernetesPackages
-from components.settings.hosts.packages import Packages
-from components.settings.hosts.proxy import Proxy
-from components.settings.hosts.reboot import Reboot
-from components.settings.hosts.runtime import Runtime
+from components.settings.hosts.sections import HostSections
 from components.settings.hosts.ssh import Ssh
-from components.settings.hosts.system import System
 from components.settings.kubernetes import Kubernetes
 from components.settings.monitoring import Monitoring
 from components.settings.nodes.node_range import NodeNames, written_out
@@ -37,8 +29,8 @@ from components.settings.rollout import Rollout
 from components.settings.validation import Validation
 
 
-class Cluster(Model):
-    """A GPU cluster as declared. Sections left out have their defaults."""
+class Members(Model):
+    """What a cluster consists of, and how its hosts are reached."""
 
     version: Literal["v1"] = Field(description="v1, the version of this format", examples=["v1"])
     kubernetes: Kubernetes = Field(
@@ -56,24 +48,11 @@ class Cluster(Model):
         examples=["[gpu-9]"],
     )
     ssh: Ssh = Field(default=Ssh(), description="a mapping: how hosts are reached")
-    driver: Driver = Field(default=Driver(), description="a mapping with source")
-    kernel: Kernel = Field(default=Kernel(), description="a mapping with release: a pinned kernel")
-    packages: Packages = Field(
-        default=Packages(), description="a mapping: packages of the operating system"
-    )
-    cuda: Cuda = Field(default=Cuda(), description="a mapping with source: the CUDA toolkit")
-    kubernetes_packages: KubernetesPackages = Field(
-        default=KubernetesPackages(),
-        description="a mapping with version: kubelet, kubeadm, kubectl",
-    )
-    runtime: Runtime = Field(default=Runtime(), description="a mapping: the container runtime")
-    system: System = Field(
-        default=System(), description="a mapping: swap, modules, sysctl, firewall, SELinux, limits"
-    )
-    proxy: Proxy = Field(
-        default=Proxy(), description="a mapping with http, https and noProxy: how hosts go out"
-    )
-    reboot: Reboot = Field(default=Reboot(), description="a mapping with when")
+
+
+class Cluster(HostSections, Members):
+    """A GPU cluster as declared. Sections left out have their defaults."""
+
     rollout: Rollout = Field(
         default=Rollout(), description="a mapping with maxUnavailable: how nodes are taken out"
     )

@@ -41,6 +41,11 @@ class Registry(Model):
         """Whether images are deployed by digest."""
         return self.digests and self.mirror is None
 
+    @property
+    def pull_secrets(self) -> dict[str, list[dict[str, str]]]:
+        """``imagePullSecrets`` of a pod; nothing where the registry asks for no credentials."""
+        return {"imagePullSecrets": [{"name": self.pull_secret}]} if self.pull_secret else {}
+
     def deployed(self, image: str) -> str:
         """An image as pods name it: by its digest where that is known and holds."""
         return pinned(image) if self.pins else self.rewritten(image)

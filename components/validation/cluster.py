@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from components.desired.validation import PoolValidation
 from components.kubernetes.api import Client, Json, Refused
 from components.nodes import record
 from components.validation import waiting
@@ -71,3 +72,17 @@ async def cause_of(client: Client, node: str) -> str:
                 text = printable(str(last or message), waiting.SHOWN)
                 causes.append(f"{pod['metadata']['name']}: {text}")
     return "; ".join(sorted(set(causes))[:CAUSES])
+
+
+async def can_validate(client: Client, pool: PoolValidation) -> bool:
+    """Return whether the cluster has what validation pods need: it may be new, or change now.
+
+    Args:
+        client: of the cluster.
+        pool: how the node is validated.
+    """
+    if await client.find(f"namespaces/{pool.namespace}") is None:
+        return False
+    name = pool.pod["spec"].get("runtimeClassName")
+    url = f"runtimeclasses/{name}"
+    return not name or await client.find(url, base="/apis/node.k8s.io") is not None

@@ -18,8 +18,7 @@ from components.desired.validation import DesiredValidation, PoolValidation
 from components.findings import Finding, Findings, Kind, Subject
 from components.manifest import Manifest
 from components.operation import command_line, parsed, repair
-from components.release.namespace import LABELS, namespace
-from components.release.pull_secret import pull_secret
+from components.release.namespace import LABELS, NamespaceArgs, own_namespace
 from components.requests import write
 from components.validation import asked
 
@@ -103,8 +102,7 @@ class Validation(pulumi.ComponentResource):
             )
             commands.append(ran)
             results.append(
-                # The key among its inputs makes all of its outputs secret; it prints nothing of it.
-                parsed(pulumi.Output.unsecret(ran.stdout)).apply(
+                parsed(ran.stdout).apply(
                     lambda result: [
                         # A node with GPUs left out is validated in a part of its pool.
                         {**node, "pool": validation.pool_of.get(node["name"], result["pool"])}
@@ -151,15 +149,19 @@ class Validation(pulumi.ComponentResource):
         """What the pods need: their namespace, priority, pull secret, claim template."""
         validation = args.validation
         space = validation.namespace
-        made = namespace(self, f"{name}-namespace", validation.context, space, security="baseline")
-        child = pulumi.ResourceOptions(parent=self, depends_on=[made])
-        needed = [made, Manifest(f"{name}-priority", priority_class(space), child)]
+        given = NamespaceArgs(
+            context=validation.context,
+            namespace=space,
+            security="baseline",
+            pull_secret=validation.registry.pull_secret,
+            credentials=args.registry_credentials,
+        )
+        needed = own_namespace(self, name, given)
+        child = pulumi.ResourceOptions(parent=self, depends_on=[*needed])
+        needed.append(Manifest(f"{name}-priority", priority_class(space), child))
         if validation.claim:
             needed.append(Manifest(f"{name}-claim", validation.claim, child))
-        secrets = pull_secret(
-            self, name, validation.registry, args.registry_credentials, made, space
-        )
-        return [*needed, *secrets]
+        return needed
 
 
 def _asked_tests() -> Findings:

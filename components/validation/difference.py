@@ -9,8 +9,8 @@ from components.desired.validation import PoolValidation
 from components.findings import Finding, Findings, Kind, Subject
 from components.kubernetes.api import Json
 from components.nodes import record
+from components.nodes.inspect import shortfall
 from components.validation.asked import is_asked
-from components.validation.offered import shortfall
 
 SHOWN = 60
 """Characters of a fact's value."""

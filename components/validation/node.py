@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from components.desired.validation import PoolValidation
 from components.kubernetes.api import Client, Json, Refused
 from components.nodes import record, startup, use
+from components.nodes.inspect import shortfall
 from components.validation import waiting
 from components.validation.cluster import GONE, annotate, cause_of
 from components.validation.judge import Result, has_ended, judge, problems, refusal, statuses, twice
-from components.validation.offered import shortfall
 from components.validation.pod import pod, pod_name
 from policies.printable import printable
 

@@ -19,13 +19,12 @@ from components.desired.validation import POOL, PoolValidation
 from components.kubernetes.api import Client, ClusterError, Json, connect
 from components.kubernetes.gather import gather
 from components.nodes import record, startup
-from components.nodes.inspect import pool_members, with_devices
+from components.nodes.inspect import pool_members, shortfall, with_devices
 from components.program import main
 from components.validation import xid
 from components.validation.asked import is_asked
 from components.validation.cluster import annotate, exchange
 from components.validation.node import NodeCheck
-from components.validation.offered import shortfall
 from components.validation.outcome import output
 from components.validation.pod import pod_name
 from policies.faults import Fault

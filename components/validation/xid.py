@@ -11,9 +11,9 @@ from collections.abc import Mapping
 import asyncssh
 
 from components.desired.host import Target
-from components.hosts.answers import SHORT, Channel, Unreadable
-from components.hosts.reach import printed
 from components.kubernetes.gather import gather
+from components.ssh.answers import SHORT, Channel, Unreadable
+from components.ssh.reach import printed
 from policies.printable import printable
 
 #: "NVRM: Xid (PCI:0000:3b:00): 79, …" (NVIDIA, "XID Errors"; open-gpu-kernel-modules,

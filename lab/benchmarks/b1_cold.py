@@ -69,7 +69,7 @@ def measure(size: int, round_trip: int) -> Row:
         def peer(run: str) -> Sample:
             hosts.fresh()
             if run == "OpenSSH":
-                sample = peers.openssh(peer_tools.both(), "sh -s")
+                sample = peers.openssh(peer_tools.both(hosts), "sh -s")
             elif run == "pyinfra":
                 sample = peers.pyinfra()
             else:

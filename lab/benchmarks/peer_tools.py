@@ -12,9 +12,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import toolchain
-from components.hosts.prepare_script import prepare
-from components.hosts.runtime_script import runtime
+from components.desired.resolve import resolve
+from components.hosts.phases import prepare_script, runtime_script
+from components.loading.loader import load
 from lab.benchmarks.fleet import Fleet
+from lab.benchmarks.host_stack import declared
 from lab.benchmarks.measure import BenchmarkError, Sample, processor_time
 from lab.benchmarks.measure import timed as _timed
 from lab.simulator.hosts.locks import locked
@@ -171,9 +173,10 @@ class Peers:
         return _timed([str(self.programs / command[0]), *command[1:]], self.folder, home)[0]
 
 
-def both() -> str:
-    """Preparation and runtime in one script, for one connection."""
-    parts = [prepare(inline=True), runtime(inline=True)]
+def both(fleet: Fleet) -> str:
+    """Return the preparation and runtime of a fleet's hosts in one script, for one connection."""
+    host = resolve(load(declared(fleet.seen)), "bench").hosts[0]
+    parts = [prepare_script(host, inline=True), runtime_script(host, inline=True)]
     ends = [f"GPU_CLUSTER_PART_{number}" for number in range(len(parts))]
     return "set -e\n" + "".join(
         f"sh -s -- apply <<'{end}'\n{part}{end}\n" for end, part in zip(ends, parts, strict=True)

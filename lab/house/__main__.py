@@ -20,10 +20,6 @@ GOALS = (15, 10, 0, 0, 5)
 """At most so many files, returns, upward imports, circles, functions that take the whole."""
 
 
-COVERED = ("components", "policies", "commands", "lab")
-"""Packages of which each module stands in a layer."""
-
-
 @dataclass(frozen=True)
 class Shape:
     """What was measured."""
@@ -91,7 +87,7 @@ def measure(root: Path, contract: Path, value: str) -> Shape:
         layers.upward(found),
         imports.circles(found),
         whole.takers(tree),
-        layers.outside(tree.modules, COVERED),
+        layers.outside(tree.modules, packages),
     )
 
 

@@ -11,8 +11,11 @@ from pathlib import Path
 
 from lab.house.tree import Module, Tree
 
-RUN_TIME = frozenset({"import_module", "__import__", "run_module"})
+RUN_TIME = frozenset({"import_module", "__import__", "run_module", "find_spec", "resolve_name"})
 """Functions that import the module whose name they are given."""
+
+BY_PATH = frozenset({"run_path", "spec_from_file_location"})
+"""Functions that run the file whose path they are given."""
 
 DISCOVERIES = frozenset({"walk_packages", "iter_modules"})
 """Functions that list modules to be imported."""
@@ -121,20 +124,56 @@ def run_time(tree: Tree, module: Module) -> Iterator[Edge]:
     that fits. Where the name comes from elsewhere, it is one of those that the file writes out.
     Where the file lists modules, it is each below its own package that a pattern of it matches.
     """
-    calls = [node for node in ast.walk(module.syntax) if isinstance(node, ast.Call)]
-    listed = any(_called(node) in DISCOVERIES for node in calls)
-    for node in calls:
-        if _called(node) not in RUN_TIME or not node.args:
-            continue
-        pattern = _pattern(node.args[0])
-        if pattern is not None:
-            targets = [name for name in tree.modules if re.fullmatch(pattern, name)]
-        elif listed:
-            targets = list(_discovered(tree, module))
-        else:
-            targets = list(_names(tree, module.syntax))
-        for target in targets:
+    for node, pattern in _loads(module):
+        for target in _targets(tree, module, pattern):
             yield Edge(module.name, target, node.lineno, run_time=True)
+
+
+def untold(tree: Tree) -> list[str]:
+    """Return the places of imports at run time whose modules the text doesn't tell."""
+    found: list[str] = []
+    for module in tree.modules.values():
+        nodes = [call for call in _calls(module.syntax) if _called(module, call) in BY_PATH]
+        nodes += [
+            node
+            for node, pattern in _loads(module)
+            if pattern is None and not any(_targets(tree, module, pattern))
+        ]
+        found += [f"{module.name}:{node.lineno}" for node in nodes]
+    return found
+
+
+def _loads(module: Module) -> Iterator[tuple[ast.Call, str | None]]:
+    """Yield the calls that import by a name, each with a pattern for it; None: it comes from afar.
+
+    A name that begins with dots is counted from the module's own package.
+    """
+    for call in _calls(module.syntax):
+        if _called(module, call) not in RUN_TIME:
+            continue
+        given = [*call.args, *(each.value for each in call.keywords)]
+        if not given:
+            continue
+        name = given[0]
+        if isinstance(name, ast.Constant) and str(name.value).startswith("."):
+            rest = str(name.value).lstrip(".")
+            dots = len(str(name.value)) - len(rest)
+            yield call, re.escape(module.absolute(ast.ImportFrom(rest, [], dots)))
+        else:
+            yield call, _pattern(name)
+
+
+def _targets(tree: Tree, module: Module, pattern: str | None) -> Iterator[str]:
+    if pattern is not None:
+        yield from (name for name in tree.modules if re.fullmatch(pattern, name))
+    elif any(_called(module, call) in DISCOVERIES for call in _calls(module.syntax)):
+        yield from _discovered(tree, module)
+    else:
+        yield from _names(tree, module.syntax)
+
+
+def _calls(tree: ast.AST) -> Iterator[ast.Call]:
+    return (node for node in ast.walk(tree) if isinstance(node, ast.Call))
 
 
 def started(tree: Tree) -> list[Edge]:
@@ -172,8 +211,8 @@ def _discovered(tree: Tree, module: Module) -> Iterator[str]:
     package = module.name if module.package else module.name.rpartition(".")[0]
     compiled = [
         str(node.args[0].value)
-        for node in ast.walk(module.syntax)
-        if isinstance(node, ast.Call) and _called(node) == "compile" and node.args
+        for node in _calls(module.syntax)
+        if _called(module, node) == "compile" and node.args
         if isinstance(node.args[0], ast.Constant)
     ]
     for name in tree.modules:
@@ -189,10 +228,12 @@ def _names(tree: Tree, node: ast.AST) -> Iterator[str]:
             yield str(one.value)
 
 
-def _called(node: ast.Call) -> str:
+def _called(module: Module, node: ast.Call) -> str:
+    """Return the last name of what is called, by the name that it has where it is defined."""
     if isinstance(node.func, ast.Attribute):
         return node.func.attr
-    return node.func.id if isinstance(node.func, ast.Name) else ""
+    name = node.func.id if isinstance(node.func, ast.Name) else ""
+    return module.imported.get(name, name).rpartition(".")[2]
 
 
 def _pattern(node: ast.expr) -> str | None:

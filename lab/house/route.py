@@ -21,8 +21,8 @@ from lab.house.tree import Definition, Function, Module, Tree, decorated, parame
 
 Classes = tuple[Definition, ...]
 
-RESOLVED = "Desired"
-"""The class of the resolved whole: a function that makes it of the value hands the value on."""
+WHOLE = frozenset({"Cluster", "Desired"})
+"""Classes of the whole: a function that makes one of the value hands the value on."""
 
 SAME = frozenset({"replace", "sorted", "list", "tuple"})
 """Functions that return what they are given, or its parts."""
@@ -191,7 +191,7 @@ class _Walk:
             return False
         if isinstance(node.func, ast.Name) and node.func.id in SAME:
             return True
-        return self.makes(node) or any(one.name == RESOLVED for one in self.typed(node))
+        return self.makes(node) or any(one.name in WHOLE for one in self.typed(node))
 
     def makes(self, node: ast.expr) -> bool:
         """Check whether an expression makes an object of a class of the tree."""

@@ -24,6 +24,7 @@ from lab.real.lab import GPUS, REAL, Lab, running
 from lab.real.node import RealError
 from lab.real.operator import compare, upgrade
 from lab.real.operator import prove as operator
+from lab.real.parts import versions
 from lab.simulator import marks
 from lab.simulator.control_plane import SimulatorError
 from lab.simulator.hosts.model import HostError
@@ -34,6 +35,7 @@ def main() -> int:
     try:
         build()
         report = Report()
+        report.say(f"real parts: {versions()}")
         prove_operator(report)
         with running() as lab:
             return prove(lab, report)

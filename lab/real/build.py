@@ -1,8 +1,8 @@
 """Builds the real parts from their pinned Go modules, once, into the cache.
 
-The modules lie in ``lab/real/go``, those of Kubernetes in ``toolchain/go``, each with its own
-go.sum: no part is built with another version of a library than its project released it with. Some
-bind C, so a compiler is needed.
+The modules lie in ``lab/real/go``, those that tools are built from in ``toolchain/go``, each with
+its own go.sum: no part is built with another version of a library than its project released it
+with. Some bind C, so a compiler is needed.
 """
 
 from __future__ import annotations

@@ -17,7 +17,6 @@ from toolchain.cache import link
 
 if TYPE_CHECKING:
     from lab.real.mock import Mock
-    from lab.real.node import Node
     from lab.simulator.api import Access
 
 HERE = Path(__file__).parent
@@ -31,29 +30,55 @@ SCRIPTS = {
 ON_PATH = ("containerd", "ctr", "nvidia-ctk", "nvidia-container-runtime", "nvidia-cdi-hook")
 
 
-def write(node: Node, access: Access, archive: Path) -> None:
+def write(work: Path, parts: Mapping[str, Path], mock: Mock, texts: Mapping[str, str]) -> None:
     """Write them into the upper folder of the node's file system.
 
     Args:
-        node: which node.
-        access: how its kubelet reaches the API server.
-        archive: the images.
+        work: the node's folder.
+        parts: executables and the images' archive, by name.
+        mock: the node's GPUs.
+        texts: configuration, by place.
     """
-    shutil.rmtree(node.work, ignore_errors=True)
-    upper = node.work / "upper"
-    binaries = node.work / "bin"
-    for name, path in node.parts.items():
-        link(path, binaries / name)
-    link(archive, binaries / "image.tar")
+    shutil.rmtree(work, ignore_errors=True)
+    upper = work / "upper"
+    for name, path in parts.items():
+        link(path, work / "bin" / name)
     for name in ON_PATH:
         _symlink(upper / "usr/bin" / name, f"/opt/real/{name}")
-    driver(node.mock, node.parts, upper)
-    for name, text in _texts(node, access).items():
+    driver(mock, parts, upper)
+    for name, text in texts.items():
         path = upper / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
     for name, source in SCRIPTS.items():
         _program(upper / name, HERE / source)
+
+
+def texts(name: str, port: int, access: Access) -> dict[str, str]:
+    """Return a node's configuration, by place.
+
+    Args:
+        name: of the node.
+        port: of its kubelet.
+        access: how its kubelet reaches the API server.
+    """
+    kubelet = kubelet_settings(name, port)
+    network = {"cniVersion": "1.0.0", "name": "real", "type": "real"}
+    return {
+        "etc/kubernetes/ca.crt": access.ca.read_text(),
+        "etc/kubernetes/kubelet.conf": credentials.kubeconfig(
+            name, access.server, access.ca.parent
+        ),
+        "etc/kubernetes/kubelet.yaml": yaml.safe_dump(kubelet),
+        "etc/containerd/config.toml": CONTAINERD,
+        "etc/cni/net.d/10-real.conf": json.dumps(network),
+        "etc/nvidia-container-runtime/.keep": "",
+        "etc/hosts": "127.0.0.1 localhost\n",
+        "etc/resolv.conf": "",
+        "etc/machine-id": "0" * 31 + name[-1] + "\n",
+        "var/log/.keep": "",
+        "root/.keep": "",
+    }
 
 
 def driver(mock: Mock, parts: Mapping[str, Path], upper: Path) -> None:
@@ -65,26 +90,6 @@ def driver(mock: Mock, parts: Mapping[str, Path], upper: Path) -> None:
     for name in ("nvidia-smi", "nvidia-cuda-mps-control"):
         _program(upper / "usr/bin" / name, parts["probe"])
     mock.write(state)
-
-
-def _texts(node: Node, access: Access) -> dict[str, str]:
-    kubelet = kubelet_settings(node.name, node.port)
-    network = {"cniVersion": "1.0.0", "name": "real", "type": "real"}
-    return {
-        "etc/kubernetes/ca.crt": access.ca.read_text(),
-        "etc/kubernetes/kubelet.conf": credentials.kubeconfig(
-            node.name, access.server, access.ca.parent
-        ),
-        "etc/kubernetes/kubelet.yaml": yaml.safe_dump(kubelet),
-        "etc/containerd/config.toml": CONTAINERD,
-        "etc/cni/net.d/10-real.conf": json.dumps(network),
-        "etc/nvidia-container-runtime/.keep": "",
-        "etc/hosts": "127.0.0.1 localhost\n",
-        "etc/resolv.conf": "",
-        "etc/machine-id": "0" * 31 + node.name[-1] + "\n",
-        "var/log/.keep": "",
-        "root/.keep": "",
-    }
 
 
 def _program(path: Path, source: Path) -> None:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
+from components.desired.resolve import resolve
 from components.loading.loader import load
 from components.settings.cluster import Cluster
 from lab import simulator
@@ -231,8 +232,8 @@ def _running() -> Iterator[Lab]:
             (port,) = free_ports(1)
             node = Node(name, work / name, lower, parts, Mock(name), port)
             lab.nodes[name] = node
-            host = next(each for each in real.hosts if each.node == name)
-            node.start(host.runtime or real.runtime, lab.plane.access(), archive)
+            host = next(each for each in resolve(real, NAME).hosts if each.node == name)
+            node.start(host, lab.plane.access(), archive)
         for name in REAL:
             lab.adopt(name)
             lab.wait_ready(name)

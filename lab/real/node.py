@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from components.hosts.runtime_script import runtime
-from components.settings.hosts.runtime import Runtime
+from components.desired.host import DesiredHost
+from components.hosts.phases import runtime_script
 from lab.real import cgroups, files
 from lab.real.mock import Mock
 from lab.real.objects import GPU_NODES
@@ -100,18 +100,19 @@ class Node:
         """The mock's state, in a file of the node."""
         return self.work / "upper" / self.mock.state_path.relative_to("/")
 
-    def start(self, runtime: Runtime, access: Access, archive: Path) -> None:
+    def start(self, host: DesiredHost, access: Access, archive: Path) -> None:
         """Start namespaces, containerd with NVIDIA's runtime, and the kubelet.
 
         Raises:
             RealError: with the last lines of the part that failed.
         """
-        files.write(self, access, archive)
+        parts = {**self.parts, "image.tar": archive}
+        files.write(self.work, parts, self.mock, files.texts(self.name, self.port, access))
         self.spawn()
         self._connect(int(access.server.rpartition(":")[2]))
         self.run("systemctl start containerd")
         self.run("ctr -n k8s.io images import /opt/real/image.tar", IMPORT_LIMIT)
-        self._prepare(runtime)
+        self._prepare(host)
         self.start_kubelet()
 
     def spawn(self) -> int:
@@ -226,9 +227,9 @@ class Node:
             f"mounts; cure: run as root outside of a container\n{tail}"
         )
 
-    def _prepare(self, settings: Runtime) -> None:
+    def _prepare(self, host: DesiredHost) -> None:
         """What the product does to a host: the phase ``runtime`` of its preparation."""
-        script = runtime(settings, inline=True)
+        script = runtime_script(host, inline=True)
         (self.work / "upper/root/runtime.sh").write_text(script)
         self.run("nvidia-ctk --quiet config >/etc/nvidia-container-runtime/config.toml")
         self.run("sh /root/runtime.sh apply")

@@ -20,9 +20,10 @@ def before(version: str) -> str:
 
 
 EARLIER = before(KUBELET)
-CONTAINERD = "2.3.1"
+CONTAINERD = max(pins.CONTAINERD, key=numbers)
 PLUGIN = "0.19.3"
-TOOLKIT = "1.20.0"
+TOOLKIT = pins.NVIDIA_CTK
+#: 0.5.0 needs github.com/NVIDIA/go-nvfm, which the public module proxy refuses.
 DRA = "0.4.1"
 #: Of the device plugin's chart (k8s-device-plugin v0.19.3, deployments/helm/nvidia-device-plugin/
 #: Chart.yaml).
@@ -61,8 +62,8 @@ class Part:
     @property
     def folder(self) -> Path:
         """Where its go.mod lies: that of a tool, or one of its own."""
-        of_tools = self.module in pins.KUBERNETES_MODULES.values()
-        return MODULES[self.module].folder if of_tools else ROOT / self.module
+        tool = MODULES.get(self.module)
+        return tool.folder if tool else ROOT / self.module
 
 
 NODE = ("kubelet", "kubeadm", "kubectl")
@@ -80,7 +81,7 @@ KUBERNETES = kubernetes(KUBELET, *NODE)
 PARTS = (
     KUBERNETES,
     Part(
-        "containerd",
+        f"containerd-{CONTAINERD.rpartition('.')[0]}",
         CONTAINERD,
         tuple(
             f"{_CONTAINERD}/cmd/{name}" for name in ("containerd", "containerd-shim-runc-v2", "ctr")
@@ -139,3 +140,8 @@ PARTS = (
 
 
 MOCK = Part("mock", NVML, (".", "./probe"), native=True)
+
+
+def versions() -> str:
+    """Return the parts with their versions, each by its first program, for people."""
+    return ", ".join(f"{part.packages[0].rpartition('/')[2]} {part.version}" for part in PARTS)

@@ -278,7 +278,7 @@ def absent(hardware: Hardware, pools: Iterable[Pool], hosts: Iterable[Host]) -> 
     """Return the names of declared nodes and hosts that the hardware does not have."""
     there = {name for kind in hardware.nodes for name in written_out(kind.names)}
     there |= {host.name for host in hardware.hosts}
-    declared = [name for pool in pools if pool.nodes is not None for name in pool.node_names()]
+    declared = [name for pool in pools if pool.nodes is not None for name in pool.node_names]
     declared += [host.name for host in hosts]
     return tuple(name for name in dict.fromkeys(declared) if name not in there)
 
@@ -286,7 +286,7 @@ def absent(hardware: Hardware, pools: Iterable[Pool], hosts: Iterable[Host]) -> 
 def pool_nodes(pool: Pool) -> tuple[str, ...]:
     """Return the names of a pool's nodes; a pool with a selector gets ``<pool>-<i>``, from 1."""
     if pool.nodes is not None:
-        return pool.node_names()
+        return pool.node_names
     return tuple(f"{pool.name}-{index}" for index in range(1, pool.size + 1))
 
 

@@ -10,15 +10,16 @@ from policies.admission.manifests import manifests
 from policies.facts.floors import Floor, Part, floors, parse
 from policies.rules import Context, Severity
 from tests.admission.cluster import Answer, Json, apply, create, edit
+from tests.facts.test_floors import name
 
 LABEL = "nvidia.com/cuda.driver-version.full"
 DRIVERS = [entry for entry in floors() if entry.part is Part.DRIVER]
 LAST = {entry.branch: entry for entry in sorted(DRIVERS, key=lambda each: parse(each.fixed))}
 
 
-def node(driver: str, name: str = "gpu-1") -> Json:
+def node(driver: str, of: str = "gpu-1") -> Json:
     labels = {LABEL: driver}
-    return {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "labels": labels}}
+    return {"apiVersion": "v1", "kind": "Node", "metadata": {"name": of, "labels": labels}}
 
 
 def said_of(api: httpx.Client, driver: str) -> str:
@@ -42,7 +43,13 @@ def just_below(entry: Floor) -> str:
     "A node that reports a driver below a security floor gets a warning at admission that names "
     "the bulletin and the fixed version; it is never refused."
 )
-@pytest.mark.parametrize("entry", DRIVERS, ids=lambda entry: f"{entry.bulletin}-{entry.fixed}")
+@pytest.mark.parametrize(
+    "entry",
+    [
+        pytest.param(entry, id=name(entry), marks=pytest.mark.versions("bulletin", entry.bulletin))
+        for entry in DRIVERS
+    ],
+)
 def test_each_border_of_a_driver_is_told_at_admission(api: httpx.Client, entry: Floor) -> None:
     last = LAST[entry.branch]
     told = f"{last.fixed} or later of branch {entry.branch}: NVIDIA bulletin {last.bulletin} of "

@@ -12,7 +12,7 @@ from functools import cached_property
 from pathlib import Path
 from types import TracebackType
 
-from components.hosts.keys import shortest
+from components.ssh.keys import shortest
 
 INTERVAL = 0.02
 """Seconds between two looks at processes and temporary files; what lives shorter isn't seen."""

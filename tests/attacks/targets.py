@@ -23,21 +23,20 @@ from components.base.yaml_file import parse as parse_yaml
 from components.desired.pool import PoolScheduling
 from components.desired.resolve import resolve
 from components.findings import lines as finding_lines
-from components.hosts.access import ACCESS, Access, check_key
-from components.hosts.answers import CHANNELS, last_lines
-from components.hosts.probe import LONGEST, PROBE, parse
+from components.hosts.kubeadm.access import ACCESS, Access, check_key
+from components.hosts.observed.probe import LONGEST, PROBE, parse
 from components.inspection.judgement import Seen, judged
 from components.kubernetes.api import ClusterError
 from components.kubernetes.grammar import IllFormed
 from components.nodes import record, use
 from components.nodes.difference import compare
 from components.nodes.drain import losses, to_evict
-from components.nodes.inspect import count_devices, gpus, pool_members
+from components.nodes.inspect import count_devices, gpus, pool_members, shortfall
 from components.release.helm_record import decode_release, expected
 from components.settings.cluster import Cluster
+from components.ssh.answers import CHANNELS, last_lines
 from components.validation import judge as judging
 from components.validation import waiting
-from components.validation.offered import shortfall
 from policies.faults import FaultError, InputError
 from policies.printable import printable, printable_lines
 from policies.rules import quantity
@@ -277,7 +276,7 @@ HOSTS: Mapping[str, Target] = {
         for name in ("allowed", "boot-id", "member", "nothing", "xid")
     },
 }
-"""Each channel of `components.hosts.answers`."""
+"""Each channel of `components.ssh.answers`."""
 TARGETS: Mapping[str, Target] = {
     **{f"host-{name}": target for name, target in HOSTS.items()},
     "errors": Target(errors, typed=True),

@@ -13,14 +13,14 @@ import pulumi
 import pytest
 
 from components.desired.resolve import resolve
-from components.hosts.answers import ANSWER
 from components.hosts.command import HostsArgs
+from components.hosts.component import HostPreparation
 from components.hosts.copies import Copies
-from components.hosts.inspect import observe
-from components.hosts.preparation import HostPreparation
-from components.hosts.probe import LONGEST, parse
+from components.hosts.observed.inspect import observe
+from components.hosts.observed.probe import LONGEST, parse
 from components.nodes.inspect import gpus
 from components.platforms.findings import numbers
+from components.ssh.answers import ANSWER
 from tests.attacks.samples import cluster
 from tests.plugins.rig import Failed, Plugin
 from tests.unit.mocks import LOOP

@@ -13,11 +13,11 @@ import pytest
 
 import commands
 import components
-from components.hosts.answers import CHANNELS, Channel, Unreadable, exactly, last_lines
+from components.ssh.answers import CHANNELS, Channel, Unreadable, exactly, last_lines
 from tests.attacks.targets import HOSTS, TARGETS
 
 ROOT = Path(__file__).parents[2]
-READER = "components/hosts/reach.py"
+READER = "components/ssh/reach.py"
 """The one module that has connections to hosts and reads from them."""
 CONNECTION = {
     name
@@ -37,9 +37,9 @@ HARMLESS = {
 #: Where standard output is read elsewhere, and whose it is.
 OUTPUTS = {
     "components/hosts/command.py": "a host's, by a channel",
-    "components/hosts/reach.py": "a host's, by a channel",
-    "components/hosts/new_cluster.py": "of a program of ours: the context was written",
-    "components/hosts/reboot.py": "of a program of ours",
+    "components/ssh/reach.py": "a host's, by a channel",
+    "components/hosts/kubeadm/component.py": "of a program of ours: the context was written",
+    "components/hosts/reboot/component.py": "of a program of ours",
     "components/rollout/component.py": "of a program of ours",
     "components/validation/component.py": "of a program of ours",
     "components/program.py": "its own",
@@ -103,7 +103,7 @@ def test_output_of_commands_is_read_where_it_is_known_whose_it_is() -> None:
         if ast.unparse(node) not in ("sys.stderr", "asyncio.subprocess.PIPE")
     }
     assert readers == set(OUTPUTS)
-    source = (ROOT / "components/hosts/new_cluster.py").read_text()
+    source = (ROOT / "components/hosts/kubeadm/component.py").read_text()
     assert source.count(".stdout") == 1
     assert "access[first.name].stdout" not in source
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from components.charts import reach
-from components.settings.chart_source import location, wanted_digest
+from components.settings.chart_source import ChartSource
 from components.settings.charts import Charts
 
 CHART, VERSION = "nvidia-device-plugin", "0.19.3"
@@ -120,8 +120,8 @@ def test_an_archive_in_a_folder_is_compared_with_what_is_declared(
 ) -> None:
     monkeypatch.delenv("GPU_CHARTS", raising=False)
     charts = Charts(directory=str(tmp_path), digests={CHART: DIGEST})
-    given = (charts, CHART, "https://example.com/charts", VERSION)
-    place, digest = location(*given), wanted_digest(*given)
+    source = ChartSource(charts, CHART, "https://example.com/charts", VERSION)
+    place, digest = source.location, source.digest
     assert (place, digest) == (f"{tmp_path}/{CHART}-{VERSION}.tgz", DIGEST)
     for content, refused in ((None, True), (b"another", True), (ARCHIVE, False)):
         if content is not None:
@@ -132,12 +132,12 @@ def test_an_archive_in_a_folder_is_compared_with_what_is_declared(
 def test_a_registry_is_asked_for_what_is_declared(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("GPU_CHARTS", raising=False)
     charts = Charts(oci="oci://example.com/charts", digests={CHART: DIGEST})
-    place = location(charts, CHART, "https://example.com/charts", VERSION)
-    assert place == f"oci://example.com/charts/{CHART}@{DIGEST}"
+    source = ChartSource(charts, CHART, "https://example.com/charts", VERSION)
+    assert source.location == f"oci://example.com/charts/{CHART}@{DIGEST}"
 
 
 def test_what_makers_publish_holds_for_their_own_repository_alone() -> None:
     own = "https://nvidia.github.io/k8s-device-plugin"
-    assert wanted_digest(Charts(), CHART, own, VERSION).startswith("sha256:8f0106")
+    assert ChartSource(Charts(), CHART, own, VERSION).digest.startswith("sha256:8f0106")
     charts = Charts(oci="oci://example.com/charts")
-    assert wanted_digest(charts, CHART, own, VERSION) == ""
+    assert ChartSource(charts, CHART, own, VERSION).digest == ""

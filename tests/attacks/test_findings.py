@@ -27,7 +27,7 @@ from components.release.difference import PlatformDifference
 from components.release.helm_record import expected
 from tests.attacks.samples import cluster
 from tests.plugins.rig import LIMIT, Failed, Plugin
-from tests.unit.mocks import Recorded, declare
+from tests.unit.mocks import Recorded, declare, inspected
 
 pytestmark = pytest.mark.usefixtures("no_hooks")
 
@@ -54,23 +54,23 @@ def commands(finding: str | None) -> list[Recorded]:
     """All Commands of a stack in which every inspection found ``finding``."""
 
     def program() -> None:
-        found = () if finding is None else (drifted(finding),)
-        findings = {"gpu-1": found} if found else {}
         GpuCluster(
             "gpu-cluster",
             GpuClusterArgs(
-                cluster=cluster(),
-                stack="test",
+                settings=cluster(),
                 private_key=pulumi.Output.secret("key"),
-            ),
-            Difference(
-                hosts=HostDifference(prepare=findings, reboot=findings, runtime=findings),
-                scheduling=SchedulingDifference(pools={"a100": found} if found else {}),
-                platform=PlatformDifference(missing=found),
             ),
         )
 
-    recorder = declare(program, preview=False)
+    found = () if finding is None else (drifted(finding),)
+    findings = {"gpu-1": found} if found else {}
+    difference = Difference(
+        hosts=HostDifference(prepare=findings, reboot=findings, runtime=findings),
+        scheduling=SchedulingDifference(pools={"a100": found} if found else {}),
+        platform=PlatformDifference(missing=found),
+    )
+    with inspected(difference):
+        recorder = declare(program, preview=False)
     return recorder.of("command:local:Command") + recorder.of("command:remote:Command")
 
 

@@ -17,7 +17,7 @@ from tests.attacks.samples import cluster
 
 Json = dict[str, Any]
 DOCUMENT = resolve(cluster(), "test").validation.pools[0]
-NAME = cluster().pools[0].node_names()[0]
+NAME = cluster().pools[0].node_names[0]
 
 
 class Api:

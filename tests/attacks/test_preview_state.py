@@ -31,7 +31,7 @@ from commands.placeholders import (
     placeholder,
 )
 from commands.preview_state import Copy, preview_environment, without_secrets
-from components.secrets import TOKEN
+from components.hosts.credentials import TOKEN
 from lab.simulator import hosts as simulated
 from policies.faults import FaultError
 from tests.attacks.canaries import Canaries, in_files, key_parts

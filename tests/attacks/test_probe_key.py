@@ -14,8 +14,9 @@ import asyncssh
 import pytest
 
 from commands import probe_key
-from components.hosts import inspect, reach
-from components.hosts.probe import probe
+from components.hosts.observed import inspect
+from components.hosts.observed.probe import probe
+from components.ssh import reach
 from tests.plugins.conftest import host
 from tests.plugins.rig import Host
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from command_provider import operations
 from command_provider.output import Redactor
 
@@ -102,10 +103,11 @@ def test_a_stack_file_keeps_the_salt_that_its_own_secrets_need(
 ) -> None:
     monkeypatch.setattr(stack, "ROOT", tmp_path)
     monkeypatch.setenv("GPU_CLUSTER_CACHE", str(tmp_path / "cache"))
-    declared = load(DOCUMENT | {"kubernetes": {"context": "gpu-cluster-own"}})
-    own = stack.Stack("own", declared)
+    declared = DOCUMENT | {"kubernetes": {"context": "gpu-cluster-own"}}
+    token = {"gpu-cluster:licenseToken": {"secure": "v1:def"}} if held else {}
+    own = stack.Stack("own")
     salt = "encryptionsalt: v1:abc\n"
-    text = "config:\n  gpu-cluster:licenseToken:\n    secure: v1:def\n" if held else "config: {}\n"
+    text = yaml.safe_dump({"config": {"gpu-cluster:cluster": declared, **token}})
     own.file.write_text(salt + text)
     with own.unsalted():
         own.file.write_text(salt + text)  # as the engine does

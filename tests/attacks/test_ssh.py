@@ -14,7 +14,8 @@ import asyncssh
 import pytest
 from command_provider import connection as plugin_connection
 
-from components.hosts import inspect, reach
+from components.hosts.observed import inspect
+from components.ssh import reach
 from tests.plugins.rig import Failed, Plugin
 
 WEAK: dict[str, dict[str, Any]] = {

@@ -13,8 +13,8 @@ from command_provider.output import visible
 
 from components.desired.resolve import resolve
 from components.host_facts import HostFacts
-from components.hosts.probe import parse
-from components.hosts.table import table
+from components.hosts.observed.probe import parse
+from components.hosts.observed.table import table
 from components.inspection.cluster import ClusterSeen
 from components.inspection.judgement import Seen, judged
 from components.kubernetes.api import Refused

@@ -1,12 +1,16 @@
-"""Runs the checker as its command line does, in this process."""
+"""Runs the checker as its command line does, in this process; installs packages of ours."""
 
 from __future__ import annotations
 
 import contextlib
 import io
+import subprocess
+import sys
+import zipfile
 from pathlib import Path
 from typing import NamedTuple
 
+from commands.files import project_files
 from components.guardrails.check import main
 from policies.rules import RULES
 
@@ -37,3 +41,27 @@ def check(*arguments: str, rules: tuple[str, ...] = ONLY) -> Run:
         except SystemExit as end:
             code = int(str(end.code))
     return Run(code, output.getvalue(), errors.getvalue())
+
+
+def copy(target: Path, *beginnings: str) -> None:
+    """Copy the project's files whose paths begin so."""
+    for name in project_files():
+        if name.startswith(beginnings):
+            (target / name).parent.mkdir(parents=True, exist_ok=True)
+            (target / name).write_bytes((ROOT / name).read_bytes())
+
+
+def install(source: Path, target: Path) -> None:
+    """Build the package of a folder and unpack it, as `pip install` does, without a network."""
+    build = "import sys; from setuptools import build_meta; build_meta.build_wheel(sys.argv[1])"
+    subprocess.run(
+        [sys.executable, "-c", build, str(target)],
+        cwd=source,
+        check=True,
+        capture_output=True,
+        timeout=120,
+    )
+    (wheel,) = target.glob("*.whl")
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(target)
+    wheel.unlink()

@@ -1,18 +1,19 @@
-"""The rulebook alone: its folder under another name, beside packages that have our names."""
+"""The rulebook alone: installed as `gpu_rules`, beside packages that have our names."""
 
 from __future__ import annotations
 
 import ast
 import json
-import shutil
 import subprocess
 import sys
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.check.running import ROOT
+from commands.files import project_files
+from tests.check.running import ROOT, copy, install
 from tests.check.samples import BAD, GOOD
 
 RULEBOOK = ROOT / "policies"
@@ -80,15 +81,32 @@ def test_no_import_leaves_the_rulebook() -> None:
 
 @pytest.fixture(scope="module")
 def shipped(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with the rulebook under its other name, and packages that have our names."""
-    folder = tmp_path_factory.mktemp("shipped")
-    shutil.copytree(RULEBOOK, folder / NAME, ignore=shutil.ignore_patterns("__pycache__"))
+    """A folder as `pip install ./policies` leaves it, and in it packages that have our names."""
+    source, folder = tmp_path_factory.mktemp("source"), tmp_path_factory.mktemp("shipped")
+    copy(source, "policies/")
+    install(source / "policies", folder)
     for name in OURS:
         (folder / name).mkdir()
         (folder / name / "__init__.py").write_text(DECOY)
     (folder / "bad.yaml").write_text(BAD)
     (folder / "good.yaml").write_text(GOOD)
     return folder
+
+
+def test_the_package_has_every_file_of_the_rulebook(shipped: Path) -> None:
+    files = {Path(name) for name in project_files() if name.startswith("policies/")}
+    wanted = {file.relative_to("policies") for file in files if file.suffix in (".py", ".json")}
+    there = {file.relative_to(shipped / NAME) for file in (shipped / NAME).rglob("*.*")}
+    assert there == wanted
+
+
+def test_both_packages_have_the_version_and_the_needs_of_the_checker() -> None:
+    project, alone = (
+        tomllib.loads((folder / "pyproject.toml").read_text())["project"]
+        for folder in (ROOT, RULEBOOK)
+    )
+    same = ("version", "license", "requires-python", "dependencies")
+    assert {key: alone[key] for key in same} == {key: project[key] for key in same}
 
 
 def _python(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -103,7 +121,7 @@ def _python(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-@pytest.mark.promise("The folder of the rules works alone under another name, beside any packages.")
+@pytest.mark.promise("The rules install alone as the package `gpu_rules`, beside any packages.")
 def test_the_checker_finds_a_violation_without_the_project(shipped: Path) -> None:
     done = _python(shipped, "-m", f"{NAME}.check", "bad.yaml", "--format", "json")
     assert done.returncode == 1, done.stderr

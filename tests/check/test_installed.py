@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import subprocess
 import sys
-import zipfile
 from pathlib import Path
 
 import pytest
 
-from commands.files import project_files
-from tests.check.running import ROOT
+from tests.check.running import ROOT, copy, install
 from tests.check.samples import GOOD
 
 PROGRAM = """
@@ -29,21 +27,8 @@ STACKS = sorted(path.name.split(".")[1] for path in ROOT.glob("Pulumi.*.yaml"))
 def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder as `pip install` leaves it."""
     source, target = tmp_path_factory.mktemp("source"), tmp_path_factory.mktemp("installed")
-    for name in project_files():
-        if name.split("/")[0] in ("components", "policies", "pyproject.toml", "LICENSE"):
-            (source / name).parent.mkdir(parents=True, exist_ok=True)
-            (source / name).write_bytes((ROOT / name).read_bytes())
-    build = "import sys; from setuptools import build_meta; build_meta.build_wheel(sys.argv[1])"
-    subprocess.run(
-        [sys.executable, "-c", build, str(target)],
-        cwd=source,
-        check=True,
-        capture_output=True,
-        timeout=120,
-    )
-    (wheel,) = target.glob("*.whl")
-    with zipfile.ZipFile(wheel) as archive:
-        archive.extractall(target)
+    copy(source, "components/", "policies/", "pyproject.toml", "LICENSE")
+    install(source, target)
     return target
 
 

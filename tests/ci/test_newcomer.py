@@ -11,7 +11,7 @@ from tests import newcomer
 TASKS = newcomer.tasks(newcomer.PAGE.read_text(encoding="utf-8"))
 
 
-def test_the_page_has_all_six_tasks_and_each_ends_with_its_test() -> None:
+def test_the_page_has_all_seven_tasks_and_each_ends_with_its_test() -> None:
     assert set(TASKS) == set(newcomer.GOALS)
     for blocks in TASKS.values():
         assert (blocks[-1].language, blocks[-1].path) == ("sh", "")
@@ -56,5 +56,6 @@ def test_a_task_has_a_person_write_no_more_files_than_its_goal() -> None:
 def test_the_last_line_counts_every_task_in_one_order() -> None:
     counts = dict.fromkeys(reversed(newcomer.GOALS), 2)
     assert newcomer.summary(counts) == (
-        "newcomer: rule 2 files, host step 2, chart setting 2, platform 2, pool field 2, default 2"
+        "newcomer: rule 2 files, host step 2, software step 2, chart setting 2, platform 2, "
+        "pool field 2, default 2"
     )

@@ -22,6 +22,12 @@ def name(entry: Floor) -> str:
     return f"{entry.bulletin}-{entry.part}-{entry.branch}"
 
 
+BORDERS = [
+    pytest.param(entry, id=name(entry), marks=pytest.mark.versions("bulletin", entry.bulletin))
+    for entry in floors()
+]
+
+
 def before(version: str) -> str:
     """The version just before one."""
     numbers = [int(number) for number in version.split(".")]
@@ -37,7 +43,7 @@ def last_affected(entry: Floor) -> str:
 
 
 @pytest.mark.promise("Each version that an NVIDIA bulletin calls affected is below its floor.")
-@pytest.mark.parametrize("entry", floors(), ids=name)
+@pytest.mark.parametrize("entry", BORDERS)
 def test_the_last_affected_version_is_below(entry: Floor) -> None:
     for version in (last_affected(entry), before(entry.fixed), f"v{last_affected(entry)}-ubuntu"):
         assert entry.affects(version)
@@ -50,7 +56,7 @@ def test_the_last_affected_version_is_below(entry: Floor) -> None:
 @pytest.mark.promise(
     "The version that fixes an NVIDIA bulletin is not below that bulletin's floor."
 )
-@pytest.mark.parametrize("entry", floors(), ids=name)
+@pytest.mark.parametrize("entry", BORDERS)
 def test_the_fixed_version_is_not_affected(entry: Floor) -> None:
     assert not entry.affects(entry.fixed)
     assert not entry.affects(f"v{entry.fixed}-ubuntu22.04")

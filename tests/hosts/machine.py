@@ -12,8 +12,12 @@ from pathlib import Path
 
 import asyncssh
 
-from components.hosts import cluster_script, prepare_script, runtime_script, upload
-from components.hosts.script import Bundle, others, step
+from components.hosts import phases
+from components.hosts.kubeadm import scripts as cluster_script
+from components.hosts.script import Bundle, others
+from components.hosts.step import Phase
+from components.hosts.steps import every, of_phase
+from components.ssh import upload
 from lab.simulator import hosts as simulated
 from lab.simulator.hosts.model import hosts_dir
 from lab.simulator.ports import free_ports
@@ -186,13 +190,14 @@ class Running:
 def named(script: str) -> list[Bundle]:
     """What a declaration loads, also one that was cut off or changed."""
     lines = dict(re.findall(r"^(\S+)-([0-9a-f]{64})$", script, re.MULTILINE))
-    every = (*prepare_script.SYSTEM, *prepare_script.NAMES)
+    steps = {name: step.files for name, step in of_phase(Phase.PREPARE).items()}
+    engines = [(name, step.files) for step in every().values() for name in step.engines]
     known = [
-        *(prepare_script.LIBRARY, runtime_script.LIBRARY),
+        *(phases.PREPARE, phases.RUNTIME),
         *(*cluster_script.JOINING, cluster_script.ACCESS),
-        *(Bundle(engine, files) for engine, files in runtime_script.ENGINES.items()),
-        *(step(name) for name in (*every, "toolkit")),
-        others(every, frozenset(lines) & frozenset(every)),
+        *(Bundle(name, files) for name, files in (*engines, *steps.items())),
+        Bundle("toolkit", every()["toolkit"].files),
+        others(tuple(steps.items()), frozenset(lines) & frozenset(steps)),
     ]
     return [bundle for bundle in known if lines.get(bundle.name) == bundle.digest]
 

@@ -7,8 +7,8 @@ import contextlib
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from components.hosts.inspect import observe
-from components.hosts.prepare_script import prepare_script
+from components.hosts.observed.inspect import observe
+from components.hosts.phases import prepare_script
 from components.loading.loader import load
 from lab.simulator import hosts as simulated
 from lab.simulator.hosts import catalogue

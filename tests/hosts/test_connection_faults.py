@@ -10,9 +10,9 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from components.hosts import reach
-from components.hosts.prepare_script import prepare
-from components.hosts.upload import Limits, upload
+from components.ssh import reach
+from components.ssh.upload import Limits, upload
+from tests.hosts.declared import prepare
 from tests.hosts.machine import STEPS, Declared, Running
 
 FILES = {bundle.file: bundle.text for bundle in prepare().bundles}

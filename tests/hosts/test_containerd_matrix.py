@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 
 import toolchain
-from components.hosts.runtime_script import runtime
 from tests.hosts import conftest, cri
+from tests.hosts.declared import runtime
 from tests.hosts.machine import Running, differences
 
 pytestmark = pytest.mark.full
@@ -138,7 +138,12 @@ OURS = re.compile(
 )
 """Settings that are the change itself."""
 CASES = [
-    pytest.param(version, name, id=f"{version}-{name.replace(' ', '-')}")
+    pytest.param(
+        version,
+        name,
+        id=f"{version}-{name.replace(' ', '-')}",
+        marks=pytest.mark.versions("containerd", version),
+    )
     for version in VERSIONS
     for name in ROOTS
 ]

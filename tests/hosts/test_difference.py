@@ -13,7 +13,7 @@ from components.desired.resolve import resolve
 from components.findings import Findings, Kind
 from components.host_facts import HostFacts
 from components.hosts.difference import compare, desired_phases
-from components.hosts.inspect import observe
+from components.hosts.observed.inspect import observe
 from components.loading.loader import load
 from components.settings.cluster import Cluster
 from lab.simulator.hosts import namespaced

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from components.hosts.runtime_script import runtime
 from components.settings.hosts.runtime import DefaultRuntime, Docker, Engine, Runtime
 from tests.hosts import conftest
+from tests.hosts.declared import runtime
 from tests.hosts.machine import Running, differences
 
 pytestmark = pytest.mark.full

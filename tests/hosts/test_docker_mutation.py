@@ -13,9 +13,8 @@ from collections.abc import Callable
 
 import pytest
 
-from components.hosts.runtime_script import ENGINES
-from components.hosts.script import step
-from components.settings.hosts.runtime import Engine
+from components.hosts.steps import every
+from tests.hosts.declared import step
 from tests.hosts.machine import Running, differences
 from tests.hosts.test_docker import (
     CONFIG,
@@ -187,7 +186,7 @@ def test_an_emptied_function_of_docker_is_seen(
 def test_every_function_of_docker_has_a_check() -> None:
     functions = {
         name
-        for file in ENGINES[Engine.DOCKER]
+        for file in every()["docker"].files
         for name in re.findall(r"^(\w+)\(\) \{", step(file).text, re.M)
     }
     probed = {"found_member", "found_forward"}  # by the inspection: test_docker.py

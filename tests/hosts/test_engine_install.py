@@ -13,11 +13,11 @@ from typing import Any
 
 import pytest
 
-from components.hosts.runtime_script import runtime
 from components.settings.hosts.runtime import Runtime
 from lab.simulator.hosts import catalogue, rootfs
 from lab.simulator.hosts.packages import Package
 from tests.hosts import software
+from tests.hosts.declared import runtime
 from tests.hosts.machine import Running, differences
 
 pytestmark = pytest.mark.full

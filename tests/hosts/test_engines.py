@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from components.hosts.runtime_script import runtime
 from components.settings.hosts.runtime import DefaultRuntime, Engine, Runtime
+from tests.hosts.declared import runtime
 from tests.hosts.fakes import STAND_INS
 from tests.hosts.machine import Running, differences
 

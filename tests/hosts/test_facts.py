@@ -14,13 +14,10 @@ import pytest
 from components.desired.resolve import resolve
 from components.host_facts import HostFacts
 from components.hosts.compatibility import kernel_refused
-from components.hosts.inspect import observe
+from components.hosts.observed.inspect import observe
+from components.hosts.observed.probe import parse
+from components.hosts.observed.table import table
 from components.hosts.preflight import judge
-from components.hosts.prepare_script import prepare
-from components.hosts.probe import parse
-from components.hosts.reach import fingerprint
-from components.hosts.runtime_script import runtime
-from components.hosts.table import table
 from components.inspection.extent import Extent
 from components.inspection.judgement import Seen
 from components.inspection.look import look as inspection
@@ -28,12 +25,14 @@ from components.loading.loader import load
 from components.settings.cluster import Cluster
 from components.settings.hosts.host import Host, Role
 from components.settings.hosts.system import System
+from components.ssh.keys import fingerprint
 from lab.simulator import hosts as simulated
 from lab.simulator.hosts import catalogue
 from policies.faults import ConfigError, Severity
 from tests.desired_host import desired_host
 from tests.hosts import software
 from tests.hosts.conftest import start
+from tests.hosts.declared import prepare, runtime
 from tests.hosts.machine import Declared, Running, differences
 from toolchain import pins
 

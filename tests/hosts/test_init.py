@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from components.hosts.access import ACCESS, check_key
-from components.hosts.cluster_script import access_script, init_script, join_script
-from components.hosts.inspect import observe
+from components.hosts.kubeadm.access import ACCESS, check_key
+from components.hosts.kubeadm.scripts import access_script, init_script, join_script
+from components.hosts.observed.inspect import observe
 from components.loading.loader import load
 from components.settings.cluster import Cluster
 from lab.simulator import hosts as simulated

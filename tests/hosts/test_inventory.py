@@ -9,8 +9,8 @@ import pytest
 
 from components.desired.host import DesiredHost
 from components.desired.resolve import resolve
-from components.hosts.connection import connection
-from components.hosts.prepare_script import prepare_script
+from components.hosts.command import connection
+from components.hosts.phases import prepare_script
 from components.loading.inventory import origins
 from components.loading.loader import load
 from components.settings.hosts.system import Firewall, Selinux
@@ -55,14 +55,14 @@ def test_a_host_overrides_its_pool_and_a_pool_the_stack() -> None:
     declared["hosts"][0]["driver"] = {"version": "570.124.06"}
     declared["hosts"][0]["system"] = {"sysctl": {"vm.max_map_count": "262144"}}
     values = seen(declared)
-    versions = {name: host.driver.version for name, host in values.items()}
+    versions = {name: host.sections.driver.version for name, host in values.items()}
     assert versions == {
         "gpu-1": "570.124.06",
         "gpu-2": "580.65.06",
         "gpu-3": "595.91.07",
         "cp-1": "595.91.07",
     }
-    first, third = values["gpu-1"].system, values["gpu-3"].system
+    first, third = (values[name].sections.system for name in ("gpu-1", "gpu-3"))
     assert (first.selinux, first.firewall) == (Selinux.PERMISSIVE, Firewall.RULES)
     assert first.sysctl == {"vm.max_map_count": "262144"}
     assert (third.firewall, third.sysctl) == (Firewall.LEAVE, {})

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from components.hosts.prepare_script import prepare
-from components.hosts.runtime_script import runtime
+from tests.hosts.declared import prepare, runtime
 from tests.hosts.machine import Running, differences
 
 SCRIPTS = {"prepare": prepare(inline=True), "runtime": runtime(inline=True)}

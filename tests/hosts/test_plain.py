@@ -7,10 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from components.hosts.prepare_script import prepare
-from components.hosts.probe import probe
-from components.hosts.runtime_script import runtime
+from components.hosts.observed.probe import probe
 from tests.hosts.conftest import start
+from tests.hosts.declared import prepare, runtime
 from tests.hosts.machine import Running, differences
 
 

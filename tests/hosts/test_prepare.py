@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from components.hosts.prepare_script import prepare
+from components.settings.hosts.host import Role
 from components.settings.hosts.system import System
 from tests.hosts.conftest import start
+from tests.hosts.declared import prepare
 from tests.hosts.machine import Running, differences
 
 SCRIPT = prepare()
@@ -198,7 +199,7 @@ def test_a_setting_that_is_no_longer_declared_is_taken_back(host: Running) -> No
     host.apply(SCRIPT)
     more = prepare(system=System(sysctl={"vm.max_map_count": "262144"}))
     assert "+ sysctl vm.max_map_count" in host.apply(more).output
-    smaller = prepare(blacklist=())
+    smaller = prepare(role=Role.CPU_WORKER)
     again = host.apply(smaller)
     assert again.status == 0
     assert "- sysctl vm.max_map_count: " in again.output
@@ -214,7 +215,7 @@ def test_preflight_tells_everything_and_touches_nothing(host: Running) -> None:
     host.write("/root/hold.pl", HOLD_THE_PACKAGE_LOCK)
     host.run("perl /root/hold.pl </dev/null >/dev/null 2>&1 & until [ -e /run/held ]; do :; done")
     before = host.tree(times=True)
-    refused = host.apply(prepare(kernel="99.0", disk_mib=10**9, package_limit=1))
+    refused = host.apply(prepare(kernel="99.0", disk_mib="1000000000", package_lock_limit="1"))
     assert refused.status == 1
     assert "changed=" not in refused.output
     for text in (
@@ -252,7 +253,7 @@ def test_two_runs_take_turns(host: Running) -> None:
 
 def test_a_lock_that_stays_held_is_named(host: Running) -> None:
     host.run("flock /run/gpu-cluster.lock sleep 120 >/dev/null 2>&1 </dev/null & sleep 0.2")
-    refused = host.apply(prepare(lock_limit=1))
+    refused = host.apply(prepare(lock_limit="1"))
     assert refused.status == 1
     assert "another run held /run/gpu-cluster.lock for 1 s" in refused.errors
 

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from components.base.model import FrozenDict
-from components.hosts.prepare_script import prepare_script
+from components.hosts.phases import prepare_script
 from components.loading.loader import load
 from components.settings.cluster import Cluster
 from components.settings.hosts.packages import BUILD

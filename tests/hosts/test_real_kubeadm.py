@@ -24,8 +24,8 @@ import pytest
 import yaml
 
 import toolchain
-from components.hosts.access import ACCESS, check_key
-from components.hosts.cluster_script import access_script, init_script
+from components.hosts.kubeadm.access import ACCESS, check_key
+from components.hosts.kubeadm.scripts import access_script, init_script
 from components.settings.cluster import Cluster
 from lab.real import build
 from lab.real.parts import KUBELET

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from components.hosts.prepare_script import prepare
 from components.settings.hosts.host import Role
 from components.settings.hosts.system import Firewall, Selinux, System
 from lab.simulator.hosts import catalogue
 from tests.hosts import fakes, software
+from tests.hosts.declared import prepare
 from tests.hosts.fakes import UNIT
 from tests.hosts.machine import Running
 

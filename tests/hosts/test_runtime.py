@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from components.hosts.runtime_script import runtime
 from components.settings.hosts.runtime import DefaultRuntime, Runtime
+from tests.hosts.declared import runtime
 from tests.hosts.machine import Running, differences
 
 pytestmark = pytest.mark.slow

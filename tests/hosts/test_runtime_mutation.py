@@ -7,10 +7,10 @@ from collections.abc import Callable
 
 import pytest
 
-from components.hosts.runtime_script import ENGINES, runtime
-from components.hosts.script import step
+from components.hosts.steps import every
 from components.settings.hosts.runtime import Engine, Runtime
 from tests.hosts import cri
+from tests.hosts.declared import runtime, step
 from tests.hosts.machine import Running, differences
 from tests.hosts.test_engines import crio, install
 from tests.hosts.test_runtime import DROPIN, GLOB, ROOT
@@ -158,7 +158,7 @@ def test_an_emptied_file_of_cri_o_is_seen(crio: Running, engine: Engine) -> None
     assert brings(script)
     for name in ("merged", "make_wanted", "put_in_place", "make_folder"):
         assert not brings(emptied(script, name)), name
-    for name in ENGINES[engine][1:]:
+    for name in every()[{"cri-o": "crio"}.get(engine, engine)].files[1:]:
         assert not brings(emptied(script, *functions(name))), name
 
 

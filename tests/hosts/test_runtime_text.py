@@ -12,9 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from components.hosts.runtime_script import runtime
 from components.settings.hosts.repository import Repository, Signed
 from components.settings.hosts.runtime import Docker, Engine, Runtime, Toolkit, ToolkitSource
+from tests.hosts.declared import runtime
 from tests.hosts.test_text import HOSTILE
 
 VALUE = st.one_of(
@@ -76,7 +76,7 @@ def shown(shell: str, script: str, show: list[str]) -> list[str]:
 
 def arrived(shell: str, script: str) -> list[str]:
     """The values that a shell holds."""
-    names = ("GC_CHECK_IMAGE", "GC_DOCKER_DATA_ROOT", "GC_DOCKER_MIRRORS", "GC_TOOLKIT_PACKAGES")
+    names = ("GC_CHECK_IMAGE", "GC_DOCKER_DATA_ROOT", "GC_DOCKER_MIRRORS", "GC_PACKAGES")
     show = [f"printf '%s\\0' \"${name}\"" for name in names]
     show += ['shown() { [ "$1" = dnf ] || printf \'%s\\0\' "$@"; }', "each_repository shown"]
     return shown(shell, script, show)

@@ -13,12 +13,11 @@ from pathlib import Path
 import pytest
 
 import toolchain
-from components.hosts.prepare_script import prepare
-from components.hosts.runtime_script import runtime
 from lab.benchmarks.host_stack import HostStack
 from lab.simulator import hosts as simulated
 from lab.simulator.hosts.model import cluster_dir
 from tests.hosts.conftest import start
+from tests.hosts.declared import prepare, runtime
 from tests.hosts.machine import Running
 
 pytestmark = pytest.mark.full

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from components.hosts.script import step
 from lab.benchmarks.host_stack import ROOT, HostStack
 from lab.simulator import hosts as simulated
 from tests.hosts.conftest import start
+from tests.hosts.declared import step
 from tests.hosts.machine import STEPS, Running, differences
 
 pytestmark = pytest.mark.full

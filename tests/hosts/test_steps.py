@@ -5,19 +5,19 @@ from __future__ import annotations
 import hashlib
 import re
 import subprocess
-from collections.abc import Mapping
+import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from components.hosts import prepare_script, script, upload
-from components.hosts.prepare_script import prepare
-from components.hosts.probe import probe
-from components.hosts.runtime_script import runtime
-from components.hosts.script import FOLDER, step
-from components.hosts.system_steps import Machine
+from components.hosts import script, steps
+from components.hosts.observed.probe import probe
+from components.hosts.script import FOLDER
 from components.settings.hosts.runtime import Engine, Runtime
 from components.settings.hosts.system import LimitItem, System
+from components.ssh import upload
+from tests.hosts.declared import prepare, runtime, step
 from tests.hosts.machine import STEPS, Running, differences
 
 pytestmark = pytest.mark.slow
@@ -36,6 +36,18 @@ apply_iommu() {
 found_iommu() {
     grep -qx -e "$1" "$root/etc/modprobe.d/iommu.conf"
 }
+"""
+
+IOMMU_MODULE = """\
+from components.hosts.step import Given, Step
+
+
+def _given(host):
+    settings = {"GC_IOMMU": "options iommu pt"}
+    return Given(settings=settings) if host.sections.system.swap_off else None
+
+
+STEP = Step(given=_given, after="sysctl")
 """
 
 
@@ -107,7 +119,7 @@ def test_what_the_state_held_before_a_rollout_can_be_undone_after_it(plain_host:
 
 
 def test_a_host_that_is_refused_at_first_keeps_nothing_of_it(plain_host: Running) -> None:
-    refused = prepare(systems=["plan9"])
+    refused = prepare(systems="plan9")
     done = plain_host.run("sh -s -- apply", refused)
     assert (done.status, "nothing was changed on this host" in done.errors) == (1, True)
     assert not plain_host.exists(f"/{STEPS.parent}")
@@ -126,7 +138,7 @@ def test_files_that_another_run_removes_meanwhile_stop_a_run_before_a_change(
 
 
 def test_a_rollout_that_is_refused_can_try_again_with_what_it_copied(plain_host: Running) -> None:
-    refused = prepare(systems=["plan9"])
+    refused = prepare(systems="plan9")
     assert plain_host.apply(refused).status == 1
     done = subprocess_of(plain_host, "GC_ROLLOUT=1 sh -s -- apply", refused)
     assert "found operating system" in done.stderr
@@ -142,22 +154,23 @@ def test_a_lost_list_of_steps_is_drift_of_its_phase(plain_host: Running) -> None
 
 
 @pytest.fixture
-def with_iommu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One more step: its file and its line."""
+def with_iommu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """One more step: its script and its module, found by their name."""
     folder = tmp_path / "steps"
     subprocess.run(["cp", "-r", str(script.FOLDER), str(folder)], check=True)
     (folder / "iommu.sh").write_text(IOMMU)
+    (folder / "iommu.py").write_text(IOMMU_MODULE)
     monkeypatch.setattr(script, "FOLDER", folder)
-    monkeypatch.setattr("components.hosts.probe.FOLDER", folder)
-
-    def iommu(host: Machine) -> Mapping[str, str] | None:
-        return {"GC_IOMMU": "options iommu pt"} if host.system.swap_off else None
-
-    monkeypatch.setattr(prepare_script, "SYSTEM", {**prepare_script.SYSTEM, "iommu": iommu})
+    monkeypatch.setattr("components.hosts.observed.probe.FOLDER", folder)
+    monkeypatch.setattr(steps, "__path__", [*steps.__path__, str(folder)])
+    steps.every.cache_clear()
+    yield
+    steps.every.cache_clear()
+    del sys.modules["components.hosts.steps.iommu"]
 
 
 @pytest.mark.usefixtures("with_iommu")
-def test_a_step_costs_one_file_and_one_line(plain_host: Running) -> None:
+def test_a_step_costs_a_script_and_a_module(plain_host: Running) -> None:
     before = plain_host.tree()
     assert plain_host.apply(prepare()).status == 0
     assert plain_host.read("/etc/modprobe.d/iommu.conf") == "options iommu pt\n"

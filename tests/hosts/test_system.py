@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import pytest
 
-from components.hosts.prepare_script import prepare
-from components.hosts.system_steps import CONTROL_PLANE_PORTS
+from components.hosts.steps.firewall import CONTROL_PLANE_PORTS
 from components.settings.hosts.host import Role
 from components.settings.hosts.system import Firewall, System
 from tests.hosts import fakes
+from tests.hosts.declared import prepare
 from tests.hosts.fakes import UNIT
 from tests.hosts.machine import Running, differences
 

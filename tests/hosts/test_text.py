@@ -11,16 +11,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from components.hosts import cluster_script, preflight, prepare_script
-from components.hosts.prepare_script import prepare
-from components.hosts.probe import MARK, probe
-from components.hosts.runtime_script import RUNTIME_PATH, runtime
+from components.hosts import phases, preflight
+from components.hosts.kubeadm import scripts as cluster_script
+from components.hosts.observed.probe import MARK, probe
+from components.hosts.phases import LOCK_LIMIT, RUN_LIMIT
 from components.hosts.script import FOLDER, each, header
-from components.hosts.software import LOCK_LIMIT, RUN_LIMIT
-from components.hosts.upgrade import APPLY_LIMIT, NODE_LIMIT
+from components.hosts.step import RUNTIME_PATH, Phase
+from components.hosts.steps import every, kernel, of_phase
+from components.hosts.steps.kubernetes import APPLY_LIMIT, NODE_LIMIT
 from components.settings.hosts.packages import Packages
 from components.settings.hosts.runtime import Engine, Runtime
 from components.settings.hosts.system import SYSCTL, System
+from tests.hosts.declared import plain, prepare, runtime
 from tests.hosts.machine import Running
 
 TEXT = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=60)
@@ -77,8 +79,6 @@ def test_hostile_values_arrive_as_data_on_a_host(host: Running) -> None:
 @pytest.mark.parametrize("value", HOSTILE)
 def test_no_name_reaches_a_file_that_can_not_carry_it(value: str) -> None:
     with pytest.raises(ValueError, match="wanted"):
-        prepare(blacklist=[value])
-    with pytest.raises(ValueError, match="wanted"):
         System(modules=(value,))
     with pytest.raises(ValueError, match="wanted"):
         System(sysctl={value: "1"})
@@ -107,18 +107,25 @@ def test_the_call_is_the_last_line() -> None:
 
 def test_each_file_of_a_step_is_one_readable_line_of_the_declaration() -> None:
     lines = prepare().partition("loaded='\n")[2].partition("'\n")[0].splitlines()
-    every = (*prepare_script.SYSTEM, *prepare_script.NAMES)
-    declared = ["swap", "modules", "sysctl", "nouveau"]
+    declared = [*phases.prepared(plain())]
+    assert {"swap", "modules", "sysctl", "nouveau"} <= {*declared}
     assert [line.rpartition("-")[0] for line in lines] == ["library", *declared, "others"]
     digest = hashlib.sha256((FOLDER / "swap.sh").read_bytes()).hexdigest()
     assert f"swap-{digest}" in lines
     rest = {file for bundle in prepare().bundles for file in bundle.files}
-    assert rest >= set(every)
+    assert rest >= of_phase(Phase.PREPARE).keys()
 
 
 def test_a_host_knows_all_steps_in_their_order() -> None:
     (words,) = re.findall(r"^all_steps='(.*)'$", prepare(inline=True), re.MULTILINE)
-    assert words.split() == [*prepare_script.SYSTEM, *prepare_script.NAMES]
+    assert words.split() == [*of_phase(Phase.PREPARE)]
+
+
+def test_a_step_is_a_script_and_a_module_beside_it() -> None:
+    scripts = {file.stem for file in FOLDER.glob("*.sh")}
+    assert scripts == every().keys() == {f.stem for f in FOLDER.glob("[!_]*.py")}
+    for name, step in every().items():
+        assert name in step.files
 
 
 def test_every_file_belongs_to_a_phase() -> None:
@@ -152,7 +159,7 @@ def test_preflight_and_script_judge_by_the_same_values() -> None:
     library = "".join(file.read_text() for file in (FOLDER / "library").iterdir())
     defaults = dict(re.findall(r'^: "\$\{GC_(\w+):=(.*?)\}"', library, re.MULTILINE))
     assert defaults["SYSTEMS"].split() == list(preflight.SYSTEMS)
-    assert defaults["KERNEL"] == ".".join(map(str, preflight.KERNEL))
+    assert defaults["KERNEL"] == ".".join(map(str, kernel.OLDEST))
     assert defaults["DISK_MIB"] == str(preflight.DISK_MIB)
     assert defaults["RUNTIME_PATH"] == RUNTIME_PATH
     assert defaults["PACKAGE_RUN_LIMIT"] == str(RUN_LIMIT)

@@ -12,12 +12,13 @@ from typing import Any
 import pytest
 
 import toolchain
-from components.hosts.runtime_script import TOOLKIT_PACKAGES, runtime
+from components.hosts.steps.toolkit import PACKAGES
 from components.settings.hosts.repository import Repository
 from components.settings.hosts.runtime import Runtime, Toolkit, ToolkitSource
 from lab.simulator.hosts import package_graph, rootfs
 from lab.simulator.hosts.packages import Format, Package, Signature, build, served
 from tests.hosts import conftest, software
+from tests.hosts.declared import runtime
 from tests.hosts.machine import Running, differences
 
 FORMATS: dict[str, Format] = {"debian": "apt", "rocky": "dnf"}
@@ -113,7 +114,7 @@ def test_an_older_toolkit_comes_whole_where_a_newer_one_is_published(
         assert host.apply(script).status == 0
         assert host.apply(script).output == "changed=0\n"
     packages = software.installed(host, system)
-    assert [packages[name] for name in TOOLKIT_PACKAGES] == ["1.19.1-1"] * len(TOOLKIT_PACKAGES)
+    assert [packages[name] for name in PACKAGES] == ["1.19.1-1"] * len(PACKAGES)
 
 
 @pytest.mark.refusal(by="real part")

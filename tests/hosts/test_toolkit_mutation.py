@@ -8,8 +8,6 @@ from collections.abc import Callable
 
 import pytest
 
-from components.hosts.runtime_script import runtime
-from components.hosts.script import step
 from components.settings.hosts.repository import Repository
 from components.settings.hosts.runtime import (
     DefaultRuntime,
@@ -18,6 +16,7 @@ from components.settings.hosts.runtime import (
     Toolkit,
     ToolkitSource,
 )
+from tests.hosts.declared import runtime, step
 from tests.hosts.machine import Running
 from tests.hosts.test_docker_mutation import emptied_of
 from tests.hosts.test_engines import install

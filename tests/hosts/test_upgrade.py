@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from components.hosts.cluster_script import init_script, join_script
-from components.hosts.prepare_script import prepare_script
+from components.hosts.kubeadm.scripts import init_script, join_script
+from components.hosts.phases import prepare_script
 from components.hosts.script import Declaration
 from components.loading.loader import load
 from components.settings.cluster import Cluster

@@ -11,10 +11,12 @@ from typing import Any
 import pulumi
 import pytest
 
-from components.hosts import copies, inspect, reach
-from components.hosts.script import step
+from components.hosts import copies
+from components.hosts.observed import inspect
 from components.settings.hosts.ssh import Ssh
+from components.ssh import reach
 from tests.hosts.conftest import start
+from tests.hosts.declared import step
 from tests.hosts.machine import STEPS, Declared, Running
 
 pytestmark = pytest.mark.slow

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from textwrap import dedent
 
 import pytest
 
@@ -11,8 +10,6 @@ from lab.house import __main__ as house
 from lab.house import imports, route, whole
 from lab.house.imports import Edge, Layers
 from lab.house.tree import Tree
-
-ROOT = Path(__file__).resolve().parents[2]
 
 CONTRACT = """
 [tool.importlinter]
@@ -23,20 +20,6 @@ name = "Layers"
 type = "layers"
 layers = [{layers}]
 """
-
-
-@pytest.fixture
-def grow(tmp_path: Path):
-    """Write files of a package `components` and read them."""
-
-    def written(**files: str) -> Tree:
-        for name, text in files.items():
-            path = tmp_path / "components" / f"{name.replace('__in__', '/')}.py"
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(dedent(text))
-        return Tree(tmp_path, ["components"])
-
-    return written
 
 
 def trip(tree: Tree, place: str) -> tuple[list[str], int]:
@@ -182,6 +165,9 @@ RUN_TIME = {
         'PROGRAMS = {"two": "components.two"}\n'
         "def run(name): runpy.run_module(PROGRAMS[name])"
     ),
+    "a relative name": 'import importlib\nimportlib.import_module(".one", __package__)',
+    "a keyword": 'import runpy\nrunpy.run_module(mod_name="components.one")',
+    "another name": 'from importlib import import_module as load\nload("components.one")',
     "__import__": '__import__("components.one")',
     "a search": (
         "import importlib, pkgutil, re\n"
@@ -198,6 +184,9 @@ RUN_TIME = {
         ("a name", "components.one"),
         ("a name in part", "components.dra.platform"),
         ("a table", "components.two"),
+        ("a relative name", "components.one"),
+        ("a keyword", "components.one"),
+        ("another name", "components.one"),
         ("__import__", "components.one"),
         ("a search", "components.one"),
     ],
@@ -206,6 +195,18 @@ def test_an_import_at_run_time_is_found(grow, kind: str, target: str) -> None:
     tree = grow(start=RUN_TIME[kind], one="", two="", dra__in__platform="")
     found = list(imports.run_time(tree, tree.modules["components.start"]))
     assert [edge.target for edge in found] == [target]
+    assert imports.untold(tree) == []
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "import importlib, sys; importlib.import_module(sys.argv[1])",
+        "import runpy; runpy.run_path('components/one.py')",
+    ],
+)
+def test_an_import_of_which_the_text_does_not_tell_the_module_is_named(grow, line: str) -> None:
+    assert imports.untold(grow(start=f"\n{line}", one="")) == ["components.start:2"]
 
 
 def test_a_circle_is_found_also_over_an_import_at_run_time(grow) -> None:
@@ -297,11 +298,6 @@ def test_the_last_line_and_the_exit_code(grow, tmp_path: Path, capsys) -> None:
     contract.write_text('[tool.importlinter]\nroot_packages = ["components"]')
     assert house.main(["--root", str(tmp_path)]) == 2
     assert "found no contract of type layers" in capsys.readouterr().err
-
-
-@pytest.fixture(scope="module")
-def ours() -> Tree:
-    return Tree(ROOT, ["components", "policies", "commands", "lab", "toolchain"])
 
 
 def test_every_module_that_is_started_by_name_exists(ours: Tree) -> None:

@@ -152,7 +152,16 @@ def test_pods_are_created_with_all_features_on(project: Project, way: str) -> No
     finally:
         project.command("destroy")
         for space in (TEAM, OTHER):
-            project.request("DELETE", f"namespaces/{space}")
+            _removed(project, space)
+
+
+def _removed(project: Project, space: str) -> None:
+    """Remove a namespace and wait until its name is free for the next way."""
+    project.request("DELETE", f"namespaces/{space}")
+    end = time.monotonic() + LIMIT
+    while space in {s["metadata"]["name"] for s in project.request("GET", "namespaces")["items"]}:
+        assert time.monotonic() < end, f"namespace {space} is still there"
+        time.sleep(0.5)
 
 
 def _created(project: Project, space: str, pod: Json, **params: str) -> None:

@@ -13,8 +13,8 @@ import yaml
 import toolchain
 from components.desired.resolve import resolve
 from components.loading.loader import load
-from components.monitoring.component import MonitoringArgs, objects
-from components.monitoring.values import COUNTERS, alert_groups, counters, dashboard
+from components.monitoring.component import MonitoringArgs
+from components.monitoring.values import COUNTERS, alert_groups, counters, dashboard, objects
 from components.platforms.gpu_manager import values as gpu_manager
 from components.settings.cluster import Cluster
 from tests.e2e import snapshot
@@ -34,13 +34,10 @@ def cluster(way: str = "device-plugin", **settings: Any) -> Cluster:
 def made(way: str, *groups: str, **settings: Any) -> dict[str, Json]:
     desired = resolve(cluster(way, **settings), "x")
     assert desired.monitoring is not None
-    return objects(
-        MonitoringArgs(
-            monitoring=desired.monitoring,
-            platform=desired.platform,
-            groups=frozenset(groups),
-        )
+    args = MonitoringArgs(
+        monitoring=desired.monitoring, platform=desired.platform, groups=frozenset(groups)
     )
+    return objects(args.monitoring, args.platform, prometheus=args.prometheus)
 
 
 def rules(way: str) -> Json:

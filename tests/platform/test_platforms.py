@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
+from components.desired.resolve import resolve
 from components.kubernetes.api import Client, ClusterError
 from components.loading.loader import load
-from components.platforms.documents import presence_request
 from components.platforms.requests import Expected
 from components.release import restore as presence
 from components.release.helm_record import newest
@@ -20,7 +20,6 @@ from tests.e2e import snapshot
 from tests.e2e.project import Project, figures
 from tests.platform import ways
 from tests.platform.ways import ALL, served
-from tests.resolved import platform_of
 
 pytestmark = pytest.mark.slow
 
@@ -58,7 +57,7 @@ def _withhold_each(project: Project, declared: Json) -> None:
     Definitions are left: with one of them all objects of its kind go.
     """
     cluster = load(declared)
-    wanted = presence_request(platform_of(cluster), cluster.installer)
+    wanted = resolve(cluster, "test").presence
 
     async def withhold(client: Client) -> tuple[int, list[str]]:
         release = wanted.release

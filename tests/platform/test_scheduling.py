@@ -14,6 +14,7 @@ from components.kubernetes.api import Client
 from components.loading.loader import load
 from components.nodes import schedule as scheduling
 from components.platforms.gpu_operator import labels as operator_labels
+from components.platforms.requests import NodeKeysRequest
 from components.settings.cluster import Cluster
 from lab.simulator.controller import features as simulated
 from policies.rules import Context, evaluate
@@ -82,8 +83,8 @@ def test_a_label_that_another_set_first_stays_when_the_other_takes_it_back(
     declared = cluster(project.stack, [pool("a100", "gpu-1", labels=labels)])
     assert [output["changed"] for output in run(project, declared, "apply")] == [1]
     assert [output["changed"] for output in run(project, declared, "apply")] == [0]
-    document = {"context": f"gpu-cluster-{project.stack}", "labels": [key], "annotations": []}
-    project.ask(lambda _: operator_labels.remove(document))
+    left = NodeKeysRequest(context=f"gpu-cluster-{project.stack}", labels=(key,), annotations=())
+    project.ask(lambda _: operator_labels.remove(left))
     assert look(project)["gpu-1"][0][key] == "A100"
     run(project, declared, "release")
     assert look(project) == before

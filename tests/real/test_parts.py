@@ -43,12 +43,19 @@ def test_every_function_of_the_header_has_a_stub() -> None:
     assert found == ["nvmlInit_v2", "nvmlOld"]
 
 
-def test_each_part_is_built_from_a_module_of_its_own() -> None:
+def test_each_part_is_built_from_a_module_that_names_its_version() -> None:
     every = map(parts.kubernetes, pins.KUBERNETES_MODULES)
     for part in (*parts.PARTS, parts.MOCK, *every):
         text = (part.folder / "go.mod").read_text(encoding="utf-8")
         assert f" v{part.version}" in text
         assert (part.folder / "go.sum").is_file()
+
+
+def test_the_parts_are_the_newest_that_are_pinned_and_are_told() -> None:
+    told = parts.versions()
+    for name in (f"kubelet {pins.KUBERNETES}", "containerd 2.4.2", "nvidia-device-plugin 0.19.3"):
+        assert name in told.split(", ")
+    assert f"nvidia-container-runtime {pins.NVIDIA_CTK}" in told.split(", ")
 
 
 @pytest.mark.parametrize(

@@ -23,9 +23,8 @@ import pytest
 from components.desired.resolve import resolve
 from components.desired.rollout import LayoutsRequest, RolloutRequest
 from components.host_facts import HostFacts
-from components.hosts.inspect import observe
-from components.hosts.prepare_script import prepare_script
-from components.hosts.runtime_script import runtime_script
+from components.hosts.observed.inspect import observe
+from components.hosts.phases import prepare_script, runtime_script
 from components.inspection.look import nodes_of
 from components.kubernetes.api import ClusterError, connect
 from components.loading.loader import load

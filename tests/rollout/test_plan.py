@@ -9,10 +9,9 @@ import pytest
 from components.desired.resolve import resolve
 from components.host_facts import HostFacts
 from components.hosts import disruption
-from components.hosts.prepare_script import disrupting as of_preparation
-from components.hosts.prepare_script import prepare_script
-from components.hosts.runtime_script import disrupting as of_runtime
-from components.hosts.runtime_script import runtime_script
+from components.hosts.phases import preparation_disrupts as of_preparation
+from components.hosts.phases import prepare_script, runtime_script
+from components.hosts.phases import runtime_disrupts as of_runtime
 from components.rollout.pending import changes
 from components.rollout.plan import Change, Plan, View, blockers, plan, waves, words
 from components.rollout.skew import ControlPlane

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from components.hosts.runtime_script import runtime_script
+from components.hosts.phases import runtime_script
 from components.loading.loader import load
 from components.rollout.plan import words
 from tests.desired_host import desired_host

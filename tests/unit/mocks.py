@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
+from unittest.mock import patch
 
 import pulumi
 from pulumi.runtime import mocks
+
+from components.inspection.difference import Difference
+from components.inspection.judgement import Inspection
 
 
 @dataclass
@@ -44,6 +50,13 @@ class Recorder(mocks.Mocks):
 #: One loop for all tests, never closed: the mocked monitor answers in threads of its executor, and
 #: the SDK gives each of them an event loop that nobody closes when the threads end.
 LOOP = asyncio.new_event_loop()
+
+
+@contextmanager
+def inspected(difference: Difference) -> Iterator[None]:
+    """Have the inspection of each `GpuCluster` find this."""
+    with patch("components.cluster.inspect", lambda *_: Inspection(difference=difference)):
+        yield
 
 
 def declare(program: Any, *, preview: bool, recorder: Recorder | None = None) -> Recorder:

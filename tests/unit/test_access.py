@@ -13,8 +13,8 @@ import pytest
 import yaml
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 
-from components.hosts.access import ACCESS, SIZE_LIMIT, Access, check_key
-from components.hosts.answers import Unreadable
+from components.hosts.kubeadm.access import ACCESS, SIZE_LIMIT, Access, check_key
+from components.ssh.answers import Unreadable
 from policies.faults import FaultError
 from tests.unit.fixtures.kubeconfigs import (
     ENDPOINT,

@@ -13,7 +13,7 @@ import pytest
 from components.charts import reach
 from components.desired.resolve import resolve
 from components.host_facts import HostFacts
-from components.hosts.probe import parse
+from components.hosts.observed.probe import parse
 from components.inspection.cluster import ClusterSeen
 from components.inspection.judgement import Seen, judged
 from components.inspection.look import question

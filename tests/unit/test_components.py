@@ -12,9 +12,8 @@ from pulumi.runtime import rpc
 
 from components.cluster import GpuCluster, GpuClusterArgs
 from components.desired.resolve import resolve
-from components.hosts import container_runtime
-from components.hosts import preparation as host_preparation
-from components.hosts import reboot as host_reboot
+from components.hosts import component as hosts
+from components.hosts.reboot import component as host_reboot
 from components.nodes import component as node_scheduling
 from components.operation import repair, repair_line
 from components.provider import kubernetes_provider
@@ -41,8 +40,7 @@ def build(preview: bool, declared: Cluster | None = None) -> Recorder:
         GpuCluster(
             "gpu-cluster",
             GpuClusterArgs(
-                cluster=declared or cluster(),
-                stack="test",
+                settings=declared or cluster(),
                 private_key=pulumi.Output.secret(CANARY),
             ),
         )
@@ -60,9 +58,9 @@ def test_tokens_of_components_are_fixed() -> None:
         component.TYPE
         for component in (
             GpuCluster,
-            host_preparation.HostPreparation,
+            hosts.HostPreparation,
             host_reboot.HostReboot,
-            container_runtime.ContainerRuntime,
+            hosts.ContainerRuntime,
             node_scheduling.NodeScheduling,
             GpuPlatform,
             validation.Validation,
@@ -238,8 +236,7 @@ def secrets(declared: Cluster, preview: bool, **given: str) -> list[Recorded]:
         GpuCluster(
             "gpu-cluster",
             GpuClusterArgs(
-                cluster=declared,
-                stack="test",
+                settings=declared,
                 private_key=pulumi.Output.secret(CANARY),
                 registry_credentials=made.get("registryCredentials"),
                 secrets=made,

@@ -84,9 +84,9 @@ def test_the_dev_stack_is_four_nodes_of_eight_gpus_and_two_hosts_on_loopback() -
 def test_the_prod_file_declares_what_its_comments_say() -> None:
     cluster = load_stack_file(ROOT / "Pulumi.prod.yaml")
     pools = {pool.name: pool for pool in cluster.pools}
-    assert pools["h100"].node_names()[0] == "h100-01"
-    assert pools["a100"].node_names() == ("a100-1", "a100-2", "a100-4", "a100-spare")
-    assert (pools["l4"].size, pools["l4"].node_names()) == (12, ())
+    assert pools["h100"].node_names[0] == "h100-01"
+    assert pools["a100"].node_names == ("a100-1", "a100-2", "a100-4", "a100-spare")
+    assert (pools["l4"].size, pools["l4"].node_names) == (12, ())
     assert (pools["system"].taints, dict(pools["system"].labels)) == (
         (),
         {"example.com/role": "system"},

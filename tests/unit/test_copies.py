@@ -16,18 +16,18 @@ import pulumi
 import pytest
 
 from components.desired.resolve import resolve
-from components.hosts import copies, script, upload
-from components.hosts.answers import NOTHING
-from components.hosts.prepare_script import prepare
-from components.hosts.reach import Answer
-from components.hosts.runtime_script import runtime
+from components.hosts import copies, script
 from components.hosts.script import Bundle
 from components.loading.loader import load
 from components.rollout.component import Rollout, RolloutArgs
 from components.rollout.plan import Change, Plan
 from components.settings.hosts.host import Host
+from components.ssh import upload
+from components.ssh.answers import NOTHING
+from components.ssh.reach import Answer
 from lab.simulator import hosts as simulated
 from policies.faults import Fault
+from tests.hosts.declared import prepare, runtime, step
 from tests.unit.mocks import declare
 
 VALID = load(
@@ -47,7 +47,7 @@ VALID = load(
 )
 (HOST,) = resolve(VALID, "test").hosts
 LIMITS = upload.Limits(dials=3, dial=1, copying=1)
-SWAP = {script.step("swap").file: script.step("swap").text}
+SWAP = {step("swap").file: step("swap").text}
 NAMED = [file.stem for file in script.FOLDER.glob("*.sh")]
 """Every step."""
 
@@ -76,7 +76,7 @@ def lying(root: Path) -> dict[str, str]:
 
 
 def test_every_file_lands_where_root_alone_can_write(tmp_path: Path) -> None:
-    every = (*prepare().bundles, *runtime().bundles, *map(script.step, NAMED))
+    every = (*prepare().bundles, *runtime().bundles, *map(step, NAMED))
     assert take(tmp_path, upload.taking(texts(every))).returncode == 0
     assert lying(tmp_path) == texts(every)
     assert (tmp_path / upload.STEPS[1:]).stat().st_mode & 0o077 == 0
@@ -105,7 +105,7 @@ def test_a_phase_that_lost_its_list_keeps_every_file_that_its_undo_may_read(tmp_
 
 
 def test_a_copy_that_is_cut_off_changes_nothing_and_the_next_one_is_whole(tmp_path: Path) -> None:
-    swap, whole = script.step("swap"), upload.taking(SWAP)
+    swap, whole = step("swap"), upload.taking(SWAP)
     folder = tmp_path / upload.STEPS[1:]
     folder.mkdir(parents=True)
     (folder / swap.file).write_text(swap.text)

@@ -7,9 +7,9 @@ import pytest
 from components.desired.resolve import resolve
 from components.findings import NOTHING, lines, told
 from components.host_facts import HostFacts
-from components.hosts.cluster_script import join_script
 from components.hosts.difference import compare, desired_phases
-from components.hosts.prepare_script import prepare_script
+from components.hosts.kubeadm.scripts import join_script
+from components.hosts.phases import prepare_script
 from components.hosts.script import words
 from components.nodes.applied import BOUND, PREFIX, applied, every
 from components.settings.cluster import Cluster

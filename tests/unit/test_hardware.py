@@ -10,9 +10,9 @@ import pytest
 
 from components.desired.resolve import resolve
 from components.host_facts import HostFacts
-from components.hosts import hardware
-from components.hosts.probe import DEVICES, parse
-from components.hosts.table import HEAD
+from components.hosts.observed import hardware
+from components.hosts.observed.probe import DEVICES, parse
+from components.hosts.observed.table import HEAD
 from components.inspection.judgement import Seen, judged
 from components.loading.loader import load
 from tests.unit.fixtures.documents import document

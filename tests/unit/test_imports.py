@@ -17,10 +17,10 @@ PROGRAM = (
     "pulumi",
     "pulumi_kubernetes",
     "components.loading.loader",
-    "components.desired.pools",
+    "components.desired.resolve",
     "components.cluster",
     "components.outputs",
-    "components.hosts.table",
+    "components.hosts.observed.table",
     "policies.guard",
 )
 
@@ -43,7 +43,7 @@ def loaded(*modules: str) -> set[str]:
 @pytest.mark.parametrize(
     ("modules", "without"),
     [
-        (("components.inspection.cluster", "components.hosts.inspect"), {"pulumi"}),
+        (("components.inspection.cluster", "components.hosts.observed.inspect"), {"pulumi"}),
         (("components.kubernetes.resources",), {"pydantic", "pulumi", "kr8s", "httpx"}),
         (PROGRAM, {"kubernetes", "jinja2"}),
     ],

@@ -14,7 +14,7 @@ import pytest
 import yaml
 
 from components.desired.resolve import resolve
-from components.hosts import inspect
+from components.hosts.observed import inspect
 from components.inspection import bounds, look
 from components.inspection.bounds import bounded, completed
 from components.inspection.cluster import ClusterSeen

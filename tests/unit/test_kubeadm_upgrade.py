@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from components.hosts.software import installing
-from components.hosts.upgrade import APPLY_LIMIT, NODE_LIMIT, upgrade_settings
+from components.hosts.phases import preparation_seconds
+from components.hosts.steps.kubernetes import APPLY_LIMIT, NODE_LIMIT, upgrade_settings
 from components.loading.loader import load
 from components.settings.cluster import Cluster
 from tests.desired_host import desired_host
@@ -47,7 +47,7 @@ def test_one_host_upgrades_the_control_plane_and_the_others_follow() -> None:
     cluster = made()
     assert settings(cluster)["GC_UPGRADE"] == "apply"
     assert settings(cluster, 1)["GC_UPGRADE"] == "node"
-    first, second = (installing(desired_host(cluster, host)) for host in cluster.hosts)
+    first, second = (preparation_seconds(desired_host(cluster, host)) for host in cluster.hosts)
     assert first - second == APPLY_LIMIT - NODE_LIMIT
 
 

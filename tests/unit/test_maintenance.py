@@ -15,8 +15,8 @@ from components.cluster import GpuCluster, GpuClusterArgs
 from components.desired.host import working
 from components.desired.pool import Members
 from components.desired.resolve import resolve
-from components.hosts import maintenance
-from components.hosts.reboot import reboot_request
+from components.hosts import command
+from components.hosts.reboot.component import reboot_request
 from components.inspection.look import question
 from components.kubernetes.api import ClusterError
 from components.monitoring.values import _cluster
@@ -114,22 +114,18 @@ class Recording(Recorder):
     """An engine whose state holds what was prepared on one host."""
 
     def call(self, args: pulumi.runtime.MockCallArgs) -> dict[str, Any]:
-        assert args.token == maintenance.READ
+        assert args.token == command.READ
         urn = "urn:pulumi:test::gpu-cluster::a$b$command:remote:Command::gpu-cluster-hosts-rack-1"
         return {"outputs": {urn: {}}}
 
 
+@pytest.mark.usefixtures("no_hooks")
 @pytest.mark.parametrize("preview", [False, True], ids=["up", "preview"])
-def test_of_a_host_nothing_is_declared_that_the_state_does_not_hold(
-    preview: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    none = pulumi.ResourceHookBinding()
-    monkeypatch.setattr("components.hooks.binding", lambda *_, **__: none)
-
+def test_of_a_host_nothing_is_declared_that_the_state_does_not_hold(preview: bool) -> None:
     def program() -> None:
         key = pulumi.Output.secret("key")
         made = cluster(hosts=HOSTS, maintenance=["rack-[1-2]"])
-        GpuCluster("gpu-cluster", GpuClusterArgs(cluster=made, stack="test", private_key=key))
+        GpuCluster("gpu-cluster", GpuClusterArgs(settings=made, private_key=key))
 
     recorder = declare(program, preview=preview, recorder=Recording())
     remote = [item.name for item in recorder.resources if item.token.startswith("command:remote:")]

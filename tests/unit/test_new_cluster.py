@@ -16,18 +16,18 @@ from pulumi.runtime import mocks
 
 from components.cluster import GpuCluster, GpuClusterArgs
 from components.findings import Finding
-from components.hosts import kubeconfig
-from components.hosts.access import ACCESS
 from components.hosts.difference import HostDifference
-from components.hosts.kubeconfig import KubeconfigRequest
-from components.hosts.new_cluster import manifests
+from components.hosts.kubeadm import kubeconfig
+from components.hosts.kubeadm.access import ACCESS
+from components.hosts.kubeadm.component import manifests
+from components.hosts.kubeadm.kubeconfig import KubeconfigRequest
 from components.inspection.difference import Difference
 from components.kubernetes.api import ClusterError
 from policies.faults import ConfigError, FaultError
 from tests.findings import found
 from tests.unit.fixtures.clusters import HOST_KEY, cluster
 from tests.unit.fixtures.kubeconfigs import ENDPOINT, administrator, first_line, pair
-from tests.unit.mocks import Recorder, declare
+from tests.unit.mocks import Recorder, declare, inspected
 
 HASH = f"sha256:{'0123456789abcdef' * 4}"
 OBJECTS = """
@@ -67,7 +67,7 @@ def test_the_parts_come_in_their_order_and_only_once(
     declared = cluster(kubernetesPackages=packages(network={"manifest": str(path)}))
 
     def program() -> None:
-        args = GpuClusterArgs(cluster=declared, stack="test", private_key="key")
+        args = GpuClusterArgs(settings=declared, private_key="key")
         GpuCluster("gpu-cluster", args)
 
     names = [
@@ -98,11 +98,12 @@ def test_the_token_is_made_good_again_for_whoever_has_not_joined(tmp_path: Path)
 
     def renewal(*findings: Finding) -> str:
         def program() -> None:
-            args = GpuClusterArgs(cluster=declared, stack="test", private_key="key")
-            hosts = HostDifference(cluster={"gpu-1": findings} if findings else {})
-            GpuCluster("gpu-cluster", args, Difference(hosts=hosts))
+            args = GpuClusterArgs(settings=declared, private_key="key")
+            GpuCluster("gpu-cluster", args)
 
-        recorder = declare(program, preview=False, recorder=Answers())
+        hosts = HostDifference(cluster={"gpu-1": findings} if findings else {})
+        with inspected(Difference(hosts=hosts)):
+            recorder = declare(program, preview=False, recorder=Answers())
         (access,) = (one for one in recorder.resources if "-access-" in one.name)
         return str(access.inputs["update"])
 
@@ -191,7 +192,7 @@ def test_a_kubeconfig_that_runs_a_program_ends_the_run_before_anything_uses_it(
     recorder.printed = f"{first_line()}{yaml.safe_dump(hostile)}"
 
     def program() -> None:
-        args = GpuClusterArgs(cluster=declared, stack="test", private_key="key")
+        args = GpuClusterArgs(settings=declared, private_key="key")
         GpuCluster("gpu-cluster", args)
 
     with pytest.raises(pulumi.RunError, match="found the key exec in users"):

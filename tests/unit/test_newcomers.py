@@ -20,6 +20,7 @@ from lab.simulator.hosts import host_public_key
 from tests.unit.mocks import Recorder, declare
 
 INIT = {"endpoint": "192.0.2.1:6443", "network": {"manifest": "cni.yaml"}}
+GOOD = "abcdef.0123456789abcdef"
 JOIN = {"endpoint": "192.0.2.1:6443", "caCertHashes": [f"sha256:{'0' * 64}"]}
 
 
@@ -91,7 +92,7 @@ def test_nodes_are_labelled_after_their_hosts_have_joined_without_the_inspection
     def program() -> None:
         GpuCluster(
             "gpu-cluster",
-            GpuClusterArgs(cluster=cluster, stack="test", private_key="key", join_token="token"),
+            GpuClusterArgs(settings=cluster, private_key="key", join_token=GOOD),
         )
 
     recorder = declare(program, preview=False, recorder=SlowHosts())

@@ -45,9 +45,7 @@ def names(*roots: tuple[str, str]) -> list[tuple[str, str]]:
     def program() -> None:
         for root, platform in roots:
             key = pulumi.Output.secret("key")
-            GpuCluster(
-                root, GpuClusterArgs(cluster=cluster(platform), stack="test", private_key=key)
-            )
+            GpuCluster(root, GpuClusterArgs(settings=cluster(platform), private_key=key))
 
     made = declare(program, preview=False).resources
     return [(resource.token, resource.name) for resource in made]

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from components.hosts.probe import parse
+from components.hosts.observed.probe import parse
 from tests.unit.fixtures.probed import Machine
 
 

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from components.desired.resolve import resolve
-from components.hosts.prepare_script import prepare_script
-from components.hosts.restart import Turns
-from components.hosts.system_steps import CONTROL_PLANE_PORTS, WORKER_PORTS
+from components.hosts.phases import prepare_script
+from components.hosts.reboot.restart import Turns
+from components.hosts.steps.firewall import CONTROL_PLANE_PORTS, WORKER_PORTS
 from components.inspection.cluster import ClusterSeen
 from components.inspection.judgement import Seen, judged
 from components.loading.loader import load

@@ -9,13 +9,17 @@ import pytest
 
 from components.desired.resolve import resolve
 from components.host_facts import HostFacts
+from components.hosts.command import command_line
 from components.hosts.compatibility import runs
-from components.hosts.connection import command_line
-from components.hosts.kernels import unequal
-from components.hosts.preflight import judge
-from components.hosts.prepare_script import prepare_script
-from components.hosts.runtime_script import runtime_script, toolkit_seconds
-from components.hosts.software import NAMES, RUN_LIMIT, RUNS, installing, steps
+from components.hosts.phases import (
+    RUN_LIMIT,
+    preparation_seconds,
+    prepare_script,
+    prepared,
+    runtime_script,
+    runtime_seconds,
+)
+from components.hosts.preflight import judge, unequal
 from components.loading.loader import load
 from components.settings.cluster import Cluster
 from policies.faults import ConfigError, Severity
@@ -29,6 +33,7 @@ RUNFILE = {"locations": ["https://mirror.example.org/driver.run"], "sha256": SUM
 RUNFILE_DRIVER = {"source": "runfile", "version": "580.65.06", "runfile": RUNFILE}
 
 
+SOFTWARE = ("packages", "kernel", "driver", "cuda", "engine", "kubernetes")
 UNCHECKED = {"nodeRegistration": {"ignorePreflightErrors": ["SystemVerification"]}}
 
 
@@ -98,7 +103,8 @@ def test_contradictions_are_refused(sections: dict[str, Any], found: str) -> Non
 
 def names_of(declared: Cluster, name: str) -> tuple[str, ...]:
     (host,) = [host for host in declared.hosts if host.name == name]
-    return steps(desired_host(declared, host)).names
+    given = prepared(desired_host(declared, host))
+    return tuple(name for name in given if given[name].runs)
 
 
 def test_hosts_without_gpus_get_no_gpu_step() -> None:
@@ -109,7 +115,7 @@ def test_hosts_without_gpus_get_no_gpu_step() -> None:
         kubernetesPackages={"version": "1.34.4"},
         runtime={"install": {"packages": ["containerd"]}},
     )
-    assert names_of(declared, "gpu-1") == NAMES
+    assert names_of(declared, "gpu-1") == SOFTWARE
     assert names_of(declared, "cp-1") == ("kernel", "engine", "kubernetes")
     assert names_of(cluster(), "gpu-1") == ()
 
@@ -224,7 +230,7 @@ def test_dkms_is_installed_only_where_something_asks_for_it() -> None:
     def packages(**sections: Any) -> list[str]:
         declared = cluster(**sections)
         (host,) = [host for host in declared.hosts if host.name == "gpu-1"]
-        return steps(desired_host(declared, host)).settings["GC_PACKAGES"].split()
+        return prepared(desired_host(declared, host))["packages"].settings["GC_PACKAGES"].split()
 
     plain = {**RUNFILE_DRIVER, "runfile": {**RUNFILE, "dkms": False}}
     assert "dkms" in packages(driver=RUNFILE_DRIVER)
@@ -300,13 +306,12 @@ def test_a_commands_limit_holds_all_that_its_installers_may_take() -> None:
         runtime={"toolkit": {"source": "package"}},
     )
     first, *_ = resolve(declared, "dev").hosts
-    assert installing(first) == 2 * (RUN_LIMIT + 100)
-    assert command_line(first, "apply", installing(first)) == (
+    assert preparation_seconds(first) == 2 * (RUN_LIMIT + 100)
+    assert command_line(first, "apply", preparation_seconds(first)) == (
         f"timeout -k 10 {600 + 2 * (RUN_LIMIT + 100)} sh -s -- apply"
     )
-    assert toolkit_seconds(first) == 2 * (RUN_LIMIT + 100)
-    assert installing(resolve(cluster(), "dev").hosts[2]) == 0
-    assert RUNS.keys() == set(NAMES)
+    assert runtime_seconds(first) == 2 * (RUN_LIMIT + 100)
+    assert preparation_seconds(resolve(cluster(), "dev").hosts[2]) == 0
 
 
 def test_an_old_kernel_is_refused_unless_the_declared_one_cures_it() -> None:
@@ -370,7 +375,7 @@ def test_imex_of_hosts_is_refused_where_others_run_it_or_hosts_are_left_alone(
         assert tuple(each.place for each in raised.value.faults) == refused
         return
     declared = cluster(platform=platform, driver=section)
-    settings = steps(desired_host(declared, 0)).settings
+    settings = prepared(desired_host(declared, 0))["driver"].settings
     assert settings["GC_DRIVER_IMEX_NODES"].split() == nodes
 
 

@@ -13,11 +13,11 @@ from components.desired.validation import PoolValidation
 from components.inspection.judgement import _after
 from components.loading.loader import load
 from components.nodes import record, use
+from components.nodes.inspect import shortfall
 from components.settings.cluster import Cluster
 from components.settings.nodes.pool import gpu_pools
 from components.validation import judge, waiting
 from components.validation.difference import ValidationDifference
-from components.validation.offered import shortfall
 from components.validation.outcome import of_node
 from components.validation.pod import pod, pod_name
 from policies.declared import judge as judge_declared

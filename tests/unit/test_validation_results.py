@@ -15,7 +15,7 @@ from components.cluster import GpuCluster, GpuClusterArgs
 from components.desired.resolve import resolve
 from components.desired.rollout import RebootRequest
 from components.desired.validation import PoolValidation
-from components.hosts.reboot import reboot_request
+from components.hosts.reboot.component import reboot_request
 from components.nodes import record
 from components.requests import read, write
 from components.validation import validate, xid
@@ -90,17 +90,13 @@ def test_what_a_node_waits_for_is_shown_as_it_waits(
     assert said[-1] == "2 more nodes wait"
 
 
+@pytest.mark.usefixtures("no_hooks")
 @pytest.mark.parametrize("hosts", [True, False], ids=["hosts", "no hosts"])
-def test_the_key_to_the_hosts_is_a_secret_and_given_only_where_there_are_any(
-    hosts: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    none = pulumi.ResourceHookBinding()
-    monkeypatch.setattr("components.hooks.binding", lambda *_, **__: none)
-
+def test_the_key_to_the_hosts_is_a_secret_and_given_only_where_there_are_any(hosts: bool) -> None:
     def program() -> None:
         made = cluster() if hosts else cluster(hosts=[])
         key = pulumi.Output.secret("the key")
-        GpuCluster("gpu-cluster", GpuClusterArgs(cluster=made, stack="test", private_key=key))
+        GpuCluster("gpu-cluster", GpuClusterArgs(settings=made, private_key=key))
 
     recorder = declare(program, preview=False)
     commands = recorder.of("command:local:Command")

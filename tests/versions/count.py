@@ -1,6 +1,8 @@
 """The last line of `make test-versions`: what was shown of each version that is claimed.
 
-A test counts by ``@pytest.mark.versions(kind, name)``. All tests of one kind and name have to pass.
+A test counts by ``@pytest.mark.versions(kind, name)``, and one that shows several by
+``record_property("versions", (kind, name, passed))``. All of one kind and name have to pass; tests
+of one border have one id.
 ``kind`` is one of the keys of `PHRASES`, or any other for a test that runs without being counted;
 ``name`` is the version, the bulletin, the heal or the claim, by default the test itself.
 """
@@ -31,8 +33,12 @@ def _of(results: Results) -> str:
 
 
 def _borders(results: Results) -> str:
-    each = [passed for tests in results.values() for passed in tests.values()]
-    return f"{_of(results)} bulletins applied at {sum(each)} of {len(each)} borders"
+    borders: dict[str, bool] = {}
+    for tests in results.values():
+        for test, passed in tests.items():  # a test for each side, and for each place
+            border = test.rpartition("[")[2]
+            borders[border] = borders.get(border, True) and passed
+    return f"{_of(results)} bulletins applied at {sum(borders.values())} of {len(borders)} borders"
 
 
 def _past(results: Results) -> str:
@@ -66,11 +72,12 @@ class Count:
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Take the outcome of a test, with that of its fixtures; a skipped one shows nothing."""
-        if (told := dict(report.user_properties).get(MARK)) is None:
-            return
-        kind, name = told  # type: ignore[misc]
-        tests = self.seen.setdefault(kind, {}).setdefault(name, {})
-        tests[report.nodeid] = tests.get(report.nodeid, True) and report.outcome == "passed"
+        for key, told in report.user_properties:
+            if key == MARK:
+                kind, name, *outcome = told  # type: ignore[misc]
+                tests = self.seen.setdefault(kind, {}).setdefault(name, {})
+                passed = all(outcome) if outcome else report.outcome == "passed"
+                tests[report.nodeid] = tests.get(report.nodeid, True) and passed
 
     def pytest_unconfigure(self, config: pytest.Config) -> None:
         """Print the last line, if the run was one of versions alone."""

@@ -28,6 +28,15 @@ def test_skipped(): pytest.skip("no root")
 @pytest.mark.parametrize("border", range(3))
 def test_border(border): pass
 
+@pytest.mark.versions("bulletin", "A")
+@pytest.mark.parametrize("border", range(3))
+def test_other_side(border): assert border != 1
+
+@pytest.mark.versions("stack")
+def test_several(record_property):
+    record_property("versions", ("heal", "one", True))
+    record_property("versions", ("heal", "other", False))
+
 @pytest.mark.versions("heal")
 def test_heals(): pass
 
@@ -54,7 +63,7 @@ def test_the_last_line_counts_what_passed(
     out = pytester.runpytest_subprocess("-m", "versions", "-n1").outlines
     assert out[-1] == (
         "versions: Kubernetes 1.35 1.36 up and down but not 1.37, 0 of 1 containerd, "
-        "1 of 1 bulletins applied at 3 of 3 borders, 1 of 1 heals under the next provider, "
+        "0 of 1 bulletins applied at 2 of 3 borders, 2 of 3 heals under the next provider, "
         "1 claims past their end"
     )
     assert "versions:" not in pytester.runpytest_subprocess().stdout.str()

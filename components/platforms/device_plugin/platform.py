@@ -27,15 +27,17 @@ from components.platforms.base import (
     Servers,
     Trait,
 )
-from components.platforms.device_plugin import advice, device_lists, rules, values
+from components.platforms.device_plugin import device_lists, rules, values
 from components.platforms.device_plugin.excluded_gpus import daemon_sets
 from components.platforms.device_plugin.offers import described, offers
 from components.platforms.requests import DefinitionsRequest, Expected, RuntimeClassRequest
 from components.settings.device_plugin import CONFIG_LABEL, Presence
 from components.settings.device_plugin import DevicePlugin as Settings
+from components.settings.hosts.runtime import DefaultRuntime
 from components.settings.nodes.pool import Pool
 from components.settings.parts import Parts
-from policies.faults import Fault
+from components.settings.plugin_flags import CDI
+from policies.faults import Fault, fault
 
 
 class DevicePlugin(Platform):
@@ -165,7 +167,24 @@ class DevicePlugin(Platform):
         yield from rules.problems(parts)
 
     def advice(self) -> Iterator[Fault]:
-        yield from advice.advice(self.settings, self.site.runtime)
+        """Advise on devices by CDI, beside a runtime that hands them over otherwise."""
+        runtime = self.site.runtime
+        strategies = self.settings.config.flags.plugin.device_list_strategy
+        by_cdi = [strategy for strategy in strategies if strategy in CDI]
+        if by_cdi and not runtime.cdi:
+            yield fault(
+                ("runtime", "cdi"),
+                f"false, with deviceListStrategy {by_cdi[0]}",
+                "CDI in the container runtime",
+                'write "cdi: true"',
+            )
+        if by_cdi and runtime.default_runtime is DefaultRuntime.NVIDIA:
+            yield fault(
+                ("runtime", "defaultRuntime"),
+                f"nvidia, with deviceListStrategy {by_cdi[0]}",
+                "runc: with CDI the engine itself hands devices to containers",
+                'write "defaultRuntime: runc"',
+            )
 
     def judge(self, seen: findings.Surroundings, hosts: Mapping[str, HostFacts]) -> Iterator[Fault]:
         if self.settings.presence is Presence.NFD:

@@ -53,6 +53,7 @@ class GpuOperator(Platform):
     traits = frozenset({Trait.BRINGS_DRIVER})
     #: gpu-operator v26.7.0, assets/state-dcgm-exporter.
     monitored = Monitored(exporter=Exporter({"app": "nvidia-dcgm-exporter"}, "gpu-metrics"))
+    secrets = (guests.TOKEN,)
 
     @property
     def version(self) -> str:

@@ -84,7 +84,7 @@ def _nodes(parts: Parts) -> Iterator[Fault]:
     scheduling = parts.sections.get("scheduling")
     if not isinstance(scheduling, Scheduling):
         return
-    gpus = {name: pool.gpus_per_node for pool in parts.pools.values() for name in pool.node_names()}
+    gpus = {name: pool.gpus_per_node for pool in parts.pools.values() for name in pool.node_names}
     for name, own in scheduling.nodes.items():
         at = ("scheduling", "nodes", name, "labels")
         if own.labels.get(OPERANDS_LABEL) == "false" and gpus.get(name, 0):

@@ -102,6 +102,7 @@ def _pattern(text: str) -> str:
     return text
 
 
+@lru_cache
 def written_out(patterns: tuple[str, ...]) -> tuple[str, ...]:
     """The names of all patterns, in order."""
     return tuple(name for pattern in patterns for name in expand(pattern))

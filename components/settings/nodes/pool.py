@@ -123,6 +123,7 @@ class Pool(Overrides):
             )
         return self
 
+    @property
     def node_names(self) -> tuple[str, ...]:
         """The names, ranges written out; empty for a pool that finds its nodes by label."""
         return written_out(self.nodes or ())
@@ -132,7 +133,7 @@ class Pool(Overrides):
         if self.mig and not self.gpus_per_node:
             raise refuse("mig in a pool without GPUs", "GPUs that can be divided", "remove mig")
         for node, devices in self.unhealthy_devices.items():
-            if self.nodes is not None and node not in self.node_names():
+            if self.nodes is not None and node not in self.node_names:
                 raise refuse(
                     f"unhealthyDevices of {show(node)}, which is not in the pool",
                     "nodes of this pool",
@@ -175,13 +176,32 @@ class Pool(Overrides):
     @property
     def size(self) -> int:
         """How many nodes the pool must have."""
-        return self.count if self.count is not None else len(self.node_names())
+        return self.count if self.count is not None else len(self.node_names)
 
     @property
     def gpus(self) -> int:
         """How many GPUs the pool's nodes offer together: without those left out."""
         left_out = sum(devices.count for devices in self.unhealthy_devices.values())
         return self.size * self.gpus_per_node - left_out
+
+    @property
+    def equal_parts(self) -> tuple[Pool, ...]:
+        """The pool as it is counted: all nodes of each part advertise the same.
+
+        Nodes with GPUs left out become pools of their own.
+        """
+        left_out = {node: devices.count for node, devices in self.unhealthy_devices.items()}
+        if not left_out:
+            return (self,)
+        by_count: dict[int, list[str]] = {}
+        for node in self.node_names:
+            by_count.setdefault(self.gpus_per_node - left_out.get(node, 0), []).append(node)
+        parts = []
+        for gpus, nodes in sorted(by_count.items(), reverse=True):
+            name = self.name if gpus == self.gpus_per_node else f"{self.name}-x{gpus}"
+            part = {"name": name, "nodes": tuple(nodes), "gpus_per_node": gpus}
+            parts.append(self.model_copy(update={**part, "unhealthy_devices": {}}))
+        return tuple(parts)
 
 
 def gpu_pools(pools: tuple[Pool, ...]) -> tuple[Pool, ...]:

@@ -65,6 +65,12 @@ class Taint(Model):
             )
         return data
 
+    @property
+    def plain(self) -> dict[str, str]:
+        """The taint as the API server writes it: no key with an empty value."""
+        value = {"value": self.value} if self.value else {}
+        return {"key": self.key, **value, "effect": str(self.effect)}
+
     def __str__(self) -> str:
         pair = f"{self.key}={self.value}" if self.value else self.key
         return f"{pair}:{self.effect}"

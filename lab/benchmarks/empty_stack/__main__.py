@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
-from components.hosts.prepare_script import prepare_script
-from components.hosts.runtime_script import runtime_script
+from components.hosts.phases import prepare_script, runtime_script
 from components.hosts.script import Declaration
 
 
@@ -29,7 +28,7 @@ def emptied(script: Callable[..., Declaration], text: str) -> Callable[..., Decl
 preparing = emptied(prepare_script, ":\n")
 running = emptied(runtime_script, "systemctl restart containerd\n")
 with (
-    mock.patch("components.hosts.preparation.prepare_script", preparing),
-    mock.patch("components.hosts.container_runtime.runtime_script", running),
+    mock.patch("components.hosts.component.prepare_script", preparing),
+    mock.patch("components.hosts.component.runtime_script", running),
 ):
     runpy.run_path(str(Path(__file__).resolve().parents[1] / "hosts_stack" / "__main__.py"))

@@ -15,12 +15,11 @@ import pulumi_command
 
 from components.desired.resolve import resolve
 from components.hosts.command import HostsArgs
-from components.hosts.container_runtime import ContainerRuntime
+from components.hosts.component import ContainerRuntime, HostPreparation
 from components.hosts.copies import Copies
-from components.hosts.keys import shortest
-from components.hosts.preparation import HostPreparation
 from components.inspection.look import inspect
 from components.loading.loader import load
+from components.ssh.keys import shortest
 from components.workarounds import await_calls_in_turn
 
 document = pulumi.Config("gpu-cluster").require_object("cluster")

@@ -1,0 +1,40 @@
+"""What logs in to hosts and lets them join: whether it is there, and can be what it should be."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+
+from components.desired.host import DesiredHost
+from policies.faults import Fault
+
+TOKEN = re.compile(r"[a-z0-9]{6}\.[a-z0-9]{16}")
+"""kubeadm's bootstrap token (Kubernetes reference, "Bootstrap tokens")."""
+
+
+def refused(
+    hosts: Sequence[DesiredHost], private_key: str | None, join_token: str | None
+) -> Iterator[Fault]:
+    """Yield what keeps hosts from being reached, or from joining.
+
+    Args:
+        hosts: the hosts.
+        private_key: an SSH private key; None: it isn't known yet.
+        join_token: kubeadm's bootstrap token; None: none is given.
+    """
+    if hosts and private_key == "":
+        yield Fault(
+            "private_key",
+            "none",
+            f"the key that logs in to {len(hosts)} hosts",
+            "`pulumi config set --secret gpu-cluster:sshPrivateKey < ~/.ssh/id_ed25519`, or name "
+            "its file in GPU_CLUSTER_SSH_PRIVATE_KEY_FILE",
+        )
+    joining = [host.name for host in hosts if host.joins]
+    if joining and not TOKEN.fullmatch(join_token or ""):
+        yield Fault(
+            "join_token",
+            "an ill-formed token" if join_token else "none",
+            f"abcdef.0123456789abcdef, with which {joining[0]} joins",
+            "`kubeadm token create | pulumi config set --secret gpu-cluster:kubeadmToken`",
+        )

@@ -1,0 +1,220 @@
+"""A cluster that the stack makes itself: `kubeadm init`, the network add-on, `kubeadm join`.
+
+Owns the cluster's etcd: to destroy it is to lose it, so the engine refuses that until
+`kubernetesPackages.init.protect` is false. Owns one context of the kubeconfig on this machine.
+Refuses to own a second control-plane host; the upgrade of the first is the rollout's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pulumi
+import pulumi_command as command
+import pulumi_kubernetes as k8s
+import yaml
+
+from components.charts.extra_values import plain
+from components.desired.host import DesiredHost
+from components.desired.kubeadm_cluster import KubeadmCluster
+from components.findings import Finding, Findings, Kind, Subject
+from components.hosts.command import HostsArgs, answer, host_commands
+from components.hosts.kubeadm.access import ACCESS, Access, Administrator
+from components.hosts.kubeadm.kubeconfig import KubeconfigRequest
+from components.hosts.kubeadm.scripts import (
+    JOINING,
+    access_script,
+    init_script,
+    join_script,
+    member_seconds,
+)
+from components.manifest import Manifest
+from components.operation import command_line, repair
+from components.provider import kubernetes_provider
+from components.requests import write
+from components.settings.chart_source import ChartSource
+
+UNKNOWN = (
+    "this stack makes its cluster, which isn't there yet: the preview can't know its token and its "
+    "kubeconfig, what its API server says to each object, and how many GPUs its nodes offer"
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class NewClusterArgs:
+    """What `NewCluster` needs.
+
+    Attributes:
+        cluster: the cluster.
+        hosts: how hosts are reached; ``after``: by host, the command that comes before.
+        there: whether this machine has the cluster's context.
+    """
+
+    cluster: KubeadmCluster
+    hosts: HostsArgs
+    there: bool = True
+
+
+class NewCluster(pulumi.ComponentResource):
+    """The control plane, the network add-on and the nodes, in that order."""
+
+    TYPE = "gpucluster:index:NewCluster"
+
+    provider: pulumi.ProviderResource
+    kubeconfig: pulumi.Output[str]
+    token: pulumi.Output[str]
+    nodes: Mapping[str, pulumi.Resource]
+
+    def __init__(
+        self, name: str, args: NewClusterArgs, opts: pulumi.ResourceOptions | None = None
+    ) -> None:
+        super().__init__(self.TYPE, name, None, opts)
+        cluster, hosts = args.cluster, args.hosts
+        first, init = cluster.first, cluster.init
+        nodes = [host.node for host in cluster.joining]
+        initialized = host_commands(
+            self, f"{name}-init", (first,), hosts, init_script, member_seconds,
+            more=pulumi.ResourceOptions(protect=init.protect),
+        )  # fmt: skip
+        access = host_commands(
+            self, f"{name}-access", (first,),
+            replace(hosts, after=initialized, findings=_waiting(cluster, hosts.findings)),
+            lambda host: access_script(host, nodes), lambda _: 0,
+            more=pulumi.ResourceOptions(additional_secret_outputs=["stdout"]),
+        )  # fmt: skip
+        said = answer(access[first.name], first.name, ACCESS, first.name, init.endpoint)
+        context_name = cluster.context
+        self.token = said.apply(lambda found: found.token)
+        self.kubeconfig = said.apply(lambda found: kubeconfig(found.administrator, context_name))
+        context = self._context(name, cluster.context, said, args.there)
+        self.provider = kubernetes_provider(
+            f"{name}-kubernetes",
+            context.stdout.apply(lambda _: context_name),
+            cluster.identifier,
+            pulumi.ResourceOptions(parent=self, depends_on=[context]),
+        )
+        network = self._network(f"{name}-network", cluster, initialized[first.name])
+
+        def join(host: DesiredHost) -> pulumi.Output[str]:
+            hosts.copies.want(host, JOINING)
+            return said.apply(lambda found: join_script(host, found.token, found.hashes))
+
+        joined = host_commands(
+            self, f"{name}-join", cluster.joining, hosts, join, member_seconds,
+            more=pulumi.ResourceOptions(depends_on=network),
+            # A new token for a new host is nothing to those that have joined.
+            kept=["stdin"],
+        )  # fmt: skip
+        self.nodes = {**initialized, **joined}
+        self.register_outputs({})
+
+    def _context(
+        self, name: str, context: str, said: pulumi.Output[Access], there: bool
+    ) -> command.local.Command:
+        """The context on this machine, made again where the machine hasn't got it."""
+        gone = Finding(
+            kind=Kind.DUE,
+            subject=Subject.OBJECT,
+            name=f"context {context}",
+            what="not on this machine",
+            first=True,
+        )
+        environment, ignored = repair(() if there else (gone,))
+
+        def request(found: Access) -> str:
+            return write(KubeconfigRequest(context=context, administrator=found.administrator))
+
+        line = command_line("kubeconfig", "apply")
+        return command.local.Command(
+            f"{name}-kubeconfig",
+            create=line,
+            update=line,
+            delete=command_line("kubeconfig", "undo"),
+            environment=environment,
+            stdin=said.apply(request),
+            add_previous_output_in_env=False,
+            opts=pulumi.ResourceOptions(parent=self, ignore_changes=ignored),
+        )
+
+    def _network(
+        self, name: str, cluster: KubeadmCluster, control_plane: pulumi.Resource
+    ) -> list[pulumi.Resource]:
+        """The add-on; nothing waits for its end in a cluster that ends with it."""
+        network = cluster.init.network
+        options = pulumi.ResourceOptions(
+            parent=self, provider=self.provider, deleted_with=control_plane
+        )
+        if network.manifest is not None:
+            made: list[pulumi.Resource] = []
+            for manifest in manifests(network.manifest):
+                meta = manifest["metadata"]
+                words = (name, manifest["kind"].lower(), meta.get("namespace", ""), meta["name"])
+                made.append(Manifest("-".join(filter(None, words)), manifest, options))
+            return made
+        chart = network.chart
+        if chart is None:
+            return []
+        source = ChartSource(cluster.charts, chart.chart, chart.repository, chart.version)
+        return [
+            k8s.helm.v3.Release(
+                name,
+                k8s.helm.v3.ReleaseArgs(
+                    name=chart.chart,
+                    namespace=chart.namespace,
+                    values=plain(chart.values),
+                    # Its pods begin when nodes take them; Ready nodes come of it.
+                    skip_await=True,
+                    **source.arguments,
+                ),
+                # A refused destroy would forget it, and Helm refuses a name that is in use.
+                pulumi.ResourceOptions.merge(
+                    options, pulumi.ResourceOptions(protect=cluster.init.protect)
+                ),
+            )
+        ]
+
+
+def _waiting(cluster: KubeadmCluster, findings: Mapping[str, Findings]) -> dict[str, Findings]:
+    """Return why the token must be good again: hosts that have not joined in any run."""
+    found = (finding for host in cluster.joining for finding in findings.get(host.name, ()))
+    waiting = tuple(finding for finding in found if finding.first)
+    return {cluster.first.name: waiting} if waiting else {}
+
+
+def manifests(path: str) -> list[dict[str, Any]]:
+    """The objects of a file of the project.
+
+    Raises:
+        RunError: the file can't be read, or something in it is no object.
+    """
+    place = f"kubernetesPackages.init.network.manifest {path}"
+    try:
+        found = list(filter(None, yaml.safe_load_all(Path(path).read_text())))
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        raise pulumi.RunError(
+            f"{place}: found no manifests ({error}); wanted: a file of YAML in the project; "
+            "cure: correct the path or the file"
+        ) from None
+    for one in found:
+        if not (isinstance(one, dict) and {"apiVersion", "kind", "metadata"} <= one.keys()):
+            raise pulumi.RunError(
+                f"{place}: found a document that isn't an object; wanted: apiVersion, kind and "
+                "metadata; cure: correct the file"
+            )
+    return found
+
+
+def kubeconfig(administrator: Administrator, context: str) -> str:
+    """Return a whole kubeconfig with this one context."""
+    document = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "clusters": [{"name": context, "cluster": administrator.cluster}],
+        "users": [{"name": context, "user": administrator.user}],
+        "contexts": [{"name": context, "context": {"cluster": context, "user": context}}],
+        "current-context": context,
+    }
+    return yaml.safe_dump(document, sort_keys=False)

@@ -1,0 +1,155 @@
+"""A read-only look at hosts by SSH: one connection, one command each, all at once."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import shlex
+from collections.abc import Sequence
+from pathlib import Path
+
+import asyncssh
+
+from components.desired.host import Target
+from components.host_facts import HostFacts
+from components.hosts.observed.probe import LONGEST, PROBE, probe
+from components.ssh.keys import read_key
+from components.ssh.reach import Endpoint, connect, run, shell
+from components.ssh.unreached import unreached
+from policies.faults import Fault, FaultError
+from policies.printable import printable
+
+PROBE_LIMIT = 10.0
+"""Seconds for one host: connection, log-in and probe together."""
+AT_ONCE = 64
+"""Hosts that are looked at together."""
+PROBE_KEY_FILE = "GPU_CLUSTER_PROBE_KEY_FILE"
+"""Variable with the file of a key that hosts tie to the probe (`make probe-key`), used before the
+stack's: previews have no other."""
+
+
+Tunnel = asyncssh.SSHClientConnection | HostFacts | None
+"""A connection to a bastion, why there is none, or no bastion."""
+
+
+async def observe(
+    hosts: Sequence[Target],
+    private_key: str,
+    limit: float = PROBE_LIMIT,
+    registries: Sequence[str] = (),
+) -> dict[str, HostFacts]:
+    """Look at every host, in parallel, each host's key checked against its ``host_key``.
+
+    Never raises for a host: what went wrong is the ``error`` of its facts. No user or system SSH
+    configuration, agent or known_hosts file is read.
+
+    Args:
+        hosts: those with the same bastion share one connection to it.
+        private_key: an SSH private key.
+        limit: seconds for each host; also for the connection to a bastion.
+        registries: ``host:port`` that hosts are asked whether they reach.
+    """
+    if not hosts:
+        return {}
+    try:
+        key = read_key(private_key)
+    except ValueError as error:
+        broken = HostFacts(error=f"the SSH private key can't be read: {error}", refused=True)
+        return {host.name: broken for host in hosts}
+    gate = asyncio.Semaphore(AT_ONCE)
+    asked = f"GC_REGISTRIES={shlex.quote(' '.join(registries))}\n"
+    async with contextlib.AsyncExitStack() as connections:
+        tunnels = await _tunnels(hosts, key, limit, connections)
+
+        async def look(host: Target) -> HostFacts:
+            tunnel = tunnels[host.bastion] if host.bastion is not None else None
+            if isinstance(tunnel, HostFacts):
+                return tunnel
+            async with gate:
+                return await _probe(host, key, tunnel, limit, asked)
+
+        answers = await asyncio.gather(*map(look, hosts))
+    return {host.name: facts for host, facts in zip(hosts, answers, strict=True)}
+
+
+async def _tunnels(
+    hosts: Sequence[Target],
+    key: asyncssh.SSHKey,
+    limit: float,
+    connections: contextlib.AsyncExitStack,
+) -> dict[Endpoint, Tunnel]:
+    """Connect to the bastions of hosts, once to each; ``connections`` ends that."""
+
+    async def dial(bastion: Endpoint) -> Tunnel:
+        try:
+            async with asyncio.timeout(limit):
+                return await connections.enter_async_context(connect(bastion, key, None))
+        except (OSError, asyncssh.Error, TimeoutError) as error:
+            return _failure(error, bastion, limit, "bastion: ")
+
+    bastions = list({host.bastion for host in hosts if host.bastion is not None})
+    dialled = await asyncio.gather(*map(dial, bastions))
+    return dict(zip(bastions, dialled, strict=True))
+
+
+def inspecting_key(private_key: str) -> str:
+    """Return the key that an inspection logs in with: the probe's where one is named.
+
+    Args:
+        private_key: the stack's.
+
+    Raises:
+        FaultError: it can't be used.
+    """
+    path = os.environ.get(PROBE_KEY_FILE)
+    try:
+        text = Path(path).read_text() if path else private_key
+    except (OSError, UnicodeDecodeError) as error:
+        raise _unusable(f"{PROBE_KEY_FILE}: {error}") from None
+    try:
+        read_key(text)
+    except ValueError as error:
+        raise _unusable(str(error)) from None
+    return text
+
+
+def _unusable(found: str) -> FaultError:
+    return FaultError(
+        Fault(
+            "SSH private key (gpu-cluster:sshPrivateKey, or the file that the environment names)",
+            found,
+            "one in the format of OpenSSH or PEM, without a passphrase",
+            "`ssh-keygen -t ed25519 -N '' -f stack_key`, its public half on the hosts, "
+            "`pulumi config set --secret gpu-cluster:sshPrivateKey < stack_key`",
+        )
+    )
+
+
+async def _probe(
+    host: Target,
+    key: asyncssh.SSHKey,
+    tunnel: asyncssh.SSHClientConnection | None,
+    limit: float,
+    asked: str,
+) -> HostFacts:
+    try:
+        async with asyncio.timeout(limit), connect(host, key, tunnel) as connection:
+            answered = await run(connection, shell(host, limit), f"{asked}{probe()}", PROBE)
+        if answered.status == 0:
+            return answered.read()
+    except (OSError, asyncssh.Error, TimeoutError, ValueError) as error:
+        return _failure(error, host, limit)
+    last = (answered.errors or ["no message"])[-1]
+    found = f"the probe ended with status {answered.status}: {last}"
+    return HostFacts(error=printable(found, LONGEST))
+
+
+def _failure(error: BaseException, to: Endpoint, limit: float, where: str = "") -> HostFacts:
+    why = unreached(error, to, limit)
+    return HostFacts(
+        error=printable(where + why.found, LONGEST),
+        wanted=why.wanted,
+        cure=printable(why.cure),
+        refused=why.refused,
+    )

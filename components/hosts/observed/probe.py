@@ -1,0 +1,180 @@
+"""The probe: what a host is, and whether what its phases expect still holds; and what it found.
+
+Reads only. What it looks for lies beside the step that expects it: the end of that step's file,
+after `MARK`, is part of the probe too.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+import time
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from components.host_facts import HostFacts
+from components.hosts.script import FOLDER
+from components.ssh.answers import ANSWER, BOOT_ID_FORM, Channel, Unreadable
+from policies.printable import printable
+
+MARK = "# --- found later: the probe has this part too ---\n"
+"""Before the functions ``found_<kind>``, ``list_<kind>`` and what they call."""
+HARDWARE = ("gpu", "rdma", "memory", "rows", "unreached")
+"""Keys of the lines about single devices, which `components.hosts.observed.hardware` reads, and of
+registries."""
+DEVICES = 64
+"""How many of each kind are taken."""
+SHOWN = 60
+"""Characters that an error shows of a value."""
+LONGEST = 1024
+"""Characters of one value of it."""
+_DIGITS = re.compile(r"[0-9]{1,15}")
+_PHASE = r"[a-z_-]{1,32}"
+_COUNT, _YES = r"[0-9]{1,15}", r"(?:yes|no)?"
+_VERSION, _WORD = r"[0-9A-Za-z.~+-]{0,128}", r"[!-~]{0,256}"
+_COUNTS = ("nvidia_devices", "nvswitches", "cgroup", "disk_free_mib", "clock")
+_TRUTHS = ("headers", "secure_boot", "driver_container", "reboot_required", "simulated")
+FORMS: Mapping[str, re.Pattern[str]] = {
+    key: re.compile(form, re.DOTALL)
+    for key, form in {
+        **dict.fromkeys(("os", "arch", "kernel", "runtime_mode", "governor", "driver"), _WORD),
+        **dict.fromkeys(("containerd", "toolkit", "docker", "crio"), _VERSION),
+        **dict.fromkeys(_COUNTS, _COUNT),
+        **dict.fromkeys((*_TRUTHS, "peermem", "open_modules"), _YES),
+        "os_version": r"[ -~]{0,64}",
+        "loaded": r"[a-z0-9_]{1,64}",
+        "boot_id": f"(?:{BOOT_ID_FORM})?",
+        "numa": r"[0-9,-]{1,256}",
+        "unreached": r"[0-9A-Za-z.:\[\]-]{1,300}",
+        "now": r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z",
+        "applied": _PHASE,
+        "digest": f"{_PHASE} (?:[0-9a-f]{{64}}|missing) .*",
+        "disrupts": f"{_PHASE} .*",
+        "drift": f"{_PHASE} .*",
+        "setting": f"{_PHASE}(?: .*)?",
+        "step": f"{_PHASE} .*",
+        "unfinished": _PHASE,
+        "end": "ok",
+    }.items()
+}
+"""What the values of keys look like; those that aren't here are text, shown and cut."""
+
+
+@functools.cache
+def probe() -> str:
+    """The script that `components.hosts.observed.inspect` sends to each host."""
+    text = (Path(__file__).parent / "probe.sh").read_text()
+    head, gap, rest = text.partition("\n\n")
+    parts = [file.read_text().partition(MARK)[2] for file in sorted(FOLDER.rglob("*.sh"))]
+    return "".join([head, gap, *filter(None, parts), "\n", rest])
+
+
+def parse(lines: Iterable[str], now: float | None = None) -> HostFacts:
+    """The probe's lines as facts, read when this machine's clock showed ``now``.
+
+    Unknown keys are passed over.
+    """
+    single: dict[str, str] = {}
+    kept = ("applied", "digest", "disrupts", "drift", "setting", "step", "unfinished")
+    kinds = (*kept, "loaded", "reboot", *HARDWARE)
+    repeated: dict[str, list[str]] = {name: [] for name in kinds}
+    for line in lines:
+        key, separator, value = line.partition("=")
+        if separator:
+            value = printable(value, LONGEST)
+            repeated.get(key, []).append(value)
+            single[key] = value
+    drift: dict[str, tuple[str, ...]] = {}
+    for phase, path in sorted(_split(value, 2) for value in repeated["drift"]):
+        drift[phase] = (*drift.get(phase, ()), path)
+    disrupts: dict[str, str] = {}
+    for phase, line in (_split(value, 2) for value in repeated["disrupts"]):
+        disrupts[phase] = f"{disrupts[phase]}\n{line}" if phase in disrupts else line
+    settings: dict[str, dict[str, str]] = {}
+    for phase, name, words in (_split(value, 3) for value in repeated["setting"]):
+        settings.setdefault(phase, {}).update({name: words} if name else {})
+    steps: dict[str, tuple[str, ...]] = {}
+    for phase, step in (_split(value, 2) for value in repeated["step"]):
+        steps[phase] = (*steps.get(phase, ()), step)
+    digests = [_split(value, 3) for value in repeated["digest"]]
+    return HostFacts(
+        os=single.get("os", ""),
+        os_version=single.get("os_version", ""),
+        arch=single.get("arch", ""),
+        kernel=single.get("kernel", ""),
+        nvidia_devices=_number(single.get("nvidia_devices")),
+        loaded=tuple(repeated["loaded"]),
+        driver=single.get("driver") or None,
+        containerd=single.get("containerd") or None,
+        toolkit=single.get("toolkit") or None,
+        docker=single.get("docker") or None,
+        crio=single.get("crio") or None,
+        headers=single.get("headers") == "yes",
+        secure_boot={"yes": True, "no": False}.get(single.get("secure_boot", "")),
+        driver_container=single.get("driver_container") == "yes",
+        nvswitches=_number(single.get("nvswitches")),
+        skew=_number(single["clock"]) - now if now and "clock" in single else None,
+        runtime_mode=single.get("runtime_mode", ""),
+        swap=tuple(single.get("swap", "").split()),
+        cgroup=_number(single.get("cgroup")),
+        disk_free_mib=_number(single.get("disk_free_mib")),
+        package_lock=single.get("package_lock", ""),
+        boot_id=single.get("boot_id", ""),
+        reboot=tuple(repeated["reboot"]),
+        reboot_required=single.get("reboot_required") == "yes",
+        simulated=single.get("simulated") == "yes",
+        unreached=_devices(repeated["unreached"]),
+        peermem=single.get("peermem") == "yes",
+        open_modules=single.get("open_modules") == "yes",
+        governor=single.get("governor") or "-",
+        numa=single.get("numa") or "-",
+        gpus=_devices(repeated["gpu"]),
+        rdma=_devices(repeated["rdma"]),
+        memory=_devices(repeated["memory"]),
+        rows=_devices(repeated["rows"]),
+        now=single.get("now", ""),
+        applied=tuple(repeated["applied"]),
+        digests={path: digest for _, digest, path in sorted(digests)},
+        disrupts=disrupts,
+        drift=drift,
+        settings=settings,
+        steps=steps,
+        unfinished=tuple(repeated["unfinished"]),
+    )
+
+
+def answer(text: str) -> HostFacts:
+    """Return the facts of a whole answer of the probe, which ended just now.
+
+    Unknown keys are passed over: a host may have another release's copy (`make probe-key`).
+
+    Raises:
+        Unreadable: it didn't end, or a value isn't what the probe prints for its key.
+    """
+    lines = text.split("\n")
+    if lines[-2:] != ["end=ok", ""]:
+        raise Unreadable("the probe's answer doesn't end with end=ok")
+    for line in lines:
+        key, _, value = line.partition("=")
+        if key in FORMS and not FORMS[key].fullmatch(value):
+            shown = printable(value, SHOWN)
+            raise Unreadable(f"the probe's answer has {key}={shown}, which the probe never prints")
+    # The host's clock was read at the end of the probe; the answer took less than a second.
+    return parse(lines, time.time())
+
+
+PROBE = Channel("probe", ANSWER, answer)
+
+
+def _split(text: str, parts: int) -> tuple[str, ...]:
+    words = text.split(" ", parts - 1)
+    return tuple(words + [""] * (parts - len(words)))
+
+
+def _devices(lines: list[str]) -> tuple[str, ...]:
+    """In one order: some are told by programs that run beside the probe."""
+    return tuple(sorted(lines)[:DEVICES])
+
+
+def _number(text: str | None) -> int:
+    return int(text) if text and _DIGITS.fullmatch(text) else 0

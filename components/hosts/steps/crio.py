@@ -1,0 +1,35 @@
+"""The NVIDIA runtime in CRI-O."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from components.desired.host import DesiredHost
+from components.host_facts import HostFacts
+from components.hosts.step import RUNTIME_PATH, Given, Phase, Step, old_engine, said
+from components.settings.hosts.runtime import Engine
+from policies.faults import Fault
+
+
+def _given(host: DesiredHost) -> Given:
+    return Given(
+        settings={
+            "GC_SYSTEMD_CGROUP": said(host.sections.runtime.systemd_cgroup),
+            "GC_RUNTIME_PATH": RUNTIME_PATH,
+        }
+    )
+
+
+def _judge(host: DesiredHost, facts: HostFacts) -> Iterator[Fault]:
+    yield from old_engine(host, facts.crio, (1, 24))
+
+
+STEP = Step(
+    given=_given,
+    phase=Phase.RUNTIME,
+    after="toolkit",
+    engines=(Engine.CRI_O,),
+    files=("library/engine_plain", "crio"),
+    disrupts=("GC_SYSTEMD_CGROUP", "GC_RUNTIME_PATH"),
+    judge=_judge,
+)

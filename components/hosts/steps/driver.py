@@ -1,0 +1,158 @@
+"""NVIDIA's driver on the host; where a container brings it, what is removed for it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from components.desired.host import DesiredHost
+from components.host_facts import HostFacts
+from components.hosts.compatibility import cuda_of, driver_for, kernel_refused, runs, shown
+from components.hosts.step import Given, Step, below_floor, fault, places, repositories, said
+from components.settings.hosts.cuda import CudaSource
+from components.settings.hosts.driver import Driver, DriverSource
+from policies.facts.floors import Part
+from policies.faults import Fault, Severity
+
+PERSISTENCED_UNIT = """[Unit]
+Description=NVIDIA Persistence Daemon
+
+[Service]
+Type=forking
+ExecStart=/usr/bin/nvidia-persistenced --verbose
+ExecStopPost=/bin/rm -rf /var/run/nvidia-persistenced
+
+[Install]
+WantedBy=multi-user.target
+"""
+"""For runfile drivers, which bring the daemon and no unit (README, "nvidia-persistenced")."""
+UVM_UNIT = """[Unit]
+Description=gpu-cluster: /dev/nvidia-uvm before the first program asks for it
+After=systemd-udevd.service
+
+[Service]
+Type=oneshot
+RemainAfterExit=yes
+ExecStart=/usr/bin/nvidia-modprobe -u -c 0
+
+[Install]
+WantedBy=multi-user.target
+"""
+
+
+def driver_of(host: DesiredHost) -> Driver | None:
+    """Return the driver that the preparation installs or removes; None: it does neither."""
+    acts = host.sections.driver.by_preparation or host.sections.driver.remove_earlier
+    return host.sections.driver if host.role.has_gpus and acts else None
+
+
+def _given(host: DesiredHost) -> Given | None:
+    """The step also removes what was there, and builds modules for two kernels."""
+    driver = driver_of(host)
+    if driver is None:
+        return None
+    runfile = driver.runfile
+    return Given(
+        settings=_settings(driver, keeps_cuda=host.sections.cuda.source is not CudaSource.NONE),
+        lists={"each_driver_location": places(runfile.locations if runfile else ())},
+        repositories=repositories("driver", driver.repository),
+        runs=5,
+    )
+
+
+def _settings(driver: Driver, keeps_cuda: bool) -> dict[str, str]:
+    if driver.in_container:
+        return {"GC_DRIVER_SOURCE": driver.source.value, "GC_DRIVER_KEEP_CUDA": said(keeps_cuda)}
+    runfile = driver.runfile
+    return {
+        "GC_DRIVER_SOURCE": driver.source.value,
+        "GC_DRIVER_VERSION": driver.version or "",
+        "GC_DRIVER_MODULES": driver.kernel_module_type.value,
+        "GC_DRIVER_HOLD": said(driver.hold),
+        "GC_DRIVER_REMOVE_EARLIER": said(driver.remove_earlier),
+        "GC_DRIVER_PERSISTENCE": said(driver.persistence),
+        "GC_DRIVER_FABRIC_MANAGER": driver.fabric_manager.value,
+        "GC_DRIVER_IMEX_NODES": "".join(f"{node}\n" for node in driver.imex_nodes),
+        "GC_DRIVER_SHA256": runfile.sha256 if runfile else "",
+        "GC_DRIVER_DKMS": said(bool(runfile and runfile.dkms)),
+        "GC_PERSISTENCED_UNIT": PERSISTENCED_UNIT,
+        "GC_UVM_UNIT": UVM_UNIT,
+    }
+
+
+def _judge(host: DesiredHost, facts: HostFacts) -> Iterator[Fault]:
+    if not host.role.has_gpus:
+        return
+    driver = host.sections.driver
+    if driver.in_container:
+        if facts.driver and not facts.driver_container and not driver.remove_earlier:
+            cure = "declare driver.removeEarlier: true, or driver.source: preinstalled"
+            found = f"driver {facts.driver} on the host, its module already loaded"
+            yield fault(host, found, "none", cure, Severity.WARNING)
+    elif driver.source is not DriverSource.PREINSTALLED:
+        pass  # the preparation brings it
+    elif facts.driver is None:
+        cure = "install the driver, or declare another driver.source"
+        yield fault(host, "no NVIDIA driver loaded", "a driver", cure)
+    elif driver.version and facts.driver != driver.version:
+        cure = "install that driver, or declare this one in driver.version"
+        yield fault(host, f"driver {facts.driver}", driver.version, cure)
+    there = driver.version or facts.driver or ""
+    yield from cuda_needs(host, there, "validation.image", cuda_of(host.validation_image))
+    yield from _kernel(host, facts)
+    yield from _secure_boot(host, facts)
+    yield from below_floor(host, Part.DRIVER, there, Severity.WARNING)
+
+
+def cuda_needs(host: DesiredHost, driver: str, where: str, cuda: str) -> Iterator[Fault]:
+    """Yield a fault where a driver runs no programs of a CUDA version.
+
+    Args:
+        host: the host.
+        driver: the driver's version; empty: nobody knows.
+        where: what declares the CUDA version.
+        cuda: the CUDA version; empty: none is declared.
+    """
+    if driver and not runs(cuda, driver):
+        cure = f"declare that driver, or an older CUDA in {where}"
+        wanted = f"{shown(driver_for(cuda))} or later"
+        yield fault(host, f"driver {driver} for CUDA {cuda} of {where}", wanted, cure)
+
+
+def _kernel(host: DesiredHost, facts: HostFacts) -> Iterator[Fault]:
+    driver = host.sections.driver.version or facts.driver
+    kernel = host.sections.kernel.release or facts.kernel
+    built_here = driver is not None and facts.driver != driver
+    if driver and built_here and (why := kernel_refused(driver, kernel)):
+        cure = "declare another driver.version, or another kernel.release"
+        yield fault(host, f"driver {driver} on kernel {kernel}, {why}", "a pair that builds", cure)
+
+
+def _secure_boot(host: DesiredHost, facts: HostFacts) -> Iterator[Fault]:
+    if facts.secure_boot and facts.driver is None:
+        # The GPU Operator's driver container signs no module that it builds: NVIDIA/gpu-operator
+        # issue 266. Precompiled ones are signed where their distribution signs them.
+        built = host.sections.driver.managed_by_operator and not host.sections.driver.precompiled
+        severity = Severity.ERROR if built else Severity.WARNING
+        cure = "turn it off in the firmware, or enrol the key that signs the driver (mokutil)"
+        yield fault(host, "Secure Boot on", "it off, or a driver that is signed", cure, severity)
+
+
+STEP = Step(
+    given=_given,
+    after="kernel",
+    files=(
+        "driver",
+        "library/driver_packages",
+        "library/driver_debian",
+        "library/driver_runfile",
+        "library/module_streams",
+        "library/fabric",
+    ),
+    disrupts=(
+        "GC_DRIVER_SOURCE",
+        "GC_DRIVER_VERSION",
+        "GC_DRIVER_MODULES",
+        "GC_DRIVER_SHA256",
+    ),
+    judge=_judge,
+)

@@ -1,0 +1,14 @@
+"""GPUs that the driver leaves out."""
+
+from __future__ import annotations
+
+from components.desired.host import DesiredHost
+from components.hosts.step import Given, Step
+
+
+def _given(host: DesiredHost) -> Given | None:
+    left_out = host.excluded_gpus
+    return Given(settings={"GC_EXCLUDED": ",".join(left_out)}) if left_out else None
+
+
+STEP = Step(given=_given, after="nouveau", disrupts=("GC_EXCLUDED",))

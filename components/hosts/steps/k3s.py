@@ -1,0 +1,21 @@
+"""The NVIDIA runtime in K3s and RKE2, which choose CDI and cgroup driver themselves."""
+
+from __future__ import annotations
+
+from components.desired.host import DesiredHost
+from components.hosts.step import Given, Phase, Step
+from components.settings.hosts.runtime import Engine
+
+
+def _given(host: DesiredHost) -> Given:
+    return Given(settings={"GC_ENGINE": host.sections.runtime.engine.value})
+
+
+STEP = Step(
+    given=_given,
+    phase=Phase.RUNTIME,
+    after="toolkit",
+    engines=(Engine.K3S, Engine.RKE2),
+    files=("library/engine_plain", "k3s"),
+    disrupts=("GC_ENGINE",),
+)

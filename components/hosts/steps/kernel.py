@@ -1,0 +1,42 @@
+"""A pinned kernel."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from components.desired.host import DesiredHost
+from components.host_facts import HostFacts
+from components.hosts.compatibility import version
+from components.hosts.step import Given, Step, fault, repositories, said
+from policies.faults import Fault
+
+OLDEST = (4, 18)
+
+
+def _given(host: DesiredHost) -> Given | None:
+    kernel = host.sections.kernel
+    if kernel.release is None:
+        return None
+    settings = {
+        "GC_KERNEL_RELEASE": kernel.release,
+        "GC_KERNEL_FLAVOR": kernel.flavor.value,
+        "GC_KERNEL_HOLD": said(kernel.hold),
+    }
+    rows = repositories("kernel", kernel.repository)
+    return Given(settings=settings, repositories=rows, runs=2)
+
+
+def _judge(host: DesiredHost, facts: HostFacts) -> Iterator[Fault]:
+    """Judge the declared kernel, which cures an older one, or the one that runs."""
+    kernel = host.sections.kernel.release or facts.kernel
+    if version(kernel) < OLDEST:
+        cure = "upgrade it, or declare kernel.release"
+        yield fault(host, f"kernel {kernel}", "4.18 or later", cure)
+
+
+STEP = Step(
+    given=_given,
+    after="packages",
+    disrupts=("GC_KERNEL_RELEASE", "GC_KERNEL_FLAVOR"),
+    judge=_judge,
+)

@@ -1,0 +1,32 @@
+"""Limits of log-ins, and the locked memory of what the container engine starts."""
+
+from __future__ import annotations
+
+from components.desired.host import DesiredHost
+from components.hosts.step import UNITS, Given, Step, text_of
+from components.settings.hosts.system import LimitItem
+
+
+def _given(host: DesiredHost) -> Given | None:
+    """Lines of limits.conf(5): ``*`` does not mean root there."""
+    limits = host.sections.system.limits
+    if not limits:
+        return None
+    lines = [
+        f"{who} {kind} {item} {'unlimited' if value < 0 else value}"
+        for item, value in limits.items()
+        for who in ("*", "root")
+        for kind in ("soft", "hard")
+    ]
+    settings = {"GC_LIMITS_TEXT": text_of(*lines)}
+    memlock = limits.get(LimitItem.MEMLOCK)
+    if memlock is not None:
+        locked = "infinity" if memlock < 0 else f"{memlock}K"
+        settings |= {
+            "GC_LIMITS_UNITS": " ".join(UNITS[host.sections.runtime.engine]),
+            "GC_LIMITS_UNIT_TEXT": text_of("[Service]", f"LimitMEMLOCK={locked}"),
+        }
+    return Given(settings=settings)
+
+
+STEP = Step(given=_given, after="sysctl")

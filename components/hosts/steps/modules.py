@@ -1,0 +1,14 @@
+"""Kernel modules that are loaded now and at each boot."""
+
+from __future__ import annotations
+
+from components.desired.host import DesiredHost
+from components.hosts.step import Given, Step
+
+
+def _given(host: DesiredHost) -> Given | None:
+    modules = host.sections.system.modules
+    return Given(settings={"GC_MODULES": " ".join(modules)}) if modules else None
+
+
+STEP = Step(given=_given, after="swap")

@@ -1,0 +1,25 @@
+"""Modules that hold the GPUs of a host don't load on their own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from components.desired.host import DesiredHost
+from components.host_facts import HostFacts
+from components.hosts.step import Given, Step, fault
+from policies.faults import Fault, Severity
+
+MODULES = ("nouveau", "nova_core")
+
+
+def _given(host: DesiredHost) -> Given | None:
+    return Given(settings={"GC_BLACKLIST": " ".join(MODULES)}) if host.role.has_gpus else None
+
+
+def _judge(host: DesiredHost, facts: HostFacts) -> Iterator[Fault]:
+    for module in facts.loaded if host.role.has_gpus else ():
+        found, cure = f"module {module} loaded", "reboot the host after it is prepared"
+        yield fault(host, found, "the NVIDIA driver alone", cure, Severity.WARNING)
+
+
+STEP = Step(given=_given, after="firewall", judge=_judge)

@@ -1,0 +1,15 @@
+"""The mode of SELinux."""
+
+from __future__ import annotations
+
+from components.desired.host import DesiredHost
+from components.hosts.step import Given, Step
+from components.settings.hosts.system import Selinux
+
+
+def _given(host: DesiredHost) -> Given | None:
+    mode = host.sections.system.selinux
+    return None if mode is Selinux.LEAVE else Given(settings={"GC_SELINUX": mode.value})
+
+
+STEP = Step(given=_given, after="proxy")

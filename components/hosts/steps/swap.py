@@ -1,0 +1,13 @@
+"""Swap is off, as kubelet wants it."""
+
+from __future__ import annotations
+
+from components.desired.host import DesiredHost
+from components.hosts.step import Given, Step
+
+
+def _given(host: DesiredHost) -> Given | None:
+    return Given() if host.sections.system.swap_off else None
+
+
+STEP = Step(given=_given)

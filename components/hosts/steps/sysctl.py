@@ -1,0 +1,17 @@
+"""Kernel settings: what Kubernetes needs stands in the script, what is declared is given to it."""
+
+from __future__ import annotations
+
+from components.desired.host import DesiredHost
+from components.hosts.step import Given, Step
+
+
+def _given(host: DesiredHost) -> Given | None:
+    if not host.sections.system.all_sysctl:
+        return None
+    rows = tuple(host.sections.system.all_sysctl.items()) if host.sections.system.sysctl else ()
+    own = tuple(host.sections.system.sysctl.items())
+    return Given(lists={"each_sysctl": rows}, kept={"each_sysctl": own})
+
+
+STEP = Step(given=_given, after="modules")

@@ -1,0 +1,83 @@
+"""NVIDIA's container toolkit, and what it gives to the container engine."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from components.desired.host import DesiredHost
+from components.host_facts import HostFacts
+from components.hosts.step import Given, Phase, Step, below_floor, fault, said
+from components.settings.hosts.runtime import ToolkitSource
+from policies.facts.floors import Part, floor
+from policies.faults import Fault, Severity
+
+PACKAGES = (
+    "nvidia-container-toolkit",
+    "nvidia-container-toolkit-base",
+    "libnvidia-container-tools",
+    "libnvidia-container1",
+)
+"""NVIDIA Container Toolkit installation guide: all four at one version, or apt takes the newest."""
+
+
+def _given(host: DesiredHost) -> Given:
+    runtime, toolkit = host.sections.runtime, host.sections.runtime.toolkit
+    by_packages = toolkit.source is ToolkitSource.PACKAGE
+    sources = (("apt", toolkit.apt), ("dnf", toolkit.dnf)) if by_packages else ()
+    return Given(
+        settings={
+            "GC_CHECK_IMAGE": runtime.check_image or "",
+            "GC_TOOLKIT_SOURCE": toolkit.source.value,
+            "GC_TOOLKIT_FLOOR": floor(Part.TOOLKIT).fixed,
+            "GC_DEFAULT_RUNTIME": runtime.default_runtime.value,
+            "GC_DEVICES_BY_ENVIRONMENT": said(runtime.devices_by_environment),
+            "GC_TOOLKIT_PACKAGES": _packages(toolkit.version),
+        },
+        repositories=tuple((manager, PACKAGES[0], *one.row) for manager, one in sources),
+        runs=2 if by_packages else 0,
+    )
+
+
+def _packages(version: str | None) -> str:
+    if version is None:
+        return PACKAGES[0]
+    return " ".join(f"{name}={version}" for name in PACKAGES)
+
+
+def _judge(host: DesiredHost, facts: HostFacts) -> Iterator[Fault]:
+    if not (host.role.has_gpus and host.uses_toolkit):
+        return
+    toolkit = host.sections.runtime.toolkit
+    by_us = toolkit.source is ToolkitSource.PACKAGE
+    if facts.toolkit is None and not by_us:
+        cure = "install nvidia-container-toolkit, or declare runtime.toolkit.source: package"
+        yield fault(host, "no nvidia-ctk", f"{floor(Part.TOOLKIT).fixed} or later", cure)
+    there = (toolkit.version if by_us else None) or facts.toolkit or ""
+    yield from below_floor(host, Part.TOOLKIT, there, Severity.ERROR)
+    if facts.runtime_mode == "legacy":
+        yield _legacy(host)
+
+
+def _legacy(host: DesiredHost) -> Fault:
+    """Return what is wrong with devices that a hook adds without the engine's knowledge.
+
+    NVIDIA/nvidia-container-toolkit#48. In mode ``auto`` the toolkit generates CDI specifications
+    since 1.18, older than our floor (its CHANGELOG, v1.18.0-rc.1, "Default to jit-cdi mode";
+    internal/info/auto.go).
+    """
+    return fault(
+        host,
+        "mode legacy of nvidia-container-runtime: running containers lose their GPUs when systemd "
+        "reloads its units, as package upgrades make it do",
+        "mode auto, which takes CDI",
+        "`nvidia-ctk config --in-place --set nvidia-container-runtime.mode=auto` on the host",
+        Severity.WARNING,
+    )
+
+
+STEP = Step(
+    given=_given,
+    phase=Phase.RUNTIME,
+    disrupts=("GC_DEFAULT_RUNTIME", "GC_DEVICES_BY_ENVIRONMENT", "GC_TOOLKIT_PACKAGES"),
+    judge=_judge,
+)

@@ -1,0 +1,90 @@
+"""Scripts of one GPU host, as a stack file with nothing but defaults declares it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import cache
+
+from components.base.model import Model
+from components.desired.host import DesiredHost
+from components.hosts import phases
+from components.hosts.script import Bundle, Declaration
+from components.hosts.steps import every
+from components.loading.loader import load
+from components.settings.hosts.host import Role
+from components.settings.hosts.proxy import Proxy
+from components.settings.hosts.runtime import Engine, Runtime
+from components.settings.hosts.sections import HostSections
+from components.settings.hosts.system import System
+from lab.simulator.hosts import host_public_key
+from tests.desired_host import desired_host
+
+
+@cache
+def plain() -> DesiredHost:
+    """Return the host."""
+    host = {"name": "gpu-1", "address": "127.0.0.1", "hostKey": host_public_key("gpu-1")}
+    document = {"version": "v1", "kubernetes": {"context": "c"}, "platform": "device-plugin"}
+    pool = {"name": "a", "nodes": ["gpu-1"], "gpusPerNode": 8}
+    return desired_host(load({**document, "pools": [pool], "hosts": [host]}))
+
+
+def prepare(
+    *,
+    system: System | None = None,
+    role: Role = Role.GPU_WORKER,
+    engine: Engine = Engine.CONTAINERD,
+    excluded: Sequence[str] = (),
+    proxy: Proxy | None = None,
+    inline: bool = False,
+    **library: str,
+) -> Declaration:
+    """Return the script of phase ``prepare``; what isn't given is as the stack file has it.
+
+    Args:
+        system: the section `system`.
+        role: the host's.
+        engine: its container engine.
+        excluded: UUIDs of GPUs that the driver leaves out.
+        proxy: the section `proxy`.
+        inline: as in `assemble`.
+        library: settings of `steps/library` that a declaration leaves to it.
+    """
+    host = replace(
+        plain(),
+        sections=_sections(
+            system=system or System(), runtime=Runtime(engine=engine), proxy=proxy or Proxy()
+        ),
+        role=role,
+        excluded_gpus=tuple(excluded),
+    )
+    return _with(phases.prepare_script(host, inline=inline), library)
+
+
+def runtime(
+    settings: Runtime | None = None,
+    *,
+    proxy: Proxy | None = None,
+    inline: bool = False,
+    **library: str,
+) -> Declaration:
+    """Return the script of phase ``runtime``, likewise; ``settings``: the section `runtime`."""
+    host = replace(
+        plain(), sections=_sections(runtime=settings or Runtime(), proxy=proxy or Proxy())
+    )
+    return _with(phases.runtime_script(host, inline=inline), library)
+
+
+def _sections(**changed: Model) -> HostSections:
+    return plain().sections.model_copy(update=changed)
+
+
+def step(name: str) -> Bundle:
+    """Return the files of a step; or one file, by its name below `steps/` without ``.sh``."""
+    return Bundle(name, every()[name].files if name in every() else (name,))
+
+
+def _with(script: Declaration, library: dict[str, str]) -> Declaration:
+    lines = "".join(f"GC_{name.upper()}={value}\n" for name, value in library.items())
+    return Declaration.of(f"{lines}{script}", script.bundles)

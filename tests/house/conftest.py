@@ -1,0 +1,35 @@
+"""Trees of modules: small ones, and the project's own."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Callable
+from pathlib import Path
+from textwrap import dedent
+
+import pytest
+
+from lab.house.tree import Tree
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture
+def grow(tmp_path: Path) -> Callable[..., Tree]:
+    """Write files of a package `components` and read them."""
+
+    def written(**files: str) -> Tree:
+        for name, text in files.items():
+            path = tmp_path / "components" / f"{name.replace('__in__', '/')}.py"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(dedent(text))
+        return Tree(tmp_path, ["components"])
+
+    return written
+
+
+@pytest.fixture(scope="session")
+def ours() -> Tree:
+    """Read all packages of the project and its `__main__.py`."""
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]
+    return Tree(ROOT, settings["importlinter"]["root_packages"])

@@ -1,0 +1,132 @@
+"""The pages, the Makefile and the code name files and modules that exist."""
+
+from __future__ import annotations
+
+import fnmatch
+import re
+from collections.abc import Iterable, Iterator, Set
+from pathlib import Path
+
+import pytest
+
+from commands.files import project_files
+from lab.house.tree import Tree
+
+ROOT = Path(__file__).resolve().parents[2]
+PACKAGES = ("commands", "components", "lab", "policies", "toolchain")
+READERS = ("README.md", "SECURITY.md", "Makefile", "__main__.py", "pyproject.toml", ".github/")
+WRITTEN_BY_OTHERS = ("docs/promises.md", "docs/rules/")
+"""Generated pages: their words come from what is read here."""
+FOLDERS = "|".join((*PACKAGES, "tests"))
+PATH = re.compile(rf"(?<![\w./-])(?:{FOLDERS})/[\w./{{}},*-]*[\w}}*]/?")
+DOTTED = re.compile(rf"(?<![\w./'-])(?:{'|'.join(PACKAGES)})(?:\.\w+)+\b(?![/-])")
+EXAMPLES = {
+    "components/base/image.py:tests/gpu-pod.yaml",  # a sample in a site's own repository
+    "Makefile:lab/hardware/STACK.yaml",
+}
+BEGINNINGS = ("toolchain/plugins/pulumi",)
+"""Of names of files."""
+MADE = ("tests/results", "lab/benchmarks/results")
+"""What runs write, beside the code."""
+ENDINGS = ("md", "py", "yaml", "sh", "toml")
+"""After a package's name these make a file's name, not a module's."""
+
+
+def with_folders(files: Iterable[str]) -> set[str]:
+    return {*files, *(str(parent) for name in files for parent in Path(name).parents)}
+
+
+def broken_paths(text: str, there: Set[str]) -> Iterator[str]:
+    """Yield the paths in a text that are neither a file nor a folder of the project."""
+    for match in PATH.finditer(text):
+        for path in _each(match[0].rstrip("/")):
+            if path not in there and not ("*" in path and fnmatch.filter(there, path)):
+                yield path
+
+
+def _each(path: str) -> Iterator[str]:
+    """Yield what a path with braces stands for."""
+    braces = re.search(r"\{([^{}]*)\}", path)
+    if braces is None:
+        yield path
+        return
+    for part in braces[1].split(","):
+        yield from _each(path[: braces.start()] + part + path[braces.end() :])
+
+
+def broken_names(text: str, tree: Tree) -> Iterator[str]:
+    """Yield the dotted names in a text that no module has, nor a name in one."""
+    packages = {name.rpartition(".")[0] for name in tree.modules}
+    for match in DOTTED.finditer(text):
+        name = match[0]
+        if name.rpartition(".")[2] not in ENDINGS and not _exists(name, tree, packages):
+            yield name
+
+
+def _exists(name: str, tree: Tree, packages: set[str]) -> bool:
+    if name in packages or name in tree.modules:
+        return True
+    holder, _, rest = name.rpartition(".")
+    if holder not in tree.modules:
+        return "." in holder and _exists(holder, tree, packages)
+    module = tree.modules[holder]
+    return any(rest in names for names in (module.defined, module.assigned, module.imported))
+
+
+def texts() -> dict[str, str]:
+    """Return what is read: pages whole, without the blocks of code of the newcomer's page."""
+    found = {}
+    for name in project_files():
+        if not name.startswith((*READERS, "docs/", *(f"{each}/" for each in PACKAGES))):
+            continue
+        path = ROOT / name
+        if path.suffix in (".md", ".py", ".sh", ".toml", ".yaml", ".yml", "") and path.is_file():
+            found[name] = path.read_text(encoding="utf-8", errors="replace")
+    page = "docs/contributing.md"
+    found[page] = re.sub(r"^```\w+ ?\S*\n.*?^```$", "", found[page], flags=re.M | re.S)
+    return {name: text for name, text in found.items() if not name.startswith(WRITTEN_BY_OTHERS)}
+
+
+def test_every_path_that_is_named_exists() -> None:
+    there = with_folders(project_files())
+    broken = {
+        f"{name}:{path}" for name, text in texts().items() for path in broken_paths(text, there)
+    }
+    assert {line for line in broken - EXAMPLES if not line.endswith((*MADE, *BEGINNINGS))} == set()
+
+
+def test_every_module_that_is_named_exists(ours: Tree) -> None:
+    pages = {name: text for name, text in texts().items() if not name.endswith((".py", ".sh"))}
+    broken = {
+        f"{name}:{found}" for name, text in pages.items() for found in broken_names(text, ours)
+    }
+    assert broken == set()
+
+
+@pytest.mark.parametrize(
+    ("text", "broken"),
+    [
+        ("`components/a.py` and `components/b/`", []),
+        ("components/{a.py,c.py}.", ["components/c.py"]),
+        ("components/*.py, components/b/*.py", ["components/b/*.py"]),
+        ("see components/b/gone.py.", ["components/b/gone.py"]),
+        ("https://example.com/components/gone.py", []),
+    ],
+)
+def test_a_path_that_is_gone_is_found(text: str, broken: list[str]) -> None:
+    assert (
+        list(broken_paths(text, with_folders(["components/a.py", "components/b/one.sh"]))) == broken
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "broken"),
+    [
+        ("`components.cluster.GpuCluster`, components.cluster", []),
+        ("python -m components.gone", ["components.gone"]),
+        ("`components.cluster.Gone`", ["components.cluster.Gone"]),
+        ("docs/commands.md, commands.md", []),
+    ],
+)
+def test_a_name_that_is_gone_is_found(ours: Tree, text: str, broken: list[str]) -> None:
+    assert list(broken_names(text, ours)) == broken
