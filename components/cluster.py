@@ -13,7 +13,6 @@ import pulumi
 import pulumi_command
 
 from components.desired.resolve import resolve
-from components.drift import Drift
 from components.driver_daemonset.component import DriverInstaller, DriverInstallerArgs
 from components.guardrails.component import Guardrails, GuardrailsArgs
 from components.hosts.command import HostsArgs
@@ -22,6 +21,7 @@ from components.hosts.copies import Copies
 from components.hosts.credentials import refused
 from components.hosts.kubeadm.component import NewCluster, NewClusterArgs
 from components.hosts.reboot.component import HostReboot, HostRebootArgs
+from components.inspection.difference import Difference
 from components.inspection.look import inspect
 from components.kubernetes.kubeconfig_contexts import given, missing_context
 from components.loading.advice import advice
@@ -143,7 +143,7 @@ class GpuCluster(pulumi.ComponentResource):
         with given(kubeconfig):
             return self._declare(args, self._observe(args, key, kubeconfig))
 
-    def _observe(self, args: GpuClusterArgs, key: str | None, kubeconfig: str | None) -> Drift:
+    def _observe(self, args: GpuClusterArgs, key: str | None, kubeconfig: str | None) -> Difference:
         """Return what differs from what is declared; nothing of a cluster that isn't known yet.
 
         Args:
@@ -156,7 +156,7 @@ class GpuCluster(pulumi.ComponentResource):
         waits = kubeconfig is None and args.kubeconfig is not None
         places = origins(args.settings) if isinstance(args.settings, Mapping) else {}
         unknown = UNKNOWN.format(self._called) if waits else ""
-        return inspect(self.desired, key, places, args.source, unknown).drift
+        return inspect(self.desired, key, places, args.source, unknown).difference
 
     def _check(self, args: GpuClusterArgs) -> None:
         if args.kubeconfig is not None and self.desired.kubeadm is not None:
@@ -175,7 +175,7 @@ class GpuCluster(pulumi.ComponentResource):
         parts = self.desired.platform.parts()
         return [part.without for part in parts if part.without and part.secret not in args.secrets]
 
-    def _declare(self, args: GpuClusterArgs, drift: Drift) -> _Results:
+    def _declare(self, args: GpuClusterArgs, difference: Difference) -> _Results:
         """Declare all parts, in their order."""
         name, desired = self._called, self.desired
         platform = desired.platform
@@ -203,7 +203,7 @@ class GpuCluster(pulumi.ComponentResource):
                 providers=[*providers, *([made.provider] if made else [])],
             )
 
-        copies = Copies(f"{name}-steps", key, drift.unreached)
+        copies = Copies(f"{name}-steps", key, difference.hosts.unreached)
         rollout = RolloutArgs(
             rollout=desired.rollout,
             has_hosts=bool(desired.hosts),
@@ -211,7 +211,7 @@ class GpuCluster(pulumi.ComponentResource):
             pools=desired.validation.pools,
             layouts=desired.layouts,
             private_key=key,
-            plan=drift.rollout,
+            plan=difference.rollout,
             join_token=args.join_token,
         )
         rolled = Rollout(f"{name}-rollout", rollout, copies, after())
@@ -220,41 +220,48 @@ class GpuCluster(pulumi.ComponentResource):
             private_key=key,
             join_token=args.join_token,
             copies=copies,
-            left=frozenset(drift.rollout.left),
+            left=frozenset(difference.rollout.left),
             gate=rolled.done,
         )
-        prepared = HostPreparation(f"{name}-hosts", replace(hosts, drift=drift.prepare), after())
+        prepared = HostPreparation(
+            f"{name}-hosts", replace(hosts, findings=difference.hosts.prepare), after()
+        )
         rebooted = HostReboot(
             f"{name}-reboot",
             HostRebootArgs(
                 hosts=desired.hosts,
                 rollout=desired.rollout,
                 private_key=key,
-                drift=drift.reboot,
+                findings=difference.hosts.reboot,
             ),
             after(prepared),
         )
         runtime = ContainerRuntime(
             f"{name}-runtime",
-            replace(hosts, drift=drift.runtime, after=prepared.commands, gate=rebooted.done),
+            replace(
+                hosts,
+                findings=difference.hosts.runtime,
+                after=prepared.commands,
+                gate=rebooted.done,
+            ),
             after(),
         )
         if desired.kubeadm is not None:
             members = replace(
                 hosts,
-                drift=drift.cluster,
+                findings=difference.hosts.cluster,
                 after={**prepared.commands, **runtime.commands},
                 gate=rebooted.done,
             )
             made = NewCluster(
                 f"{name}-cluster",
-                NewClusterArgs(cluster=desired.kubeadm, hosts=members, there=drift.context),
+                NewClusterArgs(cluster=desired.kubeadm, hosts=members, there=difference.context),
                 after(),
             )
         joins = any(host.joins for host in desired.hosts)
         scheduling = NodeScheduling(
             f"{name}-scheduling",
-            NodeSchedulingArgs(scheduling=desired.scheduling, drift=drift.scheduling),
+            NodeSchedulingArgs(scheduling=desired.scheduling, findings=difference.scheduling.pools),
             after(*([prepared] if joins else [])),
         )
         if desired.guardrails is not None:
@@ -266,7 +273,7 @@ class GpuCluster(pulumi.ComponentResource):
             charts=desired.charts,
             registry_credentials=credentials,
             secrets=args.secrets,
-            unfinished=drift.release,
+            unfinished=difference.platform.unfinished,
         )
         if desired.installer is not None:
             installers = DriverInstallerArgs(
@@ -279,7 +286,7 @@ class GpuCluster(pulumi.ComponentResource):
         checked = presence(
             f"{name}-presence",
             desired.presence,
-            drift.platform or drift.release,
+            (*difference.platform.missing, *difference.platform.unfinished),
             serving.revision,
             after(serving),
         )
@@ -289,7 +296,7 @@ class GpuCluster(pulumi.ComponentResource):
             pools=desired.validation.pools,
             private_key=key,
             has_hosts=bool(desired.hosts),
-            plan=drift.layouts,
+            plan=difference.layouts,
         )
         divided: list[pulumi.Resource] = []
         if layouts.needed:
@@ -299,7 +306,7 @@ class GpuCluster(pulumi.ComponentResource):
             ValidationArgs(
                 validation=desired.validation,
                 registry_credentials=credentials,
-                drift=drift.validation,
+                findings=difference.validation.pools,
                 private_key=key,
             ),
             after(serving, checked, *divided),
@@ -310,7 +317,7 @@ class GpuCluster(pulumi.ComponentResource):
                 MonitoringArgs(
                     monitoring=desired.monitoring,
                     platform=platform,
-                    groups=drift.groups,
+                    groups=difference.groups,
                     registry_credentials=credentials,
                 ),
                 after(serving),

@@ -41,6 +41,11 @@ class HostFacts:
         disrupts: by phase, what it was applied with that disrupts pods
             (`components.hosts.disruption`).
         drift: by phase, what differs from what was placed: file paths, ``swap``, ``containerd``.
+        settings: by phase, the settings that it was last applied with
+            (`components.hosts.script.words`); none where that isn't known.
+        steps: by phase, the files that it was last applied with, as ``<name>-<sha256>``.
+        unfinished: phases to which other settings, or the first, were being applied when a run was
+            killed.
         now: the host's clock, UTC.
         simulated: the host says that it is a simulated one.
     """
@@ -88,31 +93,6 @@ class HostFacts:
     disrupts: Mapping[str, str] = dataclasses.field(default_factory=dict)
     digests: Mapping[str, str] = dataclasses.field(default_factory=dict)
     drift: Mapping[str, tuple[str, ...]] = dataclasses.field(default_factory=dict)
-
-
-def drift(facts: HostFacts, phase: str) -> str | None:
-    """Why ``phase`` must be applied again on a host where it was applied: one line, else None.
-
-    The line ends with the host's time, so that the same drift found again reads differently. A
-    host that could not be looked at gives None: nothing is known.
-    """
-    if facts.error:
-        return None
-    if phase not in facts.applied:
-        return f"not applied on this host, {facts.now}"
-    changed = facts.drift.get(phase)
-    return f"changed on the host: {', '.join(changed)}, {facts.now}" if changed else None
-
-
-def reboot(facts: HostFacts, cordoned: bool) -> str | None:
-    """Why the reboot step must act on a host: one line, else None.
-
-    Args:
-        facts: of the host.
-        cordoned: a run that did not end left the host's node cordoned.
-    """
-    if facts.error:
-        return None
-    if facts.reboot:
-        return f"{'; '.join(facts.reboot)}, {facts.now}"
-    return f"its node was left cordoned, {facts.now}" if cordoned else None
+    settings: Mapping[str, Mapping[str, str]] = dataclasses.field(default_factory=dict)
+    steps: Mapping[str, tuple[str, ...]] = dataclasses.field(default_factory=dict)
+    unfinished: tuple[str, ...] = ()

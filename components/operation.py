@@ -4,23 +4,16 @@ from __future__ import annotations
 
 import hashlib
 import json
-import re
-from collections.abc import Sequence
-from datetime import UTC, datetime
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import pulumi
 
+from components.findings import Finding, lines, told
 from components.requests import Enclosed, write
-from policies.printable import printable
 
 FINDING = "GPU_CLUSTER_FINDING"
 """Variable that tells an operation why it runs again."""
-#: The time at which something was found: it makes two findings differ, and no person needs it.
-TIME = re.compile(r"(, | \()\d{4}-\d\d-\d\dT[\d:.]+Z\)?$")
-
-#: Of what was never applied, or whose application did not end: no drift.
-NEW = re.compile(r"(not applied|.*: not validated$)")
 DIGITS = 16
 """Of a finding's digest: two findings of one host never meet by chance."""
 
@@ -30,41 +23,29 @@ def command_line(program: str, action: str) -> str:
     return f"sh components/run.sh {program} {action}"
 
 
-def report_drift(finding: str, subject: str = "") -> None:
-    """Shows each part of a finding as a line ``drift: …`` in the preview and in the run.
-
-    Args:
-        finding: parts separated by ``; ``, with or without the time.
-        subject: whose finding it is, where the parts don't say so, such as ``host gpu-1: ``.
-    """
-    for part in TIME.sub("", finding).split("; "):
-        if not NEW.match(part):
-            pulumi.log.info(f"drift: {subject}{printable(part)}")
+def report(findings: Iterable[Finding]) -> None:
+    """Show findings in the preview and in the run, but for what was never applied."""
+    for line in lines(finding for finding in findings if not finding.first):
+        pulumi.log.info(line)
 
 
-def dated(finding: str) -> str:
-    """Return a finding with the time at which it was made: no two runs have the same text."""
-    return f"{finding} ({datetime.now(UTC):%Y-%m-%dT%H:%M:%S.%fZ})"
-
-
-def repair(finding: str | None) -> tuple[dict[str, str], list[str]]:
+def repair(findings: Sequence[Finding]) -> tuple[dict[str, str], list[str]]:
     """The ``environment`` of a local Command and what the engine is to ignore of it.
 
-    What was found to differ from what is declared is an input of the Command: the preview shows it
-    and the engine runs the update. Without a finding the engine keeps the environment of the last
-    run, so that a repair is not followed by a change back. Never the command text: a finding holds
-    names that others chose, and a shell reads that text.
-
-    Args:
-        finding: one line, or None where nothing was found. Must differ between two runs.
+    What was found is an input of the Command: the preview shows it and the engine runs the update.
+    Without a finding the engine keeps the environment of the last run, so that a repair is not
+    followed by a change back. Never the command text: a finding holds names that others chose, and
+    a shell reads that text.
     """
-    if finding is None:
+    if not findings:
         return {}, ["environment"]
-    report_drift(finding)
-    return {FINDING: printable(finding)}, []
+    report(findings)
+    return {FINDING: told(findings)}, []
 
 
-def repair_line(line: str, finding: str | None, kept: Sequence[str] = ()) -> tuple[str, list[str]]:
+def repair_line(
+    line: str, findings: Sequence[Finding], kept: Sequence[str] = ()
+) -> tuple[str, list[str]]:
     """The ``update`` line of a remote Command and what the engine is to ignore of it.
 
     Changes of the inputs ``kept`` are ignored too, as long as there is no finding.
@@ -72,10 +53,11 @@ def repair_line(line: str, finding: str | None, kept: Sequence[str] = ()) -> tup
     As `repair`, where no variable arrives: sshd takes those only that its AcceptEnv names
     (sshd_config(5)). So the line bears a digest, which holds nothing of what a host answered.
     """
-    if finding is None:
+    if not findings:
         return line, ["update", *kept]
-    digest = hashlib.sha256(finding.encode(errors="surrogatepass")).hexdigest()[:DIGITS]
-    return f"{line} # drift {digest}", []
+    report(findings)
+    digest = hashlib.sha256(told(findings).encode(errors="surrogatepass")).hexdigest()[:DIGITS]
+    return f"{line} # finding {digest}", []
 
 
 def with_kubeconfig(kubeconfig: pulumi.Input[str]) -> pulumi.ResourceTransformation:

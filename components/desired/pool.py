@@ -56,6 +56,9 @@ class PoolScheduling(Members):
         namespace: namespace of the validation pods.
         hands_over: field managers by the label that they hold in place of `manager`.
         by_node: labels and taints of single nodes.
+        stack: name of the stack.
+        gpus: GPUs of each node.
+        gpus_by_node: the same of nodes some of whose GPUs are left out.
     """
 
     manager: str
@@ -66,6 +69,13 @@ class PoolScheduling(Members):
     namespace: str = ""
     hands_over: Mapping[str, str] = field(default_factory=dict)
     by_node: Mapping[str, OwnScheduling] = field(default_factory=dict)
+    stack: str = ""
+    gpus: int = 0
+    gpus_by_node: Mapping[str, int] = field(default_factory=dict)
+
+    def gpus_of(self, name: str) -> int:
+        """Return the GPUs that a node should offer."""
+        return self.gpus_by_node.get(name, self.gpus)
 
     def of_node(self, name: str) -> OwnScheduling:
         """Return what a node should have: the pool's labels and taints, the node's own first."""

@@ -18,6 +18,7 @@ class Question:
     Attributes:
         context: context of the kubeconfig.
         scheduling: labels and taints of each pool's nodes.
+        by_rule: pools whose nodes Node Feature Discovery labels.
         validation: pools with GPUs, as they are counted.
         presence: what must be there of the platform.
         endpoints: ``host:port`` that nodes need.
@@ -28,6 +29,7 @@ class Question:
 
     context: str
     scheduling: tuple[PoolScheduling, ...]
+    by_rule: frozenset[str]
     validation: tuple[PoolValidation, ...]
     presence: PresenceRequest
     endpoints: list[str]

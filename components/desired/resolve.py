@@ -126,6 +126,7 @@ class Desired:
         return Question(
             context=self.context,
             scheduling=tuple(replace(pool, joining=joining) for pool in self.scheduling.pools),
+            by_rule=self.scheduling.by_rule,
             validation=tuple(replace(pool, joining=joining) for pool in self.validation.pools),
             presence=self.presence,
             endpoints=sorted(self.platform.endpoints().values()),
@@ -354,6 +355,7 @@ class _Resolver:
             context=self.cluster.kubernetes.context,
             platform=self.cluster.platform,
             release=HelmRelease(name=platform.chart, namespace=platform.namespace),
+            version=platform.version,
             objects=tuple(objects),
         )
 
@@ -464,6 +466,12 @@ class _Resolver:
             resources=tuple(offer.resource for offer in offers),
             namespace=self.cluster.validation.namespace,
             hands_over=handed,
+            stack=self.stack,
+            gpus=pool.gpus_per_node,
+            gpus_by_node={
+                node: pool.gpus_per_node - devices.count
+                for node, devices in pool.unhealthy_devices.items()
+            },
             by_node={
                 name: OwnScheduling(
                     labels=dict(own[name].labels),
@@ -474,29 +482,31 @@ class _Resolver:
             },
         )
 
-    def digest(self, pool: Pool, host: Host | None = None) -> str:
-        """A digest of the settings for which a node's validation stands."""
+    def proven(self, pool: Pool, host: Host | None = None) -> dict[str, str]:
+        """Return the settings for which a node's validation stands, in a few words each."""
         cluster = self.cluster
         driver, runtime = (
             (host and host.driver) or cluster.driver,
             (host and host.runtime) or cluster.runtime,
         )
-        parts = [
-            pool.gpus_per_node,
-            pool.model_dump(mode="json", include={"mig"}),
-            cluster.registry.model_dump(mode="json"),
-            cluster.validation.image,
-            cluster.validation.command,
-            driver.model_dump(mode="json"),
-            runtime.model_dump(mode="json"),
-            str(cluster.platform),
-            cluster.device_plugin.model_dump(mode="json"),
-            cluster.gpu_operator.model_dump(mode="json"),
-            cluster.gpu_manager.model_dump(mode="json"),
-            cluster.dra.model_dump(mode="json", include={"version", "namespace"}),
-            cluster.driver_installer.model_dump(mode="json"),
-        ]
-        return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:16]
+        return {
+            "gpusPerNode": str(pool.gpus_per_node),
+            "mig": _digest(pool.model_dump(mode="json", include={"mig"})),
+            "registry": _digest(cluster.registry.model_dump(mode="json")),
+            "validation.image": cluster.validation.image,
+            "validation.command": _digest(cluster.validation.command),
+            "driver.source": driver.source.value,
+            "driver.version": driver.version or "any",
+            "driver": _digest(driver.model_dump(mode="json", exclude={"source", "version"})),
+            "runtime.engine": runtime.engine.value,
+            "runtime": _digest(runtime.model_dump(mode="json", exclude={"engine"})),
+            "platform": str(cluster.platform),
+            "devicePlugin": _digest(cluster.device_plugin.model_dump(mode="json")),
+            "gpuOperator": _digest(cluster.gpu_operator.model_dump(mode="json")),
+            "gpuManager": _digest(cluster.gpu_manager.model_dump(mode="json")),
+            "dra": _digest(cluster.dra.model_dump(mode="json", include={"version", "namespace"})),
+            "driverInstaller": _digest(cluster.driver_installer.model_dump(mode="json")),
+        }
 
     def validation(self) -> DesiredValidation:
         validation = self.cluster.validation
@@ -515,10 +525,10 @@ class _Resolver:
         )
 
     def pool_validation(self, pool: Pool) -> PoolValidation:
-        validation, settings = self.cluster.validation, self.digest(pool)
+        validation, settings = self.cluster.validation, self.proven(pool)
         hosts = {host.node: host for host in self.cluster.hosts}
         names = set(pool.node_names) if pool.nodes is not None else set(hosts)
-        digests = {node: self.digest(pool, hosts[node]) for node in names & hosts.keys()}
+        proven = {node: self.proven(pool, hosts[node]) for node in names & hosts.keys()}
         return PoolValidation(
             **self.members(pool),
             gpus=pool.gpus_per_node,
@@ -528,7 +538,7 @@ class _Resolver:
             timeout_seconds=validation.timeout_seconds,
             busy=str(validation.busy),
             settings=settings,
-            own={node: own for node, own in sorted(digests.items()) if own != settings},
+            own={node: own for node, own in sorted(proven.items()) if own != settings},
             spaces=self.spaces,
             hosts={
                 host.node: host.target
@@ -607,3 +617,7 @@ def _expected(manifest: Json) -> Expected:
     metadata = manifest["metadata"]
     namespace = metadata.get("namespace", "")
     return Expected(manifest["apiVersion"], manifest["kind"], namespace, metadata["name"])
+
+
+def _digest(value: object) -> str:
+    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()[:8]

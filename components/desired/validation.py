@@ -63,7 +63,7 @@ class PoolValidation(Advertised):
         manager: field manager of the pool, which is in the nodes' records.
         timeout_seconds: how long the nodes may take together.
         busy: what happens to GPUs that other pods hold: ``defer``, ``wait`` or ``fail``.
-        settings: digest of the settings for which a validation stands.
+        settings: the settings for which a validation stands, by name; long ones as digests.
         own: the same of nodes whose hosts have settings of their own, by node.
         spaces: namespaces whose DaemonSets bring GPUs to containers.
         hosts: how the nodes' hosts are reached, by node.
@@ -74,8 +74,8 @@ class PoolValidation(Advertised):
     manager: str
     timeout_seconds: int
     busy: str
-    settings: str
-    own: Mapping[str, str] = field(default_factory=dict)
+    settings: Mapping[str, str]
+    own: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     spaces: tuple[str, ...] = ()
     hosts: Mapping[str, Target] = field(default_factory=dict)
     pod: Json = field(default_factory=dict)

@@ -16,9 +16,10 @@ import pulumi
 import pulumi_command as command
 
 from components.desired.host import DesiredHost
+from components.findings import Findings
 from components.hosts.copies import Copies
 from components.hosts.script import Declaration
-from components.operation import repair_line, report_drift
+from components.operation import repair_line
 from components.ssh.answers import Channel, P, T, Unreadable
 from components.workarounds import untraced
 from policies.faults import FaultError
@@ -42,7 +43,7 @@ class HostsArgs:
         hosts: all hosts of the stack.
         private_key: an SSH private key, a secret.
         copies: brings the files of the steps to hosts.
-        drift: what the inspection of the hosts found to differ, by host.
+        findings: what the inspection found of the hosts, by host.
         join_token: kubeadm's bootstrap token, a secret; needed where hosts join a cluster.
         after: by host, the command that comes before. Host by host, so that a host that does not
             answer keeps no other one from being undone: the engine deletes nothing on which
@@ -54,7 +55,7 @@ class HostsArgs:
     hosts: tuple[DesiredHost, ...]
     private_key: pulumi.Input[str]
     copies: Copies
-    drift: Mapping[str, str] = field(default_factory=dict)
+    findings: Mapping[str, Findings] = field(default_factory=dict)
     join_token: str | None = field(default=None, repr=False)
     after: Mapping[str, pulumi.Resource] = field(default_factory=dict)
     left: frozenset[str] = frozenset()
@@ -87,8 +88,7 @@ def host_commands(
     for host in declared(hosts, name):
         longer = installing(host)
         line = command_line(host, "apply", longer)
-        finding = args.drift.get(host.name)
-        update, ignored = repair_line(line, finding, kept)
+        update, ignored = repair_line(line, args.findings.get(host.name, ()), kept)
         if host.name in args.left:
             ignored = INPUTS
         text = script(host)
@@ -117,8 +117,6 @@ def host_commands(
                     more,
                 ),
             )
-        if finding is not None:
-            report_drift(finding, f"host {host.name}: ")
     return commands
 
 

@@ -83,7 +83,8 @@ def prepare_script(
         *(bundle(name, steps[name].files) for name in given),
         others(files, frozenset(given)),
     ]
-    return assemble(settings, rows, read, inline=inline)
+    declared = {**rows, **_merged(each.kept for each in given.values())}
+    return assemble(settings, rows, read, inline=inline, declared=declared)
 
 
 def preparation_disrupts(host: DesiredHost) -> str:

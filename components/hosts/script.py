@@ -76,15 +76,18 @@ class Declaration(str):
 
     Attributes:
         bundles: what must lie on the host before it runs.
+        settings: what the host keeps of its settings, by name (`words`).
     """
 
     bundles: tuple[Bundle, ...]
+    settings: Mapping[str, str]
 
     @classmethod
-    def of(cls, text: str, bundles: tuple[Bundle, ...]) -> Declaration:
+    def of(cls, text: str, bundles: tuple[Bundle, ...], settings: Mapping[str, str]) -> Declaration:
         """A declaration of this text."""
         made = cls(text)
         made.bundles = bundles
+        made.settings = settings
         return made
 
 
@@ -134,12 +137,56 @@ def each(name: str, rows: Sequence[Sequence[str]]) -> str:
     return f"{name}() {{\n{calls or '    :' + chr(10)}}}\n"
 
 
+PLAIN, WORDED = "GC_PLAIN", "GC_WORDED"
+"""Where a script has what the host keeps of its settings: names of those that it keeps as they are,
+and lines of the others."""
+NOT_KEPT = ("GC_PHASE", "GC_DISRUPTS", "GC_JOIN", "GC_TOKEN")
+"""What a host keeps elsewhere, and what holds a token."""
+LONGEST = 128
+"""Characters of one value that a host keeps; of a longer one it keeps the digest."""
+_WORDS = re.compile(r"[A-Za-z0-9.,+~=:/_ -]*")
+
+
+def words(
+    settings: Mapping[str, str], rows: Mapping[str, Sequence[Sequence[str]]]
+) -> dict[str, str]:
+    """Return what a host keeps of the settings that it was applied with, by name.
+
+    A setting's name is that of its variable without ``GC_``, a row's is in small letters.
+    """
+    kept = {
+        name.removeprefix("GC_"): _word(value)
+        for name, value in settings.items()
+        if value and name not in NOT_KEPT
+    }
+    for function, listed in rows.items():
+        name = function.removeprefix("each_")
+        for row in listed:
+            key, values = (f"{name}.{row[0]}", row[1:]) if len(row) > 1 else (name, row)
+            kept[key] = _word(" ".join(filter(None, (kept.get(key), *values))))
+    return kept
+
+
+def _keeping(settings: Mapping[str, str], kept: Mapping[str, str]) -> dict[str, str]:
+    """Return the assignments from which a host knows `words`; what it has isn't said again."""
+    plain = [name for name, value in kept.items() if settings.get(f"GC_{name}") == value]
+    lines = (f"{name} {value}\n" for name, value in kept.items() if name not in plain)
+    return {PLAIN: " ".join(plain), WORDED: "".join(lines)}
+
+
+def _word(value: str) -> str:
+    if _WORDS.fullmatch(value) and len(value) <= LONGEST:
+        return value
+    return hashlib.sha256(value.encode()).hexdigest()[:12]
+
+
 def assemble(
     settings: Mapping[str, str],
     rows: Mapping[str, Sequence[Sequence[str]]],
     bundles: Iterable[Bundle],
     *,
     inline: bool = False,
+    declared: Mapping[str, Sequence[Sequence[str]]] | None = None,
 ) -> Declaration:
     """The declaration of one phase.
 
@@ -149,6 +196,7 @@ def assemble(
         bundles: what the phase reads.
         inline: the files' own text in place of the lines that load them: a script that needs no
             copy, for those who look at it whole.
+        declared: those of the rows that a person declares; all if left out.
     """
     read = () if inline else tuple(bundles)
     if inline:
@@ -156,5 +204,7 @@ def assemble(
     else:
         loading = "".join(["loaded='\n", *(f"{bundle.line}\n" for bundle in read), "'\n", LOADER])
     lists = "".join(each(name, words) for name, words in rows.items() if words)
-    said = header({name: value for name, value in settings.items() if value})
-    return Declaration.of(f'{said}{loading}{lists}main "$@" </dev/null\n', read)
+    kept = words(settings, rows if declared is None else declared)
+    all_settings = {**settings, **_keeping(settings, kept)}
+    said = header({name: value for name, value in all_settings.items() if value})
+    return Declaration.of(f'{said}{loading}{lists}main "$@" </dev/null\n', read, kept)

@@ -45,6 +45,7 @@ class Given:
     Attributes:
         settings: shell assignments for the step's script.
         lists: rows by the shell function that has them (`components.hosts.script.each`).
+        kept: of these lists the rows that a host keeps, where others are the script's own.
         repositories: rows of the repositories that it needs (`repositories`).
         runs: how often it may need a package manager or an installer; 0: it installs nothing.
         seconds: what it may take beside these runs.
@@ -53,6 +54,7 @@ class Given:
 
     settings: Mapping[str, str] = field(default_factory=dict)
     lists: Mapping[str, Sequence[Row]] = field(default_factory=dict)
+    kept: Mapping[str, Sequence[Row]] = field(default_factory=dict)
     repositories: tuple[Row, ...] = ()
     runs: int = 0
     seconds: int = 0

@@ -3,33 +3,32 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from components.charts.reach import unreachable
-from components.desired.pool import PoolScheduling
 from components.desired.question import Question
 from components.desired.validation import PoolValidation
+from components.findings import Finding
 from components.kubernetes import grammar
 from components.kubernetes.api import Client, ClusterError, Json, connect
-from components.nodes.inspect import (
-    CORDONED,
-    cordoned_by_others,
-    managed_by,
-    pool_members,
-    with_devices,
-)
+from components.nodes import record
+from components.nodes.difference import SchedulingDifference, compare
+from components.nodes.inspect import CORDONED, cordoned_by_others, pool_members, with_devices
 from components.platforms.findings import Surroundings
 from components.platforms.requests import PresenceRequest
-from components.release.helm_record import DEPLOYED, newest
+from components.release.difference import PlatformDifference
+from components.release.difference import compare as platform_difference
+from components.release.helm_record import newest
 from components.release.inspect import surroundings
 from components.release.objects import lacking
 from components.rollout import divided
+from components.validation.difference import ValidationDifference
 from components.validation.inspect import deferred
-from components.validation.inspect import drift as validation_drift
+from components.validation.inspect import findings as validation_findings
 
-#: Node names that one finding spells out; the rest are counted.
-NAMED = 5
+_COUNT = re.compile(r"[0-9]{1,6}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,11 +42,11 @@ class ClusterSeen:
         cordoned: nodes that a run of this program cordoned and did not give back.
         unschedulable: nodes of the pools that somebody else cordoned.
         members: labels of each pool's nodes.
-        scheduling, validation: findings by pool.
+        scheduling: how nodes differ; `validation`: which must be validated; `platform`: how the
+            platform differs.
+        prepared: by node, the host that was prepared before its last validation.
         deferred: who holds GPUs that no run has validated, by node.
-        presence: under ``platform``, what is missing of it, under ``release``, whose installation
-            did not end.
-        layouts: nodes that have another MIG layout, and which.
+        layouts: nodes that get another MIG layout, and which.
         surroundings: what `components.platforms.judge` judges; None where it was not seen.
         chart: why the platform's chart can't be fetched; empty where it can.
     """
@@ -58,69 +57,32 @@ class ClusterSeen:
     cordoned: tuple[str, ...] = ()
     unschedulable: tuple[str, ...] = ()
     members: Mapping[str, list[Mapping[str, str]]] = field(default_factory=dict)
-    scheduling: Mapping[str, str] = field(default_factory=dict)
-    validation: Mapping[str, str] = field(default_factory=dict)
+    scheduling: SchedulingDifference | None = None
+    validation: ValidationDifference = field(default_factory=ValidationDifference)
+    platform: PlatformDifference = field(default_factory=PlatformDifference)
+    prepared: Mapping[str, str] = field(default_factory=dict)
     deferred: Mapping[str, str] = field(default_factory=dict)
-    presence: Mapping[str, str] = field(default_factory=dict)
-    layouts: Mapping[str, str] = field(default_factory=dict)
+    layouts: Mapping[str, Finding] = field(default_factory=dict)
     surroundings: Surroundings | None = None
     chart: str = ""
 
 
-def _some(names: list[str]) -> str:
-    more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
-    return ", ".join(names[:NAMED]) + more
-
-
-def scheduling_drift(members: list[Json], pool: PoolScheduling) -> str | None:
-    """What the nodes of a pool lack of its labels and taints; None where nothing differs.
-
-    Nodes that no run touched are a finding too: the state can't tell whether this is the first run
-    or the nodes were made anew since the last one.
-    """
-    manager, declared = pool.manager, pool.labels or pool.taints
-    if declared and members and not any(managed_by(node, manager) for node in members):
-        return f"not applied on {_some([node['metadata']['name'] for node in members])}"
-    findings: dict[str, list[str]] = {}
-    for node in members:
-        name = node["metadata"]["name"]
-        labels = node["metadata"].get("labels", {})
-        wanted = pool.of_node(name)
-        for key, value in wanted.labels.items():
-            if key not in labels:
-                findings.setdefault(f"lacks label {key}={value}", []).append(name)
-            elif labels[key] != value:
-                findings.setdefault(f"has label {key}={labels[key]}, declared {value}", []).append(
-                    name
-                )
-        taints = {
-            (taint["key"], taint.get("value", ""), taint["effect"])
-            for taint in node["spec"].get("taints") or []
-        }
-        for taint in wanted.taints:
-            if (taint["key"], taint.get("value", ""), taint["effect"]) not in taints:
-                text = f"{taint['key']}={taint.get('value', '')}:{taint['effect']}"
-                findings.setdefault(f"lacks taint {text}", []).append(name)
-    return "; ".join(f"node {_some(names)} {what}" for what, names in findings.items()) or None
-
-
-async def validation_findings(
+async def validation_difference(
     client: Client, nodes: list[Json], pools: Iterable[PoolValidation], daemon_sets: list[Json]
-) -> dict[str, str]:
-    """Which nodes must be validated, by pool, for pools whose nodes are all in the cluster.
+) -> ValidationDifference:
+    """Return which nodes must be validated, by pool, for pools whose nodes are all in the cluster.
 
     Nodes with GPUs left out are a pool of their own here, so each document has its own nodes.
     """
-    records = {}
+    found = {}
     for pool in pools:
         try:
             members = pool_members(nodes, pool)
         except ClusterError:
             continue  # the whole pool's scheduling tells it
-        finding = await validation_drift(client, members, pool, daemon_sets)
-        if finding:
-            records[pool.pool] = finding
-    return records
+        if findings := await validation_findings(client, members, pool, daemon_sets):
+            found[pool.pool] = findings
+    return ValidationDifference(pools=found)
 
 
 async def deferrals(
@@ -137,21 +99,13 @@ async def deferrals(
     return found
 
 
-async def _presence(client: Client, wanted: PresenceRequest) -> dict[str, str]:
-    """What is wrong with an installed platform; nothing where none is installed.
-
-    Returns:
-        ``platform``: what it lacks; ``release``: which record of Helm's is not ``deployed``.
-    """
-    found: dict[str, str] = {}
-    record = await newest(client, wanted.release)
-    if record is None:
-        return {}
-    if lacks := await lacking(client, wanted):
-        found["platform"] = f"missing: {_some([str(item) for item in lacks])}"
-    if record.status != DEPLOYED:
-        found["release"] = f"{wanted.release}: revision {record.revision} is {record.status}"
-    return found
+async def _platform(client: Client, wanted: PresenceRequest) -> PlatformDifference:
+    """Return what differs of an installed platform; nothing where none is installed."""
+    kept = await newest(client, wanted.release)
+    if kept is None:
+        return PlatformDifference()
+    lacks = await lacking(client, wanted)
+    return platform_difference(str(wanted.release), kept, lacks, wanted.version)
 
 
 async def nodes_by_name(context: str) -> dict[str, Json]:
@@ -182,13 +136,13 @@ async def _observe(asked: Question) -> ClusterSeen:
             around = await surroundings(client, nodes, asked.endpoints, asked.own)
             seen = _with_members(replace(seen, surroundings=around), nodes, asked)
             try:
-                seen = replace(seen, presence=await _presence(client, asked.presence))
+                seen = replace(seen, platform=await _platform(client, asked.presence))
             except grammar.IllFormed as error:
                 problem = f"release {asked.presence.release.name}: {error}"
                 seen = replace(seen, problems=(*seen.problems, problem))
             if asked.validation:
                 sets = await client.list("daemonsets", base="/apis/apps")
-                due = await validation_findings(client, nodes, asked.validation, sets)
+                due = await validation_difference(client, nodes, asked.validation, sets)
                 seen = replace(seen, validation=due)
                 waiting = await deferrals(client, nodes, asked.validation, sets)
                 seen = replace(seen, deferred=waiting)
@@ -213,21 +167,24 @@ def _cordoned(nodes: list[Json]) -> tuple[str, ...]:
 def _with_members(seen: ClusterSeen, nodes: list[Json], asked: Question) -> ClusterSeen:
     """Add what is found of the pools' nodes."""
     members: dict[str, list[Json]] = {}
-    findings: dict[str, str] = {}
     problems: list[str] = []
     for pool in asked.scheduling:
         try:
             members[pool.pool] = pool_members(nodes, pool)
         except ClusterError as error:
             problems.append(str(error))
-            continue
-        if finding := scheduling_drift(members[pool.pool], pool):
-            findings[pool.pool] = finding
     every = [node for pool in members.values() for node in pool]
+    records = {_name(node): kept for node in nodes if (kept := record.decode(node))}
+    by_rule = {
+        pool: sum(_proven(records[_name(node)]) for node in listed if _name(node) in records)
+        for pool, listed in members.items()
+        if pool in asked.by_rule
+    }
     return replace(
         seen,
         problems=tuple(problems),
-        scheduling=findings,
+        scheduling=compare(nodes, members, asked.scheduling, by_rule),
+        prepared={node: kept.host for node, kept in records.items() if kept.host},
         layouts={} if problems else divided.differences(nodes, asked.layouts),
         members={
             pool: [node["metadata"].get("labels", {}) for node in listed]
@@ -235,3 +192,9 @@ def _with_members(seen: ClusterSeen, nodes: list[Json], asked: Question) -> Clus
         },
         unschedulable=tuple(cordoned_by_others(every)),
     )
+
+
+def _proven(kept: record.Record) -> int:
+    """Return the GPUs for which a node's validation stands."""
+    text = kept.facts.get(f"{record.SETTINGS}gpusPerNode", "")
+    return int(text) if _COUNT.fullmatch(text) else 0

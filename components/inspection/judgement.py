@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import date
 
@@ -10,15 +10,17 @@ from components.charts.reach import WantedChart
 from components.desired.host import DesiredHost
 from components.desired.resolve import Desired
 from components.desired.validation import PoolValidation
-from components.drift import Drift
 from components.driver_daemonset.container import judge_all
-from components.host_facts import HostFacts, drift, reboot
+from components.host_facts import HostFacts
+from components.hosts.difference import compare
 from components.hosts.observed import hardware
 from components.hosts.preflight import judge, unequal
 from components.inspection.cluster import ClusterSeen
+from components.inspection.difference import Difference
 from components.inspection.ends import outlived
-from components.operation import dated
+from components.nodes.difference import declared_gpus
 from components.platforms.judge import judge as judge_platform
+from components.validation.difference import ValidationDifference, due
 from policies.faults import Fault, Severity
 from policies.printable import printable_lines
 
@@ -52,14 +54,14 @@ class Inspection:
         hosts: what the probe found, by host.
         problems: what contradicts the configuration and must stop the run.
         warnings: what will probably do harm.
-        drift: what differs from what is declared.
+        difference: what differs from what is desired or was last applied, and what is due.
     """
 
     unreachable: str = ""
     hosts: Mapping[str, HostFacts] = field(default_factory=dict)
     problems: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
-    drift: Drift = field(default_factory=Drift)
+    difference: Difference = field(default_factory=Difference)
 
 
 def judged(desired: Desired, seen: Seen, today: date | None = None) -> Inspection:
@@ -87,28 +89,19 @@ def judged(desired: Desired, seen: Seen, today: date | None = None) -> Inspectio
     findings += outlived(site, desired.hosts, facts, running, cluster.members, day)
     errors = [str(finding) for finding in findings if finding.severity is Severity.ERROR]
     warnings = [str(finding) for finding in findings if finding.severity is Severity.WARNING]
-    reboots = {
-        host.name: text
-        for host in desired.hosts
-        if host.name in facts and (text := reboot(facts[host.name], host.node in cluster.cordoned))
-    }
+    differing = compare(desired.hosts, desired.kubeadm, facts, cluster.cordoned, cluster.prepared)
     return Inspection(
         unreachable=printable_lines("; ".join(filter(None, (cluster.unreachable, seen.reasons)))),
         hosts=facts,
         problems=_printable(*cluster.problems, *seen.problems, *errors),
         warnings=_printable(*warnings, *unequal(desired.hosts, facts)),
-        drift=Drift(
-            unreached={name: host.error for name, host in facts.items() if host.error},
-            prepare=_changed(facts, "prepare"),
-            runtime=_changed(facts, "runtime"),
-            cluster=_changed(facts, "cluster"),
-            reboot=reboots,
-            scheduling=noted(cluster.scheduling),
-            validation=noted(
-                {**_after(desired.validation.pools, desired.hosts, reboots), **cluster.validation}
+        difference=Difference(
+            hosts=differing,
+            scheduling=cluster.scheduling or declared_gpus(desired.scheduling.pools),
+            validation=_after(
+                cluster.validation, desired.validation.pools, desired.hosts, differing.reboot
             ),
-            platform=noted(cluster.presence).get("platform"),
-            release=noted(cluster.presence).get("release"),
+            platform=cluster.platform,
             groups=frozenset(cluster.surroundings.groups if cluster.surroundings else ()),
         ),
     )
@@ -193,25 +186,27 @@ def _deferred(held: Mapping[str, str]) -> Iterator[Fault]:
 
 
 def _after(
-    pools: Iterable[PoolValidation], hosts: Iterable[DesiredHost], reboots: Mapping[str, str]
-) -> dict[str, str]:
-    """Pools whose nodes this run reboots: what was proved before says nothing of them then."""
-    nodes = {host.node: host.name for host in hosts if host.name in reboots}
-    return {
-        pool.pool: f"{', '.join(rebooted)}: rebooted by this run"
+    found: ValidationDifference,
+    pools: Iterable[PoolValidation],
+    hosts: Iterable[DesiredHost],
+    reboots: Container[str],
+) -> ValidationDifference:
+    """Add nodes that this run reboots: what was proved before says nothing of them then."""
+    nodes = {host.node for host in hosts if host.name in reboots}
+    booted = {
+        pool.pool: tuple(
+            due(name, "rebooted by this run") for name in pool.nodes or () if name in nodes
+        )
         for pool in pools
-        if (rebooted := [name for name in pool.nodes or () if name in nodes])
     }
+    return ValidationDifference(
+        pools={
+            pool: findings
+            for pool in dict.fromkeys((*booted, *found.pools))
+            if (findings := (*booted.get(pool, ()), *found.pools.get(pool, ())))
+        }
+    )
 
 
 def _printable(*texts: str) -> tuple[str, ...]:
     return tuple(map(printable_lines, texts))
-
-
-def _changed(facts: Mapping[str, HostFacts], phase: str) -> dict[str, str]:
-    return {name: text for name, host in facts.items() if (text := drift(host, phase))}
-
-
-def noted(findings: Mapping[str, str]) -> dict[str, str]:
-    """Findings, each dated."""
-    return {name: dated(finding) for name, finding in findings.items()}

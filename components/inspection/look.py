@@ -16,6 +16,7 @@ from components.desired.host import DesiredHost, working
 from components.desired.question import Question
 from components.desired.resolve import Desired
 from components.desired.rollout import DesiredRollout
+from components.findings import Finding
 from components.host_facts import HostFacts
 from components.hosts.kubeadm.component import UNKNOWN
 from components.hosts.kubeadm.kubeconfig import is_there
@@ -64,7 +65,9 @@ def inspect(
     asked = desired.question if there else None
     seen = look(desired.hosts, desired.registries, asked, private_key, extent)
     inspection = judged(desired, seen)
-    inspection = replace(inspection, drift=replace(inspection.drift, context=there))
+    reason = "" if there else unknown or UNKNOWN
+    differing = replace(inspection.difference, context=there, unknown=reason)
+    inspection = replace(inspection, difference=differing)
     if extent is not Extent.OFF and there:
         inspection = with_rollout(
             desired.hosts, desired.rollout, inspection, seen.cluster.cordoned, extent
@@ -160,7 +163,7 @@ def with_rollout(
     return replace(
         inspection,
         unreachable="; ".join(filter(None, (inspection.unreachable, reason))),
-        drift=replace(inspection.drift, rollout=made),
+        difference=replace(inspection.difference, rollout=made),
     )
 
 
@@ -169,7 +172,7 @@ def _unseen(_: list[str]) -> NodesSeen:
 
 
 def with_layouts(
-    rollout: DesiredRollout, inspection: Inspection, found: Mapping[str, str]
+    rollout: DesiredRollout, inspection: Inspection, found: Mapping[str, Finding]
 ) -> Inspection:
     """Add the MIG layouts that must go in waves, and show them."""
     made, reason = divided(rollout, found, nodes_of(rollout))
@@ -177,7 +180,7 @@ def with_layouts(
     return replace(
         inspection,
         unreachable="; ".join(filter(None, (inspection.unreachable, reason))),
-        drift=replace(inspection.drift, layouts=made),
+        difference=replace(inspection.difference, layouts=made),
     )
 
 

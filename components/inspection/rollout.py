@@ -8,6 +8,7 @@ import pulumi
 
 from components.desired.host import DesiredHost, Upgrade
 from components.desired.rollout import DesiredRollout
+from components.findings import Finding
 from components.host_facts import HostFacts
 from components.rollout import layout_plan
 from components.rollout.inspect import NodesSeen
@@ -60,7 +61,9 @@ def _control_plane(hosts: Sequence[DesiredHost]) -> ControlPlane | None:
     return None
 
 
-def divided(rollout: DesiredRollout, found: Mapping[str, str], ask: Ask) -> tuple[LayoutPlan, str]:
+def divided(
+    rollout: DesiredRollout, found: Mapping[str, Finding], ask: Ask
+) -> tuple[LayoutPlan, str]:
     """Return the plan for MIG layouts, and why it couldn't see the nodes; ask nothing without any.
 
     Args:

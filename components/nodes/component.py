@@ -16,6 +16,7 @@ import pulumi
 import pulumi_command as command
 
 from components.desired.pool import DesiredScheduling
+from components.findings import Findings
 from components.manifest import Manifest
 from components.operation import command_line, repair
 from components.requests import write
@@ -27,11 +28,11 @@ class NodeSchedulingArgs:
 
     Attributes:
         scheduling: what decides where pods go.
-        drift: what the inspection of the cluster found to differ, by pool.
+        findings: what the inspection found of the nodes, by pool.
     """
 
     scheduling: DesiredScheduling
-    drift: Mapping[str, str] = field(default_factory=dict)
+    findings: Mapping[str, Findings] = field(default_factory=dict)
 
 
 class NodeScheduling(pulumi.ComponentResource):
@@ -50,7 +51,7 @@ class NodeScheduling(pulumi.ComponentResource):
             if pool.pool in args.scheduling.by_rule:
                 continue
             line = command_line("scheduling", "apply")
-            environment, ignored = repair(args.drift.get(pool.pool))
+            environment, ignored = repair(args.findings.get(pool.pool, ()))
             command.local.Command(
                 f"{name}-{pool.pool}",
                 create=line,

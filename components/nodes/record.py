@@ -14,10 +14,11 @@ from datetime import UTC, datetime
 
 from components.desired.validation import PoolValidation
 from components.kubernetes.api import Json
-from policies.printable import printable
 
 RECORD = "gpu-cluster/validation"
 """Annotation of validated nodes."""
+SETTINGS = "settings."
+"""Before the facts that a person declares; the others are observed."""
 BOUND = 32 * 1024
 """Characters of a record that are read: 112 MIG devices take some 6,000."""
 
@@ -47,6 +48,7 @@ class Record:
         held: who held them, in words (`components.nodes.use.named`).
         simulated: whether no GPU ran the kernels.
         manager: field manager of the pool that it belongs to.
+        host: the host that was prepared before; empty: the stack has none for the node.
     """
 
     facts: dict[str, str] = field(default_factory=dict)
@@ -57,6 +59,7 @@ class Record:
     simulated: bool = False
     manager: str = ""
     held: str = ""
+    host: str = ""
 
     @property
     def count(self) -> int:
@@ -90,7 +93,7 @@ def decode(node: Json) -> Record | None:
 
 
 def _is_sound(record: Record) -> bool:
-    texts = (record.since, record.holders, record.held, record.manager)
+    texts = (record.since, record.holders, record.held, record.manager, record.host)
     return (
         all(isinstance(text, str) for text in texts)
         and isinstance(record.missing, int)
@@ -116,7 +119,8 @@ def facts(node: Json, pool: PoolValidation, daemon_sets: list[Json]) -> dict[str
     name = node["metadata"]["name"]
     labels = node["metadata"].get("labels") or {}
     info = node.get("status", {}).get("nodeInfo") or {}
-    result = {"settings": pool.own.get(name, pool.settings)}
+    settings = pool.own.get(name, pool.settings)
+    result = {SETTINGS + setting: value for setting, value in settings.items()}
     result |= {fact: str(info.get(key) or "") for fact, key in _NODE_INFO.items()}
     result |= {
         fact: next((str(labels[key]) for key in keys if key in labels), "")
@@ -139,10 +143,10 @@ def _programs(pod: Json) -> str:
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:12]
 
 
-def changes(record: Record, now: dict[str, str]) -> str:
-    """Which facts differ from those of a record; empty where none does."""
-    return ", ".join(
-        f"{printable(fact, 80)} was {printable(record.facts[fact], 60)}, is {printable(value, 60)}"
+def changes(record: Record, now: dict[str, str]) -> tuple[tuple[str, str, str], ...]:
+    """Return the facts that differ from those of a record: each what it was, and what it is."""
+    return tuple(
+        (fact, record.facts[fact], value)
         for fact, value in sorted(now.items())
         if fact in record.facts and record.facts[fact] != value
     )

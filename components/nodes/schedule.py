@@ -5,8 +5,8 @@ One run acts on all nodes of a pool, so that a pool costs one resource however l
 Labels go on by server-side apply without force under a field manager of the pool's own: the API
 server remembers what is ours, refuses to overwrite what others hold, and takes exactly ours away
 on release. Taints are added one by one (`components.nodes.taints`), and an annotation remembers
-them. A node that is seen for the first time is closed until its GPUs ran a kernel
-(`components.nodes.startup`).
+them. Another one keeps what was applied (`components.nodes.applied`). A node that is seen for the
+first time is closed until its GPUs ran a kernel (`components.nodes.startup`).
 
 Input: `components.desired.pool.PoolScheduling`.
 """
@@ -20,7 +20,7 @@ from dataclasses import replace
 from components.desired.pool import PoolScheduling
 from components.kubernetes.api import APPLY, Client, ClusterError, Json, Refused, connect
 from components.kubernetes.gather import gather
-from components.nodes import startup
+from components.nodes import applied, startup
 from components.nodes.inspect import managed_by, pool_members
 from components.nodes.taints import RECORD, claimed, recorded_taints, write_taints
 from components.program import main
@@ -68,39 +68,44 @@ async def _settle(client: Client, node: Json, pool: PoolScheduling) -> bool:
     labels, taints = wanted.labels, list(wanted.taints)
     await _hand_over(client, node, pool, labels)
     try:
-        node = await _claim(client, node, taints, manager)
+        node = await _claim(client, node, taints, pool)
         written = await write_taints(client, node, recorded_taints(node), taints, manager)
     except ClusterError as error:
         place = f"node {node['metadata']['name']}"
         raise ClusterError(
             *(replace(fault, place=f"{place}: {fault.place}") for fault in error.faults)
         ) from error
-    metadata: Json = {"labels": labels}
+    metadata: Json = {"labels": labels, "annotations": applied.annotation(pool, _name(node))}
     if written["ours"]:
-        metadata["annotations"] = _record(written["ours"])
+        metadata["annotations"] |= _record(written["ours"])
     present = node["metadata"]
     settled = (
         managed_by(node, manager)
         and all(present.get("labels", {}).get(key) == value for key, value in labels.items())
         # What another set first, such as the operator, must be ours, too: it may remove it.
         and _held(node, manager) == set(labels)
-        and present.get("annotations", {}).get(RECORD)
-        == metadata.get("annotations", {}).get(RECORD)
+        and present.get("annotations", {}).get(RECORD) == metadata["annotations"].get(RECORD)
+        and applied.kept(node, pool.pool) == applied.annotation(pool, _name(node))
     )
     if not settled:
         await _apply_metadata(client, node, metadata, manager)
     return bool(written["changed"]) or not settled
 
 
-async def _claim(client: Client, node: Json, taints: list[Json], manager: str) -> Json:
-    """Records taints that will be ours, beside the labels that are; gives back the node."""
+async def _claim(client: Client, node: Json, taints: list[Json], pool: PoolScheduling) -> Json:
+    """Record that taints change, and those that will be ours; return the node."""
     recorded = recorded_taints(node)
     new = [taint for taint in claimed(node, recorded, taints) if taint not in recorded]
-    if not new:
+    if not new and all(taint in taints for taint in recorded):
         return node
-    held = {key: node["metadata"]["labels"][key] for key in _held(node, manager)}
-    metadata = {"labels": held, "annotations": _record([*recorded, *new])}
-    return await _apply_metadata(client, node, metadata, manager)
+    held = {key: node["metadata"]["labels"][key] for key in _held(node, pool.manager)}
+    noted = {**applied.unfinished(node, pool.pool), **_record([*recorded, *new])}
+    metadata = {"labels": held, "annotations": noted}
+    return await _apply_metadata(client, node, metadata, pool.manager)
+
+
+def _name(node: Json) -> str:
+    return str(node["metadata"]["name"])
 
 
 def _record(taints: list[Json]) -> Json:

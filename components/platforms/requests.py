@@ -46,6 +46,7 @@ class PresenceRequest:
         context: context of the kubeconfig.
         platform: name of the platform.
         release: its release.
+        version: of the release's chart.
         objects: the objects that are made in addition to the release.
         revision: Helm's number of the release in the state; 0: the release isn't made yet.
     """
@@ -53,6 +54,7 @@ class PresenceRequest:
     context: str
     platform: str
     release: HelmRelease
+    version: str
     objects: tuple[Expected, ...]
     revision: int = 0
 

@@ -16,6 +16,7 @@ import pulumi
 import pulumi_command as command
 import pulumi_kubernetes as k8s
 
+from components.findings import Findings, told
 from components.manifest import Manifest
 from components.operation import command_line
 from components.platforms.base import Part, Platform
@@ -26,7 +27,6 @@ from components.release.namespace import NamespaceArgs, own_namespace
 from components.requests import write
 from components.settings.chart_source import ChartSource
 from components.settings.charts import Charts
-from policies.printable import printable
 
 #: Seconds until a release that doesn't come up is given up. Large pools pull images for long;
 #: Helm's default of 300 s was too short for some 180 nodes (METR/hawk#1363).
@@ -41,14 +41,13 @@ class PlatformArgs:
         charts: where charts come from.
         registry_credentials: a Docker configuration in JSON, a secret; None: none is given.
         secrets: the stack's secrets that parts are filled from, by name.
-        unfinished: which of Helm's records says that an upgrade did not end, with the time at which
-            that was found; None: no record says so.
+        unfinished: what says that an upgrade of the release did not end.
     """
 
     charts: Charts
     registry_credentials: pulumi.Input[str] | None = None
     secrets: Mapping[str, pulumi.Output[str]] = field(default_factory=dict)
-    unfinished: str | None = None
+    unfinished: Findings = ()
 
 
 class GpuPlatform(pulumi.ComponentResource):
@@ -170,7 +169,7 @@ class GpuPlatform(pulumi.ComponentResource):
                 timeout=TIMEOUT,
                 cleanup_on_fail=True,
                 # Helm's own diff finds nothing to do where the pending record has the new values.
-                description=printable(unfinished) if unfinished else None,
+                description=told(unfinished) if unfinished else None,
                 **source.arguments,
             ),
             pulumi.ResourceOptions(

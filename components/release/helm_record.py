@@ -42,6 +42,25 @@ _STATUS = re.compile(r"[a-z-]{1,30}", re.ASCII)
 _KEY = re.compile(r"sh\.helm\.release\.v1\.(?P<name>.+)\.v(?P<revision>[0-9]{1,9})", re.ASCII)
 
 
+NOTED = "gpu-cluster/applied"
+"""Annotation of a record: the declared version of the chart, then the objects, one a line."""
+LONGEST = 32 * 1024
+"""Characters of it that are read."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Noted:
+    """What was declared of a platform when all of it was there.
+
+    Attributes:
+        version: of the chart.
+        objects: those beside the release, in words.
+    """
+
+    version: str
+    objects: frozenset[str]
+
+
 @dataclass(frozen=True)
 class Record:
     """What Helm recorded of one revision of a release.
@@ -51,11 +70,14 @@ class Record:
         manifest: all of its objects.
         status: such as ``deployed`` or ``pending-upgrade`` (pkg/release/status.go); ``unknown``
             where the record has none.
+        noted: what was declared when a run of this program last found all of it there; None: no
+            run did, since this revision.
     """
 
     revision: int
     manifest: str
     status: str = DEPLOYED
+    noted: Noted | None = None
 
     @property
     def digest(self) -> str:
@@ -213,7 +235,36 @@ async def newest(client: Client, release: HelmRelease) -> Record | None:
     manifest = recorded.get("manifest")
     if not isinstance(manifest, str):
         raise _ill_formed(secrets[-1], "a record without a manifest")
-    return Record(_revision(secrets[-1], release.name) or 0, manifest, status_of(recorded))
+    return Record(
+        _revision(secrets[-1], release.name) or 0,
+        manifest,
+        status_of(recorded),
+        _noted(secrets[-1]),
+    )
+
+
+def _noted(secret: Json) -> Noted | None:
+    text = (secret["metadata"].get("annotations") or {}).get(NOTED)
+    if not text or len(text) > LONGEST:
+        return None
+    version, *objects = text.split("\n")
+    return Noted(version=version, objects=frozenset(objects))
+
+
+async def note(client: Client, release: HelmRelease, noted: Noted) -> None:
+    """Keep with the newest record of a release what was declared.
+
+    An upgrade makes another record, and an uninstallation takes it away.
+
+    Raises:
+        Refused: it can't be written.
+    """
+    secrets = await secrets_of(client, release.name, release.namespace)
+    if secrets and _noted(secrets[-1]) != noted:
+        text = "\n".join((noted.version, *sorted(noted.objects)))
+        body = {"metadata": {"annotations": {NOTED: text}}}
+        url = f"namespaces/{release.namespace}/secrets/{secrets[-1]['metadata']['name']}"
+        await client.request("PATCH", url, body=body, content_type=MERGE)
 
 
 async def settle(client: Client, name: str, namespace: str) -> str:

@@ -11,6 +11,7 @@ from dataclasses import replace
 import pulumi
 import pulumi_command as command
 
+from components.findings import Findings
 from components.operation import command_line, repair
 from components.platforms.requests import PresenceRequest
 from components.requests import write
@@ -19,7 +20,7 @@ from components.requests import write
 def presence(
     name: str,
     declared: PresenceRequest,
-    finding: str | None,
+    findings: Findings,
     revision: pulumi.Output[int],
     opts: pulumi.ResourceOptions,
 ) -> command.local.Command:
@@ -30,11 +31,11 @@ def presence(
     Args:
         name: of the resource.
         declared: what must be in the cluster.
-        finding: what an inspection found to be missing.
+        findings: what an inspection found to be missing or not ended.
         revision: Helm's number of the release, as the state has it.
         opts: of the resource.
     """
-    environment, ignored = repair(finding)
+    environment, ignored = repair(findings)
     return command.local.Command(
         name,
         create=command_line("presence", "check"),

@@ -20,7 +20,7 @@ from components.kubernetes.api import Client, ClusterError, Json, connect
 from components.platforms.requests import Expected, HelmRelease, PresenceRequest, PresenceResult
 from components.program import main
 from components.release import runtime_class
-from components.release.helm_record import DEPLOYED, newest
+from components.release.helm_record import DEPLOYED, Noted, newest, note
 from components.release.objects import Kinds, lacking
 from components.requests import previous
 from policies.faults import Fault
@@ -44,6 +44,9 @@ async def _check(client: Client, wanted: PresenceRequest) -> PresenceResult:
                 "run `up` again: it settles what a killed run left; else `helm history` tells more",
             )
         )
+    if record:
+        noted = Noted(version=wanted.version, objects=frozenset(map(str, wanted.objects)))
+        await note(client, wanted.release, noted)
     return PresenceResult(
         platform=wanted.platform, record=record.of(wanted.release) if record else None
     )

@@ -25,6 +25,7 @@ from components.desired.rollout import (
     RolloutRequest,
 )
 from components.desired.validation import PoolValidation
+from components.findings import dated
 from components.hosts.command import command_line as host_line
 from components.hosts.copies import Copies
 from components.hosts.phases import (
@@ -35,7 +36,7 @@ from components.hosts.phases import (
 )
 from components.hosts.script import Declaration
 from components.kubernetes.resources import ALL_DISABLED
-from components.operation import FINDING, command_line, dated
+from components.operation import FINDING, command_line
 from components.requests import write
 from components.rollout.plan import Plan, words
 

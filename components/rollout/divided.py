@@ -5,10 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from components.desired.rollout import DesiredLayouts
+from components.findings import Finding, Kind, Subject
 from components.kubernetes.api import Json
 from components.kubernetes.resources import ALL_DISABLED, MIG_LABEL, MIG_STATE
 from components.nodes.inspect import CORDONED, managed_by, pool_members
 
+APPLIED = "gpu-cluster/layout"
+"""Annotation of a node: the layout that it was last applied with, beside the label, which others
+may change."""
 MARK = "layout"
 """Value of the annotation of a node that was cordoned for another layout."""
 FAILED = "failed"
@@ -30,15 +34,23 @@ class Target:
     layout: str
     declared: bool = True
 
-    def difference(self, node: Json) -> str:
-        """What is to be done on a node; empty where nothing is."""
-        if layout(node) != self.layout:
-            return f"MIG layout {layout(node) or 'none'} → {self.layout}"
+    def difference(self, node: Json) -> Finding | None:
+        """Return what is to be done on a node; None where nothing is."""
+        name, found, kept = str(node["metadata"]["name"]), layout(node), applied(node)
+        if found != self.layout and self.declared and kept == self.layout:
+            return _finding(Kind.DRIFT, name, was=kept, now=found)
+        if found != self.layout:
+            return _finding(Kind.CHANGE, name, was=kept or found, now=self.layout)
         if state(node) == FAILED:
-            return f"MIG layout {self.layout} {FAILED}"
+            return _finding(Kind.DUE, name, f" {self.layout} {FAILED}")
         if begun(node) or not self.declared:
-            return f"MIG layout {self.layout}: an earlier run did not end"
-        return ""
+            return _finding(Kind.DUE, name, f" {self.layout}: an earlier run did not end")
+        return None
+
+
+def _finding(kind: Kind, node: str, more: str = "", was: str = "", now: str = "") -> Finding:
+    what = f"MIG layout{more}"
+    return Finding(kind=kind, subject=Subject.NODE, name=node, what=what, was=was, now=now)
 
 
 def targets(nodes: list[Json], layouts: DesiredLayouts) -> dict[str, Target]:
@@ -75,17 +87,22 @@ def layout(node: Json) -> str:
     return str(node["metadata"].get("labels", {}).get(MIG_LABEL, ""))
 
 
+def applied(node: Json) -> str:
+    """The layout that a run of this program gave the node; empty where none did."""
+    return str((node["metadata"].get("annotations") or {}).get(APPLIED, ""))
+
+
 def begun(node: Json) -> bool:
     """Whether an earlier run cordoned the node for its layout, and did not end."""
     return bool(node["metadata"].get("annotations", {}).get(CORDONED) == MARK)
 
 
-def differences(nodes: list[Json], layouts: DesiredLayouts) -> dict[str, str]:
-    """What is to be done, by node (`Target.difference`)."""
+def differences(nodes: list[Json], layouts: DesiredLayouts) -> dict[str, Finding]:
+    """Return what is to be done, by node (`Target.difference`)."""
     wanted = targets(nodes, layouts)
     found = {
         name: wanted[name].difference(node)
         for node in nodes
         if (name := node["metadata"]["name"]) in wanted
     }
-    return {name: text for name, text in found.items() if text}
+    return {name: finding for name, finding in found.items() if finding}

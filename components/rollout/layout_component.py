@@ -14,7 +14,8 @@ import pulumi_command as command
 
 from components.desired.rollout import DesiredLayouts, DesiredRollout, LayoutsRequest
 from components.desired.validation import PoolValidation
-from components.operation import FINDING, command_line, dated
+from components.findings import dated
+from components.operation import FINDING, command_line
 from components.requests import write
 from components.rollout.component import tolerant
 from components.rollout.layout_plan import LayoutPlan, words

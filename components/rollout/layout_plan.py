@@ -1,6 +1,6 @@
 """Which nodes get another MIG layout, in which order, and what is in the way. Pure.
 
-Imports no settings, as the drift that holds a plan is read by programs, too.
+Imports no settings, as programs read it, too.
 """
 
 from __future__ import annotations
@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
+from components.findings import Finding, Findings
 from components.rollout.plan import View, blocked, counted, node_words, wave_words
 from policies.printable import printable
 
@@ -25,9 +26,14 @@ class LayoutPlan:
         at_once: how many nodes with pods may be out of use together.
     """
 
-    changes: Mapping[str, str] = field(default_factory=dict)
+    changes: Mapping[str, Finding] = field(default_factory=dict)
     views: Mapping[str, View] = field(default_factory=dict)
     at_once: int = 1
+
+    @property
+    def findings(self) -> Findings:
+        """All that was found."""
+        return tuple(self.changes.values())
 
     @property
     def left(self) -> dict[str, str]:
@@ -60,13 +66,13 @@ def words(made: LayoutPlan) -> Iterable[str]:
     )
     by_change: dict[str, list[str]] = {}
     for name in idle:
-        by_change.setdefault(made.changes[name], []).append(name)
+        by_change.setdefault(made.changes[name].text, []).append(name)
     for change, names in by_change.items():
         more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
         yield f"without pods, {printable(change)}: {', '.join(names[:NAMED])}{more}"
     yield from wave_words(list(filter(None, (rest[:1], rest[1:]))), made.at_once)
     for name in rest:
-        yield from node_words(name, made.changes[name], made.view(name))
+        yield from node_words(name, made.changes[name].text, made.view(name))
 
 
 def blockers(made: LayoutPlan) -> Iterable[str]:

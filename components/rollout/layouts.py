@@ -172,13 +172,15 @@ class Layouts:
         await self.client.request("PATCH", f"nodes/{name}", body=body, content_type=drain.MERGE)
 
     async def label(self, name: str, layout: str | None) -> None:
-        """Holds the node's label under our field manager, or gives it up.
+        """Holds the node's label, and what it says, under our field manager, or gives it up.
 
         By force: the operator sets the first one (gpu-operator v26.7.0,
         controllers/nodelabeling_controller.go), and leaves another one alone.
         """
         node = await self.node(name)
-        labels = {"labels": {MIG_LABEL: layout}} if layout else {}
+        labels: Json = {}
+        if layout:
+            labels = {"labels": {MIG_LABEL: layout}, "annotations": {divided.APPLIED: layout}}
         body = {
             "apiVersion": "v1",
             "kind": "Node",

@@ -13,7 +13,7 @@ from components.host_facts import HostFacts
 from components.hosts import disruption
 from components.hosts.phases import preparation_disrupts as of_preparation
 from components.hosts.phases import runtime_disrupts as of_runtime
-from components.rollout.plan import Change
+from components.rollout.plan import UNENDED, Change
 
 
 def declared(host: DesiredHost) -> dict[str, str]:
@@ -49,7 +49,7 @@ def changes(
             for phase, after in declared(host).items():
                 what += _changed(phase, seen.disrupts.get(phase), after)
         if host.node in cordoned and not what:
-            what = ("an earlier run did not end",)
+            what = (UNENDED,)
         if what:
             found.append(Change(host, what, first=not seen.disrupts and not seen.error))
     return tuple(found)

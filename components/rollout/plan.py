@@ -1,6 +1,6 @@
 """Which nodes a rollout changes, in which order, and what is in its way. Pure.
 
-Imports no settings, as the drift that holds a plan is read by programs, too.
+Imports no settings, as programs read it, too.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from components.findings import Finding, Findings, Kind, Subject
 from components.rollout.skew import ControlPlane, kubelet_refusal
 from policies.printable import printable
 
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
     from components.desired.host import DesiredHost
 
 _KUBELET = re.compile(r"kubernetes kubelet=(?P<old>\d+\.\d+\.\d+) → kubelet=(?P<new>\d+\.\d+\.\d+)")
+UNENDED = "an earlier run did not end"
+"""Of a host whose node a rollout left cordoned, and on which nothing else changes."""
 OWNERS = 5
 """Owners of evicted pods that a line names; the others are counted."""
 
@@ -104,6 +107,15 @@ class Plan:
         if self.made:
             cure = f"run `up` when host {self.made.host}, which upgrades it, can be changed, too"
         return kubelet_refusal(*change.kubelet, server, cure)
+
+    @property
+    def findings(self) -> Findings:
+        """Hosts on which an earlier rollout did not end; what they change is said by them."""
+        return tuple(
+            Finding(kind=Kind.DUE, subject=Subject.HOST, name=change.host.name, what=UNENDED)
+            for change in self.changes
+            if change.what == (UNENDED,)
+        )
 
     @property
     def nodes(self) -> tuple[Change, ...]:

@@ -15,8 +15,9 @@ import pulumi
 import pulumi_command as command
 
 from components.desired.validation import DesiredValidation, PoolValidation
+from components.findings import Finding, Findings, Kind, Subject
 from components.manifest import Manifest
-from components.operation import command_line, dated, parsed, repair
+from components.operation import command_line, parsed, repair
 from components.release.namespace import LABELS, NamespaceArgs, own_namespace
 from components.requests import write
 from components.validation import asked
@@ -33,14 +34,14 @@ class ValidationArgs:
     Attributes:
         validation: what is validated, and how.
         registry_credentials: a Docker configuration in JSON, a secret; None: none is given.
-        drift: which nodes must be validated and why, by pool.
+        findings: which nodes must be validated and why, by pool.
         private_key: an SSH private key, a secret, that logs in to the hosts; read for the lines
             that the driver wrote into their kernel's log.
     """
 
     validation: DesiredValidation
     registry_credentials: pulumi.Input[str] | None = None
-    drift: Mapping[str, str] = field(default_factory=dict)
+    findings: Mapping[str, Findings] = field(default_factory=dict)
     private_key: pulumi.Input[str] | None = None
 
 
@@ -86,7 +87,7 @@ class Validation(pulumi.ComponentResource):
         commands: list[pulumi.Resource] = []
         for pool in validation.pools:
             line = command_line("validation", "validate")
-            environment, ignored = repair(args.drift.get(pool.pool))
+            environment, ignored = repair(args.findings.get(pool.pool, ()))
             ran = command.local.Command(
                 f"{name}-{pool.pool}",
                 create=line,
@@ -163,7 +164,9 @@ class Validation(pulumi.ComponentResource):
         return needed
 
 
-def _asked_tests() -> str | None:
-    """Return why tests run now, in one line that no other run has; None where none is asked for."""
-    tests = asked.tests()
-    return dated(f"tests asked for: {', '.join(tests)}") if tests else None
+def _asked_tests() -> Findings:
+    """Return the tests that are asked for; none where none is."""
+    return tuple(
+        Finding(kind=Kind.DUE, subject=Subject.OBJECT, name=f"test {name}", what="asked for")
+        for name in asked.tests()
+    )

@@ -1,27 +1,12 @@
-"""Why nodes of a pool must be validated: what the inspection of the cluster tells, read-only."""
+"""What the inspection asks the cluster about the validation of a pool's nodes; read-only."""
 
 from __future__ import annotations
 
 from components.desired.validation import PoolValidation
+from components.findings import Finding, Findings
 from components.kubernetes.api import Client, Json
 from components.nodes import record, use
-from components.nodes.inspect import shortfall
-from components.validation.asked import is_asked
-
-NAMED = 5
-"""Nodes that one finding names; the others are counted."""
-
-
-def reason(node: Json, pool: PoolValidation, daemon_sets: list[Json]) -> str:
-    """Why a node's last validation does not hold; empty where it does."""
-    kept = record.decode(node)
-    if kept is None:
-        return "not validated"
-    if changed := record.changes(kept, record.facts(node, pool, daemon_sets)):
-        return changed
-    if short := shortfall(node, pool.gpus, pool.resources):
-        return short
-    return "asked for" if is_asked(node["metadata"]["name"]) else ""
+from components.validation.difference import compare, due
 
 
 async def _freed(client: Client, node: Json, pool: PoolValidation) -> str:
@@ -51,7 +36,7 @@ async def deferred(
     found = {}
     for node in members:
         kept = record.decode(node)
-        if kept is None or not kept.missing or reason(node, pool, daemon_sets):
+        if kept is None or not kept.missing or compare(node, pool, daemon_sets):
             continue
         name = node["metadata"]["name"]
         holders = [
@@ -65,17 +50,14 @@ async def deferred(
     return found
 
 
-async def drift(
+async def findings(
     client: Client, members: list[Json], pool: PoolValidation, daemon_sets: list[Json]
-) -> str | None:
-    """Which nodes of a pool must be validated, and why; None where all records hold."""
-    findings: dict[str, list[str]] = {}
+) -> Findings:
+    """Return which nodes of a pool must be validated, and why; none where all records hold."""
+    found: list[Finding] = []
     for node in members:
-        why = reason(node, pool, daemon_sets) or await _freed(client, node, pool)
-        if why:
-            findings.setdefault(why, []).append(node["metadata"]["name"])
-    parts = []
-    for why, names in findings.items():
-        more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
-        parts.append(f"{', '.join(names[:NAMED])}{more}: {why}")
-    return "; ".join(parts[:NAMED]) or None
+        every = compare(node, pool, daemon_sets)
+        if not every and (why := await _freed(client, node, pool)):
+            every = (due(node["metadata"]["name"], why),)
+        found += every
+    return tuple(found)

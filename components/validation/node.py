@@ -203,6 +203,7 @@ class NodeCheck:
                 held=use.named(held) if self.missing > 0 else "",
                 simulated=self.simulated,
                 manager=self.pool.manager,
+                host=self.pool.hosts[self.name].name if self.name in self.pool.hosts else "",
             ),
         )
 

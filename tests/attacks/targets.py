@@ -22,13 +22,14 @@ import components.validation.xid  # noqa: F401 -- has a channel
 from components.base.yaml_file import parse as parse_yaml
 from components.desired.pool import PoolScheduling
 from components.desired.resolve import resolve
+from components.findings import lines as finding_lines
 from components.hosts.kubeadm.access import ACCESS, Access, check_key
 from components.hosts.observed.probe import LONGEST, PROBE, parse
-from components.inspection.cluster import scheduling_drift
 from components.inspection.judgement import Seen, judged
 from components.kubernetes.api import ClusterError
 from components.kubernetes.grammar import IllFormed
 from components.nodes import record, use
+from components.nodes.difference import compare
 from components.nodes.drain import losses, to_evict
 from components.nodes.inspect import count_devices, gpus, pool_members, shortfall
 from components.release.helm_record import decode_release, expected
@@ -129,9 +130,8 @@ def answer(lines: list[str]) -> None:
             assert len(text) <= 10 * LONGEST + 40  # each character may be an escape
     result = judged(resolve(_cluster(), "dev"), Seen(hosts={"gpu-1": facts}))
     assert samples.is_safe("\n".join((*result.problems, *result.warnings)))
-    drift = result.drift
-    for text in (*drift.prepare.values(), *drift.runtime.values(), *drift.reboot.values()):
-        assert text.isprintable()
+    for line in finding_lines(result.difference.findings):
+        assert line.isprintable()
 
 
 def secret(given: Json) -> None:
@@ -199,8 +199,8 @@ def nodes(listed: list[Json]) -> None:
         except ClusterError as error:
             said, members = str(error), []
             assert samples.is_safe(printable_lines(said))
-        drift = scheduling_drift(members, asked)
-        assert drift is None or printable(drift).isprintable()
+        differing = compare(listed, {asked.pool: members}, [asked], {})
+        assert all(line.isprintable() for line in finding_lines(differing.findings))
 
 
 def pods(given: Json) -> None:

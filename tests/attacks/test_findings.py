@@ -17,9 +17,13 @@ import pytest
 
 from components.cluster import GpuCluster, GpuClusterArgs
 from components.desired.pool import Members
-from components.drift import Drift
+from components.findings import Finding, Kind, Subject
+from components.hosts.difference import HostDifference
+from components.inspection.difference import Difference
 from components.kubernetes.grammar import IllFormed
+from components.nodes.difference import SchedulingDifference
 from components.nodes.inspect import pool_members
+from components.release.difference import PlatformDifference
 from components.release.helm_record import expected
 from tests.attacks.samples import cluster
 from tests.plugins.rig import LIMIT, Failed, Plugin
@@ -41,6 +45,11 @@ HOSTILE = (
 )
 
 
+def drifted(text: str) -> Finding:
+    """A finding whose every word comes from outside."""
+    return Finding(kind=Kind.DRIFT, subject=Subject.NODE, name=text, what=text, was=text, now=text)
+
+
 def commands(finding: str | None) -> list[Recorded]:
     """All Commands of a stack in which every inspection found ``finding``."""
 
@@ -53,15 +62,14 @@ def commands(finding: str | None) -> list[Recorded]:
             ),
         )
 
-    findings = {} if finding is None else {"gpu-1": finding}
-    drift = Drift(
-        prepare=findings,
-        reboot=findings,
-        runtime=findings,
-        scheduling={} if finding is None else {"a100": finding},
-        platform=finding,
+    found = () if finding is None else (drifted(finding),)
+    findings = {"gpu-1": found} if found else {}
+    difference = Difference(
+        hosts=HostDifference(prepare=findings, reboot=findings, runtime=findings),
+        scheduling=SchedulingDifference(pools={"a100": found} if found else {}),
+        platform=PlatformDifference(missing=found),
     )
-    with inspected(drift):
+    with inspected(difference):
         recorder = declare(program, preview=False)
     return recorder.of("command:local:Command") + recorder.of("command:remote:Command")
 

@@ -244,9 +244,11 @@ def test_a_label_changed_by_hand_shows_in_the_preview_and_is_repaired_once(
         content_type="application/merge-patch+json",
     )
     preview = project.pulumi("preview")
-    assert re.search(r"^ *drift: node gpu-3 lacks label example.com/rack=r1$", preview.stdout, re.M)
+    assert re.search(
+        r"^ *drift: node gpu-3: label example.com/rack r1 → none$", preview.stdout, re.M
+    )
     ours = project.command("preview")
-    assert "drift: node gpu-3 lacks label example.com/rack=r1\n" in ours.stdout
+    assert "drift: node gpu-3: label example.com/rack r1 → none\n" in ours.stdout
     assert "~ update  command:local:Command  gpu-cluster-scheduling-a100\n" in ours.stdout
     assert figures(project.up()) == (32, 32, 1)
     labels = project.request("GET", "nodes/gpu-3")["metadata"]["labels"]

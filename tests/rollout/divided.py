@@ -11,6 +11,7 @@ import pytest
 
 from components.desired.resolve import resolve
 from components.desired.rollout import LayoutsRequest
+from components.findings import Finding
 from components.inspection.look import nodes_of
 from components.inspection.rollout import divided as planned
 from components.kubernetes.api import ClusterError, connect
@@ -99,7 +100,7 @@ class Divided(Site):
     def layout_plan(self, cluster: Cluster) -> LayoutPlan:
         """What the inspection plans."""
 
-        async def differences() -> dict[str, str]:
+        async def differences() -> dict[str, Finding]:
             async with connect(self.document["kubernetes"]["context"]) as client:
                 nodes = await client.list("nodes")
             return divided.differences(nodes, self.asked(cluster).layouts)

@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 
 from components.desired.resolve import resolve
+from components.desired.rollout import DesiredLayouts
+from components.findings import Finding
 from components.loading.loader import load
 from components.nodes.inspect import CORDONED
 from components.platforms.gpu_operator import layouts
@@ -15,6 +17,7 @@ from components.rollout.layout_component import LayoutsArgs
 from components.rollout.layout_plan import LayoutPlan, blockers, words
 from components.rollout.plan import View
 from components.settings.cluster import Cluster
+from tests.findings import found as finding
 from tests.resolved import platform_of
 
 Json = dict[str, Any]
@@ -88,7 +91,7 @@ def test_what_is_done_on_a_node(found: Json, what: str) -> None:
     meta["labels"] = {key: value.format(name) for key, value in meta["labels"].items()}
     good = node("gpu-2", layout=name, state="success")
     wanted = {"gpu-1": what.format(name)} if what else {}
-    assert differences([found, good], resolve(cluster, "t").layouts) == wanted
+    assert texts([found, good], resolve(cluster, "t").layouts) == wanted
 
 
 def test_a_node_that_lost_its_layout_s_declaration_gets_whole_gpus_unless_in_maintenance() -> None:
@@ -97,12 +100,22 @@ def test_a_node_that_lost_its_layout_s_declaration_gets_whole_gpus_unless_in_mai
         node("gpu-2", layout="by-hand", state="success"),  # somebody else's
     ]
     cluster = declared()
-    assert differences(nodes, resolve(cluster, "t").layouts) == {
+    assert texts(nodes, resolve(cluster, "t").layouts) == {
         "gpu-1": "MIG layout a100-1 → all-disabled"
     }
     resting = declared(maintenance=["gpu-1"])
     assert differences(nodes, resolve(resting, "t").layouts) == {}
     assert differences(nodes, resolve(declared(platform="device-plugin"), "other").layouts) == {}
+
+
+def changing(name: str) -> Finding:
+    """Return what is found of a node that gets another layout."""
+    return finding(f"change: node {name}: MIG layout", was="a", now="b")
+
+
+def texts(nodes: list[Json], layouts: DesiredLayouts) -> dict[str, str]:
+    """Return what is to be done on nodes, in words."""
+    return {name: each.text for name, each in differences(nodes, layouts).items()}
 
 
 def test_only_stacks_with_layouts_have_the_command() -> None:
@@ -119,11 +132,11 @@ def test_only_stacks_with_layouts_have_the_command() -> None:
 
     assert needed(declared({"1g.5gb": 7}))
     assert not needed(declared())
-    assert needed(declared(), changes={"gpu-1": "MIG layout a100-1 → all-disabled"})
+    assert needed(declared(), changes={"gpu-1": changing("gpu-1")})
 
 
 def test_the_preview_names_nodes_their_evictions_and_what_blocks() -> None:
-    changes = {f"gpu-{i}": "MIG layout a → b" for i in range(1, 5)}
+    changes = {f"gpu-{i}": changing(f"gpu-{i}") for i in range(1, 5)}
     views = {
         "gpu-1": View(evicts={"team-a/Deployment web": 3}, lost="pods that lose it"),
         "gpu-2": View(evicts={"team-b/Job j": 1}, begun=True, budgets=("team-b/j",)),

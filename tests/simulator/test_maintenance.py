@@ -46,7 +46,7 @@ def test_a_node_in_maintenance_is_neither_touched_nor_counted(stack: Stack) -> N
         stack.cluster.request("PATCH", NODE, {"spec": {"unschedulable": True}})
         before = written(stack.cluster)
         out = resting("gpu-3")
-        stack.document = stack.of(out, settings="all of them changed")
+        stack.document = stack.of(out, settings={"driver.version": "another"})
         relabelled = replace(scheduling(out), labels={"nvidia.com/gpu": "true", "new": "1"})
         asyncio.run(schedule.apply(relabelled))
         assert stack.cluster.node("gpu-1")["metadata"]["labels"]["new"] == "1"

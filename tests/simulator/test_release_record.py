@@ -9,12 +9,14 @@ from collections.abc import Iterator
 
 import pytest
 
-from components.inspection.cluster import _presence
+from components.findings import Finding, Findings
+from components.inspection.cluster import _platform
 from components.kubernetes.api import ClusterError, connect
 from components.platforms.requests import HelmRelease, PresenceRequest
 from components.release import clear, restore
 from components.release.helm_record import TYPE, decode_release, encode_release
 from components.release.namespace import LABELS
+from tests.findings import found
 from tests.simulator.running import CLUSTER, Running
 from tests.simulator.validating import SPACES
 
@@ -26,6 +28,7 @@ WANTED = PresenceRequest(
     context=CONTEXT,
     platform="device-plugin",
     release=HelmRelease(name=NAME, namespace="default"),
+    version="0.1.0",
     objects=(),
     revision=2,
 )
@@ -71,12 +74,18 @@ def statuses(cluster: Running) -> list[tuple[str, str]]:
     ]
 
 
-def found() -> dict[str, str]:
+def unended(status: str) -> Finding:
+    """Return what is found of a revision with that status."""
+    release = f"release default/{NAME}"
+    return found(f"due: object {release}: revision 2 is {status}: it did not end")
+
+
+def inspected() -> Findings:
     """Return what the inspection finds of the release."""
 
-    async def ask() -> dict[str, str]:
+    async def ask() -> Findings:
         async with connect(CONTEXT) as client:
-            return await _presence(client, WANTED)
+            return (await _platform(client, WANTED)).findings
 
     return asyncio.run(ask())
 
@@ -85,7 +94,7 @@ def found() -> dict[str, str]:
 def test_an_unfinished_record_is_found_refused_and_settled(api: Running, status: str) -> None:
     record(api, 1, "deployed")
     record(api, 2, status)
-    assert found() == {"release": f"release default/{NAME}: revision 2 is {status}"}
+    assert inspected() == (unended(status),)
     with pytest.raises(ClusterError, match=rf"newest record \(revision 2\) is {status}"):
         asyncio.run(restore.check(WANTED))
     removed = asyncio.run(clear.upgrade(CONTEXT, INPUTS))
@@ -93,7 +102,7 @@ def test_an_unfinished_record_is_found_refused_and_settled(api: Running, status:
     assert statuses(api) == [("deployed", "deployed"), ("failed", "failed")]
     assert asyncio.run(clear.upgrade(CONTEXT, INPUTS)) == []
     # A failed upgrade is no success either: the next run upgrades again.
-    assert found() == {"release": f"release default/{NAME}: revision 2 is failed"}
+    assert inspected() == (unended("failed"),)
 
 
 def test_a_release_in_good_order_is_left_as_it_is(api: Running) -> None:
@@ -101,7 +110,7 @@ def test_a_release_in_good_order_is_left_as_it_is(api: Running) -> None:
     before = api.request("GET", path)
     assert asyncio.run(clear.upgrade(CONTEXT, INPUTS)) == []
     assert api.request("GET", path) == before
-    assert found() == {}
+    assert inspected() == ()
     said = asyncio.run(restore.check(WANTED)).record
     assert said is not None
     assert said.revision == 1

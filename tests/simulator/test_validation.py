@@ -25,7 +25,7 @@ from tests.simulator.validating import SPACES, Stack, given, serve
 
 
 def test_each_gpu_runs_a_kernel_and_is_named_by_its_uuid(stack: Stack) -> None:
-    assert stack.finding() == "gpu-1, gpu-2, gpu-3: not validated"
+    assert stack.finding() == "due: node gpu-1, gpu-2, gpu-3: not validated"
     for name, output in stack.run().items():
         assert (output["computed"], output["simulated"], output["deferred"]) == (0, 8, 0)
         assert set(output["devices"]) == {gpu_uuid(name, index) for index in range(8)}
@@ -42,11 +42,11 @@ def test_only_what_changed_is_validated_again_and_what_is_asked_for(
     stack.run()
     assert before == {name: stack.record(name) for name in before}
     time.sleep(1)  # records have seconds
-    stack.document = replace(stack.document, own={"gpu-2": "another driver"})
-    assert "gpu-2: settings was" in str(stack.finding())
+    stack.document = replace(stack.document, own={"gpu-2": {"driver.version": "580"}})
+    assert stack.finding() == "change: node gpu-2: driver.version any → 580"
     stack.run()
     monkeypatch.setenv(ASKED, "gpu-3")
-    assert stack.finding() == "gpu-3: asked for"
+    assert stack.finding() == "due: node gpu-3: validation asked for"
     stack.run()
     monkeypatch.delenv(ASKED)
     changed = {name: stack.record(name)["since"] != kept["since"] for name, kept in before.items()}
@@ -61,7 +61,7 @@ def test_a_gpu_that_computes_nothing_is_named_and_the_others_count(stack: Stack)
     assert "system not yet initialized" in str(caught.value)
     assert len(stack.record("gpu-1")["devices"]) == 8
     assert stack.pods() == ["validate-gpu-2"]  # for whoever looks into it
-    assert stack.finding() == "gpu-2: not validated"
+    assert stack.finding() == "due: node gpu-2: not validated"
     set_fault(CLUSTER, "gpu-2")
     assert stack.run()["gpu-2"]["simulated"] == 8
 

@@ -6,11 +6,12 @@ import asyncio
 import json
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 
 from components.desired.resolve import resolve
 from components.desired.validation import PoolValidation
-from components.inspection.cluster import deferrals, validation_findings
+from components.findings import lines
+from components.inspection.cluster import deferrals, validation_difference
 from components.kubernetes.api import connect
 from components.loading.loader import load
 from components.nodes.inspect import pool_members
@@ -20,6 +21,7 @@ from components.settings.cluster import Cluster
 from components.validation import validate
 from tests.simulator.running import CLUSTER, NAMESPACE, Json, Running, declared
 
+T = TypeVar("T")
 SPACES = "/api/v1/namespaces"
 PRIORITIES = "/apis/scheduling.k8s.io/v1/priorityclasses"
 
@@ -42,14 +44,14 @@ class Stack:
 
     def finding(self) -> str | None:
         """What the inspection finds due."""
-        return self._inspected(validation_findings).get("a100")
+        return "; ".join(lines(self._inspected(validation_difference).findings)) or None
 
     def deferrals(self) -> dict[str, str]:
         """Who holds GPUs that the inspection finds deferred, by node."""
         return self._inspected(deferrals)
 
-    def _inspected(self, inspect: Callable[..., Awaitable[dict[str, str]]]) -> dict[str, str]:
-        async def find() -> dict[str, str]:
+    def _inspected(self, inspect: Callable[..., Awaitable[T]]) -> T:
+        async def find() -> T:
             async with connect(self.document.context) as client:
                 nodes = await client.list("nodes")
                 assert pool_members(nodes, self.document)

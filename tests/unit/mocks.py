@@ -12,7 +12,7 @@ from unittest.mock import patch
 import pulumi
 from pulumi.runtime import mocks
 
-from components.drift import Drift
+from components.inspection.difference import Difference
 from components.inspection.judgement import Inspection
 
 
@@ -53,9 +53,9 @@ LOOP = asyncio.new_event_loop()
 
 
 @contextmanager
-def inspected(drift: Drift) -> Iterator[None]:
+def inspected(difference: Difference) -> Iterator[None]:
     """Have the inspection of each `GpuCluster` find this."""
-    with patch("components.cluster.inspect", lambda *_: Inspection(drift=drift)):
+    with patch("components.cluster.inspect", lambda *_: Inspection(difference=difference)):
         yield
 
 

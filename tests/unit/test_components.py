@@ -21,6 +21,7 @@ from components.release.component import GpuPlatform
 from components.settings.cluster import Cluster
 from components.settings.nodes.taint import STARTUP_TAINT
 from components.validation import component as validation
+from tests.findings import found
 from tests.unit.fixtures.clusters import HOST_KEY, cluster
 from tests.unit.mocks import Recorded, Recorder, declare
 
@@ -190,13 +191,16 @@ def test_each_platform_installs_its_own_chart_and_no_other(preview: bool) -> Non
 
 
 def test_a_finding_shows_as_an_update_and_its_absence_changes_nothing() -> None:
-    assert repair(None) == ({}, ["environment"])
-    assert repair("label gone (12:00)") == ({"GPU_CLUSTER_FINDING": "label gone (12:00)"}, [])
-    assert repair_line("sh x", None, ["stdin"]) == ("sh x", ["update", "stdin"])
-    assert repair_line("sh x", "node gone", ["stdin"])[1] == []
-    (early, _), (late, _) = (repair_line("sh x", f"label gone ({at})") for at in ("12:00", "12:01"))
+    gone = found("drift: node gpu-1: label a", was="b")
+    assert repair(()) == ({}, ["environment"])
+    environment, ignored = repair((gone,))
+    assert environment["GPU_CLUSTER_FINDING"].startswith("drift: node gpu-1: label a b → none (20")
+    assert ignored == []
+    assert repair_line("sh x", (), ["stdin"]) == ("sh x", ["update", "stdin"])
+    assert repair_line("sh x", (gone,), ["stdin"])[1] == []
+    (early, _), (late, _) = (repair_line("sh x", (gone,)) for _ in range(2))
     assert early != late
-    assert re.fullmatch(r"sh x # drift [0-9a-f]{16}", early)
+    assert re.fullmatch(r"sh x # finding [0-9a-f]{16}", early)
 
 
 def test_a_validation_stands_for_drivers_runtime_and_platform_but_not_for_labels() -> None:

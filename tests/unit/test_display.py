@@ -13,7 +13,8 @@ from commands.difference import MOST, differences
 from commands.display import Display
 from commands.failure import condensed
 from commands.waiting import EVERY, FIRST, Reminder
-from components.operation import report_drift
+from components.operation import report
+from tests.findings import found
 
 COMMAND = "command:local:Command"
 JOB = "kubernetes:batch/v1:Job"
@@ -115,7 +116,7 @@ def test_only_things_in_the_world_that_change_have_a_line() -> None:
 
 def test_a_preview_shows_which_property_changes_and_from_what_to_what() -> None:
     old = {"stdin": json.dumps({"labels": {"team": "a"}}), "triggers": ["x"]}
-    finding = {"environment": {"GPU_CLUSTER_FINDING": "told as drift"}}
+    finding = {"environment": {"GPU_CLUSTER_FINDING": "told beside"}}
     new = {"stdin": json.dumps({"labels": {"team": "b"}}), "triggers": ["x"], **finding}
     update = step("resourcePreEvent", "a", "update", old=old, new=new)
     lines = shown(update, preview=True)
@@ -188,25 +189,18 @@ def test_many_differences_are_counted() -> None:
     assert lines[-1] == "and 5 more"
 
 
-@pytest.mark.parametrize(
-    ("finding", "lines"),
-    [
-        (
-            "node gpu-3 lacks label a=b (2026-01-01T00:00:00.1Z)",
-            ["drift: node gpu-3 lacks label a=b"],
-        ),
-        ("a; b, 2026-01-01T00:00:00Z", ["drift: a", "drift: b"]),
-        ("not applied on gpu-1 (2026-01-01T00:00:00Z)", []),
-        ("gpu-1, gpu-2: not validated (2026-01-01T00:00:00Z)", []),
-    ],
-)
-def test_drift_has_a_line_for_each_part_and_what_is_new_has_none(
-    finding: str, lines: list[str], monkeypatch: pytest.MonkeyPatch
+def test_findings_of_one_text_have_one_line_and_what_is_new_has_none(
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     said: list[str] = []
     monkeypatch.setattr(pulumi.log, "info", said.append)
-    report_drift(finding)
-    assert said == lines
+    lost = [found(f"drift: node gpu-{each}: label a", was="b") for each in range(1, 8)]
+    edited = found("change: node gpu-1: label c", now="d")
+    report((*lost, edited, found("change: node gpu-9: pool", now="a100", first=True)))
+    assert said == [
+        "drift: node gpu-1, gpu-2, gpu-3, gpu-4, gpu-5 and 2 more: label a b → none",
+        "change: node gpu-1: label c none → d",
+    ]
 
 
 def test_a_traceback_of_the_program_is_one_line() -> None:

@@ -15,13 +15,16 @@ import yaml
 from pulumi.runtime import mocks
 
 from components.cluster import GpuCluster, GpuClusterArgs
-from components.drift import Drift
+from components.findings import Finding
+from components.hosts.difference import HostDifference
 from components.hosts.kubeadm import kubeconfig
 from components.hosts.kubeadm.access import ACCESS
 from components.hosts.kubeadm.component import manifests
 from components.hosts.kubeadm.kubeconfig import KubeconfigRequest
+from components.inspection.difference import Difference
 from components.kubernetes.api import ClusterError
 from policies.faults import ConfigError, FaultError
+from tests.findings import found
 from tests.unit.fixtures.clusters import HOST_KEY, cluster
 from tests.unit.fixtures.kubeconfigs import ENDPOINT, administrator, first_line, pair
 from tests.unit.mocks import Recorder, declare, inspected
@@ -93,19 +96,21 @@ def test_the_token_is_made_good_again_for_whoever_has_not_joined(tmp_path: Path)
     path.write_text(OBJECTS)
     declared = cluster(kubernetesPackages=packages(network={"manifest": str(path)}))
 
-    def renewal(**findings: str) -> str:
+    def renewal(*findings: Finding) -> str:
         def program() -> None:
             args = GpuClusterArgs(settings=declared, private_key="key")
             GpuCluster("gpu-cluster", args)
 
-        with inspected(Drift(cluster=findings)):
+        hosts = HostDifference(cluster={"gpu-1": findings} if findings else {})
+        with inspected(Difference(hosts=hosts)):
             recorder = declare(program, preview=False, recorder=Answers())
         (access,) = (one for one in recorder.resources if "-access-" in one.name)
         return str(access.inputs["update"])
 
     plain = renewal()
-    assert renewal(**{"gpu-1": "not applied on this host, 2026-01-01T00:00:00Z"}) != plain
-    assert renewal(**{"gpu-1": "changed on the host: kubelet is not active, 12:00"}) == plain
+    membership = "change: host gpu-1: membership of the cluster"
+    assert renewal(found(membership, now="applied", first=True)) != plain
+    assert renewal(found("drift: host gpu-1: kubelet is not active")) == plain
 
 
 @pytest.mark.parametrize(

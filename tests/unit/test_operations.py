@@ -12,8 +12,7 @@ from typing import Any
 
 import pytest
 
-from components.desired.pool import Members, PoolScheduling
-from components.inspection.cluster import scheduling_drift
+from components.desired.pool import Members
 from components.kubernetes.api import ClusterError
 from components.kubernetes.gather import gather
 from components.nodes.inspect import count_devices, gpus, pool_members
@@ -81,25 +80,6 @@ def test_a_selector_must_find_as_many_nodes_as_declared() -> None:
     pool = members("l4", selector={"kind": "l4"}, count=2)
     with pytest.raises(ClusterError, match="selector kind=l4: found 1 nodes; wanted: the 2"):
         pool_members([node("a", labels={"kind": "l4"}), node("b")], pool)
-
-
-def test_nodes_made_anew_are_a_finding_unless_nothing_is_declared() -> None:
-    pool = PoolScheduling(context="c", pool="p", manager="m", labels={"a": "b"}, taints=(GPU,))
-    assert scheduling_drift([node("gpu-1")], pool) == "not applied on gpu-1"
-    nothing = replace(pool, labels={}, taints=())
-    assert scheduling_drift([node("gpu-1")], nothing) is None
-
-
-def test_lost_labels_and_taints_are_found_by_node() -> None:
-    pool = PoolScheduling(context="c", pool="p", manager="m", labels={"a": "b"}, taints=(GPU,))
-    nodes = [
-        node("gpu-1", manager="m", labels={"a": "b"}, taints=[GPU]),
-        node("gpu-2", manager="m", labels={"a": "c"}),
-    ]
-    assert scheduling_drift(nodes, pool) == (
-        "node gpu-2 has label a=c, declared b; "
-        "node gpu-2 lacks taint nvidia.com/gpu=present:NoSchedule"
-    )
 
 
 def test_devices_of_slices_count_as_a_node_s_own() -> None:

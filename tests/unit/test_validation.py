@@ -17,9 +17,11 @@ from components.nodes.inspect import shortfall
 from components.settings.cluster import Cluster
 from components.settings.nodes.pool import gpu_pools
 from components.validation import judge, waiting
+from components.validation.difference import ValidationDifference
 from components.validation.outcome import of_node
 from components.validation.pod import pod, pod_name
 from policies.declared import judge as judge_declared
+from tests.findings import found
 
 Json = dict[str, Any]
 GPU = "nvidia.com/gpu"
@@ -163,12 +165,15 @@ def test_a_validation_holds_until_a_fact_changes_and_says_which() -> None:
     wanted = document()
     before = record.facts(node(), wanted, [])
     kept = record.Record(facts=before, devices={UUIDS[0]: []})
-    assert record.changes(kept, before) == ""
-    assert record.changes(kept, record.facts(node(boot="b2"), wanted, [])) == "boot was b1, is b2"
+    assert record.changes(kept, before) == ()
+    assert record.changes(kept, record.facts(node(boot="b2"), wanted, [])) == (
+        ("boot", "b1", "b2"),
+    )
     late = node(labels={"nvidia.com/gpu.product": "H100"})
-    assert record.changes(kept, record.facts(late, wanted, [])) == ""  # it came later
+    assert record.changes(kept, record.facts(late, wanted, [])) == ()  # it came later
     upgraded = document(devicePlugin={"version": "0.19.2"})
-    assert record.changes(kept, record.facts(node(), upgraded, [])).startswith("settings was")
+    ((fact, _, _),) = record.changes(kept, record.facts(node(), upgraded, []))
+    assert fact == "settings.devicePlugin"
 
 
 def test_a_daemon_set_counts_by_what_it_runs_where_it_runs() -> None:
@@ -183,10 +188,11 @@ def test_a_daemon_set_counts_by_what_it_runs_where_it_runs() -> None:
         return record.facts(node(), wanted, [daemon_set])
 
     kept = record.Record(facts=facts_with(daemon_set("a")))
-    assert record.changes(kept, facts_with(daemon_set("a", tolerations=[{"key": "x"}]))) == ""
-    assert "DaemonSet plugin was" in record.changes(kept, facts_with(daemon_set("b")))
+    assert record.changes(kept, facts_with(daemon_set("a", tolerations=[{"key": "x"}]))) == ()
+    ((fact, _, _),) = record.changes(kept, facts_with(daemon_set("b")))
+    assert fact == "DaemonSet plugin"
     elsewhere = daemon_set("b", nodeSelector={"pool": "other"})
-    assert record.changes(kept, facts_with(elsewhere)) == ""
+    assert record.changes(kept, facts_with(elsewhere)) == ()
 
 
 @pytest.mark.parametrize(
@@ -314,9 +320,7 @@ def test_the_last_line_says_computed_only_where_a_kernel_ran() -> None:
 def test_a_node_that_a_run_reboots_is_validated_by_the_same_run() -> None:
     key = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIKvDyV1cmEiXz9dP0UXFkyBKtNBYLVgEdSOvVr4fsW1F"
     host = {"name": "one", "node": "gpu-1", "address": "192.0.2.1", "hostKey": key}
-    desired = resolve(cluster(hosts=[host]), "dev")
-    pools = desired.validation.pools
-    assert _after(pools, desired.hosts, {"one": "driver"}) == {
-        "a100": "gpu-1: rebooted by this run"
-    }
-    assert _after(pools, desired.hosts, {}) == {}
+    desired, none = resolve(cluster(hosts=[host]), "dev"), ValidationDifference()
+    booted = _after(none, desired.validation.pools, desired.hosts, {"one"})
+    assert booted.findings == (found("due: node gpu-1: rebooted by this run"),)
+    assert _after(none, desired.validation.pools, desired.hosts, set()) == none

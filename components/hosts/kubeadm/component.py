@@ -20,6 +20,7 @@ import yaml
 from components.charts.extra_values import plain
 from components.desired.host import DesiredHost
 from components.desired.kubeadm_cluster import KubeadmCluster
+from components.findings import Finding, Findings, Kind, Subject
 from components.hosts.command import HostsArgs, answer, host_commands
 from components.hosts.kubeadm.access import ACCESS, Access, Administrator
 from components.hosts.kubeadm.kubeconfig import KubeconfigRequest
@@ -31,7 +32,7 @@ from components.hosts.kubeadm.scripts import (
     member_seconds,
 )
 from components.manifest import Manifest
-from components.operation import NEW, command_line, dated, repair
+from components.operation import command_line, repair
 from components.provider import kubernetes_provider
 from components.requests import write
 from components.settings.chart_source import ChartSource
@@ -80,7 +81,7 @@ class NewCluster(pulumi.ComponentResource):
         )  # fmt: skip
         access = host_commands(
             self, f"{name}-access", (first,),
-            replace(hosts, after=initialized, drift=_waiting(cluster, hosts.drift)),
+            replace(hosts, after=initialized, findings=_waiting(cluster, hosts.findings)),
             lambda host: access_script(host, nodes), lambda _: 0,
             more=pulumi.ResourceOptions(additional_secret_outputs=["stdout"]),
         )  # fmt: skip
@@ -114,7 +115,14 @@ class NewCluster(pulumi.ComponentResource):
         self, name: str, context: str, said: pulumi.Output[Access], there: bool
     ) -> command.local.Command:
         """The context on this machine, made again where the machine hasn't got it."""
-        environment, ignored = repair(None if there else dated("not applied"))
+        gone = Finding(
+            kind=Kind.DUE,
+            subject=Subject.OBJECT,
+            name=f"context {context}",
+            what="not on this machine",
+            first=True,
+        )
+        environment, ignored = repair(() if there else (gone,))
 
         def request(found: Access) -> str:
             return write(KubeconfigRequest(context=context, administrator=found.administrator))
@@ -169,11 +177,11 @@ class NewCluster(pulumi.ComponentResource):
         ]
 
 
-def _waiting(cluster: KubeadmCluster, drift: Mapping[str, str]) -> dict[str, str]:
+def _waiting(cluster: KubeadmCluster, findings: Mapping[str, Findings]) -> dict[str, Findings]:
     """Return why the token must be good again: hosts that have not joined in any run."""
-    found = (drift.get(host.name, "") for host in cluster.joining)
-    waiting = [finding for finding in found if NEW.match(finding)]
-    return {cluster.first.name: "; ".join(waiting)} if waiting else {}
+    found = (finding for host in cluster.joining for finding in findings.get(host.name, ()))
+    waiting = tuple(finding for finding in found if finding.first)
+    return {cluster.first.name: waiting} if waiting else {}
 
 
 def manifests(path: str) -> list[dict[str, Any]]:

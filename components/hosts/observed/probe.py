@@ -51,6 +51,9 @@ FORMS: Mapping[str, re.Pattern[str]] = {
         "digest": f"{_PHASE} (?:[0-9a-f]{{64}}|missing) .*",
         "disrupts": f"{_PHASE} .*",
         "drift": f"{_PHASE} .*",
+        "setting": f"{_PHASE}(?: .*)?",
+        "step": f"{_PHASE} .*",
+        "unfinished": _PHASE,
         "end": "ok",
     }.items()
 }
@@ -72,7 +75,8 @@ def parse(lines: Iterable[str], now: float | None = None) -> HostFacts:
     Unknown keys are passed over.
     """
     single: dict[str, str] = {}
-    kinds = ("applied", "digest", "disrupts", "drift", "loaded", "reboot", *HARDWARE)
+    kept = ("applied", "digest", "disrupts", "drift", "setting", "step", "unfinished")
+    kinds = (*kept, "loaded", "reboot", *HARDWARE)
     repeated: dict[str, list[str]] = {name: [] for name in kinds}
     for line in lines:
         key, separator, value = line.partition("=")
@@ -86,6 +90,12 @@ def parse(lines: Iterable[str], now: float | None = None) -> HostFacts:
     disrupts: dict[str, str] = {}
     for phase, line in (_split(value, 2) for value in repeated["disrupts"]):
         disrupts[phase] = f"{disrupts[phase]}\n{line}" if phase in disrupts else line
+    settings: dict[str, dict[str, str]] = {}
+    for phase, name, words in (_split(value, 3) for value in repeated["setting"]):
+        settings.setdefault(phase, {}).update({name: words} if name else {})
+    steps: dict[str, tuple[str, ...]] = {}
+    for phase, step in (_split(value, 2) for value in repeated["step"]):
+        steps[phase] = (*steps.get(phase, ()), step)
     digests = [_split(value, 3) for value in repeated["digest"]]
     return HostFacts(
         os=single.get("os", ""),
@@ -127,6 +137,9 @@ def parse(lines: Iterable[str], now: float | None = None) -> HostFacts:
         digests={path: digest for _, digest, path in sorted(digests)},
         disrupts=disrupts,
         drift=drift,
+        settings=settings,
+        steps=steps,
+        unfinished=tuple(repeated["unfinished"]),
     )
 
 

@@ -353,10 +353,19 @@ for folder in "$kept"/*/; do
             say disrupts "$phase $line"
         done <"$folder/disrupts"
     fi
+    # Other settings were being applied, or the first ones.
+    [ -r "$folder/settings" ] && [ ! -e "$folder/unfinished" ] || say unfinished "$phase"
+    if [ -r "$folder/settings" ]; then
+        say setting "$phase" # there may be no line
+        while IFS= read -r line; do
+            say setting "$phase $line"
+        done <"$folder/settings"
+    fi
     expected "$folder/expected" "$phase"
     # Gone or changed: a declaration reads no other ones for its undo, and the list keeps them there.
     [ -r "$folder/steps" ] || { say drift "$phase the list of its steps" && continue; }
     while IFS= read -r step; do
+        say step "$phase $step"
         find_sum "$kept/steps/$step.sh"
         [ "$sum" = "${step##*-}" ] || say drift "$phase the step ${step%-*}"
     done <"$folder/steps"

@@ -16,6 +16,7 @@ import pulumi_command as command
 
 from components.desired.host import DesiredHost, working
 from components.desired.rollout import DesiredRollout, RebootRequest
+from components.findings import Findings
 from components.hosts.phases import prepare_script
 from components.operation import command_line, repair
 from components.requests import write
@@ -29,13 +30,13 @@ class HostRebootArgs:
         hosts: the hosts that may be rebooted.
         rollout: how nodes are taken out of use.
         private_key: an SSH private key, a secret.
-        drift: why hosts must be rebooted, by host, as the inspection found it.
+        findings: why hosts must be rebooted, by host.
     """
 
     hosts: tuple[DesiredHost, ...]
     rollout: DesiredRollout
     private_key: pulumi.Input[str]
-    drift: Mapping[str, str] = field(default_factory=dict)
+    findings: Mapping[str, Findings] = field(default_factory=dict)
 
 
 def reboot_request(args: HostRebootArgs, private_key: str) -> RebootRequest:
@@ -64,8 +65,8 @@ class HostReboot(pulumi.ComponentResource):
         self.done = pulumi.Output.from_input("")
         if args.rollout.boots and args.hosts:
             line = command_line("reboot", "apply")
-            finding = "; ".join(f"host {host}: {why}" for host, why in sorted(args.drift.items()))
-            environment, ignored = repair(finding or None)
+            found = [finding for _, each in sorted(args.findings.items()) for finding in each]
+            environment, ignored = repair(found)
             key = pulumi.Output.secret(args.private_key)
             self.done = command.local.Command(
                 name,

@@ -10,7 +10,8 @@ def _given(host: DesiredHost) -> Given | None:
     if not host.sections.system.all_sysctl:
         return None
     rows = tuple(host.sections.system.all_sysctl.items()) if host.sections.system.sysctl else ()
-    return Given(lists={"each_sysctl": rows})
+    own = tuple(host.sections.system.sysctl.items())
+    return Given(lists={"each_sysctl": rows}, kept={"each_sysctl": own})
 
 
 STEP = Step(given=_given, after="modules")

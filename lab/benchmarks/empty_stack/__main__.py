@@ -19,7 +19,8 @@ def emptied(script: Callable[..., Declaration], text: str) -> Callable[..., Decl
     """A script of that text, for which the same files are copied."""
 
     def made(*args: Any) -> Declaration:
-        return Declaration.of(text, script(*args).bundles)
+        whole = script(*args)
+        return Declaration.of(text, whole.bundles, whole.settings)
 
     return made
 

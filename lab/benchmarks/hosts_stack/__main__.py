@@ -26,16 +26,16 @@ document = pulumi.Config("gpu-cluster").require_object("cluster")
 cluster = load(document)
 key = shortest(Path(os.environ["GPU_CLUSTER_SSH_PRIVATE_KEY_FILE"]).read_text())
 desired = resolve(cluster, pulumi.get_stack())
-drift = inspect(desired, key, {}).drift
+hosts_differ = inspect(desired, key, {}).difference.hosts
 provider = pulumi_command.Provider("command")
 secret = pulumi.Output.secret(key)
 options = pulumi.ResourceOptions(providers=[provider])
-copies = Copies("steps", secret, drift.unreached)
+copies = Copies("steps", secret, hosts_differ.unreached)
 hosts = HostsArgs(hosts=desired.hosts, private_key=secret, copies=copies)
-prepared = HostPreparation("hosts", replace(hosts, drift=drift.prepare), options)
+prepared = HostPreparation("hosts", replace(hosts, findings=hosts_differ.prepare), options)
 ContainerRuntime(
     "runtime",
-    replace(hosts, drift=drift.runtime, after=prepared.commands),
+    replace(hosts, findings=hosts_differ.runtime, after=prepared.commands),
     options,
 )
 await_calls_in_turn()

@@ -8,6 +8,8 @@
 #   written       sha256 and path of every text that we put in place
 #   expected      what the probe must find besides files
 #   disrupts      what it was applied with that disrupts pods (disruption.sh)
+#   settings      what it was applied with, as lines `<name> <words>` (script.py)
+#   unfinished    there while other settings are applied
 #   steps         the files of functions that this phase was applied with, as <name>-<sha256>: they
 #                 stay in /var/lib/gpu-cluster/steps, where they were copied (upload.py), for its undo
 # What a declaration doesn't say has its default in the library, by `: "${GC_…:=…}"`.
@@ -159,6 +161,30 @@ keep_steps() {
     done
 }
 
+# What differs on a host from what it was last applied with is somebody else's doing, but while other
+# settings are applied.
+begin_settings() {
+    find_settings
+    [ -f "$state/settings" ] && ! keeps_text settings "$declaration" || return 0
+    : >"$state/unfinished" || fail "can't write $state/unfinished"
+}
+
+keep_settings() {
+    keep_text settings "$declaration"
+    [ ! -e "$state/unfinished" ] || rm -f -- "$state/unfinished"
+}
+
+# What a declaration says, as $declaration: GC_PLAIN names settings, GC_WORDED has lines of others.
+find_settings() {
+    declaration=
+    for name in ${GC_PLAIN-}; do
+        eval "words=\$GC_$name" # names of the declaration, which has the values, too
+        declaration="$declaration$name $words
+"
+    done
+    declaration=$declaration${GC_WORDED-}
+}
+
 # They were read before the lock, and another run that held it may have dropped them.
 require_steps() {
     [ -z "${loaded-}" ] || [ -d "${state%/*}/steps" ] ||
@@ -185,9 +211,11 @@ main() {
             lock
             require_steps
             require_rollout
+            begin_settings
             apply
             keep_expectations
             keep_disruption
+            keep_settings
             keep_steps
             ;;
         fetch | upgrade)

@@ -1,0 +1,196 @@
+"""How hosts differ from what is desired, and from what they were last applied with. Pure.
+
+A host keeps both its settings and sums of what was placed (`components.hosts.steps.library.base`).
+So what a person edited isn't mistaken for what somebody else changed on it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+from components.desired.host import DesiredHost
+from components.desired.kubeadm_cluster import KubeadmCluster
+from components.findings import Finding, Findings, Kind, Subject
+from components.host_facts import HostFacts
+from components.hosts.kubeadm.scripts import init_script, join_script
+from components.hosts.phases import prepare_script, runtime_script
+from components.hosts.script import Declaration
+
+STEPS = "STEPS"
+"""Name of the setting that lists the declared steps."""
+OTHERS = "others"
+"""Name of the file of the steps that a host doesn't declare: it goes with those it does."""
+UNKNOWN_HASH = f"sha256:{'0' * 64}"
+"""In the place of the authority's: a host keeps nothing of it, nor of the token."""
+DIGITS = 8
+"""Of a file's SHA-256."""
+PHASES: Mapping[str, str] = {
+    "prepare": "preparation",
+    "runtime": "container runtime",
+    "cluster": "membership of the cluster",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class HostDifference:
+    """What was found of hosts, each by host.
+
+    Attributes:
+        unreached: why the inspection did not reach a host: nothing is known of it.
+        prepare: what was found of its preparation; `runtime`: of its container runtime; `cluster`:
+            of its membership in the stack's own cluster.
+        reboot: why it must be rebooted, or its node given back.
+    """
+
+    unreached: Mapping[str, str] = field(default_factory=dict)
+    prepare: Mapping[str, Findings] = field(default_factory=dict)
+    runtime: Mapping[str, Findings] = field(default_factory=dict)
+    cluster: Mapping[str, Findings] = field(default_factory=dict)
+    reboot: Mapping[str, Findings] = field(default_factory=dict)
+
+    @property
+    def findings(self) -> Findings:
+        """All that was found."""
+        parts = (self.prepare, self.runtime, self.cluster, self.reboot)
+        return tuple(finding for part in parts for found in part.values() for finding in found)
+
+
+def compare(
+    hosts: Iterable[DesiredHost],
+    kubeadm: KubeadmCluster | None,
+    facts: Mapping[str, HostFacts],
+    cordoned: Collection[str] = (),
+    validated: Mapping[str, str] | None = None,
+) -> HostDifference:
+    """Compare hosts with what is desired and with what they were last applied with.
+
+    Args:
+        hosts: the hosts of the stack.
+        kubeadm: the cluster that the stack makes; None: it makes none.
+        facts: what the hosts said.
+        cordoned: nodes that a run that did not end left cordoned.
+        validated: by node, the host over which a run prepared and validated it.
+    """
+    found: dict[str, dict[str, Findings]] = {"reboot": {}, **{phase: {} for phase in PHASES}}
+    for host in hosts:
+        seen = facts.get(host.name)
+        if seen is None or seen.error:
+            continue
+        lost = (validated or {}).get(host.node) == host.name and not seen.applied
+        for phase, declaration in desired_phases(host, kubeadm).items():
+            found[phase][host.name] = tuple(_phase(host.name, phase, declaration, seen, lost))
+        found["reboot"][host.name] = tuple(_reboot(host, seen, cordoned))
+    return HostDifference(
+        unreached={name: seen.error for name, seen in facts.items() if seen.error},
+        **{
+            part: {host: each for host, each in by_host.items() if each}
+            for part, by_host in found.items()
+        },
+    )
+
+
+def desired_phases(
+    host: DesiredHost, kubeadm: KubeadmCluster | None
+) -> dict[str, Declaration | None]:
+    """Return the declaration of each phase of a host; None: it should not have that phase."""
+    member: Declaration | None = None
+    if kubeadm is not None and host.name == kubeadm.first.name:
+        member = init_script(host)
+    elif kubeadm is not None:
+        member = join_script(host, "", (UNKNOWN_HASH,))
+    return {
+        "prepare": prepare_script(host),
+        "runtime": runtime_script(host) if host.configures_runtime else None,
+        "cluster": member,
+    }
+
+
+def _phase(
+    host: str, phase: str, declaration: Declaration | None, seen: HostFacts, lost: bool
+) -> Iterator[Finding]:
+    whole = PHASES[phase]
+    applied = phase in seen.applied
+    if declaration is None:
+        if applied:
+            yield _finding(Kind.CHANGE, host, whole, "applied", "not declared")
+    elif not applied and lost:
+        yield _finding(Kind.DRIFT, host, whole, "applied", "gone from the host")
+    elif not applied:
+        yield _finding(Kind.CHANGE, host, whole, "", "applied", first=True)
+    elif phase in seen.settings:
+        yield from _edits(host, phase, declaration, seen)
+    if declaration is not None and applied:
+        yield from _since(host, phase, seen)
+
+
+def _since(host: str, phase: str, seen: HostFacts) -> Iterator[Finding]:
+    """Yield what isn't as it was left; a run that was killed may itself have changed it."""
+    if phase in seen.unfinished:
+        first = phase not in seen.settings
+        yield _finding(Kind.CHANGE, host, PHASES[phase], "begun", "applied", first=first)
+        return
+    for what in seen.drift.get(phase, ()):
+        yield _drift(host, what, seen)
+
+
+def _edits(host: str, phase: str, declaration: Declaration, seen: HostFacts) -> Iterator[Finding]:
+    """Yield what is desired and isn't what the host was last applied with."""
+    kept, wanted = seen.settings[phase], declaration.settings
+    for name in dict.fromkeys((*kept, *wanted)):
+        was, now = kept.get(name, ""), wanted.get(name, "")
+        if name == STEPS:
+            yield from _steps(host, was.split(), now.split())
+        elif was != now:
+            head, _, key = name.partition(".")
+            what = " ".join(filter(None, (head.lower().replace("_", " "), key)))
+            yield _finding(Kind.CHANGE, host, what, was, now)
+    before, after = _files(seen.steps.get(phase, ())), _files(b.line for b in declaration.bundles)
+    for name in sorted(before.keys() & after.keys()):
+        if not after[name] & before[name]:
+            # Which steps the others are follows from the declared ones.
+            if name == OTHERS and kept.get(STEPS) != wanted.get(STEPS):
+                continue
+            was, now = (min(sums)[:DIGITS] for sums in (before[name], after[name]))
+            yield _finding(Kind.CHANGE, host, f"this program's script {name}", was, now)
+
+
+def _steps(host: str, before: list[str], after: list[str]) -> Iterator[Finding]:
+    for name in before:
+        if name not in after:
+            yield _finding(Kind.CHANGE, host, f"step {name}", "applied", "not declared")
+    for name in after:
+        if name not in before:
+            yield _finding(Kind.CHANGE, host, f"step {name}", "", "applied")
+
+
+def _files(lines: Iterable[str]) -> dict[str, set[str]]:
+    """Return the sums by name; a rollout that did not end has left two of one."""
+    found: dict[str, set[str]] = {}
+    for line in lines:
+        name, _, digest = line.rpartition("-")
+        found.setdefault(name, set()).add(digest)
+    return found
+
+
+def _drift(host: str, what: str, seen: HostFacts) -> Finding:
+    """Return what isn't as the phase left it: a file, or what it said by `expect`."""
+    if not what.startswith("/"):
+        return _finding(Kind.DRIFT, host, what, "as applied", "changed")
+    now = "missing" if seen.digests.get(what) == "missing" else "another content"
+    return _finding(Kind.DRIFT, host, f"file {what}", "as applied", now)
+
+
+def _reboot(host: DesiredHost, seen: HostFacts, cordoned: Collection[str]) -> Iterator[Finding]:
+    for why in seen.reboot:
+        yield _finding(Kind.DUE, host.name, f"reboot: {why}")
+    if not seen.reboot and host.node in cordoned:
+        yield _finding(Kind.DUE, host.name, "its node was left cordoned")
+
+
+def _finding(
+    kind: Kind, host: str, what: str, was: str = "", now: str = "", *, first: bool = False
+) -> Finding:
+    return Finding(
+        kind=kind, subject=Subject.HOST, name=host, what=what, was=was, now=now, first=first
+    )

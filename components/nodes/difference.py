@@ -1,0 +1,187 @@
+"""How nodes differ from what is desired, and from what they were last applied with. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from components.desired.pool import PoolScheduling
+from components.findings import Finding, Findings, Kind, Subject
+from components.kubernetes.api import Json
+from components.nodes.applied import Applied, applied, every
+
+
+@dataclass(frozen=True, kw_only=True)
+class PoolGpus:
+    """The GPUs of a pool, without those of nodes in maintenance.
+
+    Attributes:
+        pool: name of the pool.
+        before: those that its nodes were last applied with; None: its nodes were not seen.
+        after: those that are desired.
+    """
+
+    pool: str
+    before: int | None
+    after: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class SchedulingDifference:
+    """What was found of nodes.
+
+    Attributes:
+        pools: findings by pool; also of pools that are no longer declared.
+        gpus: the GPUs of each pool with GPUs, before and after.
+    """
+
+    pools: Mapping[str, Findings] = field(default_factory=dict)
+    gpus: tuple[PoolGpus, ...] = ()
+
+    @property
+    def findings(self) -> Findings:
+        """All that was found."""
+        return tuple(finding for found in self.pools.values() for finding in found)
+
+
+def compare(
+    nodes: Sequence[Json],
+    members: Mapping[str, Sequence[Json]],
+    pools: Sequence[PoolScheduling],
+    by_rule: Mapping[str, int],
+) -> SchedulingDifference:
+    """Compare the nodes with what is desired and with what they were last applied with.
+
+    Args:
+        nodes: all nodes of the cluster.
+        members: the nodes of each pool whose nodes are all there.
+        pools: what is desired.
+        by_rule: pools whose nodes Node Feature Discovery labels, and the GPUs that the records of
+            their nodes' validations say: nothing else is kept of them.
+    """
+    found: dict[str, list[Finding]] = {}
+    for pool in pools:
+        if pool.pool not in by_rule:
+            for node in members.get(pool.pool, ()):
+                found.setdefault(pool.pool, []).extend(_node(node, pool))
+    stack = next((pool.stack for pool in pools), "")
+    resting = {name for pool in pools for name in pool.maintenance}
+    records = [
+        (_name(node), record)
+        for node in nodes
+        if _name(node) not in resting
+        for record in every(node, stack)
+    ]
+    unseen = {pool.pool for pool in pools} - members.keys()
+    for name, record in records:
+        if record.pool not in unseen and name not in map(_name, members.get(record.pool, ())):
+            found.setdefault(record.pool, []).append(_left(name, record))
+    return SchedulingDifference(
+        pools={pool: tuple(each) for pool, each in found.items() if each},
+        gpus=tuple(_gpus(nodes, pools, [record for _, record in records], by_rule)),
+    )
+
+
+def declared_gpus(pools: Iterable[PoolScheduling]) -> SchedulingDifference:
+    """Return what is known of GPUs where no node was seen: what is desired."""
+    return SchedulingDifference(
+        gpus=tuple(
+            PoolGpus(pool=pool.pool, before=None, after=_after((), pool))
+            for pool in pools
+            if pool.gpus
+        )
+    )
+
+
+def _gpus(
+    nodes: Sequence[Json],
+    pools: Sequence[PoolScheduling],
+    records: Sequence[Applied],
+    by_rule: Mapping[str, int],
+) -> Iterator[PoolGpus]:
+    before = dict(by_rule)
+    for record in records:
+        before[record.pool] = before.get(record.pool, 0) + record.gpus
+    after = {pool.pool: _after(nodes, pool) for pool in pools}
+    for pool in dict.fromkeys((*after, *sorted(before))):
+        if before.get(pool) or after.get(pool):
+            yield PoolGpus(pool=pool, before=before.get(pool, 0), after=after.get(pool, 0))
+
+
+def _after(nodes: Collection[Json], pool: PoolScheduling) -> int:
+    if pool.nodes is not None:
+        return sum(pool.gpus_of(name) for name in pool.nodes)
+    resting = sum(
+        pool.selector.items() <= (node["metadata"].get("labels") or {}).items()
+        for node in nodes
+        if _name(node) in pool.maintenance
+    )
+    return (pool.count - resting) * pool.gpus
+
+
+def _node(node: Json, pool: PoolScheduling) -> Iterator[Finding]:
+    name, kept = _name(node), applied(node, pool.pool)
+    if kept is None:
+        yield Finding(
+            kind=Kind.CHANGE,
+            subject=Subject.NODE,
+            name=name,
+            what="pool",
+            now=pool.pool,
+            first=True,
+        )
+        return
+    if kept.gpus != pool.gpus_of(name):
+        was, now = str(kept.gpus), str(pool.gpus_of(name))
+        yield _finding(Kind.CHANGE, name, "GPUs", was, now)
+    wanted = pool.of_node(name)
+    labels = node["metadata"].get("labels") or {}
+    yield from _differences(name, "label", kept.labels, wanted.labels, labels)
+    taints = [*map(_by_key, (kept.taints, wanted.taints, node["spec"].get("taints") or []))]
+    if kept.unfinished:
+        yield _finding(Kind.CHANGE, name, "taints", "begun", "applied")
+        taints[2] = taints[0]
+    yield from _differences(name, "taint", *taints)
+
+
+def _differences(
+    node: str,
+    what: str,
+    kept: Mapping[str, str],
+    wanted: Mapping[str, str],
+    observed: Mapping[str, str],
+) -> Iterator[Finding]:
+    """Yield what was edited, then what somebody else changed of what was applied.
+
+    What is as desired already isn't said to be changed by somebody else.
+    """
+    for key in dict.fromkeys((*kept, *wanted)):
+        if kept.get(key) != wanted.get(key):
+            was, now = _shown(kept.get(key)), _shown(wanted.get(key))
+            yield _finding(Kind.CHANGE, node, f"{what} {key}", was, now)
+    for key, value in kept.items():
+        if observed.get(key) not in (value, wanted.get(key)):
+            was, now = _shown(value), _shown(observed.get(key))
+            yield _finding(Kind.DRIFT, node, f"{what} {key}", was, now)
+
+
+def _shown(value: str | None) -> str:
+    return '""' if value == "" else value or ""
+
+
+def _by_key(taints: Iterable[Json]) -> dict[str, str]:
+    """Return the values of taints by what makes them one: key and effect."""
+    return {f"{taint['key']}:{taint['effect']}": taint.get("value") or "" for taint in taints}
+
+
+def _left(node: str, record: Applied) -> Finding:
+    gpus = f", {record.gpus} GPUs" if record.gpus else ""
+    return _finding(Kind.CHANGE, node, "pool", f"{record.pool}{gpus}", "")
+
+
+def _finding(kind: Kind, node: str, what: str, was: str, now: str) -> Finding:
+    return Finding(kind=kind, subject=Subject.NODE, name=node, what=what, was=was, now=now)
+
+
+def _name(node: Json) -> str:
+    return str(node["metadata"]["name"])
