@@ -155,14 +155,14 @@ def _key(passphrase: str | None = None) -> str:
 )
 def test_a_bad_private_key_is_one_problem_with_its_cure(key: str, why: str) -> None:
     cluster, _ = declared()
-    desired = resolve(cluster, "test")
-    seen = inspection(desired, key, Extent.HOSTS, there=True)
+    hosts = resolve(cluster, "test").hosts
+    seen = inspection(hosts, (), None, key, Extent.HOSTS)
     (problem,) = seen.problems
     assert (seen.hosts, seen.reasons) == ({}, "")
     assert why in problem
     assert "; cure: `ssh-keygen" in problem
     assert "canary" not in problem
-    assert inspection(desired, key, Extent.OFF, there=True) == Seen()
+    assert inspection(hosts, (), None, key, Extent.OFF) == Seen()
 
 
 def test_unknown_and_odd_lines_are_passed_over() -> None:
