@@ -87,4 +87,4 @@ def step(name: str) -> Bundle:
 
 def _with(script: Declaration, library: dict[str, str]) -> Declaration:
     lines = "".join(f"GC_{name.upper()}={value}\n" for name, value in library.items())
-    return Declaration.of(f"{lines}{script}", script.bundles)
+    return Declaration.of(f"{lines}{script}", script.bundles, script.settings)
