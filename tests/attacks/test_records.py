@@ -36,6 +36,7 @@ WANTED = PresenceRequest(
     context="test",
     platform="device-plugin",
     release=HelmRelease(name=NAME, namespace=SPACE),
+    version="0.20.0",
     objects=(),
     revision=1,
 )

@@ -16,7 +16,6 @@ from components.findings import Finding, Kind
 from components.inspection.cluster import _observe
 from components.inspection.difference import Difference
 from components.inspection.judgement import Seen, judged
-from components.inspection.look import question
 from components.kubernetes.api import APPLY, Client, connect
 from components.kubernetes.resources import MIG_LABEL
 from components.loading.loader import load
@@ -66,7 +65,7 @@ def edited(**changes: Any) -> Desired:
 
 def inspected(desired: Desired) -> Difference:
     """Return what differs by a look at the API server."""
-    seen = asyncio.run(_observe(question(desired)))
+    seen = asyncio.run(_observe(desired.question))
     assert seen.unreachable == ""
     return judged(desired, Seen(cluster=seen)).difference
 
@@ -481,8 +480,8 @@ def test_a_layout_by_hand_is_drift_and_another_declared_one_a_change(applied: Ru
         drifted("gpu-1: MIG layout", layout, "by-hand"),
         changed("gpu-2: MIG layout", "", layout),
     )
-    seen = asyncio.run(_observe(question(desired)))
+    seen = asyncio.run(_observe(desired.question))
     assert tuple(seen.layouts.values()) == (drift, edit)
     other = declared({**POOL, "mig": {"2g.10gb": 3}}, platform="gpu-operator")
-    again = asyncio.run(_observe(question(other))).layouts["gpu-1"]
+    again = asyncio.run(_observe(other.question)).layouts["gpu-1"]
     assert again == changed("gpu-1: MIG layout", layout, other.layouts.pools[0].layout)

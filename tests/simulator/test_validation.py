@@ -88,7 +88,10 @@ def test_gpus_in_use_are_deferred_and_the_next_run_takes_up_the_rest(stack: Stac
     assert stack.deferrals() == {"gpu-3": f"3 GPUs not validated: held by {holder}"}
     assert stack.run()["gpu-3"]["deferred"] == 3
     stack.cluster.request("DELETE", "/api/v1/namespaces/default/pods/train")
-    until(stack.finding, lambda finding: finding == "gpu-3: GPUs that others held may be free")
+    until(
+        stack.finding,
+        lambda finding: finding == "due: node gpu-3: GPUs that others held may be free",
+    )
     output = stack.run()["gpu-3"]
     assert (output["simulated"], output["deferred"]) == (8, 0)
     assert held["status"]["phase"] == "Running"
@@ -287,7 +290,7 @@ def test_a_record_that_another_pools_command_wrote_meanwhile_stays(
 ) -> None:
     stack.run()
     coming = replace(
-        stack.document, pool="b100", manager="b100", nodes=("gpu-2",), settings="another way"
+        stack.document, pool="b100", manager="b100", nodes=("gpu-2",), settings={"way": "another"}
     )
     request, once = Client.request, []
 
@@ -299,7 +302,7 @@ def test_a_record_that_another_pools_command_wrote_meanwhile_stays(
         return await request(client, method, url, **options)
 
     monkeypatch.setattr(Client, "request", between)
-    stack.run(nodes=["gpu-1", "gpu-3"], own={"gpu-1": "another driver"})
+    stack.run(nodes=["gpu-1", "gpu-3"], own={"gpu-1": {"driver": "another"}})
     assert once
     assert stack.record("gpu-2")["manager"] == "b100"
     assert len(stack.record("gpu-2")["devices"]) == 8
