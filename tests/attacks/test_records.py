@@ -88,6 +88,8 @@ class Cluster:
         elif request.method == "POST":
             answer = json.loads(request.content)
             self.objects[f"{url}/{answer['metadata']['name']}"] = answer
+        elif request.method == "PATCH":
+            answer = json.loads(request.content)  # what a run notes beside a record
         elif url in self.objects:
             answer = self.objects[url]
         else:

@@ -313,6 +313,7 @@ def test_a_renamed_pool_takes_over_the_records_of_its_nodes(stack: Stack) -> Non
     before = stack.record("gpu-2")
     stack.run(pool="b100", manager="b100")
     asyncio.run(validate.forget(stack.document))  # the engine deletes the former Command last
+    stack.document = replace(stack.document, pool="b100", manager="b100")
     assert stack.record("gpu-2") == {**before, "manager": "b100"}
     assert stack.finding() is None
 
